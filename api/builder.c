@@ -69,8 +69,8 @@ void clave_builder_metadata(clave_builder *builder, const char *json) {
 
 /* ---------------------------------------------------------------- tensors and values */
 
-static clave_id add_tensor(clave_builder *builder, slot_kind kind, const char *name,
-                           clave_dtype type, ir_int_or_vids shape) {
+static clave_id api_builder_add_tensor(clave_builder *builder, slot_kind kind, const char *name,
+                                       clave_dtype type, ir_int_or_vids shape) {
   slot_kind *added = builder_append(builder, &builder->kinds, sizeof *added);
   ir_tensor *tensor = added ? builder_append(builder, &builder->ir.tensors, sizeof *tensor) : NULL;
   const char *copy = tensor ? builder_text(builder, name) : NULL;
@@ -80,7 +80,7 @@ static clave_id add_tensor(clave_builder *builder, slot_kind kind, const char *n
   return make_id(ID_TENSOR, builder->ir.tensors.count);
 }
 
-static clave_status check_type(clave_dtype type, int rank) {
+static clave_status api_builder_check_type(clave_dtype type, int rank) {
   if (!clave_dtype_name(type)) return INVALID("there is no dtype %d", (int)type);
   if (rank >= 0 && rank <= MAX_RANK) return NULL;
   return INVALID("expected rank 0 to %d, got %d", (int)MAX_RANK, rank);
@@ -91,11 +91,11 @@ clave_id clave_builder_tensor(clave_builder *builder, clave_slot_kind kind, cons
                               const clave_id *values) {
   ir_int_or_vids shape = {0};
   if (!builder_ready(builder)) return 0;
-  clave_status st = check_type(type, rank);
+  clave_status st = api_builder_check_type(type, rank);
   if (!st && (kind < CLAVE_SLOT_INPUT || kind > CLAVE_SLOT_TEMPORARY))
     st = INVALID("kind: expected an input, output, state or temporary, got %d", (int)kind);
   if (!st) st = builder_ints(builder, dims, values, (uint32_t)rank, &shape);
-  if (!st) return add_tensor(builder, (slot_kind)kind, name, type, shape);
+  if (!st) return api_builder_add_tensor(builder, (slot_kind)kind, name, type, shape);
   builder_fail(builder, status_while(st, "tensor '%.200s'", name ? name : ""));
   return 0;
 }
@@ -105,7 +105,7 @@ static clave_status take_data(clave_builder *builder, const clave_tensor *given,
                               constant_data *out) {
   size_t bytes;
   if (!given) return INVALID("no data are given");
-  TRY(check_type(given->dtype, given->rank));
+  TRY(api_builder_check_type(given->dtype, given->rank));
   tensor tensor = tensor_from_public(given);
   if (!tensor_bytes(&tensor, &bytes)) return INVALID("its size is negative or overflows");
   if (bytes && !given->data) return INVALID("no data are given");
@@ -120,7 +120,8 @@ static clave_status take_data(clave_builder *builder, const clave_tensor *given,
   return NULL;
 }
 
-static void add_constant(clave_builder *builder, const char *name, const constant_data *given) {
+static void api_builder_add_constant(clave_builder *builder, const char *name,
+                                     const constant_data *given) {
   ir_constant *constant = builder_append(builder, &builder->ir.constants, sizeof *constant);
   constant_data *added =
       constant ? builder_append(builder, &builder->constants, sizeof *added) : NULL;
@@ -139,8 +140,9 @@ clave_id clave_builder_constant(clave_builder *builder, const char *name, const 
   if (!st) st = builder_ints(builder, data.dims, NULL, (uint32_t)data.rank, &shape);
   builder_fail(builder, status_while(st, "constant '%.200s'", name ? name : ""));
   if (st) return 0;
-  add_constant(builder, name, &data);
-  return builder->error ? 0 : add_tensor(builder, SLOT_CONSTANT, name, given->dtype, shape);
+  api_builder_add_constant(builder, name, &data);
+  return builder->error ? 0
+                        : api_builder_add_tensor(builder, SLOT_CONSTANT, name, given->dtype, shape);
 }
 
 /* Parses the text of an encoding. axis: first dimension of a row. */
@@ -182,19 +184,20 @@ clave_id clave_builder_encoded(clave_builder *builder, const char *name, const c
   ir_int_or_vids shape;
   ir_encoding *encoding = NULL;
   if (!builder_ready(builder)) return 0;
-  clave_status st = check_type(type, rank);
+  clave_status st = api_builder_check_type(type, rank);
   if (!st) st = parse_encoding(builder, form, rows_axis(rank, rows), &encoding);
   if (!st) st = take_data(builder, rows, copy, &data);
   if (!st) st = builder_ints(builder, dims, NULL, (uint32_t)rank, &shape);
   builder_fail(builder, status_while(st, "constant '%.200s'", name ? name : ""));
   if (st) return 0;
-  add_constant(builder, name, &data);
-  clave_id id = builder->error ? 0 : add_tensor(builder, SLOT_CONSTANT, name, type, shape);
+  api_builder_add_constant(builder, name, &data);
+  clave_id id =
+      builder->error ? 0 : api_builder_add_tensor(builder, SLOT_CONSTANT, name, type, shape);
   if (id) builder->ir.tensors.items[builder->ir.tensors.count - 1].encoding = encoding;
   return id;
 }
 
-static clave_status value_type(clave_dtype type, ir_value_type *out) {
+static clave_status api_builder_value_type(clave_dtype type, ir_value_type *out) {
   *out = type == CLAVE_F64    ? IR_VALUE_TYPE_FLOAT
          : type == CLAVE_BOOL ? IR_VALUE_TYPE_BOOL
                               : IR_VALUE_TYPE_INT;
@@ -206,7 +209,8 @@ clave_id clave_builder_value(clave_builder *builder, const char *name, clave_dty
                              int64_t min, int64_t max) {
   ir_value_type kind;
   if (!builder_ready(builder)) return 0;
-  builder_fail(builder, status_while(value_type(type, &kind), "value '%.200s'", name ? name : ""));
+  builder_fail(builder, status_while(api_builder_value_type(type, &kind), "value '%.200s'",
+                                     name ? name : ""));
   ir_value *value =
       builder->error ? NULL : builder_append(builder, &builder->ir.values, sizeof *value);
   if (!value) return 0;
@@ -368,7 +372,7 @@ void clave_builder_op(clave_builder *builder, const char *op, const char *name) 
 /* ---------------------------------------------------------------- finish */
 
 /* Numbers the slots by kind, and sorts the tensors by them. *numbers: new number by old index. */
-static clave_status number_slots(clave_builder *builder, uint32_t **numbers) {
+static clave_status api_builder_number_slots(clave_builder *builder, uint32_t **numbers) {
   ir_tensors *tensors = &builder->ir.tensors;
   uint32_t n = 0, counts[SLOT_TEMPORARY + 1] = {0};
   ir_tensor *ordered = mem_pool_alloc(builder->pool, (size_t)tensors->count + 1, sizeof *ordered);
@@ -393,7 +397,7 @@ static clave_status number_all(clave_builder *builder) {
   uint32_t *slots,
       *chains = mem_pool_alloc(builder->pool, (size_t)builder->bodies.count + 1, sizeof *chains);
   if (!chains) return status_no_memory();
-  TRY(number_slots(builder, &slots));
+  TRY(api_builder_number_slots(builder, &slots));
   for (uint32_t i = 0; i < builder->bodies.count; i++) {
     chains[i] = builder->ir.chains.count;
     ir_chain *chain = builder_append(builder, &builder->ir.chains, sizeof *chain);
@@ -408,7 +412,7 @@ static clave_status number_all(clave_builder *builder) {
   return NULL;
 }
 
-static clave_status make_program(clave_builder *builder, program **out) {
+static clave_status api_builder_make_program(clave_builder *builder, program **out) {
   text bytes = {0};
   clave_status st = number_all(builder);
   if (!st) st = encode_flatbuffer(&builder->ir, &bytes);
@@ -433,7 +437,7 @@ clave_status clave_builder_finish(clave_builder *builder, clave_program **out) {
   clave_status st = builder->error;
   builder->error = NULL;
   TRY(st);
-  TRY(make_program(builder, &program));
+  TRY(api_builder_make_program(builder, &program));
   program->data = builder->data;
   builder->data = NULL;
   return program_wrap(program, out);

@@ -5,8 +5,8 @@
 
 /* ---------------------------------------------------------------- finding */
 
-static clave_status find_field(const clave_builder *builder, const char *name,
-                               const ir_field **out) {
+static clave_status builder_fields_find_field(const clave_builder *builder, const char *name,
+                                              const ir_field **out) {
   if (!builder->table) return INVALID("field '%.200s' of no op", name ? name : "");
   for (uint32_t i = 0; name && i < builder->table->n_fields; i++) {
     *out = &builder->table->fields[i];
@@ -131,8 +131,8 @@ static clave_status put_enum(const ir_enum *values, const char *name, void *at) 
   return INVALID("there is no %s '%.200s'", values->name, name ? name : "");
 }
 
-static clave_status put_text(clave_builder *builder, const ir_field *field, char *at,
-                             const char *value) {
+static clave_status builder_fields_put_text(clave_builder *builder, const ir_field *field, char *at,
+                                            const char *value) {
   if (field->kind == IR_FIELD_ENUM) return put_enum(field->enum_, value, at);
   if (field->kind != IR_FIELD_STRING) return wrong_type(field, "text");
   const char *copy = builder_text(builder, value);
@@ -143,7 +143,7 @@ static clave_status put_text(clave_builder *builder, const ir_field *field, char
 /* Returns the address of a field of the current op; NULL on failure. */
 static char *begin_set(clave_builder *builder, const char *name, const ir_field **field) {
   if (!builder_ready(builder)) return NULL;
-  clave_status st = find_field(builder, name, field);
+  clave_status st = builder_fields_find_field(builder, name, field);
   builder_fail_op(builder, st);
   return st ? NULL : (char *)builder->op + (*field)->offset;
 }
@@ -183,7 +183,7 @@ void clave_builder_set_value(clave_builder *builder, const char *field, clave_id
 void clave_builder_set_text(clave_builder *builder, const char *field, const char *value) {
   const ir_field *member;
   char *at = begin_set(builder, field, &member);
-  if (at) end_set(builder, field, put_text(builder, member, at, value));
+  if (at) end_set(builder, field, builder_fields_put_text(builder, member, at, value));
 }
 
 void clave_builder_set_bool(clave_builder *builder, const char *field, bool value) {
@@ -248,8 +248,8 @@ _Static_assert(CLAVE_OPERAND_VALUE == (int)IR_OPERAND_SOURCE_VALUE &&
                    CLAVE_OPERAND_FLOAT == (int)IR_OPERAND_SOURCE_FLOAT,
                "operand sources");
 
-static clave_status put_operand(const clave_builder *builder, const clave_operand *operand,
-                                ir_operand *out) {
+static clave_status builder_fields_put_operand(const clave_builder *builder,
+                                               const clave_operand *operand, ir_operand *out) {
   if ((unsigned)operand->source > CLAVE_OPERAND_VALUE)
     return INVALID("there is no operand source %d", (int)operand->source);
   *out = (ir_operand){.source = (ir_operand_source)operand->source};
@@ -273,7 +273,8 @@ static clave_status put_step(clave_builder *builder, const char *kind, clave_dty
   if (!out->operands.items) return status_no_memory();
   out->operands.count = n;
   for (uint32_t i = 0; i < n; i++)
-    TRY(status_while(put_operand(builder, &operands[i], &out->operands.items[i]), "operand %u", i));
+    TRY(status_while(builder_fields_put_operand(builder, &operands[i], &out->operands.items[i]),
+                     "operand %u", i));
   return NULL;
 }
 

@@ -29,7 +29,7 @@ static clave_status find_table(const clave_device *device, compile_options *opti
 }
 
 /* Fails if options contradict each other. */
-static clave_status check_options(const compile_options *options) {
+static clave_status api_compile_check_options(const compile_options *options) {
   enum { MOST_THREADS = 1024 };
   if (options->library && !is_library_name(options->library))
     return INVALID("'%s' cannot begin the names of a library's functions", options->library);
@@ -66,8 +66,9 @@ static clave_status read_target(const clave_program *program, const clave_compil
   return NULL;
 }
 
-static clave_status read_options(const clave_program *program, const clave_compile_options *given,
-                                 compiling *compiling) {
+static clave_status api_compile_read_options(const clave_program *program,
+                                             const clave_compile_options *given,
+                                             compiling *compiling) {
   clave_compile_options own;
   TRY(sized_read(given, &own, SIZED(clave_compile_options, ctx)));
   const char *named = getenv("CC");
@@ -100,7 +101,7 @@ static clave_status read_options(const clave_program *program, const clave_compi
   TRY(find_table(own.tuned, &compiling->options));
   if (compiling->options.static_memory && compiling->options.n_threads == 0)
     compiling->options.n_threads = CLAVE_COMPILE_ALONE;
-  TRY(check_options(&compiling->options));
+  TRY(api_compile_check_options(&compiling->options));
   TRY(program_find_method(program, own.method, &compiling->options.method));
   compiling->options.dims = compiling->dims =
       calloc((size_t)own.n_dims + 1, sizeof *compiling->dims);
@@ -119,10 +120,10 @@ static clave_status read_options(const clave_program *program, const clave_compi
 typedef clave_status (*compile_fn)(const program *program, const compile_options *options,
                                    const char *path);
 
-static clave_status compile(const clave_program *program, const char *path,
-                            const clave_compile_options *options, compile_fn fn) {
+static clave_status api_compile(const clave_program *program, const char *path,
+                                const clave_compile_options *options, compile_fn fn) {
   compiling compiling = {0};
-  clave_status st = read_options(program, options, &compiling);
+  clave_status st = api_compile_read_options(program, options, &compiling);
   if (!st) st = fn(program->program, &compiling.options, path);
   free(compiling.dims);
   text_free(&compiling.march);
@@ -132,11 +133,11 @@ static clave_status compile(const clave_program *program, const char *path,
 clave_status clave_compile(const clave_program *program, const char *path,
                            const clave_compile_options *options) {
   OWN_FLOAT_ENV;
-  return compile(program, path, options, compile_executable);
+  return api_compile(program, path, options, compile_executable);
 }
 
 clave_status clave_compile_sources(const clave_program *program, const char *folder,
                                    const clave_compile_options *options) {
   OWN_FLOAT_ENV;
-  return compile(program, folder, options, compile_sources);
+  return api_compile(program, folder, options, compile_sources);
 }

@@ -72,7 +72,8 @@ static void append_ints(text *text, const ir_i32s *ints) {
   text_printf(text, "]");
 }
 
-static void append_sizes(text *text, const ir_program *program, const ir_int_or_vids *values) {
+static void describe_append_sizes(text *text, const ir_program *program,
+                                  const ir_int_or_vids *values) {
   text_printf(text, "[");
   for (uint32_t i = 0; i < values->count; i++) {
     if (i) text_printf(text, ", ");
@@ -82,7 +83,7 @@ static void append_sizes(text *text, const ir_program *program, const ir_int_or_
 }
 
 /* False for fields that are operands or absent. */
-static bool has_value(const ir_field *member, const void *field) {
+static bool describe_has_value(const ir_field *member, const void *field) {
   switch (member->kind) {
     case IR_FIELD_TID:
     case IR_FIELD_TIDS:
@@ -110,8 +111,8 @@ static bool has_value(const ir_field *member, const void *field) {
   }
 }
 
-static void append_field(text *text, const ir_program *program, const ir_field *field,
-                         const void *value) {
+static void describe_append_field(text *text, const ir_program *program, const ir_field *field,
+                                  const void *value) {
   switch (field->kind) {
     case IR_FIELD_BOOL:
       text_printf(text, "%s", *(const bool *)value ? "true" : "false");
@@ -159,7 +160,7 @@ static void append_field(text *text, const ir_program *program, const ir_field *
       append_ints(text, value);
       break;
     case IR_FIELD_INT_OR_VIDS:
-      append_sizes(text, program, value);
+      describe_append_sizes(text, program, value);
       break;
     case IR_FIELD_TABLES:
       append_steps(text, program, value);
@@ -174,9 +175,9 @@ static void append_detail(text *text, const ir_program *program, const ir_instru
   for (uint32_t i = 0; i < table->n_fields; i++) {
     const ir_field *field = &table->fields[i];
     const void *value = (const char *)ins->op + field->offset;
-    if (!has_value(field, value)) continue;
+    if (!describe_has_value(field, value)) continue;
     text_printf(text, "%s%s=", text->size ? " " : "", field->name);
-    append_field(text, program, field, value);
+    describe_append_field(text, program, field, value);
   }
 }
 

@@ -24,7 +24,7 @@ typedef struct device_list {
   unsigned generation; /* of the process that found the drivers */
 } device_list;
 
-static void describe(const backend_info *info, int index, clave_device_info *out) {
+static void api_device_describe(const backend_info *info, int index, clave_device_info *out) {
   *out = (clave_device_info){.kind = info->kind,
                              .name = info->name,
                              .platform = info->platform,
@@ -72,7 +72,7 @@ static clave_status note_identity(device_list *list, int index, const backend_in
 static clave_status describe_cpu(device_list *list, clave_device_info *out) {
   backend *cpu;
   TRY(cpu_backend_create(0, &cpu));
-  describe(&cpu->info, CPU_INDEX, out);
+  api_device_describe(&cpu->info, CPU_INDEX, out);
   const char **texts[] = {&out->kind,   &out->name, &out->platform,
                           &out->driver, &out->type, &out->extensions};
   clave_status st = note_identity(list, list->n_opencl, &cpu->info);
@@ -84,7 +84,7 @@ static clave_status describe_cpu(device_list *list, clave_device_info *out) {
   return st;
 }
 
-static void free_list(device_list *list) {
+static void api_device_free_list(device_list *list) {
   if (!list) return;
   mem_pool_destroy(list->texts);
   free(list->infos);
@@ -93,7 +93,7 @@ static void free_list(device_list *list) {
 }
 
 /* Finds and describes all devices. folder: of the cache, or NULL. */
-static clave_status fill_list(device_list *list, const char *folder) {
+static clave_status api_device_fill_list(device_list *list, const char *folder) {
   const backend_info *found = NULL;
   opencl_keep_files_in(folder);
   list->generation = process_generation();
@@ -105,7 +105,7 @@ static clave_status fill_list(device_list *list, const char *folder) {
   TRY(mem_pool_create(&list->texts));
   list->best = -1;
   for (int i = 0; i < list->n_opencl; i++) {
-    describe(&found[i], i, &list->infos[i]);
+    api_device_describe(&found[i], i, &list->infos[i]);
     TRY(note_identity(list, i, &found[i]));
     if (list->best < 0 || rank_device(&found[i]) > rank_device(&found[list->best])) list->best = i;
   }
@@ -118,10 +118,10 @@ static clave_status fill_list(device_list *list, const char *folder) {
 }
 
 /* Drivers keep their files in CLAVE_CACHE_DIR, whatever folder an opened device has. */
-static clave_status make_list(device_list *list) {
+static clave_status api_device_make_list(device_list *list) {
   char *folder;
   TRY(cache_folder(NULL, &folder));
-  clave_status st = fill_list(list, folder);
+  clave_status st = api_device_fill_list(list, folder);
   free(folder);
   return st;
 }
@@ -133,13 +133,13 @@ static clave_status get_list(const device_list **out) {
   if (!list) {
     list = calloc(1, sizeof *list);
     if (!list) return status_no_memory();
-    clave_status st = make_list(list);
+    clave_status st = api_device_make_list(list);
     if (st) {
-      free_list(list);
+      api_device_free_list(list);
       return st;
     }
     if (!atomic_compare_exchange_strong(&shared, &expected, list)) {
-      free_list(list);
+      api_device_free_list(list);
       list = expected;
     }
   }
@@ -156,7 +156,7 @@ clave_status clave_devices_count(int *count) {
   return NULL;
 }
 
-static clave_status write_info(const clave_device_info *own, clave_device_info *out) {
+static clave_status api_device_write_info(const clave_device_info *own, clave_device_info *out) {
   return sized_write(own, out, SIZED(clave_device_info, index));
 }
 
@@ -170,7 +170,7 @@ clave_status clave_devices_get(int index, clave_device_info *info) {
   TRY(cache_folder(NULL, &folder));
   if (folder) own.n_tuned = tuning_count_kept(folder, list->tuned_for[index]);
   free(folder);
-  return write_info(&own, info);
+  return api_device_write_info(&own, info);
 }
 
 const char *clave_devices_hint(void) {
@@ -240,7 +240,7 @@ static clave_status choose_item(const char *item, size_t n, int *out) {
   return bad_device(list, item, n);
 }
 
-static clave_status choose(const char *spec, int *chosen, int *count) {
+static clave_status api_device_choose(const char *spec, int *chosen, int *count) {
   for (*count = 0;;) {
     spec += strspn(spec, " ");
     size_t n = strcspn(spec, ","), trimmed = n;
@@ -314,7 +314,7 @@ static clave_status open_chosen(int *chosen, int n, const opening *with, clave_d
     TRY(open_one(chosen[i], with, device->cache_dir, &device->set.backends[i]));
     device->set.count++;
   }
-  describe(&device->set.backends[0]->info, chosen[0], &device->info);
+  api_device_describe(&device->set.backends[0]->info, chosen[0], &device->info);
   return device_open_tables(device);
 }
 
@@ -344,7 +344,8 @@ static clave_status default_spec(const clave_device_options *options, const char
   return NULL;
 }
 
-static clave_status read_options(const clave_device_options *given, clave_device_options *out) {
+static clave_status api_device_read_options(const clave_device_options *given,
+                                            clave_device_options *out) {
   TRY(sized_read(given, out, SIZED(clave_device_options, message_ctx)));
   return out->n_threads < 0 ? INVALID("%d threads", out->n_threads) : NULL;
 }
@@ -355,14 +356,14 @@ clave_status clave_device_open(const char *spec, const clave_device_options *opt
   opening with = {.context = NULL};
   int chosen[MAX_BACKENDS], n;
   *out = NULL;
-  TRY(read_options(options, &with.options));
+  TRY(api_device_read_options(options, &with.options));
   const char *from = "";
   if (!spec) {
     spec = getenv("CLAVE_DEVICE");
     from = "CLAVE_DEVICE";
   }
   if (!spec || !*spec) TRY(default_spec(&with.options, &spec));
-  clave_status st = choose(spec, chosen, &n);
+  clave_status st = api_device_choose(spec, chosen, &n);
   if (!st) st = create_device(chosen, n, &with, out);
   return st && *from ? status_while(st, "%s", from) : st;
 }
@@ -375,7 +376,7 @@ clave_status clave_device_create_from_opencl(void *context, void *device, void *
   int chosen[2];
   const device_list *list;
   *out = NULL;
-  TRY(read_options(options, &with.options));
+  TRY(api_device_read_options(options, &with.options));
   if (!context || !device) return INVALID("the OpenCL %s is NULL", context ? "device" : "context");
   TRY(get_list(&list));
   TRY(status_while(opencl_find_device(device, &chosen[0]), "the OpenCL device"));
@@ -407,5 +408,5 @@ clave_status clave_device_save_binaries(const clave_device *device, const char *
 clave_status clave_device_get_info(const clave_device *device, clave_device_info *info) {
   clave_device_info own = device->info;
   own.n_tuned = (uint32_t)tuning_count(device->set.backends[0]->tuning);
-  return write_info(&own, info);
+  return api_device_write_info(&own, info);
 }

@@ -27,7 +27,8 @@ static clave_status evaluate(void *ctx, program *program, void *const *outputs) 
   return st;
 }
 
-static void tell(const optimize_report *optimize_report, clave_pass_fn report, void *ctx) {
+static void api_optimize_tell(const optimize_report *optimize_report, clave_pass_fn report,
+                              void *ctx) {
   for (uint32_t i = 0; report && i < optimize_report->n; i++) {
     const optimize_row *row = &optimize_report->rows[i];
     clave_pass_info info = {.size = sizeof info,
@@ -60,7 +61,7 @@ clave_status clave_program_optimize(clave_program *given, const clave_optimize_o
   clave_status st = program_optimize(given->program, &own, &program, &report);
   clave_device_destroy(device);
   if (st) return st;
-  tell(&report, o.report, o.report_ctx);
+  api_optimize_tell(&report, o.report, o.report_ctx);
   optimize_report_free(&report);
   return wrap_optimized(given, program, out);
 }

@@ -12,7 +12,8 @@ struct clave_placement {
   mem_pool *pool;
 };
 
-static clave_status fill_rows(clave_placement *placement, const executable *executable) {
+static clave_status api_placement_fill_rows(clave_placement *placement,
+                                            const executable *executable) {
   const ir_program *program = &placement->program->program->ir;
   TRY(mem_pool_create(&placement->pool));
   placement->rows =
@@ -34,7 +35,7 @@ static clave_status create_placement(clave_program *program, clave_device *devic
   placement->program = program;
   program->holds++;
   placement->device = clave_device_retain(device);
-  clave_status st = fill_rows(placement, executable);
+  clave_status st = api_placement_fill_rows(placement, executable);
   if (st) {
     clave_placement_destroy(placement);
     return st;

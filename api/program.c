@@ -81,7 +81,7 @@ typedef struct name_search {
   int64_t dims[CLAVE_MAX_RANK]; /* of the constant found last */
 } name_search;
 
-static clave_status find_constant(void *ctx, const char *name, constant_data *data) {
+static clave_status api_program_find_constant(void *ctx, const char *name, constant_data *data) {
   name_search *search = ctx;
   clave_tensor found = clave_tensor_make((clave_dtype)data->type, data->rank, data->dims, NULL);
   if (!search->find(search->ctx, name, &found)) return INVALID("the caller has no such constant");
@@ -101,7 +101,8 @@ clave_status clave_program_create_by_name(const void *flatbuffer, size_t size, c
   program *program;
   name_search search = {.find = find, .ctx = ctx};
   *out = NULL;
-  TRY(program_create(flatbuffer, size, &(constant_source){.find = find_constant, .ctx = &search},
+  TRY(program_create(flatbuffer, size,
+                     &(constant_source){.find = api_program_find_constant, .ctx = &search},
                      &program));
   return program_wrap(program, out);
 }
@@ -246,7 +247,7 @@ clave_status clave_program_get_info(const clave_program *program, clave_program_
   return sized_write(&own, info, SIZED(clave_program_info, state_bytes));
 }
 
-static clave_status refuse_method(const ir_methods *methods, const char *name) {
+static clave_status api_program_refuse_method(const ir_methods *methods, const char *name) {
   text names = {0};
   for (uint32_t i = 0; i < methods->count; i++)
     text_printf(&names, "%s'%s'", i ? ", " : "", methods->items[i].name);
@@ -272,7 +273,7 @@ clave_status program_find_method(const clave_program *program, const char *name,
   uint32_t found = name ? find_name(methods, name) : 0;
   bool exists = found < methods->count;
   *out = exists ? found : 0;
-  return exists ? NULL : refuse_method(methods, name);
+  return exists ? NULL : api_program_refuse_method(methods, name);
 }
 
 clave_status clave_program_method(const clave_program *program, uint32_t index,
@@ -289,8 +290,8 @@ clave_status clave_program_method(const clave_program *program, uint32_t index,
   return sized_write(&own, info, SIZED(clave_method_info, n_nodes));
 }
 
-static void describe_dim(const ir_program *program, const ir_int_or_vid *value, int i,
-                         clave_tensor_info *info) {
+static void api_program_describe_dim(const ir_program *program, const ir_int_or_vid *value, int i,
+                                     clave_tensor_info *info) {
   info->dims[i] = info->min_dims[i] = info->max_dims[i] = value->literal;
   if (value->vid == IR_NONE) return;
   const ir_value *size = &program->values.items[value->vid];
@@ -323,11 +324,12 @@ static clave_status describe_slot(const clave_program *program, uint32_t slot,
   (void)encoding_text(&program->program->types[slot].encoding, info->encoding_text,
                       sizeof info->encoding_text);
   if (slot < ir->constants.count) info->name = ir->constants.items[slot].name;
-  for (int i = 0; i < info->rank; i++) describe_dim(ir, &tensor->shape.items[i], i, info);
+  for (int i = 0; i < info->rank; i++)
+    api_program_describe_dim(ir, &tensor->shape.items[i], i, info);
   return NULL;
 }
 
-static clave_status write_info(const clave_tensor_info *own, clave_tensor_info *out) {
+static clave_status api_program_write_info(const clave_tensor_info *own, clave_tensor_info *out) {
   return sized_write(own, out, SIZED(clave_tensor_info, encoding));
 }
 
@@ -335,11 +337,12 @@ clave_status clave_program_slot(const clave_program *program, uint32_t slot,
                                 clave_tensor_info *info) {
   clave_tensor_info own;
   TRY(describe_slot(program, slot, &own));
-  return write_info(&own, info);
+  return api_program_write_info(&own, info);
 }
 
-static clave_status describe_argument(const clave_program *program, const ir_argument *argument,
-                                      clave_tensor_info *info) {
+static clave_status api_program_describe_argument(const clave_program *program,
+                                                  const ir_argument *argument,
+                                                  clave_tensor_info *info) {
   static const clave_dtype scalar_dtypes[] = {CLAVE_I64, CLAVE_F64, CLAVE_BOOL};
   if (argument->tensor != IR_NONE) {
     TRY(describe_slot(program, argument->tensor, info));
@@ -353,8 +356,9 @@ static clave_status describe_argument(const clave_program *program, const ir_arg
   return NULL;
 }
 
-static clave_status find_argument(const clave_program *program, const char *method, uint32_t index,
-                                  bool output, clave_tensor_info *info) {
+static clave_status api_program_find_argument(const clave_program *program, const char *method,
+                                              uint32_t index, bool output,
+                                              clave_tensor_info *info) {
   uint32_t m;
   TRY(program_find_method(program, method, &m));
   const ir_method *i = &program->program->ir.methods.items[m];
@@ -363,17 +367,17 @@ static clave_status find_argument(const clave_program *program, const char *meth
     return INVALID("%s %u of method '%s', which has %u", output ? "output" : "input", index,
                    i->name, list->count);
   clave_tensor_info own;
-  TRY(describe_argument(program, &list->items[index], &own));
-  return write_info(&own, info);
+  TRY(api_program_describe_argument(program, &list->items[index], &own));
+  return api_program_write_info(&own, info);
 }
 
 clave_status clave_program_input(const clave_program *program, const char *method, uint32_t index,
                                  clave_tensor_info *info) {
-  return find_argument(program, method, index, false, info);
+  return api_program_find_argument(program, method, index, false, info);
 }
 clave_status clave_program_output(const clave_program *program, const char *method, uint32_t index,
                                   clave_tensor_info *info) {
-  return find_argument(program, method, index, true, info);
+  return api_program_find_argument(program, method, index, true, info);
 }
 
 clave_status clave_program_state(const clave_program *program, uint32_t index,

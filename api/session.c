@@ -29,7 +29,7 @@ static clave_status read_budget(uint64_t *out) {
   return NULL;
 }
 
-static clave_status read_precision(bool *fast) {
+static clave_status session_read_precision(bool *fast) {
   const char *text = getenv("CLAVE_PRECISION");
   if (!text || !*text || strcmp(text, "strict") == 0) return NULL;
   if (strcmp(text, "fast") != 0)
@@ -73,7 +73,7 @@ clave_status read_executable_options(const clave_session_options *given, executa
                               .wide = options.wide || options.unfused};
   if (options.strict && options.fast)
     return INVALID("strict and fast: expected at most one of them, got both");
-  return options.strict ? NULL : read_precision(&out->fast);
+  return options.strict ? NULL : session_read_precision(&out->fast);
 }
 
 static clave_status check_warm_up(const clave_session_options *options, const device_set *set) {
@@ -99,7 +99,8 @@ static clave_status create_both(clave_session *session, const executable_options
   return warm_up_create(session->executable, session->stores, session_options, &session->warm);
 }
 
-static clave_status init_session(clave_session *session, const clave_session_options *given) {
+static clave_status session_init_session(clave_session *session,
+                                         const clave_session_options *given) {
   session_options session_options;
   executable_options executable_options;
   clave_session_options options;
@@ -132,7 +133,7 @@ clave_status clave_session_create(clave_program *program, clave_device *device,
   session->program = program;
   session->device = clave_device_retain(device);
   program->holds++;
-  clave_status st = init_session(session, options);
+  clave_status st = session_init_session(session, options);
   if (st) {
     clave_session_destroy(session);
     return st;
@@ -162,7 +163,7 @@ void clave_session_destroy(clave_session *session) {
 }
 
 /* Checks dtype and rank of an input; session_set_input and session_bind_input check the rest. */
-static clave_status check_tensor(uint32_t index, const clave_tensor *value) {
+static clave_status session_check_tensor(uint32_t index, const clave_tensor *value) {
   if (!clave_dtype_name(value->dtype))
     return INVALID("input %u has no known dtype (%d)", index, (int)value->dtype);
   if (value->rank < 0 || value->rank > CLAVE_MAX_RANK)
@@ -176,7 +177,7 @@ clave_status clave_session_set_input(clave_session *session, const char *method,
   uint32_t m;
   TRY(device_check_process(session->device));
   TRY(program_find_method(session->program, method, &m));
-  TRY(check_tensor(index, value));
+  TRY(session_check_tensor(index, value));
   host_tensor tensor = {.t = tensor_from_public(value), .data = value->data};
   return session_set_input(session->session, m, index, &tensor);
 }
@@ -187,7 +188,7 @@ clave_status clave_session_bind_input(clave_session *session, const char *method
   TRY(device_check_process(session->device));
   TRY(program_find_method(session->program, method, &m));
   if (!value) return session_bind_input(session->session, m, index, NULL);
-  TRY(check_tensor(index, value));
+  TRY(session_check_tensor(index, value));
   host_tensor tensor = {.t = tensor_from_public(value), .data = value->data};
   return session_bind_input(session->session, m, index, &tensor);
 }
@@ -222,7 +223,7 @@ static clave_status bind_input_at(clave_session *session, const char *method, ui
   TRY(program_find_method(session->program, method, &m));
   if (!given) return session_bind_input(session->session, m, index, NULL);
   TRY(check_device_memory(session));
-  TRY(check_tensor(index, shape));
+  TRY(session_check_tensor(index, shape));
   const tensor tensor = tensor_from_public(shape);
   return session_bind_input_memory(session->session, m, index, &tensor, at);
 }
@@ -447,7 +448,7 @@ typedef struct timing_reader {
   void *ctx;
 } timing_reader;
 
-static void relay_timing(void *ctx, const session_timing *timing) {
+static void session_relay_timing(void *ctx, const session_timing *timing) {
   const timing_reader *reader = ctx;
   const clave_timing own = {.size = sizeof own,
                             .kind = (clave_timing_kind)timing->kind,
@@ -469,7 +470,7 @@ static void relay_timing(void *ctx, const session_timing *timing) {
 clave_status clave_session_timings(const clave_session *session, clave_timing_fn each, void *ctx) {
   OWN_FLOAT_ENV;
   timing_reader reader = {each, ctx};
-  return session_timings(session->session, &session->peaks, relay_timing, &reader);
+  return session_timings(session->session, &session->peaks, session_relay_timing, &reader);
 }
 
 clave_status clave_session_write_profile(const clave_session *session, const char *path) {

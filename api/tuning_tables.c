@@ -6,7 +6,7 @@
 #include "api/internal.h"
 #include "base/file.h"
 
-static void append_field(text *to, const char *string) {
+static void tuning_tables_append_field(text *to, const char *string) {
   text_puts(to, to->size ? "; " : "");
   for (; string && *string; string++) {
     char c = *string >= ' ' && *string <= '~' ? *string : '?';
@@ -29,11 +29,12 @@ clave_status tuning_identity(const backend_info *info, text *out) {
                           getenv("CLAVE_DEVICE_CLASS"),
                           getenv("CLAVE_ASM")};
   for (size_t k = 0; k < sizeof fields / sizeof *fields; k++)
-    if (fields[k] && *fields[k]) append_field(out, fields[k]);
+    if (fields[k] && *fields[k]) tuning_tables_append_field(out, fields[k]);
   return text_status(out);
 }
 
-static void note_ignored(const clave_device *device, const char *path, const char *why) {
+static void tuning_tables_note_ignored(const clave_device *device, const char *path,
+                                       const char *why) {
   text text = {0};
   text_printf(&text, "the tuning table %s is ignored: %s", path, why);
   if (device->message && text.data) device->message(device->message_ctx, text.data);
@@ -47,9 +48,9 @@ static clave_status load_table(const clave_device *device, int b) {
   if (!path) return status_no_memory();
   clave_status st =
       tuning_load(device->set.backends[b]->tuning, path, device->tuned_for[b].data, &why);
-  if (why) note_ignored(device, path, why);
+  if (why) tuning_tables_note_ignored(device, path, why);
   if (st && status_code_of(st) != STATUS_NO_MEMORY) {
-    note_ignored(device, path, status_message(st));
+    tuning_tables_note_ignored(device, path, status_message(st));
     status_free(st);
     st = NULL;
   }

@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-static int value_of(char c) {
+static int base64_value_of(char c) {
   return c >= 'A' && c <= 'Z'   ? c - 'A'
          : c >= 'a' && c <= 'z' ? c - 'a' + 26
          : c >= '0' && c <= '9' ? c - '0' + 52
@@ -19,7 +19,7 @@ bool base64_decode(const char *in, size_t size, text *out) {
   for (size_t i = 0; i < size; i += 4) {
     uint32_t bits = 0;
     for (size_t j = i; j < i + 4; j++) {
-      int value = j >= size - padding ? 0 : value_of(in[j]);
+      int value = j >= size - padding ? 0 : base64_value_of(in[j]);
       if (value < 0) {
         out->size = before;
         return false;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static clave_status add_word(const char *word, size_t n, device_class *class) {
+static clave_status device_class_add_word(const char *word, size_t n, device_class *class) {
   const struct {
     const char *name;
     bool *is_given;
@@ -26,7 +26,7 @@ clave_status device_class_read(device_class *out) {
   *out = (device_class){0};
   for (const char *at = words ? words : ""; *at;) {
     size_t n = strcspn(at, ",");
-    TRY(add_word(at, n, out));
+    TRY(device_class_add_word(at, n, out));
     at += n + (at[n] == ',');
   }
   return NULL;

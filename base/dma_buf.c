@@ -16,7 +16,7 @@
 #define SYNC_REQUEST _IOW('b', 0, uint64_t)
 enum { SYNC_READ = 1, SYNC_WRITE = 2, SYNC_END = 4, DMA_BUF_FILES = 0x444d4142 };
 
-static clave_status failed(int fd, const char *call) {
+static clave_status dma_buf_failed(int fd, const char *call) {
   const int error = errno;
   if (error == ENOMEM) return status_no_memory();
   return status_new(STATUS_IO, "dma-buf %d: %s: %s", fd, call, system_error_text(error));
@@ -51,7 +51,7 @@ static bool cannot_shrink(int fd) {
   return seals >= 0 && (seals & F_SEAL_SHRINK);
 }
 
-static clave_status find_kind(int fd, const struct stat *info, dma_buf *out) {
+static clave_status dma_buf_find_kind(int fd, const struct stat *info, dma_buf *out) {
   out->is_distinct = is_among_dma_bufs(fd);
   out->is_synchronised =
       out->is_distinct || (may_be_asked(info->st_mode) && answers_as_dma_buf(fd));
@@ -65,10 +65,10 @@ static clave_status find_kind(int fd, const struct stat *info, dma_buf *out) {
 }
 
 /* Finds the size. Before Linux 5.3, a dma-buf reports it to lseek only, which moves nothing. */
-static clave_status find_size(int fd, const struct stat *info, dma_buf *out) {
+static clave_status dma_buf_find_size(int fd, const struct stat *info, dma_buf *out) {
   off_t size = info->st_size;
   if (!size && out->is_synchronised) size = lseek(fd, 0, SEEK_END);
-  if (size < 0) return failed(fd, "lseek");
+  if (size < 0) return dma_buf_failed(fd, "lseek");
   out->size = (size_t)size;
   return NULL;
 }
@@ -77,13 +77,13 @@ clave_status dma_buf_open(int fd, dma_buf *out) {
   struct stat s;
   *out = (dma_buf){0};
   if (fd < 0) return INVALID("descriptor %d of a dma-buf is negative", fd);
-  if (fstat(fd, &s) != 0) return failed(fd, "fstat");
-  TRY(find_kind(fd, &s, out));
-  TRY(find_size(fd, &s, out));
+  if (fstat(fd, &s) != 0) return dma_buf_failed(fd, "fstat");
+  TRY(dma_buf_find_kind(fd, &s, out));
+  TRY(dma_buf_find_size(fd, &s, out));
   out->id[0] = s.st_dev;
   out->id[1] = s.st_ino;
   out->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  if (out->fd < 0) return failed(fd, "fcntl");
+  if (out->fd < 0) return dma_buf_failed(fd, "fcntl");
   out->is_open = true;
   return NULL;
 }
@@ -100,7 +100,7 @@ void dma_buf_close(dma_buf *buf) {
 clave_status dma_buf_map(dma_buf *dma_buf, bool writable) {
   const int how = writable ? PROT_READ | PROT_WRITE : PROT_READ;
   void *data = mmap(NULL, dma_buf->size, how, MAP_SHARED, dma_buf->fd, 0);
-  if (data == MAP_FAILED) return failed(dma_buf->fd, "mmap");
+  if (data == MAP_FAILED) return dma_buf_failed(dma_buf->fd, "mmap");
   dma_buf->data = data;
   dma_buf->is_writable = writable;
   return NULL;
@@ -109,8 +109,9 @@ clave_status dma_buf_map(dma_buf *dma_buf, bool writable) {
 static clave_status change_access(const dma_buf *dma_buf, uint64_t end) {
   if (!dma_buf->is_synchronised) return NULL;
   const uint64_t how = dma_buf->is_writable ? SYNC_READ | SYNC_WRITE : SYNC_READ;
-  return synchronise(dma_buf->fd, how | end) == 0 ? NULL
-                                                  : failed(dma_buf->fd, "DMA_BUF_IOCTL_SYNC");
+  return synchronise(dma_buf->fd, how | end) == 0
+             ? NULL
+             : dma_buf_failed(dma_buf->fd, "DMA_BUF_IOCTL_SYNC");
 }
 
 clave_status dma_buf_begin(const dma_buf *dma_buf) { return change_access(dma_buf, 0); }

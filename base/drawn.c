@@ -18,7 +18,7 @@ static double draw_normal(uint64_t *seed) {
   return sum;
 }
 
-static void store(dtype t, double value, char *to) {
+static void drawn_store(dtype t, double value, char *to) {
   const float f = (float)value;
   uint16_t half = t == DTYPE_F16 ? f32_to_f16(f) : f32_to_bf16(f);
   uint8_t byte = t == DTYPE_F8_E4M3 ? f32_to_f8_e4m3(f) : f32_to_f8_e5m2(f);
@@ -33,7 +33,7 @@ void draw_elements(dtype t, size_t n, void *to, uint64_t *seed) {
   const size_t unit = dtype_size(t);
   memset(to, 0, n * unit);
   for (size_t i = 0; dtype_has_fractions(t) && i < n; i++)
-    store(t, draw_normal(seed), (char *)to + i * unit);
+    drawn_store(t, draw_normal(seed), (char *)to + i * unit);
 }
 
 int64_t drawn_size(int64_t min, int64_t max) {

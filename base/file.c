@@ -20,7 +20,7 @@
 
 enum { MAX_DEPTH = 16, LEAST_FREE_BYTES = 64 << 20 };
 
-static clave_status make_folder(const char *path, unsigned mode) {
+static clave_status file_make_folder(const char *path, unsigned mode) {
   if (mkdir(path, (mode_t)mode) == 0 || errno == EEXIST) return NULL;
   return file_error(path, errno);
 }
@@ -32,10 +32,10 @@ clave_status make_folders(const char *path, unsigned mode) {
   for (char *p = copy + 1; copy[0] && *p && !st; p++) {
     if (*p != '/') continue;
     *p = '\0';
-    st = make_folder(copy, mode);
+    st = file_make_folder(copy, mode);
     *p = '/';
   }
-  if (!st) st = make_folder(copy, mode);
+  if (!st) st = file_make_folder(copy, mode);
   free(copy);
   if (!st && !folder_exists(path)) st = status_new(STATUS_IO, "%s: is not a folder", path);
   return st;
@@ -63,7 +63,8 @@ typedef struct listing {
 } listing;
 
 /* Adds `name` if it has that type (S_IFREG, S_IFDIR). Skips a file that has vanished. */
-static clave_status add_entry(const char *folder, const char *name, mode_t type, listing *listing) {
+static clave_status file_add_entry(const char *folder, const char *name, mode_t type,
+                                   listing *listing) {
   char *path = path_join(folder, name);
   if (!path) return status_no_memory();
   struct stat s;
@@ -88,7 +89,7 @@ static clave_status list_type(const char *path, mode_t type, folder_entry **out,
   listing listing = {0};
   for (struct dirent *e; !st && (e = readdir(folder));)
     if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-      st = add_entry(path, e->d_name, type, &listing);
+      st = file_add_entry(path, e->d_name, type, &listing);
   (void)closedir(folder);
   if (st) {
     folder_list_free(listing.items, listing.count);

@@ -110,7 +110,7 @@ static void pass_on(int number, siginfo_t *info, void *context) {
   }
 }
 
-static void handle(int number, siginfo_t *info, void *context) {
+static void file_guard_handle(int number, siginfo_t *info, void *context) {
   const int error = errno;
   const uintptr_t at = (uintptr_t)info->si_addr;
   file_guard *guard = info->si_code == BUS_ADRERR ? file_guard_of(info->si_addr) : NULL;
@@ -132,10 +132,10 @@ static void take_lock(void) {
 static void give_lock(void) { atomic_store(&holder, 0); }
 
 static bool is_ours(const struct sigaction *action) {
-  return (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == handle;
+  return (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == file_guard_handle;
 }
 
-static bool is_same(const struct sigaction *left, const struct sigaction *right) {
+static bool file_guard_is_same(const struct sigaction *left, const struct sigaction *right) {
   const int own = SA_SIGINFO;
   if ((left->sa_flags & own) != (right->sa_flags & own)) return false;
   return left->sa_flags & own ? left->sa_sigaction == right->sa_sigaction
@@ -148,14 +148,14 @@ static bool take_signal(void) {
   const int n = atomic_load(&n_before);
   if (sigaction(SIGBUS, NULL, &now) != 0) return false;
   if (is_ours(&now)) return true;
-  const bool is_known = n > 0 && is_same(&now, &before[n - 1]);
+  const bool is_known = n > 0 && file_guard_is_same(&now, &before[n - 1]);
   if (!is_known) {
     const int at = n < MOST_HANDLERS ? n : MOST_HANDLERS - 1; /* keeps the first and latest */
     before[at] = now;
     atomic_store(&n_before, at + 1);
   }
   own.sa_mask = now.sa_mask;
-  own.sa_sigaction = handle;
+  own.sa_sigaction = file_guard_handle;
   own.sa_flags |= now.sa_flags & SA_NODEFER;
   return sigaction(SIGBUS, &own, NULL) == 0;
 }

@@ -113,7 +113,7 @@ clave_status file_writer_create(const char *path, file_writer **out) {
 
 /* Reads a byte of each page, so that the guard maps zeros where a mapped file was truncated.
  * Returns false if the bytes are not in a guarded mapping. */
-static bool look_at(const uint8_t *bytes, size_t n) {
+static bool file_writer_look_at(const uint8_t *bytes, size_t n) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
   if (!file_guard_of(bytes) || !file_guard_of(bytes + n - 1)) return false;
   for (size_t at = 0; at < n; at += page) (void)*(const volatile uint8_t *)(bytes + at);
@@ -121,12 +121,12 @@ static bool look_at(const uint8_t *bytes, size_t n) {
   return true;
 }
 
-static clave_status write_all(file_writer *writer, const uint8_t *bytes, size_t n) {
+static clave_status file_writer_write_all(file_writer *writer, const uint8_t *bytes, size_t n) {
   while (n > 0) {
     size_t piece = n < ((size_t)1 << 30) ? n : (size_t)1 << 30;
     ssize_t done = write(writer->fd, bytes, piece);
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0 && errno == EFAULT && look_at(bytes, piece)) continue;
+    if (done < 0 && errno == EFAULT && file_writer_look_at(bytes, piece)) continue;
     if (done < 0 && errno == EFAULT)
       return status_new(STATUS_IO,
                         "%s: what is to be written cannot be read, as of a file that was cut short",
@@ -141,7 +141,7 @@ static clave_status write_all(file_writer *writer, const uint8_t *bytes, size_t 
 clave_status file_writer_flush(file_writer *writer) {
   size_t n = writer->buffered;
   writer->buffered = 0;
-  return write_all(writer, writer->buffer, n);
+  return file_writer_write_all(writer, writer->buffer, n);
 }
 
 clave_status file_writer_append(file_writer *writer, const void *bytes, size_t n) {
@@ -149,7 +149,7 @@ clave_status file_writer_append(file_writer *writer, const void *bytes, size_t n
   writer->size += n;
   if (n > WRITE_BUFFER - writer->buffered) TRY(file_writer_flush(writer));
   if (n > WRITE_BUFFER) {
-    TRY(write_all(writer, bytes, n));
+    TRY(file_writer_write_all(writer, bytes, n));
   } else {
     memcpy(writer->buffer + writer->buffered, bytes, n);
     writer->buffered += n;

@@ -23,7 +23,7 @@ typedef struct releasing {
   size_t page_size;
 } releasing;
 
-static bool is_named(const char *path, const char *names) {
+static bool loaded_code_is_named(const char *path, const char *names) {
   const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
   for (size_t n; *names; names += n + (names[n] == ' ')) {
     n = strcspn(names, " ");
@@ -65,7 +65,7 @@ static void release_segment(const releasing *releasing, uintptr_t at, size_t siz
 static int release_library(struct dl_phdr_info *info, size_t size, void *ctx) {
   const releasing *releasing = ctx;
   (void)size;
-  if (!info->dlpi_name || !is_named(info->dlpi_name, releasing->names)) return 0;
+  if (!info->dlpi_name || !loaded_code_is_named(info->dlpi_name, releasing->names)) return 0;
   for (int i = 0; i < info->dlpi_phnum; i++) {
     const ElfW(Phdr) *p = &info->dlpi_phdr[i];
     if (p->p_type == PT_LOAD && p->p_flags & PF_X && !(p->p_flags & PF_W))

@@ -222,8 +222,8 @@ static int spawn(const spawning *spawning, pid_t *pid) {
   return error;
 }
 
-static clave_status start(const char *path, const char *const *arguments,
-                          const char *const *settings, child *child) {
+static clave_status process_start(const char *path, const char *const *arguments,
+                                  const char *const *settings, child *child) {
   int pair[2];
   const char **environment = child_environment(settings);
   int error = environment ? 0 : ENOMEM;
@@ -247,7 +247,7 @@ clave_status child_start(const char *path, const char *const *arguments,
   *out = NULL;
   child *child = calloc(1, sizeof *child);
   if (!child) return status_no_memory();
-  clave_status st = start(path, arguments, settings, child);
+  clave_status st = process_start(path, arguments, settings, child);
   if (st) {
     free(child);
     return st;
@@ -368,7 +368,7 @@ int tool_end_within(tool *tool, int timeout_ms) {
 
 /* ---------------------------------------------------------------- sockets */
 
-static bool wait_for(int socket, short events, int64_t end) {
+static bool process_wait_for(int socket, short events, int64_t end) {
   struct pollfd p = {.fd = socket, .events = events};
   for (;;) {
     int64_t left_ms = (end - clock_ns()) / 1000000;
@@ -383,7 +383,7 @@ bool socket_send(int socket, const void *bytes, size_t n, int timeout_ms) {
   int64_t end = clock_ns() + (int64_t)timeout_ms * 1000000;
   const char *at = bytes;
   while (n > 0) {
-    if (!wait_for(socket, POLLOUT, end)) return false;
+    if (!process_wait_for(socket, POLLOUT, end)) return false;
     ssize_t sent = send(socket, at, n, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (sent < 0) return false;
@@ -397,7 +397,7 @@ bool socket_receive(int socket, void *bytes, size_t n, int timeout_ms) {
   int64_t end = clock_ns() + (int64_t)timeout_ms * 1000000;
   char *at = bytes;
   while (n > 0) {
-    if (!wait_for(socket, POLLIN, end)) return false;
+    if (!process_wait_for(socket, POLLIN, end)) return false;
     ssize_t got = recv(socket, at, n, MSG_DONTWAIT);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (got <= 0) return false;

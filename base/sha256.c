@@ -13,7 +13,7 @@ static const uint32_t constants[64] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-static uint32_t rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
+static uint32_t sha256_rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
 static void expand(const uint8_t *block, uint32_t w[64]) {
   for (int i = 0; i < 16; i++)
@@ -21,21 +21,22 @@ static void expand(const uint8_t *block, uint32_t w[64]) {
            (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3];
   for (int i = 16; i < 64; i++) {
     const uint32_t a = w[i - 15], b = w[i - 2];
-    w[i] = w[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + w[i - 7] +
-           (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
+    w[i] = w[i - 16] + (sha256_rotate(a, 7) ^ sha256_rotate(a, 18) ^ a >> 3) + w[i - 7] +
+           (sha256_rotate(b, 17) ^ sha256_rotate(b, 19) ^ b >> 10);
   }
 }
 
-static void add_block(uint32_t state[8], const uint8_t *block) {
+static void sha256_add_block(uint32_t state[8], const uint8_t *block) {
   uint32_t w[64], s[8];
   expand(block, w);
   memcpy(s, state, sizeof s);
   for (int i = 0; i < 64; i++) {
     const uint32_t e = s[4], a = s[0];
-    const uint32_t one = s[7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) +
+    const uint32_t one = s[7] +
+                         (sha256_rotate(e, 6) ^ sha256_rotate(e, 11) ^ sha256_rotate(e, 25)) +
                          ((e & s[5]) ^ (~e & s[6])) + constants[i] + w[i];
-    const uint32_t two =
-        (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]));
+    const uint32_t two = (sha256_rotate(a, 2) ^ sha256_rotate(a, 13) ^ sha256_rotate(a, 22)) +
+                         ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]));
     memmove(s + 1, s, 7 * sizeof *s);
     s[4] += one;
     s[0] = one + two;
@@ -58,7 +59,7 @@ void sha256_add(sha256 *sha256, const void *bytes, size_t n) {
     sha256->size += piece;
     at += piece;
     n -= piece;
-    if (piece == space) add_block(sha256->state, sha256->block);
+    if (piece == space) sha256_add_block(sha256->state, sha256->block);
   }
 }
 

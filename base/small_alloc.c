@@ -10,44 +10,46 @@ static alignas(UNIT) unsigned char buffer[MEMORY_STATIC];
 static size_t used;
 
 /* A block's size is stored before it. */
-static size_t size_of(const void *memory) {
+static size_t small_alloc_size_of(const void *memory) {
   size_t bytes;
   memcpy(&bytes, (const unsigned char *)memory - UNIT, sizeof bytes);
   return bytes;
 }
 
-static size_t rounded(size_t bytes) { return (bytes + UNIT - 1) / UNIT * UNIT; }
+static size_t small_alloc_rounded(size_t bytes) { return (bytes + UNIT - 1) / UNIT * UNIT; }
 
 static size_t begin_of(const void *memory) {
   return (size_t)((const unsigned char *)memory - buffer);
 }
 
-static int is_last(const void *memory) {
-  return begin_of(memory) + rounded(size_of(memory)) == used;
+static int small_alloc_is_last(const void *memory) {
+  return begin_of(memory) + small_alloc_rounded(small_alloc_size_of(memory)) == used;
 }
 
 /* Makes the block at `begin` the last one. Returns NULL if it does not fit. */
-static void *place(size_t begin, size_t bytes) {
+static void *small_alloc_place(size_t begin, size_t bytes) {
   if (begin > sizeof buffer || bytes > sizeof buffer - begin) return NULL;
   memcpy(buffer + begin - UNIT, &bytes, sizeof bytes);
-  used = begin + rounded(bytes);
+  used = begin + small_alloc_rounded(bytes);
   return buffer + begin;
 }
 
 void *small_alloc(size_t bytes) {
-  void *memory = place(used + UNIT, bytes);
+  void *memory = small_alloc_place(used + UNIT, bytes);
   return memory ? memset(memory, 0, bytes) : NULL;
 }
 
 void *small_realloc(void *memory, size_t bytes) {
-  if (memory && is_last(memory)) return place(begin_of(memory), bytes);
+  if (memory && small_alloc_is_last(memory)) return small_alloc_place(begin_of(memory), bytes);
   void *moved = small_alloc(bytes);
-  if (moved && memory) memcpy(moved, memory, size_of(memory) < bytes ? size_of(memory) : bytes);
+  if (moved && memory)
+    memcpy(moved, memory,
+           small_alloc_size_of(memory) < bytes ? small_alloc_size_of(memory) : bytes);
   return moved;
 }
 
 void small_free(void *memory) {
-  if (memory && is_last(memory)) used = begin_of(memory) - UNIT;
+  if (memory && small_alloc_is_last(memory)) used = begin_of(memory) - UNIT;
 }
 #else
 #include <stdlib.h>

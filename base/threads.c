@@ -354,7 +354,7 @@ static int count_cpus(void) {
 }
 
 /* Sets *out to CLAVE_THREADS, else the number of CPUs. Fails if CLAVE_THREADS is invalid. */
-static clave_status choose_threads(int *out) {
+static clave_status threads_choose_threads(int *out) {
   const char *value = getenv("CLAVE_THREADS");
   if (!value || !value[0]) {
     int cpus = count_cpus();
@@ -380,7 +380,7 @@ static void free_pool(thread_pool *pool) {
 
 clave_status thread_pool_create(int n_threads, thread_pool **out) {
   *out = NULL;
-  if (n_threads <= 0) TRY(choose_threads(&n_threads));
+  if (n_threads <= 0) TRY(threads_choose_threads(&n_threads));
   if (n_threads > MAX_THREADS)
     return INVALID("n_threads: expected at most %d, got %d", (int)MAX_THREADS, n_threads);
   thread_pool *pool = calloc(1, sizeof *pool);

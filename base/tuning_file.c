@@ -73,7 +73,7 @@ typedef struct reader {
 } reader;
 
 /* Reads up to `stop`, which is skipped. Returns false if it is missing or `out` is too small. */
-static bool read_text(reader *reader, char stop, char *out, size_t capacity) {
+static bool tuning_file_read_text(reader *reader, char stop, char *out, size_t capacity) {
   const char *to = memchr(reader->at, stop, (size_t)(reader->end - reader->at));
   if (!to || (size_t)(to - reader->at) >= capacity) return false;
   memcpy(out, reader->at, (size_t)(to - reader->at));
@@ -82,10 +82,10 @@ static bool read_text(reader *reader, char stop, char *out, size_t capacity) {
   return true;
 }
 
-static bool read_row(reader *reader, tuning_row *row) {
-  if (!read_text(reader, '\t', row->family, sizeof row->family) ||
-      !read_text(reader, '\t', row->key, sizeof row->key) ||
-      !read_text(reader, '\n', row->variant, sizeof row->variant))
+static bool tuning_file_read_row(reader *reader, tuning_row *row) {
+  if (!tuning_file_read_text(reader, '\t', row->family, sizeof row->family) ||
+      !tuning_file_read_text(reader, '\t', row->key, sizeof row->key) ||
+      !tuning_file_read_text(reader, '\n', row->variant, sizeof row->variant))
     return false;
   clave_status st = tuning_check(row->family, row->key, row->variant);
   status_free(st);
@@ -107,19 +107,19 @@ static bool check_hash(const file_map *map, reader *source) {
 static const char *read_head(const file_map *map, const char *device, reader *reader) {
   char line[DEVICE_BYTES];
   if (!check_hash(map, reader)) return "it is damaged (hash)";
-  if (!read_text(reader, '\n', line, sizeof line) ||
+  if (!tuning_file_read_text(reader, '\n', line, sizeof line) ||
       strncmp(line, first_line, sizeof first_line - 2) != 0 || line[sizeof first_line - 2])
     return "it is of another version";
-  if (!read_text(reader, '\n', line, sizeof line) || strcmp(line, device) != 0)
+  if (!tuning_file_read_text(reader, '\n', line, sizeof line) || strcmp(line, device) != 0)
     return "it is another device's";
   return NULL;
 }
 
 /* Adds the rows, replacing those of the same family and key. The caller holds the lock. */
-static clave_status take_rows(tuning *tuning, reader *reader, const char **why) {
+static clave_status tuning_file_take_rows(tuning *tuning, reader *reader, const char **why) {
   while (reader->at < reader->end) {
     tuning_row row = {0};
-    if (!read_row(reader, &row)) {
+    if (!tuning_file_read_row(reader, &row)) {
       *why = "a row of it is none";
       return NULL;
     }
@@ -144,7 +144,7 @@ clave_status tuning_load(tuning *tuning, const char *path, const char *device, c
   clave_status st = NULL;
   if (!*why) {
     mutex_lock(tuning->lock);
-    st = take_rows(tuning, &reader, why);
+    st = tuning_file_take_rows(tuning, &reader, why);
     mutex_unlock(tuning->lock);
     if (*why) tuning_clear(tuning);
   }
@@ -154,7 +154,8 @@ clave_status tuning_load(tuning *tuning, const char *path, const char *device, c
 
 /* ---------------------------------------------------------------- writing */
 
-static clave_status write_rows(const tuning *tuning, const char *path, const char *device) {
+static clave_status tuning_file_write_rows(const tuning *tuning, const char *path,
+                                           const char *device) {
   text out = {0};
   tuning_row row;
   text_printf(&out, "%s%s\n", first_line, device);
@@ -195,13 +196,13 @@ static void settle_rows(tuning *to, const tuning *written) {
 }
 
 /* Merges the new rows into the file. A file that cannot be read is replaced. */
-static clave_status merge(tuning *table, const char *path, const char *device) {
+static clave_status tuning_file_merge(tuning *table, const char *path, const char *device) {
   tuning *all;
   const char *why;
   TRY(tuning_create(&all));
   status_free(tuning_load(all, path, device, &why));
   clave_status st = add_new_rows(table, all);
-  if (!st) st = write_rows(all, path, device);
+  if (!st) st = tuning_file_write_rows(all, path, device);
   if (!st) settle_rows(table, all);
   tuning_destroy(all);
   return st;
@@ -216,7 +217,7 @@ clave_status tuning_save(tuning *tuning, const char *folder, const char *device)
   clave_status st = path && lock_path ? NULL : status_no_memory();
   if (!st && !file_lock_take(lock_path, LOCK_TIMEOUT_MS, &lock))
     st = status_new(STATUS_IO, "%s cannot be locked", lock_path);
-  if (!st) st = merge(tuning, path, device);
+  if (!st) st = tuning_file_merge(tuning, path, device);
   file_lock_release(lock);
   free(path);
   free(lock_path);

@@ -28,7 +28,7 @@ void tuning_destroy(tuning *tuning) {
 
 /* ---------------------------------------------------------------- rows */
 
-static bool is_text(const char *text, size_t reserved) {
+static bool tuning_rows_is_text(const char *text, size_t reserved) {
   size_t n = strnlen(text, reserved);
   if (n == 0 || n == reserved) return false;
   for (size_t i = 0; i < n; i++)
@@ -37,8 +37,8 @@ static bool is_text(const char *text, size_t reserved) {
 }
 
 clave_status tuning_check(const char *family, const char *key, const char *variant) {
-  if (is_text(family, TUNING_FAMILY) && is_text(key, TUNING_KEY) &&
-      is_text(variant, TUNING_VARIANT))
+  if (tuning_rows_is_text(family, TUNING_FAMILY) && tuning_rows_is_text(key, TUNING_KEY) &&
+      tuning_rows_is_text(variant, TUNING_VARIANT))
     return NULL;
   return INVALID(
       "a row of a tuning table has a family of 1 to %d, a key of 1 to %d and a variant of 1 to %d "
@@ -46,26 +46,27 @@ clave_status tuning_check(const char *family, const char *key, const char *varia
       TUNING_FAMILY - 1, TUNING_KEY - 1, TUNING_VARIANT - 1);
 }
 
-static int compare(const tuning_row *row, const char *family, const char *key) {
+static int tuning_rows_compare(const tuning_row *row, const char *family, const char *key) {
   int by_family = strcmp(row->family, family);
   return by_family ? by_family : strcmp(row->key, key);
 }
 
 /* Returns the index of the row, or where to insert it. */
-static size_t place_of(const tuning *tuning, const char *family, const char *key, bool *found) {
+static size_t tuning_rows_place_of(const tuning *tuning, const char *family, const char *key,
+                                   bool *found) {
   size_t low = 0, high = tuning->n;
   while (low < high) {
     size_t middle = (low + high) / 2;
-    if (compare(&tuning->rows[middle].row, family, key) < 0)
+    if (tuning_rows_compare(&tuning->rows[middle].row, family, key) < 0)
       low = middle + 1;
     else
       high = middle;
   }
-  *found = low < tuning->n && compare(&tuning->rows[low].row, family, key) == 0;
+  *found = low < tuning->n && tuning_rows_compare(&tuning->rows[low].row, family, key) == 0;
   return low;
 }
 
-static clave_status insert(tuning *tuning, size_t at) {
+static clave_status tuning_rows_insert(tuning *tuning, size_t at) {
   if (tuning->n == TUNING_MOST) return INVALID("a tuning table has at most %d rows", TUNING_MOST);
   if (!array_reserve(&tuning->rows, &tuning->capacity, tuning->n + 1, sizeof *tuning->rows))
     return status_no_memory();
@@ -76,8 +77,8 @@ static clave_status insert(tuning *tuning, size_t at) {
 
 clave_status tuning_set(tuning *tuning, const tuning_row *row, bool is_new) {
   bool found;
-  size_t at = place_of(tuning, row->family, row->key, &found);
-  if (!found) TRY(insert(tuning, at));
+  size_t at = tuning_rows_place_of(tuning, row->family, row->key, &found);
+  if (!found) TRY(tuning_rows_insert(tuning, at));
   tuning->rows[at] = (kept_row){.row = *row, .is_new = is_new};
   tuning->version++;
   return NULL;
@@ -115,8 +116,8 @@ uint64_t tuning_version(const tuning *tuning) {
 bool tuning_find(const tuning *tuning, const char *family, const char *key, tuning_row *out) {
   bool found;
   mutex_lock(tuning->lock);
-  size_t at = place_of(tuning, family, key, &found);
-  if (!found) at = place_of(tuning, family, "*", &found);
+  size_t at = tuning_rows_place_of(tuning, family, key, &found);
+  if (!found) at = tuning_rows_place_of(tuning, family, "*", &found);
   if (found) *out = tuning->rows[at].row;
   mutex_unlock(tuning->lock);
   return found;

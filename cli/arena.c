@@ -32,7 +32,7 @@ static bool lies_here(const arena *arena, const clave_block_info *info) {
 }
 
 /* Returns the command at which most bytes are alive, and their number. */
-static uint32_t find_peak(const arena *arena, uint64_t *bytes) {
+static uint32_t cli_arena_find_peak(const arena *arena, uint64_t *bytes) {
   uint32_t peak = 0;
   *bytes = 0;
   for (uint32_t c = 0; c < arena->n_commands; c++) {
@@ -90,9 +90,9 @@ static void draw_block(const arena *arena, const graph *graph, const clave_block
   label_block(info, x, y, width, height, out);
 }
 
-static void draw_peak(const arena *arena, page *out) {
+static void cli_arena_draw_peak(const arena *arena, page *out) {
   uint64_t bytes;
-  const uint32_t at = find_peak(arena, &bytes);
+  const uint32_t at = cli_arena_find_peak(arena, &bytes);
   const double x = x_of(arena, at) + wide / (2.0 * (arena->n_commands ? arena->n_commands : 1));
   text_printf(out,
               "<path d=\"M%.2f %.2f V%.2f\" stroke=\"#c0392b\" stroke-width=\"1.5\" "
@@ -103,7 +103,7 @@ static void draw_peak(const arena *arena, page *out) {
   text_printf(out, " at command %" PRIu32 "</text>\n", at);
 }
 
-static void draw_frame(const arena *arena, page *out) {
+static void cli_arena_draw_frame(const arena *arena, page *out) {
   text_printf(out,
               "<rect x=\"%.0f\" y=\"%.0f\" width=\"%.0f\" height=\"%.0f\" fill=\"#f6f7f9\"/>\n"
               "<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"end\">0</text>"
@@ -122,10 +122,10 @@ static void draw_arena(const arena *arena, const graph *graph, page *out) {
               "</h3>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
               "font-family=\"monospace\" font-size=\"11\">\n",
               left + wide + 20, top + high + bottom);
-  draw_frame(arena, out);
+  cli_arena_draw_frame(arena, out);
   for (uint32_t i = 0; i < arena->n_blocks; i++)
     if (lies_here(arena, &arena->blocks[i])) draw_block(arena, graph, &arena->blocks[i], out);
-  draw_peak(arena, out);
+  cli_arena_draw_peak(arena, out);
   text_puts(out, "</svg>\n");
 }
 

@@ -64,7 +64,7 @@ typedef struct measures {
 } measures;
 
 /* Times setting inputs, running and reading outputs. Resets the state before, untimed. */
-static int time_run(const model *model, const input_set *inputs, double *ms) {
+static int bench_time_run(const model *model, const input_set *inputs, double *ms) {
   TRY_STATUS(clave_session_reset(model->session));
   double start = read_clock();
   TRY_EXIT(set_inputs(inputs, model));
@@ -77,15 +77,15 @@ static int time_run(const model *model, const input_set *inputs, double *ms) {
   return EXIT_GOOD;
 }
 
-static int time_runs(const bench_arguments *arguments, const model *model, const input_set *inputs,
-                     double *times, measures *out) {
+static int bench_time_runs(const bench_arguments *arguments, const model *model,
+                           const input_set *inputs, double *times, measures *out) {
   double ignored;
   size_t n = (size_t)arguments->runs;
   show_progress("first run");
-  TRY_EXIT(time_run(model, inputs, &out->first_ms));
+  TRY_EXIT(bench_time_run(model, inputs, &out->first_ms));
   show_progress("running");
-  for (int64_t i = 1; i < arguments->warmup; i++) TRY_EXIT(time_run(model, inputs, &ignored));
-  for (size_t i = 0; i < n; i++) TRY_EXIT(time_run(model, inputs, &times[i]));
+  for (int64_t i = 1; i < arguments->warmup; i++) TRY_EXIT(bench_time_run(model, inputs, &ignored));
+  for (size_t i = 0; i < n; i++) TRY_EXIT(bench_time_run(model, inputs, &times[i]));
   clear_progress();
   out->median_ms = sort_to_median(times, n);
   out->min_ms = times[0];
@@ -106,7 +106,7 @@ static int measure_model(const bench_arguments *arguments, model *model, input_s
   TRY_EXIT(prepare_inputs(model, arguments->inputs, &arguments->input, &arguments->dims, inputs));
   double *times = calloc((size_t)arguments->runs, sizeof *times);
   if (!times) return fail_memory();
-  int result = time_runs(arguments, model, inputs, times, out);
+  int result = bench_time_runs(arguments, model, inputs, times, out);
   free(times);
   out->peak_rss_mb = measure_peak();
   out->memory.size = sizeof out->memory;
@@ -134,8 +134,8 @@ static void write_input_shapes(const input_set *inputs, json_writer *writer) {
   emit_end_array(writer);
 }
 
-static int write_json(const bench_arguments *arguments, const model *model, const input_set *inputs,
-                      const measures *measures, page *out) {
+static int bench_write_json(const bench_arguments *arguments, const model *model,
+                            const input_set *inputs, const measures *measures, page *out) {
   json_writer writer = {.out = out};
   page device = {0};
   page_device(&device, model);
@@ -168,8 +168,8 @@ static int write_json(const bench_arguments *arguments, const model *model, cons
   return EXIT_GOOD;
 }
 
-static int write_text(const bench_arguments *arguments, const model *model, const input_set *inputs,
-                      const measures *measures, page *out) {
+static int bench_write_text(const bench_arguments *arguments, const model *model,
+                            const input_set *inputs, const measures *measures, page *out) {
   text_puts(out, "device       ");
   page_device(out, model);
   if (model->device_info.n_tuned)
@@ -198,7 +198,8 @@ static int write_text(const bench_arguments *arguments, const model *model, cons
                               : EXIT_GOOD;
 }
 
-static int draw(const bench_arguments *arguments, const model *model, const measures *measures) {
+static int bench_draw(const bench_arguments *arguments, const model *model,
+                      const measures *measures) {
   page svg = {0}, title = {0};
   page_visible(&title, arguments->model.program);
   text_puts(&title, ", ");
@@ -222,9 +223,9 @@ static int bench_program(const void *given, page *out) {
     return fail_usage("%s goes with --breakdown", arguments->svg ? "--svg" : "--profile");
   int result = measure_model(arguments, &model, &inputs, &measures);
   if (!result)
-    result =
-        (arguments->json ? write_json : write_text)(arguments, &model, &inputs, &measures, out);
-  if (!result && arguments->svg) result = draw(arguments, &model, &measures);
+    result = (arguments->json ? bench_write_json : bench_write_text)(arguments, &model, &inputs,
+                                                                     &measures, out);
+  if (!result && arguments->svg) result = bench_draw(arguments, &model, &measures);
   if (!result) result = print_page(out);
   free_breakdown(&measures.parts);
   free_inputs(&inputs);

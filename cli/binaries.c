@@ -31,7 +31,7 @@ static int fix_some(input_set *set, const text_list *dims) {
   return EXIT_GOOD;
 }
 
-static int run_once(model *model, const text_list *dims, input_set *inputs) {
+static int cli_binaries_run_once(model *model, const text_list *dims, input_set *inputs) {
   TRY_EXIT(describe_inputs(model, inputs));
   TRY_EXIT(fix_some(inputs, dims));
   TRY_EXIT(invent_inputs(inputs));
@@ -41,10 +41,10 @@ static int run_once(model *model, const text_list *dims, input_set *inputs) {
 }
 
 /* Runs once with the initial state. */
-static int run_method(model *model, const text_list *dims) {
+static int cli_binaries_run_method(model *model, const text_list *dims) {
   input_set inputs = {0};
   TRY_STATUS(clave_session_reset(model->session));
-  int result = run_once(model, dims, &inputs);
+  int result = cli_binaries_run_once(model, dims, &inputs);
   free_inputs(&inputs);
   return result;
 }
@@ -52,12 +52,12 @@ static int run_method(model *model, const text_list *dims) {
 static int run_methods(model *model, const kernel_runs *runs) {
   clave_program_info info = {.size = sizeof info};
   TRY_EXIT(open_session(model, SESSION_PLAIN));
-  if (!runs->all) return run_method(model, runs->dims);
+  if (!runs->all) return cli_binaries_run_method(model, runs->dims);
   TRY_STATUS(clave_program_get_info(model->program, &info));
   for (uint32_t i = 0; i < info.n_methods; i++) {
     model->method.size = sizeof model->method;
     TRY_STATUS(clave_program_method(model->program, i, &model->method));
-    TRY_EXIT(run_method(model, runs->dims));
+    TRY_EXIT(cli_binaries_run_method(model, runs->dims));
   }
   return EXIT_GOOD;
 }
@@ -78,7 +78,7 @@ static clave_status write_behind(clave_llm_conversation *talk, size_t n) {
 }
 
 /* Prompts of several lengths, because kernels for few rows differ from those for many. */
-static int write_text(const clave_llm *llm, clave_llm_conversation *talk) {
+static int cli_binaries_write_text(const clave_llm *llm, clave_llm_conversation *talk) {
   static const uint32_t lengths[] = {1, 4, 16, LONGEST_PROMPT};
   clave_llm_info info = {.size = sizeof info};
   TRY_STATUS(clave_llm_get_info(llm, &info));
@@ -100,7 +100,7 @@ static int run_text(const model *model, const kernel_runs *runs) {
   clave_llm_conversation *talk = NULL;
   clave_status st = clave_llm_load(runs->program, model->device, &options, &llm);
   if (!st) st = clave_llm_conversation_create(llm, &talks, &talk);
-  int result = st ? fail_status(st) : write_text(llm, talk);
+  int result = st ? fail_status(st) : cli_binaries_write_text(llm, talk);
   clave_llm_conversation_destroy(talk);
   clave_llm_destroy(llm);
   return result;

@@ -24,7 +24,7 @@ static const float_kind kinds[] = {
     [CLAVE_F8_E5M2] = {0x1p-2, FLT_EPSILON, 1, 0x1p-16},
 };
 
-static float_kind kind_of(clave_dtype type) {
+static float_kind cli_bounds_kind_of(clave_dtype type) {
   return is_integer(type) ? (float_kind){0} : kinds[type];
 }
 
@@ -36,7 +36,7 @@ static double rounding_of(clave_dtype type) {
 }
 
 double places_of(clave_dtype type, double terms) {
-  const float_kind kind = kind_of(type);
+  const float_kind kind = cli_bounds_kind_of(type);
   if (kind.eps <= 0) return 0;
   return fmax(kind.places, rounding_of(type) / kind.eps) + sqrt(terms) * kind.computed / kind.eps;
 }
@@ -54,7 +54,7 @@ static bool is_up(uint64_t i) {
 void bounds_move_elements(const clave_tensor *tensor, double places, bool opposite) {
   const uint64_t n = count_elements(tensor);
   const size_t size = clave_dtype_size(tensor->dtype);
-  const double by = places * kind_of(tensor->dtype).eps;
+  const double by = places * cli_bounds_kind_of(tensor->dtype).eps;
   if (by == 0) return;
   for (uint64_t i = 0; i < n; i++) {
     char *at = (char *)tensor->data + i * size;
@@ -65,7 +65,7 @@ void bounds_move_elements(const clave_tensor *tensor, double places, bool opposi
 }
 
 static double distance_at(const clave_tensor *left, const clave_tensor *right, uint64_t i) {
-  const void *data = element_at(left, i), *result = element_at(right, i);
+  const void *data = values_element_at(left, i), *result = values_element_at(right, i);
   const double distance =
       number_distance(load_number(left->dtype, data), load_number(right->dtype, result));
   if (distance < 1 && is_integer(left->dtype) &&
@@ -110,14 +110,14 @@ static double allow(const float_kind *kind, double expected, const reach *reach,
 difference compare_tensors(const clave_tensor *got, const clave_tensor *expected,
                            const reach *reach, double terms, double factor) {
   const uint64_t n = count_elements(got);
-  const float_kind kind = kind_of(got->dtype);
+  const float_kind kind = cli_bounds_kind_of(got->dtype);
   const double sum = kind.eps > 0 ? 1 + sqrt(terms) * kind.computed / (kind.places * kind.eps) : 1;
   difference difference = {0};
   double worst = -1;
   for (uint64_t i = 0; i < n; i++) {
     const double distance = distance_at(got, expected, i);
     if (distance == 0 && worst >= 0) continue;
-    const double y = load_number(got->dtype, element_at(expected, i));
+    const double y = load_number(got->dtype, values_element_at(expected, i));
     const double allowed = allow(&kind, y, reach, i, factor * sum);
     const double excess = distance <= allowed ? 0 : allowed > 0 ? distance / allowed : INFINITY;
     if (distance > difference.largest) difference.largest = distance;
@@ -127,7 +127,7 @@ difference compare_tensors(const clave_tensor *got, const clave_tensor *expected
     worst = excess;
     difference.found = excess > 0;
     difference.element = i;
-    difference.got = load_number(got->dtype, element_at(got, i));
+    difference.got = load_number(got->dtype, values_element_at(got, i));
     difference.expected = y;
     difference.allowed = allowed;
   }

@@ -42,7 +42,7 @@ typedef struct collector {
   bool no_memory;
 } collector;
 
-static bool is_of(const work_row *row, const clave_timing *timing) {
+static bool breakdown_is_of(const work_row *row, const clave_timing *timing) {
   return row->kind == timing->kind && row->node == timing->node &&
          strcmp(row->device, timing->device) == 0;
 }
@@ -68,11 +68,11 @@ static work_row *add_row(breakdown *breakdown, const clave_timing *timing) {
   return NULL;
 }
 
-static work_row *find_row(collector *collector, const clave_timing *timing) {
+static work_row *breakdown_find_row(collector *collector, const clave_timing *timing) {
   breakdown *breakdown = collector->breakdown;
   for (uint32_t i = 0; i < breakdown->n_rows; i++) {
     const uint32_t at = (collector->guess + i) % breakdown->n_rows;
-    if (!is_of(&breakdown->rows[at], timing)) continue;
+    if (!breakdown_is_of(&breakdown->rows[at], timing)) continue;
     collector->guess = at + 1;
     return &breakdown->rows[at];
   }
@@ -81,7 +81,7 @@ static work_row *find_row(collector *collector, const clave_timing *timing) {
 
 static void add_timing(void *ctx, const clave_timing *timing) {
   collector *collector = ctx;
-  work_row *row = collector->no_memory ? NULL : find_row(collector, timing);
+  work_row *row = collector->no_memory ? NULL : breakdown_find_row(collector, timing);
   const interval busy = {(double)timing->start_ns, (double)timing->end_ns};
   if (!row ||
       !array_reserve(&collector->busy, &collector->cap_busy, collector->n_busy + 1, sizeof busy)) {
@@ -126,7 +126,7 @@ static void begin_run(const breakdown *breakdown) {
 
 /* ---------------------------------------------------------------- runs */
 
-static int run_once(const model *model, const input_set *inputs, double *ms) {
+static int breakdown_run_once(const model *model, const input_set *inputs, double *ms) {
   TRY_STATUS(clave_session_reset(model->session));
   TRY_EXIT(set_inputs(inputs, model));
   const double start = read_clock();
@@ -138,7 +138,7 @@ static int run_once(const model *model, const input_set *inputs, double *ms) {
 static int add_run(const model *model, const input_set *inputs, uint32_t run, breakdown *out) {
   double ms;
   collector collector = {.breakdown = out, .run = run};
-  TRY_EXIT(run_once(model, inputs, &ms));
+  TRY_EXIT(breakdown_run_once(model, inputs, &ms));
   begin_run(out);
   clave_status status = clave_session_timings(model->session, add_timing, &collector);
   out->runs[run] = ms * 1e6;
@@ -249,10 +249,12 @@ static int measure_peaks(const model *model, breakdown *breakdown) {
 
 /* ---------------------------------------------------------------- all of it */
 
-static int run_all(model *model, const input_set *inputs, int64_t warmup, breakdown *out) {
+static int breakdown_run_all(model *model, const input_set *inputs, int64_t warmup,
+                             breakdown *out) {
   double ignored;
   show_progress("running");
-  for (int64_t i = 0; i < warmup || i < 1; i++) TRY_EXIT(run_once(model, inputs, &ignored));
+  for (int64_t i = 0; i < warmup || i < 1; i++)
+    TRY_EXIT(breakdown_run_once(model, inputs, &ignored));
   TRY_EXIT(add_run(model, inputs, 0, out)); /* finds the devices and dtypes */
   TRY_EXIT(measure_peaks(model, out));
   show_progress("running");
@@ -272,7 +274,7 @@ int measure_breakdown(model *model, const input_set *inputs, int64_t runs, int64
   model->session = NULL;
   model->warm_up = CLAVE_WARM_UP_WAIT;
   TRY_EXIT(open_session(model, SESSION_PROFILED));
-  TRY_EXIT(run_all(model, inputs, warmup, out));
+  TRY_EXIT(breakdown_run_all(model, inputs, warmup, out));
   sum_up(out);
   if (profile) TRY_STATUS(clave_session_write_profile(model->session, profile));
   return EXIT_GOOD;

@@ -8,7 +8,7 @@
 
 /* ---------------------------------------------------------------- tables */
 
-static double share_of(const breakdown *breakdown, double ns) {
+static double breakdown_report_share_of(const breakdown *breakdown, double ns) {
   return breakdown->total > 0 ? ns / breakdown->total : 0;
 }
 
@@ -45,7 +45,7 @@ enum { RIGHT_MEASURES = LENGTH(measures) - 1 };
 
 static void time_cells(columns *columns, const breakdown *breakdown, double ns) {
   columns_cell(columns, ns < 1e6 ? "%.4f" : "%.3f", ns * 1e-6);
-  columns_cell(columns, "%.1f", 100 * share_of(breakdown, ns));
+  columns_cell(columns, "%.1f", 100 * breakdown_report_share_of(breakdown, ns));
 }
 
 static void measure_cells(columns *columns, const breakdown *breakdown, const work_row *row) {
@@ -71,7 +71,8 @@ static void last_cells(columns *columns, const breakdown *breakdown, const char 
   for (size_t i = 2; i < LENGTH(measures); i++) columns_cell(columns, "%s", "");
 }
 
-static void write_ops(const breakdown *breakdown, const work_row *groups, uint32_t n, page *out) {
+static void breakdown_report_write_ops(const breakdown *breakdown, const work_row *groups,
+                                       uint32_t n, page *out) {
   const int first = has_devices(breakdown) ? 3 : 2;
   columns columns = {.n_columns = (uint32_t)first + LENGTH(measures)};
   for (int i = first - 1; i < first + RIGHT_MEASURES; i++) columns.right[i] = true;
@@ -90,7 +91,7 @@ static void write_ops(const breakdown *breakdown, const work_row *groups, uint32
   columns_write(&columns, 2, out);
 }
 
-static void write_nodes(const breakdown *breakdown, uint32_t n, page *out) {
+static void breakdown_report_write_nodes(const breakdown *breakdown, uint32_t n, page *out) {
   columns columns = {.n_columns = 3 + LENGTH(measures) + 1, .right = {[0] = true}};
   for (int i = 3; i < 3 + RIGHT_MEASURES; i++) columns.right[i] = true;
   text_cell(&columns, "node");
@@ -140,13 +141,13 @@ int write_breakdown(const breakdown *breakdown, int64_t nodes, page *out) {
               "\nwhere the time goes: medians of %" PRIu32 " profiled run%s, of %.3f ms each\n",
               breakdown->n_runs, breakdown->n_runs == 1 ? "" : "s", breakdown->clock * 1e-6);
   write_peaks(breakdown, out);
-  write_ops(breakdown, groups, n, out);
+  breakdown_report_write_ops(breakdown, groups, n, out);
   free(groups);
   const uint32_t listed = nodes < breakdown->n_rows ? (uint32_t)nodes : breakdown->n_rows;
   if (!listed) return EXIT_GOOD;
   text_printf(out, "\nthe %" PRIu32 " slowest of %" PRIu32 " nodes and copies\n", listed,
               breakdown->n_rows);
-  write_nodes(breakdown, listed, out);
+  breakdown_report_write_nodes(breakdown, listed, out);
   return EXIT_GOOD;
 }
 
@@ -164,7 +165,7 @@ static void emit_measures(const breakdown *breakdown, const work_row *row, json_
   const bool has_flops = row->flops >= 0, has_limit = row->limit > 0;
   emit_integer(writer, "times", row->count);
   emit_number(writer, "ms", row->ns * 1e-6);
-  emit_number(writer, "share", share_of(breakdown, row->ns));
+  emit_number(writer, "share", breakdown_report_share_of(breakdown, row->ns));
   emit_known(writer, "flop", has_flops, row->flops);
   emit_number(writer, "bytes", row->bytes);
   emit_known(writer, "gflop_s", has_flops && row->ns > 0, rate_of(row->flops, row->ns));

@@ -19,7 +19,7 @@ static int take_socket(void) {
   return socket < 0 ? STDIN_FILENO : socket;
 }
 
-static int build_kernels(const void *arguments, page *out) {
+static int cli_builder_build_kernels(const void *arguments, page *out) {
   (void)arguments;
   (void)out;
   TRY_STATUS(clave_serve_builds(take_socket()));
@@ -34,5 +34,5 @@ const command builder_command = {
         "The library starts this command if a driver builds one kernel at a time, unless\n"
         "CLAVE_HELPER=off.\n",
     .arguments_size = sizeof(builder_arguments),
-    .run = build_kernels,
+    .run = cli_builder_build_kernels,
 };

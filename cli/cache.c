@@ -20,7 +20,7 @@ static const flag cache_flags[] = {
 
 static const cache_arguments cache_defaults = {.max_mb = -1};
 
-static void write_json(const clave_cache_info *info, uint64_t removed, page *out) {
+static void cli_cache_write_json(const clave_cache_info *info, uint64_t removed, page *out) {
   json_writer writer = {.out = out};
   emit_object(&writer, NULL);
   emit_string(&writer, "path", info->path);
@@ -32,7 +32,7 @@ static void write_json(const clave_cache_info *info, uint64_t removed, page *out
   emit_end_object(&writer);
 }
 
-static void write_text(const clave_cache_info *info, uint64_t removed, page *out) {
+static void cli_cache_write_text(const clave_cache_info *info, uint64_t removed, page *out) {
   if (!info->path) {
     text_puts(out, "no kernel cache\n");
     return;
@@ -64,7 +64,7 @@ static int show_cache(const void *given, page *out) {
         clave_cache_trim(arguments->clear ? 0 : (uint64_t)arguments->max_mb * 1000000, &removed));
   }
   TRY_STATUS(clave_cache_get_info(&info));
-  (arguments->json ? write_json : write_text)(&info, removed, out);
+  (arguments->json ? cli_cache_write_json : cli_cache_write_text)(&info, removed, out);
   return EXIT_GOOD;
 }
 

@@ -118,7 +118,7 @@ void write_value(const json *value, page *out) {
   }
 }
 
-static void write_lines(const json *llm, page *out) {
+static void carried_write_lines(const json *llm, page *out) {
   columns table = {.n_columns = 3};
   page cell = {0};
   for (const json *m = json_first(llm); m; m = json_next(m)) {
@@ -149,7 +149,7 @@ int write_carried(const clave_program *program, json_writer *writer, page *out) 
   } else if (writer) {
     emit_string(writer, "metadata", NULL);
   } else if (llm && json_kind_of(llm) == JSON_OBJECT) {
-    write_lines(llm, out);
+    carried_write_lines(llm, out);
   }
   json_free(document);
   return EXIT_GOOD;

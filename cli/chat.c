@@ -22,7 +22,7 @@ static void write_message(json_writer *writer, const char *role, const char *con
 }
 
 /* Sets *out to true if the conversation has no messages yet. */
-static int is_empty(const speech *speech, bool *out) {
+static int cli_chat_is_empty(const speech *speech, bool *out) {
   char *messages;
   TRY_STATUS(clave_llm_messages(speech->talk, &messages));
   *out = strcmp(messages, "[]") == 0;
@@ -30,7 +30,7 @@ static int is_empty(const speech *speech, bool *out) {
   return EXIT_GOOD;
 }
 
-static int prompt(const chat *chat) {
+static int cli_chat_prompt(const chat *chat) {
   speech *speech = chat->speech;
   clave_template_inputs in = chat_template_inputs(&speech->chat);
   clave_llm_stats before, after;
@@ -45,14 +45,14 @@ static int prompt_message(const chat *chat, const char *content, size_t size) {
   page *messages = &chat->speech->chat.messages;
   json_writer writer = {.out = messages};
   bool first = false;
-  TRY_EXIT(is_empty(chat->speech, &first));
+  TRY_EXIT(cli_chat_is_empty(chat->speech, &first));
   text_clear(messages);
   emit_list(&writer, NULL);
   if (first && chat->has_system)
     write_message(&writer, "system", chat->system.data ? chat->system.data : "", chat->system.size);
   write_message(&writer, "user", content, size);
   emit_end_array(&writer);
-  return prompt(chat);
+  return cli_chat_prompt(chat);
 }
 
 int answer_message(chat *chat, const char *content, size_t size) {
@@ -128,7 +128,7 @@ static int begin_script(const chat *chat, script *script, speaker first) {
   return EXIT_GOOD;
 }
 
-static void add_element(page *messages, span element) {
+static void cli_chat_add_element(page *messages, span element) {
   if (messages->size > 1) text_puts(messages, ",");
   text_append(messages, element.data, element.size);
 }
@@ -136,7 +136,7 @@ static void add_element(page *messages, span element) {
 static int answer_pending(chat *chat) {
   page *messages = &chat->speech->chat.messages;
   text_puts(messages, "]");
-  TRY_EXIT(prompt(chat));
+  TRY_EXIT(cli_chat_prompt(chat));
   show_progress("preparing");
   TRY_EXIT(speak_line(chat->speech));
   text_clear(messages);
@@ -153,7 +153,7 @@ int answer_script(chat *chat, const char *name, const page *content) {
   if (!script.ended) TRY_EXIT(read_role(&script, message, &now));
   TRY_EXIT(begin_script(chat, &script, now));
   while (!script.ended && !is_interrupted(NULL)) {
-    add_element(&chat->speech->chat.messages, message);
+    cli_chat_add_element(&chat->speech->chat.messages, message);
     message = next_element(&script);
     next = NOBODY;
     if (!script.ended) TRY_EXIT(read_role(&script, message, &next));

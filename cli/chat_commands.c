@@ -102,7 +102,7 @@ static int show_messages(const chat *chat) {
   return EXIT_GOOD;
 }
 
-static int load(chat *chat, const char *argument) {
+static int chat_commands_load(chat *chat, const char *argument) {
   TRY_STATUS(clave_llm_restore(chat->speech->talk, argument));
   return show_messages(chat);
 }
@@ -140,7 +140,7 @@ static int show_options(const generate_arguments *arguments) {
   return EXIT_GOOD;
 }
 
-static int set(chat *chat, const char *argument) {
+static int chat_commands_set(chat *chat, const char *argument) {
   const char *equals = strchr(argument, '=');
   size_t n = equals ? (size_t)(equals - argument) : 0;
   char name[64];
@@ -160,7 +160,7 @@ static int set(chat *chat, const char *argument) {
   return fail("/set takes NAME=VALUE, such as temperature=0.7, not \"%s\"", argument);
 }
 
-static int end(chat *chat, const char *argument) {
+static int chat_commands_end(chat *chat, const char *argument) {
   (void)argument;
   chat->ended = true;
   return EXIT_GOOD;
@@ -177,11 +177,11 @@ static const chat_command chat_commands[] = {
     {"/system", "TEXT", "starts a new chat with this system message", begin_with},
     {"/set", "NAME=VALUE",
      "changes an option of clave generate (temperature=0.7); without argument: shows all options",
-     set},
+     chat_commands_set},
     {"/save", "FILE", "writes the chat to a file", save},
-    {"/load", "FILE", "continues a saved chat", load},
+    {"/load", "FILE", "continues a saved chat", chat_commands_load},
     {"/help", NULL, "prints this list", help},
-    {"/exit", NULL, "ends the chat, as Ctrl-D does", end},
+    {"/exit", NULL, "ends the chat, as Ctrl-D does", chat_commands_end},
 };
 
 static int help(chat *chat, const char *argument) {
@@ -206,7 +206,7 @@ static int help(chat *chat, const char *argument) {
   return EXIT_GOOD;
 }
 
-static const chat_command *find_command(const char *line, size_t length) {
+static const chat_command *chat_commands_find_command(const char *line, size_t length) {
   for (size_t i = 0; i < LENGTH(chat_commands); i++) {
     const char *name = chat_commands[i].name;
     if (strlen(name) == length && strncmp(name, line, length) == 0) return &chat_commands[i];
@@ -216,7 +216,7 @@ static const chat_command *find_command(const char *line, size_t length) {
 
 bool is_chat_command(const page *line) { return line->size && line->data[0] == '/'; }
 
-static int refuse_command(const char *line, size_t length) {
+static int chat_commands_refuse_command(const char *line, size_t length) {
   char word[40];
   (void)snprintf(word, sizeof word, "%.*s", (int)(length < 32 ? length : 32), line);
   const char *nearest =
@@ -228,13 +228,14 @@ static int refuse_command(const char *line, size_t length) {
 int run_chat_command(chat *chat, const page *line) {
   size_t length = strcspn(line->data, " \t\n");
   const char *argument = line->data + length;
-  const chat_command *command = find_command(line->data, length);
+  const chat_command *command = chat_commands_find_command(line->data, length);
   while (is_ascii_space(*argument)) argument++;
   if (!command) {
-    (void)refuse_command(line->data, length);
+    (void)chat_commands_refuse_command(line->data, length);
   } else if (!command->value && *argument) {
     (void)fail("%s takes nothing behind it, not \"%s\"", command->name, argument);
-  } else if (command->value && !*argument && command->run != set && command->run != begin_with) {
+  } else if (command->value && !*argument && command->run != chat_commands_set &&
+             command->run != begin_with) {
     (void)fail("%s needs a %s", command->name, command->value);
   } else {
     (void)command->run(chat, argument);

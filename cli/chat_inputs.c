@@ -34,7 +34,7 @@ static bool is_given_otherwise(const char *name, size_t size) {
   return false;
 }
 
-static int refuse_twice(const char *flag_name, const text_list *list, uint32_t at) {
+static int chat_inputs_refuse_twice(const char *flag_name, const text_list *list, uint32_t at) {
   const size_t length = strcspn(list->items[at], "=") + 1;
   for (uint32_t i = 0; i < at; i++)
     if (strncmp(list->items[at], list->items[i], length) == 0)
@@ -54,7 +54,7 @@ int read_chat_arguments(const char *flag_name, const text_list *list, page *out)
     if (is_given_otherwise(word, (size_t)(equals - word)))
       return fail_usage("%s %.*s: templates are given that by a flag of its own", flag_name,
                         (int)(equals - word), word);
-    TRY_EXIT(refuse_twice(flag_name, list, i));
+    TRY_EXIT(chat_inputs_refuse_twice(flag_name, list, i));
     clave_status st = json_check_syntax(equals + 1, strlen(equals + 1), false);
     if (st) {
       clave_status_free(st);

@@ -30,7 +30,7 @@ typedef struct shape {
 } shape;
 
 /* Reads comma-separated integers up to `close`. Returns how many. */
-static int read_list(const char *text, char close, int64_t *out, int most) {
+static int check_program_read_list(const char *text, char close, int64_t *out, int most) {
   int n = 0;
   while (*text && *text != close && n < most) {
     char *end;
@@ -40,18 +40,18 @@ static int read_list(const char *text, char close, int64_t *out, int most) {
   return n;
 }
 
-static shape read_shape(const char *text) {
+static shape check_program_read_shape(const char *text) {
   shape shape = {.limit = 8};
   const size_t n = strcspn(text, "[");
   if (n < sizeof shape.type) memcpy(shape.type, text, n);
-  shape.rank = read_list(text + n + 1, ']', shape.dims, CLAVE_MAX_RANK);
+  shape.rank = check_program_read_list(text + n + 1, ']', shape.dims, CLAVE_MAX_RANK);
   const char *mark = text + n + strcspn(text + n, "<!&");
   if (*mark == '<') shape.limit = strtoll(mark + 1, NULL, 10);
   shape.is_constant = *mark == '!';
   return shape;
 }
 
-static bool find_dtype(const char *name, clave_dtype *out) {
+static bool check_program_find_dtype(const char *name, clave_dtype *out) {
   for (int t = 0; clave_dtype_name((clave_dtype)t); t++) {
     *out = (clave_dtype)t;
     if (equal_ascii(clave_dtype_name(*out), name)) return true;
@@ -101,9 +101,9 @@ static clave_id add_encoded(reader *reader, const char *name, const shape *shape
 }
 
 static clave_id add_operand(reader *reader, const char *name, const char *type) {
-  const shape shape = read_shape(type);
+  const shape shape = check_program_read_shape(type);
   clave_dtype dtype;
-  if (!find_dtype(shape.type, &dtype)) return add_encoded(reader, name, &shape);
+  if (!check_program_find_dtype(shape.type, &dtype)) return add_encoded(reader, name, &shape);
   check_program *program = reader->out;
   if (shape.is_constant) {
     const clave_tensor tensor = make_data(reader, &shape, dtype);
@@ -137,17 +137,17 @@ static void set_step(reader *reader, const char *value) {
   int64_t numbers[2];
   clave_operand operands[2] = {{.source = CLAVE_OPERAND_INPUT}, {.source = CLAVE_OPERAND_INPUT}};
   (void)sscanf(value, "%31[^:]:%31[^:]:%31s", kind, type, list);
-  (void)find_dtype(type, &dtype);
-  const int n = read_list(list, '\0', numbers, 2);
+  (void)check_program_find_dtype(type, &dtype);
+  const int n = check_program_read_list(list, '\0', numbers, 2);
   for (int i = 0; i < n; i++) operands[i].index = (uint32_t)numbers[i];
   clave_builder_step(reader->builder, kind, dtype, operands, (uint32_t)n);
 }
 
-static void set_sizes(reader *reader, const char *name, const char *value) {
+static void check_program_set_sizes(reader *reader, const char *name, const char *value) {
   int64_t sizes[CLAVE_MAX_RANK];
   int32_t narrow[CLAVE_MAX_RANK];
   const bool is_ints = *value == '(';
-  const int n = read_list(value + 1, is_ints ? ')' : '}', sizes, CLAVE_MAX_RANK);
+  const int n = check_program_read_list(value + 1, is_ints ? ')' : '}', sizes, CLAVE_MAX_RANK);
   for (int i = 0; i < n; i++) narrow[i] = (int32_t)sizes[i];
   if (is_ints) {
     clave_builder_set_ints(reader->builder, name, narrow, (uint32_t)n);
@@ -156,11 +156,11 @@ static void set_sizes(reader *reader, const char *name, const char *value) {
   }
 }
 
-static void set_field(reader *reader, const char *name, const char *value) {
+static void check_program_set_field(reader *reader, const char *name, const char *value) {
   if (strcmp(name, "steps") == 0) {
     set_step(reader, value);
   } else if (*value == '(' || *value == '{') {
-    set_sizes(reader, name, value);
+    check_program_set_sizes(reader, name, value);
   } else if (*value == ':') {
     clave_builder_set_text(reader->builder, name, value + 1);
   } else if (strcmp(value, "true") == 0) {
@@ -177,9 +177,9 @@ static void set_field(reader *reader, const char *name, const char *value) {
 }
 
 static void set_output(reader *reader, const char *name, const char *type) {
-  const shape shape = read_shape(type);
+  const shape shape = check_program_read_shape(type);
   clave_dtype dtype = CLAVE_F32;
-  (void)find_dtype(shape.type, &dtype);
+  (void)check_program_find_dtype(shape.type, &dtype);
   const uint32_t n = reader->out->n_outputs++;
   reader->outputs[n] = clave_builder_tensor(reader->builder, CLAVE_SLOT_OUTPUT, name, dtype,
                                             shape.rank, shape.dims, NULL);
@@ -195,7 +195,7 @@ static void read_fields(reader *reader, const char *fields) {
     char *mark = strpbrk(word, "=>");
     const bool is_output = *mark == '>';
     *mark = '\0';
-    (is_output ? set_output : set_field)(reader, word, mark + 1);
+    (is_output ? set_output : check_program_set_field)(reader, word, mark + 1);
   }
 }
 

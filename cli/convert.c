@@ -30,7 +30,7 @@ int check_program_ending(const char *path) {
 
 static bool is_json(const char *path) { return strcmp(strrchr(path, '.'), ".json") == 0; }
 
-static int pack(const convert_arguments *arguments, model *model) {
+static int convert_pack(const convert_arguments *arguments, model *model) {
   const model_arguments on = {.device = arguments->device};
   if (strcmp(arguments->device, "none") == 0) {
     TRY_STATUS(clave_program_unpack(model->program));
@@ -45,7 +45,7 @@ static int convert_files(const convert_arguments *arguments, model *model) {
   if (arguments->device && is_json(arguments->to))
     return fail_usage("--pack: %s cannot hold packed weights, a .clv can", arguments->to);
   TRY_EXIT(open_program(&arguments->model, model));
-  if (arguments->device) TRY_EXIT(pack(arguments, model));
+  if (arguments->device) TRY_EXIT(convert_pack(arguments, model));
   if (is_json(arguments->to) && clave_program_count_packed_weights(model->program))
     print_note(NULL, "a .json holds no packed weights");
   show_progress("writing %s", arguments->to);

@@ -43,7 +43,7 @@ void write_device(json_writer *out, const clave_device_info *info) {
   emit_size(out, "tuned", info->n_tuned);
 }
 
-static int write_json(int count, page *out) {
+static int cli_devices_write_json(int count, page *out) {
   json_writer writer = {.out = out};
   emit_array(&writer, NULL);
   for (int i = 0; i < count; i++) {
@@ -57,7 +57,7 @@ static int write_json(int count, page *out) {
   return EXIT_GOOD;
 }
 
-static void write_row(columns *table, const clave_device_info *info, page *cell) {
+static void cli_devices_write_row(columns *table, const clave_device_info *info, page *cell) {
   char device[32];
   name_device(info, device, sizeof device);
   columns_cell(table, "%s", info->is_default ? "*" : "");
@@ -86,7 +86,7 @@ static void write_remark(columns *table, const char *title, const char *remark, 
   columns_cell(table, "%s%s", title, cell->data ? cell->data : "");
 }
 
-static int write_table(int count, page *out) {
+static int cli_devices_write_table(int count, page *out) {
   static const char *const titles[] = {"", "device", "type", "units", "clock", "memory", "name"};
   columns table = {.n_columns = LENGTH(titles), .right = {[3] = true, [4] = true, [5] = true}};
   page cell = {0};
@@ -95,7 +95,7 @@ static int write_table(int count, page *out) {
     char tuned[32];
     clave_device_info info = {.size = sizeof info};
     TRY_STATUS(clave_devices_get(i, &info));
-    write_row(&table, &info, &cell);
+    cli_devices_write_row(&table, &info, &cell);
     write_remark(&table, "", info.platform, &cell);
     write_remark(&table, "uses ", info.extensions, &cell);
     if (info.n_tuned) (void)snprintf(tuned, sizeof tuned, "%" PRIu32 " sizes", info.n_tuned);
@@ -114,7 +114,7 @@ static int list_devices(const void *given, page *out) {
   TRY_STATUS(clave_devices_count(&count));
   const char *hint = clave_devices_hint();
   if (hint) print_note(NULL, hint);
-  return (arguments->json ? write_json : write_table)(count, out);
+  return (arguments->json ? cli_devices_write_json : cli_devices_write_table)(count, out);
 }
 
 const command devices_command = {

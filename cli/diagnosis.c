@@ -26,14 +26,14 @@ void diagnosis_free(diagnosis *diagnosis) {
   free(diagnosis->lines);
 }
 
-static bool is_text(const json *finding, const char *key, const char *text_) {
+static bool diagnosis_is_text(const json *finding, const char *key, const char *text_) {
   const char *found = text_or_null(finding, key);
   return found && strcmp(found, text_) == 0;
 }
 
 const json *diagnosis_find(const diagnosis *diagnosis, const char *finding) {
   for (size_t i = 0; i < diagnosis->count; i++)
-    if (is_text(diagnosis->lines[i], "finding", finding)) return diagnosis->lines[i];
+    if (diagnosis_is_text(diagnosis->lines[i], "finding", finding)) return diagnosis->lines[i];
   return NULL;
 }
 
@@ -41,7 +41,7 @@ const json *diagnosis_last(const diagnosis *diagnosis) {
   return diagnosis->count ? diagnosis->lines[diagnosis->count - 1] : NULL;
 }
 
-static double number_of(const json *record, const char *key) {
+static double diagnosis_number_of(const json *record, const char *key) {
   const json *member = field_or_null(record, key);
   return member && json_kind_of(member) == JSON_NUMBER ? json_number(member) : 0;
 }
@@ -58,11 +58,11 @@ static void emit_finding(json_writer *writer, const char *key, const json *findi
 static void note_problem(diagnosis *diagnosis, const char *device, const json *json,
                          text *problems) {
   const char *message = text_or_null(json, "message"), *family = text_or_null(json, "family");
-  if (is_text(json, "result", "wrong")) {
+  if (diagnosis_is_text(json, "result", "wrong")) {
     text_printf(problems, "%s: %s: %.0f of %.0f elements are wrong (%s %s)", device, family,
-                number_of(json, "wrong"), number_of(json, "elements"), text_or_null(json, "op"),
-                text_or_null(json, "operands"));
-  } else if (message && !is_text(json, "result", "unsupported")) {
+                diagnosis_number_of(json, "wrong"), diagnosis_number_of(json, "elements"),
+                text_or_null(json, "op"), text_or_null(json, "operands"));
+  } else if (message && !diagnosis_is_text(json, "result", "unsupported")) {
     text_printf(problems, "%s: %s%s%s", device, family ? family : "", family ? ": " : "", message);
   } else {
     return;
@@ -76,7 +76,7 @@ void diagnosis_write(diagnosis *diagnosis, const char *device, json_writer *writ
   static const char *const speeds[] = {"bandwidth", "compute"};
   emit_array(writer, "checks");
   for (size_t i = 0; i < diagnosis->count; i++) {
-    if (is_text(diagnosis->lines[i], "finding", "check"))
+    if (diagnosis_is_text(diagnosis->lines[i], "finding", "check"))
       emit_finding(writer, NULL, diagnosis->lines[i]);
     note_problem(diagnosis, device, diagnosis->lines[i], problems);
   }
@@ -121,7 +121,8 @@ static void print_checks(const json *checks, page *out) {
     const char *last = "";
     for (const json *c = json_first(checks); c; c = json_next(c)) {
       const char *family = text_or_null(c, "family");
-      if (!is_text(c, "result", results[i]) || !family || strcmp(family, last) == 0) continue;
+      if (!diagnosis_is_text(c, "result", results[i]) || !family || strcmp(family, last) == 0)
+        continue;
       if (!*last) text_printf(out, "  %s:", results[i]);
       text_printf(out, " %s", family);
       last = family;
@@ -132,7 +133,7 @@ static void print_checks(const json *checks, page *out) {
 
 static double speed_of(const json *value, const char *key, const char *unit) {
   const json *speed = field_or_null(value, key);
-  return speed ? number_of(speed, unit) : 0;
+  return speed ? diagnosis_number_of(speed, unit) : 0;
 }
 
 /* Prints the measured speeds. */

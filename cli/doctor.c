@@ -153,7 +153,7 @@ static void find_existing(const char *path, char *out, size_t size) {
     slash[slash == out ? 1 : 0] = '\0';
 }
 
-static void check_folder(doctor *doctor, const char *path) {
+static void doctor_check_folder(doctor *doctor, const char *path) {
   char existing[4096];
   find_existing(path, existing, sizeof existing);
   const bool is_there = strcmp(existing, path) == 0 && access(path, F_OK) == 0;
@@ -183,7 +183,7 @@ static void write_cache(doctor *doctor) {
   } else if (info.path) {
     emit_size(&doctor->writer, "bytes", info.bytes);
     emit_size(&doctor->writer, "files", info.files);
-    check_folder(doctor, info.path);
+    doctor_check_folder(doctor, info.path);
   }
   emit_end_object(&doctor->writer);
   clave_status_free(st);
@@ -218,7 +218,7 @@ static int read_findings(const doctor *doctor, diagnosis *out) {
   return code;
 }
 
-static int ask(const doctor *doctor, const char *device, diagnosis *out) {
+static int doctor_ask(const doctor *doctor, const char *device, diagnosis *out) {
   int ended = 0;
   int code = run_child(doctor, device, &ended);
   if (!code) code = read_findings(doctor, out);
@@ -247,7 +247,7 @@ static int check_device(doctor *doctor, const json *device) {
   diagnosis found = {0};
   const char *name = text_or_null(device, "device");
   show_progress("checking %s", name);
-  int code = ask(doctor, name, &found);
+  int code = doctor_ask(doctor, name, &found);
   emit_object(&doctor->writer, NULL);
   for (const json *m = json_first(device); m; m = json_next(m))
     if (strcmp(json_key(m), "finding") != 0) emit_json(&doctor->writer, json_key(m), m);
@@ -275,7 +275,7 @@ static void write_loader(doctor *doctor, const json *loader) {
 
 static int check_devices(doctor *doctor, const doctor_arguments *arguments) {
   diagnosis found = {0};
-  int code = ask(doctor, NULL, &found), n = 0;
+  int code = doctor_ask(doctor, NULL, &found), n = 0;
   write_loader(doctor, diagnosis_find(&found, "loader"));
   describe_end(doctor, "listing devices", &found);
   emit_array(&doctor->writer, "devices");
@@ -313,7 +313,7 @@ static int examine(doctor *doctor, const doctor_arguments *arguments) {
   return doctor->writer.out->failed ? fail_memory() : EXIT_GOOD;
 }
 
-static int make_folder(doctor *doctor) {
+static int doctor_make_folder(doctor *doctor) {
   const char *parent = temporary_folder();
   doctor->folder = folder_create_unique(parent, "clave-doctor-");
   if (!doctor->folder) return fail("%s: no folder for findings can be made there", parent);
@@ -343,7 +343,7 @@ static int run_doctor(const void *given, page *out) {
   if (arguments->family && !is_family(arguments->family))
     return fail_usage("there is no family of kernels \"%s\"", arguments->family);
   catch_endings(); /* removes the folder on a signal, too */
-  int code = make_folder(&doctor);
+  int code = doctor_make_folder(&doctor);
   if (!code) code = examine(&doctor, arguments);
   remove_folder(&doctor);
   const bool is_broken = doctor.problems.size > 0;

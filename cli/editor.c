@@ -82,7 +82,7 @@ static void bind_keys(EditLine *el) {
     (void)el_set(el, EL_BIND, keys[i][0], keys[i][1], NULL);
 }
 
-static bool init(editor *editor) {
+static bool editor_init(editor *editor) {
   HistEvent event;
   if (!setlocale(LC_CTYPE, "C.UTF-8")) (void)setlocale(LC_CTYPE, "");
   editor->line = el_init("clave", stdin, stderr, stderr);
@@ -102,7 +102,7 @@ static bool init(editor *editor) {
 editor *open_editor(void) {
   if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) return NULL;
   editor *editor = calloc(1, sizeof *editor);
-  if (!editor || init(editor)) return editor;
+  if (!editor || editor_init(editor)) return editor;
   close_editor(editor);
   return NULL;
 }

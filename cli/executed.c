@@ -57,11 +57,11 @@ static void remove_workplace(workplace *workplace) {
   free(workplace->program);
 }
 
-static int write_tensor(const char *path, const clave_tensor *tensor) {
+static int executed_write_tensor(const char *path, const clave_tensor *tensor) {
   const uint64_t n = count_elements(tensor);
   const size_t size = clave_dtype_size(tensor->dtype);
   page bytes = {0};
-  for (uint64_t i = 0; i < n; i++) text_append(&bytes, element_at(tensor, i), size);
+  for (uint64_t i = 0; i < n; i++) text_append(&bytes, values_element_at(tensor, i), size);
   int result = bytes.failed ? fail_memory() : write_file(path, &bytes);
   text_free(&bytes);
   return result;
@@ -157,7 +157,7 @@ static int run_in(workplace *workplace, const char *path, const model *model,
   TRY_EXIT(make_workplace(path, model, inputs, workplace));
   for (uint32_t i = 0, k = 0; i < inputs->count; i++)
     if (!inputs->items[i].info.is_scalar)
-      TRY_EXIT(write_tensor(workplace->names[k++], &inputs->items[i].value));
+      TRY_EXIT(executed_write_tensor(workplace->names[k++], &inputs->items[i].value));
   TRY_EXIT(execute(workplace, path));
   for (uint32_t i = 0; i < model->method.n_outputs; i++)
     TRY_EXIT(compare_file(workplace->names[workplace->n_inputs + i], path, model, i));

@@ -31,7 +31,7 @@ int read_file(const char *path, page *out) {
   return result;
 }
 
-static int write_all(const char *name, int fd, const char *bytes, size_t size) {
+static int cli_files_write_all(const char *name, int fd, const char *bytes, size_t size) {
   while (size > 0) {
     ssize_t n = write(fd, bytes, size);
     if (n < 0 && errno == EINTR) continue;
@@ -43,7 +43,7 @@ static int write_all(const char *name, int fd, const char *bytes, size_t size) {
 }
 
 int write_output(const char *bytes, size_t size) {
-  return write_all("standard output", STDOUT_FILENO, bytes, size);
+  return cli_files_write_all("standard output", STDOUT_FILENO, bytes, size);
 }
 
 int print_page(page *page) {
@@ -54,10 +54,10 @@ int print_page(page *page) {
 }
 
 /* Writes to a new file, or directly, depending on `flags`. */
-static int write_to(const char *path, const char *file, int flags, const page *content) {
+static int cli_files_write_to(const char *path, const char *file, int flags, const page *content) {
   int fd = open(file, flags | O_WRONLY | O_CLOEXEC, 0666);
   if (fd < 0) return fail("%s: %s", path, strerror(errno));
-  int result = write_all(path, fd, content->data, content->size);
+  int result = cli_files_write_all(path, fd, content->data, content->size);
   if (close(fd) && !result) result = fail("%s: %s", path, strerror(errno));
   return result;
 }
@@ -77,7 +77,7 @@ static char *folder_of(const char *path) {
   return slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
 }
 
-static int check_folder(const char *path) {
+static int cli_files_check_folder(const char *path) {
   char *folder = folder_of(path);
   if (!folder) return fail_memory();
   bool good = access(folder, W_OK | X_OK) == 0;
@@ -90,11 +90,11 @@ int check_writable(const char *path) {
   struct stat info;
   bool exists = stat(path, &info) == 0;
   if (exists && S_ISDIR(info.st_mode)) return fail("%s: %s", path, strerror(EISDIR));
-  if (!exists || S_ISREG(info.st_mode)) return check_folder(path);
+  if (!exists || S_ISREG(info.st_mode)) return cli_files_check_folder(path);
   return access(path, W_OK) ? fail("%s: %s", path, strerror(errno)) : EXIT_GOOD;
 }
 
-static const char *name_of(const char *path) {
+static const char *cli_files_name_of(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash ? slash + 1 : path;
 }
@@ -102,12 +102,12 @@ static const char *name_of(const char *path) {
 bool is_same_file(const char *left, const char *right) {
   struct stat info;
   if (stat(left, &info) == 0 || stat(right, &info) == 0) return file_is_same(left, right);
-  return is_in_folder_of(left, name_of(right), right);
+  return is_in_folder_of(left, cli_files_name_of(right), right);
 }
 
 bool is_in_folder_of(const char *path, const char *name, const char *other) {
   struct stat info, other_info;
-  if (strcmp(name_of(path), name) != 0) return false;
+  if (strcmp(cli_files_name_of(path), name) != 0) return false;
   char *folder = folder_of(path), *other_folder = folder_of(other);
   const bool is_same = folder && other_folder && stat(folder, &info) == 0 &&
                        stat(other_folder, &other_info) == 0 && info.st_dev == other_info.st_dev &&
@@ -123,7 +123,7 @@ int write_file(const char *path, const page *content) {
   char *target = realpath(path, NULL); /* writes through a link instead of replacing it */
   const char *file = target ? target : path;
   bool special = stat(file, &info) == 0 && !S_ISREG(info.st_mode);
-  int result = special ? write_to(path, file, 0, content) : replace_file(file, content);
+  int result = special ? cli_files_write_to(path, file, 0, content) : replace_file(file, content);
   free(target);
   return result;
 }

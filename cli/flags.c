@@ -78,7 +78,7 @@ static int store_integer(const parser *parser, const flag *flag, const char *val
   return EXIT_GOOD;
 }
 
-static int store_number(const parser *parser, const flag *flag, const char *value) {
+static int flags_store_number(const parser *parser, const flag *flag, const char *value) {
   char *end;
   double number = number_read(value, &end);
   if (!*value || *end || !(number >= (double)flag->min && number <= (double)flag->max)) {
@@ -101,16 +101,16 @@ static bool is_list(const flag *flag) {
   return flag->kind == FLAG_LIST || flag->kind == FLAG_INPUTS;
 }
 
-static bool is_written(const flag *flag) {
+static bool flags_is_written(const flag *flag) {
   return flag->kind == FLAG_WRITTEN || flag->kind == FLAG_RENEWED;
 }
 
 static int store_value(const parser *parser, const flag *flag, const char *value) {
   if (flag->kind == FLAG_INT) return store_integer(parser, flag, value);
-  if (flag->kind == FLAG_NUMBER) return store_number(parser, flag, value);
+  if (flag->kind == FLAG_NUMBER) return flags_store_number(parser, flag, value);
   if (is_list(flag)) return store_item(parser, flag, value);
   if (flag->kind != FLAG_TEXT && !*value) return fail_usage("%s is empty", flag->name);
-  if (is_written(flag) && strcmp(value, "-") == 0)
+  if (flags_is_written(flag) && strcmp(value, "-") == 0)
     return fail_usage("%s takes a file, not \"-\": standard output has what %s prints", flag->name,
                       parser->command->name);
   memcpy(field_of(parser, flag), &value, sizeof value);
@@ -198,7 +198,7 @@ static bool is_operand(const flag *flag) {
   return flag->kind == FLAG_OPERAND || flag->kind == FLAG_OPTIONAL;
 }
 
-static const flag *next_operand(const parser *parser) {
+static const flag *flags_next_operand(const parser *parser) {
   for (size_t i = 0; i < parser->command->n_flags; i++) {
     const flag *flag = &parser->command->flags[i];
     if (is_operand(flag) && !(parser->seen >> i & 1)) return flag;
@@ -207,7 +207,7 @@ static const flag *next_operand(const parser *parser) {
 }
 
 static int read_operand(parser *parser, const char *word) {
-  const flag *flag = next_operand(parser);
+  const flag *flag = flags_next_operand(parser);
   if (!flag) return fail_usage("%s takes no further argument \"%s\"", parser->command->name, word);
   parser->seen |= bits_of_field(parser, flag);
   return store_value(parser, flag, word);
@@ -228,7 +228,7 @@ parse_result parse_arguments(const command *command, int argc, char *const *argv
       return PARSED_BADLY;
     }
   }
-  const flag *missing = next_operand(&parser);
+  const flag *missing = flags_next_operand(&parser);
   if (!missing || missing->kind == FLAG_OPTIONAL) return PARSED;
   (void)fail_usage("%s needs %s: %s", command->name, missing->name, missing->help);
   return PARSED_BADLY;
@@ -237,7 +237,7 @@ parse_result parse_arguments(const command *command, int argc, char *const *argv
 /* Returns the file named by a flag or operand; NULL if it names none or is not given. */
 static const char *file_of(const flag *flag, const void *arguments) {
   const char *path;
-  if (!is_written(flag) && flag->kind != FLAG_PATH && !is_operand(flag)) return NULL;
+  if (!flags_is_written(flag) && flag->kind != FLAG_PATH && !is_operand(flag)) return NULL;
   memcpy(&path, (const char *)arguments + flag->offset, sizeof path);
   return path;
 }
@@ -247,7 +247,7 @@ static const char *file_of(const flag *flag, const void *arguments) {
 static int refuse_over(const flag *output, const char *written, const flag *from,
                        const char *path) {
   static const char consts[] = "consts.safetensors"; /* the default file of a .json */
-  if (is_written(from) && is_same_file(written, path))
+  if (flags_is_written(from) && is_same_file(written, path))
     return fail("%s and %s would both be written to %s", from->name, output->name, path);
   if (output->kind == FLAG_RENEWED && (size_t)output->min == from->offset) return EXIT_GOOD;
   if (file_is_same(written, path))
@@ -258,8 +258,8 @@ static int refuse_over(const flag *output, const char *written, const flag *from
   return EXIT_GOOD;
 }
 
-static int check_inputs(const flag *output, const char *written, const flag *from,
-                        const void *arguments) {
+static int flags_check_inputs(const flag *output, const char *written, const flag *from,
+                              const void *arguments) {
   const text_list *list = (const void *)((const char *)arguments + from->offset);
   for (uint32_t i = 0; i < list->count; i++) {
     const char *equals = strchr(list->items[i], '=');
@@ -268,13 +268,13 @@ static int check_inputs(const flag *output, const char *written, const flag *fro
   return EXIT_GOOD;
 }
 
-static int check_file(const command *command, const void *arguments, const flag *output) {
+static int flags_check_file(const command *command, const void *arguments, const flag *output) {
   const char *written = file_of(output, arguments);
   if (!written) return EXIT_GOOD;
   for (size_t i = 0; i < command->n_flags; i++) {
     const flag *flag = &command->flags[i];
     const char *path = file_of(flag, arguments);
-    if (flag->kind == FLAG_INPUTS) TRY_EXIT(check_inputs(output, written, flag, arguments));
+    if (flag->kind == FLAG_INPUTS) TRY_EXIT(flags_check_inputs(output, written, flag, arguments));
     if (path && flag != output) TRY_EXIT(refuse_over(output, written, flag, path));
   }
   return check_writable(written);
@@ -282,8 +282,8 @@ static int check_file(const command *command, const void *arguments, const flag 
 
 int check_written(const command *command, const void *arguments) {
   for (size_t i = 0; i < command->n_flags; i++)
-    if (is_written(&command->flags[i]))
-      TRY_EXIT(check_file(command, arguments, &command->flags[i]));
+    if (flags_is_written(&command->flags[i]))
+      TRY_EXIT(flags_check_file(command, arguments, &command->flags[i]));
   return EXIT_GOOD;
 }
 

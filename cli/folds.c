@@ -56,7 +56,7 @@ static uint32_t count_hidden(const graph_fold *fold) { return (fold->count - 1) 
 
 /* Returns the repeat within [begin, end) that hides most nodes; on a tie, that of the shortest
  * period. */
-static graph_fold find_largest(const uint32_t *kinds, uint32_t begin, uint32_t end) {
+static graph_fold folds_find_largest(const uint32_t *kinds, uint32_t begin, uint32_t end) {
   graph_fold best = {.count = 1};
   for (uint32_t period = 1; period <= (end - begin) / 2; period++) {
     uint32_t run = 0;
@@ -75,7 +75,7 @@ static bool add_folds(const uint32_t *kinds, uint32_t begin, uint32_t end, uint6
   const uint64_t n = end - begin, comparisons = n * n * 3 / 8; /* for all periods up to n / 2 */
   if (comparisons > *left) return true;
   *left -= comparisons;
-  const graph_fold best = find_largest(kinds, begin, end);
+  const graph_fold best = folds_find_largest(kinds, begin, end);
   if (count_hidden(&best) < FEWEST_HIDDEN) return true;
   return add_folds(kinds, begin, best.first, left, out) &&
          array_reserve(&out->items, &out->capacity, (size_t)out->n + 1, sizeof *out->items) &&

@@ -154,7 +154,7 @@ enum { EXIT_INTERRUPTED = 130 }; /* 128 + SIGINT, as in shells */
 /* ---------------------------------------------------------------- the command line */
 
 /* Rejects options that only chats have. */
-static int check_chat(const generate_arguments *arguments) {
+static int cli_generate_check_chat(const generate_arguments *arguments) {
   const struct {
     const char *name;
     bool given;
@@ -179,7 +179,7 @@ static int check_arguments(const generate_arguments *arguments) {
     return fail_usage("--prompt-file is the prompt, and so is %s",
                       arguments->prompt ? "--prompt" : "--prompt-ids");
   if (arguments->pattern && !arguments->tokenizer) return fail_usage("--pattern needs --tokenizer");
-  TRY_EXIT(check_chat(arguments));
+  TRY_EXIT(cli_generate_check_chat(arguments));
   bool prompted =
       arguments->prompt || arguments->prompt_file || arguments->prompt_ids || is_chat(arguments);
   if (prompted && arguments->perplexity) return fail_usage("--perplexity takes no prompt");
@@ -276,7 +276,7 @@ static int refuse_empty(const generate_arguments *arguments) {
 }
 
 /* Same as clave_llm_prompt_text, but with the given BOS, or none. */
-static int prompt_encoded(const speech *speech, const page *content, int32_t bos) {
+static int cli_generate_prompt_encoded(const speech *speech, const page *content, int32_t bos) {
   clave_llm_info info = {.size = sizeof info};
   clave_ids ids;
   TRY_STATUS(clave_llm_get_info(speech->llm, &info));
@@ -296,7 +296,7 @@ static int prompt_text(const generate_arguments *arguments, const speech *speech
   int32_t bos;
   TRY_EXIT(settle_bos(arguments, speech->llm, &bos));
   if (!content->size && bos == CLAVE_NO_TOKEN) return refuse_empty(arguments);
-  if (arguments->bos) return prompt_encoded(speech, content, bos);
+  if (arguments->bos) return cli_generate_prompt_encoded(speech, content, bos);
   TRY_STATUS(
       clave_llm_prompt_text(speech->talk, content->data ? content->data : "", content->size));
   return EXIT_GOOD;
@@ -355,7 +355,7 @@ static int check_template(const generate_arguments *arguments, const speech *spe
   return result;
 }
 
-static int note_ignored(const speech *speech) {
+static int cli_generate_note_ignored(const speech *speech) {
   const clave_template_inputs in = chat_template_inputs(&speech->chat);
   bool tools, documents;
   clave_status st = clave_llm_template_ignores(speech->llm, &in, &tools, &documents);
@@ -430,7 +430,7 @@ static int score(const generate_arguments *arguments, speech *speech) {
   return is_interrupted(NULL) ? EXIT_INTERRUPTED : EXIT_GOOD;
 }
 
-static int report(const generate_arguments *arguments, const speech *speech) {
+static int cli_generate_report(const generate_arguments *arguments, const speech *speech) {
   if (arguments->output_ids) TRY_EXIT(write_ids(speech, arguments->output_ids));
   if (arguments->logprobs) TRY_EXIT(write_logprobs(speech));
   if (arguments->stats_json) TRY_EXIT(write_statistics(speech, arguments->stats_json));
@@ -438,8 +438,8 @@ static int report(const generate_arguments *arguments, const speech *speech) {
   return is_interrupted(NULL) ? EXIT_INTERRUPTED : EXIT_GOOD;
 }
 
-static int generate(generate_arguments *arguments, const clave_logit_bias *bias, model *model,
-                    speech *speech, page *prompt) {
+static int cli_generate(generate_arguments *arguments, const clave_logit_bias *bias, model *model,
+                        speech *speech, page *prompt) {
   TRY_EXIT(read_warm_up(&arguments->model, &model->warm_up));
   TRY_EXIT(read_chat_arguments("--template-arg", &arguments->template_arguments,
                                &speech->chat.arguments));
@@ -453,13 +453,13 @@ static int generate(generate_arguments *arguments, const clave_logit_bias *bias,
   TRY_EXIT(settle_sampling(arguments, speech->llm));
   if (is_chat(arguments)) TRY_EXIT(check_template(arguments, speech));
   if (is_chat(arguments)) TRY_EXIT(note_unknown_tokens(speech));
-  if (is_chat(arguments)) TRY_EXIT(note_ignored(speech));
+  if (is_chat(arguments)) TRY_EXIT(cli_generate_note_ignored(speech));
   TRY_EXIT(open_talk(arguments, model, bias, speech));
   catch_interrupts();
   if (arguments->perplexity) return score(arguments, speech);
   TRY_EXIT(is_chat(arguments) ? answer_chat(arguments, bias, speech, interactive, prompt)
                               : answer_prompt(arguments, speech, prompt));
-  return report(arguments, speech);
+  return cli_generate_report(arguments, speech);
 }
 
 static int begin_speech(const generate_arguments *arguments, speech *reply) {
@@ -483,7 +483,7 @@ static int run_generate(const void *arguments, page *out) {
   int result = begin_speech(given, &speech);
   if (!result) result = bias ? check_arguments(given) : fail_memory();
   if (!result) result = read_bias(&given->bias, bias);
-  if (!result) result = generate(given, bias, &model, &speech, &prompt);
+  if (!result) result = cli_generate(given, bias, &model, &speech, &prompt);
   clave_llm_conversation_destroy(speech.talk);
   clave_llm_destroy(speech.llm);
   close_model(&model);

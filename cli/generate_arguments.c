@@ -18,7 +18,7 @@ static double as_written(float x) {
   return number_read(digits, NULL);
 }
 
-static void settle(double *option, double otherwise) {
+static void generate_arguments_settle(double *option, double otherwise) {
   if (*option < 0) *option = otherwise;
 }
 
@@ -32,10 +32,10 @@ int settle_sampling(generate_arguments *arguments, const clave_llm *llm) {
                 arguments->model.program);
   if (of_model) options = *info.sampling;
   if (!arguments->sampling && is_chat(arguments)) options = *info.chat_sampling;
-  settle(&arguments->temperature, as_written(options.temperature));
-  settle(&arguments->top_p, as_written(options.top_p));
-  settle(&arguments->min_p, as_written(options.min_p));
-  settle(&arguments->repetition, as_written(options.repetition_penalty));
+  generate_arguments_settle(&arguments->temperature, as_written(options.temperature));
+  generate_arguments_settle(&arguments->top_p, as_written(options.top_p));
+  generate_arguments_settle(&arguments->min_p, as_written(options.min_p));
+  generate_arguments_settle(&arguments->repetition, as_written(options.repetition_penalty));
   if (arguments->top_k < 0) arguments->top_k = options.top_k;
   return EXIT_GOOD;
 }

@@ -12,13 +12,15 @@ static char *copy_string(const char *text) {
   return copy;
 }
 
-static void *allocate(size_t count, size_t size) { return calloc(count ? count : 1, size); }
+static void *cli_graph_allocate(size_t count, size_t size) {
+  return calloc(count ? count : 1, size);
+}
 
 static uint32_t limit_operands(uint32_t n) {
   return n < CLAVE_MAX_OPERANDS ? n : CLAVE_MAX_OPERANDS;
 }
 
-static int read_node(const model *model, uint32_t index, graph_node *node) {
+static int cli_graph_read_node(const model *model, uint32_t index, graph_node *node) {
   clave_node_info info = {.size = sizeof info};
   TRY_STATUS(clave_program_node(model->program, model->method.name, index, &info));
   node->op = copy_string(info.op);
@@ -26,7 +28,7 @@ static int read_node(const model *model, uint32_t index, graph_node *node) {
   node->detail = copy_string(info.detail);
   node->n_reads = limit_operands(info.n_reads);
   node->n_writes = limit_operands(info.n_writes);
-  node->slots = allocate(node->n_reads + node->n_writes, sizeof *node->slots);
+  node->slots = cli_graph_allocate(node->n_reads + node->n_writes, sizeof *node->slots);
   if (!node->op || !node->name || !node->detail || !node->slots) return fail_memory();
   memcpy(node->slots, info.reads, node->n_reads * sizeof *node->slots);
   memcpy(node->slots + node->n_reads, info.writes, node->n_writes * sizeof *node->slots);
@@ -45,12 +47,12 @@ int read_graph(const model *model, graph *graph) {
   const char *method = model->method.name;
   TRY_STATUS(clave_program_get_info(model->program, &program));
   graph->method = method;
-  graph->nodes = allocate(model->method.n_nodes, sizeof *graph->nodes);
-  graph->slots = allocate(program.n_slots, sizeof *graph->slots);
-  graph->inputs = allocate(model->method.n_inputs, sizeof *graph->inputs);
-  graph->outputs = allocate(model->method.n_outputs, sizeof *graph->outputs);
-  graph->is_read = allocate(program.n_slots, sizeof *graph->is_read);
-  graph->is_used = allocate(program.n_slots, sizeof *graph->is_used);
+  graph->nodes = cli_graph_allocate(model->method.n_nodes, sizeof *graph->nodes);
+  graph->slots = cli_graph_allocate(program.n_slots, sizeof *graph->slots);
+  graph->inputs = cli_graph_allocate(model->method.n_inputs, sizeof *graph->inputs);
+  graph->outputs = cli_graph_allocate(model->method.n_outputs, sizeof *graph->outputs);
+  graph->is_read = cli_graph_allocate(program.n_slots, sizeof *graph->is_read);
+  graph->is_used = cli_graph_allocate(program.n_slots, sizeof *graph->is_used);
   if (!graph->nodes || !graph->slots || !graph->inputs || !graph->outputs || !graph->is_read ||
       !graph->is_used)
     return fail_memory();
@@ -71,7 +73,7 @@ int read_graph(const model *model, graph *graph) {
     TRY_STATUS(clave_program_output(model->program, method, i, &graph->outputs[i]));
   }
   for (uint32_t i = 0; i < graph->n_nodes; i++) {
-    TRY_EXIT(read_node(model, i, &graph->nodes[i]));
+    TRY_EXIT(cli_graph_read_node(model, i, &graph->nodes[i]));
     graph->nodes[i].into = i;
     mark_slots(graph, &graph->nodes[i]);
   }
@@ -185,7 +187,8 @@ static bool is_planned(const graph *graph, const lifetime *lives, uint32_t slot)
   return lives[slot].owner == slot && (kind == CLAVE_SLOT_TEMPORARY || kind == CLAVE_SLOT_OUTPUT);
 }
 
-static uint64_t find_peak(const graph *graph, const lifetime *lives, uint64_t *freed_after) {
+static uint64_t cli_graph_find_peak(const graph *graph, const lifetime *lives,
+                                    uint64_t *freed_after) {
   uint64_t alive = 0, peak = 0;
   for (uint32_t i = 0; i < graph->n_nodes; i++) {
     const graph_node *node = &graph->nodes[i];
@@ -216,12 +219,12 @@ const char *find_unbounded_size(const graph *graph) {
 }
 
 bool measure_live_peak(const graph *graph, uint64_t *bytes) {
-  lifetime *lives = allocate(graph->n_slots, sizeof *lives);
-  uint64_t *freed_after = allocate((size_t)graph->n_nodes + 1, sizeof *freed_after);
+  lifetime *lives = cli_graph_allocate(graph->n_slots, sizeof *lives);
+  uint64_t *freed_after = cli_graph_allocate((size_t)graph->n_nodes + 1, sizeof *freed_after);
   bool good = lives && freed_after;
   if (good) {
     find_lifetimes(graph, lives);
-    *bytes = find_peak(graph, lives, freed_after);
+    *bytes = cli_graph_find_peak(graph, lives, freed_after);
   }
   free(lives);
   free(freed_after);

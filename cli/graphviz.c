@@ -41,7 +41,7 @@ typedef struct answer {
 } answer;
 
 /* Reads a number of at most `most`, followed by white space. */
-static bool read_real(answer *answer, double most, double *out) {
+static bool graphviz_read_real(answer *answer, double most, double *out) {
   char *end;
   *out = number_read(answer->at, &end);
   const bool good = end != answer->at && strchr(" \n", *end) && fabs(*out) <= most;
@@ -51,17 +51,17 @@ static bool read_real(answer *answer, double most, double *out) {
 
 static bool read_index(answer *answer, uint32_t count, uint32_t *out) {
   double x;
-  if (!read_real(answer, count, &x) || x < 0 || x >= count || x != floor(x)) return false;
+  if (!graphviz_read_real(answer, count, &x) || x < 0 || x >= count || x != floor(x)) return false;
   *out = (uint32_t)x;
   return true;
 }
 
 /* Reads a point in Graphviz's coordinates, where y points up. Splines may exceed the graph
  * slightly. */
-static bool read_point(answer *answer, layout_point *out) {
+static bool graphviz_read_point(answer *answer, layout_point *out) {
   enum { BEYOND = LAYOUT_MARGIN };
   double x, y;
-  if (!read_real(answer, 1e6, &x) || !read_real(answer, 1e6, &y)) return false;
+  if (!graphviz_read_real(answer, 1e6, &x) || !graphviz_read_real(answer, 1e6, &y)) return false;
   x *= points_per_inch;
   y *= points_per_inch;
   *out = (layout_point){x + LAYOUT_MARGIN, answer->height - y + LAYOUT_MARGIN};
@@ -72,8 +72,9 @@ static bool read_point(answer *answer, layout_point *out) {
 /* graph SCALE WIDTH HEIGHT */
 static bool read_graph_line(answer *answer) {
   double scale;
-  if (!read_real(answer, 1, &scale) || scale != 1) return false;
-  if (!read_real(answer, 1e6, &answer->width) || !read_real(answer, 1e6, &answer->height))
+  if (!graphviz_read_real(answer, 1, &scale) || scale != 1) return false;
+  if (!graphviz_read_real(answer, 1e6, &answer->width) ||
+      !graphviz_read_real(answer, 1e6, &answer->height))
     return false;
   answer->width *= points_per_inch;
   answer->height *= points_per_inch;
@@ -87,7 +88,7 @@ static bool read_node_line(answer *answer) {
   uint32_t i;
   layout_point point;
   if (!read_index(answer, answer->layout->n_boxes, &i) || answer->placed[i] ||
-      !read_point(answer, &point))
+      !graphviz_read_point(answer, &point))
     return false;
   layout_box *box = &answer->layout->boxes[i];
   box->x = point.x;
@@ -115,12 +116,12 @@ static bool read_edge_line(answer *answer) {
   if (!edge || edge->n_points || !read_index(answer, MOST_POINTS, &n) || n < 4 || n % 3 != 1)
     return false;
   for (uint32_t i = 0; i < n; i++)
-    if (!read_point(answer, &point) || !add_point(answer->layout, edge, point.x, point.y))
+    if (!graphviz_read_point(answer, &point) || !add_point(answer->layout, edge, point.x, point.y))
       return false;
   return true;
 }
 
-static bool read_line(answer *reply) {
+static bool graphviz_read_line(answer *reply) {
   static const struct {
     const char *word;
     bool (*read)(answer *reply);
@@ -137,7 +138,7 @@ static bool read_line(answer *reply) {
   return false;
 }
 
-static bool is_whole(const answer *answer) {
+static bool graphviz_is_whole(const answer *answer) {
   for (uint32_t i = 0; i < answer->layout->n_boxes; i++)
     if (!answer->placed[i]) return false;
   for (uint32_t i = 0; i < answer->layout->n_edges; i++)
@@ -150,8 +151,8 @@ static bool read_answer(layout *layout, const char *words) {
                    .at = words,
                    .placed = calloc((size_t)layout->n_boxes + 1, sizeof *answer.placed)};
   bool good = answer.placed != NULL;
-  while (good && strcmp(answer.at, "stop\n") != 0) good = read_line(&answer);
-  good = good && is_whole(&answer);
+  while (good && strcmp(answer.at, "stop\n") != 0) good = graphviz_read_line(&answer);
+  good = good && graphviz_is_whole(&answer);
   free(answer.placed);
   return good;
 }
@@ -207,7 +208,7 @@ static const char *run_dot(const char *program, const char *folder) {
   return code ? "graphviz failed: drawn without it" : NULL;
 }
 
-static const char *ask(layout *layout, const char *program, const char *folder) {
+static const char *graphviz_ask(layout *layout, const char *program, const char *folder) {
   text words = {0};
   write_question(layout, &words);
   const bool is_asked = !words.failed && write_file_of(folder, &words);
@@ -230,7 +231,7 @@ bool place_by_graphviz(layout *layout, const char **why) {
   char *folder = folder_create_unique(temporary_folder(), "clave-dot-"), *path = NULL;
   clave_status st =
       strchr(program, '/') ? path_absolute(program, &path) : NULL; /* dot runs elsewhere */
-  const char *wrong = folder && !st ? ask(layout, path ? path : program, folder) : "";
+  const char *wrong = folder && !st ? graphviz_ask(layout, path ? path : program, folder) : "";
   if (folder) (void)folder_remove(folder, &removed);
   status_free(st);
   free(folder);

@@ -48,7 +48,8 @@ static input *find_by_position(const input_set *set, const char *name, size_t le
   return NULL;
 }
 
-static int refuse_name(const input_set *set, const char *where, const char *name, size_t length) {
+static int cli_inputs_refuse_name(const input_set *set, const char *where, const char *name,
+                                  size_t length) {
   page known = {0};
   for (uint32_t i = 0; i < set->count; i++) {
     text_printf(&known, "%s%s (input_%" PRIu32 ")", i ? ", " : "", set->items[i].info.name, i);
@@ -86,7 +87,7 @@ static int take_tensor(input *in, const char *where, const clave_tensor *value) 
   return EXIT_GOOD;
 }
 
-static bool parse_integer(const char *text, bool with_sign, int64_t *out) {
+static bool cli_inputs_parse_integer(const char *text, bool with_sign, int64_t *out) {
   char *end;
   errno = 0;
   *out = with_sign ? strtoll(text, &end, 10) : (int64_t)strtoull(text, &end, 10);
@@ -98,7 +99,8 @@ static int take_literal(input *in, const char *literal) {
   clave_dtype type = in->info.dtype;
   int64_t integer = 0;
   if (is_integer(type)) {
-    bool good = parse_integer(literal, type != CLAVE_U64, &integer) && fits_dtype(type, integer);
+    bool good =
+        cli_inputs_parse_integer(literal, type != CLAVE_U64, &integer) && fits_dtype(type, integer);
     if (type == CLAVE_BOOL && !good) {
       integer = strcmp(literal, "true") == 0;
       good = integer || strcmp(literal, "false") == 0;
@@ -148,15 +150,16 @@ static int copy_value(const clave_tensor *value, npy_file *out) {
   return EXIT_GOOD;
 }
 
-static int take_from_file(input_set *set, const char *path, uint32_t index, bool own,
-                          const char *const *others) {
+static int cli_inputs_take_from_file(input_set *set, const char *path, uint32_t index, bool own,
+                                     const char *const *others) {
   const char *name;
   clave_tensor value;
   clave_tensors_get(set->file, index, &name, &value);
   size_t length = strlen(name);
   input *in = own ? NULL : find_by_position(set, name, length);
   if (!in) in = find_by_name(set, name, length);
-  if (!in) return is_other(name, others) ? EXIT_GOOD : refuse_name(set, path, name, length);
+  if (!in)
+    return is_other(name, others) ? EXIT_GOOD : cli_inputs_refuse_name(set, path, name, length);
   if (in->source) return fail("%s: input %s is given twice, as %s too", path, name, in->source);
   in->source = name;
   TRY_EXIT(copy_value(&value, &in->file));
@@ -167,13 +170,13 @@ int read_input_file(input_set *set, const char *path, const char *const *others)
   TRY_STATUS(clave_tensors_load(path, &set->file));
   bool own = names_are_own(set, others);
   for (uint32_t i = 0; i < clave_tensors_count(set->file); i++) {
-    TRY_EXIT(take_from_file(set, path, i, own, others));
+    TRY_EXIT(cli_inputs_take_from_file(set, path, i, own, others));
   }
   TRY_STATUS(clave_tensors_check(set->file));
   return EXIT_GOOD;
 }
 
-static int read_value(input *in, const char *word) {
+static int cli_inputs_read_value(input *in, const char *word) {
   bool is_file = path_has_ending(word, ".npy") || access(word, F_OK) == 0;
   if (is_literal(word)) return read_literal(in->info.name, &in->info, word, &in->file);
   if (is_file) return read_npy(word, &in->file);
@@ -191,14 +194,14 @@ static int take_from_line(input_set *set, const char *item) {
   size_t length = (size_t)(equals - item);
   input *in = find_by_name(set, item, length);
   if (!in) in = find_by_position(set, item, length);
-  if (!in) return refuse_name(set, "--input", item, length);
+  if (!in) return cli_inputs_refuse_name(set, "--input", item, length);
   if (in->on_line) return fail("--input %s is given twice", in->info.name);
   free_npy(&in->file);
   in->on_line = true;
   in->source = in->info.name;
   if ((in->info.is_scalar || in->info.rank == 0) && !path_has_ending(item, ".npy"))
     return take_literal(in, equals + 1);
-  TRY_EXIT(read_value(in, equals + 1));
+  TRY_EXIT(cli_inputs_read_value(in, equals + 1));
   return take_tensor(in, equals + 1, &in->file.tensor);
 }
 
@@ -247,7 +250,7 @@ void free_inputs(input_set *set) {
 /* ---------------------------------------------------------------- made up */
 
 /* Keeps fixed sizes, and sets dynamic ones to the smallest legal size that is not empty. */
-static bool choose_sizes(const clave_tensor_info *info, int64_t *dims, uint64_t *count) {
+static bool cli_inputs_choose_sizes(const clave_tensor_info *info, int64_t *dims, uint64_t *count) {
   *count = 1;
   for (int i = 0; i < info->rank; i++) {
     dims[i] = info->dims[i] == CLAVE_DYNAMIC ? drawn_size(info->min_dims[i], info->max_dims[i])
@@ -268,7 +271,7 @@ int read_dim(const char *given, size_t *length, int64_t *count) {
   return EXIT_GOOD;
 }
 
-static int fix_scalar(input *in, const char *given, int64_t n) {
+static int cli_inputs_fix_scalar(input *in, const char *given, int64_t n) {
   const clave_dtype type = in->info.dtype;
   if (!is_integer(type))
     return fail("--dim %s: %s: expected an integer, got a scalar of dtype %s", given, in->info.name,
@@ -288,7 +291,7 @@ static int fix_dim(input_set *set, const char *given) {
   for (uint32_t i = 0; i < set->count; i++) {
     clave_tensor_info *info = &set->items[i].info;
     if (info->is_scalar && strlen(info->name) == length && !strncmp(info->name, given, length)) {
-      TRY_EXIT(fix_scalar(&set->items[i], given, n));
+      TRY_EXIT(cli_inputs_fix_scalar(&set->items[i], given, n));
       found = true;
     }
     for (int k = 0; k < info->rank; k++) {
@@ -304,7 +307,7 @@ static int fix_dim(input_set *set, const char *given) {
   return found ? EXIT_GOOD : fail("--dim %s: no input has an open size of that name", given);
 }
 
-static int refuse_twice(const text_list *dims, uint32_t i) {
+static int cli_inputs_refuse_twice(const text_list *dims, uint32_t i) {
   const size_t length = strcspn(dims->items[i], "=") + 1;
   for (uint32_t k = 0; k < i; k++)
     if (strncmp(dims->items[i], dims->items[k], length) == 0)
@@ -314,7 +317,7 @@ static int refuse_twice(const text_list *dims, uint32_t i) {
 
 int fix_dims(input_set *set, const text_list *dims) {
   for (uint32_t i = 0; i < dims->count; i++) {
-    TRY_EXIT(refuse_twice(dims, i));
+    TRY_EXIT(cli_inputs_refuse_twice(dims, i));
     TRY_EXIT(fix_dim(set, dims->items[i]));
   }
   return EXIT_GOOD;
@@ -325,7 +328,8 @@ static int invent_input(input *in, uint64_t *seed) {
   uint64_t count;
   clave_dtype type = in->info.dtype;
   size_t size = clave_dtype_size(type);
-  if (!choose_sizes(&in->info, dims, &count)) return fail("input %s is too large", in->info.name);
+  if (!cli_inputs_choose_sizes(&in->info, dims, &count))
+    return fail("input %s is too large", in->info.name);
   in->file.data = calloc(count ? (size_t)count : 1, size);
   if (!in->file.data) return fail_memory();
   draw_elements((dtype)type, (size_t)count, in->file.data, seed);

@@ -111,7 +111,7 @@ typedef struct op_count {
   uint32_t count;
 } op_count;
 
-static int compare_names(const void *left, const void *right) {
+static int inspect_compare_names(const void *left, const void *right) {
   return strcmp(((const op_count *)left)->op, ((const op_count *)right)->op);
 }
 
@@ -127,7 +127,7 @@ static op_count *count_ops(const graph *graph, uint32_t *count) {
   uint32_t kept = 0;
   if (!list) return NULL;
   for (uint32_t i = 0; i < graph->n_nodes; i++) list[i] = (op_count){graph->nodes[i].op, 1};
-  qsort(list, graph->n_nodes, sizeof *list, compare_names);
+  qsort(list, graph->n_nodes, sizeof *list, inspect_compare_names);
   for (uint32_t i = 0; i < graph->n_nodes; i++) {
     if (kept && strcmp(list[kept - 1].op, list[i].op) == 0) {
       list[kept - 1].count++;
@@ -154,7 +154,8 @@ static void write_slots_json(json_writer *writer, const char *key, const graph *
   emit_end_array(writer);
 }
 
-static void write_node_json(json_writer *writer, const graph *graph, const graph_node *node) {
+static void inspect_write_node_json(json_writer *writer, const graph *graph,
+                                    const graph_node *node) {
   emit_object(writer, NULL);
   emit_string(writer, "op", node->op);
   emit_string(writer, "name", node->name);
@@ -198,7 +199,8 @@ static int write_method_json(json_writer *writer, const graph *graph) {
     emit_size(writer, "peak_bytes", peak);
   }
   emit_array(writer, "nodes");
-  for (uint32_t i = 0; i < graph->n_nodes; i++) write_node_json(writer, graph, &graph->nodes[i]);
+  for (uint32_t i = 0; i < graph->n_nodes; i++)
+    inspect_write_node_json(writer, graph, &graph->nodes[i]);
   emit_end_array(writer);
   emit_end_object(writer);
   free(ops);
@@ -219,8 +221,8 @@ static void write_kind_json(json_writer *writer, const char *key, const graph *g
 
 /* ---------------------------------------------------------------- page */
 
-static void write_arguments(const char *title, const clave_tensor_info *list, uint32_t count,
-                            columns *table) {
+static void inspect_write_arguments(const char *title, const clave_tensor_info *list,
+                                    uint32_t count, columns *table) {
   page cell = {0};
   for (uint32_t i = 0; i < count; i++) {
     columns_cell(table, "%s", i ? "" : title);
@@ -245,7 +247,7 @@ static void write_arguments(const char *title, const clave_tensor_info *list, ui
   text_free(&cell);
 }
 
-static void write_nodes(const graph *graph, page *out) {
+static void inspect_write_nodes(const graph *graph, page *out) {
   columns table = {.n_columns = 5, .right = {[0] = true}};
   page cell = {0};
   for (uint32_t i = 0; i < graph->n_nodes; i++) {
@@ -271,7 +273,7 @@ static void write_nodes(const graph *graph, page *out) {
   text_free(&cell);
 }
 
-static void write_ops(const op_count *ops, uint32_t n_ops, page *out) {
+static void inspect_write_ops(const op_count *ops, uint32_t n_ops, page *out) {
   size_t line = out->size;
   text_puts(out, "ops      ");
   for (uint32_t i = 0; i < n_ops; i++) {
@@ -284,7 +286,7 @@ static void write_ops(const op_count *ops, uint32_t n_ops, page *out) {
   text_puts(out, "\n");
 }
 
-static int write_method(const graph *graph, page *out) {
+static int inspect_write_method(const graph *graph, page *out) {
   columns table = {.n_columns = 3};
   uint32_t n_ops = 0;
   uint64_t peak = 0;
@@ -294,10 +296,10 @@ static int write_method(const graph *graph, page *out) {
     return fail_memory();
   }
   text_printf(out, "\nmethod   %s, %" PRIu32 " nodes\n", graph->method, graph->n_nodes);
-  write_arguments("inputs ", graph->inputs, graph->n_inputs, &table);
-  write_arguments("outputs", graph->outputs, graph->n_outputs, &table);
+  inspect_write_arguments("inputs ", graph->inputs, graph->n_inputs, &table);
+  inspect_write_arguments("outputs", graph->outputs, graph->n_outputs, &table);
   columns_write(&table, 0, out);
-  write_ops(ops, n_ops, out);
+  inspect_write_ops(ops, n_ops, out);
   text_puts(out, "memory   ");
   if (peak == UINT64_MAX) {
     const char *name = find_unbounded_size(graph);
@@ -310,7 +312,7 @@ static int write_method(const graph *graph, page *out) {
   }
   text_puts(out, "\n");
   if (graph->n_nodes <= LISTED_NODES) {
-    write_nodes(graph, out);
+    inspect_write_nodes(graph, out);
   } else {
     text_printf(out, "         --json lists the %" PRIu32 " nodes\n", graph->n_nodes);
   }
@@ -371,8 +373,8 @@ static int write_packed_weights(const model *model, json_writer *writer, page *o
   return EXIT_GOOD;
 }
 
-static void write_program(const inspect_arguments *arguments, const clave_program_info *info,
-                          const graph *graph, page *out) {
+static void inspect_write_program(const inspect_arguments *arguments,
+                                  const clave_program_info *info, const graph *graph, page *out) {
   columns table = {.n_columns = 3};
   uint32_t listed = 0;
   text_puts(out, "program  ");
@@ -386,14 +388,14 @@ static void write_program(const inspect_arguments *arguments, const clave_progra
   text_puts(out, "\n");
   for (uint32_t i = 0; i < graph->n_slots && listed < LISTED_CONSTANTS; i++) {
     if (graph->slots[i].kind != CLAVE_SLOT_CONSTANT) continue;
-    write_arguments(listed++ ? "" : "consts   ", &graph->slots[i], 1, &table);
+    inspect_write_arguments(listed++ ? "" : "consts   ", &graph->slots[i], 1, &table);
   }
   columns_write(&table, 0, out);
   if (info->n_constants > listed)
     text_printf(out, "         and %" PRIu32 " more (--json)\n", info->n_constants - listed);
   for (uint32_t i = 0, first = 1; i < graph->n_slots; i++) {
     if (graph->slots[i].kind != CLAVE_SLOT_STATE) continue;
-    write_arguments(first ? "state    " : "", &graph->slots[i], 1, &table);
+    inspect_write_arguments(first ? "state    " : "", &graph->slots[i], 1, &table);
     first = 0;
   }
   columns_write(&table, 0, out);
@@ -431,7 +433,8 @@ static int inspect_method(const inspect_arguments *arguments, model *model, json
   if (!result && arguments->placement) result = read_placement(model, &graph);
   if (!result && !arguments->placement) find_views(model, &graph);
   if (!result)
-    result = arguments->json ? write_method_json(writer, &graph) : write_method(&graph, out);
+    result =
+        arguments->json ? write_method_json(writer, &graph) : inspect_write_method(&graph, out);
   free_graph(&graph);
   return result;
 }
@@ -456,7 +459,7 @@ static int inspect_all(const inspect_arguments *arguments, model *model, const g
   TRY_STATUS(clave_program_get_info(model->program, &info));
   if (!arguments->json) {
     TRY_EXIT(write_language_model(model, graph, NULL, out));
-    write_program(arguments, &info, graph, out);
+    inspect_write_program(arguments, &info, graph, out);
     TRY_EXIT(write_packed_weights(model, NULL, out));
     TRY_EXIT(write_carried(model->program, NULL, out));
     return inspect_methods(arguments, model, NULL, out);
@@ -479,7 +482,7 @@ static int inspect_all(const inspect_arguments *arguments, model *model, const g
   return EXIT_GOOD;
 }
 
-static int draw(const inspect_arguments *arguments, model *model, graph *graph, page *out) {
+static int inspect_draw(const inspect_arguments *arguments, model *model, graph *graph, page *out) {
   node_times times = {0};
   int result = arguments->profile ? read_times(arguments->profile, graph, &times) : EXIT_GOOD;
   if (!result && arguments->profile) result = show_times(&times, graph);
@@ -500,7 +503,7 @@ static int inspect_graph(const inspect_arguments *arguments, model *model, graph
     TRY_EXIT(open_device(&arguments->model, model));
     TRY_EXIT(read_placement(model, graph));
   }
-  if (arguments->svg || arguments->html) return draw(arguments, model, graph, out);
+  if (arguments->svg || arguments->html) return inspect_draw(arguments, model, graph, out);
   if (arguments->dot) {
     write_dot(graph, out);
   } else if (arguments->placement && !arguments->json) {

@@ -98,7 +98,7 @@ static int look_for_tools(const clave_template *template, bool *out) {
   return EXIT_GOOD;
 }
 
-static int read_template(language_model *model) {
+static int language_read_template(language_model *model) {
   clave_template *template = NULL;
   const char *said = text_or_null(model->llm, "chat_template");
   bool is_text = said && strchr(said, '{');
@@ -179,7 +179,7 @@ static void add_page(columns *table, const char *name, page *cell) {
   text_clear(cell);
 }
 
-static void write_lines(const language_model *model, page *out) {
+static void language_write_lines(const language_model *model, page *out) {
   columns table = {.n_columns = 3};
   page cell = {0};
   const json *source = json_member(model->llm, "source"),
@@ -251,15 +251,15 @@ static void write_object(const language_model *model, json_writer *writer) {
 
 /* ---------------------------------------------------------------- both */
 
-static int write_known(const model *model, const graph *graph, language_model *language_model,
-                       json_writer *writer, page *out) {
+static int language_write_known(const model *model, const graph *graph,
+                                language_model *language_model, json_writer *writer, page *out) {
   clave_tokenizer *tokenizer;
   int result = read_tokenizer(model->program, &tokenizer, language_model);
   if (!result) result = count_parameters(graph, language_model);
-  if (!result) result = read_template(language_model);
+  if (!result) result = language_read_template(language_model);
   language_model->embedding = find_embedding(graph);
   if (!result && writer) write_object(language_model, writer);
-  if (!result && !writer) write_lines(language_model, out);
+  if (!result && !writer) language_write_lines(language_model, out);
   clave_tokenizer_destroy(tokenizer);
   free(language_model->formats);
   return result;
@@ -275,7 +275,8 @@ int write_language_model(const model *model, const graph *graph, json_writer *wr
   if (document && json_kind_of(document) == JSON_OBJECT)
     language_model.llm = json_member(document, "llm");
   bool is_one = language_model.llm && json_kind_of(language_model.llm) == JSON_OBJECT;
-  int result = is_one ? write_known(model, graph, &language_model, writer, out) : EXIT_GOOD;
+  int result =
+      is_one ? language_write_known(model, graph, &language_model, writer, out) : EXIT_GOOD;
   if (!is_one && writer) emit_string(writer, "language_model", NULL);
   json_free(document);
   return result;

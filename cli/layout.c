@@ -54,13 +54,13 @@ typedef struct work {
   pool *pools;
 } work;
 
-static void *allocate(size_t count, size_t size) { return calloc(count ? count : 1, size); }
+static void *layout_allocate(size_t count, size_t size) { return calloc(count ? count : 1, size); }
 
 /* ---------------------------------------------------------------- layers */
 
 bool find_layers(layout *layout) {
-  uint32_t *nearest = allocate(layout->n_boxes, sizeof *nearest);
-  bool *fed = allocate(layout->n_boxes, sizeof *fed);
+  uint32_t *nearest = layout_allocate(layout->n_boxes, sizeof *nearest);
+  bool *fed = layout_allocate(layout->n_boxes, sizeof *fed);
   for (uint32_t i = 0; nearest && fed && i < layout->n_edges; i++) {
     const layout_edge *edge = &layout->edges[i];
     uint32_t below = layout->boxes[edge->from].layer + 1;
@@ -87,7 +87,7 @@ bool find_layers(layout *layout) {
 }
 
 /* Counts items: one dummy per crossed layer. */
-static void count_items(work *work) {
+static void layout_count_items(work *work) {
   layout *layout = work->layout;
   work->n_items = layout->n_boxes;
   for (uint32_t i = 0; i < layout->n_boxes; i++) {
@@ -117,7 +117,7 @@ static void sort_by_layer(work *work, const segment *unsorted) {
 
 static bool make_items(work *work) {
   layout *layout = work->layout;
-  segment *unsorted = allocate(work->n_segments, sizeof *unsorted);
+  segment *unsorted = layout_allocate(work->n_segments, sizeof *unsorted);
   uint32_t n = 0;
   if (!unsorted) return false;
   for (uint32_t i = 0; i < layout->n_boxes; i++) {
@@ -162,7 +162,7 @@ static void clear_sums(work *work, uint32_t layer) {
 }
 
 /* Sums, for each item of `layer`, the positions of its neighbours in the layer above or below. */
-static void sum_neighbours(work *work, uint32_t layer, bool above) {
+static void layout_sum_neighbours(work *work, uint32_t layer, bool above) {
   if (above && layer == 0) return;
   uint32_t between = above ? layer - 1 : layer;
   for (uint32_t i = work->segment_start[between]; i < work->segment_start[between + 1]; i++) {
@@ -193,7 +193,7 @@ static void pack_layer(work *work, uint32_t layer) {
 
 static void order_layer(work *work, uint32_t layer, bool down) {
   uint32_t start = work->layer_start[layer], end = work->layer_start[layer + 1];
-  sum_neighbours(work, layer, down);
+  layout_sum_neighbours(work, layer, down);
   for (uint32_t i = start; i < end; i++)
     work->order[i].key = mean_position(&work->items[work->order[i].item]);
   qsort(work->order + start, end - start, sizeof *work->order, compare_ranked);
@@ -208,7 +208,7 @@ static void place_layer(work *work, uint32_t layer, bool down) {
   uint32_t start = work->layer_start[layer], end = work->layer_start[layer + 1], n = 0;
   double packed = 0;
   clear_sums(work, layer);
-  sum_neighbours(work, layer, down);
+  layout_sum_neighbours(work, layer, down);
   for (uint32_t i = start; i < end; i++) {
     const item *it = &work->items[work->order[i].item];
     double weight = work->order[i].item >= work->layout->n_boxes ? dummy_weight : 1;
@@ -344,21 +344,21 @@ static bool give_lines(work *work) {
 /* ---------------------------------------------------------------- all of it */
 
 static bool allocate_work(work *work) {
-  work->items = allocate(work->n_items, sizeof *work->items);
-  work->order = allocate(work->n_items, sizeof *work->order);
-  work->pools = allocate(work->n_items, sizeof *work->pools);
-  work->passed = allocate(work->n_items, sizeof *work->passed);
-  work->segments = allocate(work->n_segments, sizeof *work->segments);
-  work->layer_start = allocate((size_t)work->n_layers + 2, sizeof *work->layer_start);
-  work->segment_start = allocate((size_t)work->n_layers + 2, sizeof *work->segment_start);
+  work->items = layout_allocate(work->n_items, sizeof *work->items);
+  work->order = layout_allocate(work->n_items, sizeof *work->order);
+  work->pools = layout_allocate(work->n_items, sizeof *work->pools);
+  work->passed = layout_allocate(work->n_items, sizeof *work->passed);
+  work->segments = layout_allocate(work->n_segments, sizeof *work->segments);
+  work->layer_start = layout_allocate((size_t)work->n_layers + 2, sizeof *work->layer_start);
+  work->segment_start = layout_allocate((size_t)work->n_layers + 2, sizeof *work->segment_start);
   return work->items && work->order && work->pools && work->passed && work->segments &&
          work->layer_start && work->segment_start;
 }
 
-static bool place(work *work) {
-  work->passes = allocate(work->layout->n_edges, sizeof *work->passes);
+static bool layout_place(work *work) {
+  work->passes = layout_allocate(work->layout->n_edges, sizeof *work->passes);
   if (!work->passes) return false;
-  count_items(work);
+  layout_count_items(work);
   if (!allocate_work(work) || !make_items(work)) return false;
   make_order(work);
   for (uint32_t i = 0; i < work->n_layers; i++) pack_layer(work, i);
@@ -370,7 +370,7 @@ static bool place(work *work) {
 
 bool place_boxes(layout *layout) {
   work work = {.layout = layout};
-  const bool good = place(&work);
+  const bool good = layout_place(&work);
   free(work.passes);
   free(work.passed);
   free(work.items);

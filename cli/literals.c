@@ -26,14 +26,15 @@ typedef struct literal {
   char *at; /* destination of the next element */
 } literal;
 
-static int refuse(const literal *literal, const char *expected) {
+static int literals_refuse(const literal *literal, const char *expected) {
   return fail("--input %s: expected %s, got \"%.60s\"", literal->name, expected, literal->word);
 }
 
 /* Derives the shape from the first list at each depth. */
-static int read_shape(literal *literal, const json *json) {
+static int literals_read_shape(literal *literal, const json *json) {
   for (literal->rank = 0; json_kind_of(json) == JSON_ARRAY; json = json_first(json)) {
-    if (literal->rank == CLAVE_MAX_RANK) return refuse(literal, "a tensor of at most 8 dimensions");
+    if (literal->rank == CLAVE_MAX_RANK)
+      return literals_refuse(literal, "a tensor of at most 8 dimensions");
     literal->dims[literal->rank++] = (int64_t)json_count(json);
     if (!json_count(json)) break;
   }
@@ -73,16 +74,16 @@ static int store_element(literal *literal, const json *json) {
 static int store_list(literal *literal, const json *value, int depth) {
   if (depth == literal->rank) return store_element(literal, value);
   if (json_kind_of(value) != JSON_ARRAY || (int64_t)json_count(value) != literal->dims[depth])
-    return refuse(literal, "a tensor with lists of equal lengths");
+    return literals_refuse(literal, "a tensor with lists of equal lengths");
   for (const json *i = json_first(value); i; i = json_next(i))
     TRY_EXIT(store_list(literal, i, depth + 1));
   return EXIT_GOOD;
 }
 
-static int store_all(literal *literal, const clave_tensor_info *info, const json *json,
-                     npy_file *out) {
+static int literals_store_all(literal *literal, const clave_tensor_info *info, const json *json,
+                              npy_file *out) {
   int64_t dims[CLAVE_MAX_RANK], count = 1;
-  TRY_EXIT(read_shape(literal, json));
+  TRY_EXIT(literals_read_shape(literal, json));
   if (literal->rank > info->rank)
     return fail("--input %s: \"%.60s\" has %d dimensions, the input has %d", literal->name,
                 literal->word, literal->rank, info->rank);
@@ -100,7 +101,7 @@ static int store_all(literal *literal, const clave_tensor_info *info, const json
 
 /* Converts the word to JSON: adds brackets if there are commas, and quotes names such as inf and
  * nan. */
-static void write_json(const char *word, page *out) {
+static void literals_write_json(const char *word, page *out) {
   bool list = *word != '[' && strchr(word, ','), named = strspn(word, "-infa") == strlen(word);
   text_printf(out, "%s%s%s%s%s", list ? "[" : "", named ? "\"" : "", word, named ? "\"" : "",
               list ? "]" : "");
@@ -111,15 +112,16 @@ int read_literal(const char *name, const clave_tensor_info *info, const char *wo
   page source = {0};
   json *json;
   *out = (npy_file){0};
-  write_json(word, &source);
+  literals_write_json(word, &source);
   if (source.failed) return fail_memory();
   clave_status st = json_parse(source.data, source.size, &json);
   text_free(&source);
   if (st) {
     clave_status_free(st);
-    return refuse(&literal, "a number or a list of numbers, such as 5, 1,2,3 or [[1,2],[3,4]]");
+    return literals_refuse(&literal,
+                           "a number or a list of numbers, such as 5, 1,2,3 or [[1,2],[3,4]]");
   }
-  int result = store_all(&literal, info, json, out);
+  int result = literals_store_all(&literal, info, json, out);
   json_free(json);
   if (!result) return EXIT_GOOD;
   free_npy(out);

@@ -23,12 +23,12 @@ double measure_peak(void) {
   return (double)kb * 1024 / 1e6;
 }
 
-static int compare_numbers(const void *left, const void *right) {
+static int cli_measure_compare_numbers(const void *left, const void *right) {
   const double x = *(const double *)left, y = *(const double *)right;
   return (x > y) - (x < y);
 }
 
 double sort_to_median(double *values, size_t n) {
-  qsort(values, n, sizeof *values, compare_numbers);
+  qsort(values, n, sizeof *values, cli_measure_compare_numbers);
   return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }

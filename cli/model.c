@@ -33,7 +33,7 @@ int open_device(const model_arguments *arguments, model *model) {
   return EXIT_GOOD;
 }
 
-static int refuse_method(const model *model, const char *name, uint32_t count) {
+static int cli_model_refuse_method(const model *model, const char *name, uint32_t count) {
   page names = {0};
   for (uint32_t i = 0; i < count; i++) {
     clave_method_info info = {.size = sizeof info};
@@ -54,7 +54,8 @@ int choose_method(model *model, const char *name) {
     TRY_STATUS(clave_program_method(model->program, i, &model->method));
     if (strcmp(model->method.name, name ? name : "forward") == 0) return EXIT_GOOD;
   }
-  if (name || !info.n_methods) return refuse_method(model, name ? name : "forward", info.n_methods);
+  if (name || !info.n_methods)
+    return cli_model_refuse_method(model, name ? name : "forward", info.n_methods);
   TRY_STATUS(clave_program_method(model->program, 0, &model->method));
   return EXIT_GOOD;
 }

@@ -175,7 +175,8 @@ static void find_inputs_error(run_pair *pair, size_t at) {
 
 /* Runs twice on perturbed values and measures how far each record moved from its value in `from`.
  */
-static int measure_reach(const run_pair *pair, run_edit edit, const records *from, reach *reaches) {
+static int node_errors_measure_reach(const run_pair *pair, run_edit edit, const records *from,
+                                     reach *reaches) {
   for (int opposite = 0; opposite < 2; opposite++) {
     records moved = {0};
     size_t apart;
@@ -211,7 +212,8 @@ static int measure_nodes(run_pair *pair, const records *forced) {
   reach *reaches = calloc(n + 1, sizeof *reaches);
   const run_edit edit = {
       .base = pair->base, .forced = pair->subject, .places = places, .moves_inputs = true};
-  int result = places && reaches ? measure_reach(pair, edit, forced, reaches) : fail_memory();
+  int result =
+      places && reaches ? node_errors_measure_reach(pair, edit, forced, reaches) : fail_memory();
   for (size_t i = 0; i < n && !result; i++) {
     if (pair->errors[i].verdict == NODE_GOOD)
       pair->errors[i].own = compare_pair(pair, i, &forced->items[i].value, &reaches[i],
@@ -227,7 +229,8 @@ static int measure_all(run_pair *pair) {
   double *places = list_places(pair, true);
   reach *reaches = calloc(n + 1, sizeof *reaches);
   const run_edit edit = {.base = pair->base, .places = places, .moves_inputs = true};
-  int result = places && reaches ? measure_reach(pair, edit, pair->base, reaches) : fail_memory();
+  int result = places && reaches ? node_errors_measure_reach(pair, edit, pair->base, reaches)
+                                 : fail_memory();
   if (!result) compare_runs(pair, reaches);
   free_reaches(reaches, n);
   free(places);
@@ -285,7 +288,7 @@ static bool may_be_reordered(const run_pair *pair, size_t i) {
          pair->errors[at - 1].own.largest == 0;
 }
 
-static void judge(const run_pair *pair, size_t i) {
+static void node_errors_judge(const run_pair *pair, size_t i) {
   node_error *error = &pair->errors[i];
   if (error->verdict != NODE_GOOD || may_be_reordered(pair, i)) return;
   if (error->own.found || (pair->has_outputs_alone && error->total.found)) {
@@ -305,7 +308,7 @@ int find_errors(run_pair *pair) {
   clear_progress();
   for (size_t i = 0; !result && i < pair->base->count; i++) {
     find_inputs_error(pair, i);
-    judge(pair, i);
+    node_errors_judge(pair, i);
   }
   for (uint32_t k = 0; !result && k < pair->n_others; k++)
     if (may_be_reordered(pair, first_output(pair) + k)) pair->other_errors[k].found = false;

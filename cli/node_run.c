@@ -16,7 +16,7 @@ typedef struct node_run {
 } node_run;
 
 /* True if the newest record matches the base run's record at the same position. */
-static bool follows(node_run *run) {
+static bool node_run_follows(node_run *run) {
   const size_t at = run->out->count - 1;
   const records *base = run->edit ? run->edit->base : NULL;
   if (!base || run->apart != SIZE_MAX) return false;
@@ -31,13 +31,13 @@ static bool edit_value(void *ctx, uint32_t node, uint32_t slot, const clave_tens
                        bool *edited) {
   node_run *run = ctx;
   if (!keep_record(run->out, node, slot, value)) return false;
-  if (!follows(run)) return true;
+  if (!node_run_follows(run)) return true;
   const size_t at = run->out->count - 1;
   const clave_tensor *forced = run->edit->forced ? run->edit->forced[at] : NULL;
   const uint64_t n = count_elements(value);
   const size_t size = clave_dtype_size(value->dtype);
   for (uint64_t i = 0; forced && i < n; i++)
-    memcpy((char *)value->data + i * size, element_at(forced, i), size);
+    memcpy((char *)value->data + i * size, values_element_at(forced, i), size);
   if (run->edit->places) bounds_move_elements(value, run->edit->places[at], run->edit->opposite);
   *edited = forced || run->edit->places;
   return true;
@@ -64,14 +64,14 @@ static int set_all(const model *model, const input_set *inputs, const run_edit *
 
 /* ---------------------------------------------------------------- a run */
 
-static int keep_outputs(const model *model, node_run *run) {
+static int node_run_keep_outputs(const model *model, node_run *run) {
   for (uint32_t i = 0; i < model->method.n_outputs; i++) {
     clave_tensor_info info = {.size = sizeof info};
     clave_tensor value;
     TRY_STATUS(clave_program_output(model->program, model->method.name, i, &info));
     TRY_STATUS(clave_session_output(model->session, model->method.name, i, &value));
     if (!keep_record(run->out, model->method.n_nodes + i, info.slot, &value)) return fail_memory();
-    (void)follows(run);
+    (void)node_run_follows(run);
   }
   return EXIT_GOOD;
 }
@@ -88,7 +88,7 @@ int run_nodes(const model *model, const input_set *inputs, const run_edit *edit,
     return fail_memory();
   }
   if (st) return fail_status(st);
-  TRY_EXIT(keep_outputs(model, &run));
+  TRY_EXIT(node_run_keep_outputs(model, &run));
   *apart = run.apart;
   return EXIT_GOOD;
 }

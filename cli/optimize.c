@@ -27,7 +27,7 @@ typedef struct told {
   page refused;
 } told;
 
-static void tell(void *ctx, const clave_pass_info *info) {
+static void cli_optimize_tell(void *ctx, const clave_pass_info *info) {
   told *told = ctx;
   if (info->refused)
     text_printf(&told->refused, "the result of '%s' was not taken: %s\n", info->name,
@@ -47,7 +47,7 @@ typedef struct totals {
   uint64_t nodes, constant_bytes;
 } totals;
 
-static int count(const clave_program *program, totals *out) {
+static int cli_optimize_count(const clave_program *program, totals *out) {
   clave_program_info info = {.size = sizeof info};
   TRY_STATUS(clave_program_get_info(program, &info));
   *out = (totals){.constant_bytes = info.constant_bytes};
@@ -62,8 +62,8 @@ static int count(const clave_program *program, totals *out) {
 static int write_report(const clave_program *before, const clave_program *after, told *told,
                         page *out) {
   totals old, new;
-  TRY_EXIT(count(before, &old));
-  TRY_EXIT(count(after, &new));
+  TRY_EXIT(cli_optimize_count(before, &old));
+  TRY_EXIT(cli_optimize_count(after, &new));
   columns_write(&told->table, 2, out);
   text_append(out, told->refused.data ? told->refused.data : "", told->refused.size);
   text_printf(out, "nodes      %" PRIu64 " -> %" PRIu64 "\nconstants  ", old.nodes, new.nodes);
@@ -74,13 +74,13 @@ static int write_report(const clave_program *before, const clave_program *after,
   return EXIT_GOOD;
 }
 
-static int optimize(const optimize_arguments *arguments, model *model, told *told,
-                    clave_program **made, page *out) {
+static int cli_optimize(const optimize_arguments *arguments, model *model, told *told,
+                        clave_program **made, page *out) {
   clave_optimize_options options = {
       .size = sizeof options,
       .passes = arguments->passes.count ? arguments->passes.items : NULL,
       .n_passes = arguments->passes.count,
-      .report = tell,
+      .report = cli_optimize_tell,
       .report_ctx = told};
   if (arguments->to) TRY_EXIT(check_program_ending(arguments->to));
   TRY_EXIT(open_program(&arguments->model, model));
@@ -96,7 +96,7 @@ static int optimize_program(const void *arguments, page *out) {
   model model = {0};
   told told = {.table = {.n_columns = 3, .right = {false, true, true}}};
   clave_program *made = NULL;
-  int result = optimize(arguments, &model, &told, &made, out);
+  int result = cli_optimize(arguments, &model, &told, &made, out);
   text_free(&told.refused);
   text_free(&told.table.cells);
   clave_program_destroy(made);

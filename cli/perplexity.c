@@ -54,8 +54,8 @@ static int score_text(const measure *measure, perplexity *sum) {
 }
 
 /* Chooses sizes: a window and its BOS must fit the context, a stride the window. */
-static int choose_sizes(const clave_llm_info *info, int64_t window, int64_t stride, int32_t bos,
-                        measure *measure) {
+static int perplexity_choose_sizes(const clave_llm_info *info, int64_t window, int64_t stride,
+                                   int32_t bos, measure *measure) {
   size_t most = info->max_context;
   measure->n_bos = bos != CLAVE_NO_TOKEN;
   if ((uint64_t)window > most)
@@ -91,7 +91,7 @@ int measure_perplexity(speech *speech, const char *path, int64_t window, int64_t
   *out = (perplexity){0};
   TRY_STATUS(clave_llm_get_info(speech->llm, &info));
   if (!info.tokenizer) return fail("--perplexity needs a tokenizer: --tokenizer T");
-  TRY_EXIT(choose_sizes(&info, window, stride, bos, &measure));
+  TRY_EXIT(perplexity_choose_sizes(&info, window, stride, bos, &measure));
   int result = read_file(path, &content);
   clave_status st = result
                         ? NULL

@@ -63,7 +63,7 @@ void free_times(node_times *times) {
 }
 
 /* Returns a colour by the share of the total: from 2 %, 5 %, 10 % and 20 % on. */
-static const char *colour_of(double share) {
+static const char *picture_colour_of(double share) {
   static const char *const heat[] = {"#f7f7f2", "#fdecc8", "#fbd08b", "#f7a35c", "#ee6c4d"};
   return heat[(share >= 0.02) + (share >= 0.05) + (share >= 0.1) + (share >= 0.2)];
 }
@@ -80,7 +80,7 @@ int show_times(const node_times *times, graph *graph) {
     if (times->us[i] > 0) write_share(times->us[i], times, &note);
     free(node->note);
     node->note = note.data;
-    node->fill = node->is_view ? NULL : colour_of(times->us[node->into] / times->total);
+    node->fill = node->is_view ? NULL : picture_colour_of(times->us[node->into] / times->total);
     if (note.failed) return fail_memory();
   }
   return EXIT_GOOD;
@@ -88,7 +88,7 @@ int show_times(const node_times *times, graph *graph) {
 
 /* ---------------------------------------------------------------- the page */
 
-static void write_row(const graph *graph, uint32_t i, const node_times *times, page *out) {
+static void picture_write_row(const graph *graph, uint32_t i, const node_times *times, page *out) {
   const graph_node *node = &graph->nodes[i];
   text_printf(out, "<tr data-node=\"%" PRIu32 "\"><td>%" PRIu32 "<td>", i, i);
   page_markup(out, node->op);
@@ -107,7 +107,8 @@ static void write_row(const graph *graph, uint32_t i, const node_times *times, p
     text_free(&shape);
   }
   if (times && times->us[i] > 0) {
-    text_printf(out, "<td style=\"background:%s\">", colour_of(times->us[i] / times->total));
+    text_printf(out, "<td style=\"background:%s\">",
+                picture_colour_of(times->us[i] / times->total));
     page_time(out, times->us[i]);
     text_printf(out, "<td>%.1f %%", 100 * times->us[i] / times->total);
   }
@@ -116,7 +117,8 @@ static void write_row(const graph *graph, uint32_t i, const node_times *times, p
   text_puts(out, "\n");
 }
 
-static void write_head(const model *model, const graph *graph, const node_times *times, page *out) {
+static void picture_write_head(const model *model, const graph *graph, const node_times *times,
+                               page *out) {
   page device = {0};
   page_device(&device, model);
   text_puts(out, "<p>method ");
@@ -140,7 +142,7 @@ static void write_head(const model *model, const graph *graph, const node_times 
 
 /* Runs once on generated inputs (as in clave bench), so that memory is planned for their sizes.
  * *why: the program's error, or NULL. */
-static int run_once(model *model, const text_list *dims, clave_status *why) {
+static int picture_run_once(model *model, const text_list *dims, clave_status *why) {
   input_set inputs = {0};
   TRY_EXIT(open_session(model, SESSION_PLAIN));
   int result = prepare_inputs(model, NULL, &(text_list){0}, dims, &inputs);
@@ -152,9 +154,10 @@ static int run_once(model *model, const text_list *dims, clave_status *why) {
   return result;
 }
 
-static int write_memory(model *model, const graph *graph, const text_list *dims, page *out) {
+static int picture_write_memory(model *model, const graph *graph, const text_list *dims,
+                                page *out) {
   clave_status why = NULL;
-  TRY_EXIT(run_once(model, dims, &why));
+  TRY_EXIT(picture_run_once(model, dims, &why));
   text_puts(out, "<h2>memory</h2>\n<p>A run on the smallest inputs that the program accepts");
   for (uint32_t i = 0; i < dims->count; i++) {
     text_puts(out, i ? ", " : ", with ");
@@ -200,11 +203,11 @@ static int write_graphs(graph *graph, const node_times *times, page *out) {
 int write_picture(model *model, graph *graph, const char *title, const node_times *times,
                   const text_list *dims, page *out) {
   begin_html(out, title);
-  write_head(model, graph, times, out);
+  picture_write_head(model, graph, times, out);
   TRY_EXIT(write_graphs(graph, times, out));
-  TRY_EXIT(write_memory(model, graph, dims, out));
+  TRY_EXIT(picture_write_memory(model, graph, dims, out));
   text_puts(out, "<h2>nodes</h2>\n<table><tr><th>node<th>op<th>name<th>where<th>result<th>\n");
-  for (uint32_t i = 0; i < graph->n_nodes; i++) write_row(graph, i, times, out);
+  for (uint32_t i = 0; i < graph->n_nodes; i++) picture_write_row(graph, i, times, out);
   text_puts(out, "</table>\n");
   end_html(out);
   return out->failed ? fail_memory() : EXIT_GOOD;

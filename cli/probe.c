@@ -39,7 +39,7 @@ typedef struct probe {
   json_writer json;
 } probe;
 
-static void begin_line(probe *probe, const char *kind) {
+static void probe_begin_line(probe *probe, const char *kind) {
   probe->line.size = 0;
   probe->json = (json_writer){.out = &probe->line, .compact = true};
   emit_object(&probe->json, NULL);
@@ -63,19 +63,19 @@ typedef struct comparison {
 
 /* Returns the tolerance relative to an output's largest magnitude; for F16 its rounding and a
  * margin for sums. */
-static double tolerance_of(const check_row *row, clave_dtype type) {
+static double probe_tolerance_of(const check_row *row, clave_dtype type) {
   return row->exact || is_integer(type) ? 0 : type == CLAVE_F16 ? 2e-3 : 2e-5;
 }
 
-static void compare(const check_row *row, const clave_tensor *got, const clave_tensor *want,
-                    comparison *comparison) {
-  const double tolerance = tolerance_of(row, want->dtype);
+static void probe_compare(const check_row *row, const clave_tensor *got, const clave_tensor *want,
+                          comparison *comparison) {
+  const double tolerance = probe_tolerance_of(row, want->dtype);
   double largest = 0;
   for (uint64_t i = 0; i < count_elements(want); i++)
-    largest = fmax(largest, fabs(load_number(want->dtype, element_at(want, i))));
+    largest = fmax(largest, fabs(load_number(want->dtype, values_element_at(want, i))));
   for (uint64_t i = 0; i < count_elements(want); i++, comparison->count++) {
-    const double a = load_number(got->dtype, element_at(got, i)),
-                 b = load_number(want->dtype, element_at(want, i));
+    const double a = load_number(got->dtype, values_element_at(got, i)),
+                 b = load_number(want->dtype, values_element_at(want, i));
     const double error = number_distance(a, b);
     comparison->wrong += !(error <= tolerance * largest);
     comparison->error = fmax(comparison->error, error);
@@ -92,7 +92,7 @@ static clave_status run_both(const check_row *row, const check_program *program,
     clave_tensor got, want;
     st = clave_session_output(sessions[0], NULL, i, &got);
     if (!st) st = clave_session_output(sessions[1], NULL, i, &want);
-    if (!st) compare(row, &got, &want, result);
+    if (!st) probe_compare(row, &got, &want, result);
   }
   for (int i = 0; i < 2; i++) clave_session_destroy(sessions[i]);
   return st;
@@ -107,7 +107,7 @@ static int check_row_on(probe *probe, const check_row *row) {
   check_program program;
   clave_status st;
   comparison result = {0};
-  begin_line(probe, "checking");
+  probe_begin_line(probe, "checking");
   emit_string(&probe->json, "family", row->family);
   emit_string(&probe->json, "op", row->op);
   TRY_EXIT(end_line(probe));
@@ -115,7 +115,7 @@ static int check_row_on(probe *probe, const check_row *row) {
   if (!code && !st) st = run_both(row, &program, probe, &result);
   check_program_free(&program);
   if (code) return code;
-  begin_line(probe, "check");
+  probe_begin_line(probe, "check");
   emit_string(&probe->json, "family", row->family);
   emit_string(&probe->json, "op", row->op);
   emit_string(&probe->json, "operands", row->fields);
@@ -131,11 +131,12 @@ static int check_row_on(probe *probe, const check_row *row) {
 
 /* ---------------------------------------------------------------- speed */
 
-static int measure_rate(probe *probe, const char *kind, const char *unit, const speed_row *row) {
+static int probe_measure_rate(probe *probe, const char *kind, const char *unit,
+                              const speed_row *row) {
   run_time took;
   clave_status st = NULL;
   int code = time_check(&row->row, probe->device, &took, &st);
-  begin_line(probe, kind);
+  probe_begin_line(probe, kind);
   if (code) {
     clave_status_free(st);
     return code;
@@ -150,8 +151,8 @@ static int measure_rate(probe *probe, const char *kind, const char *unit, const 
 /* Estimates the speed that a caller gets, not the hardware's peak: on a device with separate
  * memory, runs copy inputs and outputs. */
 static int measure_device(probe *probe) {
-  TRY_EXIT(measure_rate(probe, "bandwidth", "gb_s", &bandwidth_row));
-  return measure_rate(probe, "compute", "gflop_s", &product_rows[0]);
+  TRY_EXIT(probe_measure_rate(probe, "bandwidth", "gb_s", &bandwidth_row));
+  return probe_measure_rate(probe, "compute", "gflop_s", &product_rows[0]);
 }
 
 /* ---------------------------------------------------------------- devices */
@@ -162,7 +163,7 @@ static int open_devices(probe *probe, const char *spec) {
   clave_status st = clave_device_open(spec, &options, &probe->device);
   if (!st) st = clave_device_get_info(probe->device, &info);
   if (!st) st = clave_device_open("cpu", NULL, &probe->reference);
-  begin_line(probe, "open");
+  probe_begin_line(probe, "open");
   emit_string(&probe->json, "message", st ? clave_status_message(st) : NULL);
   const bool good = !st;
   probe->is_reference = good && strcmp(info.kind, "cpu") == 0;
@@ -171,7 +172,7 @@ static int open_devices(probe *probe, const char *spec) {
   return good ? EXIT_GOOD : EXIT_FAILED;
 }
 
-static int look_at(probe *probe, const char *spec, const char *family) {
+static int probe_look_at(probe *probe, const char *spec, const char *family) {
   (void)alarm(DEVICE_SECONDS);
   int code = open_devices(probe, spec);
   for (size_t i = 0; i < n_check_rows && !code; i++) {
@@ -205,7 +206,7 @@ static int list(probe *probe) {
   (void)alarm(LIST_SECONDS);
   clave_status st = clave_devices_count(&count);
   find_loaded("/libOpenCL.so", loader, sizeof loader);
-  begin_line(probe, "loader");
+  probe_begin_line(probe, "loader");
   emit_string(&probe->json, "path", *loader ? loader : NULL);
   emit_string(&probe->json, "hint", clave_devices_hint());
   emit_string(&probe->json, "message", st ? clave_status_message(st) : NULL);
@@ -214,21 +215,21 @@ static int list(probe *probe) {
   for (int i = 0; i < count; i++) {
     clave_device_info info = {.size = sizeof info};
     TRY_STATUS(clave_devices_get(i, &info));
-    begin_line(probe, "device");
+    probe_begin_line(probe, "device");
     write_device(&probe->json, &info);
     TRY_EXIT(end_line(probe));
   }
   return EXIT_GOOD;
 }
 
-static int run_probe(const void *given, page *out) {
+static int probe_run_probe(const void *given, page *out) {
   const probe_arguments *arguments = given;
   probe probe = {.file = fopen(arguments->file, "w")};
   (void)out;
   if (!probe.file) return fail("%s cannot be written", arguments->file);
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* this process ends if the doctor is killed */
-  int code =
-      arguments->device ? look_at(&probe, arguments->device, arguments->family) : list(&probe);
+  int code = arguments->device ? probe_look_at(&probe, arguments->device, arguments->family)
+                               : list(&probe);
   (void)fclose(probe.file);
   text_free(&probe.line);
   return code;
@@ -241,5 +242,5 @@ const command probe_command = {
     .flags = probe_flags,
     .n_flags = LENGTH(probe_flags),
     .arguments_size = sizeof(probe_arguments),
-    .run = run_probe,
+    .run = probe_run_probe,
 };

@@ -23,7 +23,7 @@ static bool on_terminal(void) {
   return known == 1;
 }
 
-static void write_line(const char *line) {
+static void progress_write_line(const char *line) {
   if (write(STDERR_FILENO, line, strlen(line)) >= 0) shown = 1;
 }
 
@@ -40,7 +40,7 @@ static void tick(int signal_number) {
   line[length++] = ' ';
   while (n) line[length++] = digits[--n];
   memcpy(line + length, " s", 3);
-  write_line(line);
+  progress_write_line(line);
 }
 
 static void set_timer(time_t period) {
@@ -88,13 +88,13 @@ void show_steps(void *ctx, const char *what, int done, int total) {
       work, sizeof work, "%s %d/%d%s", what, done, total,
       strcmp(what, "building kernels") == 0 && has_cache() ? " (cached for next time)" : "");
   (void)snprintf(line, sizeof line, "\r\x1b[K%s", work);
-  write_line(line);
+  progress_write_line(line);
   if (done >= total) clear_progress();
 }
 
 void clear_progress(void) {
   if (!on_terminal()) return;
   set_timer(0);
-  if (shown) write_line("\r\x1b[K");
+  if (shown) progress_write_line("\r\x1b[K");
   shown = 0;
 }

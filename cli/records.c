@@ -18,7 +18,7 @@ bool keep_record(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *va
   size_t size = clave_dtype_size(value->dtype);
   char *data = malloc(count ? (size_t)count * size : 1);
   if (!data) return !(records->no_memory = true);
-  for (uint64_t i = 0; i < count; i++) memcpy(data + i * size, element_at(value, i), size);
+  for (uint64_t i = 0; i < count; i++) memcpy(data + i * size, values_element_at(value, i), size);
   records->items[records->count++] =
       (record){node, slot, clave_tensor_make(value->dtype, value->rank, value->dims, data), data};
   return true;

@@ -35,7 +35,7 @@ static void include_point(axes *axes, double x, double y) {
   axes->y1 = fmax(axes->y1, log10(y));
 }
 
-static axes find_axes(const breakdown *breakdown) {
+static axes roofline_find_axes(const breakdown *breakdown) {
   axes a = {.x0 = 0, .x1 = 1, .y0 = 1, .y1 = 1};
   for (uint32_t i = 0; i < breakdown->n_rows; i++) {
     const work_row *row = &breakdown->rows[i];
@@ -71,7 +71,7 @@ static void draw_label(page *out, double x, double y, const char *anchor, double
               pow(10, power));
 }
 
-static void draw_frame(const axes *axes, const char *title, page *out) {
+static void roofline_draw_frame(const axes *axes, const char *title, page *out) {
   const double bottom = HEIGHT - BOTTOM, right = WIDTH - RIGHT;
   for (double p = axes->x0; p <= axes->x1; p++) {
     const double x = place_x(axes, pow(10, p));
@@ -90,7 +90,7 @@ static void draw_frame(const axes *axes, const char *title, page *out) {
 
 /* ---------------------------------------------------------------- roofs */
 
-static void draw_peak(const axes *axes, const clave_peak *peak, page *out) {
+static void roofline_draw_peak(const axes *axes, const clave_peak *peak, page *out) {
   const double gflops = peak->flops_a_second * 1e-9, gbytes = peak->bytes_a_second * 1e-9;
   const double ridge = gbytes > 0 ? fmax(gflops / gbytes, pow(10, axes->x0)) : pow(10, axes->x0);
   const double y = place_y(axes, gflops), right = WIDTH - RIGHT;
@@ -131,7 +131,7 @@ static void draw_roofs(const axes *axes, const breakdown *breakdown, page *out) 
     const clave_peak *peak = &breakdown->peaks[i];
     if (peak->dtype == CLAVE_F32 && peak->bytes_a_second > 0 && peak->flops_a_second > 0)
       draw_bandwidth(axes, breakdown, peak, out);
-    if (peak->flops_a_second > 0) draw_peak(axes, peak, out);
+    if (peak->flops_a_second > 0) roofline_draw_peak(axes, peak, out);
   }
 }
 
@@ -200,7 +200,7 @@ static void explain_above(const breakdown *breakdown, page *out) {
 }
 
 int write_roofline(const breakdown *breakdown, const char *title, page *out) {
-  const axes axes = find_axes(breakdown);
+  const axes axes = roofline_find_axes(breakdown);
   uint32_t n;
   work_row *groups = group_by_op(breakdown, &n);
   if (!groups) return fail_memory();
@@ -208,7 +208,7 @@ int write_roofline(const breakdown *breakdown, const char *title, page *out) {
               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
               "viewBox=\"0 0 %d %d\">\n%s",
               WIDTH, HEIGHT, WIDTH, HEIGHT, style);
-  draw_frame(&axes, title, out);
+  roofline_draw_frame(&axes, title, out);
   draw_roofs(&axes, breakdown, out);
   explain_above(breakdown, out);
   for (uint32_t i = 0; i < breakdown->n_rows; i++)

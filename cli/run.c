@@ -80,7 +80,7 @@ static int save_outputs(const char *path, const output *list, uint32_t count,
   return EXIT_GOOD;
 }
 
-static int write_outputs(const char *path, const output *list, uint32_t count) {
+static int cli_run_write_outputs(const char *path, const output *list, uint32_t count) {
   size_t n = count ? count : 1;
   output_file file = {.keys = calloc(n, sizeof *file.keys),
                       .names = calloc(n, sizeof *file.names),
@@ -101,7 +101,7 @@ static void write_first_values(page *cell, const clave_tensor *tensor, uint64_t 
   text_puts(cell, tensor->rank ? "[" : "");
   for (uint64_t i = 0; i < count && i < FIRST_VALUES; i++) {
     if (i) text_puts(cell, ", ");
-    page_element(cell, tensor->dtype, element_at(tensor, i), 6);
+    page_element(cell, tensor->dtype, values_element_at(tensor, i), 6);
   }
   if (count > FIRST_VALUES) text_puts(cell, ", ...");
   text_puts(cell, tensor->rank ? "]" : "");
@@ -157,7 +157,7 @@ static void write_summary_json(const output *list, uint32_t count, page *out) {
     emit_size(&writer, "nan", summary.n_nan);
     emit_list(&writer, "first");
     for (uint64_t k = 0; k < summary.count && k < FIRST_VALUES; k++) {
-      emit_element(&writer, NULL, tensor->dtype, element_at(tensor, k));
+      emit_element(&writer, NULL, tensor->dtype, values_element_at(tensor, k));
     }
     emit_end_array(&writer);
     emit_end_object(&writer);
@@ -173,7 +173,7 @@ static int report_outputs(const run_arguments *arguments, const model *model, pa
   if (!list) return fail_memory();
   int result = get_outputs(model, list);
   if (!result && arguments->outputs) {
-    result = write_outputs(arguments->outputs, list, count);
+    result = cli_run_write_outputs(arguments->outputs, list, count);
   } else if (!result) {
     (arguments->json ? write_summary_json : write_summary)(list, count, out);
   }

@@ -58,7 +58,7 @@ static void add_time(void *ctx, const clave_timing *timing) {
   if (timing->kind == CLAVE_TIMING_NODE) *ms += (double)(timing->end_ns - timing->start_ns) * 1e-6;
 }
 
-static clave_status time_run(clave_session *session, run_time *best) {
+static clave_status speeds_time_run(clave_session *session, run_time *best) {
   run_time took = {0};
   const double begin = read_clock();
   clave_status st = clave_session_run(session, NULL);
@@ -78,7 +78,7 @@ int time_check(const check_row *row, clave_device *device, run_time *out, clave_
   const double begin = read_clock();
   for (int i = 0; i < MOST_RUNS && !*status && !code; i++) {
     if (i >= LEAST_RUNS && read_clock() - begin > ENOUGH_MS) break;
-    *status = time_run(session, out);
+    *status = speeds_time_run(session, out);
   }
   clave_session_destroy(session);
   check_program_free(&program);
@@ -86,7 +86,7 @@ int time_check(const check_row *row, clave_device *device, run_time *out, clave_
 }
 
 /* Measures work per second of kernels alone; 0 if the row does not run. */
-static int measure_rate(const speed_row *row, clave_device *device, double *out) {
+static int speeds_measure_rate(const speed_row *row, clave_device *device, double *out) {
   run_time took;
   clave_status st = NULL;
   const int code = time_check(&row->row, device, &took, &st);
@@ -98,11 +98,11 @@ static int measure_rate(const speed_row *row, clave_device *device, double *out)
 int measure_peak_of(clave_device *device, const char *name, clave_dtype dtype, double *bandwidth,
                     clave_peak *out) {
   *out = (clave_peak){.size = sizeof *out, .device = name, .dtype = dtype};
-  if (*bandwidth <= 0) TRY_EXIT(measure_rate(&bandwidth_row, device, bandwidth));
+  if (*bandwidth <= 0) TRY_EXIT(speeds_measure_rate(&bandwidth_row, device, bandwidth));
   for (size_t i = 0; i < n_product_rows; i++) {
     double rate;
     if (product_rows[i].dtype != dtype) continue;
-    TRY_EXIT(measure_rate(&product_rows[i], device, &rate));
+    TRY_EXIT(speeds_measure_rate(&product_rows[i], device, &rate));
     if (rate > out->flops_a_second) out->flops_a_second = rate;
   }
   out->bytes_a_second = *bandwidth;

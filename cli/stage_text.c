@@ -24,8 +24,8 @@ static void describe_range(page *page, const clave_tensor *value) {
 
 /* Finds the value that the compared run has for a slot that a node reads. Returns false if it is
  * unknown. */
-static bool find_operand(const verification *verification, const stage *stage, size_t at,
-                         uint32_t slot, clave_tensor *out) {
+static bool stage_text_find_operand(const verification *verification, const stage *stage, size_t at,
+                                    uint32_t slot, clave_tensor *out) {
   const uint32_t stored = find_viewed(&verification->graph, slot);
   const clave_tensor_info *info = &verification->graph.slots[stored];
   const size_t from = find_written(&verification->base, at, stored);
@@ -53,7 +53,8 @@ static void describe_operands(const verification *verification, const stage *sta
     clave_tensor value;
     text_puts(out, k ? ", " : ": ");
     page_visible(out, verification->graph.slots[node->slots[k]].name);
-    if (find_operand(verification, stage, at, node->slots[k], &value)) describe_range(out, &value);
+    if (stage_text_find_operand(verification, stage, at, node->slots[k], &value))
+      describe_range(out, &value);
   }
 }
 

@@ -240,8 +240,8 @@ int compare_passes(verification *verification) {
 /* ---------------------------------------------------------------- a file */
 
 /* Finds "node.relu" in the file; further results of a node are "node.topk.1". */
-static const clave_tensor *find_in_file(void *ctx, const char *name, uint32_t which,
-                                        clave_tensor *available) {
+static const clave_tensor *stages_find_in_file(void *ctx, const char *name, uint32_t which,
+                                               clave_tensor *available) {
   page key = {0};
   text_printf(&key, "node.%s", name);
   if (which) text_printf(&key, ".%" PRIu32, which);
@@ -255,7 +255,7 @@ int compare_reference(verification *verification) {
   const stage words = {.name = "reference", .against = "the reference", .right = "expected"};
   uint32_t n_outputs = 0;
   TRY_EXIT(begin_stage(verification, STAGE_REFERENCE, words));
-  TRY_EXIT(pair_by_name(verification, step, find_in_file, verification->inputs.file));
+  TRY_EXIT(pair_by_name(verification, step, stages_find_in_file, verification->inputs.file));
   for (uint32_t i = 0; i < verification->model->method.n_outputs; i++) {
     char key[24];
     const size_t at = output_record(verification, i);

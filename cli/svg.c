@@ -51,7 +51,7 @@ static void add_edge(drawing *drawing, uint32_t slot) {
   vertex->n_edges++;
 }
 
-static void add_node(drawing *drawing, uint32_t index) {
+static void svg_add_node(drawing *drawing, uint32_t index) {
   const graph_node *node = &drawing->graph->nodes[index];
   const graph_fold *fold = fold_of_node(drawing->folds, index);
   if (!fold && node->n_reads + node->n_writes == 0) return; /* arithmetic on sizes */
@@ -69,7 +69,7 @@ static void add_source(drawing *drawing, const clave_tensor_info *slot) {
   drawing->producer[slot->slot] = drawing->n_vertices - 1;
 }
 
-static void find_needed(drawing *drawing) {
+static void svg_find_needed(drawing *drawing) {
   for (uint32_t i = 0; i < drawing->graph->n_nodes; i++) {
     const graph_node *node = &drawing->graph->nodes[i];
     if (fold_of_node(drawing->folds, i)) continue;
@@ -79,7 +79,7 @@ static void find_needed(drawing *drawing) {
 
 static void connect_vertices(drawing *drawing) {
   const graph *graph = drawing->graph;
-  find_needed(drawing);
+  svg_find_needed(drawing);
   for (uint32_t i = 0; i < graph->n_slots; i++) drawing->producer[i] = NONE;
   for (uint32_t i = 0; i < graph->n_inputs; i++) {
     if (!graph->inputs[i].is_scalar) add_source(drawing, &graph->inputs[i]);
@@ -88,7 +88,7 @@ static void connect_vertices(drawing *drawing) {
     if (graph->slots[i].kind == CLAVE_SLOT_STATE && drawing->is_needed[i])
       add_source(drawing, &graph->slots[i]);
   }
-  for (uint32_t i = 0; i < graph->n_nodes; i++) add_node(drawing, i);
+  for (uint32_t i = 0; i < graph->n_nodes; i++) svg_add_node(drawing, i);
   for (uint32_t i = 0; i < graph->n_outputs; i++) {
     if (graph->outputs[i].is_scalar) continue;
     add_vertex(drawing, NULL, &graph->outputs[i]);
@@ -150,7 +150,7 @@ static const char *name_vertex(const vertex *vertex) {
   return vertex->node ? vertex->node->name : vertex->slot->name;
 }
 
-static uint32_t number_of(const drawing *drawing, const graph_node *node) {
+static uint32_t svg_number_of(const drawing *drawing, const graph_node *node) {
   return (uint32_t)(node - drawing->graph->nodes);
 }
 
@@ -169,7 +169,7 @@ static void describe_fold(const graph_fold *fold, page *lines) {
 }
 
 /* Adds "weight F32 [16, 8]": the last part of a constant's name suffices. */
-static void add_constant(page *lines, const clave_tensor_info *info) {
+static void svg_add_constant(page *lines, const clave_tensor_info *info) {
   const char *dot = strrchr(info->name, '.');
   page words = {0};
   text_printf(&words, "%s ", dot && dot[1] ? dot + 1 : info->name);
@@ -193,7 +193,7 @@ static void describe_vertex(const drawing *drawing, const vertex *vertex, page *
   if (*node->detail) add_line(lines, 'd', node->detail);
   for (uint32_t k = 0; k < node->n_reads; k++) {
     if (is_constant(drawing->graph, node->slots[k]))
-      add_constant(lines, &drawing->graph->slots[node->slots[k]]);
+      svg_add_constant(lines, &drawing->graph->slots[node->slots[k]]);
   }
   for (uint32_t i = vertex->first_edge; i < vertex->first_edge + vertex->n_edges; i++) {
     if (!drawing->edges[i].cut) continue;
@@ -307,7 +307,7 @@ static void write_hover(const drawing *drawing, const vertex *vertex, page *out)
   page words = {0};
   const graph_node *node = vertex->fold ? NULL : vertex->node;
   text_puts(&words, name_vertex(vertex));
-  if (node) text_printf(&words, "\nnode %" PRIu32 ", %s", number_of(drawing, node), node->op);
+  if (node) text_printf(&words, "\nnode %" PRIu32 ", %s", svg_number_of(drawing, node), node->op);
   if (node && *node->detail) text_printf(&words, "\n%s", node->detail);
   for (uint32_t k = 0; node && k < node->n_reads + node->n_writes; k++) {
     const clave_tensor_info *slot = &drawing->graph->slots[node->slots[k]];
@@ -334,7 +334,7 @@ static void begin_box(const drawing *drawing, const vertex *vertex, page *out) {
   const bool is_dark = vertex->slot && vertex->slot->kind != CLAVE_SLOT_STATE;
   text_printf(out, "<g class=\"box%s\"", is_dark ? " dark" : "");
   if (vertex->node)
-    text_printf(out, " data-node=\"%" PRIu32 "\"", number_of(drawing, vertex->node));
+    text_printf(out, " data-node=\"%" PRIu32 "\"", svg_number_of(drawing, vertex->node));
   text_puts(out, "><title>");
   write_hover(drawing, vertex, out);
   text_puts(out, "</title>");

@@ -37,7 +37,8 @@ static const flag template_flags[] = {
     {"--json", FLAG_SWITCH, FIELD(json), NULL, "machine-readable output: {\"text\": ...}", 0, 0},
 };
 
-static int note_ignored(const clave_template *template, const clave_template_inputs *in) {
+static int cli_template_note_ignored(const clave_template *template,
+                                     const clave_template_inputs *in) {
   bool tools, documents;
   clave_status st = clave_template_ignores(template, in, &tools, &documents);
   return note_ignored_inputs(st, tools, documents);
@@ -54,7 +55,7 @@ static int render(const template_arguments *arguments, const chat_inputs *given,
   in.add_generation_prompt = !arguments->no_generation_prompt;
   TRY_STATUS(clave_template_load(arguments->file, &template));
   clave_status st = clave_template_render(template, &in, &rendered, &size);
-  int result = st ? fail_status(st) : note_ignored(template, &in);
+  int result = st ? fail_status(st) : cli_template_note_ignored(template, &in);
   clave_template_destroy(template);
   if (result) {
     clave_text_free(rendered);

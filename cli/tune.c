@@ -84,7 +84,7 @@ static bool keep_event(tuning_run *run, const clave_tune_event *event) {
   return picked->device && picked->family && picked->key && picked->variant && picked->by_rule;
 }
 
-static bool take_event(void *ctx, const clave_tune_event *event) {
+static bool cli_tune_take_event(void *ctx, const clave_tune_event *event) {
   tuning_run *run = ctx;
   if (event->how == CLAVE_TUNE_BEGINS) {
     show_progress("tuning %u/%u: %s %.80s", event->done + 1, event->total, event->family,
@@ -115,7 +115,7 @@ static int tune_session(const tune_arguments *arguments, model *model, bool unke
                                       .dry = arguments->dry,
                                       .unkept = unkept,
                                       .budget_s = arguments->budget,
-                                      .report = take_event,
+                                      .report = cli_tune_take_event,
                                       .cancel = is_interrupted,
                                       .ctx = run};
   run->result.size = sizeof run->result;
@@ -173,7 +173,7 @@ static void write_choices_json(const tuning_run *run, json_writer *writer) {
   emit_end_array(writer);
 }
 
-static void write_json(const model *model, const tuning_run *run, page *out) {
+static void cli_tune_write_json(const model *model, const tuning_run *run, page *out) {
   json_writer writer = {.out = out};
   clave_device_info info = {.size = sizeof info};
   clave_status_free(clave_device_get_info(model->device, &info));
@@ -187,7 +187,7 @@ static void write_json(const model *model, const tuning_run *run, page *out) {
   emit_end_object(&writer);
 }
 
-static void write_text(const tuning_run *run, page *out) {
+static void cli_tune_write_text(const tuning_run *run, page *out) {
   columns table = {.n_columns = 6, .right = {[4] = true}};
   static const char *const titles[] = {"family", "variant", "by rule", "how", "ratio", "key"};
   for (size_t i = 0; i < LENGTH(titles) && run->n; i++) columns_cell(&table, "%s", titles[i]);
@@ -226,8 +226,8 @@ static int do_tune(const tune_arguments *arguments, model *model, tuning_run *ru
   if (arguments->model.program) TRY_EXIT(tune_program(arguments, model, run));
   if (arguments->exported) TRY_EXIT(export_table(arguments, model));
   if (arguments->json && arguments->list) return write_table(model, out);
-  if (arguments->json) write_json(model, run, out);
-  if (!arguments->json && arguments->model.program) write_text(run, out);
+  if (arguments->json) cli_tune_write_json(model, run, out);
+  if (!arguments->json && arguments->model.program) cli_tune_write_text(run, out);
   if (!arguments->json && arguments->list) list_table(model, out);
   if (!arguments->json && arguments->imported)
     text_printf(out, "%u rows imported\n", run->imported);
@@ -235,7 +235,7 @@ static int do_tune(const tune_arguments *arguments, model *model, tuning_run *ru
 }
 
 /* Sets CLAVE_PRECISION, which sessions read. */
-static int read_precision(const tune_arguments *arguments) {
+static int cli_tune_read_precision(const tune_arguments *arguments) {
   if (!arguments->precision) return EXIT_GOOD;
   if (strcmp(arguments->precision, "strict") != 0 && strcmp(arguments->precision, "fast") != 0)
     return fail_usage("--precision takes strict or fast, not \"%s\"", arguments->precision);
@@ -249,7 +249,7 @@ static int tune(const void *given, page *out) {
   if (!arguments->model.program && !arguments->list && !arguments->clear && !arguments->exported &&
       !arguments->imported)
     return fail_usage("tune needs PROG, or --list, --export, --import or --clear");
-  TRY_EXIT(read_precision(arguments));
+  TRY_EXIT(cli_tune_read_precision(arguments));
   int result = do_tune(arguments, &model, &run, out);
   free_run(&run);
   close_model(&model);

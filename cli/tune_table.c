@@ -10,7 +10,7 @@
 
 enum { FORMAT_VERSION = 1, MOST_BYTES = 8 << 20 };
 
-static uint32_t count_rows(const model *model) {
+static uint32_t tune_table_count_rows(const model *model) {
   clave_device_info info = {.size = sizeof info};
   clave_status_free(clave_device_get_info(model->device, &info));
   return info.n_tuned;
@@ -22,7 +22,7 @@ int write_table(const model *model, page *out) {
   emit_integer(&writer, "clave_tuning", FORMAT_VERSION);
   emit_string(&writer, "device", clave_tuning_device(model->device));
   emit_array(&writer, "rows");
-  for (uint32_t i = 0; i < count_rows(model); i++) {
+  for (uint32_t i = 0; i < tune_table_count_rows(model); i++) {
     clave_tuning_row row = {.size = sizeof row};
     TRY_STATUS(clave_tuning_get(model->device, i, &row));
     emit_record(&writer, NULL);
@@ -40,8 +40,8 @@ void list_table(const model *model, page *out) {
   columns table = {.n_columns = 3};
   text_puts(out, "device  ");
   page_visible(out, clave_tuning_device(model->device));
-  text_printf(out, "\nrows    %u\n", count_rows(model));
-  for (uint32_t i = 0; i < count_rows(model); i++) {
+  text_printf(out, "\nrows    %u\n", tune_table_count_rows(model));
+  for (uint32_t i = 0; i < tune_table_count_rows(model); i++) {
     clave_tuning_row row = {.size = sizeof row};
     clave_status st = clave_tuning_get(model->device, i, &row);
     clave_status_free(st);

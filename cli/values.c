@@ -98,7 +98,7 @@ bool is_contiguous(const clave_tensor *tensor) {
   return true;
 }
 
-const void *element_at(const clave_tensor *tensor, uint64_t flat) {
+const void *values_element_at(const clave_tensor *tensor, uint64_t flat) {
   int64_t offset = 0;
   for (int i = tensor->rank - 1; i >= 0; i--) {
     uint64_t size = (uint64_t)tensor->dims[i];
@@ -113,7 +113,7 @@ tensor_summary summarise_tensor(const clave_tensor *tensor) {
   double sum = 0;
   uint64_t n = 0;
   for (uint64_t i = 0; i < summary.count; i++) {
-    double value = load_number(tensor->dtype, element_at(tensor, i));
+    double value = load_number(tensor->dtype, values_element_at(tensor, i));
     if (isnan(value)) continue;
     if (!n || value < summary.min) summary.min = value;
     if (!n || value > summary.max) summary.max = value;

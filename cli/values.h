@@ -18,7 +18,7 @@ void store_number(clave_dtype type, double value, void *element);
 uint64_t count_elements(const clave_tensor *tensor);
 bool is_contiguous(const clave_tensor *tensor);
 /* Returns element `flat` in row-major order. */
-const void *element_at(const clave_tensor *tensor, uint64_t flat);
+const void *values_element_at(const clave_tensor *tensor, uint64_t flat);
 
 /* Summary of the elements that are not NaN; all zero if there are none. */
 typedef struct tensor_summary {

@@ -49,7 +49,8 @@ static bool wants_results(const verify_arguments *arguments) {
          arguments->executable || arguments->all || arguments->json || arguments->html;
 }
 
-static int take_inputs(const verify_arguments *arguments, const model *model, input_set *inputs) {
+static int cli_verify_take_inputs(const verify_arguments *arguments, const model *model,
+                                  input_set *inputs) {
   if (arguments->reference && arguments->inputs)
     return fail("--reference has the inputs: --inputs adds none");
   TRY_EXIT(describe_inputs(model, inputs));
@@ -97,7 +98,7 @@ static void say_compared(const verification *verification, page *out) {
 }
 
 /* Reports the first comparison that failed, after all comparisons were made. */
-static int judge(const verification *verification) {
+static int cli_verify_judge(const verification *verification) {
   for (int i = 0; i < N_STAGES; i++) {
     const stage *stage = &verification->stages[i];
     page what = {0};
@@ -109,7 +110,8 @@ static int judge(const verification *verification) {
   return EXIT_GOOD;
 }
 
-static int compare(const verify_arguments *arguments, verification *verification, page *out) {
+static int cli_verify_compare(const verify_arguments *arguments, verification *verification,
+                              page *out) {
   TRY_EXIT(begin_verification(verification));
   TRY_EXIT(is_on_cpu(verification->model) ? compare_fusion(verification)
                                           : compare_device(verification));
@@ -120,7 +122,7 @@ static int compare(const verify_arguments *arguments, verification *verification
   if (arguments->json) out->size = 0;
   if (arguments->json) write_errors_json(verification, out);
   if (arguments->all && !arguments->json) write_errors_table(verification, out);
-  int result = judge(verification);
+  int result = cli_verify_judge(verification);
   if (result && (arguments->all || arguments->json)) TRY_EXIT(print_page(out));
   return result;
 }
@@ -170,17 +172,17 @@ static int verify_executable(const verify_arguments *arguments, const verificati
 
 static int verify_results(const verify_arguments *arguments, model *model, page *out) {
   verification verification = {.model = model};
-  int result = take_inputs(arguments, model, &verification.inputs);
+  int result = cli_verify_take_inputs(arguments, model, &verification.inputs);
   if (!result) result = open_device(&arguments->model, model);
   if (!result) result = open_session(model, SESSION_WIDE);
-  if (!result) result = compare(arguments, &verification, out);
+  if (!result) result = cli_verify_compare(arguments, &verification, out);
   if (!result && !arguments->json) say_compared(&verification, out);
   if (!result && arguments->executable) result = verify_executable(arguments, &verification, out);
   free_verification(&verification);
   return result;
 }
 
-static int verify_program(const void *given, page *out) {
+static int cli_verify_program(const void *given, page *out) {
   const verify_arguments *arguments = given;
   model model = {0};
   int result = open_program(&arguments->model, &model);
@@ -214,5 +216,5 @@ const command verify_command = {
     .flags = verify_flags,
     .n_flags = LENGTH(verify_flags),
     .arguments_size = sizeof(verify_arguments),
-    .run = verify_program,
+    .run = cli_verify_program,
 };

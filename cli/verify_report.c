@@ -19,12 +19,12 @@ static bool is_compared(const stage *stage) {
 }
 
 /* Returns the node's op, or "output_0" for an output. */
-static const char *op_of(const verification *verification, const record *record) {
+static const char *verify_report_op_of(const verification *verification, const record *record) {
   return record->node < verification->graph.n_nodes ? verification->graph.nodes[record->node].op
                                                     : "output";
 }
 
-static const char *name_of(const verification *verification, const record *record) {
+static const char *verify_report_name_of(const verification *verification, const record *record) {
   return record->node < verification->graph.n_nodes
              ? verification->graph.nodes[record->node].name
              : verification->graph.outputs[record->node - verification->graph.n_nodes].name;
@@ -43,14 +43,14 @@ static void write_number_cell(columns *table, const stage *stage, size_t i, doub
   }
 }
 
-static void write_row(const verification *verification, const stage *stage, size_t i,
-                      columns *table, page *cell) {
+static void verify_report_write_row(const verification *verification, const stage *stage, size_t i,
+                                    columns *table, page *cell) {
   const record *record = &verification->base.items[i];
   const node_error *error = &stage->pair.errors[i];
   columns_cell(table, "%" PRIu32, record->node);
-  columns_cell(table, "%s", op_of(verification, record));
+  columns_cell(table, "%s", verify_report_op_of(verification, record));
   cell->size = 0;
-  page_visible(cell, name_of(verification, record));
+  page_visible(cell, verify_report_name_of(verification, record));
   columns_cell(table, "%s", cell->size ? cell->data : "");
   write_number_cell(table, stage, i, error->total.largest);
   write_number_cell(table, stage, i, bound_of(error));
@@ -60,7 +60,8 @@ static void write_row(const verification *verification, const stage *stage, size
   columns_cell(table, "%s", verdicts[error->verdict]);
 }
 
-static void write_table(const verification *verification, const stage *stage, page *out) {
+static void verify_report_write_table(const verification *verification, const stage *stage,
+                                      page *out) {
   columns table = {
       .n_columns = 9,
       .right = {[0] = true, [3] = true, [4] = true, [5] = true, [6] = true, [7] = true}};
@@ -71,7 +72,7 @@ static void write_table(const verification *verification, const stage *stage, pa
   for (size_t i = 0; i < LENGTH(titles); i++) columns_cell(&table, "%s", titles[i]);
   for (size_t i = 0; i < verification->base.count; i++)
     if (stage->pointers[i] || !stage->pair.has_outputs_alone)
-      write_row(verification, stage, i, &table, &cell);
+      verify_report_write_row(verification, stage, i, &table, &cell);
   columns_write(&table, 0, out);
   out->failed |= cell.failed;
   text_free(&cell);
@@ -80,7 +81,7 @@ static void write_table(const verification *verification, const stage *stage, pa
 void write_errors_table(const verification *verification, page *out) {
   for (int k = 0; k < N_STAGES; k++)
     if (is_compared(&verification->stages[k]))
-      write_table(verification, &verification->stages[k], out);
+      verify_report_write_table(verification, &verification->stages[k], out);
   text_puts(out, "\n");
 }
 
@@ -97,14 +98,14 @@ static void write_difference(json_writer *writer, const char *key, const differe
   emit_end_object(writer);
 }
 
-static void write_node_json(json_writer *writer, const verification *verification,
-                            const stage *stage, size_t i) {
+static void verify_report_write_node_json(json_writer *writer, const verification *verification,
+                                          const stage *stage, size_t i) {
   const record *record = &verification->base.items[i];
   const node_error *error = &stage->pair.errors[i];
   emit_object(writer, NULL);
   emit_integer(writer, "node", record->node);
-  emit_string(writer, "op", op_of(verification, record));
-  emit_string(writer, "name", name_of(verification, record));
+  emit_string(writer, "op", verify_report_op_of(verification, record));
+  emit_string(writer, "name", verify_report_name_of(verification, record));
   emit_integer(writer, "slot", record->slot);
   emit_string(writer, "verdict",
               error->verdict == NODE_UNMATCHED ? NULL : verdicts[error->verdict]);
@@ -126,7 +127,7 @@ static void write_stage_json(json_writer *writer, const verification *verificati
   emit_string(writer, "differs", what.size ? what.data : NULL);
   emit_array(writer, "nodes");
   for (size_t i = 0; i < verification->base.count; i++)
-    write_node_json(writer, verification, stage, i);
+    verify_report_write_node_json(writer, verification, stage, i);
   emit_end_array(writer);
   emit_end_object(writer);
   writer->out->failed |= what.failed;
@@ -161,7 +162,7 @@ static const struct {
                {NODE_OTHER_SHAPE, "#ff8f8f", "another dtype or shape"},
                {NODE_UNMATCHED, "#ececec", "not compared"}};
 
-static const char *colour_of(node_verdict verdict) {
+static const char *verify_report_colour_of(node_verdict verdict) {
   for (size_t i = 0; i < LENGTH(colours); i++)
     if (colours[i].verdict == verdict) return colours[i].fill;
   return NULL;
@@ -194,7 +195,7 @@ static int colour_nodes(verification *verification, const stage *stage) {
     if (shown) text_printf(&note, "off by %.3g of %.3g", shown->total.largest, bound_of(shown));
     free(node->note);
     node->note = note.data;
-    node->fill = node->is_view ? NULL : colour_of(worst);
+    node->fill = node->is_view ? NULL : verify_report_colour_of(worst);
     if (note.failed) return fail_memory();
   }
   return EXIT_GOOD;
@@ -205,17 +206,17 @@ static void write_html_row(const verification *verification, const stage *stage,
   const record *record = &verification->base.items[i];
   const node_error *error = &stage->pair.errors[i];
   if (!stage->pointers[i]) return;
-  text_printf(out, "<tr style=\"background:%s\"><td>%" PRIu32 "<td>", colour_of(error->verdict),
-              record->node);
-  page_markup(out, op_of(verification, record));
+  text_printf(out, "<tr style=\"background:%s\"><td>%" PRIu32 "<td>",
+              verify_report_colour_of(error->verdict), record->node);
+  page_markup(out, verify_report_op_of(verification, record));
   text_puts(out, "<td>");
-  page_markup(out, name_of(verification, record));
+  page_markup(out, verify_report_name_of(verification, record));
   text_printf(out, "<td>%.3g<td>%.3g<td>%.3g<td>%.3g<td>%.3g<td>%s\n", error->total.largest,
               bound_of(error), error->own.largest, error->own.allowed, error->inputs_error,
               verdicts[error->verdict]);
 }
 
-static int write_graph(verification *verification, const stage *stage, page *out) {
+static int verify_report_write_graph(verification *verification, const stage *stage, page *out) {
   text_puts(out, "<p>");
   for (size_t i = 0; i < LENGTH(colours); i++)
     text_printf(out, "<span style=\"background:%s\">%s</span> ", colours[i].fill, colours[i].words);
@@ -235,7 +236,8 @@ static int write_section(verification *verification, const stage *stage, page *o
   text_puts(out, "</p>\n");
   int result = what.failed ? fail_memory() : EXIT_GOOD;
   text_free(&what);
-  if (!result && !stage->pair.has_outputs_alone) result = write_graph(verification, stage, out);
+  if (!result && !stage->pair.has_outputs_alone)
+    result = verify_report_write_graph(verification, stage, out);
   text_puts(out,
             "<table><tr><th>node<th>op<th>name<th>error<th>bound<th>own error<th>bound"
             "<th>error of what it reads<th>\n");

@@ -5,7 +5,7 @@
 #include "compile/parameters.h"
 #include "compile/tables.h"
 
-static void write_run(const compile_plan *plan, const char *name, text *to) {
+static void bare_write_run(const compile_plan *plan, const char *name, text *to) {
   text_printf(to, "int %s_run(", name);
   parameters_write(plan, "", to);
   text_puts(to, ")");
@@ -21,7 +21,7 @@ clave_status bare_write_header(const compile_plan *plan, const compile_options *
       " * processor. */\n\n");
   library_describe_run(plan, to);
   text_puts(to, " * Returns 0 on success, else an error code; outputs are then undefined. */\n");
-  write_run(plan, name, to);
+  bare_write_run(plan, name, to);
   text_printf(
       to,
       ";\n/* Text of a code that %s_run returned, \"index out of range\"; \"\" for 0. Static. */\n"
@@ -68,7 +68,7 @@ clave_status bare_write_source(const compile_plan *plan, const compile_options *
       "  return m->failed && m->node ? m->node : \"\";\n}\n\n"
       "void %s_reset(void) {\n  if (is_ready) core_reset(compiled_model.memory.model);\n}\n\n",
       name, name);
-  write_run(plan, name, to);
+  bare_write_run(plan, name, to);
   text_puts(to, " {\n");
   parameters_write_values(plan, to);
   text_puts(to,

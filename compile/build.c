@@ -57,7 +57,7 @@ static void tell_log(const build *build, text *to) {
 }
 
 /* source: NULL if linking failed. */
-static clave_status failed(const build *build, int code, const char *source) {
+static clave_status build_failed(const build *build, int code, const char *source) {
   text said = {0};
   tell_log(build, &said);
   const bool has_said = said.size && !said.failed;
@@ -68,7 +68,7 @@ static clave_status failed(const build *build, int code, const char *source) {
   return st;
 }
 
-static bool is_cancelled(const build *build) {
+static bool build_is_cancelled(const build *build) {
   return build->options->cancel && build->options->cancel(build->options->ctx);
 }
 static clave_status cancelled(void) { return CANCELLED("interrupted"); }
@@ -80,7 +80,7 @@ typedef struct words {
   size_t n, capacity;
 } words;
 
-static bool add_word(words *words, const char *word) {
+static bool build_add_word(words *words, const char *word) {
   if (!array_reserve(&words->items, &words->capacity, words->n + 2, sizeof *words->items))
     return false;
   words->items[words->n++] = word;
@@ -88,13 +88,13 @@ static bool add_word(words *words, const char *word) {
   return true;
 }
 
-static bool add_words(words *words, const char *const *all) {
+static bool build_add_words(words *words, const char *const *all) {
   for (; *all; all++)
-    if (!add_word(words, *all)) return false;
+    if (!build_add_word(words, *all)) return false;
   return true;
 }
 
-static clave_status start(const build *build, words *words, bool is_whole, tool **out) {
+static clave_status build_start(const build *build, words *words, bool is_whole, tool **out) {
   *out = NULL;
   clave_status st = is_whole
                         ? tool_start(words->items, build->project->folder, build->log.path, out)
@@ -108,11 +108,12 @@ static clave_status start_compiling(const build *build, size_t i, tool **out) {
   words words = {0};
   project_compile_flags(build->project, build->options, flags);
   const char *const own[] = {project_source_flag(build->options, build->project->sources[i]), NULL};
-  const bool is_whole = add_words(&words, build->compiler) && add_words(&words, flags) &&
-                        add_words(&words, own) && add_word(&words, "-c") &&
-                        add_word(&words, "-o") && add_word(&words, build->objects[i]) &&
-                        add_word(&words, build->project->sources[i]);
-  return start(build, &words, is_whole, out);
+  const bool is_whole = build_add_words(&words, build->compiler) &&
+                        build_add_words(&words, flags) && build_add_words(&words, own) &&
+                        build_add_word(&words, "-c") && build_add_word(&words, "-o") &&
+                        build_add_word(&words, build->objects[i]) &&
+                        build_add_word(&words, build->project->sources[i]);
+  return build_start(build, &words, is_whole, out);
 }
 
 /* Reads the first line of the compiler's answer; empty if it prints nothing. */
@@ -122,7 +123,8 @@ static clave_status ask_compiler(const build *build, const char *question, text 
   words words = {0};
   tool_log log;
   TRY(tool_log_open(build->project->folder, "answer", &log));
-  const bool is_whole = add_words(&words, build->compiler) && add_word(&words, question);
+  const bool is_whole =
+      build_add_words(&words, build->compiler) && build_add_word(&words, question);
   clave_status st = is_whole ? tool_start(words.items, build->project->folder, log.path, &tool)
                              : status_no_memory();
   free(words.items);
@@ -183,15 +185,15 @@ static clave_status link_all(const build *build) {
   tool *tool;
   words words = {0};
   project_link_flags(build->project, build->options, flags);
-  bool is_whole =
-      add_words(&words, build->compiler) && add_word(&words, "-o") && add_word(&words, MADE);
+  bool is_whole = build_add_words(&words, build->compiler) && build_add_word(&words, "-o") &&
+                  build_add_word(&words, MADE);
   for (size_t i = 0; i < build->project->n_sources; i++)
-    is_whole = is_whole && add_word(&words, build->objects[i]);
-  is_whole = is_whole && add_words(&words, flags);
-  TRY(start(build, &words, is_whole, &tool));
+    is_whole = is_whole && build_add_word(&words, build->objects[i]);
+  is_whole = is_whole && build_add_words(&words, flags);
+  TRY(build_start(build, &words, is_whole, &tool));
   const int code = tool_end(tool, build->options->cancel, build->options->ctx);
-  if (is_cancelled(build)) return cancelled();
-  return code ? failed(build, code, NULL) : NULL;
+  if (build_is_cancelled(build)) return cancelled();
+  return code ? build_failed(build, code, NULL) : NULL;
 }
 
 static void tell_done(const build *build, size_t done) {
@@ -210,8 +212,8 @@ static clave_status compile_all(const build *build) {
     if (*slot) {
       const int code = tool_end(*slot, build->options->cancel, build->options->ctx);
       *slot = NULL;
-      if (!st && is_cancelled(build)) st = cancelled();
-      if (code && !st) st = failed(build, code, build->project->sources[i - jobs]);
+      if (!st && build_is_cancelled(build)) st = cancelled();
+      if (code && !st) st = build_failed(build, code, build->project->sources[i - jobs]);
       tell_done(build, i - jobs + 1);
     }
     if (i < n && !st) st = start_compiling(build, i, slot);
@@ -421,7 +423,7 @@ static clave_status check_empty(const char *folder) {
 }
 
 /* On failure, keeps an existing folder and empties it again. */
-static clave_status write_to(source_program *made, const char *folder) {
+static clave_status build_write_to(source_program *made, const char *folder) {
   const bool is_new = !folder_exists(folder);
   project project;
   file_writer *sbom = NULL;
@@ -468,7 +470,7 @@ static clave_status choose_sources(source_program *made) {
   return st;
 }
 
-static clave_status check_dims(const compile_options *options) {
+static clave_status build_check_dims(const compile_options *options) {
   for (uint32_t i = 1; i < options->n_dims; i++)
     for (uint32_t k = 0; k < i; k++)
       if (strcmp(options->dims[i].name, options->dims[k].name) == 0)
@@ -481,7 +483,7 @@ typedef clave_status (*make_fn)(source_program *made, const char *path);
 static clave_status make_of(const program *program, const compile_options *options,
                             const char *path, make_fn make) {
   source_program made = {.program = program, .options = options};
-  TRY(check_dims(options));
+  TRY(build_check_dims(options));
   TRY(sbom_check(options));
   TRY(choose_sources(&made));
   clave_status st = make(&made, path);
@@ -497,5 +499,5 @@ clave_status compile_executable(const program *program, const compile_options *o
 
 clave_status compile_sources(const program *program, const compile_options *options,
                              const char *folder) {
-  return make_of(program, options, folder, write_to);
+  return make_of(program, options, folder, build_write_to);
 }

@@ -14,7 +14,7 @@
 
 /* ---------------------------------------------------------------- what is refused */
 
-static clave_status check_node(const program *program, uint32_t chain, uint32_t number) {
+static clave_status carry_check_node(const program *program, uint32_t chain, uint32_t number) {
   uint32_t index, in = chain;
   program_find_node(&program->ir, number, &in, &index);
   const ir_instruction *ins = &program->ir.chains.items[in].instructions.items[index];
@@ -26,16 +26,16 @@ static clave_status check_node(const program *program, uint32_t chain, uint32_t 
                       : NULL;
 }
 
-static clave_status check_method(const program *program, uint32_t number) {
+static clave_status carry_check_method(const program *program, uint32_t number) {
   const uint32_t chain = program->ir.methods.items[number].chain;
   const uint32_t n = program_count_nodes(&program->ir, chain);
-  for (uint32_t i = 0; i < n; i++) TRY(check_node(program, chain, i));
+  for (uint32_t i = 0; i < n; i++) TRY(carry_check_node(program, chain, i));
   return NULL;
 }
 
 /* Checks the size's bounds in each method that has it. */
-static clave_status check_dim(const program *program, const compile_options *options,
-                              const compile_dim *dim, scalar_value *values) {
+static clave_status carry_check_dim(const program *program, const compile_options *options,
+                                    const compile_dim *dim, scalar_value *values) {
   bool is_found = false;
   for (uint32_t i = 0; i < program->ir.methods.count; i++) {
     const uint32_t vid = plan_find_size(program, &program->ir.methods.items[i], dim->name);
@@ -48,11 +48,11 @@ static clave_status check_dim(const program *program, const compile_options *opt
                   : INVALID("no method of it has an open size and no scalar input '%s'", dim->name);
 }
 
-static clave_status check_dims(const program *program, const compile_options *options) {
+static clave_status carry_check_dims(const program *program, const compile_options *options) {
   scalar_value *values = calloc((size_t)program->ir.values.count + 1, sizeof *values);
   clave_status st = values ? NULL : status_no_memory();
   for (uint32_t i = 0; i < options->n_dims && !st; i++)
-    st = check_dim(program, options, &options->dims[i], values);
+    st = carry_check_dim(program, options, &options->dims[i], values);
   free(values);
   return st;
 }
@@ -65,7 +65,7 @@ static const char *what_carries(const compile_options *options) {
 }
 
 /* Rejects options that only emitted programs support. */
-static clave_status check_options(const compile_options *options) {
+static clave_status carry_check_options(const compile_options *options) {
   const struct {
     bool is_given;
     const char *name;
@@ -85,10 +85,10 @@ static clave_status check_options(const compile_options *options) {
 }
 
 clave_status carry_check(const program *program, const compile_options *options) {
-  TRY(check_options(options));
+  TRY(carry_check_options(options));
   for (uint32_t i = 0; i < program->ir.methods.count && options->is_opencl; i++)
-    if (plan_has_method(options, i)) TRY(check_method(program, i));
-  return check_dims(program, options);
+    if (plan_has_method(options, i)) TRY(carry_check_method(program, i));
+  return carry_check_dims(program, options);
 }
 
 clave_status carry_find_runtime(const compile_options *options, char **out) {
@@ -110,7 +110,7 @@ clave_status carry_find_runtime(const compile_options *options, char **out) {
 
 /* ---------------------------------------------------------------- main.c */
 
-static void write_dims(const compile_options *options, text *to) {
+static void carry_write_dims(const compile_options *options, text *to) {
   if (!options->n_dims) return;
   text_puts(to, "static const carried_dim dims[] = {\n");
   for (uint32_t i = 0; i < options->n_dims; i++) {
@@ -158,7 +158,7 @@ static uint32_t write_scalars(const program *program, const compile_options *opt
   return n;
 }
 
-static void write_method(const program *program, const compile_options *options, text *to) {
+static void carry_write_method(const program *program, const compile_options *options, text *to) {
   text_puts(to, ",\n    .method = ");
   if (options->all_methods || options->text) {
     text_puts(to, "NULL");
@@ -197,14 +197,14 @@ static clave_status write_main(const program *program, const compile_options *op
             "extern const unsigned char carried_clv[];\n\n");
   if (options->verify) TRY(carry_write_tests(program, options, project, to));
   if (options->binaries) text_puts(to, "extern const unsigned char carried_binaries[];\n\n");
-  write_dims(options, to);
+  carry_write_dims(options, to);
   const uint32_t n_scalars = write_scalars(program, options, to),
                  n_tuned = write_tuned(options, to);
   text_puts(to, "const carried_program carried = {\n    .name = ");
   write_string(to, options->name);
   text_printf(to, ",\n    .clv = carried_clv,\n    .size = %zu,\n    .device = \"%s\"",
               bytes->program, options->is_opencl ? "opencl" : "cpu");
-  write_method(program, options, to);
+  carry_write_method(program, options, to);
   if (options->n_dims) text_printf(to, ",\n    .dims = dims,\n    .n_dims = %u", options->n_dims);
   if (n_scalars) text_printf(to, ",\n    .scalars = scalars,\n    .n_scalars = %u", n_scalars);
   if (options->allow_custom_kernels) text_puts(to, ",\n    .allow_custom_kernels = 1");
@@ -227,14 +227,14 @@ static clave_status write_main(const program *program, const compile_options *op
 
 /* ---------------------------------------------------------------- files */
 
-static clave_status save_program(const void *memory, const char *path) {
+static clave_status carry_save_program(const void *memory, const char *path) {
   return program_save(memory, path);
 }
 static clave_status save_binaries(const void *right, const char *path) {
   return opencl_save_binaries((backend *)(uintptr_t)right, path);
 }
 
-static bool is_needed(const char *path) {
+static bool carry_is_needed(const char *path) {
   return strncmp(path, "compile/carried/", 16) == 0 ||
          strcmp(path, "compile/runtime/expected.h") == 0 ||
          strcmp(path, "compile/runtime/tensors.h") == 0;
@@ -242,7 +242,8 @@ static bool is_needed(const char *path) {
 
 static clave_status write_headers(project *project) {
   for (int i = 0; i < n_source_files; i++)
-    if (is_needed(source_files[i].path)) TRY(project_write_source(project, NULL, &source_files[i]));
+    if (carry_is_needed(source_files[i].path))
+      TRY(project_write_source(project, NULL, &source_files[i]));
   return NULL;
 }
 
@@ -262,38 +263,39 @@ static clave_status name_archives(const char *runtime, project *project) {
                           project->archives[0]);
 }
 
-static clave_status write_text(project *project, const char *name, text *text,
-                               clave_status written) {
+static clave_status carry_write_text(project *project, const char *name, text *text,
+                                     clave_status written) {
   clave_status st = written ? written : project_write_file(project, name, text->data, text->size);
   text_free(text);
   return st;
 }
 
-static clave_status write_library(const program *program, const compile_options *options,
-                                  project *project) {
+static clave_status carry_write_library(const program *program, const compile_options *options,
+                                        project *project) {
   text header_name = {0}, content = {0};
   text_printf(&header_name, "%s.h", options->library);
   clave_status st = text_status(&header_name);
   if (!st)
-    st = write_text(project, header_name.data, &content,
-                    carry_library_header(program, options, &content));
+    st = carry_write_text(project, header_name.data, &content,
+                          carry_library_header(program, options, &content));
   text_free(&header_name);
   if (st) return st;
   project->sources[project->n_sources++] = "library.c";
-  return write_text(project, "library.c", &content, carry_library_source(options, &content));
+  return carry_write_text(project, "library.c", &content, carry_library_source(options, &content));
 }
 
-static clave_status write_files(const program *program, const compile_options *options,
-                                project *project) {
+static clave_status carry_write_files(const program *program, const compile_options *options,
+                                      project *project) {
   carried_sizes bytes = {0};
   text text = {0};
   project->sources[project->n_sources++] = "main.c";
-  TRY(project_embed_by(project, &embedded_program, save_program, program, &bytes.program));
+  TRY(project_embed_by(project, &embedded_program, carry_save_program, program, &bytes.program));
   if (options->binaries)
     TRY(project_embed_by(project, &embedded_binaries, save_binaries, options->binaries,
                          &bytes.binaries));
-  TRY(write_text(project, "main.c", &text, write_main(program, options, project, &bytes, &text)));
-  if (options->library) TRY(write_library(program, options, project));
+  TRY(carry_write_text(project, "main.c", &text,
+                       write_main(program, options, project, &bytes, &text)));
+  if (options->library) TRY(carry_write_library(program, options, project));
   TRY(write_headers(project));
   return project_write_makefile(project, options);
 }
@@ -305,7 +307,7 @@ clave_status carry_write(const program *program, const compile_options *options,
   out->sources = calloc(MOST_SOURCES, sizeof *out->sources);
   clave_status st = out->folder && out->sources ? NULL : status_no_memory();
   if (!st && runtime) st = name_archives(runtime, out);
-  if (!st) st = write_files(program, options, out);
+  if (!st) st = carry_write_files(program, options, out);
   if (st) project_free(out);
   return st;
 }

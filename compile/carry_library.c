@@ -9,7 +9,7 @@
 #include "compile/parameters.h"
 
 /* Appends `form` with each "@" replaced by the library's name. */
-static void put(text *to, const char *name, const char *pattern) {
+static void carry_library_put(text *to, const char *name, const char *pattern) {
   for (const char *at = strchr(pattern, '@'); at; at = strchr(pattern, '@')) {
     text_append(to, pattern, (size_t)(at - pattern));
     text_puts(to, name);
@@ -32,8 +32,9 @@ static bool is_scalar(const program *program, const ir_method *method, uint32_t 
   return is;
 }
 
-static void describe_dim(const program *program, const compile_options *options,
-                         const ir_method *method, const ir_int_or_vid *value, text *to) {
+static void carry_library_describe_dim(const program *program, const compile_options *options,
+                                       const ir_method *method, const ir_int_or_vid *value,
+                                       text *to) {
   if (value->vid == IR_NONE) {
     text_printf(to, "%" PRId64, value->literal);
     return;
@@ -55,8 +56,9 @@ static const char *scalar_name(const ir_value *value) {
                                              : "I64";
 }
 
-static void describe_argument(const program *program, const compile_options *options,
-                              const ir_method *method, const ir_argument *argument, text *to) {
+static void carry_library_describe_argument(const program *program, const compile_options *options,
+                                            const ir_method *method, const ir_argument *argument,
+                                            text *to) {
   parameter_describe_name(argument->name, to);
   if (argument->tensor == IR_NONE) {
     text_printf(to, ", %s ()\n", scalar_name(&program->ir.values.items[argument->value]));
@@ -66,7 +68,7 @@ static void describe_argument(const program *program, const compile_options *opt
   text_printf(to, ", %s (", dtype_name(program->types[argument->tensor].type));
   for (uint32_t i = 0; i < shape->count; i++) {
     if (i) text_puts(to, ", ");
-    describe_dim(program, options, method, &shape->items[i], to);
+    carry_library_describe_dim(program, options, method, &shape->items[i], to);
   }
   text_puts(to, ")\n");
 }
@@ -103,11 +105,11 @@ static void describe_method(const program *program, const compile_options *optio
   for (uint32_t i = 0; i < method->inputs.count; i++) {
     if (is_fixed(program, options, &method->inputs.items[i])) continue;
     text_printf(to, " *     inputs[%d]: ", n++);
-    describe_argument(program, options, method, &method->inputs.items[i], to);
+    carry_library_describe_argument(program, options, method, &method->inputs.items[i], to);
   }
   for (uint32_t i = 0; i < method->outputs.count; i++) {
     text_printf(to, " *     outputs[%u]: ", i);
-    describe_argument(program, options, method, &method->outputs.items[i], to);
+    carry_library_describe_argument(program, options, method, &method->outputs.items[i], to);
   }
   describe_sizes(program, options, method, to);
 }
@@ -179,22 +181,22 @@ clave_status carry_library_header(const program *program, const compile_options 
                                   text *to) {
   const char *name = options->library;
   library_begin_header(name, to);
-  put(to, name, "#define COMPILED_API __attribute__((visibility(\"default\")))\n\n");
-  if (options->is_opencl) put(to, name, opencl_device);
+  carry_library_put(to, name, "#define COMPILED_API __attribute__((visibility(\"default\")))\n\n");
+  if (options->is_opencl) carry_library_put(to, name, opencl_device);
   describe_threads(options, to);
-  put(to, name, lifetime);
+  carry_library_put(to, name, lifetime);
   if (options->text) {
-    put(to, name, text_functions);
+    carry_library_put(to, name, text_functions);
   } else {
-    put(to, name, tensors_type);
-    put(to, name, "/* Methods:\n");
+    carry_library_put(to, name, tensors_type);
+    carry_library_put(to, name, "/* Methods:\n");
     for (uint32_t i = 0; i < program->ir.methods.count; i++)
       if (plan_has_method(options, i))
         describe_method(program, options, &program->ir.methods.items[i], to);
-    put(to, name, tensors_run);
+    carry_library_put(to, name, tensors_run);
   }
-  if (options->verify) put(to, name, library_verify_comment);
-  if (options->verify) put(to, name, "COMPILED_API int @_verify(@_model *model);\n");
+  if (options->verify) carry_library_put(to, name, library_verify_comment);
+  if (options->verify) carry_library_put(to, name, "COMPILED_API int @_verify(@_model *model);\n");
   library_end_header(to);
   return text_status(to);
 }
@@ -221,15 +223,18 @@ static const char text_source[] =
 
 clave_status carry_library_source(const compile_options *options, text *to) {
   const char *name = options->library;
-  put(to, name, "/* Made by clave compile: the library's functions. */\n#include \"@.h\"\n\n");
-  put(to, name,
+  carry_library_put(to, name,
+                    "/* Made by clave compile: the library's functions. */\n#include \"@.h\"\n\n");
+  carry_library_put(
+      to, name,
       options->text
           ? "#include \"compile/carried/library.h\"\n\n#define CARRIED(what) carried_text_"
           : "#include \"compile/runtime/tensors.h\"\n\n#define CARRIED(what) model_tensors_");
-  put(to, name, "##what\n\n");
-  put(to, name, common_source);
-  put(to, name, options->text ? text_source : tensors_source);
+  carry_library_put(to, name, "##what\n\n");
+  carry_library_put(to, name, common_source);
+  carry_library_put(to, name, options->text ? text_source : tensors_source);
   if (options->verify)
-    put(to, name, "int @_verify(@_model *model) { return CARRIED(verify)(model); }\n");
+    carry_library_put(to, name,
+                      "int @_verify(@_model *model) { return CARRIED(verify)(model); }\n");
   return text_status(to);
 }

@@ -15,22 +15,23 @@ typedef struct tests_writer {
   text elements; /* owned */
 } tests_writer;
 
-static void write_outputs(tests_writer *writer, const test_output *kept, uint32_t n,
-                          uint32_t number) {
+static void carry_tests_write_outputs(tests_writer *writer, const test_output *kept, uint32_t n,
+                                      uint32_t number) {
   text_printf(writer->to, "static const model_bytes outputs_%u[] = {\n", number);
   for (uint32_t i = 0; i < n; i++)
     text_printf(writer->to, "  {carried_expected + %zu, %zu},\n", kept[i].offset, kept[i].bytes);
   text_puts(writer->to, "  {0}};\n");
 }
 
-static clave_status write_method(tests_writer *writer, uint32_t number, test_output *kept) {
+static clave_status carry_tests_write_method(tests_writer *writer, uint32_t number,
+                                             test_output *kept) {
   const uint32_t n = writer->program->ir.methods.items[number].outputs.count;
   TRY(self_test_run(writer->program, writer->options, writer->bench.executable, writer->bench.store,
                     number, kept, writer->options->is_opencl ? &writer->elements : NULL));
   write_digests(kept, n, number, writer->to);
   text_printf(&writer->rows, "  {.digests = digests_%u", number);
   if (writer->options->is_opencl) {
-    write_outputs(writer, kept, n, number);
+    carry_tests_write_outputs(writer, kept, n, number);
     text_printf(&writer->rows, ", .outputs = outputs_%u", number);
   }
   text_puts(&writer->rows, "},\n");
@@ -40,12 +41,12 @@ static clave_status write_method(tests_writer *writer, uint32_t number, test_out
 static clave_status test_method(tests_writer *writer, uint32_t number) {
   const uint32_t n = writer->program->ir.methods.items[number].outputs.count;
   test_output *kept = calloc((size_t)n + 1, sizeof *kept);
-  clave_status st = kept ? write_method(writer, number, kept) : status_no_memory();
+  clave_status st = kept ? carry_tests_write_method(writer, number, kept) : status_no_memory();
   free(kept);
   return st;
 }
 
-static clave_status write_all(tests_writer *writer, project *project) {
+static clave_status carry_tests_write_all(tests_writer *writer, project *project) {
   if (writer->options->is_opencl)
     text_puts(writer->to, "extern const unsigned char carried_expected[];\n\n");
   for (uint32_t i = 0; i < writer->program->ir.methods.count; i++)
@@ -62,7 +63,7 @@ clave_status carry_write_tests(const program *program, const compile_options *op
                                project *project, text *to) {
   tests_writer writer = {.program = program, .options = options, .to = to};
   clave_status st = test_bench_create(program, &writer.bench);
-  if (!st) st = write_all(&writer, project);
+  if (!st) st = carry_tests_write_all(&writer, project);
   test_bench_destroy(&writer.bench);
   text_free(&writer.rows);
   text_free(&writer.elements);

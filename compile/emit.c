@@ -13,7 +13,7 @@
 
 /* ---------------------------------------------------------------- arguments */
 
-static void write_dims(const tensor *tensor, text *to) {
+static void emit_write_dims(const tensor *tensor, text *to) {
   text_printf(to, ".rank = %d, .dims = {", tensor->rank);
   for (int i = 0; i < tensor->rank; i++)
     text_printf(to, "%s%" PRId64, i ? ", " : "", tensor->dims[i]);
@@ -26,7 +26,7 @@ static bool is_listed(const emitter *emitter, const ir_argument *argument, bool 
 }
 
 /* Returns the type of an argument; open dimensions are encoded as in model_argument. */
-static tensor type_of(const emitter *emitter, const ir_argument *argument) {
+static tensor emit_type_of(const emitter *emitter, const ir_argument *argument) {
   const program *prog = emitter->plan->prog;
   tensor tensor = {0};
   unsigned char bytes[8];
@@ -45,12 +45,12 @@ static tensor type_of(const emitter *emitter, const ir_argument *argument) {
 
 static void write_argument(const emitter *emitter, const ir_argument *argument, bool is_input,
                            text *to) {
-  const tensor tensor = type_of(emitter, argument);
+  const tensor tensor = emit_type_of(emitter, argument);
   text_puts(to, "  {.name = ");
   write_string(to, argument->name);
   text_printf(to, ", .type = DTYPE_%s, ", dtype_name(tensor.type));
   if (argument->tensor == IR_NONE && is_input) text_puts(to, ".is_scalar = true, ");
-  write_dims(&tensor, to);
+  emit_write_dims(&tensor, to);
   text_puts(to, "},\n");
 }
 
@@ -67,7 +67,7 @@ static void write_offset(const emitter *emitter, uint32_t tid, text *to) {
 }
 
 /* Writes the value of a host scalar that is known once sizes are. */
-static void write_known(const scalar_value *value, text *to) {
+static void emit_write_known(const scalar_value *value, text *to) {
   unsigned char bytes[8];
   tensor tensor = {0};
   scalar_to_bytes(value, &tensor, bytes);
@@ -80,7 +80,7 @@ static clave_status write_place(const emitter *emitter, const ir_argument *argum
   size_t bytes;
   text_puts(to, "  {");
   if (argument->tensor == IR_NONE) {
-    write_known(&emitter->schedule->values[argument->value], to);
+    emit_write_known(&emitter->schedule->values[argument->value], to);
   } else {
     TRY(known_bytes(&emitter->schedule->types[argument->tensor], &bytes));
     text_printf(to, "%zu, ", bytes);
@@ -92,8 +92,8 @@ static clave_status write_place(const emitter *emitter, const ir_argument *argum
 }
 
 /* Writes inputs[] or outputs[]. */
-static void write_arguments(const emitter *emitter, const char *what, const ir_arguments *all,
-                            bool is_input, text *to) {
+static void emit_write_arguments(const emitter *emitter, const char *what, const ir_arguments *all,
+                                 bool is_input, text *to) {
   bool is_empty = true;
   text_printf(to, "static const model_argument %ss[] = {\n", what);
   for (uint32_t i = 0; i < all->count; i++) {
@@ -141,7 +141,7 @@ static clave_status write_states(const emitter *emitter, text *to) {
 
 /* ---------------------------------------------------------------- the file */
 
-static void write_head(const emitter *emitter, text *to) {
+static void emit_write_head(const emitter *emitter, text *to) {
   text_puts(to,
             "/* Made by clave compile: the commands of a program in their order, each with the "
             "arguments of its kernels. */\n#include <math.h>\n\n#include "
@@ -161,7 +161,7 @@ static void write_head(const emitter *emitter, text *to) {
   text_puts(to, "\n");
 }
 
-static void write_packed(const emitter *emitter, text *to) {
+static void emit_write_packed(const emitter *emitter, text *to) {
   const packed_list *list = &emitter->used->packed;
   if (!list->n) return;
   text_puts(to, "static const model_packed packed[] = {\n");
@@ -185,7 +185,7 @@ static size_t memory_bytes(const emitter *emitter) {
          emitter->packed_bytes + plan_aligned(emitter->scratch_bytes + 1);
 }
 
-static void write_memory(const emitter *emitter, text *to) {
+static void emit_write_memory(const emitter *emitter, text *to) {
   text_printf(to,
               "/* %zu bytes: arena %zu, state %zu, packed weights %zu, scratch memory %zu. */\n"
               "static _Alignas(MODEL_ALIGNMENT) char memory[%zu];\n"
@@ -219,10 +219,10 @@ static void write_tests(const emitter *emitter, text *to) {
   write_processor(emitter->plan->cpu, to);
 }
 
-static void write_info(const emitter *emitter, const compile_options *options, text *to) {
+static void emit_write_info(const emitter *emitter, const compile_options *options, text *to) {
   const ir_method *method = emitter->plan->graph->method;
   if (emitter->kept) write_tests(emitter, to);
-  if (options->static_memory) write_memory(emitter, to);
+  if (options->static_memory) emit_write_memory(emitter, to);
   text_puts(to, "static const model_method the_method = {\n    .name = ");
   write_string(to, method->name);
   if (!emitter->schedule)
@@ -254,7 +254,7 @@ static void write_info(const emitter *emitter, const compile_options *options, t
   text_puts(to, "    .pack = pack_forms,\n    .run = run_model,\n};\n");
 }
 
-static void write_function(const char *name, const text *body, text *to) {
+static void emit_write_function(const char *name, const text *body, text *to) {
   text_printf(to, "static void %s(model *m) {\n", name);
   if (body->size) {
     text_append(to, body->data, body->size);
@@ -264,20 +264,21 @@ static void write_function(const char *name, const text *body, text *to) {
   text_puts(to, "}\n\n");
 }
 
-static clave_status write_file(const emitter *emitter, const compile_options *options, text *to) {
+static clave_status emit_write_file(const emitter *emitter, const compile_options *options,
+                                    text *to) {
   const ir_method *method = emitter->plan->graph->method;
-  write_head(emitter, to);
+  emit_write_head(emitter, to);
   write_needs(emitter, to);
-  write_arguments(emitter, "input", &method->inputs, true, to);
-  write_arguments(emitter, "output", &method->outputs, false, to);
+  emit_write_arguments(emitter, "input", &method->inputs, true, to);
+  emit_write_arguments(emitter, "output", &method->outputs, false, to);
   if (emitter->schedule) TRY(write_argument_places(emitter, "input", &method->inputs, true, to));
   if (emitter->schedule) TRY(write_argument_places(emitter, "output", &method->outputs, false, to));
   TRY(write_states(emitter, to));
-  write_packed(emitter, to);
-  write_function("pack_forms", &emitter->pack, to);
+  emit_write_packed(emitter, to);
+  emit_write_function("pack_forms", &emitter->pack, to);
   if (emitter->functions.size) text_append(to, emitter->functions.data, emitter->functions.size);
-  write_function("run_model", &emitter->run, to);
-  write_info(emitter, options, to);
+  emit_write_function("run_model", &emitter->run, to);
+  emit_write_info(emitter, options, to);
   TRY(text_status(&emitter->functions));
   TRY(text_status(&emitter->pack));
   TRY(text_status(&emitter->run));
@@ -288,7 +289,7 @@ static clave_status write_file(const emitter *emitter, const compile_options *op
 static clave_status emit_open(emitter *emitter, const compile_options *options, text *to) {
   emit_open_tables(emitter->plan, emitter->used, &emitter->functions);
   emitter->used->memory_bytes = memory_bytes(emitter);
-  return write_file(emitter, options, to);
+  return emit_write_file(emitter, options, to);
 }
 
 static clave_status emit_all(emitter *emitter, const compile_options *options, text *to) {
@@ -301,7 +302,7 @@ static clave_status emit_all(emitter *emitter, const compile_options *options, t
   text_puts(&emitter->run, "  if (!model_begin_stretch(m)) return;\n");
   TRY(emit_commands(emitter, (range){0, schedule->n_commands}));
   emitter->used->memory_bytes = memory_bytes(emitter);
-  return write_file(emitter, options, to);
+  return emit_write_file(emitter, options, to);
 }
 
 clave_status emitted_create(const compile_plan *plan, emitted *out) {

@@ -13,7 +13,8 @@
 
 /* ---------------------------------------------------------------- addresses */
 
-static void write_block(const emitter *emitter, uint32_t index, int64_t offset, text *to) {
+static void emit_calls_write_block(const emitter *emitter, uint32_t index, int64_t offset,
+                                   text *to) {
   const block *block = &emitter->schedule->blocks[index];
   const char *base = block->kind == BLOCK_CONSTANT ? "model_weights"
                      : block->kind == BLOCK_STATE  ? "m->state"
@@ -34,7 +35,7 @@ void write_storage(const emitter *emitter, uint32_t in, int64_t offset, text *to
   if (b == NO_INDEX) {
     text_puts(to, "m->arena");
   } else {
-    write_block(emitter, b, offset, to);
+    emit_calls_write_block(emitter, b, offset, to);
   }
 }
 
@@ -42,7 +43,7 @@ int64_t byte_offset(const tensor *tensor) {
   return tensor->offset * (int64_t)dtype_size(tensor->type);
 }
 
-static void write_slot(const emitter *emitter, uint32_t slot, int64_t offset, text *to) {
+static void emit_calls_write_slot(const emitter *emitter, uint32_t slot, int64_t offset, text *to) {
   const uint32_t n = slot_count(emitter->plan->prog);
   if (slot < n) {
     write_storage(emitter, emitter->now[slot].storage, offset, to);
@@ -81,7 +82,7 @@ static bool write_pointer(void *ctx, size_t at, text *to) {
     } else if (place->is_packed) {
       text_printf(to, "m->forms[%d]", writer->packed_weights[place->slot]);
     } else {
-      write_slot(writer->emitter, place->slot, place->offset, to);
+      emit_calls_write_slot(writer->emitter, place->slot, place->offset, to);
     }
     return true;
   }
@@ -89,7 +90,7 @@ static bool write_pointer(void *ctx, size_t at, text *to) {
 }
 
 /* Marks the kinds of elementwise steps in use; only these are compiled. */
-static void mark_steps(emitted *used, const kstep *steps, int n) {
+static void emit_calls_mark_steps(emitted *used, const kstep *steps, int n) {
   for (int i = 0; i < n; i++) {
     uint64_t *bits =
         dtype_has_fractions(steps[i].operand_type) ? used->float_steps : used->int_steps;
@@ -98,10 +99,10 @@ static void mark_steps(emitted *used, const kstep *steps, int n) {
 }
 
 static void mark_short_steps(emitted *used, const short_elementwise_args *few) {
-  mark_steps(used, few->steps, few->head.n_steps);
+  emit_calls_mark_steps(used, few->steps, few->head.n_steps);
 }
 
-static void mark_used(emitted *used, int kernel, const cpu_command *command) {
+static void emit_calls_mark_used(emitted *used, int kernel, const cpu_command *command) {
   const elementwise_args *all = command->args;
   const conv_integer_steps_args *sums = command->args;
   const matmul_integer_steps_args *products = command->args;
@@ -109,10 +110,11 @@ static void mark_used(emitted *used, int kernel, const cpu_command *command) {
       (const char *)command->args + (command->desc->steps ? command->desc->steps - 1 : 0);
   used->kernels[kernel] = true;
   if (command->desc == &kernel_conv_integer_steps)
-    mark_steps(used, sums->steps.steps, sums->steps.head.n_steps);
+    emit_calls_mark_steps(used, sums->steps.steps, sums->steps.head.n_steps);
   if (command->desc == &kernel_matmul_integer_steps)
-    mark_steps(used, products->steps.steps, products->steps.head.n_steps);
-  if (command->desc == &kernel_elementwise) mark_steps(used, all->steps, all->head.n_steps);
+    emit_calls_mark_steps(used, products->steps.steps, products->steps.head.n_steps);
+  if (command->desc == &kernel_elementwise)
+    emit_calls_mark_steps(used, all->steps, all->head.n_steps);
   if (command->desc->steps) mark_short_steps(used, few);
 }
 
@@ -123,7 +125,7 @@ static void write_call(emitter *emitter, const cpu_command *command, const int *
   const int kernel = find_kernel(command->desc);
   const kernel_info *info = &kernel_infos[kernel];
   const call_writer writer = {emitter, command, packed_weights};
-  mark_used(emitter->used, kernel, command);
+  emit_calls_mark_used(emitter->used, kernel, command);
   text_printf(to, "  {\n    const %s args = ", info->args->name);
   write_struct(to, info->args, command->args,
                &(pointer_writer){write_pointer, (void *)(uintptr_t)&writer});
@@ -143,8 +145,8 @@ static void write_calls(emitter *emitter, const recording *recording, const int 
 
 /* ---------------------------------------------------------------- forms */
 
-static clave_status add_weight(weight_list *list, const packed_weight_request *request, int *number,
-                               bool *is_new) {
+static clave_status emit_calls_add_weight(weight_list *list, const packed_weight_request *request,
+                                          int *number, bool *is_new) {
   for (size_t i = 0; i < list->n; i++) {
     *number = (int)i;
     *is_new = false;
@@ -206,7 +208,8 @@ static clave_status emit_packed_weights(emitter *emitter, const recording *recor
     const packed_weight_request *request = find_packing(emitter, &recording->weights[i]);
     bool is_new = false;
     numbers[i] = NOT_PACKED;
-    if (request) TRY(add_weight(&emitter->packed_weights, request, &numbers[i], &is_new));
+    if (request)
+      TRY(emit_calls_add_weight(&emitter->packed_weights, request, &numbers[i], &is_new));
     if (is_new) TRY(emit_packing(emitter, request, numbers[i]));
   }
   return NULL;
@@ -214,7 +217,7 @@ static clave_status emit_packed_weights(emitter *emitter, const recording *recor
 
 /* ---------------------------------------------------------------- commands */
 
-static void write_node(const emitter *emitter, uint32_t instruction, text *to) {
+static void emit_calls_write_node(const emitter *emitter, uint32_t instruction, text *to) {
   const graph *graph = emitter->plan->graph;
   if (instruction >= graph->n) { /* the update of a state tensor */
     text_puts(to, "NULL");
@@ -235,7 +238,7 @@ clave_status emit_function(emitter *emitter, const command *command, const char 
   TRY(emit_packed_weights(emitter, command->recorded, packed_weights));
   text_printf(&emitter->functions, "static void %s(model *m%s) {\n  if (!model_begin(m, ", name,
               parameters);
-  write_node(emitter, command->instruction, &emitter->functions);
+  emit_calls_write_node(emitter, command->instruction, &emitter->functions);
   text_puts(&emitter->functions, ")) return;\n");
   const size_t scratch = plan_scratch(command->recorded, levels_of(emitter->options));
   if (scratch > emitter->scratch_bytes) emitter->scratch_bytes = scratch;

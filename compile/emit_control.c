@@ -6,7 +6,7 @@
 
 #include "compile/emitter.h"
 
-static void begin_line(emitter *emitter) {
+static void emit_control_begin_line(emitter *emitter) {
   text_printf(&emitter->run, "%*s", 2 * emitter->depth, "");
 }
 
@@ -14,7 +14,7 @@ static void line(emitter *emitter, const char *format, ...) STATUS_PRINTF(2, 3);
 static void line(emitter *emitter, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  begin_line(emitter);
+  emit_control_begin_line(emitter);
   text_vprintf(&emitter->run, format, args);
   text_puts(&emitter->run, "\n");
   va_end(args);
@@ -31,8 +31,8 @@ static void close_block(emitter *emitter) {
 }
 
 /* Writes "LEFT = ADDRESS;". */
-static void assign(emitter *emitter, const char *left, uint32_t in, int64_t offset) {
-  begin_line(emitter);
+static void emit_control_assign(emitter *emitter, const char *left, uint32_t in, int64_t offset) {
+  emit_control_begin_line(emitter);
   text_printf(&emitter->run, "%s = ", left);
   write_storage(emitter, in, offset, &emitter->run);
   text_puts(&emitter->run, ";\n");
@@ -42,7 +42,7 @@ static void assign(emitter *emitter, const char *left, uint32_t in, int64_t offs
 
 /* Writes "const bool NAME = ...;" with the value of the control's predicate. */
 static void emit_predicate(emitter *emitter, const control *control, const char *name) {
-  begin_line(emitter);
+  emit_control_begin_line(emitter);
   text_printf(&emitter->run, "const bool %s = model_truth(m, ", name);
   write_storage(emitter, control->predicate.storage, byte_offset(&control->predicate.t),
                 &emitter->run);
@@ -85,12 +85,12 @@ static carried_name name_carried(uint32_t number, uint32_t k) {
   return name;
 }
 
-static void begin_carried(emitter *emitter, const control *control, uint32_t number) {
+static void emit_control_begin_carried(emitter *emitter, const control *control, uint32_t number) {
   for (uint32_t k = 0; k < control->n_results; k++) {
     if (!control->results[k].is_carried) continue;
     char left[64];
     (void)snprintf(left, sizeof left, "char *%s", name_carried(number, k).text);
-    assign(emitter, left, control->results[k].first, 0);
+    emit_control_assign(emitter, left, control->results[k].first, 0);
   }
 }
 
@@ -109,7 +109,7 @@ static void rebase_carried(emitter *emitter, const control *control, uint32_t nu
   const body_result *result = &control->results[k];
   const carried_name name = name_carried(number, k);
   line(emitter, "m->rebased[%zu] = %s;", rebased_number(emitter, result->arg), name.text);
-  begin_line(emitter);
+  emit_control_begin_line(emitter);
   text_printf(&emitter->run, "m->rebased[%zu] = ", rebased_number(emitter, result->target));
   write_is_at(emitter, name.text, result->result);
   text_puts(&emitter->run, " ? ");
@@ -125,7 +125,7 @@ static void emit_rebasing(emitter *emitter, const control *control, uint32_t num
     if (control->results[k].is_carried) rebase_carried(emitter, control, number, k);
   for (uint32_t k = 0; k < control->n_slices; k++) {
     const slices *slices = &control->slices[k];
-    begin_line(emitter);
+    emit_control_begin_line(emitter);
     text_printf(&emitter->run, "m->rebased[%zu] = model_at(",
                 rebased_number(emitter, slices->storage));
     write_storage(emitter, slices->whole.storage, byte_offset(&slices->whole.t), &emitter->run);
@@ -145,7 +145,8 @@ static void emit_advance(emitter *emitter, const control *control, uint32_t numb
 }
 
 /* Copies the last carried values to the op's results. */
-static clave_status end_carried(emitter *emitter, const control *control, uint32_t number) {
+static clave_status emit_control_end_carried(emitter *emitter, const control *control,
+                                             uint32_t number) {
   const ir_u32s *tids = control_results(&emitter->plan->graph->instructions[control->instruction]);
   for (uint32_t k = 0; k < control->n_results; k++) {
     const body_result *result = &control->results[k];
@@ -164,7 +165,7 @@ static clave_status end_carried(emitter *emitter, const control *control, uint32
     clave_status st = emit_function(emitter, &copy, function, ", const char *from");
     emitter->source = NULL;
     if (st) return st;
-    begin_line(emitter);
+    emit_control_begin_line(emitter);
     text_puts(&emitter->run, "if (!(");
     write_is_at(emitter, name.text, result->result);
     text_printf(&emitter->run, ")) %s(m, %s);\n", function, name.text);
@@ -177,7 +178,7 @@ static clave_status end_carried(emitter *emitter, const control *control, uint32
 static clave_status emit_while(emitter *emitter, const control *control, uint32_t number) {
   char name[32];
   (void)snprintf(name, sizeof name, "goes_on_%u", number);
-  begin_carried(emitter, control, number);
+  emit_control_begin_carried(emitter, control, number);
   open_block(emitter, "for (;;)");
   emit_rebasing(emitter, control, number);
   TRY(emit_body(emitter, control, 0));
@@ -187,7 +188,7 @@ static clave_status emit_while(emitter *emitter, const control *control, uint32_
   emit_advance(emitter, control, number);
   line(emitter, "if (m->measures) break;");
   close_block(emitter);
-  return end_carried(emitter, control, number);
+  return emit_control_end_carried(emitter, control, number);
 }
 
 static clave_status emit_scan(emitter *emitter, const control *control, uint32_t number) {
@@ -195,13 +196,13 @@ static clave_status emit_scan(emitter *emitter, const control *control, uint32_t
   (void)snprintf(head, sizeof head,
                  "for (int64_t i_%u = 0; i_%u < (m->measures ? %d : %" PRId64 "); i_%u++)", number,
                  number, control->trips > 0, control->trips, number);
-  begin_carried(emitter, control, number);
+  emit_control_begin_carried(emitter, control, number);
   open_block(emitter, head);
   emit_rebasing(emitter, control, number);
   TRY(emit_body(emitter, control, 0));
   emit_advance(emitter, control, number);
   close_block(emitter);
-  return end_carried(emitter, control, number);
+  return emit_control_end_carried(emitter, control, number);
 }
 
 /* Writes a control in a block, so that its variables are local. */

@@ -22,8 +22,8 @@ static void write_op(text *to, uint32_t op) {
   write_upper(to, op_table[op].name);
 }
 
-static void write_numbers(const char *type, const char *name, const uint32_t *all, uint32_t n,
-                          text *to) {
+static void emit_open_write_numbers(const char *type, const char *name, const uint32_t *all,
+                                    uint32_t n, text *to) {
   text_printf(to, "static %s open_%s[] = {", type, name);
   for (uint32_t i = 0; i < n; i++)
     text_printf(to, "%s%" PRIu32 "u,", i % 16 ? " " : "\n  ", all[i]);
@@ -32,8 +32,8 @@ static void write_numbers(const char *type, const char *name, const uint32_t *al
 
 /* ---------------------------------------------------------------- slots and values */
 
-static void write_rows(const char *what, const ir_table *table, const void *items, uint32_t n,
-                       text *to) {
+static void emit_open_write_rows(const char *what, const ir_table *table, const void *items,
+                                 uint32_t n, text *to) {
   text_puts(to, "static ir_");
   write_ir_name(to, table->name);
   text_printf(to, " open_%s[] = {\n", what);
@@ -71,7 +71,7 @@ static void write_types(const program *program, text *to) {
   text_puts(to, slot_count(program) ? "};\n" : "  {0}\n};\n");
 }
 
-static void write_known(const scalar_value *value, text *to) {
+static void emit_open_write_known(const scalar_value *value, text *to) {
   if (!value->known) {
     text_puts(to, "  {0},\n");
     return;
@@ -85,9 +85,9 @@ static void write_known(const scalar_value *value, text *to) {
 
 static void write_values(const compile_plan *plan, text *to) {
   const ir_values *all = &plan->prog->ir.values;
-  write_rows("values", &ir_value_table, all->items, all->count, to);
+  emit_open_write_rows("values", &ir_value_table, all->items, all->count, to);
   text_puts(to, "static const scalar_value open_known[] = {\n");
-  for (uint32_t i = 0; i < all->count; i++) write_known(&plan->sizes[i], to);
+  for (uint32_t i = 0; i < all->count; i++) emit_open_write_known(&plan->sizes[i], to);
   text_puts(to, all->count ? "};\n" : "  {0}\n};\n");
 }
 
@@ -118,14 +118,14 @@ static void write_instruction(const ir_instruction *ins, text *to) {
   text_puts(to, "},\n");
 }
 
-static void write_graph(const compile_plan *plan, text *to) {
+static void emit_open_write_graph(const compile_plan *plan, text *to) {
   const graph *graph = plan->graph;
   text_puts(to, "static ir_instruction open_instructions[] = {\n");
   for (uint32_t i = 0; i < graph->n; i++) write_instruction(&graph->instructions[i], to);
   text_puts(to, graph->n ? "};\n" : "  {0}\n};\n");
-  write_numbers("uint32_t", "source", graph->source, graph->n, to);
-  write_numbers("uint32_t", "writer", graph->writer, slot_count(plan->prog), to);
-  write_numbers("uint32_t", "last_use", graph->last_use, slot_count(plan->prog), to);
+  emit_open_write_numbers("uint32_t", "source", graph->source, graph->n, to);
+  emit_open_write_numbers("uint32_t", "writer", graph->writer, slot_count(plan->prog), to);
+  emit_open_write_numbers("uint32_t", "last_use", graph->last_use, slot_count(plan->prog), to);
   text_puts(to, "static range open_bodies[][2] = {\n");
   for (uint32_t i = 0; i < graph->n; i++)
     text_printf(to, "  {{%" PRIu32 "u, %" PRIu32 "u}, {%" PRIu32 "u, %" PRIu32 "u}},\n",
@@ -151,11 +151,11 @@ static void write_homes(const compile_plan *plan, text *to) {
   text_puts(to, slot_count(plan->prog) ? "\n};\n" : "0};\n");
 }
 
-static void write_method(const compile_plan *plan, text *to) {
+static void emit_open_write_method(const compile_plan *plan, text *to) {
   ir_method m = *plan->graph->method;
   m.metadata = "";
   m.chain = 0;
-  write_rows("method", &ir_method_table, &m, 1, to);
+  emit_open_write_rows("method", &ir_method_table, &m, 1, to);
 }
 
 /* ---------------------------------------------------------------- ops */
@@ -180,7 +180,7 @@ static void write_recorder(uint32_t op, text *to) {
   text_printf(to, "] = cpu_%s,\n", op_table[op].name);
 }
 
-static void write_ops(const emitted *used, text *to) {
+static void emit_open_write_ops(const emitted *used, text *to) {
   text_puts(to, "const op_info op_table[IR_OP_COUNT] = {\n");
   for (uint32_t i = 0; i < IR_OP_COUNT; i++)
     if (used->ops[i]) write_rule(i, to);
@@ -202,7 +202,7 @@ static void mark_kind(uint64_t bits[2], uint8_t kind) {
 }
 
 /* Marks an op's own steps and those of its epilogue, for all dtypes. */
-static void mark_steps(const ir_instruction *ins, emitted *used) {
+static void emit_open_mark_steps(const ir_instruction *ins, emitted *used) {
   const ir_table *table = op_table[ins->op_type].table;
   for (uint32_t i = 0; i < table->n_fields; i++) {
     if (table->fields[i].kind != IR_FIELD_TABLES || table->fields[i].table != &ir_step_table)
@@ -216,18 +216,18 @@ static void mark_steps(const ir_instruction *ins, emitted *used) {
   }
 }
 
-static void mark_used(const compile_plan *plan, emitted *used) {
+static void emit_open_mark_used(const compile_plan *plan, emitted *used) {
   used->ops[IR_OP_COPY] = true; /* inserted by the planner */
   for (uint32_t i = 0; i < plan->graph->n; i++) {
     used->ops[plan->graph->instructions[i].op_type] = true;
-    mark_steps(&plan->graph->instructions[i], used);
+    emit_open_mark_steps(&plan->graph->instructions[i], used);
   }
   for (uint32_t i = 0; i < plan->n_weights; i++) used->constants[plan->weights[i]] = true;
 }
 
 /* ---------------------------------------------------------------- the file */
 
-static void write_program(const compile_plan *plan, text *to) {
+static void emit_open_write_program(const compile_plan *plan, text *to) {
   const ir_program *program = &plan->prog->ir;
   text_printf(to,
               "static program open_program = {\n    .ir = {.tensors = {open_tensors, %" PRIu32
@@ -277,15 +277,16 @@ void emit_open_head(text *to) {
 
 void emit_open_tables(const compile_plan *plan, emitted *used, text *to) {
   const ir_program *program = &plan->prog->ir;
-  mark_used(plan, used);
-  write_rows("tensors", &ir_tensor_table, program->tensors.items, program->tensors.count, to);
+  emit_open_mark_used(plan, used);
+  emit_open_write_rows("tensors", &ir_tensor_table, program->tensors.items, program->tensors.count,
+                       to);
   write_types(plan->prog, to);
   write_values(plan, to);
   write_places(plan, to);
-  write_method(plan, to);
-  write_graph(plan, to);
+  emit_open_write_method(plan, to);
+  emit_open_write_graph(plan, to);
   write_homes(plan, to);
-  write_program(plan, to);
-  write_ops(used, to);
+  emit_open_write_program(plan, to);
+  emit_open_write_ops(used, to);
   write_sizes(plan, to);
 }

@@ -14,7 +14,7 @@ typedef struct printer {
 
 /* ---------------------------------------------------------------- numbers */
 
-static int64_t read_int(const void *memory, size_t size) {
+static int64_t compile_fields_read_int(const void *memory, size_t size) {
   int64_t wide;
   int32_t word;
   int16_t half;
@@ -36,7 +36,7 @@ static int64_t read_int(const void *memory, size_t size) {
 }
 
 static uint64_t read_uint(const void *memory, size_t size) {
-  const uint64_t all = (uint64_t)read_int(memory, size);
+  const uint64_t all = (uint64_t)compile_fields_read_int(memory, size);
   return size == 8 ? all : all & (((uint64_t)1 << 8 * size) - 1);
 }
 
@@ -75,8 +75,8 @@ void write_float(text *to, double v) {
   }
 }
 
-static void write_enum(text *to, const struct_field *field, const void *memory) {
-  const int64_t v = read_int(memory, field->size);
+static void compile_fields_write_enum(text *to, const struct_field *field, const void *memory) {
+  const int64_t v = compile_fields_read_int(memory, field->size);
   for (int i = 0; i < field->n_names; i++) {
     if (field->names[i].value != v) continue;
     text_puts(to, field->names[i].name);
@@ -104,13 +104,13 @@ static bool print_value(const printer *printer, const struct_field *field, size_
       text_puts(printer->to, "true");
       break;
     case FIELD_ENUM:
-      write_enum(printer->to, field, data);
+      compile_fields_write_enum(printer->to, field, data);
       break;
     case FIELD_UINT:
       text_printf(printer->to, "%" PRIu64 "u", read_uint(data, field->size));
       break;
     case FIELD_INT:
-      write_int(printer->to, read_int(data, field->size));
+      write_int(printer->to, compile_fields_read_int(data, field->size));
       break;
     default:
       write_float(printer->to, read_float(data, field->size));
@@ -118,7 +118,7 @@ static bool print_value(const printer *printer, const struct_field *field, size_
   return true;
 }
 
-static void cut(text *text, size_t size) {
+static void compile_fields_cut(text *text, size_t size) {
   text->size = size;
   if (text->data) text->data[size] = '\0';
 }
@@ -137,7 +137,7 @@ static bool print_array(const printer *printer, const struct_field *field, size_
       text_puts(printer->to, field->kind == FIELD_STRUCT ? "{0}" : "0");
     }
   }
-  cut(printer->to, end);
+  compile_fields_cut(printer->to, end);
   if (any) text_puts(printer->to, "}");
   return any;
 }
@@ -157,10 +157,10 @@ static bool print_struct(const printer *printer, const struct_info *info, size_t
                 field->name);
     const bool is_set = field->count ? print_array(printer, field, at + field->offset)
                                      : print_value(printer, field, at + field->offset);
-    if (!is_set) cut(printer->to, before);
+    if (!is_set) compile_fields_cut(printer->to, before);
     any = any || is_set;
   }
-  if (!any) cut(printer->to, begin);
+  if (!any) compile_fields_cut(printer->to, begin);
   if (any) text_puts(printer->to, "}");
   return any;
 }

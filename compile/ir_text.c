@@ -27,7 +27,7 @@ static void write_i32(text *to, const ir_field *field, const void *at) {
   text_printf(to, "%" PRId32, *(const int32_t *)at);
 }
 
-static void write_number(text *to, uint32_t n) {
+static void ir_text_write_number(text *to, uint32_t n) {
   if (n == IR_NONE) {
     text_puts(to, "IR_NONE");
   } else {
@@ -37,7 +37,7 @@ static void write_number(text *to, uint32_t n) {
 
 static void write_u32(text *to, const ir_field *field, const void *at) {
   (void)field;
-  write_number(to, *(const uint32_t *)at);
+  ir_text_write_number(to, *(const uint32_t *)at);
 }
 
 static void write_i64(text *to, const ir_field *field, const void *at) {
@@ -55,7 +55,7 @@ static void write_f64(text *to, const ir_field *field, const void *at) {
   write_float(to, *(const double *)at);
 }
 
-static void write_text(text *to, const ir_field *field, const void *at) {
+static void ir_text_write_text(text *to, const ir_field *field, const void *at) {
   (void)field;
   write_string(to, *(const char *const *)at);
 }
@@ -68,7 +68,7 @@ static void write_int_or_vid(text *to, const ir_field *field, const void *at) {
   text_puts(to, "{");
   write_int(to, value->literal);
   text_puts(to, ", ");
-  write_number(to, value->vid);
+  ir_text_write_number(to, value->vid);
   text_printf(to, ", %s}", truth(value->present));
 }
 
@@ -78,7 +78,7 @@ static void write_float_or_vid(text *to, const ir_field *field, const void *at) 
   text_puts(to, "{");
   write_float(to, value->literal);
   text_puts(to, ", ");
-  write_number(to, value->vid);
+  ir_text_write_number(to, value->vid);
   text_printf(to, ", %s}", truth(value->present));
 }
 
@@ -109,7 +109,7 @@ static void write_struct_type(text *to, const ir_field *field) {
   write_ir_name(to, field->table->name);
 }
 
-static void write_table(text *to, const ir_field *field, const void *at) {
+static void ir_text_write_table(text *to, const ir_field *field, const void *at) {
   text_puts(to, "&(");
   write_struct_type(to, field);
   text_puts(to, ")");
@@ -143,7 +143,7 @@ static void write_item(text *to, const ir_field *field, const void *at) {
   }
 }
 
-static void write_vector(text *to, const ir_field *field, const void *at) {
+static void ir_text_write_vector(text *to, const ir_field *field, const void *at) {
   const ir_vector *vector = at;
   const size_t size = vector_item_size(field);
   begin_items(to, field);
@@ -166,17 +166,17 @@ static const value_writer writers[] = {
     [IR_FIELD_ENUM] = write_i32,
     [IR_FIELD_TID] = write_u32,
     [IR_FIELD_VID] = write_u32,
-    [IR_FIELD_STRING] = write_text,
-    [IR_FIELD_TABLE] = write_table,
+    [IR_FIELD_STRING] = ir_text_write_text,
+    [IR_FIELD_TABLE] = ir_text_write_table,
     [IR_FIELD_INT_OR_VID] = write_int_or_vid,
     [IR_FIELD_FLOAT_OR_VID] = write_float_or_vid,
     [IR_FIELD_OPT_I32] = write_opt_i32,
     [IR_FIELD_OPT_I64] = write_opt_i64,
     [IR_FIELD_OPT_F64] = write_opt_f64,
-    [IR_FIELD_I32S] = write_vector,
-    [IR_FIELD_TIDS] = write_vector,
-    [IR_FIELD_INT_OR_VIDS] = write_vector,
-    [IR_FIELD_TABLES] = write_vector,
+    [IR_FIELD_I32S] = ir_text_write_vector,
+    [IR_FIELD_TIDS] = ir_text_write_vector,
+    [IR_FIELD_INT_OR_VIDS] = ir_text_write_vector,
+    [IR_FIELD_TABLES] = ir_text_write_vector,
 };
 
 static const size_t sizes[] = {
@@ -189,7 +189,7 @@ static const size_t sizes[] = {
 
 /* True if a field can be omitted: an empty vector, or all zero bytes. Kinds of unknown size are
  * always written. */
-static bool is_zero(const ir_field *field, const char *at) {
+static bool ir_text_is_zero(const ir_field *field, const char *at) {
   if (field_is_vector(field->kind)) return ((const ir_vector *)(const void *)at)->count == 0;
   const size_t size = (size_t)field->kind < sizeof sizes / sizeof *sizes ? sizes[field->kind] : 0;
   size_t zeros = 0;
@@ -203,7 +203,7 @@ void write_ir(text *to, const ir_table *table, const void *base) {
   for (uint32_t i = 0; i < table->n_fields; i++) {
     const ir_field *field = &table->fields[i];
     const char *at = (const char *)base + field->offset;
-    if (is_zero(field, at)) continue;
+    if (ir_text_is_zero(field, at)) continue;
     text_printf(to, "%s.%s = ", any ? ", " : "", field->name);
     writers[field->kind](to, field, at);
     any = true;

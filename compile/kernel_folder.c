@@ -8,13 +8,13 @@
 
 /* Returns "softmax.c" for "backend/cpu/kernels/softmax.c", also from a folder below it; NULL for
  * other sources. */
-static const char *name_of(const source_file *file) {
+static const char *kernel_folder_name_of(const source_file *file) {
   static const char folder[] = "backend/cpu/kernels/";
   return strncmp(file->path, folder, sizeof folder - 1) == 0 ? strrchr(file->path, '/') + 1 : NULL;
 }
 
 clave_status kernel_folder_find(const char *folder, const source_file *file, char **path) {
-  const char *name = name_of(file);
+  const char *name = kernel_folder_name_of(file);
   *path = NULL;
   if (!folder || !name) return NULL;
   *path = path_join(folder, name);
@@ -26,7 +26,7 @@ clave_status kernel_folder_find(const char *folder, const source_file *file, cha
 }
 
 /* Checks that the file defines every kernel that our source defines. */
-static clave_status check_kernels(const char *path, int source) {
+static clave_status kernel_folder_check_kernels(const char *path, int source) {
   file_map map;
   clave_status st = file_map_open(path, &map);
   for (int i = 0; i < n_kernel_infos && !st; i++) {
@@ -46,8 +46,9 @@ static clave_status check_kernels(const char *path, int source) {
 static clave_status fits_none(const char *folder, const bool *needed) {
   text names = {0};
   for (int i = 0; i < n_source_files; i++)
-    if (needed[i] && name_of(&source_files[i]) && path_has_ending(source_files[i].path, ".c"))
-      text_printf(&names, "%s%s", names.size ? ", " : "", name_of(&source_files[i]));
+    if (needed[i] && kernel_folder_name_of(&source_files[i]) &&
+        path_has_ending(source_files[i].path, ".c"))
+      text_printf(&names, "%s%s", names.size ? ", " : "", kernel_folder_name_of(&source_files[i]));
   clave_status st = names.failed ? status_no_memory()
                                  : INVALID("%s: holds no source that the program uses: %s", folder,
                                            names.size ? names.data : "it has no kernels");
@@ -63,7 +64,7 @@ clave_status kernel_folder_check(const char *folder, const bool *needed) {
     if (needed[i]) TRY(kernel_folder_find(folder, &source_files[i], &path));
     if (!path) continue;
     n_found++;
-    clave_status st = check_kernels(path, i);
+    clave_status st = kernel_folder_check_kernels(path, i);
     free(path);
     if (st) return st;
   }

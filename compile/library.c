@@ -12,7 +12,7 @@
 static bool is_word(char c) { return is_ascii_alnum(c) || c == '_'; }
 
 /* True if the text of the runtime contains a name with this beginning. */
-static bool is_taken(const text *name) {
+static bool compile_library_is_taken(const text *name) {
   for (int i = 0; i < n_source_files; i++) {
     const char *begin = (const char *)source_files[i].data, *end = begin + source_files[i].size;
     for (const char *at = begin; (at = memmem(at, (size_t)(end - at), name->data, name->size));
@@ -30,7 +30,7 @@ bool is_library_name(const char *name) {
   for (size_t i = 0; is_good && i < sizeof endings / sizeof *endings; i++) {
     text text = {0};
     text_printf(&text, "%s_%s(", name, endings[i]);
-    is_good = !text.failed && !is_taken(&text);
+    is_good = !text.failed && !compile_library_is_taken(&text);
     text_free(&text);
   }
   return is_good;
@@ -63,7 +63,7 @@ void library_describe_run(const compile_plan *plan, text *to) {
 
 void library_end_header(text *to) { text_puts(to, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n"); }
 
-static void write_run(const compile_plan *plan, const char *name, text *to) {
+static void compile_library_write_run(const compile_plan *plan, const char *name, text *to) {
   text leading = {0};
   text_printf(&leading, "%s_model *model", name);
   text_printf(to, "int %s_run(", name);
@@ -100,7 +100,7 @@ clave_status library_write_header(const compile_plan *plan, const compile_option
   text_puts(to,
             " * Returns 0 on success; else outputs are undefined, and the error text says why. */\n"
             "COMPILED_API ");
-  write_run(plan, name, to);
+  compile_library_write_run(plan, name, to);
   text_printf(to,
               ";\n/* Error text of the last run, or \"\"; valid until the next run. */\n"
               "COMPILED_API const char *%s_error(const %s_model *model);\n"
@@ -133,7 +133,7 @@ clave_status library_write_source(const compile_plan *plan, const compile_option
   if (options->verify)
     text_printf(to, "int %s_verify(%s_model *model) { return model_library_verify(model); }\n\n",
                 name, name);
-  write_run(plan, name, to);
+  compile_library_write_run(plan, name, to);
   text_puts(to, " {\n");
   parameters_write_arrays(plan, to);
   text_puts(to, "  return model_library_run(model, inputs, outputs);\n}\n");

@@ -48,7 +48,7 @@ clave_status packed_make(compile_plan *plan, const compile_options *options) {
 /* ---------------------------------------------------------------- those of a form */
 
 /* Compares everything but the processor and the number of bytes, which depends on it. */
-static bool is_of(const program_packed_weight *desc, const packed_weight_request *request) {
+static bool packed_is_of(const program_packed_weight *desc, const packed_weight_request *request) {
   return desc->constant == request->constant && desc->kind == request->kind &&
          memcmp(desc->size, request->size, sizeof desc->size) == 0 &&
          tensor_same_view(&desc->view, &request->view);
@@ -68,7 +68,8 @@ static const char *find_damage(const program_packed_weight *desc,
   return program_packed_weight_is_whole(desc) ? "" : "hash";
 }
 
-static clave_status append(packed_list *list, int number, const program_packed_weight *desc) {
+static clave_status packed_append(packed_list *list, int number,
+                                  const program_packed_weight *desc) {
   if (!array_reserve(&list->items, &list->capacity, list->n + 1, sizeof *list->items))
     return status_no_memory();
   list->items[list->n++] = (packed_entry){.number = number, .weight = desc, .offset = list->bytes};
@@ -91,20 +92,20 @@ clave_status packed_add(const compile_plan *plan, const compile_options *options
   *is_own = false;
   if (options->kernel_dir) return NULL; /* the user's kernels may use another layout */
   for (size_t i = 0; i < plan->made.n_packed_weights && !*is_own; i++) {
-    if (!is_of(&plan->made.packed_weights[i], request)) continue;
-    TRY(append(to, number, &plan->made.packed_weights[i]));
+    if (!packed_is_of(&plan->made.packed_weights[i], request)) continue;
+    TRY(packed_append(to, number, &plan->made.packed_weights[i]));
     *is_own = true;
   }
   for (size_t i = 0; i < plan->prog->n_packed_weights; i++) {
     const program_packed_weight *desc = &plan->prog->packed_weights[i];
     const bool is_here = strcmp(desc->layout, plan->cpu->info.weight_layout) == 0;
-    if (!is_of(desc, request) || !is_for_cpus(plan, desc) || (is_here && *is_own)) continue;
+    if (!packed_is_of(desc, request) || !is_for_cpus(plan, desc) || (is_here && *is_own)) continue;
     const char *why = find_damage(desc, request);
     if (*why) {
       tell_damaged(plan, options, desc, why);
       continue;
     }
-    TRY(append(to, number, desc));
+    TRY(packed_append(to, number, desc));
     *is_own = *is_own || is_here;
   }
   return NULL;
@@ -123,7 +124,7 @@ void packed_write_levels(const packed_list *list, text *to) {
     if (is_first(list, i)) text_printf(to, "%s%s", i ? ", " : "", packed_level(&list->items[i]));
 }
 
-static clave_status append_bytes(const void *given, file_writer *writer) {
+static clave_status packed_append_bytes(const void *given, file_writer *writer) {
   const packed_list *list = given;
   for (size_t i = 0; i < list->n; i++) {
     TRY(file_writer_append(writer, list->items[i].weight->data, list->items[i].weight->bytes));
@@ -133,5 +134,5 @@ static clave_status append_bytes(const void *given, file_writer *writer) {
 }
 
 clave_status packed_write(const packed_list *list, const char *path) {
-  return plan_write(path, append_bytes, list);
+  return plan_write(path, packed_append_bytes, list);
 }

@@ -18,7 +18,7 @@ static const char *c_type(dtype t) {
 }
 
 /* Returns an argument's type; for a scalar output that of its value. */
-static tensor type_of(const compile_plan *plan, const ir_argument *argument) {
+static tensor parameters_type_of(const compile_plan *plan, const ir_argument *argument) {
   if (argument->tensor != IR_NONE) return plan->schedule->types[argument->tensor];
   const ir_value_type v = plan->prog->ir.values.items[argument->value].type;
   return (tensor){.type = v == IR_VALUE_TYPE_FLOAT  ? DTYPE_F64
@@ -46,7 +46,8 @@ static void parameter_declare(const parameters *parameters, const ir_argument *a
                               uint32_t number, text *to) {
   const bool is_first = to->data[to->size - 1] == '(';
   text_printf(to, "%s%s%s *%s_%u", is_first ? "" : ", ", parameters->is_input ? "const " : "",
-              c_type(type_of(parameters->plan, argument).type), parameters->what, number);
+              c_type(parameters_type_of(parameters->plan, argument).type), parameters->what,
+              number);
 }
 
 static void parameter_name(const parameters *parameters, const ir_argument *argument,
@@ -62,7 +63,7 @@ void parameter_describe_name(const char *name, text *to) {
 
 void parameter_describe(const parameters *parameters, const ir_argument *argument, uint32_t number,
                         text *to) {
-  const tensor tensor = type_of(parameters->plan, argument);
+  const tensor tensor = parameters_type_of(parameters->plan, argument);
   text_printf(to, " *   %s_%u: ", parameters->what, number);
   parameter_describe_name(argument->name, to);
   text_printf(to, ", %s (", dtype_name(tensor.type));
@@ -80,13 +81,13 @@ void parameters_write(const compile_plan *plan, const char *first, text *to) {
   if (to->size == begin) text_puts(to, "void");
 }
 
-static void write_value(const parameters *parameters, const ir_argument *argument, uint32_t number,
-                        text *to) {
+static void parameters_write_value(const parameters *parameters, const ir_argument *argument,
+                                   uint32_t number, text *to) {
   (void)argument;
   text_printf(to, "%s{.data = %s_%u}", number ? ", " : "", parameters->what, number);
 }
 
-static void write_outputs(const compile_plan *plan, text *to) {
+static void parameters_write_outputs(const compile_plan *plan, text *to) {
   const parameters out = parameters_of(plan, false);
   text_puts(to, "  void *const outputs[] = {");
   each_parameter(&out, to, parameter_name);
@@ -98,13 +99,13 @@ void parameters_write_arrays(const compile_plan *plan, text *to) {
   text_puts(to, "  const void *const inputs[] = {");
   each_parameter(&in, to, parameter_name);
   text_printf(to, "%s};\n", compiled_inputs(plan) ? "" : "NULL");
-  write_outputs(plan, to);
+  parameters_write_outputs(plan, to);
 }
 
 void parameters_write_values(const compile_plan *plan, text *to) {
   const parameters in = parameters_of(plan, true);
   text_puts(to, "  const model_value inputs[] = {");
-  each_parameter(&in, to, write_value);
+  each_parameter(&in, to, parameters_write_value);
   text_printf(to, "%s};\n", compiled_inputs(plan) ? "" : "{0}");
-  write_outputs(plan, to);
+  parameters_write_outputs(plan, to);
 }

@@ -40,7 +40,7 @@ static bool may_be_open(const program *program, const compile_options *options) 
          !program->n_packed_weights;
 }
 
-static bool is_open(const compile_plan *plan, uint32_t vid) {
+static bool compile_plan_is_open(const compile_plan *plan, uint32_t vid) {
   for (uint32_t i = 0; i < plan->n_open; i++)
     if (plan->open[i] == vid) return true;
   return false;
@@ -58,7 +58,8 @@ static clave_status fix_size(compile_plan *plan, const compile_options *options,
   if (!plan->why)
     plan->why =
         UNSUPPORTED("%s '%s' is open (--dim %s=N fixes it)", what, argument->name, value->name);
-  if (argument->tensor != IR_NONE && !is_open(plan, vid)) plan->open[plan->n_open++] = vid;
+  if (argument->tensor != IR_NONE && !compile_plan_is_open(plan, vid))
+    plan->open[plan->n_open++] = vid;
   return NULL;
 }
 
@@ -75,8 +76,8 @@ static void set_state_sizes(const program *program, scalar_value *values) {
   }
 }
 
-static clave_status fix_scalar(compile_plan *plan, const compile_options *options,
-                               const ir_argument *argument) {
+static clave_status compile_plan_fix_scalar(compile_plan *plan, const compile_options *options,
+                                            const ir_argument *argument) {
   if (plan->prog->ir.values.items[argument->value].type != IR_VALUE_TYPE_FLOAT)
     return fix_size(plan, options, argument->value, "scalar input", argument);
   if (plan_find_dim(options, plan->prog->ir.values.items[argument->value].name))
@@ -87,7 +88,7 @@ static clave_status fix_scalar(compile_plan *plan, const compile_options *option
 
 static clave_status fix_input(compile_plan *plan, const compile_options *options,
                               const ir_argument *argument) {
-  if (argument->tensor == IR_NONE) return fix_scalar(plan, options, argument);
+  if (argument->tensor == IR_NONE) return compile_plan_fix_scalar(plan, options, argument);
   const ir_int_or_vids *shape = &plan->prog->ir.tensors.items[argument->tensor].shape;
   for (uint32_t i = 0; i < shape->count; i++)
     if (shape->items[i].vid != IR_NONE)
@@ -99,12 +100,12 @@ bool plan_has_method(const compile_options *options, uint32_t number) {
   return options->all_methods || options->text || number == options->method;
 }
 
-static bool is_named(const program *program, uint32_t vid, const char *name) {
+static bool compile_plan_is_named(const program *program, uint32_t vid, const char *name) {
   return vid != IR_NONE && strcmp(program->ir.values.items[vid].name, name) == 0;
 }
 
 bool plan_is_scalar(const program *program, const ir_argument *argument, const char *name) {
-  return argument->tensor == IR_NONE && is_named(program, argument->value, name);
+  return argument->tensor == IR_NONE && compile_plan_is_named(program, argument->value, name);
 }
 
 static uint32_t size_in(const program *program, const ir_argument *argument, const char *name) {
@@ -112,7 +113,7 @@ static uint32_t size_in(const program *program, const ir_argument *argument, con
     return plan_is_scalar(program, argument, name) ? argument->value : IR_NONE;
   const ir_int_or_vids *shape = &program->ir.tensors.items[argument->tensor].shape;
   for (uint32_t k = 0; k < shape->count; k++)
-    if (is_named(program, shape->items[k].vid, name)) return shape->items[k].vid;
+    if (compile_plan_is_named(program, shape->items[k].vid, name)) return shape->items[k].vid;
   return IR_NONE;
 }
 
@@ -123,7 +124,8 @@ uint32_t plan_find_size(const program *program, const ir_method *method, const c
   return vid;
 }
 
-static clave_status check_dim(const program *program, const ir_method *method, const char *name) {
+static clave_status compile_plan_check_dim(const program *program, const ir_method *method,
+                                           const char *name) {
   if (plan_find_size(program, method, name) != IR_NONE) return NULL;
   return INVALID("method '%s' has no open size and no scalar input '%s'", method->name, name);
 }
@@ -132,7 +134,7 @@ static clave_status fix_sizes(compile_plan *plan, const compile_options *options
   const program *program = plan->prog;
   const ir_method *method = &program->ir.methods.items[options->method];
   for (uint32_t i = 0; i < options->n_dims; i++)
-    TRY(check_dim(program, method, options->dims[i].name));
+    TRY(compile_plan_check_dim(program, method, options->dims[i].name));
   set_state_sizes(program, plan->sizes);
   for (uint32_t i = 0; i < method->inputs.count; i++)
     TRY(fix_input(plan, options, &method->inputs.items[i]));
@@ -182,7 +184,7 @@ static clave_status check_open(const compile_plan *plan) {
   return NULL;
 }
 
-static clave_status find_plan(compile_plan *plan, const compile_options *options) {
+static clave_status compile_plan_find_plan(compile_plan *plan, const compile_options *options) {
   const size_t n = (size_t)plan->prog->ir.values.count + 1;
   plan->sizes = calloc(n, sizeof *plan->sizes);
   plan->open = calloc(n, sizeof *plan->open);
@@ -196,17 +198,17 @@ static clave_status find_plan(compile_plan *plan, const compile_options *options
 
 /* ---------------------------------------------------------------- places */
 
-static size_t take(size_t *end, size_t bytes) {
+static size_t compile_plan_take(size_t *end, size_t bytes) {
   const size_t at = *end;
   *end += plan_aligned(bytes);
   return at;
 }
 
-static clave_status place_constant(compile_plan *plan, uint32_t tid) {
+static clave_status compile_plan_place_constant(compile_plan *plan, uint32_t tid) {
   buffer *buffer;
   if (plan->slot_place[tid] != NO_PLACE) return NULL;
   TRY(constant_store_get(plan->constants, tid, &buffer));
-  plan->slot_place[tid] = take(&plan->weight_bytes, buffer->bytes);
+  plan->slot_place[tid] = compile_plan_take(&plan->weight_bytes, buffer->bytes);
   plan->weights[plan->n_weights++] = tid;
   return NULL;
 }
@@ -223,14 +225,14 @@ static clave_status find_state_place(compile_plan *plan, uint32_t i) {
   size_t bytes;
   if (!program_state_bytes(&plan->prog->ir, tid, &bytes))
     return INVALID("a state's size overflows");
-  plan->slot_place[tid] = take(&plan->state_bytes, bytes);
-  return initial == IR_NONE ? NULL : place_constant(plan, initial);
+  plan->slot_place[tid] = compile_plan_take(&plan->state_bytes, bytes);
+  return initial == IR_NONE ? NULL : compile_plan_place_constant(plan, initial);
 }
 
 /* first: offset of each chunk in the arena. */
 static clave_status place_block(compile_plan *plan, uint32_t i, const size_t *first) {
   const block *block = &plan->schedule->blocks[i];
-  if (block->kind == BLOCK_CONSTANT) return place_constant(plan, block->slot);
+  if (block->kind == BLOCK_CONSTANT) return compile_plan_place_constant(plan, block->slot);
   if (block->kind == BLOCK_ARENA) plan->place[i] = first[block->a.chunk] + block->a.offset;
   if (block->kind == BLOCK_REBASED) plan->place[i] = (size_t)plan->n_rebased++;
   return NULL;
@@ -241,9 +243,10 @@ static clave_status place_block(compile_plan *plan, uint32_t i, const size_t *fi
 static clave_status place_operands(compile_plan *plan, const ir_instruction *ins) {
   const uint32_t out = first_slot(ins, true);
   if (ins->op_type == IR_OP_DEQUANTIZE && is_slot(plan->prog, out, SLOT_TEMPORARY))
-    return place_constant(plan, out);
+    return compile_plan_place_constant(plan, out);
   for (operand_iter i = operands_of(ins); next_operand(&i);)
-    if (is_slot(plan->prog, i.operand.tid, SLOT_CONSTANT)) TRY(place_constant(plan, i.operand.tid));
+    if (is_slot(plan->prog, i.operand.tid, SLOT_CONSTANT))
+      TRY(compile_plan_place_constant(plan, i.operand.tid));
   return NULL;
 }
 
@@ -253,15 +256,15 @@ static clave_status place_open(compile_plan *plan) {
     TRY(place_operands(plan, &plan->graph->instructions[i]));
   for (uint32_t i = 0; i < updates->count; i++)
     if (is_slot(plan->prog, updates->items[i].value, SLOT_CONSTANT))
-      TRY(place_constant(plan, updates->items[i].value));
+      TRY(compile_plan_place_constant(plan, updates->items[i].value));
   for (uint32_t i = 0; i < plan->prog->ir.n_state; i++) TRY(find_state_place(plan, i));
   return NULL;
 }
 
-static clave_status place_all(compile_plan *plan, size_t *first) {
+static clave_status compile_plan_place_all(compile_plan *plan, size_t *first) {
   const schedule *schedule = plan->schedule;
   for (uint32_t c = 0; c < schedule->n_chunks[0]; c++)
-    first[c] = take(&plan->arena_bytes, schedule->chunk_bytes[0][c]);
+    first[c] = compile_plan_take(&plan->arena_bytes, schedule->chunk_bytes[0][c]);
   for (uint32_t i = 0; i < schedule->n_blocks; i++) TRY(place_block(plan, i, first));
   for (uint32_t i = 0; i < plan->prog->ir.n_state; i++) TRY(find_state_place(plan, i));
   return NULL;
@@ -278,7 +281,7 @@ static clave_status find_places(compile_plan *plan) {
   for (uint32_t i = 0; plan->slot_place && i < n; i++) plan->slot_place[i] = NO_PLACE;
   const bool is_good = first && plan->place && plan->slot_place && plan->weights;
   clave_status st = is_good ? NULL : status_no_memory();
-  if (!st) st = plan->schedule ? place_all(plan, first) : place_open(plan);
+  if (!st) st = plan->schedule ? compile_plan_place_all(plan, first) : place_open(plan);
   free(first);
   return st;
 }
@@ -293,7 +296,7 @@ void plan_keep_weights(compile_plan *plan, const bool *wanted) {
     const uint32_t tid = plan->weights[i];
     const size_t bytes = (i + 1 < n ? plan->slot_place[plan->weights[i + 1]] : plan->weight_bytes) -
                          plan->slot_place[tid];
-    plan->slot_place[tid] = wanted[tid] ? take(&end, bytes) : NO_PLACE;
+    plan->slot_place[tid] = wanted[tid] ? compile_plan_take(&end, bytes) : NO_PLACE;
     if (wanted[tid]) plan->weights[plan->n_weights++] = tid;
   }
   plan->weight_bytes = end;
@@ -327,21 +330,21 @@ clave_status plan_write(const char *path,
 
 /* ---------------------------------------------------------------- lifetime */
 
-static clave_status make_plan(compile_plan *plan, const compile_options *options) {
+static clave_status compile_plan_make_plan(compile_plan *plan, const compile_options *options) {
   TRY(cpu_backend_create(0, &plan->cpu));
   plan->cpu->tuning = options->tuning;
   const device_set devices = {.backends = {plan->cpu}, .count = 1};
   TRY(executable_create(plan->prog, &devices, &(executable_options){0}, &plan->executable));
   TRY(constant_store_create(plan->prog, plan->cpu, &plan->constants));
   plan->graph = &plan->executable->methods[plan->method].graph;
-  TRY(find_plan(plan, options));
+  TRY(compile_plan_find_plan(plan, options));
   return find_places(plan);
 }
 
 clave_status plan_create(const program *program, const compile_options *options,
                          compile_plan *out) {
   *out = (compile_plan){.prog = program, .method = options->method};
-  clave_status st = make_plan(out, options);
+  clave_status st = compile_plan_make_plan(out, options);
   if (st) plan_destroy(out);
   return st;
 }

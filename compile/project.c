@@ -263,7 +263,7 @@ static void mark_all(const emitted *used, const compile_options *options, bool *
 static bool is_compiled(const char *path) { return path_has_ending(path, ".c"); }
 
 /* The user's kernels may include any header, so all headers are written. */
-static bool is_written(const bool *needed, const compile_options *options, int i) {
+static bool project_is_written(const bool *needed, const compile_options *options, int i) {
   return needed[i] || (options->kernel_dir && !is_compiled(source_files[i].path));
 }
 
@@ -272,7 +272,7 @@ static clave_status write_needed(project *project, const compile_options *option
   if (options->library)
     project->sources[project->n_sources++] = options->bare ? "bare.c" : "library.c";
   for (int i = 0; i < n_source_files; i++) {
-    if (!is_written(needed, options, i)) continue;
+    if (!project_is_written(needed, options, i)) continue;
     TRY(project_write_source(project, options->kernel_dir, &source_files[i]));
     if (is_compiled(source_files[i].path))
       project->sources[project->n_sources++] = source_files[i].path;
@@ -282,7 +282,8 @@ static clave_status write_needed(project *project, const compile_options *option
 
 /* Finds the entries of source_files that the program is built of; the caller frees *out. INVALID if
  * the user's folder of kernels does not fit. */
-static clave_status find_needed(const compile_options *options, const emitted *used, bool **out) {
+static clave_status project_find_needed(const compile_options *options, const emitted *used,
+                                        bool **out) {
   *out = calloc((size_t)n_source_files, sizeof **out);
   if (!*out) return status_no_memory();
   mark_all(used, options, *out);
@@ -294,7 +295,7 @@ static const char carried_makefile[] =
     "CLAVE_LIBDIR ?= $(shell pkg-config --variable=libdir clave)\n"
     "CLAVE = $(CLAVE_LIBDIR)/libclave_main.a $(CLAVE_LIBDIR)/libclave.a";
 
-static void add_words(text *text, const char *const *words) {
+static void project_add_words(text *text, const char *const *words) {
   for (; *words; words++) text_printf(text, " %s", *words);
 }
 
@@ -304,7 +305,7 @@ clave_status project_write_makefile(project *project, const compile_options *opt
   project_compile_flags(project, options, compile);
   project_link_flags(project, options, link);
   text_puts(&text, "# make CC=aarch64-linux-gnu-gcc builds for another processor.\nFLAGS =");
-  add_words(&text, compile);
+  project_add_words(&text, compile);
   if (project->carries) text_puts(&text, carried_makefile);
   text_puts(&text, "\nSOURCES =");
   for (size_t i = 0; i < project->n_sources; i++)
@@ -314,7 +315,7 @@ clave_status project_write_makefile(project *project, const compile_options *opt
   if (project->carries) text_puts(&text, " $(CLAVE)");
   for (int i = 0; i < N_HOST_LIBRARIES && options->text; i++)
     text_printf(&text, " -l%s", host_libraries[i].name);
-  add_words(&text, link);
+  project_add_words(&text, link);
   text_puts(&text, "\n");
   for (size_t i = 0; i < project->n_sources; i++)
     if (project_source_flag(options, project->sources[i]))
@@ -335,16 +336,16 @@ static clave_status write_weights(const void *plan, const char *path) {
   return plan_write_weights(plan, path);
 }
 
-static clave_status write_packed(const void *list, const char *path) {
+static clave_status project_write_packed(const void *list, const char *path) {
   return packed_write(list, path);
 }
 
 typedef clave_status (*library_writer)(const compile_plan *plan, const compile_options *options,
                                        text *to);
 
-static clave_status write_text(project *project, const compile_plan *plan,
-                               const compile_options *options, library_writer write,
-                               const char *name) {
+static clave_status project_write_text(project *project, const compile_plan *plan,
+                                       const compile_options *options, library_writer write,
+                                       const char *name) {
   text text = {0};
   clave_status st = write(plan, options, &text);
   if (!st) st = project_write_file(project, name, text.data, text.size);
@@ -373,18 +374,19 @@ static library_writers writers_of(const compile_plan *plan, const compile_option
   return (library_writers){library_write_header, library_write_source};
 }
 
-static clave_status write_library(project *project, const compile_plan *plan,
-                                  const compile_options *options) {
+static clave_status project_write_library(project *project, const compile_plan *plan,
+                                          const compile_options *options) {
   text header = {0};
   if (!options->library) return NULL;
   const library_writers writers = writers_of(plan, options);
   text_printf(&header, "%s.h", options->library);
   clave_status st = text_status(&header);
-  if (!st) st = write_text(project, plan, options, writers.header, header.data);
+  if (!st) st = project_write_text(project, plan, options, writers.header, header.data);
   text_free(&header);
   if (st) return st;
-  TRY(write_text(project, plan, options, writers.source, options->bare ? "bare.c" : "library.c"));
-  return options->bare ? write_text(project, plan, options, bare_write_names, NAMES) : NULL;
+  TRY(project_write_text(project, plan, options, writers.source,
+                         options->bare ? "bare.c" : "library.c"));
+  return options->bare ? project_write_text(project, plan, options, bare_write_names, NAMES) : NULL;
 }
 
 static void name_steps(const char *class, const uint64_t bits[2], char flag[80]) {
@@ -417,8 +419,8 @@ static clave_status emit_without(compile_plan *plan, const compile_options *opti
   return emit_model(plan, options, kept, model, used);
 }
 
-static clave_status make_model(compile_plan *plan, const compile_options *options, text *model,
-                               emitted *used) {
+static clave_status project_make_model(compile_plan *plan, const compile_options *options,
+                                       text *model, emitted *used) {
   test_output *kept = NULL;
   clave_status st = NULL;
   if (options->verify) kept = calloc((size_t)plan->graph->method->outputs.count + 1, sizeof *kept);
@@ -432,18 +434,19 @@ static clave_status make_model(compile_plan *plan, const compile_options *option
   return st;
 }
 
-static clave_status write_files(project *project, const compile_plan *plan,
-                                const compile_options *options, const text *model,
-                                const emitted *used, const bool *needed) {
+static clave_status project_write_files(project *project, const compile_plan *plan,
+                                        const compile_options *options, const text *model,
+                                        const emitted *used, const bool *needed) {
   project->sources = calloc((size_t)n_source_files + 4, sizeof *project->sources);
   if (!project->sources) return status_no_memory();
   TRY(project_write_file(project, "model.c", model->data, model->size));
   project->sources[project->n_sources++] = "model.c";
-  TRY(write_library(project, plan, options));
+  TRY(project_write_library(project, plan, options));
   TRY(project_embed_by(project, &embedded_weights, write_weights, plan, NULL));
   project->is_packed = used->packed.n > 0;
   if (project->is_packed)
-    TRY(project_embed_by(project, &embedded_packed_weights, write_packed, &used->packed, NULL));
+    TRY(project_embed_by(project, &embedded_packed_weights, project_write_packed, &used->packed,
+                         NULL));
   return write_needed(project, options, needed);
 }
 
@@ -451,9 +454,9 @@ static clave_status write_project(project *project, compile_plan *plan,
                                   const compile_options *options, emitted *used) {
   text model = {0};
   bool *needed = NULL;
-  clave_status st = make_model(plan, options, &model, used);
-  if (!st) st = find_needed(options, used, &needed);
-  if (!st) st = write_files(project, plan, options, &model, used, needed);
+  clave_status st = project_make_model(plan, options, &model, used);
+  if (!st) st = project_find_needed(options, used, &needed);
+  if (!st) st = project_write_files(project, plan, options, &model, used, needed);
   free(needed);
   text_free(&model);
   if (st) return st;

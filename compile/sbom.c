@@ -126,9 +126,9 @@ static void write_tools(json_writer *writer, const char *compiler) {
   emit_end_object(writer);
 }
 
-static clave_status write_metadata(json_writer *writer, const project *project,
-                                   const compile_options *options, const char *made,
-                                   const char *compiler) {
+static clave_status sbom_write_metadata(json_writer *writer, const project *project,
+                                        const compile_options *options, const char *made,
+                                        const char *compiler) {
   const char *compile[MOST_FLAGS], *link[MOST_FLAGS];
   project_compile_flags(project, options, compile);
   project_link_flags(project, options, link);
@@ -149,7 +149,7 @@ static clave_status write_metadata(json_writer *writer, const project *project,
 
 /* Hashes the program's file as it was read. Of a .json program only the constants are still mapped.
  */
-static void write_program(json_writer *writer, const program *program, const char *name) {
+static void sbom_write_program(json_writer *writer, const program *program, const char *name) {
   const file_map *map = program->maps[0].data ? &program->maps[0] : &program->maps[1];
   begin_component(writer, NULL, "machine-learning-model", name);
   if (map->data) write_hash(writer, map->data, map->size);
@@ -177,7 +177,7 @@ static clave_status write_archives(json_writer *writer, const project *project) 
 static clave_status write_components(json_writer *writer, const project *project,
                                      const program *program, const compile_options *options) {
   emit_array(writer, "components");
-  write_program(writer, program, options->name);
+  sbom_write_program(writer, program, options->name);
   for (size_t i = 0; i < project->n_files; i++) {
     begin_component(writer, NULL, "file", project->files[i].path);
     TRY(write_file_hash(writer, project->folder, project->files[i].path));
@@ -196,7 +196,7 @@ static clave_status write_document(json_writer *writer, const project *project,
   emit_string(writer, "bomFormat", "CycloneDX");
   emit_string(writer, "specVersion", "1.5");
   emit_integer(writer, "version", 1);
-  TRY(write_metadata(writer, project, options, made, compiler));
+  TRY(sbom_write_metadata(writer, project, options, made, compiler));
   TRY(write_components(writer, project, program, options));
   emit_end_object(writer);
   return NULL;

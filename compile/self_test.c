@@ -8,7 +8,7 @@
 #include "interp/interp.h"
 #include "interp/scalar.h"
 
-static size_t bytes_of(const tensor *tensor) {
+static size_t self_test_bytes_of(const tensor *tensor) {
   return (size_t)tensor_numel(tensor) * dtype_size(tensor->type);
 }
 
@@ -17,7 +17,7 @@ size_t self_test_bytes(const compile_plan *plan) {
   size_t bytes = 0;
   for (uint32_t i = 0; i < all->count; i++)
     if (all->items[i].tensor != IR_NONE)
-      bytes += plan_aligned(bytes_of(&plan->schedule->types[all->items[i].tensor]));
+      bytes += plan_aligned(self_test_bytes_of(&plan->schedule->types[all->items[i].tensor]));
   return bytes;
 }
 
@@ -83,12 +83,12 @@ static clave_status set_tensor(self_test *test, uint32_t i, const ir_argument *a
 
 /* ---------------------------------------------------------------- runs */
 
-static clave_status take_output(const self_test *test, uint32_t i, test_output *out,
-                                text *elements) {
+static clave_status self_test_take_output(const self_test *test, uint32_t i, test_output *out,
+                                          text *elements) {
   static const char zeros[MEMORY_ALIGNMENT];
   host_tensor tensor;
   TRY(session_output(test->session, test->method, i, &tensor));
-  *out = (test_output){.bytes = bytes_of(&tensor.t)};
+  *out = (test_output){.bytes = self_test_bytes_of(&tensor.t)};
   digest_elements(tensor.t.type, (size_t)tensor_numel(&tensor.t), tensor.data, out->digest);
   if (!elements) return NULL;
   out->offset = elements->size;
@@ -97,7 +97,7 @@ static clave_status take_output(const self_test *test, uint32_t i, test_output *
   return text_status(elements);
 }
 
-static clave_status run(self_test *test, test_output *out, text *elements) {
+static clave_status compile_self_test_run(self_test *test, test_output *out, text *elements) {
   const ir_method *method = &test->program->ir.methods.items[test->method];
   for (uint32_t i = 0; i < method->inputs.count; i++) {
     const ir_argument *argument = &method->inputs.items[i];
@@ -105,7 +105,8 @@ static clave_status run(self_test *test, test_output *out, text *elements) {
                                     : set_tensor(test, i, argument));
   }
   TRY(session_run(test->session, test->method));
-  for (uint32_t i = 0; i < method->outputs.count; i++) TRY(take_output(test, i, &out[i], elements));
+  for (uint32_t i = 0; i < method->outputs.count; i++)
+    TRY(self_test_take_output(test, i, &out[i], elements));
   return NULL;
 }
 
@@ -114,7 +115,7 @@ clave_status self_test_run(const program *program, const compile_options *option
                            test_output *out, text *elements) {
   self_test test = {.program = program, .options = options, .method = number, .seed = DRAWN_SEED};
   clave_status st = session_create(executable, &store, &(session_options){0}, &test.session);
-  if (!st) st = run(&test, out, elements);
+  if (!st) st = compile_self_test_run(&test, out, elements);
   session_destroy(test.session);
   return status_while(st, "running method '%s' on drawn inputs, whose results --verify would keep",
                       program->ir.methods.items[number].name);

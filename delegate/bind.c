@@ -18,7 +18,7 @@ static clave_status check_described(const clave_tensor *tensor) {
 
 /* Bytes from the start of the first element to the end of the last; 0 for an empty tensor. Fails
  * for negative strides and overflow. */
-static clave_status measure(const clave_tensor *tensor, size_t *out) {
+static clave_status delegate_bind_measure(const clave_tensor *tensor, size_t *out) {
   int64_t last = 0, step;
   *out = 0;
   for (int k = 0; k < tensor->rank; k++)
@@ -69,15 +69,16 @@ clave_status delegate_set_input(clave_delegate_handle instance, const char *meth
   return status_while(st, "setting input %u", index);
 }
 
-static clave_status bind_input(clave_session *session, const char *method, uint32_t index,
-                               const clave_tensor *value, const clave_delegate_memory *given) {
+static clave_status delegate_delegate_bind_input(clave_session *session, const char *method,
+                                                 uint32_t index, const clave_tensor *value,
+                                                 const clave_delegate_memory *given) {
   clave_delegate_memory memory;
   size_t need;
   if (!given) return own(clave_session_bind_input(session, method, index, NULL));
   TRY_GIVEN(value);
   TRY(read_memory(given, &memory));
   TRY(check_described(value));
-  TRY(measure(value, &need));
+  TRY(delegate_bind_measure(value, &need));
   if (need > memory.bytes)
     return INVALID("it needs %zu bytes, the memory has %zu", need, memory.bytes);
   if (memory.kind == CLAVE_DELEGATE_CL_MEM)
@@ -95,7 +96,7 @@ clave_status delegate_bind_input(clave_delegate_handle instance, const char *met
                                  const clave_tensor *value, const clave_delegate_memory *memory) {
   delegate_instance *in;
   TRY(instance_enter(instance, &in));
-  clave_status st = bind_input(in->session, method, index, value, memory);
+  clave_status st = delegate_delegate_bind_input(in->session, method, index, value, memory);
   instance_leave(in);
   return status_while(st, "binding input %u", index);
 }

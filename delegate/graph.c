@@ -28,7 +28,7 @@ static clave_status check_initial(const clave_delegate_graph *graph, uint32_t in
   return NULL;
 }
 
-static clave_status check_tensor(const clave_delegate_graph *graph, uint32_t index) {
+static clave_status delegate_graph_check_tensor(const clave_delegate_graph *graph, uint32_t index) {
   const clave_delegate_tensor *tensor = &graph->tensors[index];
   TRY_GIVEN(tensor->name);
   if ((unsigned)tensor->kind > CLAVE_SLOT_TEMPORARY)
@@ -45,13 +45,13 @@ static clave_status check_tensor(const clave_delegate_graph *graph, uint32_t ind
   return check_initial(graph, index);
 }
 
-static clave_status check_indices(const uint32_t *list, uint32_t n, uint32_t end) {
+static clave_status delegate_graph_check_indices(const uint32_t *list, uint32_t n, uint32_t end) {
   for (uint32_t i = 0; i < n; i++)
     if (list[i] >= end) return INVALID("number %u of %u", list[i], end);
   return NULL;
 }
 
-static clave_status check_operands(const clave_delegate_operand *list, uint32_t n) {
+static clave_status delegate_graph_check_operands(const clave_delegate_operand *list, uint32_t n) {
   for (uint32_t k = 0; k < n; k++) {
     const clave_delegate_operand *operand = &list[k];
     if ((unsigned)operand->source > CLAVE_DELEGATE_OPERAND_FLOAT)
@@ -76,10 +76,12 @@ static clave_status check_field(const clave_delegate_graph *graph,
     case CLAVE_DELEGATE_READS_LIST:
     case CLAVE_DELEGATE_WRITES_LIST:
       TRY_LIST(field->tensors, field->n);
-      return check_indices(field->tensors, field->n, graph->n_tensors);
+      return delegate_graph_check_indices(field->tensors, field->n, graph->n_tensors);
     case CLAVE_DELEGATE_SIZES:
       TRY_LIST(field->ints, field->n);
-      return field->tensors ? check_indices(field->tensors, field->n, graph->n_sizes + 1) : NULL;
+      return field->tensors
+                 ? delegate_graph_check_indices(field->tensors, field->n, graph->n_sizes + 1)
+                 : NULL;
     case CLAVE_DELEGATE_INTS:
       TRY_LIST(field->ints, field->n);
       for (uint32_t i = 0; i < field->n; i++)
@@ -88,7 +90,7 @@ static clave_status check_field(const clave_delegate_graph *graph,
       return NULL;
     case CLAVE_DELEGATE_STEP:
       TRY_LIST(field->operands, field->n);
-      return check_operands(field->operands, field->n);
+      return delegate_graph_check_operands(field->operands, field->n);
     case CLAVE_DELEGATE_TEXT:
       TRY_GIVEN(field->text);
       return NULL;
@@ -100,7 +102,8 @@ static clave_status check_field(const clave_delegate_graph *graph,
   return INVALID("kind: expected a clave_delegate_field_kind, got %d", (int)field->kind);
 }
 
-static clave_status check_node(const clave_delegate_graph *graph, const clave_delegate_node *node) {
+static clave_status delegate_graph_check_node(const clave_delegate_graph *graph,
+                                              const clave_delegate_node *node) {
   TRY_GIVEN(node->op);
   TRY_GIVEN(node->name);
   TRY_LIST(node->fields, node->n_fields);
@@ -118,14 +121,16 @@ clave_status graph_check(const clave_delegate_graph *given, clave_delegate_graph
   for (uint32_t i = 0; i < graph->n_sizes; i++)
     if (!graph->sizes[i].name) return INVALID("size %u has no name", i);
   for (uint32_t i = 0; i < graph->n_tensors; i++)
-    TRY(status_while(check_tensor(graph, i), "tensor %u of the graph", i));
+    TRY(status_while(delegate_graph_check_tensor(graph, i), "tensor %u of the graph", i));
   for (uint32_t i = 0; i < graph->n_nodes; i++)
-    TRY(status_while(check_node(graph, &graph->nodes[i]), "node %u of the graph", i));
+    TRY(status_while(delegate_graph_check_node(graph, &graph->nodes[i]), "node %u of the graph",
+                     i));
   TRY_LIST(graph->updates, graph->n_updates);
   for (uint32_t i = 0; i < graph->n_updates; i++)
-    TRY(status_while(check_indices((uint32_t[]){graph->updates[i].state, graph->updates[i].tensor},
-                                   2, graph->n_tensors),
-                     "update %u of the graph", i));
+    TRY(status_while(
+        delegate_graph_check_indices(
+            (uint32_t[]){graph->updates[i].state, graph->updates[i].tensor}, 2, graph->n_tensors),
+        "update %u of the graph", i));
   return NULL;
 }
 
@@ -181,7 +186,7 @@ static clave_status make_initial(const maker *maker, uint32_t index) {
   return NULL;
 }
 
-static bool set_sizes(const maker *maker, const clave_delegate_field *field) {
+static bool delegate_graph_set_sizes(const maker *maker, const clave_delegate_field *field) {
   clave_id *ids = calloc((size_t)field->n + 1, sizeof *ids);
   for (uint32_t i = 0; ids && field->tensors && i < field->n; i++)
     ids[i] = size_id(maker, field->tensors[i]);
@@ -206,7 +211,7 @@ static bool set_list(const maker *maker, const clave_delegate_field *field) {
   return ids != NULL;
 }
 
-static bool add_step(const maker *maker, const clave_delegate_field *field) {
+static bool delegate_graph_add_step(const maker *maker, const clave_delegate_field *field) {
   clave_operand *list = calloc((size_t)field->n + 1, sizeof *list);
   for (uint32_t i = 0; list && i < field->n; i++) {
     const clave_delegate_operand *operand = &field->operands[i];
@@ -221,7 +226,7 @@ static bool add_step(const maker *maker, const clave_delegate_field *field) {
 }
 
 /* Returns false if there is no memory. */
-static bool set_field(const maker *maker, const clave_delegate_field *field) {
+static bool delegate_graph_set_field(const maker *maker, const clave_delegate_field *field) {
   switch (field->kind) {
     case CLAVE_DELEGATE_READS:
     case CLAVE_DELEGATE_WRITES:
@@ -245,17 +250,17 @@ static bool set_field(const maker *maker, const clave_delegate_field *field) {
     case CLAVE_DELEGATE_INTS:
       return set_ints(maker, field);
     case CLAVE_DELEGATE_SIZES:
-      return set_sizes(maker, field);
+      return delegate_graph_set_sizes(maker, field);
     case CLAVE_DELEGATE_STEP:
-      return add_step(maker, field);
+      return delegate_graph_add_step(maker, field);
   }
   return true;
 }
 
-static clave_status add_node(const maker *maker, const clave_delegate_node *node) {
+static clave_status delegate_graph_add_node(const maker *maker, const clave_delegate_node *node) {
   clave_builder_op(maker->builder, node->op, node->name);
   for (uint32_t i = 0; i < node->n_fields; i++)
-    if (!set_field(maker, &node->fields[i])) return status_no_memory();
+    if (!delegate_graph_set_field(maker, &node->fields[i])) return status_no_memory();
   return NULL;
 }
 
@@ -282,7 +287,8 @@ static clave_status add_whole(maker *maker) {
     if (tensor->kind == CLAVE_SLOT_INPUT)
       clave_builder_input(maker->builder, tensor->name, maker->tensors[i]);
   }
-  for (uint32_t i = 0; i < graph->n_nodes; i++) TRY(add_node(maker, &graph->nodes[i]));
+  for (uint32_t i = 0; i < graph->n_nodes; i++)
+    TRY(delegate_graph_add_node(maker, &graph->nodes[i]));
   for (uint32_t i = 0; i < graph->n_tensors; i++) {
     const clave_delegate_tensor *t = &graph->tensors[i];
     if (t->kind == CLAVE_SLOT_OUTPUT)
@@ -349,12 +355,13 @@ static clave_status add_alone(maker *maker, const clave_delegate_node *node) {
   clave_builder_method(maker->builder, "forward");
   add_arguments(maker, node, false);
   add_arguments(maker, node, true);
-  TRY(add_node(maker, node));
+  TRY(delegate_graph_add_node(maker, node));
   list_results(maker, node);
   return NULL;
 }
 
-static clave_status build(maker *maker, const clave_delegate_node *alone, clave_program **out) {
+static clave_status delegate_graph_build(maker *maker, const clave_delegate_node *alone,
+                                         clave_program **out) {
   TRY_CLAVE(clave_builder_create(&maker->builder));
   maker->sizes = calloc((size_t)maker->graph->n_sizes + 1, sizeof *maker->sizes);
   maker->tensors = calloc((size_t)maker->graph->n_tensors + 1, sizeof *maker->tensors);
@@ -363,10 +370,10 @@ static clave_status build(maker *maker, const clave_delegate_node *alone, clave_
   return own(clave_builder_finish(maker->builder, out));
 }
 
-static clave_status build_with(maker *maker, const clave_delegate_node *alone,
-                               clave_program **out) {
+static clave_status delegate_graph_build_with(maker *maker, const clave_delegate_node *alone,
+                                              clave_program **out) {
   *out = NULL;
-  clave_status st = build(maker, alone, out);
+  clave_status st = delegate_graph_build(maker, alone, out);
   clave_builder_destroy(maker->builder);
   free(maker->sizes);
   free(maker->tensors);
@@ -375,13 +382,13 @@ static clave_status build_with(maker *maker, const clave_delegate_node *alone,
 
 clave_status graph_build(const clave_delegate_graph *graph, bool copy, clave_program **out) {
   maker maker = {.graph = graph, .copy = copy};
-  return build_with(&maker, NULL, out);
+  return delegate_graph_build_with(&maker, NULL, out);
 }
 
 clave_status graph_build_node(const clave_delegate_graph *graph, uint32_t node, void **borrowed,
                               clave_program **out) {
   maker maker = {.graph = graph};
-  clave_status st = build_with(&maker, &graph->nodes[node], out);
+  clave_status st = delegate_graph_build_with(&maker, &graph->nodes[node], out);
   *borrowed = maker.zeros;
   return st;
 }

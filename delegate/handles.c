@@ -29,7 +29,7 @@ static void unlock_table(void) { atomic_flag_clear_explicit(&table.lock, memory_
 static const char *const names[] = {"no handle", "a device", "a program", "an instance"};
 
 /* Returns NULL if there is no such handle. Called with the lock held. */
-static entry *find_entry(clave_delegate_handle h) {
+static entry *handles_find_entry(clave_delegate_handle h) {
   size_t low = 0, high = table.n;
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
@@ -65,7 +65,7 @@ clave_status handle_give(handle_kind kind, object *object, clave_delegate_handle
 clave_status handle_take(handle_kind kind, clave_delegate_handle h, void *out) {
   object *object = NULL;
   lock_table();
-  entry *entry = find_entry(h);
+  entry *entry = handles_find_entry(h);
   if (entry && (handle_kind)(h & ((1 << KIND_BITS) - 1)) == kind) {
     object = entry->object;
     object->holds++;
@@ -76,7 +76,7 @@ clave_status handle_take(handle_kind kind, clave_delegate_handle h, void *out) {
 }
 
 static object *remove_entry(handle_kind kind, clave_delegate_handle h) {
-  entry *entry = find_entry(h);
+  entry *entry = handles_find_entry(h);
   if (!entry || (handle_kind)(h & ((1 << KIND_BITS) - 1)) != kind) return NULL;
   object *object = entry->object;
   memmove(entry, entry + 1, (size_t)(&table.entries[table.n] - (entry + 1)) * sizeof *entry);

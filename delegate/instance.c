@@ -90,7 +90,7 @@ static void destroy_instance(object *object) {
   free(in);
 }
 
-static bool is_cancelled(void *ctx) {
+static bool instance_is_cancelled(void *ctx) {
   delegate_instance *in = ctx;
   return (atomic_load(&in->calls) & CANCELLED) != 0;
 }
@@ -106,7 +106,7 @@ static clave_status create_session(delegate_instance *in) {
       .profile = instance_options->event && instance_options->node_events,
       .progress = instance_options->progress,
       .progress_ctx = instance_options->progress_ctx,
-      .cancel = is_cancelled,
+      .cancel = instance_is_cancelled,
       .cancel_ctx = in};
   return own(
       clave_session_create(in->program->program, in->device->device, &options, &in->session));

@@ -36,7 +36,8 @@ typedef struct constant_finder {
   bool no_memory;
 } constant_finder;
 
-static bool look_up(const clave_delegate_payload *given, const char *name, clave_tensor *constant) {
+static bool delegate_program_look_up(const clave_delegate_payload *given, const char *name,
+                                     clave_tensor *constant) {
   for (uint32_t i = 0; i < given->n_constants; i++) {
     if (!given->constants[i].name || strcmp(given->constants[i].name, name) != 0) continue;
     *constant = given->constants[i].value;
@@ -46,7 +47,7 @@ static bool look_up(const clave_delegate_payload *given, const char *name, clave
 }
 
 /* Compares as clave does: the stride of a dimension of 1 is ignored. */
-static bool is_same(const clave_tensor *left, const clave_tensor *right) {
+static bool delegate_program_is_same(const clave_tensor *left, const clave_tensor *right) {
   if (left->dtype != right->dtype || left->rank != right->rank) return false;
   for (int k = 0; k < left->rank; k++)
     if (left->dims[k] != right->dims[k] ||
@@ -57,11 +58,12 @@ static bool is_same(const clave_tensor *left, const clave_tensor *right) {
 
 /* Finds a constant, and copies it if the payload asks for that. One that differs from its
  * declaration is not copied, since clave refuses it. */
-static bool find_constant(void *ctx, const char *name, clave_tensor *constant) {
+static bool delegate_program_find_constant(void *ctx, const char *name, clave_tensor *constant) {
   constant_finder *finder = ctx;
   const clave_tensor declared = *constant;
-  if (!look_up(finder->payload, name, constant)) return false;
-  if (!finder->payload->copy || !constant->data || !is_same(constant, &declared)) return true;
+  if (!delegate_program_look_up(finder->payload, name, constant)) return false;
+  if (!finder->payload->copy || !constant->data || !delegate_program_is_same(constant, &declared))
+    return true;
   size_t bytes = clave_dtype_size(declared.dtype);
   for (int k = 0; k < declared.rank; k++) bytes *= (size_t)declared.dims[k];
   constant->data = keep_copy(finder->program, constant->data, bytes);
@@ -80,18 +82,20 @@ static clave_status read_clv(delegate_program *program, const clave_delegate_pay
                : status_no_memory();
 }
 
-static clave_status read_program(delegate_program *program, const clave_delegate_payload *given) {
+static clave_status delegate_program_read_program(delegate_program *program,
+                                                  const clave_delegate_payload *given) {
   constant_finder finder = {.payload = given, .program = program};
   TRY_GIVEN(given->data);
   if (given->n_constants) TRY_GIVEN(given->constants);
-  clave_status st = own(clave_program_create_by_name(given->data, given->data_size, find_constant,
-                                                     &finder, &program->program));
+  clave_status st = own(clave_program_create_by_name(
+      given->data, given->data_size, delegate_program_find_constant, &finder, &program->program));
   if (!finder.no_memory) return st;
   status_free(st);
   return status_no_memory();
 }
 
-static clave_status read_graph(delegate_program *program, const clave_delegate_payload *given) {
+static clave_status delegate_program_read_graph(delegate_program *program,
+                                                const clave_delegate_payload *given) {
   clave_delegate_graph graph;
   TRY(graph_check(given->graph, &graph));
   return graph_build(&graph, given->copy, &program->program);
@@ -102,15 +106,16 @@ static clave_status read_payload(delegate_program *program, const clave_delegate
     case CLAVE_DELEGATE_CLV:
       return read_clv(program, given);
     case CLAVE_DELEGATE_PROGRAM:
-      return read_program(program, given);
+      return delegate_program_read_program(program, given);
     case CLAVE_DELEGATE_GRAPH:
-      return read_graph(program, given);
+      return delegate_program_read_graph(program, given);
   }
   return INVALID("format: expected a clave_delegate_format, got %d", (int)given->format);
 }
 
 /* Makes the program, without a handle. */
-static clave_status make_program(const clave_delegate_payload *given, delegate_program **out) {
+static clave_status delegate_program_make_program(const clave_delegate_payload *given,
+                                                  delegate_program **out) {
   delegate_program *program = *out = calloc(1, sizeof *program);
   if (!program) return status_no_memory();
   program->object.destroy = destroy_program;
@@ -124,7 +129,7 @@ clave_status delegate_load(const clave_delegate_payload *payload, clave_delegate
   *program = 0;
   TRY_GIVEN(payload);
   TRY(sized_read(payload, &given, SIZED(clave_delegate_payload, release_ctx)));
-  clave_status st = make_program(&given, &delegate_program);
+  clave_status st = delegate_program_make_program(&given, &delegate_program);
   if (!st) {
     delegate_program->release =
         given.copy ? NULL : given.release; /* set before another thread could unload it */

@@ -12,8 +12,8 @@ static void write_answer(clave_delegate_answer *answer, bool supported, const ch
   (void)snprintf(answer->reason, sizeof answer->reason, "%s", reason ? reason : "");
 }
 
-static clave_status read_placement(const clave_placement *placement, const char *method,
-                                   uint32_t index, clave_delegate_answer *answer) {
+static clave_status query_read_placement(const clave_placement *placement, const char *method,
+                                         uint32_t index, clave_delegate_answer *answer) {
   clave_placement_info info = {.size = sizeof info};
   TRY_CLAVE(clave_placement_get(placement, method, index, &info));
   write_answer(answer, info.supported, info.where, info.reason);
@@ -27,7 +27,8 @@ static clave_status ask_program(clave_program *program, clave_device *device, co
   clave_placement *placement;
   TRY_CLAVE(clave_program_supported(program, device, &options, &placement));
   clave_status st = NULL;
-  for (uint32_t i = 0; i < n && !st; i++) st = read_placement(placement, method, i, &answers[i]);
+  for (uint32_t i = 0; i < n && !st; i++)
+    st = query_read_placement(placement, method, i, &answers[i]);
   clave_placement_destroy(placement);
   return st;
 }

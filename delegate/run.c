@@ -9,7 +9,7 @@
 
 /* ---------------------------------------------------------------- a run */
 
-static void relay_timing(void *ctx, const clave_timing *timing) {
+static void delegate_run_relay_timing(void *ctx, const clave_timing *timing) {
   const delegate_instance *in = ctx;
   const clave_delegate_event event = {.size = sizeof event,
                                       .kind = timing->kind == CLAVE_TIMING_NODE
@@ -28,7 +28,8 @@ static clave_status tell_run(delegate_instance *in, const char *method, int64_t 
   clave_device_info info = {.size = sizeof info};
   clave_method_info run_method;
   const int64_t end = clock_ns();
-  if (in->options.node_events) TRY_CLAVE(clave_session_timings(in->session, relay_timing, in));
+  if (in->options.node_events)
+    TRY_CLAVE(clave_session_timings(in->session, delegate_run_relay_timing, in));
   TRY_CLAVE(clave_device_get_info(in->device->device, &info));
   TRY(delegate_find_method(in->program->program, method, &run_method));
   const clave_delegate_event event = {.size = sizeof event,
@@ -42,7 +43,7 @@ static clave_status tell_run(delegate_instance *in, const char *method, int64_t 
   return NULL;
 }
 
-static clave_status run(delegate_instance *in, const char *method) {
+static clave_status delegate_run(delegate_instance *in, const char *method) {
   if (!in->options.event) return own(clave_session_run(in->session, method));
   const int64_t start = clock_ns();
   TRY_CLAVE(clave_session_run(in->session, method));
@@ -52,7 +53,7 @@ static clave_status run(delegate_instance *in, const char *method) {
 clave_status delegate_execute(clave_delegate_handle instance, const char *method) {
   delegate_instance *in;
   TRY(instance_enter(instance, &in));
-  clave_status st = run(in, method);
+  clave_status st = delegate_run(in, method);
   instance_leave(in);
   return st;
 }
@@ -71,14 +72,14 @@ clave_status delegate_cancel(clave_delegate_handle instance) {
 /* The instance whose worker this thread is, else NULL. */
 static _Thread_local const delegate_instance *worked_for;
 
-static void work(void *ctx) {
+static void delegate_run_work(void *ctx) {
   delegate_instance *in = ctx;
   worked_for = in;
   for (;;) {
     (void)wait_event_wait(in->work, -1);
     wait_event_set(in->work, false);
     if (in->leave) return;
-    in->status = run(in, in->method);
+    in->status = delegate_run(in, in->method);
     if (in->done) in->done(in->done_ctx);
     wait_event_set(in->over, true);
   }
@@ -92,7 +93,7 @@ static clave_status start_worker(delegate_instance *in) {
   if (in->worker) return NULL;
   if (!in->work) TRY(wait_event_create(&in->work));
   if (!in->over) TRY(wait_event_create(&in->over));
-  return thread_create(work, in, &in->worker);
+  return thread_create(delegate_run_work, in, &in->worker);
 }
 
 static clave_status prepare_run(delegate_instance *in, const char *method) {
@@ -135,7 +136,7 @@ static clave_status finish_run(delegate_instance *in, bool *over) {
   return st;
 }
 
-static clave_status wait_for(delegate_instance *in, int timeout_ms, bool *over) {
+static clave_status delegate_run_wait_for(delegate_instance *in, int timeout_ms, bool *over) {
   if (instance_state_of(in) == INSTANCE_SUBMITTED && !thread_is_here(in->worker))
     return INVALID("this process was forked while the run was on its way: its parent waits for it");
   if (worked_for == in) return INVALID("a run does not wait for itself: wait in another thread");
@@ -149,7 +150,7 @@ clave_status delegate_wait(clave_delegate_handle instance, int timeout_ms, bool 
   TRY_GIVEN(over);
   *over = false;
   TRY(handle_take(HANDLE_INSTANCE, instance, &in));
-  clave_status st = wait_for(in, timeout_ms, over);
+  clave_status st = delegate_run_wait_for(in, timeout_ms, over);
   object_release(&in->object);
   return st;
 }

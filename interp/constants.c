@@ -125,7 +125,7 @@ static const ir_dequantize *decoder_of(const program *program, uint32_t tid) {
 }
 
 /* Returns the constant that is in the slot or that the slot is decoded from. */
-static uint32_t source_of(const program *program, uint32_t tid) {
+static uint32_t interp_constants_source_of(const program *program, uint32_t tid) {
   return is_slot(program, tid, SLOT_CONSTANT) ? tid : decoder_of(program, tid)->x;
 }
 
@@ -137,8 +137,8 @@ static void store_floats(const float *values, int n, dtype type, void *to) {
   for (int i = 0; i < n && type == DTYPE_BF16; i++) halves[i] = f32_to_bf16(values[i]);
 }
 
-static void decode_row(const encoding *encoding, code_bytes row, int64_t elements, dtype type,
-                       char *to) {
+static void interp_constants_decode_row(const encoding *encoding, code_bytes row, int64_t elements,
+                                        dtype type, char *to) {
   float x[DECODED_AT_ONCE];
   for (int64_t first = 0; first < elements; first += DECODED_AT_ONCE) {
     const int64_t left = elements - first;
@@ -160,13 +160,14 @@ static clave_status decode(constant_store *store, uint32_t tid, size_t *bytes) {
   char *made = memory_alloc(*bytes + 1);
   if (!made) return status_no_memory();
   for (int64_t r = 0; r < rows; r++)
-    decode_row(&code, (code_bytes)store->prog->constants[x] + (size_t)r * row_bytes, elements,
-               tensor.type, made + (size_t)(r * elements) * dtype_size(tensor.type));
+    interp_constants_decode_row(
+        &code, (code_bytes)store->prog->constants[x] + (size_t)r * row_bytes, elements, tensor.type,
+        made + (size_t)(r * elements) * dtype_size(tensor.type));
   store->decoded[tid] = made;
   return NULL;
 }
 
-static clave_status wrap(constant_store *store, uint32_t tid, size_t *bytes) {
+static clave_status interp_constants_wrap(constant_store *store, uint32_t tid, size_t *bytes) {
   const bool is_decoded = !is_slot(store->prog, tid, SLOT_CONSTANT);
   TRY(is_decoded ? decode(store, tid, bytes) : known_bytes(&store->prog->types[tid], bytes));
   const void *data = is_decoded ? store->decoded[tid] : store->prog->constants[tid];
@@ -181,8 +182,9 @@ static clave_status wrap(constant_store *store, uint32_t tid, size_t *bytes) {
 
 static clave_status name_constant(clave_status st, const char *what, const constant_store *store,
                                   uint32_t tid) {
-  return status_while(st, "%s'%s'", what,
-                      store->prog->ir.constants.items[source_of(store->prog, tid)].name);
+  return status_while(
+      st, "%s'%s'", what,
+      store->prog->ir.constants.items[interp_constants_source_of(store->prog, tid)].name);
 }
 
 clave_status constant_store_get(constant_store *store, uint32_t tid, buffer **out) {
@@ -190,7 +192,7 @@ clave_status constant_store_get(constant_store *store, uint32_t tid, buffer **ou
   mutex_lock(store->lock);
   if (!store->buffers[tid]) {
     size_t bytes = 0;
-    st = wrap(store, tid, &bytes);
+    st = interp_constants_wrap(store, tid, &bytes);
     if (!st) store->bytes += bytes;
     if (st) st = name_constant(st, "constant ", store, tid);
   }
@@ -201,8 +203,8 @@ clave_status constant_store_get(constant_store *store, uint32_t tid, buffer **ou
 
 /* ---------------------------------------------------------------- packed weights */
 
-static packed_weight *find_packed(const constant_store *store,
-                                  const packed_weight_request *request) {
+static packed_weight *interp_constants_find_packed(const constant_store *store,
+                                                   const packed_weight_request *request) {
   packed_weight *weight = store->packed;
   while (weight && !packed_weights_equal(&weight->request, request)) weight = weight->next;
   return weight;
@@ -238,7 +240,7 @@ static void check_some(void *ctx, int64_t begin, int64_t end) {
 }
 
 /* Verifies all packed weights of the file for this device in parallel: most of the loading time. */
-static clave_status check_file(constant_store *store) {
+static clave_status interp_constants_check_file(constant_store *store) {
   thread_pool *pool;
   if (store->is_whole) return NULL;
   TRY(thread_pool_create(0, &pool));
@@ -253,23 +255,26 @@ static clave_status check_file(constant_store *store) {
 }
 
 /* Sets *out to the program's packed weight; to NULL if the program has none or it is damaged. */
-static clave_status find_in_file(constant_store *store, const packed_weight_request *request,
-                                 bool checks, const program_packed_weight **out, bool *is_damaged) {
+static clave_status interp_constants_find_in_file(constant_store *store,
+                                                  const packed_weight_request *request, bool checks,
+                                                  const program_packed_weight **out,
+                                                  bool *is_damaged) {
   *out = NULL;
   if (!store->owner->info.weight_layout || !is_slot(store->prog, request->constant, SLOT_CONSTANT))
     return NULL;
   const program_packed_weight wanted = packed_weight_for(store->owner, request),
                               *found = program_find_packed_weight(store->prog, &wanted);
   if (found && checks) {
-    TRY(check_file(store));
+    TRY(interp_constants_check_file(store));
     *is_damaged = !store->is_whole[found - store->prog->packed_weights];
   }
   if (!*is_damaged) *out = found;
   return NULL;
 }
 
-static clave_status take_from_file(constant_store *store, const program_packed_weight *desc,
-                                   packed_weight *made) {
+static clave_status interp_constants_take_from_file(constant_store *store,
+                                                    const program_packed_weight *desc,
+                                                    packed_weight *made) {
   TRY(store->owner->vt->buffer_wrap(store->owner, desc->data, desc->bytes, false, &made->buf));
   if (!store->owner->info.shares_host_memory)
     release_pages(store->prog, desc->data, desc->bytes);
@@ -290,13 +295,13 @@ static clave_status add_packed(constant_store *store, const packing_means *means
                                const packed_weight_request *request, packed_weight **out,
                                bool *is_damaged) {
   const program_packed_weight *file;
-  TRY(find_in_file(store, request, means->checks, &file, is_damaged));
+  TRY(interp_constants_find_in_file(store, request, means->checks, &file, is_damaged));
   packed_weight *made = calloc(1, sizeof *made);
   if (!made) return status_no_memory();
   made->request = *request;
   made->request.pack = NULL;
-  clave_status st =
-      file ? take_from_file(store, file, made) : pack_on_device(store, means, request, made);
+  clave_status st = file ? interp_constants_take_from_file(store, file, made)
+                         : pack_on_device(store, means, request, made);
   if (st) {
     free_packed(store, made);
     return st;
@@ -316,7 +321,8 @@ clave_status constant_store_pack(constant_store *store, const packing_means *mea
   clave_status st = NULL;
   *is_damaged = false;
   mutex_lock(store->lock);
-  packed_weight *found = request->pack ? find_packed(store, request) : find_serving(store, request);
+  packed_weight *found =
+      request->pack ? interp_constants_find_packed(store, request) : find_serving(store, request);
   if (!found && request->pack) st = add_packed(store, means, request, &found, is_damaged);
   mutex_unlock(store->lock);
   *out = found;
@@ -325,7 +331,7 @@ clave_status constant_store_pack(constant_store *store, const packing_means *mea
 
 bool constant_store_has_packed(const constant_store *store, const packed_weight_request *request) {
   mutex_lock(store->lock);
-  bool has = find_packed(store, request) != NULL;
+  bool has = interp_constants_find_packed(store, request) != NULL;
   mutex_unlock(store->lock);
   return has;
 }

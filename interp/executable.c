@@ -6,7 +6,7 @@
 
 #include "interp/passes/passes.h"
 
-static clave_status init_method(executable *executable, uint32_t index) {
+static clave_status executable_init_method(executable *executable, uint32_t index) {
   method *method = &executable->methods[index];
   TRY(graph_create(executable->prog, &executable->prog->ir.methods.items[index], executable->pool,
                    &method->graph));
@@ -57,7 +57,8 @@ static clave_status init_executable(executable *executable) {
       !executable->is_multiplied)
     return status_no_memory();
   for (uint32_t i = 0; i < program->methods.count; i++)
-    TRY(status_while(init_method(executable, i), "method '%s'", program->methods.items[i].name));
+    TRY(status_while(executable_init_method(executable, i), "method '%s'",
+                     program->methods.items[i].name));
   return place_state(executable);
 }
 

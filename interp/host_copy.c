@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static void copy_row(const char *from, int64_t n, int64_t stride, size_t size, char *to) {
+static void host_copy_row(const char *from, int64_t n, int64_t stride, size_t size, char *to) {
   if (stride == 1) {
     memcpy(to, from, (size_t)n * size);
     return;
@@ -24,7 +24,7 @@ void copy_to_contiguous(const tensor *layout, const void *data, void *out) {
   const char *from = (const char *)data + collapsed.offset * (int64_t)size;
   char *to = out;
   for (;;) {
-    copy_row(from, n, stride, size, to);
+    host_copy_row(from, n, stride, size, to);
     to += (size_t)n * size;
     int d = outer - 1;
     for (; d >= 0; d--) {

@@ -29,7 +29,7 @@ static bool is_chosen(const optimize_options *options, const program_pass *pass)
   return chosen;
 }
 
-static clave_status check_names(const optimize_options *options) {
+static clave_status interp_optimize_check_names(const optimize_options *options) {
   for (uint32_t i = 0; i < options->n_passes && options->passes; i++) {
     size_t k = 0;
     while (k < n_program_passes && strcmp(options->passes[i], program_passes[k].name) != 0) k++;
@@ -45,7 +45,7 @@ static clave_status check_names(const optimize_options *options) {
   return NULL;
 }
 
-static uint64_t count_nodes(const program *program) {
+static uint64_t interp_optimize_count_nodes(const program *program) {
   uint64_t n = 0;
   for (uint32_t c = 0; c < program->ir.chains.count; c++)
     n += program->ir.chains.items[c].instructions.count;
@@ -64,7 +64,8 @@ static clave_status finish_current(optimizer *optimizer) {
   return NULL;
 }
 
-static clave_status run_pass(optimizer *optimizer, const program_pass *pass, uint32_t *applied) {
+static clave_status interp_optimize_run_pass(optimizer *optimizer, const program_pass *pass,
+                                             uint32_t *applied) {
   if (!optimizer->draft) TRY(draft_create(current(optimizer), optimizer->data, &optimizer->draft));
   *applied = run_program_pass(pass, optimizer->draft, &optimizer->env);
   if (optimizer->draft->no_memory) return status_no_memory();
@@ -74,8 +75,8 @@ static clave_status run_pass(optimizer *optimizer, const program_pass *pass, uin
 /* Runs one pass and records what it did, or its error. Fails only if memory runs out. */
 static clave_status try_pass(optimizer *optimizer, size_t k, uint32_t *applied) {
   optimize_row *row = &optimizer->report->rows[k];
-  uint64_t before = count_nodes(current(optimizer));
-  clave_status st = run_pass(optimizer, &program_passes[k], applied);
+  uint64_t before = interp_optimize_count_nodes(current(optimizer));
+  clave_status st = interp_optimize_run_pass(optimizer, &program_passes[k], applied);
   if (status_code_of(st) == STATUS_NO_MEMORY) return st;
   if (st) {
     *applied = 0;
@@ -85,11 +86,11 @@ static clave_status try_pass(optimizer *optimizer, size_t k, uint32_t *applied) 
     return text_status(&row->refused);
   }
   row->applied += *applied;
-  row->removed += (int64_t)before - (int64_t)count_nodes(current(optimizer));
+  row->removed += (int64_t)before - (int64_t)interp_optimize_count_nodes(current(optimizer));
   return NULL;
 }
 
-static clave_status run_all(optimizer *optimizer) {
+static clave_status interp_optimize_run_all(optimizer *optimizer) {
   uint32_t found = 1;
   for (int round = 0; found && round < MAX_ROUNDS; round++) {
     found = 0;
@@ -102,10 +103,10 @@ static clave_status run_all(optimizer *optimizer) {
   return NULL;
 }
 
-static clave_status optimize(optimizer *optimizer) {
-  TRY(check_names(optimizer->options));
+static clave_status interp_optimize(optimizer *optimizer) {
+  TRY(interp_optimize_check_names(optimizer->options));
   TRY(mem_pool_create(&optimizer->data));
-  TRY(run_all(optimizer));
+  TRY(interp_optimize_run_all(optimizer));
   if (!optimizer->current && !optimizer->draft)
     TRY(draft_create(optimizer->given, optimizer->data, &optimizer->draft));
   if (!optimizer->current) TRY(finish_current(optimizer)); /* no pass applied: make a copy */
@@ -137,7 +138,7 @@ clave_status program_optimize(const program *given, const optimize_options *opti
                          .report = report};
   *out = NULL;
   TRY(begin_report(report));
-  clave_status st = optimize(&optimizer);
+  clave_status st = interp_optimize(&optimizer);
   draft_destroy(optimizer.draft);
   mem_pool_destroy(optimizer.data);
   if (st) {

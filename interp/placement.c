@@ -101,7 +101,8 @@ void executable_placement(const executable *executable, uint32_t method_index,
 }
 
 /* Adds up count (n_state, MAX_BACKENDS): operands that are the state, by backend of the op. */
-static void count_operands(const executable *executable, const method *method, uint32_t *count) {
+static void interp_placement_count_operands(const executable *executable, const method *method,
+                                            uint32_t *count) {
   for (uint32_t i = 0; i < method->graph.n; i++) {
     if (method->where[i] >= MAX_BACKENDS) continue;
     for (operand_iter k = operands_of(&method->graph.instructions[i]); next_operand(&k);)
@@ -115,7 +116,7 @@ clave_status place_state(executable *executable) {
   uint32_t *count = calloc((size_t)n * MAX_BACKENDS + 1, sizeof *count);
   if (!count) return status_no_memory();
   for (uint32_t k = 0; k < executable->prog->ir.methods.count; k++)
-    count_operands(executable, &executable->methods[k], count);
+    interp_placement_count_operands(executable, &executable->methods[k], count);
   for (uint32_t i = 0; i < n; i++)
     for (uint8_t b = 1; b < executable->devices.count; b++)
       if (count[i * MAX_BACKENDS + b] > count[i * MAX_BACKENDS + executable->state_home[i]])

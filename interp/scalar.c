@@ -231,7 +231,7 @@ clave_status scalar_bind(const ir_program *program, const ir_argument *input, sc
   return scalar_set(program, input->value, given, values, what);
 }
 
-static clave_status run_check(const ir_check *op, const scalar_value *values) {
+static clave_status interp_scalar_run_check(const ir_check *op, const scalar_value *values) {
   int64_t a = literal_int(&op->a, values), b = literal_int(&op->b, values);
   bool holds = false;
   if (!compare_ints(op->kind, a, b, &holds)) return UNSUPPORTED("check of kind %d", (int)op->kind);
@@ -270,7 +270,7 @@ clave_status scalar_run(const ir_program *program, const ir_instruction *ins,
     case IR_OP_INT_SCALAR:
       return run_int_scalar(program, ins->op, values);
     case IR_OP_CHECK:
-      return run_check(ins->op, values);
+      return interp_scalar_run_check(ins->op, values);
     default:
       return UNSUPPORTED("host op '%s'", op_table[ins->op_type].name);
   }

@@ -12,7 +12,7 @@ void hold_first(recording *recording) {
   recording->holds = 1;
 }
 
-static void release(const device_set *set, int b, recording *recording) {
+static void interp_schedule_release(const device_set *set, int b, recording *recording) {
   backend *be = set->backends[b];
   if (recording && --recording->holds == 0) be->vt->recording_destroy(be, recording);
 }
@@ -25,7 +25,7 @@ static recording *retain(recording *recording) {
 static void control_destroy(const device_set *set, control *control) {
   if (!control) return;
   for (uint32_t k = 0; control->results && k < control->n_results; k++)
-    release(set, control->results[k].home, control->results[k].copied);
+    interp_schedule_release(set, control->results[k].home, control->results[k].copied);
   free(control->now);
   free(control->results);
   free(control->slices);
@@ -38,7 +38,8 @@ static void drop_commands(schedule *schedule, uint32_t commands, uint32_t contro
   for (uint32_t i = controls; schedule->controls && i < schedule->n_controls; i++)
     control_destroy(schedule->devices, schedule->controls[i]);
   for (uint32_t i = commands; schedule->commands && i < schedule->n_commands; i++)
-    release(schedule->devices, schedule->commands[i].backend, schedule->commands[i].recorded);
+    interp_schedule_release(schedule->devices, schedule->commands[i].backend,
+                            schedule->commands[i].recorded);
   schedule->n_commands = commands;
   schedule->n_controls = controls;
 }
@@ -209,7 +210,7 @@ clave_status add_storage(schedule *schedule, size_t bytes, uint8_t home, uint32_
 clave_status add_command(schedule *schedule, command command) {
   if (!array_reserve(&schedule->commands, &schedule->cap_commands, (size_t)schedule->n_commands + 1,
                      sizeof *schedule->commands)) {
-    release(schedule->devices, command.backend, command.recorded);
+    interp_schedule_release(schedule->devices, command.backend, command.recorded);
     return status_no_memory();
   }
   schedule->commands[schedule->n_commands++] = command;

@@ -6,7 +6,7 @@
 
 static clave_status overflow(void) { return INVALID("an integer of more than 64 bits"); }
 
-static int64_t whole(value value) {
+static int64_t arithmetic_whole(value value) {
   return value.kind == VALUE_BOOL ? (int64_t)value.u.truth : value.u.integer;
 }
 
@@ -16,7 +16,7 @@ clave_status negate(value input, value *out) {
     *out = value_float(-input.u.real);
     return NULL;
   }
-  if (__builtin_sub_overflow((int64_t)0, whole(input), &i)) return overflow();
+  if (__builtin_sub_overflow((int64_t)0, arithmetic_whole(input), &i)) return overflow();
   *out = value_int(i);
   return NULL;
 }
@@ -116,10 +116,11 @@ static clave_status divide_exactly(int64_t x, int64_t y, value *out) {
 
 static clave_status numbers(binary_op op, value left, value right, value *out) {
   bool real = left.kind == VALUE_FLOAT || right.kind == VALUE_FLOAT;
-  if (!real && op == OP_DIV) return divide_exactly(whole(left), whole(right), out);
-  real = real || (op == OP_POW && whole(right) < 0);
+  if (!real && op == OP_DIV)
+    return divide_exactly(arithmetic_whole(left), arithmetic_whole(right), out);
+  real = real || (op == OP_POW && arithmetic_whole(right) < 0);
   return real ? real_numbers(op, value_real(left), value_real(right), out)
-              : whole_numbers(op, whole(left), whole(right), out);
+              : whole_numbers(op, arithmetic_whole(left), arithmetic_whole(right), out);
 }
 
 /* ---------------------------------------------------------------- strings, lists */
@@ -180,15 +181,18 @@ static clave_status repeat_list(render *render, value left, int64_t times, value
   return NULL;
 }
 
-static clave_status multiply(render *render, value left, value right, value *out) {
+static clave_status arithmetic_multiply(render *render, value left, value right, value *out) {
   bool sequence = left.kind == VALUE_STRING || left.kind == VALUE_LIST || left.kind == VALUE_TUPLE;
   value value = sequence ? left : right, result = sequence ? right : left;
-  if (value.kind == VALUE_STRING) return repeat_string(render, value.u.text, whole(result), out);
-  return repeat_list(render, value, whole(result), out);
+  if (value.kind == VALUE_STRING)
+    return repeat_string(render, value.u.text, arithmetic_whole(result), out);
+  return repeat_list(render, value, arithmetic_whole(result), out);
 }
 
-static bool is_whole(value value) { return value.kind == VALUE_INT || value.kind == VALUE_BOOL; }
-static bool is_sequence(value value) {
+static bool arithmetic_is_whole(value value) {
+  return value.kind == VALUE_INT || value.kind == VALUE_BOOL;
+}
+static bool arithmetic_is_sequence(value value) {
   return value.kind == VALUE_STRING || value.kind == VALUE_LIST || value.kind == VALUE_TUPLE;
 }
 
@@ -204,11 +208,11 @@ clave_status arithmetic(render *render, binary_op op, value left, value right, v
   bool same = left.kind == right.kind;
   if (op == OP_ADD && same && left.kind == VALUE_STRING)
     return add_strings(render, left.u.text, right.u.text, out);
-  if (op == OP_ADD && same && is_sequence(left))
+  if (op == OP_ADD && same && arithmetic_is_sequence(left))
     return join_lists(render, (value_kind)left.kind, left.u.list, right.u.list, out);
-  if (op == OP_MUL &&
-      ((is_sequence(left) && is_whole(right)) || (is_whole(left) && is_sequence(right))))
-    return multiply(render, left, right, out);
+  if (op == OP_MUL && ((arithmetic_is_sequence(left) && arithmetic_is_whole(right)) ||
+                       (arithmetic_is_whole(left) && arithmetic_is_sequence(right))))
+    return arithmetic_multiply(render, left, right, out);
   return INVALID("unsupported operand types for %s: '%s' and '%s'", names[op], value_type(left),
                  value_type(right));
 }

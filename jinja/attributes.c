@@ -129,7 +129,7 @@ static value missing(render *render, const string *name) {
   return value_undefined(copy);
 }
 
-static const value *find_key(value of, const string *key) {
+static const value *attributes_find_key(value of, const string *key) {
   return of.kind == VALUE_DICT ? dict_find_text(of.u.dict, key) : NULL;
 }
 
@@ -137,7 +137,7 @@ clave_status get_attribute(render *render, value of, const string *name, value *
   bool found;
   TRY(own_attribute(render, of, name, out, &found));
   if (out->kind != VALUE_UNDEFINED) return NULL;
-  const value *item = found ? NULL : find_key(of, name);
+  const value *item = found ? NULL : attributes_find_key(of, name);
   *out = item ? *item : found && of.kind == VALUE_NAMESPACE ? *out : missing(render, name);
   return NULL;
 }

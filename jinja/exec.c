@@ -315,17 +315,17 @@ clave_status exec(render *render, const node *node) {
 /* ---------------------------------------------------------------- rendering */
 
 /* Reserves about the size of the output, so that it is rarely moved. */
-static clave_status reserve_output(const render *render, builder *out) {
+static clave_status exec_reserve_output(const render *render, builder *out) {
   size_t given = 256;
   for (size_t i = 0; i < render->options->n_inputs; i++) given += render->options->inputs[i].size;
   return array_reserve(&out->data.data, &out->data.capacity, given, 1) ? NULL : status_no_memory();
 }
 
-static clave_status run(render *render, builder *out) {
+static clave_status exec_run(render *render, builder *out) {
   activation top = {0};
   render->out = out;
   render->now = &top;
-  TRY(reserve_output(render, out));
+  TRY(exec_reserve_output(render, out));
   TRY(arena_alloc(&render->arena, render->template->n_slots, sizeof *top.slots, &top.slots));
   render->located = true; /* inputs have no position in the template */
   TRY(read_inputs(render));
@@ -347,7 +347,7 @@ clave_status jinja_render(const jinja_template *template, const jinja_options *o
                              .limit = JINJA_MAX_MEMORY,
                              .steps = JINJA_MAX_STEPS}};
   *out = (jinja_output){0};
-  clave_status st = run(&render, &builder);
+  clave_status st = exec_run(&render, &builder);
   mem_pool_destroy(render.arena.pool);
   if (!st && builder.written && !builder.mask.size && builder.data.size) {
     if (array_reserve(&builder.mask.data, &builder.mask.capacity, builder.data.size, 1)) {

@@ -211,7 +211,7 @@ static clave_status number_text(render *render, const string *str, int64_t base,
 }
 
 /* Reads what Python's float() accepts; returns false otherwise. */
-static bool read_real(const char *text, double *out) {
+static bool filters_read_real(const char *text, double *out) {
   char *end;
   const char *digits = text + (*text == '-' || *text == '+');
   bool word =
@@ -239,8 +239,8 @@ static clave_status string_to_whole(render *render, const string *string, int64_
   *out = strtoll(digits, &end, (int)base);
   *good = !*end && end[-1] != ' ' && *digits != ' ';
   if (*good) return errno ? INVALID("an integer of more than 64 bits") : NULL;
-  if (read_real(digits, &d)) *good = real_to_whole(d, out);
-  if (!*good && read_real(digits, &d) && isfinite(d))
+  if (filters_read_real(digits, &d)) *good = real_to_whole(d, out);
+  if (!*good && filters_read_real(digits, &d) && isfinite(d))
     return INVALID("an integer of more than 64 bits");
   return NULL;
 }
@@ -273,7 +273,7 @@ static clave_status filter_float(render *render, value subject, const bound *bou
   if (subject.kind == VALUE_STRING) {
     const char *digits;
     TRY(number_text(render, subject.u.text, 10, &digits));
-    good = digits && read_real(digits, &d);
+    good = digits && filters_read_real(digits, &d);
   }
   *out = good ? value_float(d) : bound->given[0] ? bound->v[0] : value_float(0);
   return NULL;

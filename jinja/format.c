@@ -129,7 +129,7 @@ typedef struct percent {
   builder out;
 } percent;
 
-static char peek(const percent *percent) {
+static char format_peek(const percent *percent) {
   return percent->at < percent->format->size ? percent->format->data[percent->at] : '\0';
 }
 
@@ -163,13 +163,13 @@ static clave_status named_argument(percent *percent, value *out) {
 static clave_status read_count(percent *percent, int most, int *out) {
   value value;
   int64_t i = 0;
-  if (peek(percent) == '*') {
+  if (format_peek(percent) == '*') {
     percent->at++;
     TRY(next_argument(percent, &value));
     if (value.kind != VALUE_INT) return INVALID("* wants int");
     i = value.u.integer;
   }
-  while (peek(percent) >= '0' && peek(percent) <= '9' && i <= most)
+  while (format_peek(percent) >= '0' && format_peek(percent) <= '9' && i <= most)
     i = i * 10 + (percent->format->data[percent->at++] - '0');
   if (i < 0 || i > most) return UNSUPPORTED("a width or precision of %lld", (long long)i);
   *out = (int)i;
@@ -178,8 +178,8 @@ static clave_status read_count(percent *percent, int most, int *out) {
 
 static clave_status read_percent_spec(percent *percent, spec *spec) {
   bool left = false;
-  for (; peek(percent) && strchr("-+ #0", peek(percent)); percent->at++) {
-    char c = peek(percent);
+  for (; format_peek(percent) && strchr("-+ #0", format_peek(percent)); percent->at++) {
+    char c = format_peek(percent);
     left |= c == '-';
     spec->zero |= c == '0';
     spec->alternate |= c == '#';
@@ -188,12 +188,12 @@ static clave_status read_percent_spec(percent *percent, spec *spec) {
   if (left) spec->align = '<';
   if (left) spec->zero = false;
   TRY(read_count(percent, MAX_WIDTH, &spec->width));
-  if (peek(percent) == '.') {
+  if (format_peek(percent) == '.') {
     percent->at++;
     TRY(read_count(percent, MAX_PRECISION, &spec->precision));
   }
-  while (peek(percent) && strchr("hlL", peek(percent))) percent->at++;
-  spec->type = peek(percent);
+  while (format_peek(percent) && strchr("hlL", format_peek(percent))) percent->at++;
+  spec->type = format_peek(percent);
   percent->at++;
   return NULL;
 }
@@ -233,7 +233,7 @@ static clave_status percent_text(percent *percent, value result, const spec *for
 static clave_status percent_value(percent *percent) {
   spec spec = {.precision = -1};
   value value = value_none();
-  bool named = peek(percent) == '(';
+  bool named = format_peek(percent) == '(';
   if (named) TRY(named_argument(percent, &value));
   TRY(read_percent_spec(percent, &spec));
   if (spec.type == '%') {
@@ -287,7 +287,7 @@ clave_status format_percent(render *render, const string *format, value args, va
 
 /* ---------------------------------------------------------------- {} */
 
-static clave_status read_digits(const char **text, const char *end, int most, int *out) {
+static clave_status format_read_digits(const char **text, const char *end, int most, int *out) {
   *out = 0;
   while (*text < end && **text >= '0' && **text <= '9' && *out <= most)
     *out = *out * 10 + (*(*text)++ - '0');
@@ -308,13 +308,13 @@ static clave_status read_spec(const char *text, const char *end, spec *spec) {
   if (text < end && strchr("+- ", *text)) spec->sign = *text++;
   if (text < end && *text == '#') spec->alternate = *text++ == '#';
   if (text < end && *text == '0') spec->zero = *text++ == '0';
-  TRY(read_digits(&text, end, MAX_WIDTH, &spec->width));
+  TRY(format_read_digits(&text, end, MAX_WIDTH, &spec->width));
   if (text < end && *text == ',') spec->comma = *text++ == ',';
   if (text < end && *text == '.') {
     text++;
     if (text == end || !is_ascii_digit(*text))
       return INVALID("a format has no precision behind '.'");
-    TRY(read_digits(&text, end, MAX_PRECISION, &spec->precision));
+    TRY(format_read_digits(&text, end, MAX_PRECISION, &spec->precision));
   }
   if (text < end) spec->type = *text++;
   return text < end ? UNSUPPORTED("the format '%.*s' is not supported", (int)(end - text), text)
@@ -355,7 +355,7 @@ typedef struct braces {
   builder out;
 } braces;
 
-static clave_status find_field(braces *braces, const char *name, size_t n, value *out) {
+static clave_status format_find_field(braces *braces, const char *name, size_t n, value *out) {
   size_t i = 0;
   if (memchr(name, '.', n) || memchr(name, '[', n) || memchr(name, '!', n))
     return UNSUPPORTED("the field '%.*s' of format is not supported", (int)n, name);
@@ -387,7 +387,7 @@ static clave_status brace_field(braces *braces, const char *text, const char *en
   value value;
   if (colon && memchr(colon, '{', (size_t)(end - colon)))
     return UNSUPPORTED("fields within the formats of fields are not supported");
-  TRY(find_field(braces, text, (size_t)(name_end - text), &value));
+  TRY(format_find_field(braces, text, (size_t)(name_end - text), &value));
   if (colon) TRY(read_spec(colon + 1, end, &spec));
   return append_formatted(braces->render, &braces->out, value, &spec, !colon || colon + 1 == end);
 }

@@ -44,7 +44,7 @@ static bool is_role(const string *string) {
   return false;
 }
 
-static clave_status read_text(reader *reader, span span, bool is_key, value *out) {
+static clave_status jinja_inputs_read_text(reader *reader, span span, bool is_key, value *out) {
   bool member = !is_key && reader->depth == 2 && reader->open[1].kind == VALUE_DICT;
   const string said = {.data = span.data, .size = span.size};
   bool role = reader->origin == JINJA_MESSAGES && member &&
@@ -56,7 +56,7 @@ static clave_status read_text(reader *reader, span span, bool is_key, value *out
              : make_written(reader->arena, span.data, span.size, written, out);
 }
 
-static clave_status read_number(span span, value *out) {
+static clave_status jinja_inputs_read_number(span span, value *out) {
   char digits[JSON_MAX_NUMBER + 1];
   memcpy(digits, span.data, span.size);
   digits[span.size] = '\0';
@@ -68,7 +68,7 @@ static clave_status read_number(span span, value *out) {
   return NULL;
 }
 
-static clave_status open_value(reader *reader, bool is_object) {
+static clave_status jinja_inputs_open_value(reader *reader, bool is_object) {
   value value;
   TRY(is_object ? make_dict(reader->arena, VALUE_DICT, &value)
                 : make_list(reader->arena, VALUE_LIST, 0, &value));
@@ -77,23 +77,23 @@ static clave_status open_value(reader *reader, bool is_object) {
   return NULL;
 }
 
-static clave_status take_event(void *ctx, json_event event, span span) {
+static clave_status jinja_inputs_take_event(void *ctx, json_event event, span span) {
   reader *reader = ctx;
   value value = value_none();
   switch (event) {
     case JSON_EVENT_OBJECT:
     case JSON_EVENT_ARRAY:
-      return open_value(reader, event == JSON_EVENT_OBJECT);
+      return jinja_inputs_open_value(reader, event == JSON_EVENT_OBJECT);
     case JSON_EVENT_END:
       reader->depth--;
       return NULL;
     case JSON_EVENT_KEY:
-      return read_text(reader, span, true, &reader->key[reader->depth - 1]);
+      return jinja_inputs_read_text(reader, span, true, &reader->key[reader->depth - 1]);
     case JSON_EVENT_STRING:
-      TRY(read_text(reader, span, false, &value));
+      TRY(jinja_inputs_read_text(reader, span, false, &value));
       break;
     case JSON_EVENT_NUMBER:
-      TRY(read_number(span, &value));
+      TRY(jinja_inputs_read_number(span, &value));
       break;
     case JSON_EVENT_WORD:
       if (*span.data != 'n') value = value_bool(*span.data == 't');
@@ -102,14 +102,14 @@ static clave_status take_event(void *ctx, json_event event, span span) {
   return place_value(reader, value);
 }
 
-static clave_status read_input(render *render, const jinja_input *in, value *out) {
+static clave_status jinja_inputs_read_input(render *render, const jinja_input *in, value *out) {
   reader own; /* most members are initialized later, where they are read */
   own.arena = &render->arena;
   own.source = (span){in->value, in->size};
   own.origin = in->origin;
   own.depth = 0;
   if (in->is_text) return make_borrowed(&render->arena, in->value, in->size, false, out);
-  TRY(status_while(json_walk(in->value, in->size, 0, take_event, &own), "%s",
+  TRY(status_while(json_walk(in->value, in->size, 0, jinja_inputs_take_event, &own), "%s",
                    in->name ? in->name : "arguments"));
   *out = own.root;
   if (!in->name && out->kind != VALUE_DICT)
@@ -121,6 +121,6 @@ clave_status read_inputs(render *render) {
   const jinja_options *options = render->options;
   TRY(arena_alloc(&render->arena, options->n_inputs, sizeof *render->inputs, &render->inputs));
   for (size_t i = 0; i < options->n_inputs; i++)
-    TRY(read_input(render, &options->inputs[i], &render->inputs[i]));
+    TRY(jinja_inputs_read_input(render, &options->inputs[i], &render->inputs[i]));
   return NULL;
 }

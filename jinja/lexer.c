@@ -36,7 +36,7 @@ static clave_status lex_error(lexer *lexer, size_t at, const char *what) {
   return INVALID("line %u, column %u: %s", line, column, what);
 }
 
-static clave_status add_token(lexer *lexer, token_kind kind, size_t from, size_t to) {
+static clave_status lexer_add_token(lexer *lexer, token_kind kind, size_t from, size_t to) {
   token_list *list = lexer->out;
   if (!array_reserve(&list->items, &list->capacity, list->count + 1, sizeof *list->items))
     return status_no_memory();
@@ -55,7 +55,7 @@ static char byte_at(const lexer *lexer, size_t at) {
   return at < lexer->source.size ? lexer->source.data[at] : '\0';
 }
 
-static size_t skip_space(const lexer *lexer, size_t at) {
+static size_t lexer_skip_space(const lexer *lexer, size_t at) {
   size_t n;
   while (at < lexer->source.size &&
          (n = space_at(lexer->source.data + at, lexer->source.size - at)))
@@ -67,12 +67,12 @@ static size_t skip_space(const lexer *lexer, size_t at) {
 
 /* Returns the size of a block's end at `at`, including the white space that it removes; 0 if there
  * is none. kind: '%', '}' or '#'. */
-static size_t block_end(const lexer *lexer, size_t at, char kind) {
+static size_t lexer_block_end(const lexer *lexer, size_t at, char kind) {
   size_t sign = byte_at(lexer, at) == '-' || (byte_at(lexer, at) == '+' && kind != '}');
   const char close[] = {kind, '}', '\0'};
   if (!starts(lexer, at + sign, close)) return 0;
   size_t end = at + sign + 2;
-  if (byte_at(lexer, at) == '-') return skip_space(lexer, end) - at;
+  if (byte_at(lexer, at) == '-') return lexer_skip_space(lexer, end) - at;
   if (!sign && kind != '}' && byte_at(lexer, end) == '\n') end++;
   return end - at;
 }
@@ -89,11 +89,11 @@ static size_t trim_before(const lexer *lexer, size_t from, size_t to, char sign,
   size_t line = to;
   while (line > from && text[line - 1] != '\n') line--;
   if (line == from && !lexer->line_starts) return to;
-  return skip_space(lexer, line) >= to ? line : to;
+  return lexer_skip_space(lexer, line) >= to ? line : to;
 }
 
 static clave_status add_data(lexer *lexer, size_t from, size_t to) {
-  return to > from ? add_token(lexer, TOKEN_DATA, from, to) : NULL;
+  return to > from ? lexer_add_token(lexer, TOKEN_DATA, from, to) : NULL;
 }
 
 static void read_past(lexer *lexer, size_t end) {
@@ -103,24 +103,25 @@ static void read_past(lexer *lexer, size_t end) {
 
 /* True if the `{%` at `at` is the tag `word`. *inner: position after the word, of its sign or end.
  */
-static bool is_tag(const lexer *lexer, size_t at, const char *word, size_t *inner) {
+static bool lexer_is_tag(const lexer *lexer, size_t at, const char *word, size_t *inner) {
   at += 2;
   if (byte_at(lexer, at) == '-' || byte_at(lexer, at) == '+') at++;
-  at = skip_space(lexer, at);
+  at = lexer_skip_space(lexer, at);
   if (!starts(lexer, at, word)) return false;
-  *inner = skip_space(lexer, at + strlen(word));
-  return block_end(lexer, *inner, '%') > 0;
+  *inner = lexer_skip_space(lexer, at + strlen(word));
+  return lexer_block_end(lexer, *inner, '%') > 0;
 }
 
 /* Reads {% raw %}: everything up to {% endraw %} is text. */
 static clave_status lex_raw(lexer *lexer, size_t begin, size_t inner) {
-  size_t from = inner + (byte_at(lexer, inner) == '-' ? block_end(lexer, inner, '%') : 2), end;
+  size_t from = inner + (byte_at(lexer, inner) == '-' ? lexer_block_end(lexer, inner, '%') : 2),
+         end;
   if (byte_at(lexer, inner) == '+') return lex_error(lexer, begin, "raw does not end with +%}");
   read_past(lexer, from);
   for (size_t at = from; at + 2 <= lexer->source.size; at++) {
-    if (!starts(lexer, at, "{%") || !is_tag(lexer, at, "endraw", &end)) continue;
+    if (!starts(lexer, at, "{%") || !lexer_is_tag(lexer, at, "endraw", &end)) continue;
     TRY(add_data(lexer, from, trim_before(lexer, from, at, byte_at(lexer, at + 2), false)));
-    read_past(lexer, end + block_end(lexer, end, '%'));
+    read_past(lexer, end + lexer_block_end(lexer, end, '%'));
     return NULL;
   }
   return lex_error(lexer, begin, "raw without its endraw");
@@ -128,7 +129,7 @@ static clave_status lex_raw(lexer *lexer, size_t begin, size_t inner) {
 
 static clave_status lex_comment(lexer *lexer, size_t begin) {
   for (size_t at = begin + 2; at + 2 <= lexer->source.size; at++) {
-    size_t n = block_end(lexer, at, '#');
+    size_t n = lexer_block_end(lexer, at, '#');
     if (!n) continue;
     read_past(lexer, at + n);
     return NULL;
@@ -145,9 +146,9 @@ static clave_status lex_block(lexer *lexer, size_t begin) {
   if (sign != '-' && sign != '+') sign = '\0';
   TRY(add_data(lexer, lexer->at, trim_before(lexer, lexer->at, begin, sign, is_print)));
   if (kind == '#') return lex_comment(lexer, begin);
-  if (!is_print && is_tag(lexer, begin, "raw", &inner)) return lex_raw(lexer, begin, inner);
+  if (!is_print && lexer_is_tag(lexer, begin, "raw", &inner)) return lex_raw(lexer, begin, inner);
   bool takes_sign = sign == '-' || (sign == '+' && !is_print);
-  TRY(add_token(lexer, is_print ? TOKEN_PRINT_BEGIN : TOKEN_BLOCK_BEGIN, begin, begin + 2));
+  TRY(lexer_add_token(lexer, is_print ? TOKEN_PRINT_BEGIN : TOKEN_BLOCK_BEGIN, begin, begin + 2));
   lexer->at = begin + 2 + takes_sign;
   return lex_inside(lexer, is_print ? '}' : '%');
 }
@@ -167,30 +168,30 @@ clave_status lex_template(span source, token_list *out) {
     begin = lexer.at;
   }
   TRY(add_data(&lexer, lexer.at, source.size));
-  return add_token(&lexer, TOKEN_END, source.size, source.size);
+  return lexer_add_token(&lexer, TOKEN_END, source.size, source.size);
 }
 
 /* ---------------------------------------------------------------- within blocks */
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool lexer_is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_name(char c) {
-  return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+  return lexer_is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
          (unsigned char)c >= 0x80;
 }
 
 /* Skips digits, with single underscores between them. */
-static size_t skip_digits(const lexer *lexer, size_t at) {
-  while (is_digit(byte_at(lexer, at)) ||
-         (byte_at(lexer, at) == '_' && is_digit(byte_at(lexer, at + 1))))
+static size_t lexer_skip_digits(const lexer *lexer, size_t at) {
+  while (lexer_is_digit(byte_at(lexer, at)) ||
+         (byte_at(lexer, at) == '_' && lexer_is_digit(byte_at(lexer, at + 1))))
     at++;
   return at;
 }
 
 static clave_status lex_number(lexer *lexer) {
-  size_t end = skip_digits(lexer, lexer->at), exponent;
+  size_t end = lexer_skip_digits(lexer, lexer->at), exponent;
   bool real = false, after_dot = lexer->at > 0 && lexer->source.data[lexer->at - 1] == '.';
-  if (!after_dot && byte_at(lexer, end) == '.' && is_digit(byte_at(lexer, end + 1))) {
-    end = skip_digits(lexer, end + 1);
+  if (!after_dot && byte_at(lexer, end) == '.' && lexer_is_digit(byte_at(lexer, end + 1))) {
+    end = lexer_skip_digits(lexer, end + 1);
     real = true;
   }
   exponent = end;
@@ -198,8 +199,8 @@ static clave_status lex_number(lexer *lexer) {
     exponent = end + 1;
     if (byte_at(lexer, exponent) == '-' || byte_at(lexer, exponent) == '+') exponent++;
   }
-  if (exponent > end && is_digit(byte_at(lexer, exponent))) {
-    end = skip_digits(lexer, exponent);
+  if (exponent > end && lexer_is_digit(byte_at(lexer, exponent))) {
+    end = lexer_skip_digits(lexer, exponent);
     real = true;
   }
   if (is_name(byte_at(lexer, end)))
@@ -209,7 +210,7 @@ static clave_status lex_number(lexer *lexer) {
       strspn(lexer->source.data + begin, "0_") < end - begin)
     return lex_error(lexer, begin, "an integer with a leading zero");
   lexer->at = end;
-  return add_token(lexer, real ? TOKEN_FLOAT : TOKEN_INTEGER, begin, end);
+  return lexer_add_token(lexer, real ? TOKEN_FLOAT : TOKEN_INTEGER, begin, end);
 }
 
 static clave_status lex_quoted(lexer *lexer) {
@@ -218,7 +219,7 @@ static clave_status lex_quoted(lexer *lexer) {
     if (lexer->source.data[at] == '\\') {
       at++;
     } else if (lexer->source.data[at] == quote) {
-      TRY(add_token(lexer, TOKEN_STRING, lexer->at, at + 1));
+      TRY(lexer_add_token(lexer, TOKEN_STRING, lexer->at, at + 1));
       lexer->at = at + 1;
       return NULL;
     }
@@ -250,20 +251,20 @@ static clave_status lex_operator(lexer *lexer) {
   if (!n) TRY(count_bracket(lexer, c));
   size_t begin = lexer->at;
   lexer->at += n ? n : 1;
-  return add_token(lexer, TOKEN_OPERATOR, begin, lexer->at);
+  return lexer_add_token(lexer, TOKEN_OPERATOR, begin, lexer->at);
 }
 
 static clave_status lex_inside(lexer *lexer, char kind) {
   lexer->n_open = 0;
   for (;;) {
-    size_t end = lexer->n_open ? 0 : block_end(lexer, lexer->at, kind);
+    size_t end = lexer->n_open ? 0 : lexer_block_end(lexer, lexer->at, kind);
     if (end) {
-      TRY(add_token(lexer, kind == '}' ? TOKEN_PRINT_END : TOKEN_BLOCK_END, lexer->at,
-                    lexer->at + 2));
+      TRY(lexer_add_token(lexer, kind == '}' ? TOKEN_PRINT_END : TOKEN_BLOCK_END, lexer->at,
+                          lexer->at + 2));
       read_past(lexer, lexer->at + end);
       return NULL;
     }
-    size_t next = skip_space(lexer, lexer->at);
+    size_t next = lexer_skip_space(lexer, lexer->at);
     if (next > lexer->at) {
       lexer->at = next;
       continue;
@@ -271,12 +272,12 @@ static clave_status lex_inside(lexer *lexer, char kind) {
     if (lexer->at >= lexer->source.size)
       return lex_error(lexer, lexer->at, "the template ends within a block");
     char c = lexer->source.data[lexer->at];
-    if (is_digit(c)) {
+    if (lexer_is_digit(c)) {
       TRY(lex_number(lexer));
     } else if (is_name(c)) {
       size_t begin = lexer->at;
       while (is_name(byte_at(lexer, lexer->at))) lexer->at++;
-      TRY(add_token(lexer, TOKEN_NAME, begin, lexer->at));
+      TRY(lexer_add_token(lexer, TOKEN_NAME, begin, lexer->at));
     } else if (c == '"' || c == '\'') {
       TRY(lex_quoted(lexer));
     } else {

@@ -82,7 +82,8 @@ static clave_status str_removesuffix(render *render, value subject, const bound 
 }
 
 /* Pads to a width: centered (where 0), on the right (where < 0) or on the left (where > 0). */
-static clave_status pad(render *render, value subject, const bound *bound, int where, value *out) {
+static clave_status jinja_methods_pad(render *render, value subject, const bound *bound, int where,
+                                      value *out) {
   int64_t width, missing, before;
   const string *fill;
   value space;
@@ -104,13 +105,13 @@ static clave_status pad(render *render, value subject, const bound *bound, int w
   return string_join(render, none.u.text, &parts, false, out);
 }
 static clave_status str_center(render *render, value subject, const bound *bound, value *out) {
-  return pad(render, subject, bound, 0, out);
+  return jinja_methods_pad(render, subject, bound, 0, out);
 }
 static clave_status str_ljust(render *render, value subject, const bound *bound, value *out) {
-  return pad(render, subject, bound, -1, out);
+  return jinja_methods_pad(render, subject, bound, -1, out);
 }
 static clave_status str_rjust(render *render, value subject, const bound *bound, value *out) {
-  return pad(render, subject, bound, 1, out);
+  return jinja_methods_pad(render, subject, bound, 1, out);
 }
 
 static clave_status str_zfill(render *render, value subject, const bound *bound, value *out) {
@@ -197,8 +198,8 @@ static clave_status bounds_of(const bound *bound, int64_t range[2]) {
   return NULL;
 }
 
-static clave_status find(render *render, value subject, const bound *bound, bool last, bool must,
-                         value *out) {
+static clave_status jinja_methods_find(render *render, value subject, const bound *bound, bool last,
+                                       bool must, value *out) {
   const string *what;
   int64_t range[2], at;
   TRY(want_string(bound->v[0], &what));
@@ -209,16 +210,16 @@ static clave_status find(render *render, value subject, const bound *bound, bool
   return NULL;
 }
 static clave_status str_find(render *render, value subject, const bound *bound, value *out) {
-  return find(render, subject, bound, false, false, out);
+  return jinja_methods_find(render, subject, bound, false, false, out);
 }
 static clave_status str_rfind(render *render, value subject, const bound *bound, value *out) {
-  return find(render, subject, bound, true, false, out);
+  return jinja_methods_find(render, subject, bound, true, false, out);
 }
 static clave_status str_index(render *render, value subject, const bound *bound, value *out) {
-  return find(render, subject, bound, false, true, out);
+  return jinja_methods_find(render, subject, bound, false, true, out);
 }
 static clave_status str_rindex(render *render, value subject, const bound *bound, value *out) {
-  return find(render, subject, bound, true, true, out);
+  return jinja_methods_find(render, subject, bound, true, true, out);
 }
 
 static clave_status str_count(render *render, value subject, const bound *bound, value *out) {
@@ -276,7 +277,7 @@ static clave_status all_characters(value subject, bool (*is)(uint32_t), value *o
   *out = value_bool(all);
   return NULL;
 }
-static bool is_ascii(uint32_t c) { return c < 0x80; }
+static bool jinja_methods_is_ascii(uint32_t c) { return c < 0x80; }
 static clave_status str_isspace(render *render, value subject, const bound *bound, value *out) {
   (void)render, (void)bound;
   return all_characters(subject, is_space, out);
@@ -291,7 +292,7 @@ static clave_status str_isdecimal(render *render, value subject, const bound *bo
 }
 static clave_status str_isascii(render *render, value subject, const bound *bound, value *out) {
   (void)render, (void)bound;
-  if (subject.u.text->size) return all_characters(subject, is_ascii, out);
+  if (subject.u.text->size) return all_characters(subject, jinja_methods_is_ascii, out);
   *out = value_bool(true);
   return NULL;
 }
@@ -313,7 +314,7 @@ static clave_status str_isalnum(render *render, value subject, const bound *boun
   return all_characters(subject, is_alnum_ascii, out);
 }
 
-static clave_status one_case(value subject, bool upper, value *out) {
+static clave_status jinja_methods_one_case(value subject, bool upper, value *out) {
   bool any = false, all = true;
   for (size_t at = 0; at < subject.u.text->size;) {
     uint32_t c;
@@ -326,11 +327,11 @@ static clave_status one_case(value subject, bool upper, value *out) {
 }
 static clave_status str_isupper(render *render, value subject, const bound *bound, value *out) {
   (void)render, (void)bound;
-  return one_case(subject, true, out);
+  return jinja_methods_one_case(subject, true, out);
 }
 static clave_status str_islower(render *render, value subject, const bound *bound, value *out) {
   (void)render, (void)bound;
-  return one_case(subject, false, out);
+  return jinja_methods_one_case(subject, false, out);
 }
 
 /* ---------------------------------------------------------------- dict, list, loop */

@@ -64,15 +64,15 @@ clave_status copy_name(parser *parser, const token *token, const char **out) {
   return *out ? NULL : status_no_memory();
 }
 
-static bool is_text(const token *token, token_kind kind, const char *text) {
+static bool parser_is_text(const token *token, token_kind kind, const char *text) {
   return token->kind == kind && token->text.size == strlen(text) &&
          memcmp(token->text.data, text, token->text.size) == 0;
 }
 bool at_operator(const parser *parser, const char *op) {
-  return is_text(parser->at, TOKEN_OPERATOR, op);
+  return parser_is_text(parser->at, TOKEN_OPERATOR, op);
 }
 bool at_name(const parser *parser, const char *name) {
-  return is_text(parser->at, TOKEN_NAME, name);
+  return parser_is_text(parser->at, TOKEN_NAME, name);
 }
 
 bool skip_operator(parser *parser, const char *op) {
@@ -209,8 +209,8 @@ static clave_status parse_set(parser *parser, node *node) {
 }
 
 /* Rejects, like Jinja2, duplicate parameters, and `caller` without a default. */
-static clave_status check_parameter(const parser *parser, const node *all, const node *new,
-                                    bool has_default) {
+static clave_status parser_check_parameter(const parser *parser, const node *all, const node *new,
+                                           bool has_default) {
   if (!has_default && strcmp(new->name, "caller") == 0)
     return parse_error(parser, "the parameter caller needs a default");
   for (const node *other = all; other != new; other = other->next)
@@ -228,7 +228,7 @@ static clave_status parse_signature(parser *parser, node *op_node) {
     TRY(expect_name(parser, &name));
     TRY(new_node(parser, NODE_NAME, name, parameter));
     TRY(copy_name(parser, name, &(*parameter)->name));
-    TRY(check_parameter(parser, op_node->a, *parameter, at_operator(parser, "=")));
+    TRY(parser_check_parameter(parser, op_node->a, *parameter, at_operator(parser, "=")));
     parameter = &(*parameter)->next;
     if (skip_operator(parser, "=")) {
       TRY(parse_expression(parser, true, given));

@@ -112,7 +112,7 @@ static clave_status declare_parameter(resolver *resolver, names *names, const ch
 
 typedef enum target_use { USE_STORE, USE_PARAMETER } target_use;
 
-static clave_status collect(resolver *resolver, names *names, const node *nodes);
+static clave_status resolve_collect(resolver *resolver, names *names, const node *nodes);
 
 static clave_status collect_target(resolver *resolver, names *names, const node *node,
                                    target_use use) {
@@ -135,7 +135,7 @@ static clave_status collect_branch(resolver *resolver, names *names, const node 
                                    scope *out) {
   scope before = names->now;
   TRY(copy_scope(resolver, &before, &names->now));
-  TRY(collect(resolver, names, nodes));
+  TRY(resolve_collect(resolver, names, nodes));
   *out = names->now;
   names->now = before;
   return NULL;
@@ -169,7 +169,7 @@ static clave_status join_branches(resolver *resolver, names *names, const scope 
 
 static clave_status collect_if(resolver *resolver, names *names, const node *node) {
   scope branches[3];
-  TRY(collect(resolver, names, node->a));
+  TRY(resolve_collect(resolver, names, node->a));
   TRY(collect_branch(resolver, names, node->b, &branches[0]));
   TRY(collect_branch(resolver, names, node->c, &branches[1]));
   TRY(collect_branch(resolver, names, node->d, &branches[2]));
@@ -181,31 +181,31 @@ static clave_status collect_one(resolver *resolver, names *names, const node *no
     case NODE_NAME:
       return load_name(resolver, names, node->name);
     case NODE_SET:
-      TRY(collect(resolver, names, node->b));
+      TRY(resolve_collect(resolver, names, node->b));
       return collect_target(resolver, names, node->a, USE_STORE);
     case NODE_SET_BLOCK:
       return collect_target(resolver, names, node->a, USE_STORE);
     case NODE_FOR:
-      return collect(resolver, names, node->b);
+      return resolve_collect(resolver, names, node->b);
     case NODE_IF:
       return collect_if(resolver, names, node);
     case NODE_MACRO:
       return store_name(resolver, names, node->name);
     case NODE_CALL_BLOCK:
-      return collect(resolver, names, node->a);
+      return resolve_collect(resolver, names, node->a);
     case NODE_GENERATION:
       return NULL;
     case NODE_FILTER_BLOCK:
     case NODE_WITH:
-      return collect(resolver, names, node->b);
+      return resolve_collect(resolver, names, node->b);
     default:
-      TRY(collect(resolver, names, node->a));
-      TRY(collect(resolver, names, node->b));
-      return collect(resolver, names, node->c);
+      TRY(resolve_collect(resolver, names, node->a));
+      TRY(resolve_collect(resolver, names, node->b));
+      return resolve_collect(resolver, names, node->c);
   }
 }
 
-static clave_status collect(resolver *resolver, names *names, const node *nodes) {
+static clave_status resolve_collect(resolver *resolver, names *names, const node *nodes) {
   for (; nodes; nodes = nodes->next) {
     TRY(go_deeper(resolver, nodes));
     TRY(collect_one(resolver, names, nodes));
@@ -216,7 +216,7 @@ static clave_status collect(resolver *resolver, names *names, const node *nodes)
 
 /* ---------------------------------------------------------------- slots */
 
-static clave_status place(resolver *resolver, frame *frame, node *nodes);
+static clave_status resolve_place(resolver *resolver, frame *frame, node *nodes);
 
 static clave_status place_name(const frame *frame, node *node) {
   const load *load = find_load(frame->scope, node->name);
@@ -253,11 +253,11 @@ static clave_status place_loop_body(resolver *resolver, frame *outer, node *node
   bool extended = mentions(node->c, "loop");
   if (extended) TRY(declare_parameter(resolver, &names, "loop"));
   TRY(collect_target(resolver, &names, node->a, USE_PARAMETER));
-  TRY(collect(resolver, &names, node->c));
+  TRY(resolve_collect(resolver, &names, node->c));
   *node->scope = names.now;
   if (extended) node->loop = find_load(node->scope, "loop")->slot;
-  TRY(place(resolver, &frame, node->a));
-  return place(resolver, &frame, node->c);
+  TRY(resolve_place(resolver, &frame, node->a));
+  return resolve_place(resolver, &frame, node->c);
 }
 
 /* Assigns slots for a loop's condition, which has its own slots for the target. The body must be
@@ -269,13 +269,13 @@ static clave_status place_loop_test(resolver *resolver, frame *outer, node *node
   if (!node->e) return NULL;
   begin_names(&names, &frame, &slots);
   TRY(collect_target(resolver, &names, node->a, USE_PARAMETER));
-  TRY(collect(resolver, &names, node->e));
+  TRY(resolve_collect(resolver, &names, node->e));
   *node->test_scope = names.now;
   for (size_t i = 0; i < names.now.count; i++) {
     load *load = &node->test_scope->loads[i];
     if (load->kind == LOAD_PARAMETER) load->from = find_load(node->scope, load->name)->slot;
   }
-  return place(resolver, &frame, node->e);
+  return resolve_place(resolver, &frame, node->e);
 }
 
 static clave_status place_loop_else(resolver *resolver, frame *outer, node *node) {
@@ -283,9 +283,9 @@ static clave_status place_loop_else(resolver *resolver, frame *outer, node *node
   scope slots;
   names names;
   begin_names(&names, &frame, &slots);
-  TRY(collect(resolver, &names, node->d));
+  TRY(resolve_collect(resolver, &names, node->d));
   *node->else_scope = names.now;
-  return place(resolver, &frame, node->d);
+  return resolve_place(resolver, &frame, node->d);
 }
 
 static clave_status check_loop_target(const node *node) {
@@ -298,7 +298,7 @@ static clave_status check_loop_target(const node *node) {
 
 static clave_status place_for(resolver *resolver, frame *frame, node *node) {
   TRY(check_loop_target(node->a));
-  TRY(place(resolver, frame, node->b));
+  TRY(resolve_place(resolver, frame, node->b));
   TRY(place_loop_body(resolver, frame, node));
   TRY(place_loop_test(resolver, frame, node));
   return place_loop_else(resolver, frame, node);
@@ -327,15 +327,15 @@ static clave_status place_function(resolver *resolver, frame *outer, node *op_no
   TRY(declare_special(resolver, &names, op_node, "caller", &caller));
   TRY(declare_special(resolver, &names, op_node, "kwargs", &kwargs));
   TRY(declare_special(resolver, &names, op_node, "varargs", &varargs));
-  TRY(collect(resolver, &names, op_node->b));
-  TRY(collect(resolver, &names, op_node->c));
+  TRY(resolve_collect(resolver, &names, op_node->b));
+  TRY(resolve_collect(resolver, &names, op_node->c));
   *op_node->scope = names.now;
   if (caller) op_node->caller = find_load(op_node->scope, "caller")->slot;
   if (kwargs) op_node->kwargs = find_load(op_node->scope, "kwargs")->slot;
   if (varargs) op_node->varargs = find_load(op_node->scope, "varargs")->slot;
-  TRY(place(resolver, &frame, op_node->a));
-  TRY(place(resolver, &frame, op_node->b));
-  TRY(place(resolver, &frame, op_node->c));
+  TRY(resolve_place(resolver, &frame, op_node->a));
+  TRY(resolve_place(resolver, &frame, op_node->b));
+  TRY(resolve_place(resolver, &frame, op_node->c));
   op_node->n_slots = fn.n_slots;
   return NULL;
 }
@@ -350,15 +350,15 @@ static clave_status place_inner(resolver *resolver, frame *outer, node *op_node)
   bool with = op_node->kind == NODE_WITH;
   for (const node *t = with ? op_node->a : NULL; t; t = t->next)
     TRY(collect_target(resolver, &names, t, USE_PARAMETER));
-  if (!with) TRY(collect(resolver, &names, op_node->b));
-  TRY(collect(resolver, &names, op_node->c));
+  if (!with) TRY(resolve_collect(resolver, &names, op_node->b));
+  TRY(resolve_collect(resolver, &names, op_node->c));
   *op_node->scope = names.now;
-  TRY(place(resolver, with ? outer : &frame, op_node->b));
-  TRY(place(resolver, with ? &frame : outer, op_node->a));
-  return place(resolver, &frame, op_node->c);
+  TRY(resolve_place(resolver, with ? outer : &frame, op_node->b));
+  TRY(resolve_place(resolver, with ? &frame : outer, op_node->a));
+  return resolve_place(resolver, &frame, op_node->c);
 }
 
-static clave_status place_one(resolver *resolver, frame *frame, node *node) {
+static clave_status resolve_place_one(resolver *resolver, frame *frame, node *node) {
   switch (node->kind) {
     case NODE_NAME:
     case NODE_MEMBER:
@@ -369,7 +369,7 @@ static clave_status place_one(resolver *resolver, frame *frame, node *node) {
       TRY(place_name(frame, node));
       return place_function(resolver, frame, node);
     case NODE_CALL_BLOCK:
-      TRY(place(resolver, frame, node->a));
+      TRY(resolve_place(resolver, frame, node->a));
       return place_function(resolver, frame, node->b);
     case NODE_GENERATION:
       return place_function(resolver, frame, node->b);
@@ -378,17 +378,17 @@ static clave_status place_one(resolver *resolver, frame *frame, node *node) {
     case NODE_WITH:
       return place_inner(resolver, frame, node);
     default:
-      TRY(place(resolver, frame, node->a));
-      TRY(place(resolver, frame, node->b));
-      TRY(place(resolver, frame, node->c));
-      return place(resolver, frame, node->d);
+      TRY(resolve_place(resolver, frame, node->a));
+      TRY(resolve_place(resolver, frame, node->b));
+      TRY(resolve_place(resolver, frame, node->c));
+      return resolve_place(resolver, frame, node->d);
   }
 }
 
-static clave_status place(resolver *resolver, frame *frame, node *nodes) {
+static clave_status resolve_place(resolver *resolver, frame *frame, node *nodes) {
   for (; nodes; nodes = nodes->next) {
     TRY(go_deeper(resolver, nodes));
-    TRY(place_one(resolver, frame, nodes));
+    TRY(resolve_place_one(resolver, frame, nodes));
     resolver->depth--;
   }
   return NULL;
@@ -401,9 +401,9 @@ clave_status resolve_names(jinja_template *template, arena *arena) {
   scope slots;
   names names;
   begin_names(&names, &frame, &slots);
-  TRY(collect(&resolver, &names, template->body));
+  TRY(resolve_collect(&resolver, &names, template->body));
   template->scope = names.now;
-  TRY(place(&resolver, &frame, template->body));
+  TRY(resolve_place(&resolver, &frame, template->body));
   template->n_slots = fn.n_slots;
   return NULL;
 }

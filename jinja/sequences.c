@@ -28,12 +28,12 @@ static clave_status make_failing(render *render, const list *items, clave_status
 static value or_none(const bound *bound, size_t i) {
   return bound->given[i] ? bound->v[i] : value_none();
 }
-static bool is_true(const bound *bound, size_t i) {
+static bool sequences_is_true(const bound *bound, size_t i) {
   return bound->given[i] && value_truth(bound->v[i]);
 }
 
 /* Stores the name of a filter or test from an argument, NUL-terminated. */
-static clave_status name_of(render *render, value result, const char **out) {
+static clave_status sequences_name_of(render *render, value result, const char **out) {
   const string *string;
   value copy;
   TRY(want_string(result, &string));
@@ -63,7 +63,7 @@ static clave_status map_attribute(render *render, const list *in, const call_arg
 static clave_status map_filter(render *render, const list *in, const call_args *args, list *out) {
   const char *name;
   if (args->count == 0) return INVALID("map requires a filter argument");
-  TRY(name_of(render, args->items[0], &name));
+  TRY(sequences_name_of(render, args->items[0], &name));
   int index = filter_index(name);
   if (index == -2) return UNSUPPORTED("the filter '%s' is not supported", name);
   if (index < 0) return INVALID("no filter '%.100s'", name);
@@ -118,8 +118,8 @@ static clave_status choose_items(render *render, const chooser *chooser, const l
 
 /* Keeps the items that pass a test (or fail it, if not wanted). by_attribute: the first argument
  * is the attribute to test; the next one names the test. */
-static clave_status choose(render *render, value values, const call_args *args, bool by_attribute,
-                           bool wanted, value *out) {
+static clave_status sequences_choose(render *render, value values, const call_args *args,
+                                     bool by_attribute, bool wanted, value *out) {
   list in, chosen = {0};
   chooser chooser = {.by_attribute = by_attribute, .test = -1, .args = *args, .wanted = wanted};
   if (by_attribute && !args->count) return INVALID("missing the attribute to look at");
@@ -127,7 +127,7 @@ static clave_status choose(render *render, value values, const call_args *args, 
   if (by_attribute) chooser.path = args->items[0];
   if (args->count > skip) {
     const char *name;
-    TRY(name_of(render, args->items[skip], &name));
+    TRY(sequences_name_of(render, args->items[skip], &name));
     chooser.test = test_index(name);
     if (chooser.test < 0) return INVALID("no test '%.100s'", name);
     skip++;
@@ -139,16 +139,16 @@ static clave_status choose(render *render, value values, const call_args *args, 
 }
 
 clave_status filter_select(render *render, value values, const call_args *args, value *out) {
-  return choose(render, values, args, false, true, out);
+  return sequences_choose(render, values, args, false, true, out);
 }
 clave_status filter_reject(render *render, value values, const call_args *args, value *out) {
-  return choose(render, values, args, false, false, out);
+  return sequences_choose(render, values, args, false, false, out);
 }
 clave_status filter_selectattr(render *render, value values, const call_args *args, value *out) {
-  return choose(render, values, args, true, true, out);
+  return sequences_choose(render, values, args, true, true, out);
 }
 clave_status filter_rejectattr(render *render, value values, const call_args *args, value *out) {
-  return choose(render, values, args, true, false, out);
+  return sequences_choose(render, values, args, true, false, out);
 }
 
 /* ---------------------------------------------------------------- order */
@@ -160,8 +160,8 @@ static clave_status lower_text(render *render, value subject, value *out) {
 }
 
 /* Computes the sort key of `item`. */
-static clave_status key_of(render *render, value item, value path, bool case_sensitive,
-                           value *out) {
+static clave_status sequences_key_of(render *render, value item, value path, bool case_sensitive,
+                                     value *out) {
   *out = item;
   if (path.kind != VALUE_NONE) TRY(get_path(render, item, path, out));
   return case_sensitive ? NULL : lower_text(render, *out, out);
@@ -172,12 +172,12 @@ static clave_status keys_of(render *render, value item, value paths, bool case_s
                             value *out) {
   value comma, split;
   TRY(make_puts(&render->arena, ",", &comma));
-  if (paths.kind != VALUE_STRING) return key_of(render, item, paths, case_sensitive, out);
+  if (paths.kind != VALUE_STRING) return sequences_key_of(render, item, paths, case_sensitive, out);
   TRY(string_split(render, paths.u.text, comma.u.text, -1, false, &split));
   TRY(make_list(&render->arena, VALUE_LIST, split.u.list->count, out));
   for (size_t i = 0; i < split.u.list->count; i++) {
     value key;
-    TRY(key_of(render, item, split.u.list->items[i], case_sensitive, &key));
+    TRY(sequences_key_of(render, item, split.u.list->items[i], case_sensitive, &key));
     TRY(list_add(&render->arena, out->u.list, key));
   }
   return NULL;
@@ -198,10 +198,11 @@ clave_status filter_sort(render *render, value values, const bound *bound, value
   TRY(copy_items(render, values, out));
   for (size_t i = 0; i < out->u.list->count; i++) {
     value key;
-    TRY(keys_of(render, out->u.list->items[i], or_none(bound, 2), is_true(bound, 1), &key));
+    TRY(keys_of(render, out->u.list->items[i], or_none(bound, 2), sequences_is_true(bound, 1),
+                &key));
     TRY(list_add(&render->arena, &keys, key));
   }
-  return sort_values(&render->arena, out->u.list, &keys, is_true(bound, 0));
+  return sort_values(&render->arena, out->u.list, &keys, sequences_is_true(bound, 0));
 }
 
 /* arguments: case_sensitive, attribute */
@@ -212,7 +213,8 @@ clave_status filter_unique(render *render, value values, const bound *bound, val
   TRY(make_dict(&render->arena, VALUE_DICT, &seen));
   for (size_t i = 0; i < in.count; i++) {
     value key, *found;
-    TRY(key_of(render, in.items[i], or_none(bound, 1), is_true(bound, 0), &key));
+    TRY(sequences_key_of(render, in.items[i], or_none(bound, 1), sequences_is_true(bound, 0),
+                         &key));
     TRY(dict_find(seen.u.dict, key, &found));
     if (found) continue;
     TRY(dict_set(&render->arena, seen.u.dict, key, value_none()));
@@ -229,7 +231,8 @@ static clave_status extreme(render *render, value values, const bound *bound, in
   for (size_t i = 0; i < in.count; i++) {
     value key;
     int order = way;
-    TRY(key_of(render, in.items[i], or_none(bound, 1), is_true(bound, 0), &key));
+    TRY(sequences_key_of(render, in.items[i], or_none(bound, 1), sequences_is_true(bound, 0),
+                         &key));
     if (i) TRY(value_order(&render->arena, key, best, way < 0 ? "<" : ">", &order));
     if (order != way) continue;
     best = key;
@@ -252,7 +255,7 @@ clave_status filter_sum(render *render, value values, const bound *bound, value 
   if (out->kind == VALUE_STRING) return INVALID("sum() can't sum strings");
   for (size_t i = 0; i < in.count; i++) {
     value item;
-    TRY(key_of(render, in.items[i], or_none(bound, 0), true, &item));
+    TRY(sequences_key_of(render, in.items[i], or_none(bound, 0), true, &item));
     TRY(arithmetic(render, OP_ADD, *out, item, out));
   }
   return NULL;
@@ -273,10 +276,10 @@ clave_status filter_dictsort(render *render, value values, const bound *bound, v
     value pair, key = by_value ? entry->value : entry->key;
     TRY(make_pair(&render->arena, entry->key, entry->value, &pair));
     TRY(list_add(&render->arena, out->u.list, pair));
-    if (!is_true(bound, 0)) TRY(lower_text(render, key, &key));
+    if (!sequences_is_true(bound, 0)) TRY(lower_text(render, key, &key));
     TRY(list_add(&render->arena, &keys, key));
   }
-  return sort_values(&render->arena, out->u.list, &keys, is_true(bound, 2));
+  return sort_values(&render->arena, out->u.list, &keys, sequences_is_true(bound, 2));
 }
 
 /* ---------------------------------------------------------------- others */

@@ -157,7 +157,7 @@ static string piece(const string *str, size_t at, size_t size) {
                   .written = str->written};
 }
 
-static void add_piece(builder *builder, const string *whole, size_t at, size_t size) {
+static void strings_add_piece(builder *builder, const string *whole, size_t at, size_t size) {
   string part = piece(whole, at, size);
   if (size) builder_add(builder, &part);
 }
@@ -168,7 +168,7 @@ static void replace_between(builder *builder, const string *subject, const strin
   for (size_t at = 0, n; at < subject->size; at += n) {
     n = utf8_sequence(subject->data + at, subject->size - at);
     if (most-- > 0) builder_add(builder, new);
-    add_piece(builder, subject, at, n);
+    strings_add_piece(builder, subject, at, n);
   }
   if (most > 0) builder_add(builder, new);
 }
@@ -189,18 +189,18 @@ clave_status string_replace(render *render, const string *subject, const string 
   while (most-- > 0) {
     const char *at = memmem(subject->data + from, subject->size - from, old->data, old->size);
     if (!at) break;
-    add_piece(&builder, subject, from, (size_t)(at - subject->data) - from);
+    strings_add_piece(&builder, subject, from, (size_t)(at - subject->data) - from);
     builder_add(&builder, new);
     from = (size_t)(at - subject->data) + old->size;
   }
-  add_piece(&builder, subject, from, subject->size - from);
+  strings_add_piece(&builder, subject, from, subject->size - from);
   return builder_string(&render->arena, &builder, out);
 }
 
 /* ---------------------------------------------------------------- split, join */
 
-static clave_status add_part(render *render, const string *string, size_t from, size_t to,
-                             list *list) {
+static clave_status strings_add_part(render *render, const string *string, size_t from, size_t to,
+                                     list *list) {
   value part;
   TRY(make_part(&render->arena, string, from, to - from, &part));
   return list_add(&render->arena, list, part);
@@ -220,10 +220,10 @@ static clave_status split_space(render *render, const string *string, int64_t mo
     while (at < string->size && (n = space_at(string->data + at, string->size - at))) at += n;
     if (at == string->size) return NULL;
     size_t from = at;
-    if (most-- == 0) return add_part(render, string, from, string->size, list);
+    if (most-- == 0) return strings_add_part(render, string, from, string->size, list);
     while (at < string->size && !space_at(string->data + at, string->size - at))
       at += utf8_sequence(string->data + at, string->size - at);
-    TRY(add_part(render, string, from, at, list));
+    TRY(strings_add_part(render, string, from, at, list));
   }
 }
 
@@ -236,13 +236,13 @@ static clave_status split_space_right(render *render, const string *string, int6
     size_t to = end, from = 0;
     if (most-- == 0) {
       while (from < to && (n = space_at(string->data + from, to - from))) from += n;
-      return add_part(render, string, from, to, list);
+      return strings_add_part(render, string, from, to, list);
     }
     while (end && !space_before(string->data, end)) {
       do end--;
       while (end && ((unsigned char)string->data[end] & 0xC0) == 0x80);
     }
-    TRY(add_part(render, string, end, to, list));
+    TRY(strings_add_part(render, string, end, to, list));
   }
 }
 
@@ -252,10 +252,10 @@ static clave_status split_at(render *render, const string *subject, const string
   while (most-- != 0) {
     const char *at = memmem(subject->data + from, subject->size - from, sep->data, sep->size);
     if (!at) break;
-    TRY(add_part(render, subject, from, (size_t)(at - subject->data), list));
+    TRY(strings_add_part(render, subject, from, (size_t)(at - subject->data), list));
     from = (size_t)(at - subject->data) + sep->size;
   }
-  return add_part(render, subject, from, subject->size, list);
+  return strings_add_part(render, subject, from, subject->size, list);
 }
 
 /* Returns the start of the last `what` that ends at or before `end`, SIZE_MAX if there is none. */
@@ -273,10 +273,10 @@ static clave_status split_at_right(render *render, const string *subject, const 
   while (most-- != 0) {
     size_t at = find_last(subject, end, sep);
     if (at == SIZE_MAX) break;
-    TRY(add_part(render, subject, at + sep->size, end, list));
+    TRY(strings_add_part(render, subject, at + sep->size, end, list));
     end = at;
   }
-  return add_part(render, subject, 0, end, list);
+  return strings_add_part(render, subject, 0, end, list);
 }
 
 clave_status string_split(render *render, const string *subject, const string *sep, int64_t most,
@@ -314,10 +314,11 @@ clave_status string_lines(render *render, const string *string, bool keep_ends, 
       at += utf8_sequence(string->data + at, string->size - at);
       continue;
     }
-    TRY(add_part(render, string, from, at + (keep_ends ? n : 0), out->u.list));
+    TRY(strings_add_part(render, string, from, at + (keep_ends ? n : 0), out->u.list));
     from = at += n;
   }
-  return from < string->size ? add_part(render, string, from, string->size, out->u.list) : NULL;
+  return from < string->size ? strings_add_part(render, string, from, string->size, out->u.list)
+                             : NULL;
 }
 
 clave_status string_join(render *render, const string *separator, const list *items, bool as_text,
@@ -340,7 +341,7 @@ clave_status string_join(render *render, const string *separator, const list *it
 
 /* ---------------------------------------------------------------- find */
 
-static int64_t clamp_index(int64_t i, int64_t n) {
+static int64_t strings_clamp_index(int64_t i, int64_t n) {
   if (i < 0) i = i < -n ? 0 : i + n;
   return i > n ? n : i;
 }
@@ -348,7 +349,7 @@ static int64_t clamp_index(int64_t i, int64_t n) {
 clave_status string_find(render *render, const string *subject, const string *what,
                          const int64_t range[2], bool last, int64_t *out) {
   int64_t n = (int64_t)string_length(subject);
-  int64_t start = clamp_index(range[0], n), end = clamp_index(range[1], n);
+  int64_t start = strings_clamp_index(range[0], n), end = strings_clamp_index(range[1], n);
   *out = -1;
   TRY(arena_charge(&render->arena, subject->size / 16));
   if (range[0] > n || start > end) return NULL;

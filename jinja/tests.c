@@ -26,7 +26,7 @@ static clave_status is_boolean(render *render, value subject, const value *other
   *out = subject.kind == VALUE_BOOL;
   return NULL;
 }
-static clave_status is_true(render *render, value subject, const value *other, bool *out) {
+static clave_status tests_is_true(render *render, value subject, const value *other, bool *out) {
   (void)render, (void)other;
   *out = subject.kind == VALUE_BOOL && subject.u.truth;
   return NULL;
@@ -36,17 +36,17 @@ static clave_status is_false(render *render, value subject, const value *other, 
   *out = subject.kind == VALUE_BOOL && !subject.u.truth;
   return NULL;
 }
-static clave_status is_integer(render *render, value subject, const value *other, bool *out) {
+static clave_status tests_is_integer(render *render, value subject, const value *other, bool *out) {
   (void)render, (void)other;
   *out = subject.kind == VALUE_INT;
   return NULL;
 }
-static clave_status is_float(render *render, value subject, const value *other, bool *out) {
+static clave_status tests_is_float(render *render, value subject, const value *other, bool *out) {
   (void)render, (void)other;
   *out = subject.kind == VALUE_FLOAT;
   return NULL;
 }
-static clave_status is_number(render *render, value subject, const value *other, bool *out) {
+static clave_status tests_is_number(render *render, value subject, const value *other, bool *out) {
   (void)render, (void)other;
   *out = value_number(subject);
   return NULL;
@@ -64,7 +64,8 @@ static clave_status is_mapping(render *render, value subject, const value *other
 
 /* True for values with a length and subscripts. Views and iterators do not have both; undefined
  * has. */
-static clave_status is_sequence(render *render, value subject, const value *other, bool *out) {
+static clave_status tests_is_sequence(render *render, value subject, const value *other,
+                                      bool *out) {
   (void)render, (void)other;
   *out = subject.kind == VALUE_STRING || subject.kind == VALUE_LIST ||
          subject.kind == VALUE_TUPLE || subject.kind == VALUE_DICT || subject.kind == VALUE_RANGE ||
@@ -72,7 +73,7 @@ static clave_status is_sequence(render *render, value subject, const value *othe
   return NULL;
 }
 static clave_status is_iterable(render *render, value subject, const value *other, bool *out) {
-  TRY(is_sequence(render, subject, other, out));
+  TRY(tests_is_sequence(render, subject, other, out));
   *out = *out || subject.kind == VALUE_VIEW || subject.kind == VALUE_ITERATOR ||
          subject.kind == VALUE_LOOP;
   return NULL;
@@ -105,7 +106,7 @@ static clave_status is_odd(render *render, value subject, const value *other, bo
   (void)other;
   return rest_is(render, subject, value_int(2), 1, out);
 }
-static clave_status is_even(render *render, value subject, const value *other, bool *out) {
+static clave_status tests_is_even(render *render, value subject, const value *other, bool *out) {
   (void)other;
   return rest_is(render, subject, value_int(2), 0, out);
 }
@@ -113,7 +114,7 @@ static clave_status is_divisible(render *render, value subject, const value *oth
   return rest_is(render, subject, *other, 0, out);
 }
 
-static clave_status one_case(render *render, value result, bool upper, bool *out) {
+static clave_status tests_one_case(render *render, value result, bool upper, bool *out) {
   value value;
   bool any = false, all = true;
   TRY(make_str(&render->arena, result, &value));
@@ -128,11 +129,11 @@ static clave_status one_case(render *render, value result, bool upper, bool *out
 }
 static clave_status is_upper_case(render *render, value subject, const value *other, bool *out) {
   (void)other;
-  return one_case(render, subject, true, out);
+  return tests_one_case(render, subject, true, out);
 }
 static clave_status is_lower_case(render *render, value subject, const value *other, bool *out) {
   (void)other;
-  return one_case(render, subject, false, out);
+  return tests_one_case(render, subject, false, out);
 }
 
 static clave_status is_equal(render *render, value subject, const value *other, bool *out) {
@@ -158,7 +159,7 @@ static clave_status is_in(render *render, value subject, const value *other, boo
 }
 
 /* Tests identity. For none and booleans it equals equality; other kinds are not supported. */
-static clave_status is_same(render *render, value subject, const value *other, bool *out) {
+static clave_status tests_is_same(render *render, value subject, const value *other, bool *out) {
   *out = false;
   if (subject.kind != other->kind) return NULL;
   if (subject.kind == VALUE_NONE || subject.kind == VALUE_BOOL)
@@ -202,16 +203,16 @@ static const struct {
              {"string", is_string, NULL},
              {"mapping", is_mapping, NULL},
              {"iterable", is_iterable, NULL},
-             {"sequence", is_sequence, NULL},
+             {"sequence", tests_is_sequence, NULL},
              {"undefined", is_undefined, NULL},
              {"boolean", is_boolean, NULL},
-             {"true", is_true, NULL},
+             {"true", tests_is_true, NULL},
              {"false", is_false, NULL},
-             {"integer", is_integer, NULL},
-             {"float", is_float, NULL},
-             {"number", is_number, NULL},
+             {"integer", tests_is_integer, NULL},
+             {"float", tests_is_float, NULL},
+             {"number", tests_is_number, NULL},
              {"odd", is_odd, NULL},
-             {"even", is_even, NULL},
+             {"even", tests_is_even, NULL},
              {"divisibleby", is_divisible, "num"},
              {"equalto", is_equal, "b"},
              {"eq", is_equal, "b"},
@@ -229,7 +230,7 @@ static const struct {
              {"ge", is_at_least, "b"},
              {">=", is_at_least, "b"},
              {"in", is_in, "seq"},
-             {"sameas", is_same, "other"},
+             {"sameas", tests_is_same, "other"},
              {"callable", is_callable, NULL},
              {"lower", is_lower_case, NULL},
              {"upper", is_upper_case, NULL},

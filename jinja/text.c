@@ -85,7 +85,7 @@ static void append_real(builder *builder, double d) {
 
 /* ---------------------------------------------------------------- repr */
 
-static string part_of(const string *str, size_t at, size_t size) {
+static string jinja_text_part_of(const string *str, size_t at, size_t size) {
   return (string){.data = str->data + at,
                   .size = size,
                   .mask = str->mask ? str->mask + at : NULL,
@@ -93,7 +93,7 @@ static string part_of(const string *str, size_t at, size_t size) {
 }
 
 static void append_part(builder *builder, const string *str, size_t at, size_t size) {
-  string part = part_of(str, at, size);
+  string part = jinja_text_part_of(str, at, size);
   if (size) builder_add(builder, &part);
 }
 
@@ -102,7 +102,9 @@ static void append_part(builder *builder, const string *str, size_t at, size_t s
 typedef void (*escape_function)(uint32_t c, int kind, char out[16]);
 
 /* True if the character represents itself in every style of quoting. */
-static bool is_plain(char c) { return c >= 0x20 && c < 0x7F && c != '\\' && c != '"' && c != '\''; }
+static bool jinja_text_is_plain(char c) {
+  return c >= 0x20 && c < 0x7F && c != '\\' && c != '"' && c != '\'';
+}
 
 /* Appends runs of unescaped characters, and the escapes between them. */
 static void append_quoted(builder *builder, const string *str, char quote,
@@ -113,12 +115,12 @@ static void append_quoted(builder *builder, const string *str, char quote,
     char escape[16];
     uint32_t c;
     n = 1;
-    if (is_plain(str->data[at])) continue;
+    if (jinja_text_is_plain(str->data[at])) continue;
     n = utf8_read(str->data + at, &c);
     escape_of(c, kind, escape);
     if (!*escape) continue;
     append_part(builder, str, from, at - from);
-    string character = part_of(str, at, n);
+    string character = jinja_text_part_of(str, at, n);
     builder_like(builder, escape, strlen(escape), &character);
     from = at + n;
   }

@@ -108,7 +108,8 @@ void builder_free(builder *builder) {
   text_free(&builder->mask);
 }
 
-static clave_status copy_bytes(arena *arena, const char *bytes, size_t size, const char **out) {
+static clave_status value_copy_bytes(arena *arena, const char *bytes, size_t size,
+                                     const char **out) {
   char *copy;
   TRY(arena_alloc(arena, size + 1, 1, &copy));
   if (size) memcpy(copy, bytes, size);
@@ -122,8 +123,9 @@ static clave_status take_builder(arena *arena, const builder *builder, value *ou
   TRY(arena_alloc(arena, 1, sizeof *string, &string));
   string->size = builder->data.size;
   string->written = builder->written;
-  TRY(copy_bytes(arena, builder->data.data, string->size, &string->data));
-  if (builder->mask.size) TRY(copy_bytes(arena, builder->mask.data, string->size, &string->mask));
+  TRY(value_copy_bytes(arena, builder->data.data, string->size, &string->data));
+  if (builder->mask.size)
+    TRY(value_copy_bytes(arena, builder->mask.data, string->size, &string->mask));
   *out = value_string(string);
   return NULL;
 }
@@ -301,7 +303,7 @@ clave_status make_dict(arena *arena, value_kind kind, value *out) {
   return NULL;
 }
 
-static bool same_key(value left, value right) {
+static bool value_same_key(value left, value right) {
   if (left.kind == VALUE_STRING && right.kind == VALUE_STRING)
     return string_equal(left.u.text, right.u.text);
   arena none = {.steps = INT64_MAX};
@@ -311,15 +313,15 @@ static bool same_key(value left, value right) {
 }
 
 /* Finds an entry; dicts with few entries have no index and compare keys directly. */
-static dict_entry *find_entry(const dict *dict, value key, uint64_t hash) {
+static dict_entry *value_find_entry(const dict *dict, value key, uint64_t hash) {
   for (size_t i = 0; !dict->index && i < dict->count; i++) {
-    if (same_key(dict->entries[i].key, key)) return &dict->entries[i];
+    if (value_same_key(dict->entries[i].key, key)) return &dict->entries[i];
   }
   for (size_t i = (size_t)mix(hash); dict->index; i++) {
     uint32_t at = dict->index[i & (dict->index_size - 1)];
     if (!at) break;
     dict_entry *entry = &dict->entries[at - 1];
-    if (entry->hash == hash && same_key(entry->key, key)) return entry;
+    if (entry->hash == hash && value_same_key(entry->key, key)) return entry;
   }
   return NULL;
 }
@@ -357,7 +359,8 @@ static clave_status check_key(const dict *dict, value key, uint64_t *hash) {
   return dict->index || key.kind != VALUE_STRING ? hash_key(key, 0, hash) : NULL;
 }
 
-static clave_status add_entry(arena *arena, dict *dict, value key, value item, uint64_t hash) {
+static clave_status value_add_entry(arena *arena, dict *dict, value key, value item,
+                                    uint64_t hash) {
   if (dict->count == dict->capacity) {
     TRY(grow_dict(arena, dict));
     TRY(check_key(dict, key, &hash));
@@ -373,8 +376,8 @@ static clave_status add_entry(arena *arena, dict *dict, value key, value item, u
 clave_status dict_set(arena *arena, dict *dict, value key, value item) {
   uint64_t hash;
   TRY(check_key(dict, key, &hash));
-  dict_entry *entry = find_entry(dict, key, hash);
-  if (!entry) return add_entry(arena, dict, key, item, hash);
+  dict_entry *entry = value_find_entry(dict, key, hash);
+  if (!entry) return value_add_entry(arena, dict, key, item, hash);
   entry->value = item;
   return NULL;
 }
@@ -382,22 +385,22 @@ clave_status dict_set(arena *arena, dict *dict, value key, value item) {
 clave_status dict_add(arena *arena, dict *dict, value key, value item, bool *added) {
   uint64_t hash;
   TRY(check_key(dict, key, &hash));
-  *added = !find_entry(dict, key, hash);
-  return *added ? add_entry(arena, dict, key, item, hash) : NULL;
+  *added = !value_find_entry(dict, key, hash);
+  return *added ? value_add_entry(arena, dict, key, item, hash) : NULL;
 }
 
 clave_status dict_find(const dict *dict, value key, value **out) {
   uint64_t hash;
   *out = NULL;
   TRY(check_key(dict, key, &hash));
-  dict_entry *entry = find_entry(dict, key, hash);
+  dict_entry *entry = value_find_entry(dict, key, hash);
   if (entry) *out = &entry->value;
   return NULL;
 }
 
 value *dict_find_text(const dict *dict, const string *key) {
   if (dict->index) {
-    dict_entry *entry = find_entry(dict, value_string(key), hash_bytes(key->data, key->size));
+    dict_entry *entry = value_find_entry(dict, value_string(key), hash_bytes(key->data, key->size));
     return entry ? &entry->value : NULL;
   }
   for (size_t i = 0; i < dict->count; i++) {

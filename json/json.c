@@ -43,7 +43,7 @@ typedef struct builder {
 } builder;
 
 /* Adds the next value in its place. Returns NULL when memory is out. */
-static json *add_value(builder *builder, json_kind kind) {
+static json *json_add_value(builder *builder, json_kind kind) {
   json *json = builder->is_begun ? mem_pool_alloc(builder->made->pool, 1, sizeof *json)
                                  : &builder->made->root;
   if (!json) return NULL;
@@ -62,14 +62,14 @@ static json *add_value(builder *builder, json_kind kind) {
   return json;
 }
 
-static clave_status begin_value(builder *builder, json_kind kind) {
-  json *json = add_value(builder, kind);
+static clave_status json_begin_value(builder *builder, json_kind kind) {
+  json *json = json_add_value(builder, kind);
   if (!json) return status_no_memory();
   builder->open[builder->depth++] = (open_value){.of = json};
   return NULL;
 }
 
-static double read_number(span said) {
+static double json_read_number(span said) {
   char digits[JSON_MAX_NUMBER + 1];
   memcpy(digits, said.data, said.size);
   digits[said.size] = '\0';
@@ -80,9 +80,9 @@ static clave_status add_scalar(builder *builder, json_event event, span said) {
   static const json_kind kinds[] = {[JSON_EVENT_STRING] = JSON_STRING,
                                     [JSON_EVENT_NUMBER] = JSON_NUMBER,
                                     [JSON_EVENT_WORD] = JSON_BOOL};
-  json *json = add_value(builder, kinds[event]);
+  json *json = json_add_value(builder, kinds[event]);
   if (!json) return status_no_memory();
-  if (event == JSON_EVENT_NUMBER) json->number = read_number(said);
+  if (event == JSON_EVENT_NUMBER) json->number = json_read_number(said);
   if (event == JSON_EVENT_WORD && *said.data == 'n') json->kind = JSON_NULL;
   if (event == JSON_EVENT_WORD) json->is_true = *said.data == 't';
   if (event != JSON_EVENT_STRING) return NULL;
@@ -90,13 +90,13 @@ static clave_status add_scalar(builder *builder, json_event event, span said) {
   return json->string ? NULL : status_no_memory();
 }
 
-static clave_status take(void *ctx, json_event event, span said) {
+static clave_status json_json_take(void *ctx, json_event event, span said) {
   builder *builder = ctx;
   switch (event) {
     case JSON_EVENT_OBJECT:
-      return begin_value(builder, JSON_OBJECT);
+      return json_begin_value(builder, JSON_OBJECT);
     case JSON_EVENT_ARRAY:
-      return begin_value(builder, JSON_ARRAY);
+      return json_begin_value(builder, JSON_ARRAY);
     case JSON_EVENT_END:
       builder->depth--;
       return NULL;
@@ -110,7 +110,7 @@ static clave_status take(void *ctx, json_event event, span said) {
 
 /* ---------------------------------------------------------------- keys */
 
-static int compare_keys(const void *left, const void *right) {
+static int json_compare_keys(const void *left, const void *right) {
   return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
@@ -121,7 +121,7 @@ static clave_status check_keys(const json *object) {
   const char **keys = calloc(n, sizeof *keys);
   if (!keys) return status_no_memory();
   for (const json *v = object->first; v; v = v->next) keys[i++] = v->key;
-  qsort(keys, n, sizeof *keys, compare_keys);
+  qsort(keys, n, sizeof *keys, json_compare_keys);
   clave_status st = NULL;
   for (i = 1; i < n && !st; i++) {
     if (strcmp(keys[i - 1], keys[i]) == 0)
@@ -157,7 +157,7 @@ static clave_status parse(const char *source, size_t size, unsigned rules, json 
   builder builder = {.depth = 0};
   *out = NULL;
   TRY(create_document(&builder.made));
-  clave_status st = json_walk(source, size, rules | JSON_NO_NUL, take, &builder);
+  clave_status st = json_walk(source, size, rules | JSON_NO_NUL, json_json_take, &builder);
   if (!st) st = check_all_keys(&builder.made->root);
   if (st) {
     json_free(&builder.made->root);

@@ -18,7 +18,7 @@ typedef struct scanner {
 } scanner;
 
 /* Returns the next byte, 0 at the end (NUL is legal nowhere). */
-static char peek(const scanner *scanner) {
+static char syntax_peek(const scanner *scanner) {
   return scanner->at < scanner->size ? scanner->text[scanner->at] : '\0';
 }
 
@@ -35,42 +35,45 @@ static clave_status syntax_error(const scanner *scanner, const char *what) {
   return INVALID("JSON line %zu, column %zu%s: %s", line, column, where, what);
 }
 
-static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+static bool syntax_is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-static void skip_space(scanner *scanner) {
+static void syntax_skip_space(scanner *scanner) {
   size_t at = scanner->at;
-  while (at < scanner->size && is_space(scanner->text[at])) at++;
+  while (at < scanner->size && syntax_is_space(scanner->text[at])) at++;
   scanner->at = at;
 }
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool syntax_is_digit(char c) { return c >= '0' && c <= '9'; }
 
-static bool skip_digits(scanner *scanner) {
+static bool syntax_skip_digits(scanner *scanner) {
   size_t begin = scanner->at;
-  while (is_digit(peek(scanner))) scanner->at++;
+  while (syntax_is_digit(syntax_peek(scanner))) scanner->at++;
   return scanner->at > begin;
 }
 
 static clave_status scan_number(scanner *scanner) {
   size_t begin = scanner->at;
-  if (peek(scanner) == '-') scanner->at++;
-  if (peek(scanner) == '0') {
+  if (syntax_peek(scanner) == '-') scanner->at++;
+  if (syntax_peek(scanner) == '0') {
     scanner->at++;
-    if (is_digit(peek(scanner))) return syntax_error(scanner, "number with a leading zero");
-  } else if (!skip_digits(scanner)) {
+    if (syntax_is_digit(syntax_peek(scanner)))
+      return syntax_error(scanner, "number with a leading zero");
+  } else if (!syntax_skip_digits(scanner)) {
     return syntax_error(scanner, "expected a value");
   }
-  if ((scanner->rules & JSON_INTEGERS) && peek(scanner) && strchr(".eE", peek(scanner)))
+  if ((scanner->rules & JSON_INTEGERS) && syntax_peek(scanner) &&
+      strchr(".eE", syntax_peek(scanner)))
     return syntax_error(scanner, "number that is not written as an integer");
-  if (peek(scanner) == '.') {
+  if (syntax_peek(scanner) == '.') {
     scanner->at++;
-    if (!skip_digits(scanner))
+    if (!syntax_skip_digits(scanner))
       return syntax_error(scanner, "expected a digit after the decimal point");
   }
-  if (peek(scanner) == 'e' || peek(scanner) == 'E') {
+  if (syntax_peek(scanner) == 'e' || syntax_peek(scanner) == 'E') {
     scanner->at++;
-    if (peek(scanner) == '+' || peek(scanner) == '-') scanner->at++;
-    if (!skip_digits(scanner)) return syntax_error(scanner, "expected a digit in the exponent");
+    if (syntax_peek(scanner) == '+' || syntax_peek(scanner) == '-') scanner->at++;
+    if (!syntax_skip_digits(scanner))
+      return syntax_error(scanner, "expected a digit in the exponent");
   }
   return scanner->at - begin > JSON_MAX_NUMBER ? syntax_error(scanner, "number too long") : NULL;
 }
@@ -79,8 +82,8 @@ static clave_status scan_number(scanner *scanner) {
 static int scan_hex(scanner *scanner) {
   int value = 0;
   for (int i = 0; i < 4; i++, scanner->at++) {
-    char c = peek(scanner);
-    int digit = is_digit(c)            ? c - '0'
+    char c = syntax_peek(scanner);
+    int digit = syntax_is_digit(c)     ? c - '0'
                 : c >= 'a' && c <= 'f' ? c - 'a' + 10
                 : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                        : -1;
@@ -91,7 +94,8 @@ static int scan_hex(scanner *scanner) {
 }
 
 /* Passes an event on. An error of the receiver gets the position in the text. */
-static clave_status give(scanner *scanner, json_event event, const char *bytes, size_t size) {
+static clave_status syntax_give(scanner *scanner, json_event event, const char *bytes,
+                                size_t size) {
   if (!scanner->take) return NULL;
   clave_status st = scanner->take(scanner->ctx, event, (span){bytes, size});
   if (!st || status_code_of(st) == STATUS_NO_MEMORY) return st;
@@ -103,19 +107,20 @@ static clave_status give(scanner *scanner, json_event event, const char *bytes, 
 /* Passes on the string that was just read. */
 static clave_status give_string(scanner *scanner, json_event event) {
   if (!scanner->take) return NULL;
-  if (scanner->plain.data) return give(scanner, event, scanner->plain.data, scanner->plain.size);
+  if (scanner->plain.data)
+    return syntax_give(scanner, event, scanner->plain.data, scanner->plain.size);
   TRY(text_status(scanner->string));
-  return give(scanner, event, scanner->string->data ? scanner->string->data : "",
-              scanner->string->size);
+  return syntax_give(scanner, event, scanner->string->data ? scanner->string->data : "",
+                     scanner->string->size);
 }
 
-static void keep(scanner *scanner, const char *bytes, size_t n) {
+static void syntax_keep(scanner *scanner, const char *bytes, size_t n) {
   if (scanner->string && n) text_append(scanner->string, bytes, n);
 }
 
 static void keep_code_point(scanner *scanner, int c) {
   char bytes[4];
-  keep(scanner, bytes, utf8_write((uint32_t)c, bytes));
+  syntax_keep(scanner, bytes, utf8_write((uint32_t)c, bytes));
 }
 
 /* Scans the digits after "\u". */
@@ -143,11 +148,11 @@ static clave_status scan_code_point(scanner *scanner) {
 /* Scans an escape after its backslash. */
 static clave_status scan_escape(scanner *scanner) {
   static const char letters[] = "\"\\/bfnrtu", meant[] = "\"\\/\b\f\n\r\t";
-  const char c = peek(scanner), *letter = c ? strchr(letters, c) : NULL;
+  const char c = syntax_peek(scanner), *letter = c ? strchr(letters, c) : NULL;
   if (!letter) return syntax_error(scanner, "no such escape in a string");
   scanner->at++;
   if (c == 'u') return scan_code_point(scanner);
-  keep(scanner, &meant[letter - letters], 1);
+  syntax_keep(scanner, &meant[letter - letters], 1);
   return NULL;
 }
 
@@ -187,11 +192,11 @@ static clave_status scan_string(scanner *scanner) {
     size_t begin = scanner->at;
     scan_plain_run(scanner);
     const span run = {scanner->text + begin, scanner->at - begin};
-    char c = peek(scanner);
+    char c = syntax_peek(scanner);
     if (scanner->at >= scanner->size)
       return syntax_error(scanner, "string without its closing quote");
     if (c == '"' && first && scanner->take) scanner->plain = run;
-    if (!scanner->plain.data) keep(scanner, run.data, run.size);
+    if (!scanner->plain.data) syntax_keep(scanner, run.data, run.size);
     if (c == '"') break;
     if ((unsigned char)c < 0x20)
       return syntax_error(scanner, "expected an escape in a string, got a control character");
@@ -218,13 +223,13 @@ static clave_status scan_word(scanner *scanner) {
 static clave_status scan_value(scanner *scanner, int depth);
 
 static clave_status scan_key(scanner *scanner) {
-  if (peek(scanner) != '"') return syntax_error(scanner, "expected a key in quotes");
+  if (syntax_peek(scanner) != '"') return syntax_error(scanner, "expected a key in quotes");
   TRY(scan_string(scanner));
   TRY(give_string(scanner, JSON_EVENT_KEY));
-  skip_space(scanner);
-  if (peek(scanner) != ':') return syntax_error(scanner, "expected ':' after a key");
+  syntax_skip_space(scanner);
+  if (syntax_peek(scanner) != ':') return syntax_error(scanner, "expected ':' after a key");
   scanner->at++;
-  skip_space(scanner);
+  syntax_skip_space(scanner);
   return NULL;
 }
 
@@ -232,40 +237,40 @@ static clave_status scan_key(scanner *scanner) {
 static clave_status scan_container(scanner *scanner, bool is_object, int depth) {
   const char close = is_object ? '}' : ']';
   if (depth >= JSON_MAX_DEPTH) return syntax_error(scanner, "nested too deeply");
-  TRY(give(scanner, is_object ? JSON_EVENT_OBJECT : JSON_EVENT_ARRAY, "", 0));
+  TRY(syntax_give(scanner, is_object ? JSON_EVENT_OBJECT : JSON_EVENT_ARRAY, "", 0));
   scanner->at++;
-  skip_space(scanner);
-  if (peek(scanner) == close) {
+  syntax_skip_space(scanner);
+  if (syntax_peek(scanner) == close) {
     scanner->at++;
-    return give(scanner, JSON_EVENT_END, "", 0);
+    return syntax_give(scanner, JSON_EVENT_END, "", 0);
   }
   for (;;) {
     if (is_object) TRY(scan_key(scanner));
     TRY(scan_value(scanner, depth + 1));
-    skip_space(scanner);
-    char c = peek(scanner);
+    syntax_skip_space(scanner);
+    char c = syntax_peek(scanner);
     if (c == close) break;
     if (c != ',')
       return syntax_error(scanner, is_object ? "expected ',' or '}'" : "expected ',' or ']'");
     scanner->at++;
-    skip_space(scanner);
+    syntax_skip_space(scanner);
   }
   scanner->at++;
-  return give(scanner, JSON_EVENT_END, "", 0);
+  return syntax_give(scanner, JSON_EVENT_END, "", 0);
 }
 
 /* Scans a number or a word, which is passed on as written. */
 static clave_status scan_plain(scanner *scanner, bool is_word) {
   size_t begin = scanner->at;
   TRY(is_word ? scan_word(scanner) : scan_number(scanner));
-  return give(scanner, is_word ? JSON_EVENT_WORD : JSON_EVENT_NUMBER, scanner->text + begin,
-              scanner->at - begin);
+  return syntax_give(scanner, is_word ? JSON_EVENT_WORD : JSON_EVENT_NUMBER, scanner->text + begin,
+                     scanner->at - begin);
 }
 
 static clave_status scan_value(scanner *scanner, int depth) {
   if (++scanner->n_values > JSON_MAX_VALUES)
     return syntax_error(scanner, "more values than a file may hold");
-  switch (peek(scanner)) {
+  switch (syntax_peek(scanner)) {
     case '{':
       return scan_container(scanner, true, depth);
     case '[':
@@ -283,7 +288,7 @@ static clave_status scan_value(scanner *scanner, int depth) {
 }
 
 static clave_status scan_end(scanner *scanner) {
-  skip_space(scanner);
+  syntax_skip_space(scanner);
   return scanner->at < scanner->size ? syntax_error(scanner, "expected nothing after the value")
                                      : NULL;
 }
@@ -300,7 +305,7 @@ clave_status json_walk(const char *source, size_t size, unsigned rules, json_tak
                      .string = take ? &string : NULL,
                      .take = take,
                      .ctx = ctx};
-  skip_space(&scanner);
+  syntax_skip_space(&scanner);
   clave_status st = scan_value(&scanner, 0);
   if (!st) st = scan_end(&scanner);
   text_free(&string);
@@ -309,8 +314,8 @@ clave_status json_walk(const char *source, size_t size, unsigned rules, json_tak
 
 clave_status json_read_string(const char *source, size_t size, text *out) {
   scanner scanner = {.text = source, .size = size, .string = out};
-  skip_space(&scanner);
-  if (peek(&scanner) != '"') return syntax_error(&scanner, "expected a string");
+  syntax_skip_space(&scanner);
+  if (syntax_peek(&scanner) != '"') return syntax_error(&scanner, "expected a string");
   TRY(scan_string(&scanner));
   TRY(scan_end(&scanner));
   return text_status(out);
@@ -319,8 +324,8 @@ clave_status json_read_string(const char *source, size_t size, text *out) {
 static clave_status scan_u32(scanner *scanner, uint32_t *out) {
   const size_t begin = scanner->at;
   uint64_t value = 0;
-  for (; is_digit(peek(scanner)) && value <= UINT32_MAX; scanner->at++)
-    value = value * 10 + (uint64_t)(peek(scanner) - '0');
+  for (; syntax_is_digit(syntax_peek(scanner)) && value <= UINT32_MAX; scanner->at++)
+    value = value * 10 + (uint64_t)(syntax_peek(scanner) - '0');
   const size_t n = scanner->at - begin;
   *out = (uint32_t)value;
   if (n == 0 || value > UINT32_MAX || (n > 1 && scanner->text[begin] == '0'))
@@ -331,17 +336,17 @@ static clave_status scan_u32(scanner *scanner, uint32_t *out) {
 clave_status json_read_u32s(const char *source, size_t size, uint32_t *out, size_t *count) {
   scanner scanner = {.text = source, .size = size};
   *count = 0;
-  skip_space(&scanner);
-  if (peek(&scanner) != '[') return syntax_error(&scanner, "expected an array of integers");
+  syntax_skip_space(&scanner);
+  if (syntax_peek(&scanner) != '[') return syntax_error(&scanner, "expected an array of integers");
   do {
     scanner.at++;
-    skip_space(&scanner);
-    if (*count == 0 && peek(&scanner) == ']') break;
+    syntax_skip_space(&scanner);
+    if (*count == 0 && syntax_peek(&scanner) == ']') break;
     TRY(scan_u32(&scanner, &out[*count]));
     ++*count;
-    skip_space(&scanner);
-  } while (peek(&scanner) == ',');
-  if (peek(&scanner) != ']') return syntax_error(&scanner, "expected ',' or ']'");
+    syntax_skip_space(&scanner);
+  } while (syntax_peek(&scanner) == ',');
+  if (syntax_peek(&scanner) != ']') return syntax_error(&scanner, "expected ',' or ']'");
   scanner.at++;
   return scan_end(&scanner);
 }

@@ -12,7 +12,7 @@
 
 /* ---------------------------------------------------------------- strings */
 
-static void write_escaped(text *out, const char *at) {
+static void writer_write_escaped(text *out, const char *at) {
   unsigned char c = (unsigned char)*at;
   if (c == '"' || c == '\\') {
     text_printf(out, "\\%c", c);
@@ -23,7 +23,7 @@ static void write_escaped(text *out, const char *at) {
   }
 }
 
-static void write_text(text *out, const char *string, size_t size) {
+static void writer_write_text(text *out, const char *string, size_t size) {
   const char *end = string + size, *plain = string;
   text_puts(out, "\"");
   while (string < end) {
@@ -34,7 +34,7 @@ static void write_text(text *out, const char *string, size_t size) {
       continue;
     }
     text_append(out, plain, (size_t)(string - plain));
-    write_escaped(out, string++);
+    writer_write_escaped(out, string++);
     plain = string;
   }
   text_append(out, plain, (size_t)(end - plain));
@@ -48,19 +48,20 @@ static void break_line(json_writer *writer) {
     text_printf(writer->out, "\n%*s", 2 * writer->depth, "");
 }
 
-static void open_value(json_writer *writer, const char *key) {
+static void writer_open_value(json_writer *writer, const char *key) {
   uint64_t bit = (uint64_t)1 << writer->depth;
   if (writer->filled & bit)
     text_puts(writer->out, writer->one_line && !writer->compact ? ", " : ",");
   if (writer->depth) break_line(writer);
   writer->filled |= bit;
   if (!key) return;
-  write_text(writer->out, key, strlen(key));
+  writer_write_text(writer->out, key, strlen(key));
   text_puts(writer->out, writer->compact ? ":" : ": ");
 }
 
-static void open_group(json_writer *writer, const char *key, const char *bracket, bool one_line) {
-  open_value(writer, key);
+static void writer_open_group(json_writer *writer, const char *key, const char *bracket,
+                              bool one_line) {
+  writer_open_value(writer, key);
   text_puts(writer->out, bracket);
   writer->depth++;
   assert(writer->depth < 64);
@@ -68,7 +69,7 @@ static void open_group(json_writer *writer, const char *key, const char *bracket
   if (one_line && !writer->one_line) writer->one_line = writer->depth;
 }
 
-static void close_group(json_writer *writer, const char *bracket) {
+static void writer_close_group(json_writer *writer, const char *bracket) {
   bool filled = writer->filled >> writer->depth & 1;
   writer->depth--;
   if (filled) break_line(writer);
@@ -77,22 +78,28 @@ static void close_group(json_writer *writer, const char *bracket) {
   if (writer->depth == 0 && !writer->compact) text_puts(writer->out, "\n");
 }
 
-void emit_object(json_writer *writer, const char *key) { open_group(writer, key, "{", false); }
-void emit_array(json_writer *writer, const char *key) { open_group(writer, key, "[", false); }
-void emit_record(json_writer *writer, const char *key) { open_group(writer, key, "{", true); }
-void emit_list(json_writer *writer, const char *key) { open_group(writer, key, "[", true); }
-void emit_end_object(json_writer *writer) { close_group(writer, "}"); }
-void emit_end_array(json_writer *writer) { close_group(writer, "]"); }
+void emit_object(json_writer *writer, const char *key) {
+  writer_open_group(writer, key, "{", false);
+}
+void emit_array(json_writer *writer, const char *key) {
+  writer_open_group(writer, key, "[", false);
+}
+void emit_record(json_writer *writer, const char *key) {
+  writer_open_group(writer, key, "{", true);
+}
+void emit_list(json_writer *writer, const char *key) { writer_open_group(writer, key, "[", true); }
+void emit_end_object(json_writer *writer) { writer_close_group(writer, "}"); }
+void emit_end_array(json_writer *writer) { writer_close_group(writer, "]"); }
 
 /* ---------------------------------------------------------------- values */
 
 void emit_text(json_writer *writer, const char *key, const char *value, size_t size) {
-  open_value(writer, key);
-  write_text(writer->out, value, size);
+  writer_open_value(writer, key);
+  writer_write_text(writer->out, value, size);
 }
 
 static void write_word(json_writer *writer, const char *key, const char *word) {
-  open_value(writer, key);
+  writer_open_value(writer, key);
   text_puts(writer->out, word);
 }
 
@@ -109,12 +116,12 @@ void emit_bool(json_writer *writer, const char *key, bool value) {
 }
 
 void emit_integer(json_writer *writer, const char *key, int64_t value) {
-  open_value(writer, key);
+  writer_open_value(writer, key);
   text_printf(writer->out, "%" PRId64, value);
 }
 
 void emit_size(json_writer *writer, const char *key, uint64_t value) {
-  open_value(writer, key);
+  writer_open_value(writer, key);
   text_printf(writer->out, "%" PRIu64, value);
 }
 
@@ -137,12 +144,12 @@ void emit_decimal(json_writer *writer, const char *key, double value, int places
 
 void emit_i64(json_writer *writer, const char *key, int64_t value) {
   bool exact = value > -(INT64_C(1) << 53) && value < INT64_C(1) << 53;
-  open_value(writer, key);
+  writer_open_value(writer, key);
   text_printf(writer->out, exact ? "%" PRId64 : "\"%" PRId64 "\"", value);
 }
 
 void emit_u64(json_writer *writer, const char *key, uint64_t value) {
-  open_value(writer, key);
+  writer_open_value(writer, key);
   text_printf(writer->out, value < UINT64_C(1) << 53 ? "%" PRIu64 : "\"%" PRIu64 "\"", value);
 }
 

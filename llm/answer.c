@@ -40,7 +40,8 @@ static void count_token(clave_llm_conversation *conversation, double ms) {
 
 /* Stores the text of `id` (may be NULL) in conversation->fresh, with `end` also the stream's rest.
  */
-static clave_status read_text(clave_llm_conversation *conversation, const uint32_t *id, bool end) {
+static clave_status answer_read_text(clave_llm_conversation *conversation, const uint32_t *id,
+                                     bool end) {
   const char *bytes;
   size_t size;
   text_clear(&conversation->fresh);
@@ -70,7 +71,7 @@ static clave_status decide_text(clave_llm_conversation *conversation, const uint
                                 bool *found) {
   *found = false;
   if (!conversation->stream) return NULL;
-  clave_status st = read_text(conversation, id, end);
+  clave_status st = answer_read_text(conversation, id, end);
   if (!st)
     st = stop_text_add(&conversation->stop, conversation->fresh.data, conversation->fresh.size, end,
                        found);
@@ -86,7 +87,7 @@ static void give_text(const clave_llm_conversation *conversation, const char **b
   *size = conversation->stop.given.size;
 }
 
-static clave_status take_token(clave_llm_conversation *conversation, clave_llm_token *out) {
+static clave_status answer_take_token(clave_llm_conversation *conversation, clave_llm_token *out) {
   bool found, full, stops;
   TRY(sample(conversation, &out->id));
   full = conversation->ids.count >= conversation->llm->info.max_context;
@@ -113,7 +114,7 @@ static clave_status finish_token(clave_llm_conversation *conversation, int64_t s
                                  clave_llm_token *out) {
   size_t before = conversation->ids.count;
   uint64_t draws = sampler_draws(conversation->sampler);
-  clave_status st = take_token(conversation, out);
+  clave_status st = answer_take_token(conversation, out);
   if (st) {
     *out = (clave_llm_token){0};
     conversation->ids.count = before;

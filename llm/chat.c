@@ -73,7 +73,7 @@ typedef struct part_list {
   size_t count, capacity;
 } part_list;
 
-static clave_status add_part(part_list *list, size_t end, text_kind kind, uint32_t id) {
+static clave_status llm_chat_add_part(part_list *list, size_t end, text_kind kind, uint32_t id) {
   if (!array_reserve(&list->items, &list->capacity, list->count + 1, sizeof *list->items))
     return status_no_memory();
   list->items[list->count++] = (text_part){end, kind, id};
@@ -88,15 +88,15 @@ static bool token_at(span in, const char *written, size_t at, const char *token)
 }
 
 /* Appends the text without BOS and EOS, and the list of its parts. */
-static clave_status find_parts(const clave_llm *llm, span in, const char *written, text *out,
-                               part_list *parts) {
+static clave_status llm_chat_find_parts(const clave_llm *llm, span in, const char *written,
+                                        text *out, part_list *parts) {
   for (size_t at = 0; at < in.size;) {
     bool bos = token_at(in, written, at, llm->bos_text);
     bool eos = !bos && token_at(in, written, at, llm->eos_text);
     text_kind kind = written && written[at] ? TEXT_WRITTEN : TEXT_WORDS;
     if (bos || eos) {
       at += strlen(bos ? llm->bos_text : llm->eos_text);
-      TRY(add_part(parts, out->size, TEXT_ID, (uint32_t)(bos ? llm->info.bos : llm->eos)));
+      TRY(llm_chat_add_part(parts, out->size, TEXT_ID, (uint32_t)(bos ? llm->info.bos : llm->eos)));
       continue;
     }
     text_append(out, in.data + at, 1);
@@ -104,7 +104,7 @@ static clave_status find_parts(const clave_llm *llm, span in, const char *writte
     if (parts->count && parts->items[parts->count - 1].kind == kind) {
       parts->items[parts->count - 1].end = out->size;
     } else {
-      TRY(add_part(parts, out->size, kind, 0));
+      TRY(llm_chat_add_part(parts, out->size, kind, 0));
     }
   }
   return text_status(out);
@@ -117,7 +117,7 @@ clave_status chat_encode(const clave_llm *llm, const jinja_output *rendered, siz
   span in = {rendered->text.data ? rendered->text.data + from : "", rendered->text.size - from};
   const char *written = rendered->written.data ? rendered->written.data + from : NULL;
   if (!llm->tokenizer) return INVALID("a chat needs a tokenizer");
-  clave_status st = find_parts(llm, in, written, &plain, &parts);
+  clave_status st = llm_chat_find_parts(llm, in, written, &plain, &parts);
   if (!st)
     st = tokenizer_encode_parts(llm->tokenizer, (span){plain.data ? plain.data : "", plain.size},
                                 parts.items, parts.count, from == 0, out);

@@ -42,7 +42,7 @@ typedef struct first_message {
   bool is_array, any, is_first, is_role, is_system;
 } first_message;
 
-static clave_status look_at(void *ctx, json_event event, span span) {
+static clave_status chat_messages_look_at(void *ctx, json_event event, span span) {
   first_message *message = ctx;
   bool of_first = message->depth == 2 && message->is_first;
   if (message->depth == 0) message->is_array = event == JSON_EVENT_ARRAY;
@@ -63,7 +63,7 @@ static clave_status look_at(void *ctx, json_event event, span span) {
 /* Appends the messages of a JSON array, with default_system as above. */
 clave_status chat_append_array(const char *array, const char *default_system, text *out) {
   first_message first = {0};
-  TRY(status_while(json_walk(array, strlen(array), 0, look_at, &first), "messages"));
+  TRY(status_while(json_walk(array, strlen(array), 0, chat_messages_look_at, &first), "messages"));
   if (!first.is_array) return INVALID("messages are no JSON array");
   if (default_system && !first.is_system)
     chat_append_message(out, "system", default_system, strlen(default_system));

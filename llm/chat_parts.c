@@ -25,7 +25,7 @@ enum { IN_MESSAGES = 1, IN_MESSAGE, IN_PARTS, IN_PART };
 
 typedef enum known_key { NO_KEY, KEY_ROLE, KEY_CONTENT, KEY_TYPE, KEY_TEXT } known_key;
 
-static known_key key_of(span span) {
+static known_key chat_parts_key_of(span span) {
   static const char *const names[] = {"", "role", "content", "type", "text"};
   for (int i = KEY_ROLE; i <= KEY_TEXT; i++) {
     if (span.size == strlen(names[i]) && memcmp(span.data, names[i], span.size) == 0)
@@ -60,7 +60,7 @@ static void refuse_part(note_reader *reader, const char *got) {
                             reader->count, reader->part, got);
 }
 
-static void check_part(note_reader *reader) {
+static void chat_parts_check_part(note_reader *reader) {
   char got[96];
   (void)snprintf(got, sizeof got, "type %s, which the model cannot read", reader->type);
   if (*reader->type && strcmp(reader->type, "text") != 0) {
@@ -103,16 +103,17 @@ static clave_status note_value(note_reader *reader, json_event event) {
   return NULL;
 }
 
-static clave_status note(void *ctx, json_event event, span span) {
+static clave_status chat_parts_note(void *ctx, json_event event, span span) {
   note_reader *reader = ctx;
   if (reader->refused) return NULL;
   if (event == JSON_EVENT_KEY) {
-    reader->key = reader->depth == IN_MESSAGE || reader->depth == IN_PART ? key_of(span) : NO_KEY;
+    reader->key =
+        reader->depth == IN_MESSAGE || reader->depth == IN_PART ? chat_parts_key_of(span) : NO_KEY;
     return NULL;
   }
   if (event == JSON_EVENT_END) {
     reader->depth--;
-    if (reader->depth == IN_PARTS && reader->in_content) check_part(reader);
+    if (reader->depth == IN_PARTS && reader->in_content) chat_parts_check_part(reader);
     if (reader->depth == IN_MESSAGE) reader->in_content = false;
     return NULL;
   }
@@ -127,7 +128,7 @@ static clave_status note(void *ctx, json_event event, span span) {
 #define PART_1 "clave-part-1"
 #define PART_2 "clave-part-2"
 
-static size_t count_words(const text *in, const char *word) {
+static size_t chat_parts_count_words(const text *in, const char *word) {
   size_t n = 0;
   const char *at = in->data, *end = in->size ? in->data + in->size : NULL;
   while (at && (at = memmem(at, (size_t)(end - at), word, strlen(word)))) {
@@ -175,9 +176,10 @@ static clave_status takes_lists(const clave_template *template, const clave_temp
   if (role == OTHER) return NULL;
   TRY(render_probe(template, in, role, "\"" PART_1 PART_2 "\"", &of_text));
   clave_status st = render_probe(template, in, role, list, &of_list);
-  *out = !st && count_words(&of_list.text, PART_1) == 1 &&
-         count_words(&of_list.text, PART_2) == 1 &&
-         count_words(&of_list.text, "type") == count_words(&of_text.text, "type");
+  *out = !st && chat_parts_count_words(&of_list.text, PART_1) == 1 &&
+         chat_parts_count_words(&of_list.text, PART_2) == 1 &&
+         chat_parts_count_words(&of_list.text, "type") ==
+             chat_parts_count_words(&of_text.text, "type");
   jinja_output_free(&of_text);
   if (!st) jinja_output_free(&of_list);
   return st;
@@ -198,12 +200,12 @@ typedef struct rewriter {
   size_t n_parts;
 } rewriter;
 
-static void write_text(text *out, span span) {
+static void chat_parts_write_text(text *out, span span) {
   json_writer writer = {.out = out, .compact = true};
   emit_text(&writer, NULL, span.data, span.size);
 }
 
-static void begin_value(rewriter *rewriter) {
+static void chat_parts_begin_value(rewriter *rewriter) {
   if (rewriter->comma) text_puts(rewriter->out, ",");
   rewriter->comma = true;
 }
@@ -213,13 +215,14 @@ static void join_event(rewriter *rewriter, json_event event, span range) {
   bool is_text =
       event == JSON_EVENT_STRING &&
       (rewriter->depth == IN_PARTS || (rewriter->depth == IN_PART && rewriter->key == KEY_TEXT));
-  if (event == JSON_EVENT_KEY) rewriter->key = rewriter->depth == IN_PART ? key_of(range) : NO_KEY;
+  if (event == JSON_EVENT_KEY)
+    rewriter->key = rewriter->depth == IN_PART ? chat_parts_key_of(range) : NO_KEY;
   if (is_text && rewriter->n_parts++) text_puts(&rewriter->joined, "\n");
   if (is_text) text_append(&rewriter->joined, range.data, range.size);
   if (event == JSON_EVENT_OBJECT || event == JSON_EVENT_ARRAY) rewriter->depth++;
   if (event != JSON_EVENT_END || --rewriter->depth > IN_MESSAGE) return;
-  write_text(rewriter->out,
-             (span){rewriter->joined.data ? rewriter->joined.data : "", rewriter->joined.size});
+  chat_parts_write_text(rewriter->out, (span){rewriter->joined.data ? rewriter->joined.data : "",
+                                              rewriter->joined.size});
   rewriter->joins = false;
 }
 
@@ -228,7 +231,7 @@ static bool is_joined(const rewriter *rewriter) {
   return note->has_plain || !rewriter->takes[note->role];
 }
 
-static void open_value(rewriter *rewriter, json_event event) {
+static void chat_parts_open_value(rewriter *rewriter, json_event event) {
   bool content =
       rewriter->depth == IN_MESSAGE && rewriter->key == KEY_CONTENT && event == JSON_EVENT_ARRAY;
   rewriter->depth++;
@@ -257,16 +260,16 @@ static clave_status rewrite(void *ctx, json_event event, span span) {
     return NULL;
   }
   if (event != JSON_EVENT_KEY && rewriter->depth == IN_MESSAGES) rewriter->n_messages++;
-  begin_value(rewriter);
+  chat_parts_begin_value(rewriter);
   if (event == JSON_EVENT_KEY) {
-    rewriter->key = rewriter->depth == IN_MESSAGE ? key_of(span) : NO_KEY;
-    write_text(rewriter->out, span);
+    rewriter->key = rewriter->depth == IN_MESSAGE ? chat_parts_key_of(span) : NO_KEY;
+    chat_parts_write_text(rewriter->out, span);
     text_puts(rewriter->out, ":");
     rewriter->comma = false;
   } else if (event == JSON_EVENT_STRING) {
-    write_text(rewriter->out, span);
+    chat_parts_write_text(rewriter->out, span);
   } else if (event == JSON_EVENT_OBJECT || event == JSON_EVENT_ARRAY) {
-    open_value(rewriter, event);
+    chat_parts_open_value(rewriter, event);
   } else {
     text_append(rewriter->out, span.data, span.size);
   }
@@ -284,8 +287,9 @@ static bool may_have_parts(const char *messages) {
   return false;
 }
 
-static clave_status settle(const clave_template *template, const clave_template_inputs *in,
-                           const note_reader *reader, text *out) {
+static clave_status chat_parts_settle(const clave_template *template,
+                                      const clave_template_inputs *in, const note_reader *reader,
+                                      text *out) {
   bool takes[SPEAKERS] = {false}, asked[SPEAKERS] = {false}, joins = false;
   for (size_t i = 0; i < reader->count; i++) {
     const message_note *note = &reader->notes[i];
@@ -307,12 +311,12 @@ clave_status template_join_parts(const clave_template *template, clave_template_
                                  text *out) {
   note_reader reader = {0};
   if (!in->messages || !may_have_parts(in->messages)) return NULL;
-  clave_status st =
-      status_while(json_walk(in->messages, strlen(in->messages), 0, note, &reader), "messages");
+  clave_status st = status_while(
+      json_walk(in->messages, strlen(in->messages), 0, chat_parts_note, &reader), "messages");
   if (st) {
     status_free(reader.refused);
   } else {
-    st = reader.refused ? reader.refused : settle(template, in, &reader, out);
+    st = reader.refused ? reader.refused : chat_parts_settle(template, in, &reader, out);
   }
   free(reader.notes);
   if (!st && out->size) in->messages = out->data;

@@ -29,8 +29,8 @@ static clave_status answer_text(const clave_llm_conversation *conversation, char
 /* Returns the position in the new rendering of the part that the conversation lacks: after the
  * last rendering and the answer, with or without its surrounding white space. Returns 0 if the
  * rendering does not begin so. */
-static size_t known_bytes(const chat_memory *memory, const jinja_output *output, const char *answer,
-                          size_t size) {
+static size_t chat_turns_known_bytes(const chat_memory *memory, const jinja_output *output,
+                                     const char *answer, size_t size) {
   const chat_turn *last = memory->n_turns ? &memory->turns[memory->n_turns - 1] : NULL;
   size_t before = last ? last->rendered : 0;
   if (!before || output->text.size < before ||
@@ -87,7 +87,7 @@ static clave_status prompt_whole(clave_llm_conversation *conversation,
   if (!array_reserve(&memory->turns, &memory->capacity, memory->n_turns + 1, sizeof *memory->turns))
     return status_no_memory();
   TRY(chat_render_history(conversation->llm, template, history, inputs, true, &output));
-  size_t from = known_bytes(memory, &output, answer.data, answer.size);
+  size_t from = chat_turns_known_bytes(memory, &output, answer.data, answer.size);
   if (from) turn.ids_before = conversation->ids.count;
   clave_status st = prompt_rest(conversation, &output, from);
   if (!from && !st) memory->n_turns = 0; /* their ids are no longer in the conversation */

@@ -36,8 +36,8 @@ static clave_status copy_stops(clave_llm_conversation *conversation, const char 
   return NULL;
 }
 
-static clave_status read_options(clave_llm_conversation *conversation,
-                                 const clave_llm_conversation_options *options) {
+static clave_status conversation_read_options(clave_llm_conversation *conversation,
+                                              const clave_llm_conversation_options *options) {
   clave_llm_conversation_options *own = &conversation->options;
   TRY(sized_read(options, own, SIZED(clave_llm_conversation_options, session)));
   if (!own->prefill_chunk) own->prefill_chunk = DEFAULT_CHUNK;
@@ -50,12 +50,12 @@ static clave_status read_options(clave_llm_conversation *conversation,
   return NULL;
 }
 
-static clave_status init(clave_llm_conversation *conversation,
-                         const clave_llm_conversation_options *options) {
+static clave_status conversation_init(clave_llm_conversation *conversation,
+                                      const clave_llm_conversation_options *options) {
   clave_llm *llm = conversation->llm;
   int64_t start = clock_ns();
   TRY(mem_pool_create(&conversation->pool));
-  TRY(read_options(conversation, options));
+  TRY(conversation_read_options(conversation, options));
   if (llm->tokenizer) TRY(clave_text_stream_create(llm->tokenizer, true, &conversation->stream));
   conversation->logits = calloc(llm->info.n_vocab, sizeof *conversation->logits);
   if (!conversation->logits) return status_no_memory();
@@ -74,7 +74,7 @@ clave_status clave_llm_conversation_create(clave_llm *llm,
   conversation->llm = llm;
   conversation->state = llm->paged ? &shared_pages_state : &own_session_state;
   llm->holds++;
-  clave_status st = init(conversation, options);
+  clave_status st = conversation_init(conversation, options);
   if (st) {
     clave_llm_conversation_destroy(conversation);
     return st;
@@ -261,7 +261,8 @@ clave_status clave_llm_prompt(clave_llm_conversation *conversation, const uint32
 }
 
 /* Prepends BOS to the first text, unless the text already begins with it. */
-static clave_status prompt_encoded(clave_llm_conversation *conversation, const clave_ids *ids) {
+static clave_status conversation_prompt_encoded(clave_llm_conversation *conversation,
+                                                const clave_ids *ids) {
   id_list all = {0};
   int64_t bos = conversation->llm->info.bos,
           first = ids->count ? (int64_t)ids->items[0] : CLAVE_NO_TOKEN;
@@ -282,7 +283,7 @@ clave_status clave_llm_prompt_text(clave_llm_conversation *conversation, const c
   if (!conversation->llm->tokenizer)
     return INVALID("a prompt of text needs a tokenizer; ids do not");
   TRY(clave_tokenizer_encode(conversation->llm->tokenizer, bytes, size, NULL, &ids));
-  clave_status st = prompt_encoded(conversation, &ids);
+  clave_status st = conversation_prompt_encoded(conversation, &ids);
   clave_ids_free(&ids);
   return st;
 }

@@ -36,7 +36,7 @@ enum {
 enum { CONVERSATION, IDS, LOGITS, MESSAGES, TURNS, FIRST_STATE, FIXED };
 
 /* Returns 0 if there are none or their number overflows. */
-static size_t bytes_of(const clave_tensor *tensor) {
+static size_t conversation_file_bytes_of(const clave_tensor *tensor) {
   size_t bytes = clave_dtype_size(tensor->dtype);
   for (int i = 0; i < tensor->rank; i++) {
     if (!mul_size(bytes, (uint64_t)tensor->dims[i], &bytes)) return 0;
@@ -52,13 +52,14 @@ static void hash_slot(hash_state *hash, const clave_tensor_info *info) {
   hash_update(hash, info->dims, (size_t)info->rank * sizeof *info->dims);
 }
 
-static clave_status hash_constants(hash_state *hash, const clave_program *program, uint32_t count) {
+static clave_status conversation_file_hash_constants(hash_state *hash, const clave_program *program,
+                                                     uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     clave_tensor_info info = {.size = sizeof info};
     clave_tensor tensor;
     TRY(clave_program_slot(program, i, &info));
     TRY(clave_program_constant(program, i, &tensor));
-    size_t bytes = bytes_of(&tensor);
+    size_t bytes = conversation_file_bytes_of(&tensor);
     hash_slot(hash, &info);
     if (bytes) hash_update(hash, tensor.data, bytes < HASHED_BYTES ? bytes : HASHED_BYTES);
   }
@@ -79,7 +80,7 @@ static clave_status hash_parts(hash_state *hash, const clave_program *program) {
     TRY(clave_program_state(program, i, &tensor_info));
     hash_slot(hash, &tensor_info);
   }
-  return hash_constants(hash, program, info.n_constants);
+  return conversation_file_hash_constants(hash, program, info.n_constants);
 }
 
 static clave_status hash_program(const clave_program *program, int64_t *out) {
@@ -134,7 +135,8 @@ static clave_status create_contents(const clave_program *program, size_t n_ids, 
 static clave_status hash_contents(const clave_tensor *tensors, uint32_t n, int64_t *out) {
   hash_state *hash = hash_create();
   if (!hash) return status_no_memory();
-  for (uint32_t i = 0; i + 1 < n; i++) hash_update(hash, tensors[i].data, bytes_of(&tensors[i]));
+  for (uint32_t i = 0; i + 1 < n; i++)
+    hash_update(hash, tensors[i].data, conversation_file_bytes_of(&tensors[i]));
   *out = (int64_t)hash_value(hash);
   hash_destroy(hash);
   return NULL;
@@ -156,7 +158,8 @@ static void name_tensors(contents *contents) {
 /* ---------------------------------------------------------------- saving */
 
 /* Reads the state; a dynamic length is saved as the number of rows that are kept. */
-static clave_status read_state(const clave_llm_conversation *conversation, contents *contents) {
+static clave_status conversation_file_read_state(const clave_llm_conversation *conversation,
+                                                 contents *contents) {
   int64_t rows = conversation->state->rows_in_file(conversation);
   for (uint32_t i = 0; i < contents->n_state; i++) {
     clave_tensor_info info = {.size = sizeof info};
@@ -165,7 +168,7 @@ static clave_status read_state(const clave_llm_conversation *conversation, conte
       if (info.dims[k] == CLAVE_DYNAMIC) info.dims[k] = rows ? rows : info.max_dims[k];
     clave_tensor *tensor = &contents->tensors[FIRST_STATE + i];
     *tensor = clave_tensor_make(info.dtype, info.rank, info.dims, NULL);
-    size_t bytes = bytes_of(tensor);
+    size_t bytes = conversation_file_bytes_of(tensor);
     tensor->data = contents->state[i] = malloc(bytes ? bytes : 1);
     if (!tensor->data) return status_no_memory();
     conversation->state->lock(conversation);
@@ -194,7 +197,8 @@ static void fill_facts(const clave_llm_conversation *conversation, int64_t facts
   facts[FACT_LOGITS] = (int64_t)conversation->n_logits;
 }
 
-static clave_status fill(const clave_llm_conversation *conversation, contents *contents) {
+static clave_status conversation_file_fill(const clave_llm_conversation *conversation,
+                                           contents *contents) {
   const chat_memory *memory = &conversation->chat;
   const int64_t one = 1, facts = FACTS, n_ids = (int64_t)conversation->ids.count;
   const int64_t n_vocab = conversation->llm->info.n_vocab, n_bytes = (int64_t)memory->history.size;
@@ -210,7 +214,7 @@ static clave_status fill(const clave_llm_conversation *conversation, contents *c
   contents->tensors[MESSAGES] = clave_tensor_make(CLAVE_U8, 1, &n_bytes, memory->history.data);
   contents->tensors[TURNS] = clave_tensor_make(CLAVE_I64, 2, turns, contents->turns);
   contents->tensors[contents->n - 1] = clave_tensor_make(CLAVE_I64, 1, &one, &contents->check);
-  TRY(read_state(conversation, contents));
+  TRY(conversation_file_read_state(conversation, contents));
   return hash_contents(contents->tensors, contents->n, &contents->check);
 }
 
@@ -221,7 +225,7 @@ clave_status clave_llm_save(const clave_llm_conversation *conversation, const ch
   clave_status st = create_contents(conversation->llm->program, conversation->ids.count,
                                     conversation->chat.n_turns, &contents);
   if (!st) name_tensors(&contents);
-  if (!st) st = fill(conversation, &contents);
+  if (!st) st = conversation_file_fill(conversation, &contents);
   if (!st) st = clave_tensors_save(path, contents.names, contents.tensors, contents.n, metadata, 1);
   free_contents(&contents);
   return st;
@@ -241,21 +245,24 @@ static clave_status find_list(const clave_tensors *file, const char *name, clave
 
 /* True if size n fits the axis. A dynamic axis may have any size that the program allows, but the
  * same one in all state tensors: *room, which is 0 before the first. */
-static bool fits(int64_t n, const clave_tensor_info *info, int axis, int64_t *capacity) {
+static bool conversation_file_fits(int64_t n, const clave_tensor_info *info, int axis,
+                                   int64_t *capacity) {
   if (info->dims[axis] != CLAVE_DYNAMIC) return n == info->dims[axis];
   if (*capacity) return n == *capacity;
   *capacity = n;
   return n >= info->min_dims[axis] && n <= info->max_dims[axis];
 }
 
-static clave_status find_state(const clave_tensors *file,
-                               const clave_llm_conversation *conversation, uint32_t index,
-                               const char *name, int64_t *capacity, clave_tensor *out) {
+static clave_status conversation_file_find_state(const clave_tensors *file,
+                                                 const clave_llm_conversation *conversation,
+                                                 uint32_t index, const char *name,
+                                                 int64_t *capacity, clave_tensor *out) {
   clave_tensor_info info = {.size = sizeof info};
   TRY(conversation->state->describe(conversation, index, &info));
   if (!clave_tensors_find(file, name, out)) return INVALID("it has no tensor '%s'", name);
   bool same = out->dtype == info.dtype && out->rank == info.rank;
-  for (int k = 0; same && k < info.rank; k++) same = fits(out->dims[k], &info, k, capacity);
+  for (int k = 0; same && k < info.rank; k++)
+    same = conversation_file_fits(out->dims[k], &info, k, capacity);
   return same ? NULL : INVALID("tensor '%s' is not shaped as the program's %s", name, info.name);
 }
 
@@ -317,7 +324,7 @@ static clave_status check_turns(const contents *contents) {
   return INVALID("its chat is not that of its ids");
 }
 
-static clave_status check_chat(const clave_llm *llm, const contents *contents) {
+static clave_status conversation_file_check_chat(const clave_llm *llm, const contents *contents) {
   const clave_tensor *tensor = &contents->tensors[MESSAGES];
   text array = {0};
   TRY(check_turns(contents));
@@ -336,7 +343,7 @@ static clave_status check_version(const clave_tensors *file) {
   clave_tensor tensor;
   int64_t version;
   if (!clave_tensors_find(file, "conversation", &tensor) || tensor.dtype != CLAVE_I64 ||
-      bytes_of(&tensor) < 8)
+      conversation_file_bytes_of(&tensor) < 8)
     return INVALID("not a conversation: it has no tensor 'conversation'");
   memcpy(&version, tensor.data, sizeof version);
   if (version == VERSION) return NULL;
@@ -361,12 +368,12 @@ static clave_status read_contents(const clave_llm_conversation *conversation,
   TRY(find_list(file, "check", CLAVE_I64, 1, &contents->tensors[contents->n - 1]));
   TRY(copy_integers(contents));
   TRY(check_facts(conversation, contents));
-  TRY(check_chat(conversation->llm, contents));
+  TRY(conversation_file_check_chat(conversation->llm, contents));
   TRY(find_list(file, "logits", CLAVE_F32, conversation->llm->info.n_vocab,
                 &contents->tensors[LOGITS]));
   for (uint32_t i = 0; i < contents->n_state; i++)
-    TRY(find_state(file, conversation, i, contents->names[FIRST_STATE + i], &contents->capacity,
-                   &contents->tensors[FIRST_STATE + i]));
+    TRY(conversation_file_find_state(file, conversation, i, contents->names[FIRST_STATE + i],
+                                     &contents->capacity, &contents->tensors[FIRST_STATE + i]));
   if (contents->capacity && contents->facts[FACT_N_RUN] > contents->capacity)
     return INVALID("%" PRId64 " ids were run, but its caches hold %" PRId64,
                    contents->facts[FACT_N_RUN], contents->capacity);
@@ -404,13 +411,13 @@ static clave_status take_contents(clave_llm_conversation *conversation, const co
     st = conversation->state->accept_file(conversation, contents->capacity, conversation->n_run);
   for (uint32_t i = 0; i < contents->n_state && !st; i++) {
     const clave_tensor *tensor = &contents->tensors[FIRST_STATE + i];
-    st = conversation->state->write(conversation, i, tensor, bytes_of(tensor));
+    st = conversation->state->write(conversation, i, tensor, conversation_file_bytes_of(tensor));
   }
   conversation->state->unlock(conversation);
   if (!st) st = take_chat(contents, &conversation->chat);
   if (st) return st;
   memcpy(conversation->logits, contents->tensors[LOGITS].data,
-         bytes_of(&contents->tensors[LOGITS]));
+         conversation_file_bytes_of(&contents->tensors[LOGITS]));
   conversation->n_written = (size_t)contents->facts[FACT_WRITTEN];
   conversation->n_logits = (size_t)contents->facts[FACT_LOGITS];
   sampler_set_draws(conversation->sampler, (uint64_t)contents->facts[FACT_DRAWS]);

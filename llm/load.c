@@ -14,7 +14,7 @@
 
 /* ---------------------------------------------------------------- properties */
 
-static clave_status read_context(clave_llm *llm, const llm_metadata *said) {
+static clave_status llm_load_read_context(clave_llm *llm, const llm_metadata *said) {
   int64_t context = said->max_context;
   if (!context) TRY(llm_methods_context(llm->program, llm->methods, llm->n_methods, &context));
   if (context < 2 || context > UINT32_MAX)
@@ -36,7 +36,7 @@ static clave_status limit_context(clave_llm *llm, uint32_t most) {
   return NULL;
 }
 
-static clave_status check_id(const clave_llm *llm, const char *key, uint32_t id) {
+static clave_status llm_load_check_id(const clave_llm *llm, const char *key, uint32_t id) {
   if (id < llm->info.n_vocab) return NULL;
   return INVALID("%s is %u, and the program has logits for %u tokens", key, id, llm->info.n_vocab);
 }
@@ -49,8 +49,8 @@ static int32_t known(const clave_llm *llm, int32_t id) {
 static clave_status read_ends(clave_llm *llm, const llm_metadata *said) {
   clave_tokenizer_info info = {.size = sizeof info, .bos = CLAVE_NO_TOKEN, .eos = CLAVE_NO_TOKEN};
   if (llm->tokenizer) TRY(clave_tokenizer_get_info(llm->tokenizer, &info));
-  if (said->bos != CLAVE_NO_TOKEN) TRY(check_id(llm, "llm.bos", (uint32_t)said->bos));
-  if (said->eos != CLAVE_NO_TOKEN) TRY(check_id(llm, "llm.eos", (uint32_t)said->eos));
+  if (said->bos != CLAVE_NO_TOKEN) TRY(llm_load_check_id(llm, "llm.bos", (uint32_t)said->bos));
+  if (said->eos != CLAVE_NO_TOKEN) TRY(llm_load_check_id(llm, "llm.eos", (uint32_t)said->eos));
   llm->info.bos = said->has_bos ? said->bos : known(llm, info.bos);
   llm->eos = said->has_eos ? said->eos : known(llm, info.eos);
   return NULL;
@@ -66,12 +66,12 @@ static void add_stop_id(uint32_t *ids, size_t *count, int32_t id) {
 
 /* Reads the stop ids of the metadata. If it has none: EOS, and the id that ends answers in the chat
  * template. */
-static clave_status read_stop_ids(clave_llm *llm, const llm_metadata *said) {
+static clave_status llm_load_read_stop_ids(clave_llm *llm, const llm_metadata *said) {
   uint32_t *ids = mem_pool_alloc(llm->pool, said->n_stop_ids + 2, sizeof *ids);
   size_t n = 0;
   if (!ids) return status_no_memory();
   for (size_t i = 0; i < said->n_stop_ids; i++) {
-    TRY(check_id(llm, "llm.stop_ids", said->stop_ids[i]));
+    TRY(llm_load_check_id(llm, "llm.stop_ids", said->stop_ids[i]));
     add_stop_id(ids, &n, (int32_t)said->stop_ids[i]);
   }
   if (!said->has_stop_ids) {
@@ -98,8 +98,8 @@ static clave_status take_template(clave_llm *llm, const char *said, bool given) 
 
 /* Stores the text that templates write for BOS or EOS. SentencePiece's control tokens have no
  * text, so `otherwise` stands for them. */
-static clave_status token_text(const clave_llm *llm, int32_t id, const char *otherwise,
-                               char **out) {
+static clave_status llm_load_token_text(const clave_llm *llm, int32_t id, const char *otherwise,
+                                        char **out) {
   size_t size;
   uint32_t one = (uint32_t)id;
   if (id == CLAVE_NO_TOKEN || !llm->tokenizer || !tokenizer_has(llm->tokenizer, one)) return NULL;
@@ -121,7 +121,7 @@ static void choose_chat_sampling(clave_llm *llm, const llm_metadata *said) {
   llm->info.chat_sampling = &llm->chat_sampling;
 }
 
-static clave_status describe(clave_llm *llm, const clave_llm_options *options) {
+static clave_status llm_load_describe(clave_llm *llm, const clave_llm_options *options) {
   const char *template_name = options->chat_template;
   clave_program_info program = {.size = sizeof program};
   llm_metadata said;
@@ -135,14 +135,14 @@ static clave_status describe(clave_llm *llm, const clave_llm_options *options) {
   llm->sampling = said.sampling;
   if (said.has_sampling) llm->info.sampling = &llm->sampling;
   choose_chat_sampling(llm, &said);
-  TRY(read_context(llm, &said));
+  TRY(llm_load_read_context(llm, &said));
   TRY(llm_capacity_find(llm));
   TRY(limit_context(llm, options->max_context));
   TRY(read_ends(llm, &said));
-  TRY(token_text(llm, llm->info.bos, "<s>", &llm->bos_text));
-  TRY(token_text(llm, llm->eos, "</s>", &llm->eos_text));
+  TRY(llm_load_token_text(llm, llm->info.bos, "<s>", &llm->bos_text));
+  TRY(llm_load_token_text(llm, llm->eos, "</s>", &llm->eos_text));
   said.has_stop_ids = said.has_stop_ids && !template_name;
-  return read_stop_ids(llm, &said);
+  return llm_load_read_stop_ids(llm, &said);
 }
 
 bool llm_is_stop_id(const clave_llm *llm, uint32_t id) {
@@ -154,8 +154,8 @@ bool llm_is_stop_id(const clave_llm *llm, uint32_t id) {
 
 /* ---------------------------------------------------------------- lifetime */
 
-static clave_status load_tokenizer(clave_llm *llm, const char *path,
-                                   const clave_llm_options *options) {
+static clave_status llm_load_tokenizer(clave_llm *llm, const char *path,
+                                       const clave_llm_options *options) {
   size_t size;
   if (options->tokenizer)
     return clave_tokenizer_load(options->tokenizer, options->tokenizer_options, &llm->tokenizer);
@@ -163,23 +163,23 @@ static clave_status load_tokenizer(clave_llm *llm, const char *path,
   return status_while(clave_tokenizer_of_program(llm->program, &llm->tokenizer), "%s", path);
 }
 
-static clave_status load_program(clave_llm *llm, const char *path,
-                                 const clave_llm_options *options) {
+static clave_status llm_load_program(clave_llm *llm, const char *path,
+                                     const clave_llm_options *options) {
   const clave_program_options of_program = {.size = sizeof of_program, .consts = options->consts};
   return options->clv
              ? clave_program_load_bytes(options->clv, options->clv_size, path, &llm->program)
              : clave_program_load(path, &of_program, &llm->program);
 }
 
-static clave_status load(clave_llm *llm, const char *path, const clave_llm_options *options) {
+static clave_status llm_load(clave_llm *llm, const char *path, const clave_llm_options *options) {
   clave_llm_options opts;
   TRY(sized_read(options, &opts, SIZED(clave_llm_options, chat_template)));
   TRY(mem_pool_create(&llm->pool));
   TRY(scratch_pool_init(&llm->scratch));
   TRY(mutex_create(&llm->pools_lock));
-  TRY(load_program(llm, path, &opts));
-  TRY(load_tokenizer(llm, path, &opts));
-  TRY(status_while(describe(llm, &opts), "%s", path));
+  TRY(llm_load_program(llm, path, &opts));
+  TRY(llm_load_tokenizer(llm, path, &opts));
+  TRY(status_while(llm_load_describe(llm, &opts), "%s", path));
   return llm_page(llm);
 }
 
@@ -192,7 +192,7 @@ clave_status clave_llm_load(const char *path, clave_device *device,
   if (!llm) return status_no_memory();
   llm->holds = 1;
   llm->device = clave_device_retain(device);
-  clave_status st = load(llm, path, options);
+  clave_status st = llm_load(llm, path, options);
   if (st) {
     clave_llm_destroy(llm);
     return st;

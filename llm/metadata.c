@@ -16,14 +16,15 @@ static clave_status read_id(const char *key, const json *json, uint32_t *out) {
   return NULL;
 }
 
-static clave_status read_context(mem_pool *pool, const json *json, llm_metadata *out) {
+static clave_status metadata_read_context(mem_pool *pool, const json *json, llm_metadata *out) {
   (void)pool;
   if (json_i64(json, &out->max_context) && out->max_context > 0 && out->max_context <= UINT32_MAX)
     return NULL;
   return wrong_kind("max_context", json, "a number of tokens");
 }
 
-static clave_status read_token(const char *key, const json *json, bool *said, int32_t *out) {
+static clave_status metadata_read_token(const char *key, const json *json, bool *said,
+                                        int32_t *out) {
   uint32_t id;
   *said = true;
   *out = CLAVE_NO_TOKEN;
@@ -35,15 +36,15 @@ static clave_status read_token(const char *key, const json *json, bool *said, in
 
 static clave_status read_bos(mem_pool *pool, const json *json, llm_metadata *out) {
   (void)pool;
-  return read_token("bos", json, &out->has_bos, &out->bos);
+  return metadata_read_token("bos", json, &out->has_bos, &out->bos);
 }
 
 static clave_status read_eos(mem_pool *pool, const json *json, llm_metadata *out) {
   (void)pool;
-  return read_token("eos", json, &out->has_eos, &out->eos);
+  return metadata_read_token("eos", json, &out->has_eos, &out->eos);
 }
 
-static clave_status read_stop_ids(mem_pool *pool, const json *value, llm_metadata *out) {
+static clave_status metadata_read_stop_ids(mem_pool *pool, const json *value, llm_metadata *out) {
   if (json_kind_of(value) != JSON_ARRAY) return wrong_kind("stop_ids", value, "a list of ids");
   out->has_stop_ids = true;
   out->stop_ids = mem_pool_alloc(pool, json_count(value) + 1, sizeof *out->stop_ids);
@@ -53,19 +54,20 @@ static clave_status read_stop_ids(mem_pool *pool, const json *value, llm_metadat
   return NULL;
 }
 
-static clave_status read_text(mem_pool *pool, const char *key, const json *json, const char **out) {
+static clave_status metadata_read_text(mem_pool *pool, const char *key, const json *json,
+                                       const char **out) {
   if (json_kind_of(json) == JSON_NULL) return NULL;
   if (json_kind_of(json) != JSON_STRING) return wrong_kind(key, json, "a text");
   *out = mem_pool_strdup(pool, json_string(json), strlen(json_string(json)));
   return *out ? NULL : status_no_memory();
 }
 
-static clave_status read_template(mem_pool *pool, const json *json, llm_metadata *out) {
-  return read_text(pool, "chat_template", json, &out->chat_template);
+static clave_status metadata_read_template(mem_pool *pool, const json *json, llm_metadata *out) {
+  return metadata_read_text(pool, "chat_template", json, &out->chat_template);
 }
 
 static clave_status read_system(mem_pool *pool, const json *json, llm_metadata *out) {
-  return read_text(pool, "default_system", json, &out->default_system);
+  return metadata_read_text(pool, "default_system", json, &out->default_system);
 }
 
 static clave_status read_factor(const json *sampling, const char *key, float otherwise,
@@ -111,11 +113,11 @@ static clave_status read_sampling(mem_pool *pool, const json *value, llm_metadat
 static const struct {
   const char *key;
   clave_status (*read)(mem_pool *pool, const json *json, llm_metadata *out);
-} keys[] = {{"max_context", read_context},
+} keys[] = {{"max_context", metadata_read_context},
             {"bos", read_bos},
             {"eos", read_eos},
-            {"stop_ids", read_stop_ids},
-            {"chat_template", read_template},
+            {"stop_ids", metadata_read_stop_ids},
+            {"chat_template", metadata_read_template},
             {"default_system", read_system},
             {"sampling", read_sampling}};
 

@@ -57,8 +57,8 @@ static clave_status read_logits(const clave_tensor_info *info, llm_method *metho
                  info->name, (long long)method->n_vocab);
 }
 
-static clave_status read_method(const clave_program *program, const clave_method_info *info,
-                                llm_method *method) {
+static clave_status llm_methods_read_method(const clave_program *program,
+                                            const clave_method_info *info, llm_method *method) {
   clave_tensor_info tokens = {.size = sizeof tokens}, position = tokens, logits = tokens;
   *method = (llm_method){.name = info->name};
   if (info->n_inputs != 2 || info->n_outputs < 1)
@@ -94,7 +94,8 @@ static clave_status add_method(const clave_program *program, const char *name, l
   bool found;
   TRY(llm_find_method(program, name, &info, &found));
   if (!found) return NULL;
-  return status_while(read_method(program, &info, &methods[(*count)++]), "method %s", name);
+  return status_while(llm_methods_read_method(program, &info, &methods[(*count)++]), "method %s",
+                      name);
 }
 
 clave_status llm_methods_read(const clave_program *program, llm_method methods[LLM_METHODS],
@@ -201,8 +202,8 @@ static void *make_indices(clave_dtype type, const uint32_t *ids, size_t n, size_
   return data;
 }
 
-static clave_status set_indices(const llm_method *method, clave_session *session, uint32_t input,
-                                clave_tensor shape, void *data) {
+static clave_status llm_methods_set_indices(const llm_method *method, clave_session *session,
+                                            uint32_t input, clave_tensor shape, void *data) {
   if (!data) return status_no_memory();
   clave_tensor tensor = clave_tensor_make(shape.dtype, shape.rank, shape.dims, data);
   clave_status st = clave_session_set_input(session, method->name, input, &tensor);
@@ -218,8 +219,9 @@ clave_status llm_method_run(const llm_method *method, clave_session *session, co
   tokens.dims[method->tokens_rank - 1] = (int64_t)n;
   size_t n_positions = method->position == POSITION_EACH ? n : 1;
   at.dims[0] = (int64_t)n_positions;
-  TRY(set_indices(method, session, 0, tokens, make_indices(tokens.dtype, ids, n, 0)));
-  TRY(set_indices(method, session, 1, at, make_indices(at.dtype, NULL, n_positions, position)));
+  TRY(llm_methods_set_indices(method, session, 0, tokens, make_indices(tokens.dtype, ids, n, 0)));
+  TRY(llm_methods_set_indices(method, session, 1, at,
+                              make_indices(at.dtype, NULL, n_positions, position)));
   return clave_session_run(session, method->name);
 }
 
@@ -248,14 +250,16 @@ typedef struct paged_inputs {
   clave_tensor tensor[PAGED_INPUTS]; /* tokens, positions, sequences, page table, rows */
 } paged_inputs;
 
-static size_t rows_of(const llm_run_part *part) { return part->all_logits ? part->n : 1; }
+static size_t llm_methods_rows_of(const llm_run_part *part) {
+  return part->all_logits ? part->n : 1;
+}
 
 static clave_status make_paged_inputs(const llm_method *method, const llm_run_part *parts,
                                       size_t n_parts, size_t most_pages, paged_inputs *in) {
   int64_t n = 0, rows = 0;
   for (size_t i = 0; i < n_parts; i++) {
     n += (int64_t)parts[i].n;
-    rows += (int64_t)rows_of(&parts[i]);
+    rows += (int64_t)llm_methods_rows_of(&parts[i]);
   }
   int64_t tokens[] = {1, n}, table[] = {(int64_t)rounded_up(n_parts, 1), (int64_t)most_pages};
   in->tensor[0] = clave_tensor_make(method->tokens_type, method->tokens_rank,
@@ -284,7 +288,7 @@ static void fill_paged_inputs(const llm_method *method, const llm_run_part *part
     for (size_t k = 0; k < part->n_pages; k++)
       table[i * (size_t)in->tensor[3].dims[1] + k] = (int32_t)part->pages[k];
     at += part->n;
-    for (size_t k = rows_of(part); k > 0; k--) *rows++ = (int64_t)(at - k);
+    for (size_t k = llm_methods_rows_of(part); k > 0; k--) *rows++ = (int64_t)(at - k);
   }
 }
 
@@ -305,7 +309,7 @@ clave_status llm_method_run_parts(const llm_method *method, clave_session *sessi
 /* ---------------------------------------------------------------- logits */
 
 /* Converts n aligned floats of any type. */
-static void widen(clave_dtype type, const void *from, size_t n, float *out) {
+static void llm_methods_widen(clave_dtype type, const void *from, size_t n, float *out) {
   switch (type) {
     case CLAVE_F32:
       memcpy(out, from, n * sizeof *out);
@@ -332,6 +336,6 @@ clave_status llm_method_logits(const llm_method *method, clave_session *session,
                    back + 1, n_vocab, rows, (long long)tensor.dims[tensor.rank - 1]);
   const char *row =
       (const char *)tensor.data + (rows - 1 - back) * n_vocab * clave_dtype_size(tensor.dtype);
-  widen(tensor.dtype, row, n_vocab, out);
+  llm_methods_widen(tensor.dtype, row, n_vocab, out);
   return NULL;
 }

@@ -31,7 +31,8 @@ static clave_status set_capacity(clave_llm_conversation *self, int64_t capacity)
 }
 
 /* `from` is ignored: all rows belong to this conversation. */
-static clave_status reserve_capacity(clave_llm_conversation *self, size_t from, size_t to) {
+static clave_status own_session_reserve_capacity(clave_llm_conversation *self, size_t from,
+                                                 size_t to) {
   int64_t capacity = LLM_FIRST_TOKENS, most = self->llm->max_capacity;
   (void)from;
   if (self->state_lags) TRY(conversation_reset_session(self));
@@ -45,7 +46,7 @@ static clave_status reset_capacity(clave_llm_conversation *self) {
   return set_capacity(self, most < LLM_FIRST_TOKENS ? most : LLM_FIRST_TOKENS);
 }
 
-static clave_status open_session(clave_llm_conversation *self) {
+static clave_status own_session_open_session(clave_llm_conversation *self) {
   const clave_llm *llm = self->llm;
   TRY(clave_session_create(llm->program, llm->device, self->options.session, &self->session));
   return reset_capacity(self);
@@ -88,7 +89,7 @@ static clave_status cut_session(clave_llm_conversation *self, size_t count) {
   return llm_states_go_back(self->llm, self->n_written, count);
 }
 
-static clave_status run_again(clave_llm_conversation *self, size_t first) {
+static clave_status own_session_run_again(clave_llm_conversation *self, size_t first) {
   clave_status st = cut_session(self, first);
   if (st) {
     status_free(st);
@@ -100,43 +101,46 @@ static clave_status run_again(clave_llm_conversation *self, size_t first) {
 
 /* ---------------------------------------------------------------- in files */
 
-static clave_status describe_state(const clave_llm_conversation *self, uint32_t index,
-                                   clave_tensor_info *info) {
+static clave_status own_session_describe_state(const clave_llm_conversation *self, uint32_t index,
+                                               clave_tensor_info *info) {
   return clave_program_state(self->llm->program, index, info);
 }
 
-static int64_t rows_in_file(const clave_llm_conversation *self) { return self->capacity; }
+static int64_t own_session_rows_in_file(const clave_llm_conversation *self) {
+  return self->capacity;
+}
 
-static clave_status read_state(const clave_llm_conversation *self, uint32_t index,
-                               const clave_tensor *tensor, size_t size) {
+static clave_status own_session_read_state(const clave_llm_conversation *self, uint32_t index,
+                                           const clave_tensor *tensor, size_t size) {
   if (self->state_lags) TRY(clave_session_reset(self->session));
   return clave_session_read_state(self->session, index, tensor->data, size);
 }
 
-static clave_status accept_file(clave_llm_conversation *self, int64_t rows, size_t n_run) {
+static clave_status own_session_accept_file(clave_llm_conversation *self, int64_t rows,
+                                            size_t n_run) {
   (void)n_run;
   return set_capacity(self, rows);
 }
 
-static clave_status write_state(clave_llm_conversation *self, uint32_t index,
-                                const clave_tensor *tensor, size_t size) {
+static clave_status own_session_write_state(clave_llm_conversation *self, uint32_t index,
+                                            const clave_tensor *tensor, size_t size) {
   return clave_session_write_state(self->session, index, tensor->data, size);
 }
 
 const state_vtable own_session_state = {
-    .open = open_session,
+    .open = own_session_open_session,
     .close = close_session,
     .lock = do_not_lock,
     .unlock = do_not_lock,
-    .reserve_capacity = reserve_capacity,
+    .reserve_capacity = own_session_reserve_capacity,
     .run = run_session,
-    .run_again = run_again,
+    .run_again = own_session_run_again,
     .clear = clear_session,
     .cut = cut_session,
     .share = share_session,
-    .describe = describe_state,
-    .rows_in_file = rows_in_file,
-    .read = read_state,
-    .accept_file = accept_file,
-    .write = write_state,
+    .describe = own_session_describe_state,
+    .rows_in_file = own_session_rows_in_file,
+    .read = own_session_read_state,
+    .accept_file = own_session_accept_file,
+    .write = own_session_write_state,
 };

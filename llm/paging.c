@@ -7,7 +7,7 @@ static void note_applied(void *ctx, const clave_pass_info *info) {
   *(bool *)ctx = *(bool *)ctx || info->applied > 0;
 }
 
-static clave_status read_states(clave_llm *llm) {
+static clave_status paging_read_states(clave_llm *llm) {
   clave_program_info info = {.size = sizeof info};
   TRY(clave_program_get_info(llm->paged, &info));
   llm->n_page_states = info.n_state;
@@ -26,7 +26,7 @@ static clave_status read_states(clave_llm *llm) {
 
 /* After tokens and positions the methods have the inputs sequences and page table, and perhaps
  * rows. */
-static clave_status read_inputs(clave_llm *llm) {
+static clave_status paging_read_inputs(clave_llm *llm) {
   for (int i = 0; i < llm->n_methods; i++) {
     clave_method_info info = {.size = sizeof info};
     bool found;
@@ -53,6 +53,6 @@ clave_status llm_page(clave_llm *llm) {
     return NULL;
   }
   llm->paged = made;
-  TRY(read_states(llm));
-  return read_inputs(llm);
+  TRY(paging_read_states(llm));
+  return paging_read_inputs(llm);
 }

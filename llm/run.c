@@ -43,8 +43,8 @@ static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 /* Selects the method of the next run and the ids that it runs of each conversation. *count: of
  * parts. */
-static const llm_method *choose_parts(clave_llm_conversation *const *cs, size_t n_cs,
-                                      run_part *parts, size_t *count) {
+static const llm_method *llm_run_choose_parts(clave_llm_conversation *const *cs, size_t n_cs,
+                                              run_part *parts, size_t *count) {
   const clave_llm *llm = cs[0]->llm;
   size_t total = 0, left = cs[0]->options.prefill_chunk;
   *count = 0;
@@ -87,7 +87,7 @@ clave_status conversation_run_pending(clave_llm_conversation *const *cs, size_t 
     bool missing = cs[i]->n_logits != cs[i]->ids.count && cs[i]->n_run == cs[i]->ids.count;
     if (missing) st = cs[i]->state->run_again(cs[i], cs[i]->n_run - 1);
   }
-  for (const llm_method *m; !st && (m = choose_parts(cs, n, parts, &n_parts));) {
+  for (const llm_method *m; !st && (m = llm_run_choose_parts(cs, n, parts, &n_parts));) {
     cs[0]->state->lock(cs[0]);
     st = run_some(m, parts, n_parts);
     cs[0]->state->unlock(cs[0]);

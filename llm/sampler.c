@@ -22,7 +22,7 @@ struct clave_sampler {
 
 /* ---------------------------------------------------------------- options */
 
-static clave_status check_range(const char *name, float value, float most) {
+static clave_status sampler_check_range(const char *name, float value, float most) {
   if (value >= 0 && value <= most) return NULL;
   if (most < HUGE_VALF) return INVALID("%s: expected 0 to %g, got %g", name, most, value);
   return INVALID("%s: expected 0 or more, got %g", name, value);
@@ -32,15 +32,15 @@ static clave_status check_finite(const char *name, float value) {
   return isfinite(value) ? NULL : INVALID("%s: expected a finite number, got %g", name, value);
 }
 
-static clave_status check_options(const clave_sampler_options *options) {
+static clave_status sampler_check_options(const clave_sampler_options *options) {
   TRY(check_finite("repetition_penalty", options->repetition_penalty));
-  TRY(check_range("repetition_penalty", options->repetition_penalty, HUGE_VALF));
+  TRY(sampler_check_range("repetition_penalty", options->repetition_penalty, HUGE_VALF));
   TRY(check_finite("presence_penalty", options->presence_penalty));
   TRY(check_finite("frequency_penalty", options->frequency_penalty));
   TRY(check_finite("temperature", options->temperature));
-  TRY(check_range("temperature", options->temperature, HUGE_VALF));
-  TRY(check_range("top_p", options->top_p, 1));
-  TRY(check_range("min_p", options->min_p, 1));
+  TRY(sampler_check_range("temperature", options->temperature, HUGE_VALF));
+  TRY(sampler_check_range("top_p", options->top_p, 1));
+  TRY(sampler_check_range("min_p", options->min_p, 1));
   for (size_t i = 0; i < options->n_bias; i++) {
     if (isnan(options->bias[i].bias) || options->bias[i].bias == HUGE_VALF)
       return INVALID("the bias of id %u is %g", options->bias[i].id, options->bias[i].bias);
@@ -53,7 +53,7 @@ clave_status clave_sampler_create(const clave_sampler_options *options, clave_sa
   *out = NULL;
   clave_sampler_options known;
   TRY(sized_read(options, &known, SIZED(clave_sampler_options, seed)));
-  TRY(check_options(&known));
+  TRY(sampler_check_options(&known));
   clave_sampler *sampler = calloc(1, sizeof *sampler);
   clave_logit_bias *bias = calloc(known.n_bias + 1, sizeof *bias);
   if (!sampler || !bias) {
@@ -96,7 +96,7 @@ const clave_sampler_options *sampler_options_of(const clave_sampler *sampler) {
 
 /* ---------------------------------------------------------------- logits */
 
-static clave_status grow(sampler_scratch *scratch, size_t count) {
+static clave_status sampler_grow(sampler_scratch *scratch, size_t count) {
   if (count <= scratch->capacity) return NULL;
   sampler_scratch_free(scratch);
   scratch->candidates = (candidates){.id = calloc(count, sizeof *scratch->candidates.id),
@@ -112,7 +112,8 @@ static clave_status grow(sampler_scratch *scratch, size_t count) {
   return NULL;
 }
 
-static clave_status add_bias(const clave_sampler_options *options, float *logits, size_t count) {
+static clave_status sampler_add_bias(const clave_sampler_options *options, float *logits,
+                                     size_t count) {
   for (size_t i = 0; i < options->n_bias; i++) {
     if (options->bias[i].id >= count)
       return INVALID("a bias for id %u in a vocabulary of %zu", options->bias[i].id, count);
@@ -149,7 +150,7 @@ static void apply_penalties(const clave_sampler_options *options, const sampler_
 }
 
 /* Finds the first of the largest logits. */
-static clave_status find_largest(const float *logits, size_t count, size_t *out) {
+static clave_status sampler_find_largest(const float *logits, size_t count, size_t *out) {
   size_t best = 0;
   for (size_t i = 0; i < count; i++) {
     if (isnan(logits[i])) return INVALID("the logit of id %zu is not a number", i);
@@ -162,7 +163,7 @@ static clave_status find_largest(const float *logits, size_t count, size_t *out)
 
 /* ---------------------------------------------------------------- probabilities */
 
-static uint32_t key_of(float logit) {
+static uint32_t sampler_key_of(float logit) {
   float f = logit + 0.0F; /* turns -0 into 0 */
   uint32_t bits;
   memcpy(&bits, &f, sizeof bits);
@@ -247,11 +248,11 @@ static double sum_weights(const candidates *candidates) {
 
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 
-static double weight_at(const candidates *candidates, size_t i, bool by_weight) {
+static double sampler_weight_at(const candidates *candidates, size_t i, bool by_weight) {
   return by_weight ? candidates->weight[i] : 1;
 }
 
-static size_t digit_of(uint32_t key, int shift) { return key >> shift & (DIGITS - 1); }
+static size_t sampler_digit_of(uint32_t key, int shift) { return key >> shift & (DIGITS - 1); }
 
 /* Counts the candidates with each digit, among `some` of them or, if NULL, the first n. Uses two
  * halves, so that equal digits in a row need not wait for each other. */
@@ -259,7 +260,7 @@ static void count_digits(const candidates *candidates, const uint32_t *some, siz
                          double counts[DIGITS]) {
   uint32_t halves[2][DIGITS] = {0};
   for (size_t i = 0; i < n; i++)
-    halves[i % 2][digit_of(candidates->key[some ? some[i] : i], shift)]++;
+    halves[i % 2][sampler_digit_of(candidates->key[some ? some[i] : i], shift)]++;
   for (size_t d = 0; d < DIGITS; d++) counts[d] = (double)halves[0][d] + halves[1][d];
 }
 
@@ -270,7 +271,7 @@ static void weigh_digits(const candidates *candidates, const uint32_t *some, siz
   memset(sums, 0, DIGITS * sizeof *sums);
   for (size_t i = 0; i < n; i++) {
     size_t at = some ? some[i] : i;
-    (i % 2 ? odd : sums)[digit_of(candidates->key[at], shift)] += candidates->weight[at];
+    (i % 2 ? odd : sums)[sampler_digit_of(candidates->key[at], shift)] += candidates->weight[at];
   }
   for (size_t d = 0; d < DIGITS; d++) sums[d] += odd[d];
 }
@@ -282,7 +283,7 @@ static size_t take_digit(const candidates *candidates, const uint32_t *some, siz
   for (size_t i = 0; i < n; i++) {
     size_t at = some ? some[i] : i;
     candidates->some[kept] = (uint32_t)at;
-    kept += digit_of(candidates->key[at], shift) == digit;
+    kept += sampler_digit_of(candidates->key[at], shift) == digit;
   }
   return kept;
 }
@@ -324,7 +325,7 @@ static void keep_largest(candidates *candidates, bool by_weight, double target) 
     bool keep = candidates->key[i] > cut;
     if (candidates->key[i] == cut && rest > 0) {
       keep = true;
-      rest -= weight_at(candidates, i, by_weight);
+      rest -= sampler_weight_at(candidates, i, by_weight);
     }
     candidates->id[n] = candidates->id[i];
     candidates->key[n] = candidates->key[i];
@@ -347,7 +348,7 @@ static void drop_unlikely(candidates *candidates, double least) {
 /* ---------------------------------------------------------------- the draw */
 
 /* Returns a number in [0, 1) from 53 bits of the block's first two words. */
-static double draw(clave_sampler *sampler) {
+static double sampler_draw(clave_sampler *sampler) {
   uint32_t w[4] = {(uint32_t)sampler->draws, (uint32_t)(sampler->draws >> 32), 0, 0};
   sampler->draws++;
   philox(sampler->options.seed, w);
@@ -366,7 +367,7 @@ static uint32_t choose_in_block(const candidates *candidates, size_t at, size_t 
   return candidates->id[last];
 }
 
-static uint32_t choose(const candidates *candidates, double u) {
+static uint32_t llm_sampler_choose(const candidates *candidates, double u) {
   double target = u * sum_weights(candidates), sum = 0;
   size_t at = 0;
   for (;; at += BLOCK) {
@@ -384,13 +385,13 @@ static uint32_t sample_weighted(clave_sampler *sampler, sampler_scratch *scratch
   candidates *candidates = &scratch->candidates;
   candidates->n = count;
   for (size_t i = 0; i < count; i++) candidates->id[i] = (uint32_t)i;
-  for (size_t i = 0; i < count; i++) candidates->key[i] = key_of(scratch->logits[i]);
+  for (size_t i = 0; i < count; i++) candidates->key[i] = sampler_key_of(scratch->logits[i]);
   if (options->top_k && options->top_k < count) keep_largest(candidates, false, options->top_k);
   compute_weights(candidates, largest, options->temperature);
   if (options->top_p > 0 && options->top_p < 1)
     keep_largest(candidates, true, (double)options->top_p * sum_weights(candidates));
   if (options->min_p > 0) drop_unlikely(candidates, options->min_p);
-  return choose(candidates, draw(sampler));
+  return llm_sampler_choose(candidates, sampler_draw(sampler));
 }
 
 clave_status sampler_choose(clave_sampler *sampler, sampler_scratch *scratch,
@@ -398,13 +399,13 @@ clave_status sampler_choose(clave_sampler *sampler, sampler_scratch *scratch,
   size_t count = in->count, best;
   *id = 0;
   if (count == 0 || count > UINT32_MAX) return INVALID("%zu logits", count);
-  TRY(grow(scratch, count));
+  TRY(sampler_grow(scratch, count));
   memcpy(scratch->logits, in->logits, count * sizeof *in->logits);
   if (in->change && !in->change(in->change_ctx, scratch->logits, count, in->seen, in->n_seen))
     return INVALID("the function that changes logits has refused to go on");
-  TRY(add_bias(&sampler->options, scratch->logits, count));
+  TRY(sampler_add_bias(&sampler->options, scratch->logits, count));
   apply_penalties(&sampler->options, scratch, count, in->seen, in->n_seen);
-  TRY(find_largest(scratch->logits, count, &best));
+  TRY(sampler_find_largest(scratch->logits, count, &best));
   *id = sampler->options.temperature > 0
             ? sample_weighted(sampler, scratch, count, scratch->logits[best])
             : (uint32_t)best;

@@ -33,7 +33,7 @@ static clave_status run_and_read(const llm_method *method, const run_part *part,
 enum { MOST_LOGITS = 1 << 24 }; /* per run: 64 MB as floats */
 
 /* Returns how many of n tokens may run at once: one if a run has logits only for its last token. */
-static size_t most_at_once(const clave_llm_conversation *conversation, size_t n) {
+static size_t score_most_at_once(const clave_llm_conversation *conversation, size_t n) {
   const clave_llm *llm = conversation->llm;
   size_t most = conversation->options.prefill_chunk, rows = MOST_LOGITS / llm->info.n_vocab;
   for (int i = 0; i < llm->n_methods; i++) {
@@ -48,7 +48,7 @@ static size_t most_at_once(const clave_llm_conversation *conversation, size_t n)
 static clave_status run_piece(clave_llm_conversation *conversation, size_t n, double *out,
                               size_t *taken) {
   const clave_llm *llm = conversation->llm;
-  *taken = most_at_once(conversation, n);
+  *taken = score_most_at_once(conversation, n);
   const llm_method *method = llm_methods_choose(llm->methods, llm->n_methods, taken);
   conversation->state->lock(conversation);
   clave_status st = run_and_read(

@@ -29,7 +29,8 @@ static clave_status own_page(clave_llm_conversation *self, size_t i, bool copied
   return st;
 }
 
-static clave_status reserve_capacity(clave_llm_conversation *self, size_t from, size_t to) {
+static clave_status shared_pages_reserve_capacity(clave_llm_conversation *self, size_t from,
+                                                  size_t to) {
   size_t rows = self->llm->info.page_rows, needed = (to + rows - 1) / rows;
   for (size_t i = from / rows; i < self->n_pages && i < needed; i++)
     TRY(own_page(self, i, i * rows < from));
@@ -81,7 +82,7 @@ static clave_status share_pages(const clave_llm_conversation *from, clave_llm_co
 }
 
 /* Pages keep all tokens, so a conversation can continue from any of them. */
-static clave_status run_again(clave_llm_conversation *self, size_t first) {
+static clave_status shared_pages_run_again(clave_llm_conversation *self, size_t first) {
   self->n_run = first;
   return NULL;
 }
@@ -127,15 +128,15 @@ static clave_status run_within_budget(const llm_method *method, const run_part *
 
 /* ---------------------------------------------------------------- in files */
 
-static clave_status describe_state(const clave_llm_conversation *self, uint32_t index,
-                                   clave_tensor_info *info) {
+static clave_status shared_pages_describe_state(const clave_llm_conversation *self, uint32_t index,
+                                                clave_tensor_info *info) {
   TRY(clave_program_state(self->llm->program, index, info));
   info->dims[ROWS_AXIS] = CLAVE_DYNAMIC;
   info->min_dims[ROWS_AXIS] = 1;
   return NULL;
 }
 
-static int64_t rows_in_file(const clave_llm_conversation *self) {
+static int64_t shared_pages_rows_in_file(const clave_llm_conversation *self) {
   return self->n_run ? (int64_t)self->n_run : 1;
 }
 
@@ -200,9 +201,10 @@ static clave_status write_pages(clave_llm_conversation *self, uint32_t index,
   return st;
 }
 
-static clave_status accept_file(clave_llm_conversation *self, int64_t rows, size_t n_run) {
+static clave_status shared_pages_accept_file(clave_llm_conversation *self, int64_t rows,
+                                             size_t n_run) {
   (void)rows; /* only the first n_run rows are kept */
-  return reserve_capacity(self, 0, n_run);
+  return shared_pages_reserve_capacity(self, 0, n_run);
 }
 
 const state_vtable shared_pages_state = {
@@ -210,15 +212,15 @@ const state_vtable shared_pages_state = {
     .close = close_pages,
     .lock = lock_pool,
     .unlock = unlock_pool,
-    .reserve_capacity = reserve_capacity,
+    .reserve_capacity = shared_pages_reserve_capacity,
     .run = run_within_budget,
-    .run_again = run_again,
+    .run_again = shared_pages_run_again,
     .clear = clear_pages,
     .cut = cut_pages,
     .share = share_pages,
-    .describe = describe_state,
-    .rows_in_file = rows_in_file,
+    .describe = shared_pages_describe_state,
+    .rows_in_file = shared_pages_rows_in_file,
     .read = read_pages,
-    .accept_file = accept_file,
+    .accept_file = shared_pages_accept_file,
     .write = write_pages,
 };

@@ -28,14 +28,15 @@ static int64_t attribute(const char *detail, const char *key) {
 }
 
 /* True if the node reads a slot that depends on the token positions. */
-static bool follows(const bool *positions, const clave_node_info *info) {
+static bool llm_state_follows(const bool *positions, const clave_node_info *info) {
   for (uint32_t i = 0; i < info->n_reads && i < CLAVE_MAX_OPERANDS; i++) {
     if (positions[info->reads[i]]) return true;
   }
   return false;
 }
 
-static llm_state *find_state(llm_state *states, const uint32_t *slots, uint32_t n, uint32_t slot) {
+static llm_state *llm_state_find_state(llm_state *states, const uint32_t *slots, uint32_t n,
+                                       uint32_t slot) {
   for (uint32_t i = 0; i < n; i++) {
     if (slots[i] == slot) return &states[i];
   }
@@ -53,7 +54,7 @@ typedef struct reader {
 
 static clave_status note_rows(const reader *reader, uint32_t slot, int64_t axis, int64_t window) {
   clave_tensor_info info = {.size = sizeof info};
-  llm_state *state = find_state(reader->states, reader->slots, reader->n_states, slot);
+  llm_state *state = llm_state_find_state(reader->states, reader->slots, reader->n_states, slot);
   if (!state) return NULL;
   TRY(clave_program_slot(reader->program, slot, &info));
   state->rows = axis >= 0 && axis < info.rank && info.max_dims[axis] > 0 ? info.max_dims[axis] : 0;
@@ -61,20 +62,20 @@ static clave_status note_rows(const reader *reader, uint32_t slot, int64_t axis,
   return NULL;
 }
 
-static clave_status read_node(const reader *reader, const clave_node_info *info) {
+static clave_status llm_state_read_node(const reader *reader, const clave_node_info *info) {
   bool by_index = strcmp(info->op, "index_copy") == 0,
        cached = strcmp(info->op, "attention_cached") == 0;
   if (by_index && info->n_reads > 1 && reader->positions[info->reads[1]])
     TRY(note_rows(reader, info->reads[0], attribute(info->detail, "axis"), 0));
   for (uint32_t i = FIRST_CACHE; cached && i <= LAST_CACHE && i < info->n_reads; i++)
     TRY(note_rows(reader, info->reads[i], CACHE_AXIS, attribute(info->detail, "window")));
-  if (!follows(reader->positions, info)) return NULL;
+  if (!llm_state_follows(reader->positions, info)) return NULL;
   for (uint32_t i = 0; i < info->n_writes && i < CLAVE_MAX_OPERANDS; i++)
     reader->positions[info->writes[i]] = true;
   return NULL;
 }
 
-static clave_status read_method(const reader *reader) {
+static clave_status llm_state_read_method(const reader *reader) {
   clave_tensor_info position = {.size = sizeof position};
   clave_node_info info = {.size = sizeof info};
   clave_method_info method_info = {.size = sizeof method_info};
@@ -87,7 +88,7 @@ static clave_status read_method(const reader *reader) {
   TRY(llm_find_method(reader->program, reader->method->name, &method_info, &found));
   for (uint32_t i = 0; i < method_info.n_nodes; i++) {
     TRY(clave_program_node(reader->program, reader->method->name, i, &info));
-    TRY(read_node(reader, &info));
+    TRY(llm_state_read_node(reader, &info));
   }
   return NULL;
 }
@@ -105,15 +106,15 @@ static clave_status read_methods(reader *reader, const llm_method *methods, int 
   for (int i = 0; i < count; i++) {
     reader->method = &methods[i];
     memset(reader->states, 0, reader->n_states * sizeof *reader->states);
-    TRY(read_method(reader));
+    TRY(llm_state_read_method(reader));
     join_states(all, reader->states, reader->n_states, i == 0);
   }
   return NULL;
 }
 
 /* states: in pool, (n_state of the program). */
-static clave_status read_states(const clave_llm *llm, mem_pool *pool, llm_state **states,
-                                uint32_t *n_states) {
+static clave_status llm_state_read_states(const clave_llm *llm, mem_pool *pool, llm_state **states,
+                                          uint32_t *n_states) {
   clave_program_info info = {.size = sizeof info};
   TRY(clave_program_get_info(llm->program, &info));
   size_t n = (size_t)info.n_state + 1;
@@ -153,7 +154,7 @@ clave_status llm_states_go_back(const clave_llm *llm, size_t written, size_t cou
   llm_state *states;
   uint32_t n_states = 0;
   TRY(mem_pool_create(&pool));
-  clave_status st = read_states(llm, pool, &states, &n_states);
+  clave_status st = llm_state_read_states(llm, pool, &states, &n_states);
   for (uint32_t i = 0; i < n_states && !st; i++) st = check_state(&states[i], written, count);
   mem_pool_destroy(pool);
   return st;

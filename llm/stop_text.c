@@ -36,7 +36,7 @@ static size_t find_beginning(const stop_text *text) {
 }
 
 /* Sets `given` and `held` to the held text followed by the new text. */
-static clave_status take(stop_text *text, const char *bytes, size_t n) {
+static clave_status stop_text_take(stop_text *text, const char *bytes, size_t n) {
   size_t before = text->held.size;
   text_clear(&text->given);
   text_append(&text->given, text->held.data, before);
@@ -51,7 +51,7 @@ static clave_status take(stop_text *text, const char *bytes, size_t n) {
 
 clave_status stop_text_add(stop_text *text, const char *bytes, size_t n, bool end, bool *found) {
   *found = false;
-  TRY(take(text, bytes, n));
+  TRY(stop_text_take(text, bytes, n));
   size_t stop = find_stop(text);
   *found = stop < text->held.size;
   text->given.size = *found || end ? stop : find_beginning(text);

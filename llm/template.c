@@ -79,7 +79,7 @@ static const jinja_template *find_template(const clave_template *template, const
   return NULL;
 }
 
-static clave_status refuse_name(const clave_template *template, const char *name) {
+static clave_status llm_template_refuse_name(const clave_template *template, const char *name) {
   text known = {0};
   for (size_t i = 0; i < template->count; i++)
     text_printf(&known, "%s%s", i ? ", " : "", template->items[i].name);
@@ -95,12 +95,12 @@ static clave_status choose_template(const clave_template *template, const clave_
   *out = NULL;
   if (in->name) {
     *out = find_template(template, in->name);
-    return *out ? NULL : refuse_name(template, in->name);
+    return *out ? NULL : llm_template_refuse_name(template, in->name);
   }
   if (in->tools && strcmp(in->tools, "null") != 0) *out = find_template(template, "tool_use");
   if (!*out) *out = find_template(template, "default");
   if (!*out && template->count == 1) *out = template->items[0].jinja;
-  return *out ? NULL : refuse_name(template, NULL);
+  return *out ? NULL : llm_template_refuse_name(template, NULL);
 }
 
 enum { MAX_INPUTS = 7 };

@@ -11,7 +11,7 @@
 /* ---------------------------------------------------------------- tokenizer_config.json */
 
 /* Reads a token: a string, or an object with its content. *out stays NULL if there is none. */
-static clave_status read_token(const json *config, const char *key, char **out) {
+static clave_status template_file_read_token(const json *config, const char *key, char **out) {
   const json *token = field_or_null(config, key);
   span content;
   if (!token || *out) return NULL;
@@ -46,10 +46,10 @@ static clave_status read_templates(clave_template *template, const json *config)
   return template_add(template, "default", source.data, source.size);
 }
 
-static clave_status read_config(clave_template *template, const json *config) {
+static clave_status template_file_read_config(clave_template *template, const json *config) {
   TRY(json_expect(config, JSON_OBJECT));
-  TRY(read_token(config, "bos_token", &template->bos));
-  TRY(read_token(config, "eos_token", &template->eos));
+  TRY(template_file_read_token(config, "bos_token", &template->bos));
+  TRY(template_file_read_token(config, "eos_token", &template->eos));
   return read_templates(template, config);
 }
 
@@ -59,7 +59,7 @@ static clave_status load_config(clave_template *template, const char *path) {
   TRY(file_map_open(path, &file));
   clave_status st = json_parse((const char *)file.data, file.size, &config);
   if (!st) {
-    st = read_config(template, config);
+    st = template_file_read_config(template, config);
     json_free(config);
   }
   file_map_close(&file);
@@ -77,8 +77,9 @@ static clave_status load_text(clave_template *template, const char *path) {
   return status_while(st, "%s", path);
 }
 
-static clave_status load_part(clave_template *template, const char *folder, const char *name,
-                              clave_status (*load)(clave_template *, const char *)) {
+static clave_status template_file_load_part(clave_template *template, const char *folder,
+                                            const char *name,
+                                            clave_status (*load)(clave_template *, const char *)) {
   char *path = path_join(folder, name);
   if (!path) return status_no_memory();
   clave_status st = file_exists(path) ? load(template, path) : NULL;
@@ -88,13 +89,15 @@ static clave_status load_part(clave_template *template, const char *folder, cons
 
 /* Looks in transformers' order: a template file takes precedence over the configuration. */
 static clave_status load_folder(clave_template *template, const char *folder) {
-  TRY(load_part(template, folder, "chat_template.jinja", load_text));
-  if (!template->count) TRY(load_part(template, folder, "chat_template.json", load_config));
-  TRY(load_part(template, folder, "tokenizer_config.json", load_config));
+  TRY(template_file_load_part(template, folder, "chat_template.jinja", load_text));
+  if (!template->count)
+    TRY(template_file_load_part(template, folder, "chat_template.json", load_config));
+  TRY(template_file_load_part(template, folder, "tokenizer_config.json", load_config));
   return template->count ? NULL : INVALID("%s: no chat template in the folder", folder);
 }
 
-static clave_status token_text(const clave_tokenizer *tokenizer, int32_t id, char **out) {
+static clave_status template_file_token_text(const clave_tokenizer *tokenizer, int32_t id,
+                                             char **out) {
   size_t size;
   uint32_t one = (uint32_t)id;
   if (id < 0) return NULL;
@@ -109,14 +112,16 @@ static clave_status program_tokens(clave_template *template, const clave_program
   if (!clave_program_section(program, "TOKN", &size)) return NULL;
   TRY(clave_tokenizer_of_program(program, &tokenizer));
   clave_status st = clave_tokenizer_get_info(tokenizer, &info);
-  if (!st) st = token_text(tokenizer, said->has_bos ? said->bos : info.bos, &template->bos);
-  if (!st) st = token_text(tokenizer, said->has_eos ? said->eos : info.eos, &template->eos);
+  if (!st)
+    st = template_file_token_text(tokenizer, said->has_bos ? said->bos : info.bos, &template->bos);
+  if (!st)
+    st = template_file_token_text(tokenizer, said->has_eos ? said->eos : info.eos, &template->eos);
   clave_tokenizer_destroy(tokenizer);
   return st;
 }
 
-static clave_status read_program(clave_template *template, const clave_program *program,
-                                 mem_pool *pool) {
+static clave_status template_file_read_program(clave_template *template,
+                                               const clave_program *program, mem_pool *pool) {
   clave_program_info info = {.size = sizeof info};
   llm_metadata said;
   TRY(clave_program_get_info(program, &info));
@@ -126,13 +131,13 @@ static clave_status read_program(clave_template *template, const clave_program *
   return program_tokens(template, program, &said);
 }
 
-static clave_status load_program(clave_template *template, const char *path) {
+static clave_status template_file_load_program(clave_template *template, const char *path) {
   clave_program *program;
   mem_pool *pool;
   TRY(clave_program_load(path, NULL, &program));
   clave_status st = mem_pool_create(&pool);
   if (!st) {
-    st = read_program(template, program, pool);
+    st = template_file_read_program(template, program, pool);
     mem_pool_destroy(pool);
   }
   clave_program_destroy(program);
@@ -150,11 +155,11 @@ static clave_status refuse_missing(const char *path) {
   return st;
 }
 
-static clave_status load(clave_template *template, const char *path) {
+static clave_status template_file_load(clave_template *template, const char *path) {
   if (folder_exists(path)) return load_folder(template, path);
   if (!file_exists(path))
     return builtin_text(path) ? template_add_said(template, path) : refuse_missing(path);
-  if (path_has_ending(path, ".clv")) return load_program(template, path);
+  if (path_has_ending(path, ".clv")) return template_file_load_program(template, path);
   if (!path_has_ending(path, ".json")) return load_text(template, path);
   TRY(load_config(template, path));
   return template->count ? NULL : INVALID("%s: no field chat_template", path);
@@ -165,7 +170,7 @@ clave_status clave_template_load(const char *path, clave_template **out) {
   *out = NULL;
   clave_template *template = calloc(1, sizeof *template);
   if (!template) return status_no_memory();
-  clave_status st = load(template, path);
+  clave_status st = template_file_load(template, path);
   if (st) {
     clave_template_destroy(template);
     return st;

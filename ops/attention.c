@@ -114,7 +114,8 @@ static clave_status check_scale(const rule_context *context, uint32_t tid, const
   return check_optional(context, tid, what, DTYPE_F32, 3, cache->dims);
 }
 
-static clave_status check_scales(const rule_context *context, const cache_operands *operands) {
+static clave_status op_attention_check_scales(const rule_context *context,
+                                              const cache_operands *operands) {
   const tensor *cache = rule_tensor(context, operands->key_cache);
   TRY(check_scale(context, operands->key_scale, "key_scale", cache));
   TRY(check_scale(context, operands->value_scale, "value_scale", cache));
@@ -132,7 +133,7 @@ static clave_status check_caches(const rule_context *context, const cache_operan
   TRY(rule_expect_like(context, operands->value_cache, "value_cache", &values));
   TRY(rule_expect_like(context, operands->key_cache_out, "key_cache_out", keys));
   TRY(rule_expect_like(context, operands->value_cache_out, "value_cache_out", &values));
-  return check_scales(context, operands);
+  return op_attention_check_scales(context, operands);
 }
 
 /* Checks that the window, or the new rows if there is no window, fit into the cache. */

@@ -4,7 +4,7 @@
 #include "ops/rule_checks.h"
 
 /* Appends input to `sum`, the dtype and shape of the tensors before it. */
-static clave_status add_tensor(const tensor *input, int axis, tensor *sum) {
+static clave_status op_cat_add_tensor(const tensor *input, int axis, tensor *sum) {
   char a[SHAPE_TEXT], b[SHAPE_TEXT];
   if (input->type != sum->type)
     return INVALID("expected %s, got %s", dtype_name(sum->type), dtype_name(input->type));
@@ -33,7 +33,8 @@ clave_status rule_cat(const rule_context *context, const void *op) {
   int axis = 0;
   TRY(rule_axis(cat->axis, sum.rank, &axis));
   for (uint32_t i = 1; i < cat->xs.count; i++) {
-    TRY(status_while(add_tensor(rule_tensor(context, cat->xs.items[i]), axis, &sum), "xs[%u]", i));
+    TRY(status_while(op_cat_add_tensor(rule_tensor(context, cat->xs.items[i]), axis, &sum),
+                     "xs[%u]", i));
   }
   return rule_expect_like(context, cat->out, "out", &sum);
 }

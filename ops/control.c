@@ -61,8 +61,9 @@ static clave_status find_chain(const rule_context *context, uint32_t index, cons
 
 /* Checks that tensors [from, from + tids.count) of the chain's list `inner` have the types of
  * tids, without axis 0 if `step`. */
-static clave_status bind_tensors(const rule_context *context, const ir_u32s *inner, uint32_t from,
-                                 const ir_u32s *tids, bool step, const char *what) {
+static clave_status op_control_bind_tensors(const rule_context *context, const ir_u32s *inner,
+                                            uint32_t from, const ir_u32s *tids, bool step,
+                                            const char *what) {
   for (uint32_t i = 0; i < tids->count; i++) {
     if (from + i >= inner->count)
       return INVALID("the chain's %s: expected at least %u, got %u", what, from + tids->count,
@@ -92,8 +93,8 @@ clave_status rule_body(const rule_context *context, uint32_t index, const char *
   TRY(find_chain(context, index, name, &chain));
   TRY(check_count(&chain->args, args->count, "args"));
   TRY(check_count(&chain->results, results->count, "results"));
-  TRY(bind_tensors(context, &chain->args, 0, args, false, "args"));
-  return bind_tensors(context, &chain->results, 0, results, false, "results");
+  TRY(op_control_bind_tensors(context, &chain->args, 0, args, false, "args"));
+  return op_control_bind_tensors(context, &chain->results, 0, results, false, "results");
 }
 
 static clave_status check_predicate(const rule_context *context, const ir_if *op) {
@@ -122,7 +123,7 @@ static clave_status check_condition(const rule_context *context, const ir_while 
   TRY(find_chain(context, op->condition_chain, "condition_chain", &chain));
   TRY(check_count(&chain->args, op->args.count, "args"));
   TRY(check_count(&chain->results, 1, "results"));
-  TRY(bind_tensors(context, &chain->args, 0, &op->args, false, "args"));
+  TRY(op_control_bind_tensors(context, &chain->args, 0, &op->args, false, "args"));
   return rule_expect(context, chain->results.items[0], "results", DTYPE_BOOL, 0, NULL);
 }
 
@@ -132,7 +133,7 @@ clave_status rule_while(const rule_context *context, const void *op) {
     return INVALID("results: expected %u like args, got %u", loop->args.count, loop->results.count);
   }
   TRY(status_while(check_condition(context, loop), "condition_chain"));
-  TRY(bind_tensors(context, &loop->results, 0, &loop->args, false, "results"));
+  TRY(op_control_bind_tensors(context, &loop->results, 0, &loop->args, false, "results"));
   return status_while(
       rule_body(context, loop->body_chain, "body_chain", &loop->args, &loop->results),
       "body_chain");
@@ -166,14 +167,15 @@ clave_status rule_scan(const rule_context *context, const void *op) {
   if (scan->xs.count == 0) return INVALID("there are no xs, so nothing tells the number of steps");
   TRY(check_length(context, &scan->xs, 0, &length));
   TRY(check_length(context, &scan->results, n_carries, &length));
-  TRY(bind_tensors(context, &scan->results, 0, &scan->carries, false, "results"));
-  TRY(bind_tensors(context, &body->args, 0, &scan->carries, false, "args"));
-  TRY(bind_tensors(context, &body->args, n_carries, &scan->xs, true, "args"));
-  TRY(bind_tensors(context, &body->args, n_carries + scan->xs.count, &scan->args, false, "args"));
+  TRY(op_control_bind_tensors(context, &scan->results, 0, &scan->carries, false, "results"));
+  TRY(op_control_bind_tensors(context, &body->args, 0, &scan->carries, false, "args"));
+  TRY(op_control_bind_tensors(context, &body->args, n_carries, &scan->xs, true, "args"));
+  TRY(op_control_bind_tensors(context, &body->args, n_carries + scan->xs.count, &scan->args, false,
+                              "args"));
   TRY(check_count(&body->args, n_carries + scan->xs.count + scan->args.count, "args"));
   TRY(check_count(&body->results, scan->results.count, "results"));
-  TRY(bind_tensors(context, &body->results, 0, &scan->carries, false, "results"));
+  TRY(op_control_bind_tensors(context, &body->results, 0, &scan->carries, false, "results"));
   if (scan->results.count == n_carries) return NULL;
   ir_u32s ys = {scan->results.items + n_carries, scan->results.count - n_carries};
-  return bind_tensors(context, &body->results, n_carries, &ys, true, "results");
+  return op_control_bind_tensors(context, &body->results, n_carries, &ys, true, "results");
 }

@@ -77,7 +77,8 @@ static clave_status check_codes(const tensor *input, const tensor *weight) {
   return INVALID("weight: expected encoded rows along axis 1, got axis %d", weight->encoding.axis);
 }
 
-static clave_status check_operands(const rule_context *context, uint32_t x_id, uint32_t weight) {
+static clave_status op_conv_check_operands(const rule_context *context, uint32_t x_id,
+                                           uint32_t weight) {
   const tensor *x = rule_tensor(context, x_id), *w = rule_tensor(context, weight);
   TRY(check_not_bool(context, x_id, "x"));
   if (w->encoding.kind)
@@ -88,7 +89,7 @@ static clave_status check_operands(const rule_context *context, uint32_t x_id, u
 }
 
 /* divided: dims[0] of the weight, the channels that are split among the groups. */
-static clave_status check_groups(int32_t groups, int64_t divided) {
+static clave_status op_conv_check_groups(int32_t groups, int64_t divided) {
   if (groups < 1) return INVALID("groups: expected at least 1, got %d", groups);
   if (divided == DIM_UNKNOWN || divided % groups == 0) return NULL;
   return INVALID("groups: expected a divisor of the weight's %lld channels, got %d",
@@ -141,7 +142,7 @@ static clave_status rule_sums(const rule_context *context, const ir_conv *op, dt
   int64_t channels;
   TRY(check_optional(context, op->bias, "bias", bias, 1, &w->dims[0]));
   TRY(check_windows(&op->stride, &op->padding, &op->dilation, n));
-  TRY(check_groups(op->groups, w->dims[0]));
+  TRY(op_conv_check_groups(op->groups, w->dims[0]));
   TRY(count_channels(w->dims[1], op->groups, &channels));
   TRY(check_input_channels(x->dims[1], channels));
   tensor want = {.type = out, .rank = x->rank, .dims = {x->dims[0], w->dims[0]}};
@@ -157,7 +158,7 @@ static clave_status rule_sums(const rule_context *context, const ir_conv *op, dt
 
 clave_status rule_conv(const rule_context *context, const void *op) {
   const ir_conv *conv = op;
-  TRY(check_operands(context, conv->x, conv->weight));
+  TRY(op_conv_check_operands(context, conv->x, conv->weight));
   const dtype type = rule_tensor(context, conv->x)->type;
   return rule_sums(context, conv, type, type);
 }
@@ -191,7 +192,7 @@ clave_status rule_conv_integer(const rule_context *context, const void *op) {
 
 clave_status rule_conv_transpose(const rule_context *context, const void *op) {
   const ir_conv_transpose *conv_transpose = op;
-  TRY(check_operands(context, conv_transpose->x, conv_transpose->weight));
+  TRY(op_conv_check_operands(context, conv_transpose->x, conv_transpose->weight));
   const tensor *x = rule_tensor(context, conv_transpose->x),
                *w = rule_tensor(context, conv_transpose->weight);
   int n = x->rank - 2;
@@ -199,7 +200,7 @@ clave_status rule_conv_transpose(const rule_context *context, const void *op) {
   TRY(check_windows(&conv_transpose->stride, &conv_transpose->padding, &conv_transpose->dilation,
                     n));
   TRY(check_spatial(&conv_transpose->output_padding, "output_padding", n, 0));
-  TRY(check_groups(conv_transpose->groups, w->dims[0]));
+  TRY(op_conv_check_groups(conv_transpose->groups, w->dims[0]));
   TRY(check_input_channels(x->dims[1], w->dims[0]));
   TRY(count_channels(w->dims[1], conv_transpose->groups, &outputs));
   TRY(check_optional(context, conv_transpose->bias, "bias", x->type, 1, &outputs));

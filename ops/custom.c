@@ -74,8 +74,8 @@ static clave_status check_local(const rule_context *context, const ir_custom_par
                  (long long)n);
 }
 
-static clave_status check_parameter(const rule_context *context, const ir_custom *op,
-                                    const ir_custom_parameter *parameter) {
+static clave_status op_custom_check_parameter(const rule_context *context, const ir_custom *op,
+                                              const ir_custom_parameter *parameter) {
   if (!is_identifier(parameter->name))
     return INVALID("'%.100s' is no name in C of at most %d letters", parameter->name,
                    (int)MAX_NAME);
@@ -109,7 +109,7 @@ static clave_status check_parameters(const rule_context *context, const ir_custo
                    (int)MAX_PARAMETERS);
   for (uint32_t i = 0; i < kernel->parameters.count; i++) {
     const ir_custom_parameter *parameter = &kernel->parameters.items[i];
-    TRY(status_while(check_parameter(context, op, parameter), "parameter %u", i));
+    TRY(status_while(op_custom_check_parameter(context, op, parameter), "parameter %u", i));
     for (uint32_t j = 0; j < i; j++)
       if (strcmp(parameter->name, kernel->parameters.items[j].name) == 0)
         return INVALID("two parameters are named '%s'", parameter->name);
@@ -152,7 +152,7 @@ static clave_status check_text(const ir_custom_kernel *kernel) {
   return NULL;
 }
 
-static clave_status check_kernels(const rule_context *context, const ir_custom *op) {
+static clave_status op_custom_check_kernels(const rule_context *context, const ir_custom *op) {
   if (op->kernels.count > MAX_KERNELS)
     return INVALID("%u kernels, at most %d are allowed", op->kernels.count, (int)MAX_KERNELS);
   for (uint32_t i = 0; i < op->kernels.count; i++) {
@@ -180,7 +180,7 @@ static clave_status check_read(const reference_check *check, uint32_t tid) {
   return INVALID("it reads: expected an arg, a constant or what it computed, got tensor %u", tid);
 }
 
-static clave_status check_node(reference_check *check, const ir_instruction *ins) {
+static clave_status op_custom_check_node(reference_check *check, const ir_instruction *ins) {
   const op_info *info = &op_table[ins->op_type];
   if (info->is_control || ins->op_type == IR_OP_RANDOM)
     return INVALID("a reference has no %s", info->name);
@@ -192,22 +192,23 @@ static clave_status check_node(reference_check *check, const ir_instruction *ins
   return NULL;
 }
 
-static clave_status check_chain(reference_check *check, const ir_chain *chain) {
+static clave_status op_custom_check_chain(reference_check *check, const ir_chain *chain) {
   const ir_instructions *list = &chain->instructions;
   for (uint32_t i = 0; i < chain->args.count; i++) check->known[chain->args.items[i]] = true;
   for (uint32_t i = 0; i < list->count; i++)
-    TRY(status_while(check_node(check, &list->items[i]), "node %u", i));
+    TRY(status_while(op_custom_check_node(check, &list->items[i]), "node %u", i));
   for (uint32_t i = 0; i < chain->results.count; i++)
     TRY(check_read(check, chain->results.items[i]));
   return NULL;
 }
 
-static clave_status check_reference(const rule_context *context, const ir_custom *op) {
+static clave_status op_custom_check_reference(const rule_context *context, const ir_custom *op) {
   TRY(rule_body(context, op->reference_chain, "reference_chain", &op->args, &op->results));
   reference_check check = {
       context, calloc((size_t)context->program->tensors.count + 1, sizeof *check.known)};
   if (!check.known) return status_no_memory();
-  clave_status st = check_chain(&check, &context->program->chains.items[op->reference_chain]);
+  clave_status st =
+      op_custom_check_chain(&check, &context->program->chains.items[op->reference_chain]);
   free(check.known);
   return st;
 }
@@ -218,7 +219,7 @@ clave_status rule_custom(const rule_context *context, const void *op) {
     return INVALID("its name: expected 1 to %d letters, got %zu", (int)MAX_TARGET,
                    strlen(custom->target));
   if (!custom->results.count) return INVALID("'%s' has no results", custom->target);
-  clave_status st = check_kernels(context, custom);
-  if (!st) st = status_while(check_reference(context, custom), "reference_chain");
+  clave_status st = op_custom_check_kernels(context, custom);
+  if (!st) st = status_while(op_custom_check_reference(context, custom), "reference_chain");
   return status_while(st, "%s", custom->target);
 }

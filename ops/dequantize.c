@@ -13,7 +13,7 @@ clave_status rule_dequantize(const rule_context *context, const void *op) {
   return rule_expect(context, dequantize->out, "out", out->type, x->rank, x->dims);
 }
 
-static dequantize_desc rows_of(const bound_tensor *tensor, const bound_tensor *out) {
+static dequantize_desc op_dequantize_rows_of(const bound_tensor *tensor, const bound_tensor *out) {
   return (dequantize_desc){.x = tensor,
                            .out = out,
                            .rows = tensor_rows(&tensor->tensor),
@@ -22,7 +22,7 @@ static dequantize_desc rows_of(const bound_tensor *tensor, const bound_tensor *o
 
 void describe_dequantize(const node *node, dequantize_desc *desc) {
   const ir_dequantize *op = node->instruction->op;
-  *desc = rows_of(&node->tensors[op->x], &node->tensors[op->out]);
+  *desc = op_dequantize_rows_of(&node->tensors[op->x], &node->tensors[op->out]);
   desc->n_picks = desc->rows;
 }
 
@@ -37,7 +37,7 @@ static void set_picks(const node *node, dequantize_desc *desc) {
 
 void describe_picked_rows(const node *node, dequantize_desc *desc) {
   const ir_index_select *op = node->instruction->op;
-  *desc = rows_of(&node->tensors[op->x], &node->tensors[op->out]);
+  *desc = op_dequantize_rows_of(&node->tensors[op->x], &node->tensors[op->out]);
   set_picks(node, desc);
 }
 

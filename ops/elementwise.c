@@ -26,7 +26,8 @@ static dtype own_dtype(const step_check *check, const ir_operand *op) {
                         : rule_tensor(check->context, check->op->inputs.items[op->index])->type;
 }
 
-static clave_status check_reference(const step_check *check, int which, const ir_operand *op) {
+static clave_status op_elementwise_check_reference(const step_check *check, int which,
+                                                   const ir_operand *op) {
   uint32_t limit = UINT32_MAX;
   const char *what = "immediate";
   if (op->source == IR_OPERAND_SOURCE_INPUT) limit = check->op->inputs.count, what = "input";
@@ -70,7 +71,7 @@ static clave_status check_operand(const step_check *check, int which, const ir_o
 }
 
 /* Finds the dtype that the operands from number `first` on share. */
-static clave_status find_dtype(const step_check *check, uint32_t first, dtype *out) {
+static clave_status op_elementwise_find_dtype(const step_check *check, uint32_t first, dtype *out) {
   for (uint32_t i = first; i < check->step->operands.count; i++) {
     const ir_operand *op = &check->step->operands.items[i];
     if (!has_own_dtype(op)) continue;
@@ -101,17 +102,18 @@ static clave_status check_step(const step_check *check) {
     return INVALID("operands: expected %d, got %u", check->info->arity,
                    check->step->operands.count);
   }
-  for (int i = 0; i < check->info->arity; i++) TRY(check_reference(check, i, &op[i]));
+  for (int i = 0; i < check->info->arity; i++)
+    TRY(op_elementwise_check_reference(check, i, &op[i]));
   int first = check->info->result == STEP_WHERE ? 1 : 0;
   if (first == 1) TRY(check_operand(check, 0, &op[0], DTYPE_BOOL));
   dtype t = DTYPE_F32;
-  TRY(find_dtype(check, (uint32_t)first, &t));
+  TRY(op_elementwise_find_dtype(check, (uint32_t)first, &t));
   for (int i = first; i < check->info->arity; i++) TRY(check_operand(check, i, &op[i], t));
   return check_dtypes(check, t);
 }
 
-static clave_status check_steps(const rule_context *context, const ir_elementwise *op,
-                                dtype first) {
+static clave_status op_elementwise_check_steps(const rule_context *context,
+                                               const ir_elementwise *op, dtype first) {
   if (op->inputs.count > MAX_STEP_INPUTS)
     return INVALID("%u inputs, at most %d are allowed", op->inputs.count, MAX_STEP_INPUTS);
   if (op->steps.count < 1 || op->steps.count > MAX_STEPS)
@@ -129,7 +131,7 @@ static clave_status check_steps(const rule_context *context, const ir_elementwis
 }
 
 clave_status rule_steps(const rule_context *context, const ir_elementwise *op, dtype first) {
-  TRY(check_steps(context, op, first));
+  TRY(op_elementwise_check_steps(context, op, first));
   tensor want = {.rank = 0};
   if (op->inputs.count == 0)
     want = *rule_tensor(context, op->out); /* a list without inputs fills any shape */
@@ -139,12 +141,12 @@ clave_status rule_steps(const rule_context *context, const ir_elementwise *op, d
   return rule_expect_like(context, op->out, "out", &want);
 }
 
-static uint32_t first_of(const ir_elementwise *op) {
+static uint32_t op_elementwise_first_of(const ir_elementwise *op) {
   return op->inputs.count ? op->inputs.items[0] : op->out;
 }
 
 clave_status rule_elementwise(const rule_context *context, const void *op) {
-  return rule_steps(context, op, rule_tensor(context, first_of(op))->type);
+  return rule_steps(context, op, rule_tensor(context, op_elementwise_first_of(op))->type);
 }
 
 /* ---------------------------------------------------------------- description */
@@ -220,7 +222,7 @@ void describe_steps(const node *node, const ir_elementwise *op, dtype first,
 
 void describe_elementwise(const node *node, elementwise_desc *desc) {
   const ir_elementwise *op = node->instruction->op;
-  describe_steps(node, op, program_type(node, first_of(op)), desc);
+  describe_steps(node, op, program_type(node, op_elementwise_first_of(op)), desc);
 }
 
 /* True for steps that about preserve the size of values and of rounding errors. */

@@ -7,7 +7,7 @@ enum { EPILOGUES_SINCE = 3 }; /* schema version of the first epilogues */
 
 static const char steps_name[] = "epilogue", inputs_name[] = "epilogue_inputs";
 
-static const ir_field *find_field(ir_op type, const char *name) {
+static const ir_field *op_epilogue_find_field(ir_op type, const char *name) {
   const ir_table *table = ir_op_tables[type];
   for (uint32_t i = table->n_fields; i-- > 0;)
     if (strcmp(table->fields[i].name, name) == 0) return &table->fields[i];
@@ -16,10 +16,10 @@ static const ir_field *find_field(ir_op type, const char *name) {
 
 static void *field_in(const void *op, const ir_field *field) { return (char *)op + field->offset; }
 
-bool takes_epilogue(ir_op type) { return find_field(type, steps_name) != NULL; }
+bool takes_epilogue(ir_op type) { return op_epilogue_find_field(type, steps_name) != NULL; }
 
 int epilogue_since(ir_op type) {
-  const int own = find_field(type, steps_name)->since;
+  const int own = op_epilogue_find_field(type, steps_name)->since;
   return own ? own : EPILOGUES_SINCE;
 }
 
@@ -30,13 +30,13 @@ dtype op_result_type(ir_op type, dtype out) {
 bool is_epilogue_input(const operand *operand) { return strcmp(operand->field, inputs_name) == 0; }
 
 const ir_steps *epilogue_of(const ir_instruction *ins) {
-  const ir_field *field = find_field(ins->op_type, steps_name);
+  const ir_field *field = op_epilogue_find_field(ins->op_type, steps_name);
   const ir_steps *steps = field ? field_in(ins->op, field) : NULL;
   return steps && steps->count ? steps : NULL;
 }
 
 static const ir_u32s *inputs_of(const ir_instruction *ins) {
-  return field_in(ins->op, find_field(ins->op_type, inputs_name));
+  return field_in(ins->op, op_epilogue_find_field(ins->op_type, inputs_name));
 }
 
 void set_epilogue(const ir_instruction *ins, void *op, const ir_steps *steps, const ir_u32s *inputs,
@@ -45,8 +45,8 @@ void set_epilogue(const ir_instruction *ins, void *op, const ir_steps *steps, co
     size_t at = (size_t)((const char *)i.operand.at - (const char *)ins->op);
     if (i.operand.flags & IR_OUT) memcpy((char *)op + at, &out, sizeof out);
   }
-  memcpy(field_in(op, find_field(ins->op_type, steps_name)), steps, sizeof *steps);
-  memcpy(field_in(op, find_field(ins->op_type, inputs_name)), inputs, sizeof *inputs);
+  memcpy(field_in(op, op_epilogue_find_field(ins->op_type, steps_name)), steps, sizeof *steps);
+  memcpy(field_in(op, op_epilogue_find_field(ins->op_type, inputs_name)), inputs, sizeof *inputs);
 }
 
 ir_elementwise epilogue_alone(const ir_instruction *ins, uint32_t inputs[MAX_STEP_INPUTS]) {

@@ -25,7 +25,7 @@ static clave_status take_pairs(const rule_context *context, uint32_t tid, const 
 static int64_t half_of(int64_t n) { return n == DIM_UNKNOWN ? n : n / 2 + 1; }
 
 /* Checks the sizes of x and out along the axis. */
-static clave_status check_sizes(ir_fft_kind kind, int64_t x, int64_t out) {
+static clave_status op_fft_check_sizes(ir_fft_kind kind, int64_t x, int64_t out) {
   bool to_real = kind == IR_FFT_KIND_TO_REAL;
   int64_t n = to_real ? out : x, other = to_real ? x : out;
   if (n == 0) return INVALID("a transform: expected at least 1 point, got 0");
@@ -54,7 +54,7 @@ clave_status rule_fft(const rule_context *context, const void *op) {
   TRY(rule_axis(fft->axis, value.rank, &axis));
   tensor want = value;
   if (out.rank == value.rank) {
-    TRY(check_sizes(fft->kind, value.dims[axis], out.dims[axis]));
+    TRY(op_fft_check_sizes(fft->kind, value.dims[axis], out.dims[axis]));
     want.dims[axis] = out.dims[axis];
   }
   if (is_complex(fft->kind, true)) {
@@ -99,7 +99,7 @@ static tensor without_pairs(const bound_tensor *operand, bool complex, int64_t *
   return tensor;
 }
 
-static double scale_of(ir_fft_norm norm, int64_t n) {
+static double op_fft_scale_of(ir_fft_norm norm, int64_t n) {
   return norm == IR_FFT_NORM_NONE ? 1
                                   : 1 / (norm == IR_FFT_NORM_ROOT ? sqrt((double)n) : (double)n);
 }
@@ -118,7 +118,7 @@ void describe_fft(const node *node, fft_desc *desc) {
   desc->n_in = desc->rows[0].dims[last];
   desc->n_out = desc->rows[1].dims[last];
   desc->n = op->kind == IR_FFT_KIND_TO_REAL ? desc->n_out : desc->n_in;
-  desc->scale = scale_of(op->norm, desc->n);
+  desc->scale = op_fft_scale_of(op->norm, desc->n);
   desc->chirp = !fft_divide(desc->n, &desc->plan);
   if (desc->chirp) (void)fft_divide(power_of_two(2 * desc->n - 1), &desc->plan);
 }

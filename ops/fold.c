@@ -7,7 +7,7 @@ typedef struct window_attributes {
   const ir_i32s *kernel, *stride, *padding, *dilation;
 } window_attributes;
 
-static clave_status check_attributes(const window_attributes *attributes) {
+static clave_status op_fold_check_attributes(const window_attributes *attributes) {
   TRY(check_spatial(attributes->kernel, "kernel", 2, 1));
   TRY(check_spatial(attributes->stride, "stride", 2, 1));
   TRY(check_spatial(attributes->padding, "padding", 2, 0));
@@ -15,8 +15,8 @@ static clave_status check_attributes(const window_attributes *attributes) {
 }
 
 /* Counts the positions of the window along dimension d. */
-static clave_status count_positions(const window_attributes *attributes, int d, int64_t size,
-                                    int64_t *out) {
+static clave_status op_fold_count_positions(const window_attributes *attributes, int d,
+                                            int64_t size, int64_t *out) {
   *out = DIM_UNKNOWN;
   if (size == DIM_UNKNOWN) return NULL;
   int64_t padded,
@@ -36,14 +36,14 @@ static bool multiply_known(int64_t a, int64_t b, int64_t *out) {
 }
 
 /* Computes the blocks of planes (N, C, H, W). */
-static clave_status blocks_of(const window_attributes *attributes, const tensor *planes,
-                              tensor *blocks) {
-  TRY(check_attributes(attributes));
+static clave_status op_fold_blocks_of(const window_attributes *attributes, const tensor *planes,
+                                      tensor *blocks) {
+  TRY(op_fold_check_attributes(attributes));
   if (planes->rank != 4) return INVALID("planes: expected rank 4, got %d", planes->rank);
   int64_t rows, columns,
       kernel = (int64_t)attributes->kernel->items[0] * attributes->kernel->items[1];
-  TRY(count_positions(attributes, 0, planes->dims[2], &rows));
-  TRY(count_positions(attributes, 1, planes->dims[3], &columns));
+  TRY(op_fold_count_positions(attributes, 0, planes->dims[2], &rows));
+  TRY(op_fold_count_positions(attributes, 1, planes->dims[3], &columns));
   *blocks = (tensor){.type = planes->type, .rank = 3, .dims = {planes->dims[0]}};
   if (!multiply_known(planes->dims[1], kernel, &blocks->dims[1]) ||
       !multiply_known(rows, columns, &blocks->dims[2]))
@@ -56,7 +56,7 @@ clave_status rule_im2col(const rule_context *context, const void *op) {
   window_attributes attributes = {&im2col->kernel, &im2col->stride, &im2col->padding,
                                   &im2col->dilation};
   tensor blocks;
-  TRY(blocks_of(&attributes, rule_tensor(context, im2col->x), &blocks));
+  TRY(op_fold_blocks_of(&attributes, rule_tensor(context, im2col->x), &blocks));
   return rule_expect_like(context, im2col->out, "out", &blocks);
 }
 
@@ -66,7 +66,7 @@ clave_status rule_col2im(const rule_context *context, const void *op) {
                                   &col2im->dilation};
   tensor blocks;
   TRY(check_not_bool(context, col2im->x, "x"));
-  TRY(blocks_of(&attributes, rule_tensor(context, col2im->out), &blocks));
+  TRY(op_fold_blocks_of(&attributes, rule_tensor(context, col2im->out), &blocks));
   return rule_expect_like(context, col2im->x, "x", &blocks);
 }
 

@@ -111,7 +111,7 @@ clave_status rule_ravel_index(const rule_context *context, const void *op) {
 /* ---------------------------------------------------------------- descriptions */
 
 /* Broadcasts `shape` to to's dims; the rules have checked that this is possible. */
-static void widen(tensor *shape, const tensor *to) {
+static void op_index_widen(tensor *shape, const tensor *to) {
   int grow = to->rank > shape->rank ? to->rank - shape->rank : 0;
   for (int d = shape->rank - 1; d >= 0; d--) shape->dims[d + grow] = shape->dims[d];
   for (int d = 0; d < grow; d++) shape->dims[d] = 1;
@@ -121,12 +121,12 @@ static void widen(tensor *shape, const tensor *to) {
 }
 
 /* Describes the index tensors, broadcast to one shape. */
-static void set_indices(const node *node, const ir_u32s *indices, pick_desc *desc) {
+static void op_index_set_indices(const node *node, const ir_u32s *indices, pick_desc *desc) {
   tensor shape = {.rank = 0};
   desc->n = (int)indices->count;
   for (int k = 0; k < desc->n; k++) {
     desc->indices[k] = &node->tensors[indices->items[k]];
-    widen(&shape, &desc->indices[k]->tensor);
+    op_index_widen(&shape, &desc->indices[k]->tensor);
   }
   for (int k = 0; k < desc->n; k++)
     desc->index[k] = broadcast_operand(desc->indices[k], &shape).tensor;
@@ -158,7 +158,7 @@ void describe_index_select(const node *node, pick_desc *desc) {
   *desc = (pick_desc){.x = &node->tensors[op->x], .out = &node->tensors[op->out]};
   int axis = axis_of(op->axis, desc->x->tensor.rank);
   uint32_t index = op->index;
-  set_indices(node, &(ir_u32s){.items = &index, .count = 1}, desc);
+  op_index_set_indices(node, &(ir_u32s){.items = &index, .count = 1}, desc);
   set_axis(desc, 0, axis);
   set_rest(desc, 1u << axis, axis);
 }
@@ -166,7 +166,7 @@ void describe_index_select(const node *node, pick_desc *desc) {
 void describe_index(const node *node, pick_desc *desc) {
   const ir_index *op = node->instruction->op;
   *desc = (pick_desc){.x = &node->tensors[op->x], .out = &node->tensors[op->out], .wrap = true};
-  set_indices(node, &op->indices, desc);
+  op_index_set_indices(node, &op->indices, desc);
   int rank = desc->x->tensor.rank, first = axis_of(op->axes.items[0], rank),
       last = axis_of(op->axes.items[desc->n - 1], rank);
   unsigned axes = 0;
@@ -182,7 +182,7 @@ void describe_index(const node *node, pick_desc *desc) {
 void describe_ravel_index(const node *node, pick_desc *desc) {
   const ir_ravel_index *op = node->instruction->op;
   *desc = (pick_desc){.out = &node->tensors[op->out], .wrap = true};
-  set_indices(node, &op->indices, desc);
+  op_index_set_indices(node, &op->indices, desc);
   int64_t step = 1;
   for (int k = desc->n - 1; k >= 0; k--) {
     desc->sizes[k] = int_of(node, &op->sizes.items[k]);

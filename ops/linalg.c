@@ -93,7 +93,7 @@ static const kind_rule kind_rules[] = {
     [IR_LINALG_KIND_EXP] = {"exp", expect_square, .square = true},
 };
 
-static clave_status check_outputs(const kind_rule *rule, const ir_linalg *op) {
+static clave_status op_linalg_check_outputs(const kind_rule *rule, const ir_linalg *op) {
   const struct {
     uint32_t tid;
     bool taken;
@@ -119,7 +119,7 @@ clave_status rule_linalg(const rule_context *context, const void *op) {
   const kind_rule *rule = &kind_rules[linalg->kind];
   TRY(check_float(context, linalg->x, "x"));
   TRY(check_rank_at_least(context, linalg->x, "x", 2));
-  TRY(check_outputs(rule, linalg));
+  TRY(op_linalg_check_outputs(rule, linalg));
   const tensor *tensor = rule_tensor(context, linalg->x);
   int64_t m = tensor->dims[tensor->rank - 2], n = tensor->dims[tensor->rank - 1];
   if (rule->square) TRY(check_square(m, n, "x"));

@@ -46,7 +46,7 @@ static clave_status check_same_dtype(const rule_context *context, const ir_matmu
                    : INVALID("bias: expected %s like a, got %s", dtype_name(t), dtype_name(bias));
 }
 
-static clave_status check_scales(const ir_matmul *op, dtype t) {
+static clave_status op_matmul_check_scales(const ir_matmul *op, dtype t) {
   if (dtype_is_float(t)) return NULL;
   if (!float_fits_int(t, op->alpha))
     return INVALID("alpha %g does not fit %s", op->alpha, dtype_name(t));
@@ -75,7 +75,7 @@ clave_status rule_matmul(const rule_context *context, const void *op) {
   tensor want = *rule_tensor(context, matmul->a), b = *rule_tensor(context, matmul->b);
   TRY(turn_encoded(want.type, matmul->b_transposed, 2, &b));
   TRY(check_same_dtype(context, matmul));
-  TRY(check_scales(matmul, want.type));
+  TRY(op_matmul_check_scales(matmul, want.type));
   int64_t m = want.dims[want.rank - 2], ka = want.dims[want.rank - 1], kb = b.dims[b.rank - 2],
           n = b.dims[b.rank - 1];
   if (!dim_matches(ka, kb))
@@ -226,11 +226,13 @@ void describe_matmul(const node *node, matmul_desc *desc) {
   transpose_column(desc);
 }
 
-static bool is_small_float(dtype t) { return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16; }
+static bool op_matmul_is_small_float(dtype t) {
+  return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16;
+}
 
 bool matmul_may_round(const matmul_desc *desc) {
   const dtype b = desc->b->tensor.type;
-  return is_small_float(desc->out->tensor.type) && is_small_float(b) &&
+  return op_matmul_is_small_float(desc->out->tensor.type) && op_matmul_is_small_float(b) &&
          (b != DTYPE_F32 || desc->k >= LEAST_ROUNDED_K);
 }
 

@@ -13,14 +13,14 @@ double float_of(const node *node, const ir_float_or_vid *literal) {
   return scalar->type == IR_VALUE_TYPE_FLOAT ? scalar->f : (double)scalar->i;
 }
 
-static void append_dim(tensor *to, const tensor *from, int axis) {
+static void node_append_dim(tensor *to, const tensor *from, int axis) {
   to->dims[to->rank] = from->dims[axis];
   to->strides[to->rank++] = from->strides[axis];
 }
 
 tensor take_dims(const tensor *value, int from, int to) {
   tensor part = {.type = value->type};
-  for (int d = from; d < to; d++) append_dim(&part, value, d);
+  for (int d = from; d < to; d++) node_append_dim(&part, value, d);
   return part;
 }
 
@@ -33,7 +33,8 @@ void split_dims(const tensor *ts, int n, unsigned axes, tensor *kept, tensor *ov
   for (int i = 0; i < n; i++) {
     kept[i] = (tensor){.type = ts[i].type};
     over[i] = kept[i];
-    for (int d = 0; d < ts[i].rank; d++) append_dim(axes >> d & 1 ? &over[i] : &kept[i], &ts[i], d);
+    for (int d = 0; d < ts[i].rank; d++)
+      node_append_dim(axes >> d & 1 ? &over[i] : &kept[i], &ts[i], d);
   }
   tensors_collapse(kept, n);
   tensors_collapse(over, n);
@@ -43,7 +44,7 @@ void rows_along(const tensor *ts, int n, int axis, tensor *rows) {
   for (int i = 0; i < n; i++) {
     rows[i] = (tensor){.type = ts[i].type};
     for (int d = 0; d < ts[i].rank; d++)
-      if (d != axis) append_dim(&rows[i], &ts[i], d);
+      if (d != axis) node_append_dim(&rows[i], &ts[i], d);
   }
   tensors_collapse(rows, n);
   for (int i = 0; i < n; i++) {

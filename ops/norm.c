@@ -94,8 +94,8 @@ void describe_rms_norm(const node *node, norm_desc *desc) {
   *desc = rows_desc(node, op->x, op->weight, IR_NONE, op->out, op->n_axes, op->eps);
 }
 
-static norm_desc planes_desc(const node *node, uint32_t x, uint32_t weight, uint32_t bias,
-                             uint32_t out, double eps) {
+static norm_desc op_norm_planes_desc(const node *node, uint32_t x, uint32_t weight, uint32_t bias,
+                                     uint32_t out, double eps) {
   const tensor *tensor = &node->tensors[x].tensor;
   return (norm_desc){.x = &node->tensors[x],
                      .weight = operand_of(node, weight),
@@ -110,7 +110,7 @@ static norm_desc planes_desc(const node *node, uint32_t x, uint32_t weight, uint
 
 void describe_group_norm(const node *node, norm_desc *desc) {
   const ir_group_norm *op = node->instruction->op;
-  *desc = planes_desc(node, op->x, op->weight, op->bias, op->out, op->eps);
+  *desc = op_norm_planes_desc(node, op->x, op->weight, op->bias, op->out, op->eps);
   desc->groups = op->groups;
   desc->rows = desc->batch * desc->groups;
   desc->row = desc->channels / desc->groups * desc->plane;
@@ -118,7 +118,7 @@ void describe_group_norm(const node *node, norm_desc *desc) {
 
 void describe_batch_norm(const node *node, norm_desc *desc) {
   const ir_batch_norm *op = node->instruction->op;
-  *desc = planes_desc(node, op->x, op->weight, op->bias, op->out, op->eps);
+  *desc = op_norm_planes_desc(node, op->x, op->weight, op->bias, op->out, op->eps);
   desc->mean = &node->tensors[op->mean];
   desc->var = &node->tensors[op->var];
   desc->rows = desc->batch * desc->channels;

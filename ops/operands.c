@@ -70,13 +70,13 @@ typedef struct value_walk {
   void *ctx;
 } value_walk;
 
-static bool visit_value(const value_walk *walk, uint32_t vid, bool written) {
+static bool op_operands_visit_value(const value_walk *walk, uint32_t vid, bool written) {
   return vid == IR_NONE || walk->visit(walk->ctx, vid, written);
 }
 
 static bool walk_ints(const value_walk *walk, const ir_int_or_vids *values) {
   for (uint32_t i = 0; i < values->count; i++) {
-    if (!visit_value(walk, values->items[i].vid, false)) return false;
+    if (!op_operands_visit_value(walk, values->items[i].vid, false)) return false;
   }
   return true;
 }
@@ -93,11 +93,11 @@ static bool walk_tables(const value_walk *walk, const ir_table *table, table_vec
 static bool walk_field(const value_walk *walk, const ir_field *field, const void *at) {
   switch (field->kind) {
     case IR_FIELD_VID:
-      return visit_value(walk, read_u32(at), (field->flags & IR_OUT) != 0);
+      return op_operands_visit_value(walk, read_u32(at), (field->flags & IR_OUT) != 0);
     case IR_FIELD_INT_OR_VID:
-      return visit_value(walk, ((const ir_int_or_vid *)at)->vid, false);
+      return op_operands_visit_value(walk, ((const ir_int_or_vid *)at)->vid, false);
     case IR_FIELD_FLOAT_OR_VID:
-      return visit_value(walk, ((const ir_float_or_vid *)at)->vid, false);
+      return op_operands_visit_value(walk, ((const ir_float_or_vid *)at)->vid, false);
     case IR_FIELD_INT_OR_VIDS:
       return walk_ints(walk, at);
     case IR_FIELD_TABLES:
@@ -110,7 +110,8 @@ static bool walk_field(const value_walk *walk, const ir_field *field, const void
 static bool walk_table(const value_walk *walk, const ir_table *ir_table, const void *table) {
   if (ir_table == &ir_operand_table) {
     const ir_operand *op = table;
-    if (op->source == IR_OPERAND_SOURCE_VALUE && !visit_value(walk, op->index, false)) return false;
+    if (op->source == IR_OPERAND_SOURCE_VALUE && !op_operands_visit_value(walk, op->index, false))
+      return false;
   }
   for (uint32_t i = 0; i < ir_table->n_fields; i++) {
     if (!walk_field(walk, &ir_table->fields[i], field_at(table, &ir_table->fields[i])))

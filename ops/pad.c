@@ -70,7 +70,7 @@ static bound_tensor at_least_row(const bound_tensor *tensor) {
 }
 
 /* Converts a value to an element's bits as torch does: dtypes smaller than F32 by way of F32. */
-static uint64_t bits_of(dtype t, double v) {
+static uint64_t op_pad_bits_of(dtype t, double v) {
   union {
     double d;
     float f;
@@ -93,7 +93,7 @@ void describe_pad(const node *node, pad_desc *desc) {
   *desc = (pad_desc){.mode = op->mode,
                      .x = at_least_row(&node->tensors[op->x]),
                      .out = at_least_row(&node->tensors[op->out])};
-  desc->value = bits_of(desc->x.tensor.type, op->value);
+  desc->value = op_pad_bits_of(desc->x.tensor.type, op->value);
   for (uint32_t d = 0; d < op->before.count; d++)
     desc->before[d] = int_of(node, &op->before.items[d]);
 }

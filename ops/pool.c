@@ -3,7 +3,8 @@
 
 #include "ops/rule_checks.h"
 
-static clave_status check_input(const rule_context *context, uint32_t x_id, ir_pool_kind kind) {
+static clave_status op_pool_check_input(const rule_context *context, uint32_t x_id,
+                                        ir_pool_kind kind) {
   const tensor *tensor = rule_tensor(context, x_id);
   if ((uint32_t)kind >= IR_POOL_KIND_COUNT)
     return INVALID("pool kind %u is unknown", (uint32_t)kind);
@@ -12,8 +13,8 @@ static clave_status check_input(const rule_context *context, uint32_t x_id, ir_p
   return check_not_bool(context, x_id, "x");
 }
 
-static clave_status check_indices(const rule_context *context, uint32_t indices, ir_pool_kind kind,
-                                  const tensor *out) {
+static clave_status op_pool_check_indices(const rule_context *context, uint32_t indices,
+                                          ir_pool_kind kind, const tensor *out) {
   if (indices == IR_NONE) return NULL;
   if (kind != IR_POOL_KIND_MAX) return INVALID("average pooling has no indices");
   return rule_expect(context, indices, "indices", DTYPE_I64, out->rank, out->dims);
@@ -47,7 +48,7 @@ static clave_status pool_size(int64_t size, const pool_window *window, int64_t *
   return NULL;
 }
 
-static clave_status check_attributes(const ir_pool *op, int n) {
+static clave_status op_pool_check_attributes(const ir_pool *op, int n) {
   TRY(check_spatial(&op->kernel, "kernel", n, 1));
   TRY(check_spatial(&op->stride, "stride", n, 1));
   TRY(check_spatial(&op->padding, "padding", n, 0));
@@ -64,10 +65,10 @@ static clave_status check_attributes(const ir_pool *op, int n) {
 
 clave_status rule_pool(const rule_context *context, const void *op) {
   const ir_pool *pool = op;
-  TRY(check_input(context, pool->x, pool->kind));
+  TRY(op_pool_check_input(context, pool->x, pool->kind));
   tensor want = *rule_tensor(context, pool->x);
   int n = want.rank - 2;
-  TRY(check_attributes(pool, n));
+  TRY(op_pool_check_attributes(pool, n));
   for (int i = 0; i < n; i++) {
     pool_window window = {pool->kernel.items[i], pool->stride.items[i], pool->padding.items[i],
                           pool->dilation.items[i], pool->ceil_mode};
@@ -75,12 +76,12 @@ clave_status rule_pool(const rule_context *context, const void *op) {
                      "spatial dimension %d", i));
   }
   TRY(rule_expect_like(context, pool->out, "out", &want));
-  return check_indices(context, pool->indices, pool->kind, &want);
+  return op_pool_check_indices(context, pool->indices, pool->kind, &want);
 }
 
 clave_status rule_adaptive_pool(const rule_context *context, const void *op) {
   const ir_adaptive_pool *adaptive_pool = op;
-  TRY(check_input(context, adaptive_pool->x, adaptive_pool->kind));
+  TRY(op_pool_check_input(context, adaptive_pool->x, adaptive_pool->kind));
   const tensor *x = rule_tensor(context, adaptive_pool->x);
   tensor want = *rule_tensor(context, adaptive_pool->out);
   if (want.rank != x->rank)
@@ -93,14 +94,14 @@ clave_status rule_adaptive_pool(const rule_context *context, const void *op) {
   }
   want.type = x->type;
   TRY(rule_expect_like(context, adaptive_pool->out, "out", &want));
-  return check_indices(context, adaptive_pool->indices, adaptive_pool->kind,
-                       rule_tensor(context, adaptive_pool->out));
+  return op_pool_check_indices(context, adaptive_pool->indices, adaptive_pool->kind,
+                               rule_tensor(context, adaptive_pool->out));
 }
 
 /* ---------------------------------------------------------------- descriptions */
 
-static pool_desc planes_desc(const node *node, uint32_t x, uint32_t out, uint32_t indices,
-                             ir_pool_kind kind) {
+static pool_desc op_pool_planes_desc(const node *node, uint32_t x, uint32_t out, uint32_t indices,
+                                     ir_pool_kind kind) {
   pool_desc desc = {.x = &node->tensors[x],
                     .out = &node->tensors[out],
                     .indices = operand_of(node, indices),
@@ -115,7 +116,7 @@ static pool_desc planes_desc(const node *node, uint32_t x, uint32_t out, uint32_
 
 void describe_pool(const node *node, pool_desc *desc) {
   const ir_pool *op = node->instruction->op;
-  *desc = planes_desc(node, op->x, op->out, op->indices, op->kind);
+  *desc = op_pool_planes_desc(node, op->x, op->out, op->indices, op->kind);
   int spatial = desc->x->tensor.rank - 2;
   align_right(&op->kernel, spatial, 1, desc->kernel);
   align_right(&op->stride, spatial, 1, desc->stride);
@@ -127,12 +128,14 @@ void describe_pool(const node *node, pool_desc *desc) {
 
 void describe_adaptive_pool(const node *node, pool_desc *desc) {
   const ir_adaptive_pool *op = node->instruction->op;
-  *desc = planes_desc(node, op->x, op->out, op->indices, op->kind);
+  *desc = op_pool_planes_desc(node, op->x, op->out, op->indices, op->kind);
 }
 
-static int64_t volume(const int64_t sizes[SPATIAL_DIMS]) { return sizes[0] * sizes[1] * sizes[2]; }
+static int64_t op_pool_volume(const int64_t sizes[SPATIAL_DIMS]) {
+  return sizes[0] * sizes[1] * sizes[2];
+}
 
 bool pool_is_mean(const pool_desc *desc) {
-  return desc->average && desc->type == DTYPE_F32 && volume(desc->size) == 1 &&
-         volume(desc->in) > 0;
+  return desc->average && desc->type == DTYPE_F32 && op_pool_volume(desc->size) == 1 &&
+         op_pool_volume(desc->in) > 0;
 }

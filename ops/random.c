@@ -3,7 +3,7 @@
 
 #include "ops/rule_checks.h"
 
-static clave_status check_range(const rule_context *context, const ir_random *op) {
+static clave_status op_random_check_range(const rule_context *context, const ir_random *op) {
   int64_t low, high;
   if (!op->low.present || !op->high.present)
     return INVALID("the kind is integer, so low and high are needed");
@@ -19,7 +19,7 @@ clave_status rule_random(const rule_context *context, const void *op) {
     return INVALID("random kind %u is unknown", (uint32_t)random->kind);
   if (random->kind != IR_RANDOM_KIND_INTEGER) return check_float(context, random->out, "out");
   dtype t = rule_tensor(context, random->out)->type;
-  return t == DTYPE_I64 ? check_range(context, random)
+  return t == DTYPE_I64 ? op_random_check_range(context, random)
                         : INVALID("out: expected I64, got %s", dtype_name(t));
 }
 

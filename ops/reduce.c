@@ -5,15 +5,15 @@
 
 #include "ops/rule_checks.h"
 
-static bool is_float_kind(ir_reduce_kind k) {
+static bool op_reduce_is_float_kind(ir_reduce_kind k) {
   return k == IR_REDUCE_KIND_MEAN || k == IR_REDUCE_KIND_VAR || k == IR_REDUCE_KIND_STD ||
          k == IR_REDUCE_KIND_NORM1 || k == IR_REDUCE_KIND_NORM2;
 }
 
-static clave_status check_kind(const rule_context *context, const ir_reduce *op) {
+static clave_status op_reduce_check_kind(const rule_context *context, const ir_reduce *op) {
   if ((uint32_t)op->kind >= IR_REDUCE_KIND_COUNT)
     return INVALID("reduce kind %u is unknown", (uint32_t)op->kind);
-  if (is_float_kind(op->kind)) TRY(check_float(context, op->x, "x"));
+  if (op_reduce_is_float_kind(op->kind)) TRY(check_float(context, op->x, "x"));
   if (op->kind == IR_REDUCE_KIND_SUM || op->kind == IR_REDUCE_KIND_PROD)
     TRY(check_not_bool(context, op->x, "x"));
   bool corrects = op->kind == IR_REDUCE_KIND_VAR || op->kind == IR_REDUCE_KIND_STD;
@@ -49,7 +49,7 @@ clave_status rule_reduce(const rule_context *context, const void *op) {
   const ir_reduce *reduce = op;
   const tensor *x = rule_tensor(context, reduce->x);
   bool marked[MAX_RANK];
-  TRY(check_kind(context, reduce));
+  TRY(op_reduce_check_kind(context, reduce));
   TRY(check_axes(&reduce->axes, x->rank, marked, NULL));
   for (int i = 0; i < x->rank; i++) marked[i] = marked[i] || reduce->axes.count == 0;
   if (reduce->kind == IR_REDUCE_KIND_MAX || reduce->kind == IR_REDUCE_KIND_MIN)
@@ -80,7 +80,7 @@ clave_status rule_arg_reduce(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- descriptions */
 
-static reduce_desc reduce_axes(const node *node, uint32_t x, unsigned axes, uint32_t out) {
+static reduce_desc op_reduce_axes(const node *node, uint32_t x, unsigned axes, uint32_t out) {
   reduce_desc desc = {.x = &node->tensors[x], .out = &node->tensors[out]};
   split_dims(&desc.x->tensor, 1, axes, &desc.kept, &desc.over);
   desc.n_kept = tensor_numel(&desc.kept);
@@ -96,7 +96,7 @@ void describe_reduce(const node *node, reduce_desc *desc) {
   unsigned axes = op->axes.count == 0 ? all_axes(tensor) : 0;
   for (uint32_t i = 0; i < op->axes.count; i++)
     axes |= 1u << axis_of(op->axes.items[i], tensor->rank);
-  *desc = reduce_axes(node, op->x, axes, op->out);
+  *desc = op_reduce_axes(node, op->x, axes, op->out);
   bool corrects = op->kind == IR_REDUCE_KIND_VAR || op->kind == IR_REDUCE_KIND_STD;
   desc->divisor = fmax((double)desc->n_over - (corrects ? op->correction : 0), 0);
 }
@@ -106,7 +106,7 @@ void describe_arg_reduce(const node *node, reduce_desc *desc) {
   const tensor *tensor = &node->tensors[op->x].tensor;
   bool is_one = op->axis.present && tensor->rank > 0;
   unsigned axes = is_one ? 1u << axis_of(op->axis.value, tensor->rank) : all_axes(tensor);
-  *desc = reduce_axes(node, op->x, axes, op->out);
+  *desc = op_reduce_axes(node, op->x, axes, op->out);
 }
 
 bool reduce_may_be_bf16(const node *node, const reduce_desc *desc) {

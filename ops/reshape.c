@@ -4,7 +4,8 @@
 #include "ops/rule_checks.h"
 
 /* Counts the elements if every dimension is known, else DIM_UNKNOWN; a known 0 makes it 0. */
-static clave_status count_elements(const char *what, int rank, const int64_t *dims, int64_t *out) {
+static clave_status reshape_count_elements(const char *what, int rank, const int64_t *dims,
+                                           int64_t *out) {
   bool unknown = false, empty = false;
   int64_t n = 1;
   for (int i = 0; i < rank; i++) {
@@ -25,8 +26,8 @@ clave_status rule_reshape(const rule_context *context, const void *op) {
   tensor want = {.type = x->type};
   TRY(rule_shape(context, &reshape->shape, &want.rank, want.dims));
   int64_t before, after;
-  TRY(count_elements("x", x->rank, x->dims, &before));
-  TRY(count_elements("shape", want.rank, want.dims, &after));
+  TRY(reshape_count_elements("x", x->rank, x->dims, &before));
+  TRY(reshape_count_elements("shape", want.rank, want.dims, &after));
   if (!dim_matches(before, after)) {
     char from[SHAPE_TEXT], to[SHAPE_TEXT];
     return INVALID("shape %s of %lld elements does not fit x %s of %lld",

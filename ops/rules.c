@@ -92,15 +92,15 @@ clave_status rule_broadcast(const tensor *value, int *rank, int64_t *dims) {
   return NULL;
 }
 
-static int64_t clamp_index(int64_t i, int64_t size) {
+static int64_t rules_clamp_index(int64_t i, int64_t size) {
   if (i < 0) i += size;
   return i < 0 ? 0 : i > size ? size : i;
 }
 
 void slice_bounds(int64_t size, int64_t start, bool has_stop, int64_t stop, int64_t *first,
                   int64_t *last) {
-  *first = clamp_index(start, size);
-  *last = has_stop ? clamp_index(stop, size) : size;
+  *first = rules_clamp_index(start, size);
+  *last = has_stop ? rules_clamp_index(stop, size) : size;
   if (*last < *first) *last = *first;
 }
 

@@ -1,7 +1,7 @@
 /* Scalar, IntScalar, Check, Item: host scalars. Before a run only their types can be checked. */
 #include "ops/rule_checks.h"
 
-static const char *type_name(ir_value_type t) {
+static const char *op_scalar_type_name(ir_value_type t) {
   return t == IR_VALUE_TYPE_INT ? "int" : t == IR_VALUE_TYPE_FLOAT ? "float" : "bool";
 }
 
@@ -27,10 +27,10 @@ static clave_status expect_value(const rule_context *context, uint32_t vid, ir_v
   ir_value_type is = context->program->values.items[vid].type;
   return is == want ? NULL
                     : INVALID("out: expected a value of type %s, got value %u of type %s",
-                              type_name(want), vid, type_name(is));
+                              op_scalar_type_name(want), vid, op_scalar_type_name(is));
 }
 
-static clave_status check_operands(ir_scalar_kind k, bool has_b) {
+static clave_status op_scalar_check_operands(ir_scalar_kind k, bool has_b) {
   if ((uint32_t)k >= IR_SCALAR_KIND_COUNT) return INVALID("scalar kind %u is unknown", (uint32_t)k);
   if (!is_unary(k) && !has_b)
     return INVALID("%s needs an operand b", ir_scalar_kind_enum.values[k].name);
@@ -39,13 +39,13 @@ static clave_status check_operands(ir_scalar_kind k, bool has_b) {
 
 clave_status rule_scalar(const rule_context *context, const void *op) {
   const ir_scalar *scalar = op;
-  TRY(check_operands(scalar->kind, scalar->b.present));
+  TRY(op_scalar_check_operands(scalar->kind, scalar->b.present));
   return expect_value(context, scalar->out, result_type(scalar->kind, IR_VALUE_TYPE_FLOAT));
 }
 
 clave_status rule_int_scalar(const rule_context *context, const void *op) {
   const ir_int_scalar *int_scalar = op;
-  TRY(check_operands(int_scalar->kind, int_scalar->b.present));
+  TRY(op_scalar_check_operands(int_scalar->kind, int_scalar->b.present));
   bool divides = int_scalar->kind == IR_SCALAR_KIND_FLOOR_DIV ||
                  int_scalar->kind == IR_SCALAR_KIND_MOD ||
                  int_scalar->kind == IR_SCALAR_KIND_TRUE_DIV;
@@ -57,7 +57,7 @@ clave_status rule_int_scalar(const rule_context *context, const void *op) {
 clave_status rule_check(const rule_context *context, const void *op) {
   const ir_check *check = op;
   (void)context;
-  TRY(check_operands(check->kind, check->b.present));
+  TRY(op_scalar_check_operands(check->kind, check->b.present));
   return is_comparison(check->kind) ? NULL
                                     : INVALID("kind: expected a comparison, got %s",
                                               ir_scalar_kind_enum.values[check->kind].name);

@@ -8,7 +8,7 @@ typedef struct slice_numbers {
   bool start_known, stop_known, step_known;
 } slice_numbers;
 
-static slice_numbers read_slice(const rule_context *context, const ir_slice *op) {
+static slice_numbers slice_read_slice(const rule_context *context, const ir_slice *op) {
   slice_numbers numbers = {.step = 1};
   numbers.start_known = !op->start.present || rule_int(context, &op->start, &numbers.start);
   numbers.stop_known = !op->stop.present || rule_int(context, &op->stop, &numbers.stop);
@@ -26,7 +26,7 @@ clave_status rule_slice(const rule_context *context, const void *op) {
   tensor want = *rule_tensor(context, slice->x);
   int axis = 0;
   TRY(rule_axis(slice->axis, want.rank, &axis));
-  slice_numbers numbers = read_slice(context, slice);
+  slice_numbers numbers = slice_read_slice(context, slice);
   if (numbers.step_known && numbers.step < 1)
     return INVALID("step: expected at least 1, got %lld", (long long)numbers.step);
   int64_t size = want.dims[axis];
@@ -41,7 +41,7 @@ clave_status rule_slice(const rule_context *context, const void *op) {
 
 bool view_slice(const rule_context *context, const void *op, const tensor *input, tensor *out) {
   const ir_slice *slice = op;
-  slice_numbers numbers = read_slice(context, slice);
+  slice_numbers numbers = slice_read_slice(context, slice);
   int axis = slice->axis < 0 ? slice->axis + input->rank : slice->axis;
   int64_t first, last;
   slice_bounds(input->dims[axis], numbers.start, slice->stop.present, numbers.stop, &first, &last);

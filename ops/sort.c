@@ -21,7 +21,7 @@ clave_status rule_sort(const rule_context *context, const void *op) {
   return check_optional(context, sort->indices, "indices", DTYPE_I64, want.rank, want.dims);
 }
 
-static void lay_out(int axis, sort_desc *desc) {
+static void op_sort_lay_out(int axis, sort_desc *desc) {
   const tensor both[2] = {desc->x->tensor, desc->out->tensor};
   rows_along(both, 2, axis, desc->rows);
   int last = desc->rows[0].rank - 1;
@@ -36,10 +36,10 @@ void describe_sort(const node *node, sort_desc *desc) {
                       .out = &node->tensors[op->out],
                       .indices = operand_of(node, op->indices),
                       .descending = op->descending};
-  lay_out(axis_of(op->axis, desc->x->tensor.rank), desc);
+  op_sort_lay_out(axis_of(op->axis, desc->x->tensor.rank), desc);
 }
 
 void describe_order(const bound_tensor *tensor, int axis, sort_desc *desc) {
   *desc = (sort_desc){.x = tensor, .out = tensor};
-  lay_out(axis, desc);
+  op_sort_lay_out(axis, desc);
 }

@@ -3,14 +3,14 @@
 
 #include "ops/rule_checks.h"
 
-static clave_status check_type(const rule_context *context, uint32_t tid) {
+static clave_status op_ssm_scan_check_type(const rule_context *context, uint32_t tid) {
   dtype t = rule_tensor(context, tid)->type;
   if (t == DTYPE_F32 || t == DTYPE_F64) return NULL;
   return INVALID("x: expected F32 or F64, got %s", dtype_name(t));
 }
 
 /* Each group of b serves the same number of heads. */
-static clave_status check_groups(int64_t n_heads, int64_t n_groups) {
+static clave_status op_ssm_scan_check_groups(int64_t n_heads, int64_t n_groups) {
   if (n_heads == DIM_UNKNOWN || n_groups == DIM_UNKNOWN) return NULL;
   if (n_groups > 0 ? n_heads % n_groups == 0 : n_heads == 0) return NULL;
   return INVALID("x: expected a multiple of b's %lld groups as heads, got %lld",
@@ -20,13 +20,13 @@ static clave_status check_groups(int64_t n_heads, int64_t n_groups) {
 clave_status rule_ssm_scan(const rule_context *context, const void *op) {
   const ir_ssm_scan *ssm_scan = op;
   const tensor *x = rule_tensor(context, ssm_scan->x), *b = rule_tensor(context, ssm_scan->b);
-  TRY(check_type(context, ssm_scan->x));
+  TRY(op_ssm_scan_check_type(context, ssm_scan->x));
   if (x->rank != 4) return INVALID("x: expected rank 4, got %d", x->rank);
   tensor like_b = *x, like_decay = *x, like_state = *x;
   like_b.dims[2] = like_b.dims[3] = DIM_UNKNOWN;
   TRY(rule_expect_like(context, ssm_scan->b, "b", &like_b));
   TRY(rule_expect_like(context, ssm_scan->c, "c", b));
-  TRY(check_groups(x->dims[2], b->dims[2]));
+  TRY(op_ssm_scan_check_groups(x->dims[2], b->dims[2]));
   like_decay.rank = 3;
   TRY(rule_expect_like(context, ssm_scan->log_decay, "log_decay", &like_decay));
   TRY(check_optional(context, ssm_scan->rate, "rate", x->type, 2,

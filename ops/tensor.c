@@ -18,15 +18,15 @@ int64_t tensor_numel(const tensor *tensor) {
   return n;
 }
 
-static int64_t count(const tensor *value, int from, int to) {
+static int64_t tensor_count(const tensor *value, int from, int to) {
   tensor part = {.rank = to - from};
   memcpy(part.dims, value->dims + from, (size_t)(to - from) * sizeof *value->dims);
   return tensor_numel(&part);
 }
 int64_t tensor_row(const tensor *tensor) {
-  return count(tensor, tensor->encoding.axis, tensor->rank);
+  return tensor_count(tensor, tensor->encoding.axis, tensor->rank);
 }
-int64_t tensor_rows(const tensor *tensor) { return count(tensor, 0, tensor->encoding.axis); }
+int64_t tensor_rows(const tensor *tensor) { return tensor_count(tensor, 0, tensor->encoding.axis); }
 
 /* The elements fit in int64_t: the check of plain tensors has ensured it. */
 static bool encoded_bytes(const tensor *tensor, size_t *out) {

@@ -4,8 +4,9 @@
 #include "ops/rule_checks.h"
 
 /* Fails unless `part` has value's dtype and shape, with `size` at `axis`. */
-static clave_status check_part(const rule_context *context, uint32_t part, const char *what,
-                               const tensor *value, int axis, int64_t size) {
+static clave_status op_update_check_part(const rule_context *context, uint32_t part,
+                                         const char *what, const tensor *value, int axis,
+                                         int64_t size) {
   tensor want = *value;
   want.dims[axis] = size;
   return rule_expect_like(context, part, what, &want);
@@ -16,7 +17,7 @@ clave_status rule_slice_update(const rule_context *context, const void *op) {
   const tensor *tensor = rule_tensor(context, slice_update->x);
   int axis = 0;
   TRY(rule_axis(slice_update->axis, tensor->rank, &axis));
-  TRY(check_part(context, slice_update->update, "update", tensor, axis, DIM_UNKNOWN));
+  TRY(op_update_check_part(context, slice_update->update, "update", tensor, axis, DIM_UNKNOWN));
   int64_t size = tensor->dims[axis], n = rule_tensor(context, slice_update->update)->dims[axis],
           start = 0;
   bool start_known =
@@ -39,7 +40,7 @@ clave_status rule_index_copy(const rule_context *context, const void *op) {
   TRY(rule_axis(index_copy->axis, x->rank, &axis));
   TRY(check_index_dtype(context, index_copy->index, "index"));
   if (index->rank != 1) return INVALID("index: expected rank 1, got %d", index->rank);
-  TRY(check_part(context, index_copy->source, "source", x, axis, index->dims[0]));
+  TRY(op_update_check_part(context, index_copy->source, "source", x, axis, index->dims[0]));
   return rule_expect_like(context, index_copy->out, "out", x);
 }
 

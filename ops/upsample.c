@@ -48,7 +48,7 @@ clave_status rule_upsample(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- description */
 
-static double scale_of(const resample_axis *axis, const ir_opt_f64 *given) {
+static double op_upsample_scale_of(const resample_axis *axis, const ir_opt_f64 *given) {
   if (axis->align_corners)
     return axis->out > 1 ? resample_rounded(axis, (double)(axis->in - 1) / (double)(axis->out - 1))
                          : 0;
@@ -71,7 +71,7 @@ static resample_axis axis_of_sizes(const ir_upsample *op, dtype type, int64_t in
                         .quantized = upsample_is_quantized(op, type)};
   axis.compute = type == DTYPE_F64 || axis.quantized ? DTYPE_F64 : DTYPE_F32;
   axis.stored = axis.mode == RESAMPLE_CUBIC && !axis.antialias ? type : axis.compute;
-  axis.scale = scale_of(&axis, scale);
+  axis.scale = op_upsample_scale_of(&axis, scale);
   axis.n_taps = width[op->mode];
   if (axis.antialias) {
     axis.support =

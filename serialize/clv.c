@@ -72,7 +72,7 @@ bool is_clv(const void *bytes, size_t size) {
 
 /* ---------------------------------------------------------------- reading */
 
-static clave_status read_header(const uint8_t *bytes, size_t size, clv_table *table) {
+static clave_status clv_read_header(const uint8_t *bytes, size_t size, clv_table *table) {
   clv_header *header = &table->header;
   if (size < sizeof *header)
     return INVALID("cut off: %zu bytes, a header has %zu", size, sizeof *header);
@@ -225,7 +225,7 @@ static clave_status read_packed_weights(program *program, const clv_table *table
 clave_status clv_read(program *program, const uint8_t *bytes, size_t size) {
   clv_table table = {0};
   const clv_section *section;
-  TRY(read_header(bytes, size, &table));
+  TRY(clv_read_header(bytes, size, &table));
   TRY(check_sections(&table));
   TRY(keep_sections(program, &table, bytes));
   TRY(find_checked(&table, bytes, program_tag, &section));
@@ -248,7 +248,7 @@ typedef struct clv_plan {
   text encoded;                       /* the encoded program */
 } clv_plan;
 
-static uint64_t align_up(uint64_t n, uint64_t alignment) {
+static uint64_t clv_align_up(uint64_t n, uint64_t alignment) {
   return (n + alignment - 1) / alignment * alignment;
 }
 
@@ -258,9 +258,9 @@ static uint64_t plan_constants(const clv_plan *plan) {
   for (uint32_t i = 0; i < plan->program->ir.constants.count; i++) {
     size_t bytes = 0;
     (void)tensor_bytes(&plan->program->types[i], &bytes); /* checked when it was bound */
-    at = align_up(at, constant_alignment(bytes));
+    at = clv_align_up(at, constant_alignment(bytes));
     plan->index[i] = (clv_constant){at, bytes};
-    at = align_up(at + bytes, SMALL_ALIGNMENT);
+    at = clv_align_up(at + bytes, SMALL_ALIGNMENT);
   }
   return at;
 }
@@ -281,7 +281,7 @@ static void place_sections(clv_plan *plan) {
   uint64_t at = sizeof *header + header->n_sections * sizeof(clv_section);
   for (uint32_t i = 0; i < header->n_sections; i++) {
     clv_section *section = &plan->table.sections[i];
-    at = align_up(at, plan->data[i] ? SECTION_ALIGNMENT : CONSTANTS_ALIGNMENT);
+    at = clv_align_up(at, plan->data[i] ? SECTION_ALIGNMENT : CONSTANTS_ALIGNMENT);
     section->offset = at;
     at += section->size;
   }
@@ -318,7 +318,7 @@ static clave_status plan_file(clv_plan *plan) {
   return NULL;
 }
 
-static clave_status write_constants(const clv_plan *plan, file_writer *writer) {
+static clave_status clv_write_constants(const clv_plan *plan, file_writer *writer) {
   for (uint32_t i = 0; i < plan->program->ir.constants.count; i++) {
     size_t bytes = (size_t)plan->index[i].size;
     TRY(file_writer_pad(writer, constant_alignment(bytes)));
@@ -328,7 +328,7 @@ static clave_status write_constants(const clv_plan *plan, file_writer *writer) {
   return NULL;
 }
 
-static clave_status write_file(const clv_plan *plan, file_writer *writer) {
+static clave_status clv_write_file(const clv_plan *plan, file_writer *writer) {
   const clv_header *header = &plan->table.header;
   TRY(file_writer_append(writer, &plan->table,
                          sizeof *header + header->n_sections * sizeof(clv_section)));
@@ -339,7 +339,7 @@ static clave_status write_file(const clv_plan *plan, file_writer *writer) {
       TRY(file_writer_append(writer, plan->data[i], (size_t)section->size));
     } else {
       TRY(memcmp(section->tag, packed_weights_tag, sizeof section->tag)
-              ? write_constants(plan, writer)
+              ? clv_write_constants(plan, writer)
               : packed_weights_write(plan->program, writer));
     }
   }
@@ -354,7 +354,7 @@ clave_status clv_write(const program *program, const char *path) {
   file_writer *writer = NULL;
   clave_status st = plan_file(plan);
   if (!st) st = file_writer_create(path, &writer);
-  if (!st) st = write_file(plan, writer);
+  if (!st) st = clv_write_file(plan, writer);
   file_writer_destroy(writer);
   text_free(&plan->encoded);
   free(plan->index);

@@ -13,9 +13,9 @@
 
 /* ---------------------------------------------------------------- errors */
 
-static void append_path(const decode_path *path, char *out, size_t size) {
+static void serialize_decode_append_path(const decode_path *path, char *out, size_t size) {
   if (!path) return;
-  append_path(path->up, out, size);
+  serialize_decode_append_path(path->up, out, size);
   size_t n = strlen(out);
   if (path->name) {
     (void)snprintf(out + n, size - n, "%s%s", n ? "." : "", path->name);
@@ -26,7 +26,7 @@ static void append_path(const decode_path *path, char *out, size_t size) {
 
 clave_status decode_error(const decoder *decoder, const char *format, ...) {
   char path[512] = "", message[512];
-  append_path(decoder->path, path, sizeof path);
+  serialize_decode_append_path(decoder->path, path, sizeof path);
   va_list args;
   va_start(args, format);
   (void)number_vprint(message, sizeof message, format, args);

@@ -17,7 +17,8 @@ static bool in_file(const decoder *decoder, size_t position, size_t n) {
   return position <= decoder->size && n <= decoder->size - position;
 }
 
-static clave_status read_bytes(const decoder *decoder, size_t position, void *out, size_t n) {
+static clave_status decode_flatbuffer_read_bytes(const decoder *decoder, size_t position, void *out,
+                                                 size_t n) {
   if (!in_file(decoder, position, n)) {
     return decode_error(decoder, "%zu bytes at %zu run past the end of %zu bytes", n, position,
                         decoder->size);
@@ -29,7 +30,7 @@ static clave_status read_bytes(const decoder *decoder, size_t position, void *ou
 /* Stores the position that the offset stored at `position` points to. */
 static clave_status follow(const decoder *decoder, size_t position, size_t *out) {
   uint32_t offset;
-  TRY(read_bytes(decoder, position, &offset, sizeof offset));
+  TRY(decode_flatbuffer_read_bytes(decoder, position, &offset, sizeof offset));
   if (!in_file(decoder, position, offset)) {
     return decode_error(decoder, "offset %u at %zu points past the end of %zu bytes", offset,
                         position, decoder->size);
@@ -46,15 +47,15 @@ typedef struct vtable {
 
 static clave_status read_vtable(const decoder *decoder, size_t table, vtable *out) {
   int32_t back;
-  TRY(read_bytes(decoder, table, &back, sizeof back));
+  TRY(decode_flatbuffer_read_bytes(decoder, table, &back, sizeof back));
   int64_t position = (int64_t)table - back;
   if (position < 0 || !in_file(decoder, (size_t)position, 4)) {
     return decode_error(decoder, "table at %zu has its vtable at %lld, outside of %zu bytes", table,
                         (long long)position, decoder->size);
   }
   out->position = (size_t)position;
-  TRY(read_bytes(decoder, out->position, &out->bytes, 2));
-  TRY(read_bytes(decoder, out->position + 2, &out->table_bytes, 2));
+  TRY(decode_flatbuffer_read_bytes(decoder, out->position, &out->bytes, 2));
+  TRY(decode_flatbuffer_read_bytes(decoder, out->position + 2, &out->table_bytes, 2));
   if (out->bytes < 4 || out->bytes % 2 || !in_file(decoder, out->position, out->bytes)) {
     return decode_error(decoder, "table at %zu has a vtable of %u bytes", table, out->bytes);
   }
@@ -65,7 +66,8 @@ static clave_status read_vtable(const decoder *decoder, size_t table, vtable *ou
   return NULL;
 }
 
-static clave_status open_table(decoder *decoder, const ir_table *table, decode_node *node) {
+static clave_status decode_flatbuffer_open_table(decoder *decoder, const ir_table *table,
+                                                 decode_node *node) {
   (void)table; /* fields unknown to the descriptor are from a later schema and ignored, as in
                   FlatBuffers */
   vtable vtable;
@@ -90,15 +92,16 @@ static size_t inline_bytes(ir_field_kind kind) {
   }
 }
 
-static clave_status find(decoder *decoder, const decode_node *table, const ir_field *field,
-                         bool of_type, decode_node *out, bool *present) {
+static clave_status decode_flatbuffer_find(decoder *decoder, const decode_node *table,
+                                           const ir_field *field, bool of_type, decode_node *out,
+                                           bool *present) {
   vtable vtable;
   TRY(read_vtable(decoder, table->position, &vtable));
   size_t slot = (size_t)field->slot + (field->kind == IR_FIELD_UNION && !of_type),
          entry = 4 + 2 * slot;
   uint16_t offset = 0;
   if (entry + 2 <= vtable.bytes)
-    TRY(read_bytes(decoder, vtable.position + entry, &offset, sizeof offset));
+    TRY(decode_flatbuffer_read_bytes(decoder, vtable.position + entry, &offset, sizeof offset));
   *present = offset != 0;
   size_t bytes = inline_bytes(of_type ? IR_FIELD_ENUM : field->kind);
   if (*present && (offset < 4 || offset + bytes > vtable.table_bytes)) {
@@ -108,51 +111,52 @@ static clave_status find(decoder *decoder, const decode_node *table, const ir_fi
   return NULL;
 }
 
-static clave_status read_enum(decoder *decoder, size_t position, const ir_enum *values,
-                              decode_scalar *out) {
+static clave_status decode_flatbuffer_read_enum(decoder *decoder, size_t position,
+                                                const ir_enum *values, decode_scalar *out) {
   uint8_t number;
   char digits[16];
-  TRY(read_bytes(decoder, position, &number, 1));
+  TRY(decode_flatbuffer_read_bytes(decoder, position, &number, 1));
   out->i = number;
   if (enum_by_number(values, number)) return NULL;
   (void)snprintf(digits, sizeof digits, "%u", number);
   return decode_unknown(decoder, values, digits);
 }
 
-static clave_status read_scalar(decoder *decoder, const decode_node *node, ir_field_kind kind,
-                                const ir_enum *values, decode_scalar *out) {
+static clave_status decode_flatbuffer_read_scalar(decoder *decoder, const decode_node *node,
+                                                  ir_field_kind kind, const ir_enum *values,
+                                                  decode_scalar *out) {
   uint8_t byte;
   int32_t small;
   uint32_t word;
   switch (kind) {
     case IR_FIELD_ENUM:
-      return read_enum(decoder, node->position, values, out);
+      return decode_flatbuffer_read_enum(decoder, node->position, values, out);
     case IR_FIELD_BOOL:
-      TRY(read_bytes(decoder, node->position, &byte, 1));
+      TRY(decode_flatbuffer_read_bytes(decoder, node->position, &byte, 1));
       out->i = byte != 0;
       return NULL;
     case IR_FIELD_I32:
     case IR_FIELD_OPT_I32:
-      TRY(read_bytes(decoder, node->position, &small, sizeof small));
+      TRY(decode_flatbuffer_read_bytes(decoder, node->position, &small, sizeof small));
       out->i = small;
       return NULL;
     case IR_FIELD_U32:
     case IR_FIELD_TID:
     case IR_FIELD_VID:
-      TRY(read_bytes(decoder, node->position, &word, sizeof word));
+      TRY(decode_flatbuffer_read_bytes(decoder, node->position, &word, sizeof word));
       out->i = word;
       return NULL;
     default:
-      return read_bytes(decoder, node->position, out, sizeof *out);
+      return decode_flatbuffer_read_bytes(decoder, node->position, out, sizeof *out);
   }
 }
 
-static clave_status read_string(decoder *decoder, const decode_node *node, const char **out,
-                                size_t *size) {
+static clave_status decode_flatbuffer_read_string(decoder *decoder, const decode_node *node,
+                                                  const char **out, size_t *size) {
   size_t position;
   uint32_t length;
   TRY(follow(decoder, node->position, &position));
-  TRY(read_bytes(decoder, position, &length, sizeof length));
+  TRY(decode_flatbuffer_read_bytes(decoder, position, &length, sizeof length));
   if (!in_file(decoder, position + 4, length)) {
     return decode_error(decoder, "string of %u bytes at %zu runs past the end of %zu bytes", length,
                         position, decoder->size);
@@ -162,11 +166,12 @@ static clave_status read_string(decoder *decoder, const decode_node *node, const
   return NULL;
 }
 
-static clave_status open_vector(decoder *decoder, const decode_node *node, ir_field_kind item,
-                                uint32_t *count, decode_node *first) {
+static clave_status decode_flatbuffer_open_vector(decoder *decoder, const decode_node *node,
+                                                  ir_field_kind item, uint32_t *count,
+                                                  decode_node *first) {
   size_t position;
   TRY(follow(decoder, node->position, &position));
-  TRY(read_bytes(decoder, position, count, sizeof *count));
+  TRY(decode_flatbuffer_read_bytes(decoder, position, count, sizeof *count));
   first->position = position + 4;
   if (*count > (decoder->size - first->position) / inline_bytes(item)) {
     return decode_error(decoder, "%u entries at %zu run past the end of %zu bytes", *count,
@@ -175,12 +180,13 @@ static clave_status open_vector(decoder *decoder, const decode_node *node, ir_fi
   return NULL;
 }
 
-static void next_item(decode_node *node, ir_field_kind item) {
+static void decode_flatbuffer_next_item(decode_node *node, ir_field_kind item) {
   node->position += inline_bytes(item);
 }
 
-static const decode_source flatbuffer_source = {open_table,  find,        read_scalar,
-                                                read_string, open_vector, next_item};
+static const decode_source flatbuffer_source = {
+    decode_flatbuffer_open_table,  decode_flatbuffer_find,        decode_flatbuffer_read_scalar,
+    decode_flatbuffer_read_string, decode_flatbuffer_open_vector, decode_flatbuffer_next_item};
 
 clave_status decode_flatbuffer(const void *data, size_t size, mem_pool *pool, ir_program *out) {
   decoder decoder = {.source = &flatbuffer_source, .data = data, .size = size, .pool = pool};

@@ -33,7 +33,8 @@ static bool is_key_of_table(const char *key, const ir_table *table) {
   return false;
 }
 
-static clave_status open_table(decoder *decoder, const ir_table *table, decode_node *node) {
+static clave_status decode_json_open_table(decoder *decoder, const ir_table *table,
+                                           decode_node *node) {
   TRY(expect_kind(decoder, node, JSON_OBJECT));
   for (const json *m = json_first(item_of(node)); m; m = json_next(m)) {
     if (!is_key_of_table(json_key(m), table)) {
@@ -47,8 +48,9 @@ static clave_status open_table(decoder *decoder, const ir_table *table, decode_n
   return NULL;
 }
 
-static clave_status find(decoder *decoder, const decode_node *table, const ir_field *field,
-                         bool of_type, decode_node *out, bool *present) {
+static clave_status decode_json_find(decoder *decoder, const decode_node *table,
+                                     const ir_field *field, bool of_type, decode_node *out,
+                                     bool *present) {
   (void)decoder;
   out->item = NULL;
   for (const json *m = json_first(item_of(table)); m && !out->item; m = json_next(m)) {
@@ -58,8 +60,8 @@ static clave_status find(decoder *decoder, const decode_node *table, const ir_fi
   return NULL;
 }
 
-static clave_status read_enum(decoder *decoder, const decode_node *node, const ir_enum *values,
-                              decode_scalar *out) {
+static clave_status decode_json_read_enum(decoder *decoder, const decode_node *node,
+                                          const ir_enum *values, decode_scalar *out) {
   const json *json = item_of(node);
   const ir_enum_value *found = NULL;
   char digits[32] = "";
@@ -89,8 +91,8 @@ static clave_status read_slot(decoder *decoder, const decode_node *node, decode_
   return json_i64(idx, &out->i) ? NULL : decode_error(decoder, "idx is not an integer");
 }
 
-static clave_status read_int(decoder *decoder, const decode_node *node, int64_t low, int64_t high,
-                             decode_scalar *out) {
+static clave_status decode_json_read_int(decoder *decoder, const decode_node *node, int64_t low,
+                                         int64_t high, decode_scalar *out) {
   const json *json = item_of(node);
   if (!json_i64(json, &out->i)) {
     return decode_error(decoder, "is not an integer (from 2^53 on it must be a string)");
@@ -102,11 +104,12 @@ static clave_status read_int(decoder *decoder, const decode_node *node, int64_t 
   return NULL;
 }
 
-static clave_status read_scalar(decoder *decoder, const decode_node *node, ir_field_kind kind,
-                                const ir_enum *values, decode_scalar *out) {
+static clave_status decode_json_read_scalar(decoder *decoder, const decode_node *node,
+                                            ir_field_kind kind, const ir_enum *values,
+                                            decode_scalar *out) {
   switch (kind) {
     case IR_FIELD_ENUM:
-      return read_enum(decoder, node, values, out);
+      return decode_json_read_enum(decoder, node, values, out);
     case IR_FIELD_TID:
     case IR_FIELD_VID:
       return read_slot(decoder, node, out);
@@ -116,9 +119,9 @@ static clave_status read_scalar(decoder *decoder, const decode_node *node, ir_fi
       return NULL;
     case IR_FIELD_I32:
     case IR_FIELD_OPT_I32:
-      return read_int(decoder, node, INT32_MIN, INT32_MAX, out);
+      return decode_json_read_int(decoder, node, INT32_MIN, INT32_MAX, out);
     case IR_FIELD_U32:
-      return read_int(decoder, node, 0, UINT32_MAX, out);
+      return decode_json_read_int(decoder, node, 0, UINT32_MAX, out);
     case IR_FIELD_U64:
       return json_u64(item_of(node), &out->u)
                  ? NULL
@@ -129,20 +132,21 @@ static clave_status read_scalar(decoder *decoder, const decode_node *node, ir_fi
                  ? NULL
                  : decode_error(decoder, "is not a number (or \"nan\", \"inf\", \"-inf\")");
     default:
-      return read_int(decoder, node, INT64_MIN, INT64_MAX, out);
+      return decode_json_read_int(decoder, node, INT64_MIN, INT64_MAX, out);
   }
 }
 
-static clave_status read_string(decoder *decoder, const decode_node *node, const char **out,
-                                size_t *size) {
+static clave_status decode_json_read_string(decoder *decoder, const decode_node *node,
+                                            const char **out, size_t *size) {
   TRY(expect_kind(decoder, node, JSON_STRING));
   *out = json_string(item_of(node));
   *size = strlen(*out);
   return NULL;
 }
 
-static clave_status open_vector(decoder *decoder, const decode_node *node, ir_field_kind kind,
-                                uint32_t *count, decode_node *first) {
+static clave_status decode_json_open_vector(decoder *decoder, const decode_node *node,
+                                            ir_field_kind kind, uint32_t *count,
+                                            decode_node *first) {
   (void)kind;
   TRY(expect_kind(decoder, node, JSON_ARRAY));
   *count = json_count(item_of(node));
@@ -150,13 +154,14 @@ static clave_status open_vector(decoder *decoder, const decode_node *node, ir_fi
   return NULL;
 }
 
-static void next_item(decode_node *node, ir_field_kind kind) {
+static void decode_json_next_item(decode_node *node, ir_field_kind kind) {
   (void)kind;
   node->item = json_next(item_of(node));
 }
 
-static const decode_source json_source = {open_table,  find,        read_scalar,
-                                          read_string, open_vector, next_item};
+static const decode_source json_source = {decode_json_open_table,  decode_json_find,
+                                          decode_json_read_scalar, decode_json_read_string,
+                                          decode_json_open_vector, decode_json_next_item};
 
 clave_status decode_json(const char *bytes, size_t size, mem_pool *pool, ir_program *out) {
   if (size > LIMIT_JSON_BYTES)

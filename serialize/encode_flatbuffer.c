@@ -17,8 +17,8 @@ typedef struct writer {
   size_t n_vtables, cap_vtables;
 } writer;
 
-static clave_status write_table(writer *writer, const ir_table *table, const void *base,
-                                size_t *position);
+static clave_status encode_flatbuffer_write_table(writer *writer, const ir_table *table,
+                                                  const void *base, size_t *position);
 
 static void pad_to(writer *writer, size_t alignment) {
   static const char zeros[16];
@@ -36,7 +36,7 @@ static void link_offset(writer *writer, size_t at, size_t target) {
   if (!writer->out->failed) memcpy(writer->out->data + at, &offset, sizeof offset);
 }
 
-static size_t write_string(writer *writer, const char *text) {
+static size_t encode_flatbuffer_write_string(writer *writer, const char *text) {
   size_t n = strlen(text);
   pad_to(writer, 4);
   size_t position = writer->out->size;
@@ -46,7 +46,7 @@ static size_t write_string(writer *writer, const char *text) {
 }
 
 /* Writes [int] or [Tid], which have the same encoding. */
-static size_t write_numbers(writer *writer, ir_vector vector) {
+static size_t encode_flatbuffer_write_numbers(writer *writer, ir_vector vector) {
   pad_to(writer, 4);
   size_t position = writer->out->size;
   put_u32(writer, vector.count);
@@ -54,15 +54,16 @@ static size_t write_numbers(writer *writer, ir_vector vector) {
   return position;
 }
 
-static clave_status write_tables(writer *writer, const ir_table *table, ir_vector vector,
-                                 size_t *position) {
+static clave_status encode_flatbuffer_write_tables(writer *writer, const ir_table *table,
+                                                   ir_vector vector, size_t *position) {
   pad_to(writer, 4);
   *position = writer->out->size;
   put_u32(writer, vector.count);
   for (uint32_t i = 0; i < vector.count; i++) put_u32(writer, 0);
   for (uint32_t i = 0; i < vector.count; i++) {
     size_t at;
-    TRY(write_table(writer, table, (const char *)vector.items + i * table->size, &at));
+    TRY(encode_flatbuffer_write_table(writer, table, (const char *)vector.items + i * table->size,
+                                      &at));
     link_offset(writer, *position + 4 + 4 * (size_t)i, at);
   }
   return NULL;
@@ -142,7 +143,7 @@ static void place_slots(layout *layout, uint8_t size) {
   }
 }
 
-static void lay_out(const ir_table *table, const char *base, layout *placed) {
+static void encode_flatbuffer_lay_out(const ir_table *table, const char *base, layout *placed) {
   *placed = (layout){.bytes = 4, .alignment = 4};
   for (uint32_t i = 0; i < table->n_fields; i++) {
     const ir_field *field = &table->fields[i];
@@ -182,30 +183,32 @@ static clave_status write_target(writer *writer, const ir_field *field, const ch
   const void *pointer;
   ir_op op;
   if (field->kind == IR_FIELD_INT_OR_VID || field->kind == IR_FIELD_FLOAT_OR_VID)
-    return write_table(writer, field_table(field), at, position);
+    return encode_flatbuffer_write_table(writer, field_table(field), at, position);
   if (field->kind == IR_FIELD_INT_OR_VIDS)
-    return write_tables(writer, &int_or_vid_table, vector_at(field, base), position);
+    return encode_flatbuffer_write_tables(writer, &int_or_vid_table, vector_at(field, base),
+                                          position);
   if (field->kind == IR_FIELD_TABLES)
-    return write_tables(writer, field->table, vector_at(field, base), position);
+    return encode_flatbuffer_write_tables(writer, field->table, vector_at(field, base), position);
   if (field_is_vector(field->kind)) {
-    *position = write_numbers(writer, vector_at(field, base));
+    *position = encode_flatbuffer_write_numbers(writer, vector_at(field, base));
     return NULL;
   }
   memcpy(&pointer, at, sizeof pointer);
   if (field->kind == IR_FIELD_STRING) {
-    *position = write_string(writer, pointer ? pointer : "");
+    *position = encode_flatbuffer_write_string(writer, pointer ? pointer : "");
     return NULL;
   }
-  if (field->kind == IR_FIELD_TABLE) return write_table(writer, field->table, pointer, position);
+  if (field->kind == IR_FIELD_TABLE)
+    return encode_flatbuffer_write_table(writer, field->table, pointer, position);
   memcpy(&op, base + field->type_offset, sizeof op);
-  return write_table(writer, ir_op_tables[op], pointer, position);
+  return encode_flatbuffer_write_table(writer, ir_op_tables[op], pointer, position);
 }
 
-static clave_status write_table(writer *writer, const ir_table *table, const void *base,
-                                size_t *position) {
+static clave_status encode_flatbuffer_write_table(writer *writer, const ir_table *table,
+                                                  const void *base, size_t *position) {
   layout l;
   size_t vtable;
-  lay_out(table, base, &l);
+  encode_flatbuffer_lay_out(table, base, &l);
   TRY(write_vtable(writer, &l, &vtable));
   pad_to(writer, l.alignment);
   *position = writer->out->size;
@@ -231,7 +234,7 @@ clave_status encode_flatbuffer(const ir_program *program, text *out) {
   size_t root = 0;
   put_u32(&writer, 0);
   text_append(out, IR_FILE_IDENTIFIER, 4);
-  clave_status st = write_table(&writer, &ir_program_table, program, &root);
+  clave_status st = encode_flatbuffer_write_table(&writer, &ir_program_table, program, &root);
   if (!st) {
     link_offset(&writer, 0, root);
     pad_to(&writer, 8);

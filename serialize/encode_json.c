@@ -9,15 +9,15 @@
 
 static void write_fields(json_writer *writer, const ir_table *table, const void *base, bool tall);
 
-static void write_table(json_writer *writer, const char *key, const ir_table *table,
-                        const void *base, bool tall) {
+static void encode_json_write_table(json_writer *writer, const char *key, const ir_table *table,
+                                    const void *base, bool tall) {
   (tall ? emit_object : emit_record)(writer, key);
   write_fields(writer, table, base, tall);
   emit_end_object(writer);
 }
 
-static void write_enum(json_writer *writer, const char *key, const ir_enum *values,
-                       const void *at) {
+static void encode_json_write_enum(json_writer *writer, const char *key, const ir_enum *values,
+                                   const void *at) {
   int32_t number;
   memcpy(&number, at, sizeof number);
   const ir_enum_value *value = enum_by_number(values, number);
@@ -40,10 +40,12 @@ static bool is_tall(const ir_table *table) {
   return table == &ir_program_table || table == &ir_chain_table;
 }
 
-static void write_vector(json_writer *writer, const ir_field *field, const void *base, bool tall);
+static void encode_json_write_vector(json_writer *writer, const ir_field *field, const void *base,
+                                     bool tall);
 
 /* Writes a field of a numeric kind. */
-static void write_number(json_writer *writer, const char *key, ir_field_kind kind, const char *at) {
+static void encode_json_write_number(json_writer *writer, const char *key, ir_field_kind kind,
+                                     const char *at) {
   int32_t small;
   int64_t wide;
   uint64_t natural;
@@ -71,8 +73,8 @@ static void write_number(json_writer *writer, const char *key, ir_field_kind kin
 }
 
 /* key: NULL in a vector. tall: the enclosing table has one line per field. */
-static void write_value(json_writer *writer, const char *key, const ir_field *field,
-                        const char *base, bool tall) {
+static void encode_json_write_value(json_writer *writer, const char *key, const ir_field *field,
+                                    const char *base, bool tall) {
   const char *at = base + field->offset;
   uint32_t word;
   void *pointer;
@@ -81,7 +83,7 @@ static void write_value(json_writer *writer, const char *key, const ir_field *fi
       emit_bool(writer, key, *(const bool *)(const void *)at);
       break;
     case IR_FIELD_ENUM:
-      write_enum(writer, key, field->enum_, at);
+      encode_json_write_enum(writer, key, field->enum_, at);
       break;
     case IR_FIELD_U32:
       memcpy(&word, at, sizeof word);
@@ -99,7 +101,7 @@ static void write_value(json_writer *writer, const char *key, const ir_field *fi
     case IR_FIELD_U64:
     case IR_FIELD_F64:
     case IR_FIELD_OPT_F64:
-      write_number(writer, key, field->kind, at);
+      encode_json_write_number(writer, key, field->kind, at);
       break;
     case IR_FIELD_STRING:
       memcpy(&pointer, at, sizeof pointer);
@@ -107,19 +109,20 @@ static void write_value(json_writer *writer, const char *key, const ir_field *fi
       break;
     case IR_FIELD_TABLE:
       memcpy(&pointer, at, sizeof pointer);
-      write_table(writer, key, field->table, pointer, false);
+      encode_json_write_table(writer, key, field->table, pointer, false);
       break;
     case IR_FIELD_INT_OR_VID:
     case IR_FIELD_FLOAT_OR_VID:
-      write_table(writer, key, field_table(field), at, false);
+      encode_json_write_table(writer, key, field_table(field), at, false);
       break;
     default:
-      write_vector(writer, field, base, tall);
+      encode_json_write_vector(writer, field, base, tall);
       break;
   }
 }
 
-static void write_vector(json_writer *writer, const ir_field *field, const void *base, bool tall) {
+static void encode_json_write_vector(json_writer *writer, const ir_field *field, const void *base,
+                                     bool tall) {
   ir_vector vector = vector_at(field, base);
   ir_field item = vector_item_field(field);
   size_t size = vector_item_size(field);
@@ -128,9 +131,9 @@ static void write_vector(json_writer *writer, const ir_field *field, const void 
   for (uint32_t i = 0; i < vector.count; i++) {
     const char *entry = (const char *)vector.items + i * size;
     if (item.kind == IR_FIELD_TABLE) {
-      write_table(writer, NULL, field->table, entry, in_lines && is_tall(field->table));
+      encode_json_write_table(writer, NULL, field->table, entry, in_lines && is_tall(field->table));
     } else {
-      write_value(writer, NULL, &item, entry, false);
+      encode_json_write_value(writer, NULL, &item, entry, false);
     }
   }
   emit_end_array(writer);
@@ -145,7 +148,7 @@ static void write_union(json_writer *writer, const ir_field *field, const char *
   memcpy(&pointer, base + field->offset, sizeof pointer);
   (void)snprintf(type_key, sizeof type_key, "%s_type", field->name);
   emit_string(writer, type_key, ir_op_tables[op]->name);
-  write_table(writer, field->name, ir_op_tables[op], pointer, false);
+  encode_json_write_table(writer, field->name, ir_op_tables[op], pointer, false);
 }
 
 static void write_fields(json_writer *writer, const ir_table *table, const void *base, bool tall) {
@@ -155,13 +158,13 @@ static void write_fields(json_writer *writer, const ir_table *table, const void 
     if (field->kind == IR_FIELD_UNION) {
       write_union(writer, field, base);
     } else {
-      write_value(writer, field->name, field, base, tall);
+      encode_json_write_value(writer, field->name, field, base, tall);
     }
   }
 }
 
 clave_status encode_json(const ir_program *program, text *out) {
   json_writer writer = {.out = out};
-  write_table(&writer, NULL, &ir_program_table, program, true);
+  encode_json_write_table(&writer, NULL, &ir_program_table, program, true);
   return text_status(out);
 }

@@ -54,18 +54,19 @@ static clave_status read_dtype(const json *json, dtype *out) {
 }
 
 /* Reads a size as the format writes it: digits, without sign or quotes. */
-static bool read_size(const json *json, int64_t *out) {
+static bool serialize_safetensors_read_size(const json *json, int64_t *out) {
   return json_kind_of(json) == JSON_NUMBER && !signbit(json_number(json)) && json_i64(json, out);
 }
 
-static clave_status read_shape(const json *value, tensor_entry *entry) {
+static clave_status serialize_safetensors_read_shape(const json *value, tensor_entry *entry) {
   if (!value || json_kind_of(value) != JSON_ARRAY) return INVALID("it has no shape");
   size_t numel = 1;
   for (const json *d = json_first(value); d; d = json_next(d)) {
     if (entry->rank == MAX_RANK)
       return UNSUPPORTED("expected rank 0 to %d, got %u", (int)MAX_RANK, json_count(value));
     int64_t *dim = &entry->dims[entry->rank++];
-    if (!read_size(d, dim)) return INVALID("dimension %d of its shape is no size", entry->rank - 1);
+    if (!serialize_safetensors_read_size(d, dim))
+      return INVALID("dimension %d of its shape is no size", entry->rank - 1);
   }
   for (int i = 0; i < entry->rank; i++) {
     if (!mul_size(numel, (uint64_t)entry->dims[i], &numel)) return INVALID("its size overflows");
@@ -79,7 +80,8 @@ static clave_status read_offsets(const reader *reader, const json *value,
   int64_t range[2] = {0, 0};
   bool good = value && json_kind_of(value) == JSON_ARRAY && json_count(value) == 2;
   const json *entry = good ? json_first(value) : NULL;
-  for (int i = 0; entry; entry = json_next(entry)) good = good && read_size(entry, &range[i++]);
+  for (int i = 0; entry; entry = json_next(entry))
+    good = good && serialize_safetensors_read_size(entry, &range[i++]);
   if (!good || range[1] < range[0]) return INVALID("its data_offsets are not [begin, end]");
   if ((uint64_t)range[1] > reader->size) {
     return INVALID("its data ends at %lld, the file's data at %zu", (long long)range[1],
@@ -104,7 +106,8 @@ static clave_status bind_data(const reader *reader, size_t begin, tensor_entry *
   return NULL;
 }
 
-static clave_status copy_name(const reader *reader, const char *name, const char **out) {
+static clave_status serialize_safetensors_copy_name(const reader *reader, const char *name,
+                                                    const char **out) {
   size_t n = strlen(name);
   if (n > LIMIT_NAME)
     return INVALID("expected a name of at most %d bytes, got %zu", (int)LIMIT_NAME, n);
@@ -112,13 +115,13 @@ static clave_status copy_name(const reader *reader, const char *name, const char
   return *out ? NULL : status_no_memory();
 }
 
-static clave_status read_tensor(const reader *reader, const json *json, tensor_entry *entry,
-                                size_t *begin) {
-  TRY(copy_name(reader, json_key(json), &entry->name));
+static clave_status serialize_safetensors_read_tensor(const reader *reader, const json *json,
+                                                      tensor_entry *entry, size_t *begin) {
+  TRY(serialize_safetensors_copy_name(reader, json_key(json), &entry->name));
   if (json_kind_of(json) != JSON_OBJECT)
     return INVALID("its entry is %s", json_kind_name(json_kind_of(json)));
   TRY(read_dtype(json_member(json, "dtype"), &entry->type));
-  TRY(read_shape(json_member(json, "shape"), entry));
+  TRY(serialize_safetensors_read_shape(json_member(json, "shape"), entry));
   TRY(read_offsets(reader, json_member(json, "data_offsets"), entry, begin));
   return bind_data(reader, *begin, entry);
 }
@@ -178,7 +181,7 @@ static clave_status check_coverage(const reader *reader, uint32_t count) {
   return INVALID("the last %zu bytes belong to no tensor", reader->size - end);
 }
 
-static int compare_names(const void *left, const void *right) {
+static int serialize_safetensors_compare_names(const void *left, const void *right) {
   return strcmp((*(const tensor_entry *const *)left)->name,
                 (*(const tensor_entry *const *)right)->name);
 }
@@ -188,11 +191,13 @@ static clave_status index_names(tensor_file *file) {
       mem_pool_alloc(file->owned->pool, file->count, sizeof *file->owned->by_name);
   if (!file->owned->by_name) return status_no_memory();
   for (uint32_t i = 0; i < file->count; i++) file->owned->by_name[i] = &file->tensors[i];
-  qsort(file->owned->by_name, file->count, sizeof *file->owned->by_name, compare_names);
+  qsort(file->owned->by_name, file->count, sizeof *file->owned->by_name,
+        serialize_safetensors_compare_names);
   return NULL;
 }
 
-static clave_status read_entries(reader *reader, const json *header, tensor_file *file) {
+static clave_status serialize_safetensors_read_entries(reader *reader, const json *header,
+                                                       tensor_file *file) {
   if (json_kind_of(header) != JSON_OBJECT)
     return INVALID("its header is %s", json_kind_name(json_kind_of(header)));
   uint32_t members = json_count(header);
@@ -204,8 +209,8 @@ static clave_status read_entries(reader *reader, const json *header, tensor_file
       TRY(read_metadata(reader, v, &file->n_metadata));
       continue;
     }
-    clave_status st =
-        read_tensor(reader, v, &reader->tensors[file->count], &reader->begins[file->count]);
+    clave_status st = serialize_safetensors_read_tensor(reader, v, &reader->tensors[file->count],
+                                                        &reader->begins[file->count]);
     if (st) return status_while(st, "tensor '%.200s'", json_key(v));
     file->count++;
   }
@@ -215,7 +220,8 @@ static clave_status read_entries(reader *reader, const json *header, tensor_file
   return index_names(file);
 }
 
-static clave_status read_file(const uint8_t *bytes, size_t size, tensor_file *file) {
+static clave_status serialize_safetensors_read_file(const uint8_t *bytes, size_t size,
+                                                    tensor_file *file) {
   uint64_t length;
   if (size < LENGTH_BYTES) return INVALID("not a safetensors file: %zu bytes", size);
   memcpy(&length, bytes, sizeof length);
@@ -231,7 +237,7 @@ static clave_status read_file(const uint8_t *bytes, size_t size, tensor_file *fi
   reader reader = {.data = bytes + LENGTH_BYTES + length,
                    .size = size - LENGTH_BYTES - (size_t)length,
                    .pool = file->owned->pool};
-  clave_status st = read_entries(&reader, document, file);
+  clave_status st = serialize_safetensors_read_entries(&reader, document, file);
   json_free(document);
   return st;
 }
@@ -265,7 +271,7 @@ clave_status tensor_file_parse(const void *bytes, size_t size, tensor_file **out
   tensor_file *file;
   *out = NULL;
   TRY(create_file(&file));
-  return finish_file(read_file(bytes, size, file), file, out);
+  return finish_file(serialize_safetensors_read_file(bytes, size, file), file, out);
 }
 
 clave_status tensor_file_open(const char *path, tensor_file **out) {
@@ -275,7 +281,9 @@ clave_status tensor_file_open(const char *path, tensor_file **out) {
   struct tensor_file_owned *owned = file->owned;
   owned->path = mem_pool_strdup(owned->pool, path, strlen(path));
   clave_status st = owned->path ? file_map_open(path, &owned->map) : status_no_memory();
-  if (!st) st = status_while(read_file(owned->map.data, owned->map.size, file), "%s", path);
+  if (!st)
+    st = status_while(serialize_safetensors_read_file(owned->map.data, owned->map.size, file), "%s",
+                      path);
   return finish_file(status_first(tensor_file_check(file), st), file, out);
 }
 
@@ -297,7 +305,8 @@ const tensor_entry *tensor_file_find(const tensor_file *file, const char *name) 
   const tensor_entry wanted = {.name = name}, *key = &wanted;
   if (file->count == 0) return NULL;
   const tensor_entry **found =
-      bsearch(&key, file->owned->by_name, file->count, sizeof *file->owned->by_name, compare_names);
+      bsearch(&key, file->owned->by_name, file->count, sizeof *file->owned->by_name,
+              serialize_safetensors_compare_names);
   return found ? *found : NULL;
 }
 

@@ -19,11 +19,11 @@ typedef struct file_plan {
   size_t *begins;  /* owned, (count) */
 } file_plan;
 
-static int compare_names(const void *left, const void *right) {
+static int safetensors_write_compare_names(const void *left, const void *right) {
   return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-static clave_status check_names(const tensor_entry *tensors, uint32_t count) {
+static clave_status safetensors_write_check_names(const tensor_entry *tensors, uint32_t count) {
   const char **names = calloc((size_t)count + 1, sizeof *names);
   if (!names) return status_no_memory();
   clave_status st = NULL;
@@ -34,7 +34,7 @@ static clave_status check_names(const tensor_entry *tensors, uint32_t count) {
     if (!st && strcmp(name, "__metadata__") == 0)
       st = INVALID("a tensor cannot be named __metadata__");
   }
-  if (!st) qsort(names, count, sizeof *names, compare_names);
+  if (!st) qsort(names, count, sizeof *names, safetensors_write_compare_names);
   for (uint32_t i = 1; i < count && !st; i++) {
     if (strcmp(names[i - 1], names[i]) == 0)
       st = INVALID("two tensors are named '%.200s'", names[i]);
@@ -43,7 +43,7 @@ static clave_status check_names(const tensor_entry *tensors, uint32_t count) {
   return st;
 }
 
-static clave_status make_plan(file_plan *plan) {
+static clave_status safetensors_write_make_plan(file_plan *plan) {
   plan->order = calloc((size_t)plan->count + 1, sizeof *plan->order);
   plan->begins = calloc((size_t)plan->count + 1, sizeof *plan->begins);
   if (!plan->order || !plan->begins) return status_no_memory();
@@ -60,13 +60,14 @@ static clave_status make_plan(file_plan *plan) {
   return placed == plan->count ? NULL : INVALID("a tensor has no dtype");
 }
 
-static void write_metadata(json_writer *writer, const char *const *metadata, uint32_t n) {
+static void safetensors_write_metadata(json_writer *writer, const char *const *metadata,
+                                       uint32_t n) {
   emit_object(writer, "__metadata__");
   for (uint32_t i = 0; i < n; i++) emit_string(writer, metadata[2 * i], metadata[2 * i + 1]);
   emit_end_object(writer);
 }
 
-static void write_entry(json_writer *writer, const tensor_entry *entry, size_t begin) {
+static void safetensors_write_entry(json_writer *writer, const tensor_entry *entry, size_t begin) {
   emit_object(writer, entry->name);
   emit_string(writer, "dtype", dtype_name(entry->type));
   emit_array(writer, "shape");
@@ -79,19 +80,20 @@ static void write_entry(json_writer *writer, const tensor_entry *entry, size_t b
   emit_end_object(writer);
 }
 
-static clave_status write_header(const file_plan *plan, const char *const *metadata,
-                                 uint32_t n_metadata, text *out) {
+static clave_status safetensors_write_header(const file_plan *plan, const char *const *metadata,
+                                             uint32_t n_metadata, text *out) {
   json_writer writer = {.out = out, .compact = true};
   emit_object(&writer, NULL);
-  if (n_metadata) write_metadata(&writer, metadata, n_metadata);
+  if (n_metadata) safetensors_write_metadata(&writer, metadata, n_metadata);
   for (uint32_t i = 0; i < plan->count; i++)
-    write_entry(&writer, &plan->tensors[i], plan->begins[i]);
+    safetensors_write_entry(&writer, &plan->tensors[i], plan->begins[i]);
   emit_end_object(&writer);
   while (!out->failed && (out->size + 8) % DATA_ALIGNMENT) text_puts(out, " ");
   return text_status(out);
 }
 
-static clave_status write_all(file_writer *writer, const file_plan *plan, const text *header) {
+static clave_status safetensors_write_all(file_writer *writer, const file_plan *plan,
+                                          const text *header) {
   uint64_t length = header->size;
   TRY(file_writer_append(writer, &length, sizeof length));
   TRY(file_writer_append(writer, header->data, header->size));
@@ -107,11 +109,11 @@ clave_status tensor_file_save(const char *path, const tensor_entry *tensors, uin
   file_plan plan = {.tensors = tensors, .count = count};
   text header = {0};
   file_writer *writer = NULL;
-  clave_status st = check_names(tensors, count);
-  if (!st) st = make_plan(&plan);
-  if (!st) st = write_header(&plan, metadata, n_metadata, &header);
+  clave_status st = safetensors_write_check_names(tensors, count);
+  if (!st) st = safetensors_write_make_plan(&plan);
+  if (!st) st = safetensors_write_header(&plan, metadata, n_metadata, &header);
   if (!st) st = file_writer_create(path, &writer);
-  if (!st) st = write_all(writer, &plan, &header);
+  if (!st) st = safetensors_write_all(writer, &plan, &header);
   file_writer_destroy(writer);
   text_free(&header);
   free(plan.order);

@@ -111,7 +111,7 @@ static clave_status check_replaceable(const program *program, const char *path,
 
 /* ---------------------------------------------------------------- .json */
 
-static clave_status write_constants(const program *program, const char *path) {
+static clave_status save_write_constants(const program *program, const char *path) {
   uint32_t n = program->ir.constants.count;
   char hash[17];
   (void)snprintf(hash, sizeof hash, "%016" PRIx64, program->ir.consts_hash);
@@ -137,7 +137,7 @@ static clave_status save_constants(const program *program, const char *path) {
   char *consts = consts_path_beside(path);
   if (!consts) return status_no_memory();
   clave_status st = check_replaceable(program, path, consts);
-  if (!st) st = write_constants(program, consts);
+  if (!st) st = save_write_constants(program, consts);
   free(consts);
   return st;
 }

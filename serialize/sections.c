@@ -13,7 +13,7 @@ bool is_own_section(const char *tag) {
   return false;
 }
 
-static program_section *find(const program *program, const char *tag) {
+static program_section *sections_find(const program *program, const char *tag) {
   for (uint32_t i = 0; i < program->n_sections; i++)
     if (memcmp(program->sections[i].tag, tag, sizeof program->sections[i].tag) == 0)
       return &program->sections[i];
@@ -21,11 +21,11 @@ static program_section *find(const program *program, const char *tag) {
 }
 
 const program_section *program_find_section(const program *program, const char *tag) {
-  return strlen(tag) == 4 ? find(program, tag) : NULL;
+  return strlen(tag) == 4 ? sections_find(program, tag) : NULL;
 }
 
 clave_status add_section_to(program *program, const char *tag, program_section **out) {
-  *out = find(program, tag);
+  *out = sections_find(program, tag);
   if (*out) return NULL;
   if (!program->sections)
     program->sections = mem_pool_alloc(program->pool, LIMIT_SECTIONS, sizeof *program->sections);
@@ -37,19 +37,19 @@ clave_status add_section_to(program *program, const char *tag, program_section *
   return NULL;
 }
 
-static bool is_tag(const char *tag) {
+static bool sections_is_tag(const char *tag) {
   static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
   return strlen(tag) == 4 && strspn(tag, allowed) == 4 && !is_own_section(tag);
 }
 
 clave_status program_set_section(program *program, const char *tag, const void *data, size_t size,
                                  bool required) {
-  if (!is_tag(tag))
+  if (!sections_is_tag(tag))
     return INVALID(
         "'%.60s' is not a section's tag: four letters or digits, not PROG, CIDX, CONS, FIDX or "
         "FORM",
         tag);
-  program_section *section = find(program, tag);
+  program_section *section = sections_find(program, tag);
   if (!data) {
     if (section) *section = program->sections[--program->n_sections];
     return NULL;

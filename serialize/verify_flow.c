@@ -31,7 +31,7 @@ typedef struct checker {
   int depth;
 } checker;
 
-static clave_status check_chain(checker *checker, uint32_t index, bool is_body);
+static clave_status verify_flow_check_chain(checker *checker, uint32_t index, bool is_body);
 
 /* ---------------------------------------------------------------- slots */
 
@@ -49,13 +49,13 @@ static bool is_visible(const checker *checker, const writer *writer) {
   return writer->method == checker->method && checker->chains[writer->chain] == CHAIN_OPEN;
 }
 
-static clave_status read_value(const checker *checker, uint32_t vid) {
+static clave_status verify_flow_read_value(const checker *checker, uint32_t vid) {
   if (is_visible(checker, &checker->vids[vid])) return NULL;
   return INVALID("value %u ('%.200s') is read before it is set", vid,
                  checker->program->ir.values.items[vid].name);
 }
 
-static clave_status write_value(checker *checker, uint32_t vid) {
+static clave_status verify_flow_write_value(checker *checker, uint32_t vid) {
   if (checker->vids[vid].method == checker->method) {
     return INVALID("value %u ('%.200s') is set twice", vid,
                    checker->program->ir.values.items[vid].name);
@@ -70,13 +70,13 @@ static clave_status check_shape_values(const checker *checker, uint32_t tid) {
   for (uint32_t i = 0; i < tensor->shape.count; i++) {
     uint32_t vid = tensor->shape.items[i].vid;
     if (vid != IR_NONE)
-      TRY(status_while(read_value(checker, vid), "dimension %u of tensor %u ('%.200s')", i, tid,
-                       tensor->name));
+      TRY(status_while(verify_flow_read_value(checker, vid), "dimension %u of tensor %u ('%.200s')",
+                       i, tid, tensor->name));
   }
   return NULL;
 }
 
-static clave_status read_tensor(const checker *checker, uint32_t tid) {
+static clave_status verify_flow_read_tensor(const checker *checker, uint32_t tid) {
   const ir_program *program = &checker->program->ir;
   slot_kind kind = program_slot_kind(program, tid);
   if (kind == SLOT_CONSTANT || kind == SLOT_STATE || is_visible(checker, &checker->tensors[tid]))
@@ -93,7 +93,7 @@ static clave_status slot_error(const ir_program *program, uint32_t tid, const ch
                  slot_kind_name(program_slot_kind(program, tid)));
 }
 
-static clave_status write_tensor(checker *checker, uint32_t tid) {
+static clave_status verify_flow_write_tensor(checker *checker, uint32_t tid) {
   const ir_program *program = &checker->program->ir;
   slot_kind kind = program_slot_kind(program, tid);
   if (kind != SLOT_OUTPUT && kind != SLOT_TEMPORARY)
@@ -120,22 +120,24 @@ typedef struct visitor {
 static clave_status visit_operand(checker *checker, const operand *operand, visit_pass pass) {
   bool written = (operand->flags & IR_OUT) != 0;
   if (pass == PASS_RANGES) return check_tid(checker, operand->tid);
-  if (pass == PASS_READS && !written) return read_tensor(checker, operand->tid);
-  if (pass == PASS_WRITES && written) return write_tensor(checker, operand->tid);
+  if (pass == PASS_READS && !written) return verify_flow_read_tensor(checker, operand->tid);
+  if (pass == PASS_WRITES && written) return verify_flow_write_tensor(checker, operand->tid);
   return NULL;
 }
 
-static bool visit_value(void *ctx, uint32_t vid, bool written) {
+static bool verify_flow_visit_value(void *ctx, uint32_t vid, bool written) {
   visitor *visitor = ctx;
   if (visitor->pass == PASS_RANGES) visitor->status = check_vid(visitor->checker, vid);
-  if (visitor->pass == PASS_READS && !written) visitor->status = read_value(visitor->checker, vid);
-  if (visitor->pass == PASS_WRITES && written) visitor->status = write_value(visitor->checker, vid);
+  if (visitor->pass == PASS_READS && !written)
+    visitor->status = verify_flow_read_value(visitor->checker, vid);
+  if (visitor->pass == PASS_WRITES && written)
+    visitor->status = verify_flow_write_value(visitor->checker, vid);
   return !visitor->status;
 }
 
 static clave_status visit(checker *checker, const ir_instruction *ins, visit_pass pass) {
   visitor visitor = {checker, pass, NULL};
-  if (!for_each_value(ins, visit_value, &visitor)) return visitor.status;
+  if (!for_each_value(ins, verify_flow_visit_value, &visitor)) return visitor.status;
   for (operand_iter i = operands_of(ins); next_operand(&i);)
     TRY(status_while(visit_operand(checker, &i.operand, pass), "%s", i.operand.field));
   return NULL;
@@ -145,7 +147,7 @@ static clave_status visit(checker *checker, const ir_instruction *ins, visit_pas
 static clave_status check_bodies(checker *checker, const ir_instruction *ins) {
   uint32_t chains[2];
   int n = control_chains(ins, chains);
-  for (int i = 0; i < n; i++) TRY(check_chain(checker, chains[i], true));
+  for (int i = 0; i < n; i++) TRY(verify_flow_check_chain(checker, chains[i], true));
   return NULL;
 }
 
@@ -172,12 +174,12 @@ static clave_status check_instructions(checker *checker, const ir_instructions *
 }
 
 /* Binds a body's args, which are temporaries written when the body begins. */
-static clave_status bind_args(checker *checker, const ir_chain *chain) {
+static clave_status verify_flow_bind_args(checker *checker, const ir_chain *chain) {
   for (uint32_t i = 0; i < chain->args.count; i++) {
     uint32_t tid = chain->args.items[i];
     if (program_slot_kind(&checker->program->ir, tid) != SLOT_TEMPORARY)
       return slot_error(&checker->program->ir, tid, "temporary");
-    TRY(status_while(write_tensor(checker, tid), "args[%u]", i));
+    TRY(status_while(verify_flow_write_tensor(checker, tid), "args[%u]", i));
   }
   return NULL;
 }
@@ -196,10 +198,10 @@ static clave_status open_chain(checker *checker, uint32_t index) {
 }
 
 static clave_status walk_body(checker *checker, const ir_chain *chain) {
-  TRY(bind_args(checker, chain));
+  TRY(verify_flow_bind_args(checker, chain));
   TRY(check_instructions(checker, &chain->instructions));
   for (uint32_t i = 0; i < chain->results.count; i++)
-    TRY(status_while(read_tensor(checker, chain->results.items[i]), "results[%u]", i));
+    TRY(status_while(verify_flow_read_tensor(checker, chain->results.items[i]), "results[%u]", i));
   return NULL;
 }
 
@@ -209,7 +211,7 @@ static void close_chain(checker *checker, uint32_t index, uint32_t outer) {
   checker->depth--;
 }
 
-static clave_status check_chain(checker *checker, uint32_t index, bool is_body) {
+static clave_status verify_flow_check_chain(checker *checker, uint32_t index, bool is_body) {
   uint32_t outer = checker->chain;
   TRY(open_chain(checker, index));
   const ir_chain *chain = &checker->program->ir.chains.items[index];
@@ -239,9 +241,9 @@ static clave_status check_argument(checker *checker, const ir_argument *argument
 }
 
 /* Binds an input: marks the slot, or the value of a scalar, as written. */
-static clave_status bind_input(checker *checker, const ir_argument *argument) {
+static clave_status verify_flow_bind_input(checker *checker, const ir_argument *argument) {
   TRY(check_argument(checker, argument, SLOT_INPUT));
-  if (argument->value != IR_NONE) return write_value(checker, argument->value);
+  if (argument->value != IR_NONE) return verify_flow_write_value(checker, argument->value);
   checker->tensors[argument->tensor] = (writer){checker->method, checker->chain};
   return NULL;
 }
@@ -261,24 +263,24 @@ static void bind_state_sizes(checker *checker) {
   for (uint32_t i = 0; i < checker->program->ir.n_state; i++) bind_shape(checker, first + i);
 }
 
-static clave_status bind_inputs(checker *checker, const ir_arguments *inputs) {
+static clave_status verify_flow_bind_inputs(checker *checker, const ir_arguments *inputs) {
   for (uint32_t i = 0; i < inputs->count; i++) {
     const ir_argument *argument = &inputs->items[i];
-    TRY(status_while(bind_input(checker, argument), "input '%.200s'", argument->name));
+    TRY(status_while(verify_flow_bind_input(checker, argument), "input '%.200s'", argument->name));
   }
   for (uint32_t i = 0; i < inputs->count; i++)
     if (inputs->items[i].tensor != IR_NONE) bind_shape(checker, inputs->items[i].tensor);
   return NULL;
 }
 
-static clave_status check_outputs(checker *checker, const ir_arguments *outputs) {
+static clave_status verify_flow_check_outputs(checker *checker, const ir_arguments *outputs) {
   uint32_t tensors = 0;
   for (uint32_t i = 0; i < outputs->count; i++) {
     const ir_argument *argument = &outputs->items[i];
     clave_status st = check_argument(checker, argument, SLOT_OUTPUT);
     if (!st)
-      st = argument->value != IR_NONE ? read_value(checker, argument->value)
-                                      : read_tensor(checker, argument->tensor);
+      st = argument->value != IR_NONE ? verify_flow_read_value(checker, argument->value)
+                                      : verify_flow_read_tensor(checker, argument->tensor);
     if (st) return status_while(st, "output '%.200s'", argument->name);
     tensors += argument->tensor != IR_NONE;
   }
@@ -308,13 +310,13 @@ static clave_status check_update(checker *checker, const ir_state_update *update
   if (checker->taken[update->state] == checker->method)
     return tensor_error(program, update->state, "is updated twice");
   checker->taken[update->state] = checker->method;
-  TRY(read_tensor(checker, update->value));
+  TRY(verify_flow_read_tensor(checker, update->value));
   if (same_types(program, update->state, update->value)) return NULL;
   return tensor_error(program, update->value,
                       "differs in dtype or shape from the state it becomes");
 }
 
-static clave_status check_method(checker *checker, const ir_method *method) {
+static clave_status verify_flow_check_method(checker *checker, const ir_method *method) {
   checker->outputs_written = 0;
   checker->depth = 0;
   checker->chain = method->chain;
@@ -323,9 +325,9 @@ static clave_status check_method(checker *checker, const ir_method *method) {
   TRY(verify_names(method->outputs.items, method->outputs.count, sizeof *method->outputs.items,
                    offsetof(ir_argument, name), "output"));
   bind_state_sizes(checker);
-  TRY(bind_inputs(checker, &method->inputs));
-  TRY(check_chain(checker, method->chain, false));
-  TRY(check_outputs(checker, &method->outputs));
+  TRY(verify_flow_bind_inputs(checker, &method->inputs));
+  TRY(verify_flow_check_chain(checker, method->chain, false));
+  TRY(verify_flow_check_outputs(checker, &method->outputs));
   for (uint32_t i = 0; i < method->updates.count; i++)
     TRY(status_while(check_update(checker, &method->updates.items[i]), "updates[%u]", i));
   checker->chains[method->chain] = CHAIN_DONE;
@@ -354,8 +356,8 @@ static clave_status check_program(checker *checker) {
   TRY(check_chain_slots(checker));
   for (uint32_t i = 0; i < program->methods.count; i++) {
     checker->method = i + 1;
-    TRY(status_while(check_method(checker, &program->methods.items[i]), "method '%.200s'",
-                     program->methods.items[i].name));
+    TRY(status_while(verify_flow_check_method(checker, &program->methods.items[i]),
+                     "method '%.200s'", program->methods.items[i].name));
   }
   for (uint32_t i = 0; i < program->chains.count; i++) {
     if (checker->chains[i] == CHAIN_UNUSED) return INVALID("chain %u is used by no method", i);

@@ -45,7 +45,8 @@ clave_status verify_names(const void *items, uint32_t count, size_t size, size_t
 
 /* ---------------------------------------------------------------- tensors */
 
-static clave_status check_dim(const ir_program *program, const ir_int_or_vid *value, int64_t *out) {
+static clave_status verify_types_check_dim(const ir_program *program, const ir_int_or_vid *value,
+                                           int64_t *out) {
   if (value->vid == IR_NONE) {
     *out = value->literal;
     return value->literal >= 0 ? NULL
@@ -75,7 +76,9 @@ static bool all_known(const tensor *tensor) {
   return true;
 }
 
-static bool is_small_float(dtype t) { return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16; }
+static bool verify_types_is_small_float(dtype t) {
+  return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16;
+}
 
 static clave_status make_groups(const ir_encoding *format, encoding *out) {
   if (format->bits < 2 || format->bits > 8)
@@ -84,7 +87,7 @@ static clave_status make_groups(const ir_encoding *format, encoding *out) {
     return INVALID("floats: expected 8 bits, got %d", format->bits);
   if (format->group < 0 || format->group % 16)
     return INVALID("groups: expected a multiple of 16, or 0 for whole rows, got %d", format->group);
-  if (!is_small_float(format->scale))
+  if (!verify_types_is_small_float(format->scale))
     return INVALID("scales: expected F32, F16 or BF16, got %s", dtype_name(format->scale));
   out->kind = ENCODING_GROUPS;
   out->code = (uint8_t)format->code;
@@ -115,7 +118,7 @@ static clave_status make_encoding(const ir_encoding *format, tensor *tensor) {
   if (format->kind == IR_ENCODING_KIND_BLOCKED)
     return UNSUPPORTED("encoding blocked is not one of this build's");
   if (!all_known(tensor)) return INVALID("is encoded, so its shape must be of numbers");
-  if (!is_small_float(tensor->type))
+  if (!verify_types_is_small_float(tensor->type))
     return INVALID("dtype: expected F32, F16 or BF16 as it is encoded, got %s",
                    dtype_name(tensor->type));
   if (format->axis < 0 || format->axis >= tensor->rank)
@@ -136,7 +139,7 @@ static clave_status make_type(const ir_program *program, const ir_tensor *declar
   out->type = declared->dtype;
   out->rank = (int)declared->shape.count;
   for (int i = 0; i < out->rank; i++)
-    TRY(check_dim(program, &declared->shape.items[i], &out->dims[i]));
+    TRY(verify_types_check_dim(program, &declared->shape.items[i], &out->dims[i]));
   if (!size_fits(out)) return INVALID("its size overflows");
   if (all_known(out)) tensor_set_contiguous(out);
   return declared->encoding ? make_encoding(declared->encoding, out) : NULL;

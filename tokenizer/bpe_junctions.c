@@ -8,7 +8,7 @@ enum { SPACE_CLASS = 255, FIRST_HASHED = 128, N_HASHED = 127 };
 
 /* Returns the class of a character: ASCII has its code, U+2581, which stands for a space, has its
  * own class, and all others are hashed into the remaining classes. */
-static uint8_t class_of(span span) {
+static uint8_t bpe_junctions_class_of(span span) {
   uint32_t bytes = 0;
   if (span.size == 1) return (uint8_t)span.data[0];
   if (span.size == 3 && memcmp(span.data, "\xE2\x96\x81", 3) == 0) return SPACE_CLASS;
@@ -18,14 +18,14 @@ static uint8_t class_of(span span) {
 
 uint8_t bpe_first_class(const bpe *bpe, span range) {
   if (bpe->options.symbols == BPE_BYTES) return (uint8_t)range.data[0];
-  return class_of((span){range.data, character_size(range)});
+  return bpe_junctions_class_of((span){range.data, character_size(range)});
 }
 
 uint8_t bpe_last_class(const bpe *bpe, span range) {
   size_t begin = range.size - 1;
   if (bpe->options.symbols == BPE_BYTES) return (uint8_t)range.data[begin];
   while (begin > 0 && (range.data[begin] & 0xC0) == 0x80) begin--;
-  return class_of((span){range.data + begin, range.size - begin});
+  return bpe_junctions_class_of((span){range.data + begin, range.size - begin});
 }
 
 static void join_classes(bpe *bpe, uint8_t last, uint8_t first) {
@@ -40,7 +40,7 @@ static void join_within(bpe *bpe, span piece) {
   for (size_t at = 0, n; at < piece.size; at += n) {
     span rest = {piece.data + at, piece.size - at};
     n = bpe->options.symbols == BPE_BYTES ? 1 : character_size(rest);
-    uint8_t class = class_of((span){rest.data, n});
+    uint8_t class = bpe_junctions_class_of((span){rest.data, n});
     if (at > 0) join_classes(bpe, last, class);
     last = class;
   }

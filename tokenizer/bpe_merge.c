@@ -23,7 +23,7 @@ static uint32_t pair_start(uint32_t left, uint32_t right, uint32_t mask) {
   return (uint32_t)(h >> 32) & mask;
 }
 
-static pair_slot *find_slot(const bpe *bpe, uint32_t left, uint32_t right) {
+static pair_slot *bpe_merge_find_slot(const bpe *bpe, uint32_t left, uint32_t right) {
   for (uint32_t i = pair_start(left, right, bpe->pair_mask);; i = (i + 1) & bpe->pair_mask) {
     pair_slot *slot = &bpe->pairs[i];
     if (slot->left == VOCAB_NONE || (slot->left == left && slot->right == right)) return slot;
@@ -53,7 +53,7 @@ static void rank_pair(const list *list, uint32_t at) {
     rank_by_bytes(list, left, &list->symbols[left->next]);
     return;
   }
-  const pair_slot *slot = find_slot(list->m, left->id, list->symbols[left->next].id);
+  const pair_slot *slot = bpe_merge_find_slot(list->m, left->id, list->symbols[left->next].id);
   if (slot->left == VOCAB_NONE) return;
   left->rank = slot->rank;
   left->result = slot->result;
@@ -162,7 +162,7 @@ clave_status bpe_pairs_create(bpe *bpe) {
   bpe->pair_mask = (uint32_t)n - 1;
   for (size_t i = 0; i < bpe->options.n_merges; i++) {
     bpe_merge merge = bpe->options.merges[i];
-    *find_slot(bpe, merge.left, merge.right) =
+    *bpe_merge_find_slot(bpe, merge.left, merge.right) =
         (pair_slot){merge.left, merge.right, (uint32_t)i, merge.result};
   }
   return NULL;

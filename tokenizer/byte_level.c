@@ -13,7 +13,7 @@ static uint32_t rank_of(uint32_t byte) {
   return byte <= 32 ? byte : byte <= 160 ? byte - 127 + 33 : 67;
 }
 
-static bool byte_of(uint32_t c, uint8_t *byte) {
+static bool byte_level_byte_of(uint32_t c, uint8_t *byte) {
   if (c < 0x100) {
     *byte = (uint8_t)c;
     return is_itself(c);
@@ -35,7 +35,7 @@ bool byte_level_covers(span in) {
   uint8_t byte;
   for (size_t i = 0; i < in.size;) {
     i += utf8_read(in.data + i, &c);
-    if (!byte_of(c, &byte)) return false;
+    if (!byte_level_byte_of(c, &byte)) return false;
   }
   return true;
 }
@@ -46,7 +46,7 @@ bool byte_level_decode(span in, text *out) {
     uint32_t c;
     uint8_t byte;
     i += utf8_read(in.data + i, &c);
-    if (!byte_of(c, &byte)) {
+    if (!byte_level_byte_of(c, &byte)) {
       out->size = before;
       return false;
     }

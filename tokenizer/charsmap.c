@@ -21,9 +21,9 @@ struct charsmap {
 };
 
 static uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >> 6); }
-static bool has_value(uint32_t unit) { return (unit >> 8) & 1; }
+static bool charsmap_has_value(uint32_t unit) { return (unit >> 8) & 1; }
 static uint32_t label_of(uint32_t unit) { return unit & 0x800000FFu; } /* a value's is not a byte */
-static uint32_t value_of(uint32_t unit) { return unit & 0x7FFFFFFFu; }
+static uint32_t charsmap_value_of(uint32_t unit) { return unit & 0x7FFFFFFFu; }
 
 /* ---------------------------------------------------------------- lookup */
 
@@ -31,7 +31,7 @@ static span text_at(const charsmap *charsmap, uint32_t at) {
   return (span){charsmap->texts + at, strlen(charsmap->texts + at)};
 }
 
-static size_t look_up(const charsmap *charsmap, span in, bool longest, span *replacement) {
+static size_t charsmap_look_up(const charsmap *charsmap, span in, bool longest, span *replacement) {
   uint32_t at = offset_of(charsmap->units[0]);
   size_t found = 0;
   for (size_t i = 0; i < in.size; i++) {
@@ -40,20 +40,20 @@ static size_t look_up(const charsmap *charsmap, span in, bool longest, span *rep
     uint32_t unit = charsmap->units[at];
     if (label_of(unit) != byte) break;
     at ^= offset_of(unit);
-    if (!has_value(unit)) continue;
+    if (!charsmap_has_value(unit)) continue;
     found = i + 1;
-    *replacement = text_at(charsmap, value_of(charsmap->units[at]));
+    *replacement = text_at(charsmap, charsmap_value_of(charsmap->units[at]));
     if (!longest) break;
   }
   return found;
 }
 
 size_t charsmap_longest(const charsmap *charsmap, span in, span *replacement) {
-  return look_up(charsmap, in, true, replacement);
+  return charsmap_look_up(charsmap, in, true, replacement);
 }
 
 size_t charsmap_shortest(const charsmap *charsmap, span in, span *replacement) {
-  return look_up(charsmap, in, false, replacement);
+  return charsmap_look_up(charsmap, in, false, replacement);
 }
 
 size_t charsmap_unchanged(const charsmap *charsmap, span in) {
@@ -63,10 +63,10 @@ size_t charsmap_unchanged(const charsmap *charsmap, span in) {
   return goes_on ? i - 1 : i;
 }
 
-static bool is_plain(const charsmap *charsmap, uint32_t byte) {
+static bool charsmap_is_plain(const charsmap *charsmap, uint32_t byte) {
   uint32_t at = offset_of(charsmap->units[0]) ^ byte, unit = charsmap->units[at];
   if (label_of(unit) != byte) return true;
-  if (has_value(unit)) return false;
+  if (charsmap_has_value(unit)) return false;
   at ^= offset_of(unit);
   for (uint32_t next = 0; next < 128; next++) {
     if (label_of(charsmap->units[at ^ next]) == next) return false;
@@ -92,11 +92,12 @@ static clave_status check_value(const charsmap *charsmap, uint32_t value) {
   return NULL;
 }
 
-static clave_status check_node(const charsmap *charsmap, uint32_t node, walk *walk) {
+static clave_status charsmap_check_node(const charsmap *charsmap, uint32_t node, walk *walk) {
   uint32_t unit = charsmap->units[node], base = node ^ offset_of(unit);
   if ((base | (BLOCK - 1)) >= charsmap->n_units)
     return INVALID("charsmap: node %u leads to %u of %u units", node, base, charsmap->n_units);
-  if (has_value(unit)) TRY(check_value(charsmap, value_of(charsmap->units[base])));
+  if (charsmap_has_value(unit))
+    TRY(check_value(charsmap, charsmap_value_of(charsmap->units[base])));
   for (uint32_t child = walk->first[base]; child != NO_UNIT; child = walk->next[child]) {
     if (walk->seen[child]) continue;
     walk->seen[child] = 1;
@@ -116,7 +117,7 @@ static clave_status walk_nodes(const charsmap *charsmap, walk *walk) {
   }
   walk->todo[walk->n_todo++] = 0;
   walk->seen[0] = 1;
-  while (walk->n_todo > 0) TRY(check_node(charsmap, walk->todo[--walk->n_todo], walk));
+  while (walk->n_todo > 0) TRY(charsmap_check_node(charsmap, walk->todo[--walk->n_todo], walk));
   return NULL;
 }
 
@@ -157,7 +158,7 @@ static clave_status read_blob(charsmap *charsmap, span blob) {
     return INVALID("charsmap: the texts are not UTF-8 that ends in NUL");
   TRY(check_trie(charsmap));
   for (uint32_t byte = 0; byte < 128; byte++)
-    charsmap->plain[byte] = byte != ' ' && is_plain(charsmap, byte);
+    charsmap->plain[byte] = byte != ' ' && charsmap_is_plain(charsmap, byte);
   return NULL;
 }
 

@@ -37,7 +37,7 @@ void clave_text_stream_destroy(clave_text_stream *stream) {
   free(stream);
 }
 
-static clave_status check_id(const clave_tokenizer *tokenizer, uint32_t id) {
+static clave_status tokenizer_decode_check_id(const clave_tokenizer *tokenizer, uint32_t id) {
   if (tokenizer_has(tokenizer, id)) return NULL;
   return INVALID("id %u is not in the vocabulary, whose largest is %u", id,
                  vocab_size(tokenizer->vocab) - 1);
@@ -45,7 +45,7 @@ static clave_status check_id(const clave_tokenizer *tokenizer, uint32_t id) {
 
 static clave_status push_id(clave_text_stream *stream, uint32_t id) {
   const clave_tokenizer *tokenizer = stream->tokenizer;
-  TRY(check_id(tokenizer, id));
+  TRY(tokenizer_decode_check_id(tokenizer, id));
   if (stream->skip_special && tokenizer->special && tokenizer->special[id]) return NULL;
   return stream->state->next(stream->state, id, &stream->bytes);
 }

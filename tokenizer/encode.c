@@ -25,8 +25,8 @@ static clave_status encode_normalized(encoder *encoder, span in, bool first) {
 typedef clave_status encode_fn(encoder *encoder, span in, bool first);
 
 /* Passes the text between the tokens of `set` to `rest`, and appends the tokens' ids. */
-static clave_status cut(encoder *encoder, const added_set *set, span in, bool first,
-                        encode_fn *rest) {
+static clave_status encode_cut(encoder *encoder, const added_set *set, span in, bool first,
+                               encode_fn *rest) {
   size_t at = 0;
   for (added_match m; added_find(set, in, at, &m); at = m.end) {
     TRY(rest(encoder, (span){in.data + at, m.begin - at}, first && at == 0));
@@ -52,19 +52,20 @@ static clave_status normalize_and_cut(encoder *encoder, span in, bool first) {
   const normalizer *normalizer = encoder->tokenizer->normalize;
   const added_set *set = added_in_normalized(encoder->matcher);
   if (in.size == 0) return NULL;
-  if (!normalizer) return cut(encoder, set, in, first, encode_normalized);
+  if (!normalizer) return encode_cut(encoder, set, in, first, encode_normalized);
   if (first && encoder->tokenizer->split) TRY(keeps_start(normalizer, in, &first));
   text normalized = {0};
   clave_status st = normalizer->apply(normalizer, in, first, &normalized);
   if (!st) st = text_status(&normalized);
   if (!st)
-    st = cut(encoder, set, (span){normalized.data, normalized.size}, first, encode_normalized);
+    st = encode_cut(encoder, set, (span){normalized.data, normalized.size}, first,
+                    encode_normalized);
   text_free(&normalized);
   return st;
 }
 
 clave_status encoder_take(encoder *encoder, span in, bool first) {
-  return cut(encoder, added_in_text(encoder->matcher), in, first, normalize_and_cut);
+  return encode_cut(encoder, added_in_text(encoder->matcher), in, first, normalize_and_cut);
 }
 
 encoder encoder_of(const clave_tokenizer *tokenizer, bool match_special, piece_cache *cache) {

@@ -29,8 +29,8 @@ clave_status folder_find_tokenizer(const char *path, char **file) {
 }
 
 /* Finds the id of a token that is a string, or an object with the string as "content". */
-static clave_status read_token(const json *config, const char *key,
-                               const clave_tokenizer *tokenizer, int32_t *id) {
+static clave_status folder_read_token(const json *config, const char *key,
+                                      const clave_tokenizer *tokenizer, int32_t *id) {
   const json *json = json_member(config, key);
   if (json && json_kind_of(json) == JSON_OBJECT) json = json_member(json, "content");
   if (!json || json_kind_of(json) == JSON_NULL) return NULL;
@@ -45,10 +45,10 @@ static clave_status read_token(const json *config, const char *key,
   return NULL;
 }
 
-static clave_status read_config(const json *config, clave_tokenizer *tokenizer) {
+static clave_status tokenizer_folder_read_config(const json *config, clave_tokenizer *tokenizer) {
   if (json_kind_of(config) != JSON_OBJECT) return INVALID("expected an object");
-  TRY(read_token(config, "bos_token", tokenizer, &tokenizer->bos));
-  return read_token(config, "eos_token", tokenizer, &tokenizer->eos);
+  TRY(folder_read_token(config, "bos_token", tokenizer, &tokenizer->bos));
+  return folder_read_token(config, "eos_token", tokenizer, &tokenizer->eos);
 }
 
 static clave_status read_config_file(const char *path, clave_tokenizer *tokenizer) {
@@ -56,7 +56,7 @@ static clave_status read_config_file(const char *path, clave_tokenizer *tokenize
   json *config = NULL;
   TRY(file_map_open(path, &map));
   clave_status st = json_parse((const char *)map.data, map.size, &config);
-  if (!st) st = read_config(config, tokenizer);
+  if (!st) st = tokenizer_folder_read_config(config, tokenizer);
   json_free(config);
   file_map_close(&map);
   return status_while(st, "%s", path);

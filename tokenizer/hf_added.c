@@ -17,7 +17,8 @@ typedef struct reader {
   uint32_t n_ids;    /* capacity of both */
 } reader;
 
-static clave_status read_token(const json *json, clave_tokenizer *tokenizer, added_token *out) {
+static clave_status hf_added_read_token(const json *json, clave_tokenizer *tokenizer,
+                                        added_token *out) {
   span content;
   TRY(json_expect(json, JSON_OBJECT));
   TRY(field_text(json, "content", NULL, &content));
@@ -42,9 +43,9 @@ static void replace_token(reader *reader, const added_token *token) {
   }
 }
 
-static clave_status add_token(reader *reader, const json *json) {
+static clave_status hf_added_add_token(reader *reader, const json *json) {
   added_token token = {0};
-  TRY(read_token(json, reader->tokenizer, &token));
+  TRY(hf_added_read_token(json, reader->tokenizer, &token));
   if (token.text.size == 0) return NULL;
   TRY(tokenizer_find(reader->tokenizer, token.text, &token.id));
   if (token.id == VOCAB_NONE) {
@@ -63,7 +64,7 @@ static clave_status add_token(reader *reader, const json *json) {
   return NULL;
 }
 
-static clave_status mark_special(clave_tokenizer *tokenizer) {
+static clave_status hf_added_mark_special(clave_tokenizer *tokenizer) {
   bool *special = mem_pool_alloc(tokenizer->pool, vocab_size(tokenizer->vocab), sizeof *special);
   if (!special) return status_no_memory();
   for (size_t i = 0; i < tokenizer->n_added; i++)
@@ -96,12 +97,12 @@ clave_status hf_read_added(const json *value, clave_tokenizer *tokenizer, uint8_
   *kinds = reader.kinds;
   uint32_t at = 0;
   for (const json *e = has ? json_first(value) : NULL; e; e = json_next(e), at++) {
-    TRY(status_while(add_token(&reader, e), "added token %u", at));
+    TRY(status_while(hf_added_add_token(&reader, e), "added token %u", at));
   }
-  return mark_special(tokenizer);
+  return hf_added_mark_special(tokenizer);
 }
 
-static int compare_shown(const void *left, const void *right) {
+static int hf_added_compare_shown(const void *left, const void *right) {
   const shown_token *a = left, *b = right;
   return a->id < b->id ? -1 : a->id > b->id;
 }
@@ -136,6 +137,6 @@ clave_status hf_read_shown(clave_tokenizer *tokenizer) {
   for (size_t i = 0; i < tokenizer->n_added; i++) {
     if (tokenizer->added[i].normalized) TRY(add_shown(tokenizer, &tokenizer->added[i], list));
   }
-  qsort(list, tokenizer->n_shown, sizeof *list, compare_shown);
+  qsort(list, tokenizer->n_shown, sizeof *list, hf_added_compare_shown);
   return NULL;
 }

@@ -78,7 +78,9 @@ static clave_status put_finish(stage *stage) {
 
 /* ---------------------------------------------------------------- helpers */
 
-static span span_of(const text *text) { return (span){text->data ? text->data : "", text->size}; }
+static span hf_decoder_span_of(const text *text) {
+  return (span){text->data ? text->data : "", text->size};
+}
 
 /* Removes spaces that English typography does not have, one replacement after the other. */
 static clave_status clean_up(text *words) {
@@ -89,7 +91,7 @@ static clave_status clean_up(text *words) {
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
     text replaced = {0};
     TRY(text_status(words));
-    hf_replace_text(span_of(words), (span){rules[i][0], strlen(rules[i][0])},
+    hf_replace_text(hf_decoder_span_of(words), (span){rules[i][0], strlen(rules[i][0])},
                     (span){rules[i][1], strlen(rules[i][1])}, &replaced);
     text_free(words);
     *words = replaced;
@@ -97,9 +99,9 @@ static clave_status clean_up(text *words) {
   return text_status(words);
 }
 
-static clave_status put_text(stage *stage, text *text) { /* frees the text */
+static clave_status hf_decoder_put_text(stage *stage, text *text) { /* frees the text */
   clave_status st = text_status(text);
-  if (!st) st = put_token(stage, span_of(text));
+  if (!st) st = put_token(stage, hf_decoder_span_of(text));
   text_free(text);
   return st;
 }
@@ -116,11 +118,12 @@ static clave_status replace_in(stage *stage, span token) {
   text replaced = {0};
   clave_status st = NULL;
   if (rule->pattern) {
-    st = pattern_replace(rule->pattern, token, span_of(&rule->second), &replaced);
+    st = pattern_replace(rule->pattern, token, hf_decoder_span_of(&rule->second), &replaced);
   } else {
-    hf_replace_text(token, span_of(&rule->first), span_of(&rule->second), &replaced);
+    hf_replace_text(token, hf_decoder_span_of(&rule->first), hf_decoder_span_of(&rule->second),
+                    &replaced);
   }
-  if (!st) return put_text(stage->next, &replaced);
+  if (!st) return hf_decoder_put_text(stage->next, &replaced);
   text_free(&replaced);
   return st;
 }
@@ -163,15 +166,15 @@ static clave_status pass_part(stage *stage, span bytes) { return put_part(stage-
 static clave_status end_fused(stage *stage) { return put_end(stage->next); }
 
 /* Passes on complete characters; all bytes are one token. */
-static clave_status take_bytes(stage *stage, span token) {
+static clave_status hf_decoder_take_bytes(stage *stage, span token) {
   text whole = {0};
   text_append(&stage->held, token.data, token.size);
   TRY(text_status(&stage->held));
-  size_t used = unicode_append_valid(&whole, span_of(&stage->held), false);
+  size_t used = unicode_append_valid(&whole, hf_decoder_span_of(&stage->held), false);
   stage->held.size -= used;
   if (stage->held.size > 0) memmove(stage->held.data, stage->held.data + used, stage->held.size);
   clave_status st = text_status(&whole);
-  if (!st) st = put_part(stage->next, span_of(&whole));
+  if (!st) st = put_part(stage->next, hf_decoder_span_of(&whole));
   text_free(&whole);
   return st;
 }
@@ -180,15 +183,15 @@ static clave_status take_byte_level(stage *stage, span token) {
   text bytes = {0};
   bool in_alphabet = byte_level_decode(token, &bytes);
   clave_status st = text_status(&bytes);
-  if (!st) st = take_bytes(stage, in_alphabet ? span_of(&bytes) : token);
+  if (!st) st = hf_decoder_take_bytes(stage, in_alphabet ? hf_decoder_span_of(&bytes) : token);
   text_free(&bytes);
   return st;
 }
 
 static clave_status end_byte_level(stage *stage) {
   text whole = {0};
-  (void)unicode_append_valid(&whole, span_of(&stage->held), true);
-  return put_text(stage->next, &whole);
+  (void)unicode_append_valid(&whole, hf_decoder_span_of(&stage->held), true);
+  return hf_decoder_put_text(stage->next, &whole);
 }
 
 static clave_status take_metaspace(stage *stage, span token) {
@@ -203,7 +206,7 @@ static clave_status take_metaspace(stage *stage, span token) {
       text_append(&written, " ", 1);
     }
   }
-  return put_text(stage->next, &written);
+  return hf_decoder_put_text(stage->next, &written);
 }
 
 /* Returns the bytes of up to `most` of the rule's character at the start, and their number. */
@@ -259,7 +262,7 @@ static clave_status take_wordpiece(stage *stage, span token) {
   }
   text_append(&word, token.data, token.size);
   clave_status st = stage->rule->cleanup ? clean_up(&word) : NULL;
-  if (!st) return put_text(stage->next, &word);
+  if (!st) return hf_decoder_put_text(stage->next, &word);
   text_free(&word);
   return st;
 }
@@ -268,9 +271,9 @@ static clave_status take_wordpiece(stage *stage, span token) {
  * held until the next one comes. */
 static clave_status give_held(stage *stage, const char *with) {
   text word = {0};
-  hf_replace_text(span_of(&stage->held), span_of(&stage->rule->first), (span){with, strlen(with)},
-                  &word);
-  return put_text(stage->next, &word);
+  hf_replace_text(hf_decoder_span_of(&stage->held), hf_decoder_span_of(&stage->rule->first),
+                  (span){with, strlen(with)}, &word);
+  return hf_decoder_put_text(stage->next, &word);
 }
 
 static clave_status take_bpe(stage *stage, span token) {
@@ -294,19 +297,21 @@ static clave_status take_ctc(stage *stage, span token) {
   text_append(&stage->held, token.data, token.size);
   TRY(text_status(&stage->held));
   text word = {0}, spaced = {0};
-  hf_replace_text(token, span_of(&rule->first), (span){"", 0}, &word);
-  if (!rule->cleanup) return put_text(stage->next, &word);
+  hf_replace_text(token, hf_decoder_span_of(&rule->first), (span){"", 0}, &word);
+  if (!rule->cleanup) return hf_decoder_put_text(stage->next, &word);
   clave_status st = clean_up(&word);
-  if (!st) hf_replace_text(span_of(&word), span_of(&rule->second), (span){" ", 1}, &spaced);
+  if (!st)
+    hf_replace_text(hf_decoder_span_of(&word), hf_decoder_span_of(&rule->second), (span){" ", 1},
+                    &spaced);
   text_free(&word);
-  if (!st) return put_text(stage->next, &spaced);
+  if (!st) return hf_decoder_put_text(stage->next, &spaced);
   text_free(&spaced);
   return st;
 }
 
 /* ---------------------------------------------------------------- readers */
 
-static clave_status keep(text *text, span span) {
+static clave_status hf_decoder_keep(text *text, span span) {
   text_append(text, span.data, span.size);
   return text_status(text);
 }
@@ -315,20 +320,20 @@ static clave_status keep_field(const json *json, const char *key, const char *ot
                                text *text) {
   span span;
   TRY(field_text(json, key, otherwise, &span));
-  return keep(text, span);
+  return hf_decoder_keep(text, span);
 }
 
-static clave_status read_replace(const json *json, rule *rule) {
+static clave_status hf_decoder_read_replace(const json *json, rule *rule) {
   hf_pattern pattern;
   TRY(hf_read_pattern(json, &pattern));
   TRY(keep_field(json, "content", NULL, &rule->second));
-  return pattern.is_literal ? keep(&rule->first, pattern.source)
+  return pattern.is_literal ? hf_decoder_keep(&rule->first, pattern.source)
                             : pattern_create(pattern.source, &rule->pattern);
 }
 
 static const stage_kind strip_start_kind;
 
-static clave_status read_strip(const json *json, rule *rule) {
+static clave_status hf_decoder_read_strip(const json *json, rule *rule) {
   TRY(field_character(json, "content", &rule->character));
   TRY(field_index(json, "start", VOCAB_MAX, 0, &rule->start));
   TRY(field_index(json, "stop", VOCAB_MAX, 0, &rule->stop));
@@ -336,7 +341,7 @@ static clave_status read_strip(const json *json, rule *rule) {
   return NULL;
 }
 
-static clave_status read_metaspace(const json *json, rule *rule) {
+static clave_status hf_decoder_read_metaspace(const json *json, rule *rule) {
   static const field_choice schemes[] = {{"always", 1}, {"first", 1}, {"never", 0}};
   int prepends;
   bool add;
@@ -347,12 +352,12 @@ static clave_status read_metaspace(const json *json, rule *rule) {
   return NULL;
 }
 
-static clave_status read_wordpiece(const json *json, rule *rule) {
+static clave_status hf_decoder_read_wordpiece(const json *json, rule *rule) {
   TRY(field_bool(json, "cleanup", true, &rule->cleanup));
   return keep_field(json, "prefix", "##", &rule->first);
 }
 
-static clave_status read_bpe(const json *json, rule *rule) {
+static clave_status hf_decoder_read_bpe(const json *json, rule *rule) {
   return keep_field(json, "suffix", "</w>", &rule->first);
 }
 
@@ -362,18 +367,18 @@ static clave_status read_ctc(const json *json, rule *rule) {
   return keep_field(json, "word_delimiter_token", "|", &rule->second);
 }
 
-static const stage_kind bytes_kind = {.token = take_bytes, .finish = end_byte_level};
+static const stage_kind bytes_kind = {.token = hf_decoder_take_bytes, .finish = end_byte_level};
 static const stage_kind join_kind = {.token = join_with_blank};
 static const stage_kind strip_start_kind = {.part = strip_start, .end = end_stripped};
 static const stage_kind kinds[] = {
     {.name = "ByteLevel", .token = take_byte_level, .finish = end_byte_level},
     {.name = "ByteFallback", .token = take_byte, .finish = end_bytes},
     {.name = "Fuse", .part = pass_part, .finish = end_fused},
-    {.name = "Strip", .read = read_strip, .token = strip_both},
-    {.name = "Replace", .read = read_replace, .token = replace_in},
-    {.name = "Metaspace", .read = read_metaspace, .token = take_metaspace},
-    {.name = "WordPiece", .read = read_wordpiece, .token = take_wordpiece},
-    {.name = "BPEDecoder", .read = read_bpe, .token = take_bpe, .finish = end_bpe},
+    {.name = "Strip", .read = hf_decoder_read_strip, .token = strip_both},
+    {.name = "Replace", .read = hf_decoder_read_replace, .token = replace_in},
+    {.name = "Metaspace", .read = hf_decoder_read_metaspace, .token = take_metaspace},
+    {.name = "WordPiece", .read = hf_decoder_read_wordpiece, .token = take_wordpiece},
+    {.name = "BPEDecoder", .read = hf_decoder_read_bpe, .token = take_bpe, .finish = end_bpe},
     {.name = "CTC", .read = read_ctc, .token = take_ctc}};
 
 /* ---------------------------------------------------------------- the decoder */
@@ -394,32 +399,32 @@ typedef struct hf_decoding {
   stage stages[MAX_STAGES + 1]; /* the last one has no rule: it writes */
 } hf_decoding;
 
-static int compare_shown(const void *key, const void *entry) {
+static int hf_decoder_compare_shown(const void *key, const void *entry) {
   uint32_t id = *(const uint32_t *)key, other = ((const shown_token *)entry)->id;
   return id < other ? -1 : id > other;
 }
 
-static span token_text(const clave_tokenizer *tokenizer, uint32_t id) {
-  const shown_token *shown =
-      tokenizer->n_shown > 0
-          ? bsearch(&id, tokenizer->shown, tokenizer->n_shown, sizeof *shown, compare_shown)
-          : NULL;
+static span hf_decoder_token_text(const clave_tokenizer *tokenizer, uint32_t id) {
+  const shown_token *shown = tokenizer->n_shown > 0
+                                 ? bsearch(&id, tokenizer->shown, tokenizer->n_shown, sizeof *shown,
+                                           hf_decoder_compare_shown)
+                                 : NULL;
   return shown ? shown->text : vocab_piece(tokenizer->vocab, id);
 }
 
 static clave_status next_id(decoding *base, uint32_t id, text *out) {
   hf_decoding *state = (hf_decoding *)(void *)base;
   state->stages[state->n_stages].out = out;
-  return put_token(&state->stages[0], token_text(state->tokenizer, id));
+  return put_token(&state->stages[0], hf_decoder_token_text(state->tokenizer, id));
 }
 
-static clave_status finish(decoding *base, text *out) {
+static clave_status hf_decoder_finish(decoding *base, text *out) {
   hf_decoding *state = (hf_decoding *)(void *)base;
   state->stages[state->n_stages].out = out;
   return put_finish(&state->stages[0]);
 }
 
-static void destroy_decoding(decoding *base) {
+static void hf_decoder_destroy_decoding(decoding *base) {
   hf_decoding *state = (hf_decoding *)(void *)base;
   for (size_t i = 0; i < state->n_stages; i++) {
     text_free(&state->stages[i].token);
@@ -428,12 +433,12 @@ static void destroy_decoding(decoding *base) {
   free(state);
 }
 
-static clave_status begin(const token_decoder *base, decoding **out) {
+static clave_status hf_decoder_begin(const token_decoder *base, decoding **out) {
   const hf_decoder *decoder = (const hf_decoder *)(const void *)base;
   hf_decoding *state = calloc(1, sizeof *state);
   *out = NULL;
   if (!state) return status_no_memory();
-  state->base = (decoding){next_id, finish, destroy_decoding};
+  state->base = (decoding){next_id, hf_decoder_finish, hf_decoder_destroy_decoding};
   state->tokenizer = decoder->tokenizer;
   state->n_stages = decoder->n_rules;
   for (size_t i = 0; i < decoder->n_rules; i++) {
@@ -444,7 +449,7 @@ static clave_status begin(const token_decoder *base, decoding **out) {
   return NULL;
 }
 
-static void destroy(token_decoder *base) {
+static void hf_decoder_destroy(token_decoder *base) {
   hf_decoder *decoder = (hf_decoder *)(void *)base;
   for (size_t i = 0; i < decoder->n_rules; i++) {
     text_free(&decoder->rules[i].first);
@@ -454,22 +459,22 @@ static void destroy(token_decoder *base) {
   free(decoder);
 }
 
-static clave_status read_at_depth(const json *json, int depth, hf_decoder *decoder);
+static clave_status hf_decoder_read_at_depth(const json *json, int depth, hf_decoder *decoder);
 
-static clave_status read_sequence(const json *value, int depth, hf_decoder *decoder) {
+static clave_status hf_decoder_read_sequence(const json *value, int depth, hf_decoder *decoder) {
   const json *list;
   size_t at = 0;
   TRY(field(value, "decoders", JSON_ARRAY, &list));
   for (const json *p = json_first(list); p; p = json_next(p)) {
-    TRY(status_while(read_at_depth(p, depth + 1, decoder), "\"decoders\" %zu", at++));
+    TRY(status_while(hf_decoder_read_at_depth(p, depth + 1, decoder), "\"decoders\" %zu", at++));
   }
   return NULL;
 }
 
-static clave_status read_at_depth(const json *json, int depth, hf_decoder *decoder) {
+static clave_status hf_decoder_read_at_depth(const json *json, int depth, hf_decoder *decoder) {
   size_t index;
   if (depth > HF_MAX_DEPTH) return UNSUPPORTED("sequences nested too deeply");
-  if (hf_is(json, "Sequence")) return read_sequence(json, depth, decoder);
+  if (hf_is(json, "Sequence")) return hf_decoder_read_sequence(json, depth, decoder);
   TRY(hf_find(json, kinds, sizeof *kinds, sizeof kinds / sizeof *kinds, &index));
   if (decoder->n_rules == MAX_STAGES) return UNSUPPORTED("more than %d decoders", MAX_STAGES);
   rule *rule = &decoder->rules[decoder->n_rules++];
@@ -485,7 +490,7 @@ clave_status hf_read_decoder(const json *json, const clave_tokenizer *tokenizer,
     return byte_decoder_create(tokenizer->vocab, out);
   hf_decoder *decoder = calloc(1, sizeof *decoder);
   if (!decoder) return status_no_memory();
-  decoder->base = (token_decoder){begin, destroy};
+  decoder->base = (token_decoder){hf_decoder_begin, hf_decoder_destroy};
   decoder->tokenizer = tokenizer;
   clave_status st = NULL;
   if (tokenizer->byte_level) {
@@ -493,10 +498,10 @@ clave_status hf_read_decoder(const json *json, const clave_tokenizer *tokenizer,
   } else if (!json || json_kind_of(json) == JSON_NULL) {
     decoder->rules[decoder->n_rules++].kind = &join_kind;
   } else {
-    st = read_at_depth(json, 0, decoder);
+    st = hf_decoder_read_at_depth(json, 0, decoder);
   }
   if (st) {
-    destroy(&decoder->base);
+    hf_decoder_destroy(&decoder->base);
     return st;
   }
   *out = &decoder->base;

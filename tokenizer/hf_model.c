@@ -25,7 +25,7 @@ static bool is_in_alphabet(const char *written) {
   return byte_level_covers((span){written, strlen(written)});
 }
 
-static clave_status add_entry(clave_tokenizer *tokenizer, const json *json) {
+static clave_status hf_model_add_entry(clave_tokenizer *tokenizer, const json *json) {
   uint32_t id;
   TRY(status_while(json_index(json, VOCAB_MAX, &id), "\"%.60s\"", json_key(json)));
   return status_while(hf_add_piece(tokenizer, id, (span){json_key(json), strlen(json_key(json))}),
@@ -36,16 +36,18 @@ static clave_status add_entry(clave_tokenizer *tokenizer, const json *json) {
  * the same bytes, they are the ones that text can be encoded as. */
 static clave_status read_map(const json *map, clave_tokenizer *tokenizer) {
   for (const json *v = json_first(map); v; v = json_next(v)) {
-    if (!tokenizer->byte_level || is_in_alphabet(json_key(v))) TRY(add_entry(tokenizer, v));
+    if (!tokenizer->byte_level || is_in_alphabet(json_key(v)))
+      TRY(hf_model_add_entry(tokenizer, v));
   }
   for (const json *v = tokenizer->byte_level ? json_first(map) : NULL; v; v = json_next(v)) {
-    if (!is_in_alphabet(json_key(v))) TRY(add_entry(tokenizer, v));
+    if (!is_in_alphabet(json_key(v))) TRY(hf_model_add_entry(tokenizer, v));
   }
   return NULL;
 }
 
 /* Reads [["piece", score], ...] from the end, because of equal pieces the last one counts. */
-static clave_status read_entries(const json **entries, uint32_t n, clave_tokenizer *tokenizer) {
+static clave_status hf_model_read_entries(const json **entries, uint32_t n,
+                                          clave_tokenizer *tokenizer) {
   while (n-- > 0) {
     const json *piece = json_kind_of(entries[n]) == JSON_ARRAY ? json_first(entries[n]) : NULL;
     if (!piece || json_kind_of(piece) != JSON_STRING) {
@@ -56,12 +58,12 @@ static clave_status read_entries(const json **entries, uint32_t n, clave_tokeniz
   return NULL;
 }
 
-static clave_status read_list(const json *list, clave_tokenizer *tokenizer) {
+static clave_status hf_model_read_list(const json *list, clave_tokenizer *tokenizer) {
   uint32_t n = 0;
   const json **entries = calloc((size_t)json_count(list) + 1, sizeof *entries);
   if (!entries) return status_no_memory();
   for (const json *v = json_first(list); v; v = json_next(v)) entries[n++] = v;
-  clave_status st = read_entries(entries, n, tokenizer);
+  clave_status st = hf_model_read_entries(entries, n, tokenizer);
   free(entries);
   return st;
 }
@@ -76,15 +78,16 @@ clave_status hf_read_vocab(const json *model, clave_tokenizer *tokenizer) {
   uint32_t n = json_count(json);
   TRY(vocab_create(n < VOCAB_MAX ? n : VOCAB_MAX, &tokenizer->vocab));
   if (tokenizer->byte_level) TRY(vocab_create(0, &tokenizer->written));
-  return status_while(kind == JSON_OBJECT ? read_map(json, tokenizer) : read_list(json, tokenizer),
-                      "\"vocab\"");
+  return status_while(
+      kind == JSON_OBJECT ? read_map(json, tokenizer) : hf_model_read_list(json, tokenizer),
+      "\"vocab\"");
 }
 
 /* ---------------------------------------------------------------- shared by models */
 
 /* Finds a token's id in the model; added tokens are not part of it. */
-static clave_status find_own(const clave_tokenizer *tokenizer, const uint8_t *kinds, span written,
-                             uint32_t *id) {
+static clave_status hf_model_find_own(const clave_tokenizer *tokenizer, const uint8_t *kinds,
+                                      span written, uint32_t *id) {
   TRY(tokenizer_find(tokenizer, written, id));
   if (*id != VOCAB_NONE && kinds[*id] == PIECE_ADDED) *id = VOCAB_NONE;
   return NULL;
@@ -96,7 +99,7 @@ static clave_status read_unknown(const json *value, const clave_tokenizer *token
   *id = VOCAB_NONE;
   if (!token) return NULL;
   TRY(status_while(json_expect(token, JSON_STRING), "\"unk_token\""));
-  return find_own(tokenizer, kinds, json_text(token), id);
+  return hf_model_find_own(tokenizer, kinds, json_text(token), id);
 }
 
 /* ids[b]: the id of "<0x0B>". Sets *has if the model has a byte fallback. */
@@ -106,7 +109,7 @@ static clave_status read_byte_ids(const json *json, const clave_tokenizer *token
   for (unsigned b = 0; b < 256; b++) {
     char name[8];
     (void)snprintf(name, sizeof name, "<0x%02X>", b);
-    TRY(find_own(tokenizer, kinds, (span){name, 6}, &ids[b]));
+    TRY(hf_model_find_own(tokenizer, kinds, (span){name, 6}, &ids[b]));
   }
   return NULL;
 }
@@ -120,22 +123,23 @@ typedef struct merge_reader {
   text joined;
 } merge_reader;
 
-static clave_status find_part(const merge_reader *reader, span part, uint32_t *id) {
-  TRY(find_own(reader->tokenizer, reader->kinds, part, id));
+static clave_status hf_model_find_part(const merge_reader *reader, span part, uint32_t *id) {
+  TRY(hf_model_find_own(reader->tokenizer, reader->kinds, part, id));
   return *id != VOCAB_NONE ? NULL
                            : INVALID("\"%.*s\" is not in the vocabulary",
                                      (int)(part.size < 60 ? part.size : 60), part.data);
 }
 
-static clave_status read_parts(merge_reader *reader, span left, span right, bpe_merge *out) {
+static clave_status hf_model_read_parts(merge_reader *reader, span left, span right,
+                                        bpe_merge *out) {
   size_t skip = reader->prefix < right.size ? reader->prefix : right.size;
-  TRY(find_part(reader, left, &out->left));
-  TRY(find_part(reader, right, &out->right));
+  TRY(hf_model_find_part(reader, left, &out->left));
+  TRY(hf_model_find_part(reader, right, &out->right));
   reader->joined.size = 0;
   text_append(&reader->joined, left.data, left.size);
   text_append(&reader->joined, right.data + skip, right.size - skip);
   TRY(text_status(&reader->joined));
-  return find_part(reader, (span){reader->joined.data, reader->joined.size}, &out->result);
+  return hf_model_find_part(reader, (span){reader->joined.data, reader->joined.size}, &out->result);
 }
 
 /* Reads "left right" or ["left", "right"]. */
@@ -146,15 +150,15 @@ static clave_status read_merge(merge_reader *reader, const json *value, bpe_merg
         json_kind_of(right) != JSON_STRING) {
       return INVALID("expected two strings");
     }
-    return read_parts(reader, json_text(left), json_text(right), out);
+    return hf_model_read_parts(reader, json_text(left), json_text(right), out);
   }
   TRY(json_expect(value, JSON_STRING));
   const char *both = json_string(value), *blank = strchr(both, ' ');
   if (!blank || strchr(blank + 1, ' ')) {
     return INVALID("\"%.60s\": expected two tokens with a blank between", both);
   }
-  return read_parts(reader, (span){both, (size_t)(blank - both)},
-                    (span){blank + 1, strlen(blank + 1)}, out);
+  return hf_model_read_parts(reader, (span){both, (size_t)(blank - both)},
+                             (span){blank + 1, strlen(blank + 1)}, out);
 }
 
 static clave_status read_merges(const json *list, merge_reader *reader, bpe_merge *merges,
@@ -192,7 +196,8 @@ static clave_status read_bpe_options(const json *json, clave_tokenizer *tokenize
   return NULL;
 }
 
-static clave_status read_bpe(const json *value, uint8_t *kinds, clave_tokenizer *tokenizer) {
+static clave_status hf_model_read_bpe(const json *value, uint8_t *kinds,
+                                      clave_tokenizer *tokenizer) {
   const json *list;
   uint32_t byte_ids[256];
   bpe_options options = {.merges = NULL};
@@ -212,7 +217,8 @@ static clave_status read_bpe(const json *value, uint8_t *kinds, clave_tokenizer 
 
 /* ---------------------------------------------------------------- the other models */
 
-static clave_status read_scores(const json *value, const clave_tokenizer *tokenizer, double **out) {
+static clave_status hf_model_read_scores(const json *value, const clave_tokenizer *tokenizer,
+                                         double **out) {
   const json *list;
   TRY(field(value, "vocab", JSON_ARRAY, &list));
   double *scores = calloc((size_t)vocab_size(tokenizer->vocab) + 1, sizeof *scores);
@@ -245,14 +251,15 @@ static clave_status read_unigram(const json *json, uint8_t *kinds, clave_tokeniz
       kinds[id] = PIECE_ADDED; /* a later id has the same piece, and counts */
     }
   }
-  clave_status st = read_scores(json, tokenizer, &scores);
+  clave_status st = hf_model_read_scores(json, tokenizer, &scores);
   options.scores = scores;
   if (!st) st = unigram_create(tokenizer->vocab, &options, &tokenizer->model);
   free(scores);
   return st;
 }
 
-static clave_status read_wordpiece(const json *json, uint8_t *kinds, clave_tokenizer *tokenizer) {
+static clave_status hf_model_read_wordpiece(const json *json, uint8_t *kinds,
+                                            clave_tokenizer *tokenizer) {
   uint32_t most;
   wordpiece_options options = {.kinds = kinds};
   TRY(field_text(json, "continuing_subword_prefix", "##", &options.continuing_prefix));
@@ -274,8 +281,8 @@ typedef struct part {
   const char *sign; /* field of this model, for files from 2020 without "type" */
 } part;
 static const part parts[] = {
-    {"BPE", "tokenizer.json BPE", read_bpe, "merges"},
-    {"WordPiece", "tokenizer.json WordPiece", read_wordpiece, "max_input_chars_per_word"},
+    {"BPE", "tokenizer.json BPE", hf_model_read_bpe, "merges"},
+    {"WordPiece", "tokenizer.json WordPiece", hf_model_read_wordpiece, "max_input_chars_per_word"},
     {"Unigram", "tokenizer.json Unigram", read_unigram, "unk_id"},
     {"WordLevel", "tokenizer.json WordLevel", read_wordlevel, "vocab"}};
 enum { N_PARTS = sizeof parts / sizeof *parts };

@@ -24,11 +24,11 @@ typedef struct hf_normalizer {
 
 typedef clave_status apply_fn(const normalizer *base, span in, bool first, text *out);
 
-static const hf_normalizer *self_of(const normalizer *base) {
+static const hf_normalizer *hf_normalizer_self_of(const normalizer *base) {
   return (const hf_normalizer *)(const void *)base;
 }
 
-static void destroy(normalizer *base) {
+static void hf_normalizer_destroy(normalizer *base) {
   hf_normalizer *self = (hf_normalizer *)(void *)base;
   pattern_destroy(self->pattern);
   text_free(&self->literal);
@@ -79,17 +79,17 @@ static void nmt(span in, text *out) { map_characters(in, clean_nmt, out); }
 
 static clave_status apply_map(const normalizer *base, span in, bool first, text *out) {
   (void)first;
-  self_of(base)->map(in, out);
+  hf_normalizer_self_of(base)->map(in, out);
   return text_status(out);
 }
 
 static clave_status apply_form(const normalizer *base, span in, bool first, text *out) {
   (void)first;
-  return unicode_normalize(in, self_of(base)->form, out);
+  return unicode_normalize(in, hf_normalizer_self_of(base)->form, out);
 }
 
 static clave_status apply_strip(const normalizer *base, span in, bool first, text *out) {
-  const hf_normalizer *self = self_of(base);
+  const hf_normalizer *self = hf_normalizer_self_of(base);
   (void)first;
   size_t begin = self->left ? unicode_skip_space(in, 0) : 0;
   size_t end = self->right ? unicode_skip_space_before(in, in.size, begin) : in.size;
@@ -99,7 +99,9 @@ static clave_status apply_strip(const normalizer *base, span in, bool first, tex
 
 static clave_status apply_prepend(const normalizer *base, span in, bool first, text *out) {
   (void)first;
-  if (in.size > 0) text_append(out, self_of(base)->content.data, self_of(base)->content.size);
+  if (in.size > 0)
+    text_append(out, hf_normalizer_self_of(base)->content.data,
+                hf_normalizer_self_of(base)->content.size);
   text_append(out, in.data, in.size);
   return text_status(out);
 }
@@ -107,7 +109,7 @@ static clave_status apply_prepend(const normalizer *base, span in, bool first, t
 /* ---------------------------------------------------------------- Replace */
 
 static clave_status apply_replace(const normalizer *base, span in, bool first, text *out) {
-  const hf_normalizer *self = self_of(base);
+  const hf_normalizer *self = hf_normalizer_self_of(base);
   span content = {self->content.data, self->content.size};
   (void)first;
   if (self->pattern) return pattern_replace(self->pattern, in, content, out);
@@ -146,7 +148,7 @@ static clave_status strip_bert_accents(text *words) {
 }
 
 static clave_status apply_bert(const normalizer *base, span in, bool first, text *out) {
-  const hf_normalizer *self = self_of(base);
+  const hf_normalizer *self = hf_normalizer_self_of(base);
   text cleaned = {0};
   (void)first;
   for (size_t i = 0; i < in.size;) {
@@ -188,7 +190,7 @@ static clave_status apply_precompiled(const normalizer *base, span in, bool firs
   (void)first;
   while (in.size > 0) {
     span grapheme = {in.data, unicode_grapheme(in)};
-    replace_grapheme(self_of(base)->charsmap, grapheme, out);
+    replace_grapheme(hf_normalizer_self_of(base)->charsmap, grapheme, out);
     in = (span){in.data + grapheme.size, in.size - grapheme.size};
   }
   return text_status(out);
@@ -197,7 +199,7 @@ static clave_status apply_precompiled(const normalizer *base, span in, bool firs
 /* ---------------------------------------------------------------- Sequence */
 
 static clave_status apply_sequence(const normalizer *base, span in, bool first, text *out) {
-  const hf_normalizer *self = self_of(base);
+  const hf_normalizer *self = hf_normalizer_self_of(base);
   text texts[2] = {{0}, {0}};
   clave_status st = NULL;
   span now = in;
@@ -224,15 +226,17 @@ typedef struct part {
   unicode_form form;
 } part;
 
-static clave_status read_at_depth(const json *json, int depth, normalizer **out);
+static clave_status hf_normalizer_read_at_depth(const json *json, int depth, normalizer **out);
 
-static clave_status read_strip(const json *json, int depth, hf_normalizer *normalizer) {
+static clave_status hf_normalizer_read_strip(const json *json, int depth,
+                                             hf_normalizer *normalizer) {
   (void)depth;
   TRY(field_bool(json, "strip_left", true, &normalizer->left));
   return field_bool(json, "strip_right", true, &normalizer->right);
 }
 
-static clave_status read_bert(const json *json, int depth, hf_normalizer *normalizer) {
+static clave_status hf_normalizer_read_bert(const json *json, int depth,
+                                            hf_normalizer *normalizer) {
   (void)depth;
   TRY(field_bool(json, "clean_text", true, &normalizer->clean));
   TRY(field_bool(json, "handle_chinese_chars", true, &normalizer->han));
@@ -248,7 +252,8 @@ static clave_status read_prepend(const json *json, int depth, hf_normalizer *nor
   return text_status(&normalizer->content);
 }
 
-static clave_status read_replace(const json *json, int depth, hf_normalizer *normalizer) {
+static clave_status hf_normalizer_read_replace(const json *json, int depth,
+                                               hf_normalizer *normalizer) {
   hf_pattern pattern;
   span content;
   (void)depth;
@@ -276,19 +281,21 @@ static clave_status read_precompiled(const json *json, int depth, hf_normalizer 
   return st;
 }
 
-static clave_status read_sequence(const json *value, int depth, hf_normalizer *normalizer) {
+static clave_status hf_normalizer_read_sequence(const json *value, int depth,
+                                                hf_normalizer *normalizer) {
   const json *list;
   TRY(field(value, "normalizers", JSON_ARRAY, &list));
   normalizer->parts = calloc((size_t)json_count(list) + 1, sizeof *normalizer->parts);
   if (!normalizer->parts) return status_no_memory();
   for (const json *p = json_first(list); p; p = json_next(p)) {
     size_t i = normalizer->n_parts++;
-    TRY(status_while(read_at_depth(p, depth + 1, &normalizer->parts[i]), "\"normalizers\" %zu", i));
+    TRY(status_while(hf_normalizer_read_at_depth(p, depth + 1, &normalizer->parts[i]),
+                     "\"normalizers\" %zu", i));
   }
   return NULL;
 }
 
-static const part parts[] = {{"Sequence", apply_sequence, read_sequence, NULL, 0},
+static const part parts[] = {{"Sequence", apply_sequence, hf_normalizer_read_sequence, NULL, 0},
                              {"NFC", apply_form, NULL, NULL, UNICODE_NFC},
                              {"NFD", apply_form, NULL, NULL, UNICODE_NFD},
                              {"NFKC", apply_form, NULL, NULL, UNICODE_NFKC},
@@ -297,26 +304,26 @@ static const part parts[] = {{"Sequence", apply_sequence, read_sequence, NULL, 0
                              {"Lowercase", apply_map, NULL, lowercase, 0},
                              {"StripAccents", apply_map, NULL, strip_accents, 0},
                              {"ByteLevel", apply_map, NULL, byte_level_encode, 0},
-                             {"Strip", apply_strip, read_strip, NULL, 0},
-                             {"Replace", apply_replace, read_replace, NULL, 0},
+                             {"Strip", apply_strip, hf_normalizer_read_strip, NULL, 0},
+                             {"Replace", apply_replace, hf_normalizer_read_replace, NULL, 0},
                              {"Prepend", apply_prepend, read_prepend, NULL, 0},
-                             {"BertNormalizer", apply_bert, read_bert, NULL, 0},
+                             {"BertNormalizer", apply_bert, hf_normalizer_read_bert, NULL, 0},
                              {"Precompiled", apply_precompiled, read_precompiled, NULL, 0}};
 
-static clave_status read_at_depth(const json *json, int depth, normalizer **out) {
+static clave_status hf_normalizer_read_at_depth(const json *json, int depth, normalizer **out) {
   size_t index;
   if (depth > HF_MAX_DEPTH) return UNSUPPORTED("sequences nested too deeply");
   TRY(hf_find(json, parts, sizeof *parts, sizeof parts / sizeof *parts, &index));
   const part *part = &parts[index];
   hf_normalizer *made = calloc(1, sizeof *made);
   if (!made) return status_no_memory();
-  made->base = (normalizer){part->apply, destroy};
+  made->base = (normalizer){part->apply, hf_normalizer_destroy};
   made->map = part->map;
   made->form = part->form;
   clave_status st =
       part->read ? status_while(part->read(json, depth, made), "%s", part->name) : NULL;
   if (st) {
-    destroy(&made->base);
+    hf_normalizer_destroy(&made->base);
     return st;
   }
   *out = &made->base;
@@ -325,5 +332,5 @@ static clave_status read_at_depth(const json *json, int depth, normalizer **out)
 
 clave_status hf_read_normalizer(const json *json, normalizer **out) {
   *out = NULL;
-  return json && json_kind_of(json) != JSON_NULL ? read_at_depth(json, 0, out) : NULL;
+  return json && json_kind_of(json) != JSON_NULL ? hf_normalizer_read_at_depth(json, 0, out) : NULL;
 }

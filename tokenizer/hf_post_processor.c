@@ -11,7 +11,8 @@ typedef struct post_processor {
   size_t n_prefix, n_suffix;
 } post_processor;
 
-static clave_status insert(uint32_t *list, size_t *count, size_t at, uint32_t id) {
+static clave_status hf_post_processor_insert(uint32_t *list, size_t *count, size_t at,
+                                             uint32_t id) {
   if (*count == FRAME_MAX) return UNSUPPORTED("more than %d ids around a text", FRAME_MAX);
   memmove(list + at + 1, list + at, (*count - at) * sizeof *list);
   list[at] = id;
@@ -20,12 +21,13 @@ static clave_status insert(uint32_t *list, size_t *count, size_t at, uint32_t id
 }
 
 /* Wraps `outer` around the frame `inner`: a later processor wraps the result of an earlier one. */
-static clave_status wrap(post_processor *inner, const post_processor *outer) {
+static clave_status hf_post_processor_wrap(post_processor *inner, const post_processor *outer) {
   for (size_t i = 0; i < outer->n_prefix; i++) {
-    TRY(insert(inner->prefix, &inner->n_prefix, i, outer->prefix[i]));
+    TRY(hf_post_processor_insert(inner->prefix, &inner->n_prefix, i, outer->prefix[i]));
   }
   for (size_t i = 0; i < outer->n_suffix; i++) {
-    TRY(insert(inner->suffix, &inner->n_suffix, inner->n_suffix, outer->suffix[i]));
+    TRY(hf_post_processor_insert(inner->suffix, &inner->n_suffix, inner->n_suffix,
+                                 outer->suffix[i]));
   }
   return NULL;
 }
@@ -47,8 +49,8 @@ static clave_status read_cls_sep(const json *json, int depth, post_processor *pr
 }
 
 /* Appends the ids of {"SpecialToken": {"id": name}}, found in "special_tokens" by name. */
-static clave_status add_special(const json *tokens, const json *values, uint32_t *list,
-                                size_t *count) {
+static clave_status hf_post_processor_add_special(const json *tokens, const json *values,
+                                                  uint32_t *list, size_t *count) {
   const json *token, *ids;
   span name;
   TRY(field_text(values, "id", NULL, &name));
@@ -57,12 +59,13 @@ static clave_status add_special(const json *tokens, const json *values, uint32_t
   for (const json *i = json_first(ids); i; i = json_next(i)) {
     uint32_t id;
     TRY(json_index(i, VOCAB_MAX, &id));
-    TRY(insert(list, count, *count, id));
+    TRY(hf_post_processor_insert(list, count, *count, id));
   }
   return NULL;
 }
 
-static clave_status read_template(const json *value, int depth, post_processor *processor) {
+static clave_status hf_post_processor_read_template(const json *value, int depth,
+                                                    post_processor *processor) {
   const json *single, *tokens, *special;
   size_t n_texts = 0;
   (void)depth;
@@ -74,8 +77,9 @@ static clave_status read_template(const json *value, int depth, post_processor *
       continue;
     }
     TRY(field(p, "SpecialToken", JSON_OBJECT, &special));
-    TRY(add_special(tokens, special, n_texts ? processor->suffix : processor->prefix,
-                    n_texts ? &processor->n_suffix : &processor->n_prefix));
+    TRY(hf_post_processor_add_special(tokens, special,
+                                      n_texts ? processor->suffix : processor->prefix,
+                                      n_texts ? &processor->n_suffix : &processor->n_prefix));
   }
   return n_texts == 1 ? NULL : UNSUPPORTED("\"single\": expected one text, got %zu", n_texts);
 }
@@ -87,38 +91,41 @@ static clave_status read_nothing(const json *json, int depth, post_processor *pr
   return NULL;
 }
 
-static clave_status read_sequence(const json *json, int depth, post_processor *processor);
+static clave_status hf_post_processor_read_sequence(const json *json, int depth,
+                                                    post_processor *processor);
 
 typedef struct part {
   const char *name;
   clave_status (*read)(const json *json, int depth, post_processor *processor);
 } part;
-static const part parts[] = {{"TemplateProcessing", read_template},
+static const part parts[] = {{"TemplateProcessing", hf_post_processor_read_template},
                              {"BertProcessing", read_cls_sep},
                              {"RobertaProcessing", read_cls_sep},
                              {"ByteLevel", read_nothing}, /* only changes offsets */
-                             {"Sequence", read_sequence}};
+                             {"Sequence", hf_post_processor_read_sequence}};
 
-static clave_status read_at_depth(const json *json, int depth, post_processor *processor) {
+static clave_status hf_post_processor_read_at_depth(const json *json, int depth,
+                                                    post_processor *processor) {
   size_t index;
   if (depth > HF_MAX_DEPTH) return UNSUPPORTED("sequences nested too deeply");
   TRY(hf_find(json, parts, sizeof *parts, sizeof parts / sizeof *parts, &index));
   return status_while(parts[index].read(json, depth, processor), "%s", parts[index].name);
 }
 
-static clave_status read_sequence(const json *value, int depth, post_processor *processor) {
+static clave_status hf_post_processor_read_sequence(const json *value, int depth,
+                                                    post_processor *processor) {
   const json *list;
   TRY(field(value, "processors", JSON_ARRAY, &list));
   for (const json *p = json_first(list); p; p = json_next(p)) {
     post_processor outer = {.n_prefix = 0};
-    TRY(read_at_depth(p, depth + 1, &outer));
-    TRY(wrap(processor, &outer));
+    TRY(hf_post_processor_read_at_depth(p, depth + 1, &outer));
+    TRY(hf_post_processor_wrap(processor, &outer));
   }
   return NULL;
 }
 
-static clave_status keep(clave_tokenizer *tokenizer, const uint32_t *ids, size_t n,
-                         const uint32_t **out, size_t *count) {
+static clave_status hf_post_processor_keep(clave_tokenizer *tokenizer, const uint32_t *ids,
+                                           size_t n, const uint32_t **out, size_t *count) {
   for (size_t i = 0; i < n; i++) {
     if (!vocab_has(tokenizer->vocab, ids[i]))
       return INVALID("id %u is not in the vocabulary", ids[i]);
@@ -134,11 +141,11 @@ static clave_status keep(clave_tokenizer *tokenizer, const uint32_t *ids, size_t
 clave_status hf_read_post_processor(const json *json, clave_tokenizer *tokenizer) {
   post_processor processor = {.n_prefix = 0};
   if (!json || json_kind_of(json) == JSON_NULL) return NULL;
-  TRY(read_at_depth(json, 0, &processor));
-  TRY(keep(tokenizer, processor.prefix, processor.n_prefix, &tokenizer->prefix,
-           &tokenizer->n_prefix));
-  TRY(keep(tokenizer, processor.suffix, processor.n_suffix, &tokenizer->suffix,
-           &tokenizer->n_suffix));
+  TRY(hf_post_processor_read_at_depth(json, 0, &processor));
+  TRY(hf_post_processor_keep(tokenizer, processor.prefix, processor.n_prefix, &tokenizer->prefix,
+                             &tokenizer->n_prefix));
+  TRY(hf_post_processor_keep(tokenizer, processor.suffix, processor.n_suffix, &tokenizer->suffix,
+                             &tokenizer->n_suffix));
   if (processor.n_prefix > 0) tokenizer->bos = (int32_t)processor.prefix[0];
   if (processor.n_suffix > 0) tokenizer->eos = (int32_t)processor.suffix[processor.n_suffix - 1];
   return NULL;

@@ -22,11 +22,11 @@ typedef struct hf_pre_tokenizer {
 
 typedef clave_status split_fn(const pre_tokenizer *base, span in, bool first, piece_sink *to);
 
-static const hf_pre_tokenizer *self_of(const pre_tokenizer *base) {
+static const hf_pre_tokenizer *hf_pre_tokenizer_self_of(const pre_tokenizer *base) {
   return (const hf_pre_tokenizer *)(const void *)base;
 }
 
-static void destroy(pre_tokenizer *base) {
+static void hf_pre_tokenizer_destroy(pre_tokenizer *base) {
   hf_pre_tokenizer *splitter = (hf_pre_tokenizer *)(void *)base;
   for (size_t i = 0; i < splitter->n_parts; i++) {
     if (splitter->parts[i]) splitter->parts[i]->destroy(splitter->parts[i]);
@@ -45,16 +45,18 @@ typedef struct chain_sink { /* passes pieces to the parts from `next` on */
   piece_sink *to;
 } chain_sink;
 
-static clave_status run_chain(const hf_pre_tokenizer *splitter, size_t at, span in, bool first,
-                              piece_sink *to);
+static clave_status hf_pre_tokenizer_run_chain(const hf_pre_tokenizer *splitter, size_t at, span in,
+                                               bool first, piece_sink *to);
 
 static clave_status take_chained(piece_sink *base, span piece, bool first) {
   const chain_sink *sink = (const chain_sink *)(const void *)base;
-  return piece.size > 0 ? run_chain(sink->chain, sink->next, piece, first, sink->to) : NULL;
+  return piece.size > 0
+             ? hf_pre_tokenizer_run_chain(sink->chain, sink->next, piece, first, sink->to)
+             : NULL;
 }
 
-static clave_status run_chain(const hf_pre_tokenizer *splitter, size_t at, span in, bool first,
-                              piece_sink *to) {
+static clave_status hf_pre_tokenizer_run_chain(const hf_pre_tokenizer *splitter, size_t at, span in,
+                                               bool first, piece_sink *to) {
   if (at == splitter->n_parts) return to->take(to, in, first);
   const pre_tokenizer *part = splitter->parts[at];
   if (at + 1 == splitter->n_parts) return part->split(part, in, first, to);
@@ -63,7 +65,7 @@ static clave_status run_chain(const hf_pre_tokenizer *splitter, size_t at, span 
 }
 
 static clave_status split_sequence(const pre_tokenizer *base, span in, bool first, piece_sink *to) {
-  return run_chain(self_of(base), 0, in, first, to);
+  return hf_pre_tokenizer_run_chain(hf_pre_tokenizer_self_of(base), 0, in, first, to);
 }
 
 /* ---------------------------------------------------------------- ByteLevel */
@@ -74,7 +76,7 @@ typedef struct character_sink { /* converts bytes to characters */
   text written;
 } character_sink;
 
-static clave_status take_bytes(piece_sink *base, span piece, bool first) {
+static clave_status hf_pre_tokenizer_take_bytes(piece_sink *base, span piece, bool first) {
   character_sink *sink = (character_sink *)(void *)base;
   sink->written.size = 0;
   byte_level_encode(piece, &sink->written);
@@ -84,16 +86,16 @@ static clave_status take_bytes(piece_sink *base, span piece, bool first) {
 
 static clave_status split_spaced(const hf_pre_tokenizer *splitter, span in, bool first,
                                  piece_sink *to) {
-  if (!splitter->to_characters) return run_chain(splitter, 0, in, first, to);
-  character_sink sink = {.base = {take_bytes}, .to = to};
-  clave_status st = run_chain(splitter, 0, in, first, &sink.base);
+  if (!splitter->to_characters) return hf_pre_tokenizer_run_chain(splitter, 0, in, first, to);
+  character_sink sink = {.base = {hf_pre_tokenizer_take_bytes}, .to = to};
+  clave_status st = hf_pre_tokenizer_run_chain(splitter, 0, in, first, &sink.base);
   text_free(&sink.written);
   return st;
 }
 
 static clave_status split_byte_level(const pre_tokenizer *base, span in, bool first,
                                      piece_sink *to) {
-  const hf_pre_tokenizer *splitter = self_of(base);
+  const hf_pre_tokenizer *splitter = hf_pre_tokenizer_self_of(base);
   if (!splitter->add_space || in.size == 0 || in.data[0] == ' ')
     return split_spaced(splitter, in, first, to);
   text spaced = {0};
@@ -126,12 +128,13 @@ static void write_metaspace(const hf_pre_tokenizer *splitter, span in, bool firs
 
 static clave_status split_metaspace(const pre_tokenizer *base, span in, bool first,
                                     piece_sink *to) {
-  const hf_pre_tokenizer *splitter = self_of(base);
+  const hf_pre_tokenizer *splitter = hf_pre_tokenizer_self_of(base);
   text written = {0};
   if (in.size == 0) return NULL;
   write_metaspace(splitter, in, first, &written);
   clave_status st = text_status(&written);
-  if (!st) st = run_chain(splitter, 0, (span){written.data, written.size}, first, to);
+  if (!st)
+    st = hf_pre_tokenizer_run_chain(splitter, 0, (span){written.data, written.size}, first, to);
   text_free(&written);
   return st;
 }
@@ -142,7 +145,7 @@ static clave_status split_fixed(const pre_tokenizer *base, span in, bool first, 
   for (size_t at = 0; at < in.size;) {
     size_t begin = at;
     uint32_t c;
-    for (size_t i = 0; i < self_of(base)->length && at < in.size; i++) {
+    for (size_t i = 0; i < hf_pre_tokenizer_self_of(base)->length && at < in.size; i++) {
       at += utf8_read(in.data + at, &c);
     }
     TRY(to->take(to, (span){in.data + begin, at - begin}, first && begin == 0));
@@ -174,10 +177,10 @@ typedef struct context { /* position of a part */
 
 static clave_status read_in(const json *json, context context, pre_tokenizer **out);
 
-static hf_pre_tokenizer *new_pre_tokenizer(split_fn *split, size_t n_parts) {
+static hf_pre_tokenizer *hf_pre_tokenizer_new_pre_tokenizer(split_fn *split, size_t n_parts) {
   hf_pre_tokenizer *splitter = calloc(1, sizeof *splitter);
   if (!splitter) return NULL;
-  splitter->base = (pre_tokenizer){split, destroy};
+  splitter->base = (pre_tokenizer){split, hf_pre_tokenizer_destroy};
   splitter->parts = calloc(n_parts + 1, sizeof *splitter->parts);
   if (splitter->parts) return splitter;
   free(splitter);
@@ -189,7 +192,8 @@ static bool is_punctuation(uint32_t c) {
   return ascii_symbol || unicode_is_punctuation(c);
 }
 
-static clave_status read_list(const json *list, context c, hf_pre_tokenizer *splitter) {
+static clave_status hf_pre_tokenizer_read_list(const json *list, context c,
+                                               hf_pre_tokenizer *splitter) {
   for (const json *p = json_first(list); p; p = json_next(p)) {
     context inner = {c.byte_level && !json_next(p), c.depth + 1};
     TRY(status_while(read_in(p, inner, &splitter->parts[splitter->n_parts]),
@@ -199,18 +203,19 @@ static clave_status read_list(const json *list, context c, hf_pre_tokenizer *spl
   return NULL;
 }
 
-static clave_status read_sequence(const json *value, context context, pre_tokenizer **out) {
+static clave_status hf_pre_tokenizer_read_sequence(const json *value, context context,
+                                                   pre_tokenizer **out) {
   const json *list;
   TRY(field(value, "pretokenizers", JSON_ARRAY, &list));
-  hf_pre_tokenizer *splitter = new_pre_tokenizer(split_sequence, json_count(list));
+  hf_pre_tokenizer *splitter = hf_pre_tokenizer_new_pre_tokenizer(split_sequence, json_count(list));
   if (!splitter) return status_no_memory();
   *out = &splitter->base;
-  return read_list(list, context, splitter);
+  return hf_pre_tokenizer_read_list(list, context, splitter);
 }
 
 static clave_status read_byte_level(const json *json, context context, pre_tokenizer **out) {
   bool regex;
-  hf_pre_tokenizer *splitter = new_pre_tokenizer(split_byte_level, 1);
+  hf_pre_tokenizer *splitter = hf_pre_tokenizer_new_pre_tokenizer(split_byte_level, 1);
   if (!splitter) return status_no_memory();
   *out = &splitter->base;
   splitter->to_characters = !context.byte_level;
@@ -236,10 +241,11 @@ static clave_status read_scheme(const json *json, prepend_scheme *out) {
   return NULL;
 }
 
-static clave_status read_metaspace(const json *json, context context, pre_tokenizer **out) {
+static clave_status hf_pre_tokenizer_read_metaspace(const json *json, context context,
+                                                    pre_tokenizer **out) {
   bool splits;
   uint32_t replacement;
-  hf_pre_tokenizer *splitter = new_pre_tokenizer(split_metaspace, 1);
+  hf_pre_tokenizer *splitter = hf_pre_tokenizer_new_pre_tokenizer(split_metaspace, 1);
   (void)context;
   if (!splitter) return status_no_memory();
   *out = &splitter->base;
@@ -267,7 +273,8 @@ static clave_status read_split(const json *json, context context, pre_tokenizer 
       pattern.source, (split_behavior)behavior, invert, out);
 }
 
-static clave_status read_digits(const json *json, context context, pre_tokenizer **out) {
+static clave_status hf_pre_tokenizer_read_digits(const json *json, context context,
+                                                 pre_tokenizer **out) {
   bool individual;
   (void)context;
   TRY(field_bool(json, "individual_digits", false, &individual));
@@ -295,10 +302,11 @@ static clave_status read_whitespace_split(const json *json, context context, pre
   return kind_pre_tokenizer_create(unicode_is_space, SPLIT_REMOVED, out);
 }
 
-static clave_status read_bert(const json *json, context context, pre_tokenizer **out) {
+static clave_status hf_pre_tokenizer_read_bert(const json *json, context context,
+                                               pre_tokenizer **out) {
   (void)json;
   (void)context;
-  hf_pre_tokenizer *splitter = new_pre_tokenizer(split_sequence, 2);
+  hf_pre_tokenizer *splitter = hf_pre_tokenizer_new_pre_tokenizer(split_sequence, 2);
   if (!splitter) return status_no_memory();
   *out = &splitter->base;
   splitter->n_parts = 2;
@@ -355,7 +363,7 @@ static clave_status read_fixed_length(const json *json, context context, pre_tok
   (void)context;
   TRY(field_index(json, "length", VOCAB_MAX, 5, &length));
   if (length == 0) return INVALID("\"length\": expected at least 1, got 0");
-  hf_pre_tokenizer *splitter = new_pre_tokenizer(split_fixed, 0);
+  hf_pre_tokenizer *splitter = hf_pre_tokenizer_new_pre_tokenizer(split_fixed, 0);
   if (!splitter) return status_no_memory();
   splitter->length = length;
   *out = &splitter->base;
@@ -367,15 +375,15 @@ typedef struct part {
   clave_status (*read)(const json *json, context context,
                        pre_tokenizer **out); /* on errors the caller destroys *out */
 } part;
-static const part parts[] = {{"Sequence", read_sequence},
+static const part parts[] = {{"Sequence", hf_pre_tokenizer_read_sequence},
                              {"ByteLevel", read_byte_level},
-                             {"Metaspace", read_metaspace},
+                             {"Metaspace", hf_pre_tokenizer_read_metaspace},
                              {"Split", read_split},
-                             {"Digits", read_digits},
+                             {"Digits", hf_pre_tokenizer_read_digits},
                              {"Punctuation", read_punctuation},
                              {"Whitespace", read_whitespace},
                              {"WhitespaceSplit", read_whitespace_split},
-                             {"BertPreTokenizer", read_bert},
+                             {"BertPreTokenizer", hf_pre_tokenizer_read_bert},
                              {"CharDelimiterSplit", read_delimiter},
                              {"FixedLength", read_fixed_length},
                              {"UnicodeScripts", read_scripts}};

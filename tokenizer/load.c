@@ -18,8 +18,8 @@ static clave_status make_matchers(clave_tokenizer *tokenizer) {
                               &tokenizer->text_matcher);
 }
 
-static clave_status read_file(clave_tokenizer *tokenizer, span file,
-                              const clave_tokenizer_options *options) {
+static clave_status tokenizer_load_read_file(clave_tokenizer *tokenizer, span file,
+                                             const clave_tokenizer_options *options) {
   TRY(mem_pool_create(&tokenizer->pool));
   if (file.size == 0) return INVALID("expected a tokenizer, got an empty file");
   for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
@@ -40,7 +40,7 @@ clave_status clave_tokenizer_create(const void *bytes, size_t size,
   clave_tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
   if (!tokenizer) return status_no_memory();
   tokenizer->bos = tokenizer->eos = CLAVE_NO_TOKEN;
-  clave_status st = read_file(tokenizer, (span){bytes, size}, &known);
+  clave_status st = tokenizer_load_read_file(tokenizer, (span){bytes, size}, &known);
   if (st) {
     clave_tokenizer_destroy(tokenizer);
     return st;
@@ -49,8 +49,8 @@ clave_status clave_tokenizer_create(const void *bytes, size_t size,
   return NULL;
 }
 
-static clave_status load_file(const char *path, const clave_tokenizer_options *options,
-                              clave_tokenizer **out) {
+static clave_status tokenizer_load_file(const char *path, const clave_tokenizer_options *options,
+                                        clave_tokenizer **out) {
   file_map map;
   TRY(file_map_open(path, &map));
   clave_status st = clave_tokenizer_create(map.data, map.size, options, out);
@@ -64,7 +64,7 @@ clave_status clave_tokenizer_load(const char *path, const clave_tokenizer_option
   *out = NULL;
   char *file = NULL;
   TRY(folder_find_tokenizer(path, &file));
-  clave_status st = load_file(file ? file : path, options, out);
+  clave_status st = tokenizer_load_file(file ? file : path, options, out);
   if (!st && file) st = folder_read_config(path, *out);
   free(file);
   if (st) {

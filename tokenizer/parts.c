@@ -87,8 +87,8 @@ static size_t joined_size(const clave_tokenizer *tokenizer, const text_part *par
 }
 
 /* True if TEXT_WRITTEN overlaps [at, end) of the joined text. */
-static bool is_written(const clave_tokenizer *tokenizer, const text_part *parts, size_t n,
-                       size_t at, size_t end) {
+static bool tokenizer_parts_is_written(const clave_tokenizer *tokenizer, const text_part *parts,
+                                       size_t n, size_t at, size_t end) {
   size_t begin = 0, from = 0;
   for (size_t i = 0; i < n && from < end; begin = parts[i++].end) {
     size_t to = from + joined_size(tokenizer, &parts[i], begin);
@@ -109,7 +109,8 @@ static bool special_crosses(const clave_tokenizer *tokenizer, span whole, const 
     const char *core = memmem(whole.data + match.begin, match.end - match.begin, token->text.data,
                               token->text.size);
     size_t begin = core ? (size_t)(core - whole.data) : match.begin;
-    if (is_written(tokenizer, parts, n, begin, core ? begin + token->text.size : match.end))
+    if (tokenizer_parts_is_written(tokenizer, parts, n, begin,
+                                   core ? begin + token->text.size : match.end))
       return true;
   }
   return false;

@@ -33,7 +33,7 @@ struct pattern {
 
 /* ---------------------------------------------------------------- compiling */
 
-static pcre2_code *compile(span source, int *error, size_t *offset) {
+static pcre2_code *pattern_compile(span source, int *error, size_t *offset) {
   pcre2_compile_context *context = pcre2_compile_context_create(NULL);
   *error = PCRE2_ERROR_NOMEMORY;
   *offset = 0;
@@ -58,7 +58,7 @@ static clave_status is_script(span name, bool *is) {
   size_t offset;
   text_printf(&text, "\\p{sc:%.*s}", (int)name.size, name.data);
   clave_status st = text_status(&text);
-  pcre2_code *code = st ? NULL : compile((span){text.data, text.size}, &error, &offset);
+  pcre2_code *code = st ? NULL : pattern_compile((span){text.data, text.size}, &error, &offset);
   if (!st && !code && is_out_of_memory(error)) st = status_no_memory();
   *is = code != NULL;
   pcre2_code_free(code);
@@ -70,7 +70,8 @@ static clave_status compile_translated(pattern *pattern, const text *text) {
   int error;
   size_t offset;
   TRY(text_status(text));
-  pattern->code = compile((span){text->data ? text->data : "", text->size}, &error, &offset);
+  pattern->code =
+      pattern_compile((span){text->data ? text->data : "", text->size}, &error, &offset);
   if (!pattern->code) {
     if (is_out_of_memory(error)) return status_no_memory();
     PCRE2_UCHAR why[128] = "";

@@ -128,16 +128,16 @@ static const alias categories[] = {{"letter", "L"},
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
-static void put(translator *translator, const char *text) {
+static void pattern_syntax_put(translator *translator, const char *text) {
   text_append(translator->out, text, strlen(text));
 }
 
-static void copy(translator *translator, size_t n) {
+static void pattern_syntax_copy(translator *translator, size_t n) {
   text_append(translator->out, translator->in.data + translator->at, n);
   translator->at += n;
 }
 
-static int peek(const translator *translator, size_t ahead) { /* -1 at the end */
+static int pattern_syntax_peek(const translator *translator, size_t ahead) { /* -1 at the end */
   return ahead < translator->in.size - translator->at
              ? (uint8_t)translator->in.data[translator->at + ahead]
              : -1;
@@ -149,7 +149,7 @@ static bool looking_at(const translator *translator, const char *text) {
          memcmp(translator->in.data + translator->at, text, n) == 0;
 }
 
-static clave_status refuse(const translator *translator, const char *what) {
+static clave_status pattern_syntax_refuse(const translator *translator, const char *what) {
   return UNSUPPORTED("%s at byte %zu is not supported", what, translator->at);
 }
 
@@ -163,7 +163,7 @@ static const char *find_alias(const alias *table, size_t n, const char *name) {
 static bool is_hex(int c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
-static bool is_number(int c) { return c >= '0' && c <= '9'; }
+static bool pattern_syntax_is_number(int c) { return c >= '0' && c <= '9'; }
 static bool is_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 /* ---------------------------------------------------------------- escapes */
@@ -177,8 +177,9 @@ static clave_status fold_name(const translator *translator, span name,
   for (size_t i = 0; i < name.size; i++) {
     char c = name.data[i];
     if (c == ' ' || c == '-' || c == '_') continue;
-    if (n + 1 >= NAME_MAX_SIZE || (!is_letter(c) && !is_number(c) && c != '=' && c != '&')) {
-      return refuse(translator, "this property's name");
+    if (n + 1 >= NAME_MAX_SIZE ||
+        (!is_letter(c) && !pattern_syntax_is_number(c) && c != '=' && c != '&')) {
+      return pattern_syntax_refuse(translator, "this property's name");
     }
     out[n++] = c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
   }
@@ -188,10 +189,10 @@ static clave_status fold_name(const translator *translator, span name,
 
 static void put_property(translator *translator, bool negated, const char *prefix,
                          const char *name) {
-  put(translator, negated ? "\\P{" : "\\p{");
-  put(translator, prefix);
-  put(translator, name);
-  put(translator, "}");
+  pattern_syntax_put(translator, negated ? "\\P{" : "\\p{");
+  pattern_syntax_put(translator, prefix);
+  pattern_syntax_put(translator, name);
+  pattern_syntax_put(translator, "}");
 }
 
 /* Rejects case properties in brackets under (?i), where Oniguruma adds the other case and PCRE2
@@ -199,7 +200,8 @@ static void put_property(translator *translator, bool negated, const char *prefi
 static clave_status check_case(const translator *translator, const char *name) {
   static const char *const cased[] = {"lu", "ll", "lt", "upper", "lower", "uppercase", "lowercase"};
   for (size_t i = 0; translator->caseless && i < LENGTH(cased); i++) {
-    if (equal_ascii(cased[i], name)) return refuse(translator, "case in brackets under (?i)");
+    if (equal_ascii(cased[i], name))
+      return pattern_syntax_refuse(translator, "case in brackets under (?i)");
   }
   return NULL;
 }
@@ -208,7 +210,7 @@ static clave_status check_case(const translator *translator, const char *name) {
 static clave_status translate_property(translator *translator, bool negated, bool inside) {
   char name[NAME_MAX_SIZE];
   span given = {translator->in.data + translator->at, 1};
-  if (peek(translator, 0) == '{') {
+  if (pattern_syntax_peek(translator, 0) == '{') {
     const char *close =
         memchr(translator->in.data + translator->at, '}', translator->in.size - translator->at);
     if (!close) return INVALID("\\p{ without its } at byte %zu", translator->at);
@@ -219,17 +221,18 @@ static clave_status translate_property(translator *translator, bool negated, boo
     }
     translator->at = (size_t)(close - translator->in.data) + 1;
   } else {
-    return refuse(translator, "\\p without braces");
+    return pattern_syntax_refuse(translator, "\\p without braces");
   }
   TRY(fold_name(translator, given, name));
   const char *category = find_alias(categories, LENGTH(categories), name);
   const char *set = category ? NULL : find_alias(posix_sets, LENGTH(posix_sets), name);
   if (inside) TRY(check_case(translator, category ? category : name));
   if (set) {
-    if (negated && inside) return refuse(translator, "a negated POSIX property within brackets");
-    if (!inside) put(translator, negated ? "[^" : "[");
-    put(translator, set);
-    if (!inside) put(translator, "]");
+    if (negated && inside)
+      return pattern_syntax_refuse(translator, "a negated POSIX property within brackets");
+    if (!inside) pattern_syntax_put(translator, negated ? "[^" : "[");
+    pattern_syntax_put(translator, set);
+    if (!inside) pattern_syntax_put(translator, "]");
   } else if (category) {
     put_property(translator, negated, "", category);
   } else {
@@ -242,38 +245,39 @@ static clave_status translate_property(translator *translator, bool negated, boo
 
 /* Translates \xHH, \x{...}, \uHHHH; translator->at is at the letter. */
 static clave_status translate_code_point(translator *translator) {
-  bool braces = peek(translator, 1) == '{';
+  bool braces = pattern_syntax_peek(translator, 1) == '{';
   size_t begin = braces ? 2 : 1,
          most = braces                                       ? 8
                 : translator->in.data[translator->at] == 'u' ? 4
                                                              : 2,
          n = 0;
   char digits[9];
-  while (n < most && is_hex(peek(translator, begin + n))) {
+  while (n < most && is_hex(pattern_syntax_peek(translator, begin + n))) {
     digits[n] = translator->in.data[translator->at + begin + n];
     n++;
   }
   digits[n] = '\0';
-  bool whole = braces ? n > 0 && peek(translator, begin + n) == '}' : n == most;
-  if (!whole) return refuse(translator, "this way to write a character's number");
-  if (most == 2 && digits[0] >= '8') return refuse(translator, "a byte that is no character");
+  bool whole = braces ? n > 0 && pattern_syntax_peek(translator, begin + n) == '}' : n == most;
+  if (!whole) return pattern_syntax_refuse(translator, "this way to write a character's number");
+  if (most == 2 && digits[0] >= '8')
+    return pattern_syntax_refuse(translator, "a byte that is no character");
   translator->at += begin + n + braces;
-  put(translator, "\\x{");
-  put(translator, digits);
-  put(translator, "}");
+  pattern_syntax_put(translator, "\\x{");
+  pattern_syntax_put(translator, digits);
+  pattern_syntax_put(translator, "}");
   return NULL;
 }
 
 /* Translates an escape; translator->at is at the backslash. */
 static clave_status translate_escape(translator *translator, bool inside) {
-  int c = peek(translator, 1);
+  int c = pattern_syntax_peek(translator, 1);
   if (c < 0) return INVALID("the pattern ends in a backslash");
   for (size_t i = 0; i < LENGTH(escapes); i++) {
     if (escapes[i].letter != c) continue;
     const char *as = inside ? escapes[i].inside : escapes[i].outside;
     if (!as) break;
     translator->at += 2;
-    put(translator, as);
+    pattern_syntax_put(translator, as);
     return NULL;
   }
   if (c == 'p' || c == 'P') {
@@ -287,12 +291,12 @@ static clave_status translate_escape(translator *translator, bool inside) {
   if (is_letter(c) && (inside || c != 'k')) {
     char what[] = "\\?";
     what[1] = (char)c;
-    return refuse(translator, what);
+    return pattern_syntax_refuse(translator, what);
   }
   uint32_t code_point;
-  copy(translator, 1);
-  copy(translator, utf8_read(translator->in.data + translator->at,
-                             &code_point)); /* punctuation, \1, \k<name> */
+  pattern_syntax_copy(translator, 1);
+  pattern_syntax_copy(translator, utf8_read(translator->in.data + translator->at,
+                                            &code_point)); /* punctuation, \1, \k<name> */
   return NULL;
 }
 
@@ -301,17 +305,17 @@ static clave_status translate_escape(translator *translator, bool inside) {
 static clave_status translate_posix(translator *translator) {
   char name[16] = "";
   size_t n = 0;
-  bool negated = peek(translator, 2) == '^';
-  for (translator->at += negated ? 3 : 2; is_letter(peek(translator, 0)) && n + 1 < sizeof name;
-       translator->at++) {
+  bool negated = pattern_syntax_peek(translator, 2) == '^';
+  for (translator->at += negated ? 3 : 2;
+       is_letter(pattern_syntax_peek(translator, 0)) && n + 1 < sizeof name; translator->at++) {
     name[n++] = translator->in.data[translator->at];
   }
   const char *set = find_alias(posix_sets, LENGTH(posix_sets), name);
   if (!set || negated || !looking_at(translator, ":]"))
-    return refuse(translator, "this POSIX bracket");
+    return pattern_syntax_refuse(translator, "this POSIX bracket");
   TRY(check_case(translator, name));
   translator->at += 2;
-  put(translator, set);
+  pattern_syntax_put(translator, set);
   return NULL;
 }
 
@@ -323,20 +327,21 @@ static clave_status translate_intersection(translator *translator, size_t begin)
   text_append(&left, whole->data + begin, whole->size - begin);
   whole->size = begin;
   translator->at += 2;
-  put(translator, "(?:(?=");
+  pattern_syntax_put(translator, "(?:(?=");
   size_t depth = translator->depth;
   translator->depth++;
-  clave_status st = translator->depth >= MAX_DEPTH ? refuse(translator, "so deep a nesting")
-                                                   : translate_class(translator);
+  clave_status st = translator->depth >= MAX_DEPTH
+                        ? pattern_syntax_refuse(translator, "so deep a nesting")
+                        : translate_class(translator);
   translator->depth = depth;
-  put(translator, ")");
+  pattern_syntax_put(translator, ")");
   text_append(translator->out, left.data, left.size);
-  put(translator, "])");
+  pattern_syntax_put(translator, "])");
   if (left.failed) translator->out->failed = 1;
   text_free(&left);
   if (st) return st;
-  if (peek(translator, 0) != ']')
-    return refuse(translator, "an intersection of more than two sets");
+  if (pattern_syntax_peek(translator, 0) != ']')
+    return pattern_syntax_refuse(translator, "an intersection of more than two sets");
   translator->at++;
   return NULL;
 }
@@ -344,13 +349,13 @@ static clave_status translate_intersection(translator *translator, size_t begin)
 /* Translates a class, from its opening bracket to after its closing one. */
 static clave_status translate_class(translator *translator) {
   size_t begin = translator->out->size;
-  copy(translator, 1);
-  if (peek(translator, 0) == '^') copy(translator, 1);
-  if (peek(translator, 0) == ']') {
+  pattern_syntax_copy(translator, 1);
+  if (pattern_syntax_peek(translator, 0) == '^') pattern_syntax_copy(translator, 1);
+  if (pattern_syntax_peek(translator, 0) == ']') {
     translator->at++;
-    put(translator, "\\]");
+    pattern_syntax_put(translator, "\\]");
   }
-  for (int c; (c = peek(translator, 0)) != ']';) {
+  for (int c; (c = pattern_syntax_peek(translator, 0)) != ']';) {
     if (c < 0) return INVALID("a bracket without its closing one");
     if (c == '\\') {
       TRY(translate_escape(translator, true));
@@ -359,12 +364,12 @@ static clave_status translate_class(translator *translator) {
     } else if (looking_at(translator, "&&[")) {
       return translate_intersection(translator, begin);
     } else if (c == '[' || looking_at(translator, "&&")) {
-      return refuse(translator, "a set within a set");
+      return pattern_syntax_refuse(translator, "a set within a set");
     } else {
-      copy(translator, 1);
+      pattern_syntax_copy(translator, 1);
     }
   }
-  copy(translator, 1);
+  pattern_syntax_copy(translator, 1);
   return NULL;
 }
 
@@ -374,40 +379,41 @@ static clave_status translate_class(translator *translator) {
  * the end of the group including its alternatives: a(?i)b|c is a(?i:b|c). */
 static clave_status translate_flags(translator *translator, bool *opens) {
   bool on = true;
-  copy(translator, 2);
-  for (int c; (c = peek(translator, 0)) != ')' && c != ':';) {
-    if (c != 'i' && c != 'm' && c != '-') return refuse(translator, "this kind of group");
+  pattern_syntax_copy(translator, 2);
+  for (int c; (c = pattern_syntax_peek(translator, 0)) != ')' && c != ':';) {
+    if (c != 'i' && c != 'm' && c != '-')
+      return pattern_syntax_refuse(translator, "this kind of group");
     translator->at++;
     on &= c != '-';
     if (c == 'i') translator->caseless = on;
-    put(translator, c == 'm' ? "s" : c == 'i' ? "i" : "-");
+    pattern_syntax_put(translator, c == 'm' ? "s" : c == 'i' ? "i" : "-");
   }
-  *opens = peek(translator, 0) == ':';
+  *opens = pattern_syntax_peek(translator, 0) == ':';
   translator->at++;
-  put(translator, ":");
+  pattern_syntax_put(translator, ":");
   return NULL;
 }
 
 static clave_status translate_start(translator *translator, bool *opens) {
   static const char *const kinds[] = {"(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!"};
-  if (peek(translator, 1) == '*') return refuse(translator, "(*");
-  if (peek(translator, 1) != '?') {
-    copy(translator, 1);
+  if (pattern_syntax_peek(translator, 1) == '*') return pattern_syntax_refuse(translator, "(*");
+  if (pattern_syntax_peek(translator, 1) != '?') {
+    pattern_syntax_copy(translator, 1);
     return NULL;
   }
   for (size_t i = 0; i < LENGTH(kinds); i++) {
     if (!looking_at(translator, kinds[i])) continue;
-    copy(translator, strlen(kinds[i]));
+    pattern_syntax_copy(translator, strlen(kinds[i]));
     return NULL;
   }
-  if (looking_at(translator, "(?<") && is_letter(peek(translator, 3))) {
-    copy(translator, 3);
+  if (looking_at(translator, "(?<") && is_letter(pattern_syntax_peek(translator, 3))) {
+    pattern_syntax_copy(translator, 3);
     return NULL;
   }
   return translate_flags(translator, opens);
 }
 
-static clave_status open_group(translator *translator) {
+static clave_status pattern_syntax_open_group(translator *translator) {
   struct level inner = {.begin = translator->out->size, .caseless = translator->caseless};
   bool opens = true;
   TRY(translate_start(translator, &opens));
@@ -415,20 +421,22 @@ static clave_status open_group(translator *translator) {
     translator->levels[translator->depth].flags++;
     return NULL;
   }
-  if (translator->depth + 1 == MAX_DEPTH) return refuse(translator, "so deep a nesting");
+  if (translator->depth + 1 == MAX_DEPTH)
+    return pattern_syntax_refuse(translator, "so deep a nesting");
   translator->levels[++translator->depth] = inner;
   return NULL;
 }
 
 static void close_flags(translator *translator) {
-  for (size_t i = 0; i < translator->levels[translator->depth].flags; i++) put(translator, ")");
+  for (size_t i = 0; i < translator->levels[translator->depth].flags; i++)
+    pattern_syntax_put(translator, ")");
 }
 
-static clave_status close_group(translator *translator) {
+static clave_status pattern_syntax_close_group(translator *translator) {
   if (translator->depth == 0)
     return INVALID("a closing parenthesis too many at byte %zu", translator->at);
   close_flags(translator);
-  copy(translator, 1);
+  pattern_syntax_copy(translator, 1);
   translator->atom = translator->levels[translator->depth].begin;
   translator->caseless = translator->levels[translator->depth--].caseless;
   return NULL;
@@ -439,9 +447,9 @@ static void wrap_atom(translator *translator) {
   text_append(&tail, translator->out->data + translator->atom,
               translator->out->size - translator->atom);
   translator->out->size = translator->atom;
-  put(translator, "(?:");
+  pattern_syntax_put(translator, "(?:");
   text_append(translator->out, tail.data, tail.size);
-  put(translator, ")");
+  pattern_syntax_put(translator, ")");
   if (tail.failed) translator->out->failed = 1;
   text_free(&tail);
 }
@@ -449,47 +457,49 @@ static void wrap_atom(translator *translator) {
 /* Translates a brace: {n}, {n,}, {n,m}, {,m}, or an ordinary character. */
 static void translate_interval(translator *translator) {
   size_t n = 1, low, high;
-  while (is_number(peek(translator, n))) n++;
+  while (pattern_syntax_is_number(pattern_syntax_peek(translator, n))) n++;
   low = n - 1;
-  bool comma = peek(translator, n) == ',';
+  bool comma = pattern_syntax_peek(translator, n) == ',';
   if (comma) n++;
   size_t before = n;
-  while (is_number(peek(translator, n))) n++;
+  while (pattern_syntax_is_number(pattern_syntax_peek(translator, n))) n++;
   high = n - before;
-  if (peek(translator, n) != '}' || (low == 0 && high == 0)) {
+  if (pattern_syntax_peek(translator, n) != '}' || (low == 0 && high == 0)) {
     translator->atom = translator->out->size;
-    put(translator, "\\{");
+    pattern_syntax_put(translator, "\\{");
     translator->at++;
     return;
   }
-  copy(translator, 1);
-  if (low == 0) put(translator, "0");
-  copy(translator, n);
-  if (peek(translator, 0) == '+' || (peek(translator, 0) == '?' && !comma)) wrap_atom(translator);
+  pattern_syntax_copy(translator, 1);
+  if (low == 0) pattern_syntax_put(translator, "0");
+  pattern_syntax_copy(translator, n);
+  if (pattern_syntax_peek(translator, 0) == '+' ||
+      (pattern_syntax_peek(translator, 0) == '?' && !comma))
+    wrap_atom(translator);
 }
 
 static clave_status translate_one(translator *translator) {
-  int c = peek(translator, 0);
+  int c = pattern_syntax_peek(translator, 0);
   if (c == '*' || c == '+' || c == '?') {
-    copy(translator, 1);
+    pattern_syntax_copy(translator, 1);
     return NULL;
   }
   if (c == '{') {
     translate_interval(translator);
     return NULL;
   }
-  if (c == ')') return close_group(translator);
+  if (c == ')') return pattern_syntax_close_group(translator);
   translator->atom = translator->out->size;
-  if (c == '(') return open_group(translator);
+  if (c == '(') return pattern_syntax_open_group(translator);
   if (c == '\\') return translate_escape(translator, false);
   if (c == '[') return translate_class(translator);
   if (c == '^' || c == '$') {
-    put(translator, c == '^' ? "(?m:^)" : "(?m:$)");
+    pattern_syntax_put(translator, c == '^' ? "(?m:^)" : "(?m:$)");
     translator->at++;
     return NULL;
   }
   uint32_t code_point;
-  copy(translator, utf8_read(translator->in.data + translator->at, &code_point));
+  pattern_syntax_copy(translator, utf8_read(translator->in.data + translator->at, &code_point));
   return NULL;
 }
 

@@ -25,7 +25,7 @@ piece_cache *piece_cache_create(size_t text_size) {
 
 void piece_cache_destroy(piece_cache *cache) { free(cache); }
 
-static key key_of(span piece) {
+static key piece_cache_key_of(span piece) {
   char bytes[LONGEST + 1] = {0};
   key key;
   memcpy(bytes, piece.data, piece.size);
@@ -34,14 +34,14 @@ static key key_of(span piece) {
   return key;
 }
 
-static entry *entry_of(piece_cache *cache, const key *key) {
+static entry *piece_cache_entry_of(piece_cache *cache, const key *key) {
   uint64_t h = key->words[0] * 0x9E3779B97F4A7C15u;
   h = (h ^ (h >> 32) ^ key->words[1]) * 0xBF58476D1CE4E5B9u;
   h = (h ^ (h >> 32) ^ key->words[2]) * 0x94D049BB133111EBu;
   return &cache->entries[(h >> 40) % N_ENTRIES];
 }
 
-static bool same_key(const key *left, const key *right) {
+static bool piece_cache_same_key(const key *left, const key *right) {
   return left->words[0] == right->words[0] && left->words[1] == right->words[1] &&
          left->words[2] == right->words[2];
 }
@@ -49,9 +49,9 @@ static bool same_key(const key *left, const key *right) {
 clave_status piece_cache_encode(piece_cache *cache, const token_model *model, span piece,
                                 id_list *out) {
   if (!cache || piece.size == 0 || piece.size > LONGEST) return model->encode(model, piece, out);
-  key key = key_of(piece);
-  entry *row = entry_of(cache, &key);
-  if (same_key(&row->key, &key)) {
+  key key = piece_cache_key_of(piece);
+  entry *row = piece_cache_entry_of(cache, &key);
+  if (piece_cache_same_key(&row->key, &key)) {
     for (uint32_t i = 0; i < row->count; i++) id_list_append(out, out->items[row->at + i]);
     return out->failed ? status_no_memory() : NULL;
   }

@@ -28,7 +28,7 @@ static clave_status read_fixed(proto_reader *reader, size_t n, uint64_t *out) {
   return NULL;
 }
 
-static clave_status read_bytes(proto_reader *reader, span *out) {
+static clave_status protobuf_read_bytes(proto_reader *reader, span *out) {
   uint64_t size;
   TRY(read_varint(reader, &size));
   if (size > reader->message.size - reader->at) return truncated(reader);
@@ -53,7 +53,7 @@ clave_status proto_next(proto_reader *reader, proto_field *out, bool *more) {
     case PROTO_FIXED64:
       return read_fixed(reader, 8, &out->value);
     case PROTO_BYTES:
-      return read_bytes(reader, &out->bytes);
+      return protobuf_read_bytes(reader, &out->bytes);
     case PROTO_FIXED32:
       return read_fixed(reader, 4, &out->value);
   }
@@ -67,7 +67,7 @@ static const proto_wire wires[] = {
     [PROTO_SPAN] = PROTO_BYTES,
 };
 
-static void store(const proto_field *field, proto_type type, void *at) {
+static void protobuf_store(const proto_field *field, proto_type type, void *at) {
   uint32_t bits = (uint32_t)field->value;
   switch (type) {
     case PROTO_BOOL:
@@ -92,7 +92,7 @@ clave_status proto_read(span message, const proto_row *rows, size_t n_rows, void
     if (!more) return NULL;
     for (size_t i = 0; i < n_rows; i++) {
       if (rows[i].number == field.number && wires[rows[i].type] == field.wire)
-        store(&field, rows[i].type, (char *)out + rows[i].offset);
+        protobuf_store(&field, rows[i].type, (char *)out + rows[i].offset);
     }
   }
 }

@@ -97,8 +97,8 @@ static clave_status note_type(spm_file *file, uint32_t id, const spm_piece *piec
   return NULL;
 }
 
-static clave_status add_piece(clave_tokenizer *tokenizer, spm_file *file, span message,
-                              uint32_t id) {
+static clave_status sentencepiece_add_piece(clave_tokenizer *tokenizer, spm_file *file,
+                                            span message, uint32_t id) {
   spm_piece piece = {.type = SPM_NORMAL};
   bool is_new;
   TRY(proto_read(message, piece_rows, LENGTH(piece_rows), &piece));
@@ -123,7 +123,8 @@ static clave_status read_pieces(clave_tokenizer *tokenizer, spm_file *spm_file, 
   for (bool more = true; more;) {
     TRY(proto_next(&reader, &field, &more));
     if (field.number != 1 || field.wire != PROTO_BYTES) continue;
-    TRY(status_while(add_piece(tokenizer, spm_file, field.bytes, id), "piece %u", id));
+    TRY(status_while(sentencepiece_add_piece(tokenizer, spm_file, field.bytes, id), "piece %u",
+                     id));
     id++;
   }
   if (spm_file->unknown_id == VOCAB_NONE) return INVALID("no piece is the unknown one");
@@ -173,7 +174,8 @@ static void set_defaults(spm_file *file) {
   memset(file->byte_ids, 0xFF, sizeof file->byte_ids);
 }
 
-static clave_status read_message(clave_tokenizer *tokenizer, spm_file *spm_file, span file) {
+static clave_status sentencepiece_read_message(clave_tokenizer *tokenizer, spm_file *spm_file,
+                                               span file) {
   set_defaults(spm_file);
   TRY(read_specs(spm_file, file));
   spm_file->types = mem_pool_alloc(tokenizer->pool, spm_file->n_pieces, sizeof *spm_file->types);
@@ -189,7 +191,7 @@ static clave_status read_message(clave_tokenizer *tokenizer, spm_file *spm_file,
 
 /* ---------------------------------------------------------------- the tokenizer */
 
-static clave_status make_model(clave_tokenizer *tokenizer, const spm_file *file) {
+static clave_status sentencepiece_make_model(clave_tokenizer *tokenizer, const spm_file *file) {
   static const bpe_merge none; /* an empty list: nothing is merged */
   const vocab *vocab = tokenizer->vocab;
   unknown_rule unknown = {file->unknown_id, true,
@@ -231,7 +233,7 @@ static clave_status set_frame(clave_tokenizer *tokenizer, const spm_file *file, 
 }
 
 /* Adds control pieces as special tokens, for callers that want them matched. */
-static clave_status add_special(clave_tokenizer *tokenizer, const spm_file *file) {
+static clave_status sentencepiece_add_special(clave_tokenizer *tokenizer, const spm_file *file) {
   added_token *added = mem_pool_alloc(tokenizer->pool, file->n_pieces, sizeof *added);
   bool *special = mem_pool_alloc(tokenizer->pool, file->n_pieces, sizeof *special);
   if (!added || !special) return status_no_memory();
@@ -247,7 +249,7 @@ static clave_status add_special(clave_tokenizer *tokenizer, const spm_file *file
 }
 
 static clave_status make_parts(clave_tokenizer *tokenizer, const spm_file *file) {
-  TRY(make_model(tokenizer, file));
+  TRY(sentencepiece_make_model(tokenizer, file));
   TRY(status_while(spm_normalizer_create(&file->normalizer, file->trainer.suffix, tokenizer->vocab,
                                          file->kinds, &tokenizer->normalize),
                    "normalizer_spec"));
@@ -263,7 +265,7 @@ static clave_status make_parts(clave_tokenizer *tokenizer, const spm_file *file)
       .denormalizer = file->denormalizer.charsmap.size > 0 ? &file->denormalizer : NULL};
   TRY(status_while(spm_decoder_create(&decoder, &tokenizer->decode), "denormalizer_spec"));
   tokenizer->dummy_space = file->normalizer.dummy_prefix && !file->trainer.suffix;
-  TRY(add_special(tokenizer, file));
+  TRY(sentencepiece_add_special(tokenizer, file));
   TRY(set_frame(tokenizer, file, text_or(file->trainer.bos, "<s>"), &tokenizer->bos,
                 &tokenizer->prefix, &tokenizer->n_prefix));
   return set_frame(tokenizer, file, text_or(file->trainer.eos, "</s>"), &tokenizer->eos,
@@ -274,7 +276,7 @@ static clave_status read_sentencepiece(clave_tokenizer *tokenizer, span file,
                                        const clave_tokenizer_options *options) {
   spm_file spm_file;
   (void)options;
-  clave_status st = read_message(tokenizer, &spm_file, file);
+  clave_status st = sentencepiece_read_message(tokenizer, &spm_file, file);
   if (!st) st = make_parts(tokenizer, &spm_file);
   return status_while(st, "SentencePiece model");
 }

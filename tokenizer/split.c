@@ -9,16 +9,16 @@
 
 /* ---------------------------------------------------------------- behaviors */
 
-static clave_status give(span_joiner *joiner, size_t begin, size_t end) {
+static clave_status split_give(span_joiner *joiner, size_t begin, size_t end) {
   if (begin == end) return NULL;
   return joiner->to->take(joiner->to, (span){joiner->text + begin, end - begin},
                           joiner->first && begin == 0);
 }
 
-static clave_status release(span_joiner *joiner) {
+static clave_status split_release(span_joiner *joiner) {
   if (!joiner->holds) return NULL;
   joiner->holds = false;
-  return give(joiner, joiner->begin, joiner->end);
+  return split_give(joiner, joiner->begin, joiner->end);
 }
 
 /* True if a span joins the piece that is held back. */
@@ -37,12 +37,12 @@ static bool joins(const span_joiner *joiner, bool match) {
 
 clave_status joiner_add(span_joiner *joiner, size_t begin, size_t end, bool match) {
   match ^= joiner->invert;
-  if (joiner->behavior == SPLIT_ISOLATED) return give(joiner, begin, end);
-  if (joiner->behavior == SPLIT_REMOVED) return match ? NULL : give(joiner, begin, end);
+  if (joiner->behavior == SPLIT_ISOLATED) return split_give(joiner, begin, end);
+  if (joiner->behavior == SPLIT_REMOVED) return match ? NULL : split_give(joiner, begin, end);
   if (joiner->holds && joins(joiner, match)) {
     joiner->end = end;
   } else {
-    TRY(release(joiner));
+    TRY(split_release(joiner));
     joiner->begin = begin;
     joiner->end = end;
     joiner->holds = true;
@@ -51,7 +51,7 @@ clave_status joiner_add(span_joiner *joiner, size_t begin, size_t end, bool matc
   return NULL;
 }
 
-clave_status joiner_finish(span_joiner *joiner) { return release(joiner); }
+clave_status joiner_finish(span_joiner *joiner) { return split_release(joiner); }
 
 /* ---------------------------------------------------------------- pre_tokenizers */
 
@@ -84,7 +84,7 @@ static void destroy_matches(pre_tokenizer *base) {
   free(splitter);
 }
 
-static match_pre_tokenizer *new_pre_tokenizer(split_behavior behavior, bool invert) {
+static match_pre_tokenizer *split_new_pre_tokenizer(split_behavior behavior, bool invert) {
   match_pre_tokenizer *splitter = calloc(1, sizeof *splitter);
   if (!splitter) return NULL;
   *splitter = (match_pre_tokenizer){
@@ -113,8 +113,8 @@ static clave_status add_patterns(pattern_search *search, span in, span_joiner *j
   }
 }
 
-static clave_status find_pattern(const match_pre_tokenizer *splitter, span in,
-                                 span_joiner *joiner) {
+static clave_status split_find_pattern(const match_pre_tokenizer *splitter, span in,
+                                       span_joiner *joiner) {
   pattern_search search;
   TRY(pattern_search_begin(splitter->pattern, in, &search));
   clave_status st = add_patterns(&search, in, joiner);
@@ -125,9 +125,9 @@ static clave_status find_pattern(const match_pre_tokenizer *splitter, span in,
 clave_status pattern_pre_tokenizer_create(span source, split_behavior behavior, bool invert,
                                           pre_tokenizer **out) {
   *out = NULL;
-  match_pre_tokenizer *splitter = new_pre_tokenizer(behavior, invert);
+  match_pre_tokenizer *splitter = split_new_pre_tokenizer(behavior, invert);
   if (!splitter) return status_no_memory();
-  splitter->find = find_pattern;
+  splitter->find = split_find_pattern;
   clave_status st = pattern_create(source, &splitter->pattern);
   if (st) {
     destroy_matches(&splitter->base);
@@ -152,7 +152,7 @@ clave_status literal_pre_tokenizer_create(span literal, split_behavior behavior,
                                           pre_tokenizer **out) {
   *out = NULL;
   if (literal.size == 0) return UNSUPPORTED("splitting at an empty string is not supported");
-  match_pre_tokenizer *splitter = new_pre_tokenizer(behavior, invert);
+  match_pre_tokenizer *splitter = split_new_pre_tokenizer(behavior, invert);
   if (!splitter) return status_no_memory();
   splitter->find = find_literal;
   text_append(&splitter->literal, literal.data, literal.size);
@@ -164,7 +164,8 @@ clave_status literal_pre_tokenizer_create(span literal, split_behavior behavior,
   return NULL;
 }
 
-static clave_status find_kind(const match_pre_tokenizer *splitter, span in, span_joiner *joiner) {
+static clave_status split_find_kind(const match_pre_tokenizer *splitter, span in,
+                                    span_joiner *joiner) {
   size_t last = 0;
   for (size_t i = 0, n; i < in.size; i += n) {
     uint32_t c;
@@ -176,10 +177,10 @@ static clave_status find_kind(const match_pre_tokenizer *splitter, span in, span
 
 clave_status kind_pre_tokenizer_create(bool (*is_kind)(uint32_t c), split_behavior behavior,
                                        pre_tokenizer **out) {
-  match_pre_tokenizer *splitter = new_pre_tokenizer(behavior, false);
+  match_pre_tokenizer *splitter = split_new_pre_tokenizer(behavior, false);
   *out = NULL;
   if (!splitter) return status_no_memory();
-  splitter->find = find_kind;
+  splitter->find = split_find_kind;
   splitter->is_kind = is_kind;
   *out = &splitter->base;
   return NULL;

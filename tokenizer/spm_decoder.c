@@ -29,7 +29,7 @@ int spm_byte_of(span piece) {
   return high && low ? (int)((high - digits) * 16 + (low - digits)) : -1;
 }
 
-static void put(spm_decoding *decoding, const char *bytes, size_t n, text *out) {
+static void spm_decoder_put(spm_decoding *decoding, const char *bytes, size_t n, text *out) {
   text_append(decoding->decoder->denormalize ? &decoding->whole : out, bytes, n);
   decoding->any |= n > 0;
 }
@@ -51,9 +51,9 @@ static void put_bytes(spm_decoding *decoding, bool end, text *out) {
     size_t n = utf8_sequence(decoding->bytes, decoding->n_bytes);
     if (n == 0 && !end && may_go_on(decoding->bytes, decoding->n_bytes)) return;
     if (n > 0) {
-      put(decoding, decoding->bytes, n, out);
+      spm_decoder_put(decoding, decoding->bytes, n, out);
     } else {
-      put(decoding, "\xEF\xBF\xBD", 3, out);
+      spm_decoder_put(decoding, "\xEF\xBF\xBD", 3, out);
       n = 1;
     }
     decoding->n_bytes -= n;
@@ -69,9 +69,9 @@ static void put_spaced(spm_decoding *decoding, span range, text *out) {
   while (range.size > 0) {
     size_t n = 0;
     while (n < range.size && !begins_with_space((span){range.data + n, range.size - n})) n++;
-    put(decoding, range.data, n, out);
+    spm_decoder_put(decoding, range.data, n, out);
     if (n < range.size) {
-      put(decoding, " ", 1, out);
+      spm_decoder_put(decoding, " ", 1, out);
       n += strlen(SPM_SPACE);
     }
     range = (span){range.data + n, range.size - n};
@@ -84,7 +84,7 @@ static void put_piece(spm_decoding *decoding, uint32_t id, text *out) {
   bool at_start = !decoding->any && !decoding->space_taken;
   if (options->types[id] == SPM_CONTROL) return;
   if (options->types[id] == SPM_UNKNOWN) {
-    put(decoding, options->unknown_surface.data, options->unknown_surface.size, out);
+    spm_decoder_put(decoding, options->unknown_surface.data, options->unknown_surface.size, out);
     return;
   }
   if (at_start && (options->strip_one || options->strip_all) && begins_with_space(piece)) {
@@ -121,7 +121,7 @@ static clave_status finish_pieces(decoding *self, text *out) {
   return st;
 }
 
-static void destroy_decoding(decoding *self) {
+static void spm_decoder_destroy_decoding(decoding *self) {
   spm_decoding *state = (spm_decoding *)self;
   if (!state) return;
   text_free(&state->whole);
@@ -132,12 +132,12 @@ static clave_status begin_pieces(const token_decoder *self, decoding **out) {
   spm_decoding *state = calloc(1, sizeof *state);
   *out = state ? &state->base : NULL;
   if (!state) return status_no_memory();
-  state->base = (decoding){next_piece, finish_pieces, destroy_decoding};
+  state->base = (decoding){next_piece, finish_pieces, spm_decoder_destroy_decoding};
   state->decoder = (const spm_decoder *)self;
   return NULL;
 }
 
-static void destroy_spm(token_decoder *self) {
+static void spm_decoder_destroy_spm(token_decoder *self) {
   spm_decoder *decoder = (spm_decoder *)self;
   if (!decoder) return;
   if (decoder->denormalize) decoder->denormalize->destroy(decoder->denormalize);
@@ -148,14 +148,14 @@ clave_status spm_decoder_create(const spm_decoder_options *options, token_decode
   *out = NULL;
   spm_decoder *decoder = calloc(1, sizeof *decoder);
   if (!decoder) return status_no_memory();
-  decoder->base = (token_decoder){begin_pieces, destroy_spm};
+  decoder->base = (token_decoder){begin_pieces, spm_decoder_destroy_spm};
   decoder->options = *options;
   clave_status st = options->denormalizer
                         ? spm_normalizer_create(options->denormalizer, false, options->vocab, NULL,
                                                 &decoder->denormalize)
                         : NULL;
   if (st) {
-    destroy_spm(&decoder->base);
+    spm_decoder_destroy_spm(&decoder->base);
     return st;
   }
   *out = &decoder->base;

@@ -99,7 +99,7 @@ static clave_status find_scheme(const char *name, const scheme **out) {
 enum { MAX_LINE_TOKEN = 4096 }; /* bytes of a token */
 
 /* Parses "base64 rank" and moves `rest` after the line. Returns false if the line is malformed. */
-static bool read_line(span *rest, text *token, uint32_t *rank) {
+static bool tiktoken_read_line(span *rest, text *token, uint32_t *rank) {
   const char *newline = memchr(rest->data, '\n', rest->size);
   span line = {rest->data, newline ? (size_t)(newline - rest->data) : rest->size};
   size_t used = line.size + (newline != NULL);
@@ -122,12 +122,12 @@ static bool read_line(span *rest, text *token, uint32_t *rank) {
 static bool recognises_ranks(span file) {
   text token = {0};
   uint32_t rank;
-  bool good = read_line(&file, &token, &rank);
+  bool good = tiktoken_read_line(&file, &token, &rank);
   text_free(&token);
   return good;
 }
 
-static clave_status read_lines(vocab *vocab, span rest, text *token) {
+static clave_status tiktoken_read_lines(vocab *vocab, span rest, text *token) {
   for (size_t line = 1; rest.size > 0; line++) {
     uint32_t rank;
     bool is_new = true;
@@ -135,7 +135,7 @@ static clave_status read_lines(vocab *vocab, span rest, text *token) {
       rest = (span){rest.data + 1, rest.size - 1};
       continue;
     }
-    if (!read_line(&rest, token, &rank)) {
+    if (!tiktoken_read_line(&rest, token, &rank)) {
       return INVALID("line %zu: expected a token in base64, a space and its rank", line);
     }
     TRY(text_status(token));
@@ -148,7 +148,7 @@ static clave_status read_lines(vocab *vocab, span rest, text *token) {
 
 static clave_status read_ranks(vocab *vocab, span file) {
   text token = {0};
-  clave_status st = read_lines(vocab, file, &token);
+  clave_status st = tiktoken_read_lines(vocab, file, &token);
   text_free(&token);
   for (unsigned b = 0; b < 256 && !st; b++) {
     char byte = (char)b;
@@ -162,8 +162,8 @@ static clave_status read_ranks(vocab *vocab, span file) {
 /* ---------------------------------------------------------------- special tokens */
 
 /* Adds a special token, unless the ranks contain its id. */
-static clave_status add_special(clave_tokenizer *tokenizer, added_token *list, const char *name,
-                                uint32_t id) {
+static clave_status tiktoken_add_special(clave_tokenizer *tokenizer, added_token *list,
+                                         const char *name, uint32_t id) {
   if (vocab_has(tokenizer->vocab, id)) return NULL;
   char *copy = mem_pool_strdup(tokenizer->pool, name, strlen(name));
   if (!copy) return status_no_memory();
@@ -179,13 +179,14 @@ static clave_status add_all_special(clave_tokenizer *tokenizer, const scheme *sc
   if (!list) return status_no_memory();
   tokenizer->added = list;
   for (size_t i = 0; i < scheme->n_special; i++) {
-    TRY(add_special(tokenizer, list, scheme->special[i].text, base + scheme->special[i].id));
+    TRY(tiktoken_add_special(tokenizer, list, scheme->special[i].text,
+                             base + scheme->special[i].id));
   }
   for (uint32_t i = scheme->first_reserved; i > 0 && i < LLAMA3_SPECIAL; i++) {
     char name[48];
     (void)snprintf(name, sizeof name, "<|reserved_special_token_%" PRIu32 "|>",
                    i - scheme->first_reserved + LLAMA3_FIRST_RESERVED);
-    TRY(add_special(tokenizer, list, name, base + i));
+    TRY(tiktoken_add_special(tokenizer, list, name, base + i));
   }
   return NULL;
 }
@@ -203,7 +204,7 @@ static clave_status frame(clave_tokenizer *tokenizer, const char *name, int32_t 
   return NULL;
 }
 
-static clave_status mark_special(clave_tokenizer *tokenizer, uint8_t **kinds) {
+static clave_status tiktoken_mark_special(clave_tokenizer *tokenizer, uint8_t **kinds) {
   uint32_t n = vocab_size(tokenizer->vocab);
   bool *special = mem_pool_alloc(tokenizer->pool, n, sizeof *special);
   *kinds = mem_pool_alloc(tokenizer->pool, n, 1);
@@ -228,7 +229,7 @@ static clave_status read_tiktoken(clave_tokenizer *tokenizer, span file,
   TRY(add_all_special(tokenizer, scheme));
   TRY(frame(tokenizer, scheme->bos, &tokenizer->bos, &tokenizer->prefix, &tokenizer->n_prefix));
   TRY(frame(tokenizer, scheme->eos, &tokenizer->eos, &tokenizer->suffix, &tokenizer->n_suffix));
-  TRY(mark_special(tokenizer, &kinds));
+  TRY(tiktoken_mark_special(tokenizer, &kinds));
   bpe_options bpe_options = {
       .kinds = kinds, .symbols = BPE_BYTES, .whole_first = true, .unknown = {.id = VOCAB_NONE}};
   TRY(bpe_create(tokenizer->vocab, &bpe_options, &tokenizer->model));

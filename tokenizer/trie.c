@@ -34,7 +34,7 @@ typedef struct builder {
   size_t cap_units, cap_links;
 } builder;
 
-static int compare_keys(const void *left, const void *right) {
+static int trie_compare_keys(const void *left, const void *right) {
   const key *a = left, *b = right;
   if (a->prefix != b->prefix) return a->prefix < b->prefix ? -1 : 1;
   size_t n = a->text.size < b->text.size ? a->text.size : b->text.size;
@@ -65,7 +65,7 @@ static clave_status grow_units(builder *builder) {
 
 /* Adds a block. The free units of the oldest open block are given up: searching it again and again
  * would cost more than it saves. */
-static clave_status add_block(builder *builder) {
+static clave_status trie_add_block(builder *builder) {
   TRY(grow_units(builder));
   uint32_t start = builder->count;
   builder->count += BLOCK;
@@ -97,7 +97,7 @@ static clave_status find_base(builder *builder, const uint8_t *labels, size_t n,
     if (all_free(builder, *base, labels, n)) return NULL;
   }
   *base = builder->count;
-  return add_block(builder);
+  return trie_add_block(builder);
 }
 
 static clave_status push_range(builder *builder, range range) {
@@ -137,8 +137,8 @@ static clave_status add_children(builder *builder, range r) {
   return NULL;
 }
 
-static clave_status build(builder *builder, const span *keys, const uint32_t *values,
-                          size_t count) {
+static clave_status trie_build(builder *builder, const span *keys, const uint32_t *values,
+                               size_t count) {
   size_t bytes;
   if (count >= UINT32_MAX || !mul_size(count + 1, sizeof *builder->keys, &bytes))
     return status_no_memory();
@@ -146,8 +146,8 @@ static clave_status build(builder *builder, const span *keys, const uint32_t *va
   if (!builder->keys) return status_no_memory();
   for (size_t i = 0; i < count; i++)
     builder->keys[i] = (key){prefix_of(keys[i]), keys[i], values[i], (uint32_t)i};
-  qsort(builder->keys, count, sizeof *builder->keys, compare_keys);
-  TRY(add_block(builder));
+  qsort(builder->keys, count, sizeof *builder->keys, trie_compare_keys);
+  TRY(trie_add_block(builder));
   builder->units[0].parent = TRIE_NONE - 1; /* neither a child nor free */
   TRY(push_range(builder, (range){0, 0, (uint32_t)count, 0}));
   while (builder->n_todo > 0) TRY(add_children(builder, builder->todo[--builder->n_todo]));
@@ -157,7 +157,7 @@ static clave_status build(builder *builder, const span *keys, const uint32_t *va
 clave_status trie_create(const span *keys, const uint32_t *values, size_t count, trie *out) {
   builder builder = {0};
   *out = (trie){0};
-  clave_status st = build(&builder, keys, values, count);
+  clave_status st = trie_build(&builder, keys, values, count);
   free(builder.keys);
   free(builder.todo);
   free(builder.links);

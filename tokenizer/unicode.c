@@ -185,7 +185,7 @@ static clave_status normalize_run(span in, unicode_form form, code_points *point
   return NULL;
 }
 
-static bool is_ascii(char c) { return !((uint8_t)c & 0x80); }
+static bool tokenizer_unicode_is_ascii(char c) { return !((uint8_t)c & 0x80); }
 
 /* ASCII is unchanged in all normal forms and composes only with what follows. So runs of it are
  * copied, except for their last character. */
@@ -194,10 +194,10 @@ clave_status unicode_normalize(span in, unicode_form form, text *out) {
   clave_status st = NULL;
   for (size_t i = 0; i < in.size && !st;) {
     size_t begin = i;
-    while (i < in.size && is_ascii(in.data[i])) i++;
+    while (i < in.size && tokenizer_unicode_is_ascii(in.data[i])) i++;
     size_t run = i == in.size || i == begin ? i : i - 1;
     text_append(out, in.data + begin, run - begin);
-    while (i < in.size && !is_ascii(in.data[i])) i++;
+    while (i < in.size && !tokenizer_unicode_is_ascii(in.data[i])) i++;
     if (i > run) st = normalize_run((span){in.data + run, i - run}, form, &points, out);
   }
   free(points.items);

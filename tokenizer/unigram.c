@@ -29,7 +29,7 @@ typedef struct path { /* best path that ends at a byte */
 } path;
 #define UNREACHED UINT32_MAX
 
-static uint8_t kind_of(const unigram *unigram, uint32_t id) {
+static uint8_t unigram_kind_of(const unigram *unigram, uint32_t id) {
   return unigram->kinds ? unigram->kinds[id] : PIECE_NORMAL;
 }
 
@@ -37,22 +37,23 @@ static uint8_t kind_of(const unigram *unigram, uint32_t id) {
  * Both decide near ties. */
 static const double rebase_below = -1e5;
 
-static double rounded(const unigram *unigram, double score) {
+static double unigram_rounded(const unigram *unigram, double score) {
   return unigram->single ? (double)(float)score : score;
 }
 
-static void offer(const unigram *unigram, path *paths, uint32_t start, uint32_t end, uint32_t id,
-                  double score) {
-  double sum = rounded(unigram, paths[start].score + score);
+static void unigram_offer(const unigram *unigram, path *paths, uint32_t start, uint32_t end,
+                          uint32_t id, double score) {
+  double sum = unigram_rounded(unigram, paths[start].score + score);
   path *place = &paths[end];
   if (place->start == UNREACHED || sum > place->score) *place = (path){sum, start, id};
 }
 
-static void rebase(const unigram *unigram, path *paths, size_t at, size_t size) {
+static void unigram_rebase(const unigram *unigram, path *paths, size_t at, size_t size) {
   double base = paths[at].score;
   size_t last = size - at < unigram->longest ? size : at + unigram->longest;
   for (size_t i = at; i <= last; i++) {
-    if (paths[i].start != UNREACHED) paths[i].score = rounded(unigram, paths[i].score - base);
+    if (paths[i].start != UNREACHED)
+      paths[i].score = unigram_rounded(unigram, paths[i].score - base);
   }
 }
 
@@ -67,11 +68,11 @@ static void offer_pieces(const unigram *unigram, span in, path *paths, uint32_t 
     if (node == 0) break;
     uint32_t id = unigram->pieces.units[node].value;
     if (id == TRIE_NONE) continue;
-    offer(unigram, paths, start, end, id, unigram->scores[id]);
+    unigram_offer(unigram, paths, start, end, id, unigram->scores[id]);
     known |= end - start == size;
   }
   if (!known)
-    offer(unigram, paths, start, start + size, unigram->unknown_id, unigram->unknown_score);
+    unigram_offer(unigram, paths, start, start + size, unigram->unknown_id, unigram->unknown_score);
 }
 
 /* Reverses the path in place: paths[i].start is set to the end of the piece that begins at i, and
@@ -101,7 +102,8 @@ static clave_status append_unknown(const unigram *unigram, span run, id_list *ou
   return NULL;
 }
 
-static clave_status append_path(const unigram *unigram, span in, const path *paths, id_list *out) {
+static clave_status unigram_append_path(const unigram *unigram, span in, const path *paths,
+                                        id_list *out) {
   for (uint32_t at = 0; at < in.size;) {
     uint32_t start = at, id = paths[at].id;
     at = paths[at].start;
@@ -119,12 +121,13 @@ static clave_status encode_along(const unigram *unigram, span in, path *paths, i
   paths[0] = (path){0};
   for (size_t i = 1; i <= in.size; i++) paths[i].start = UNREACHED;
   for (uint32_t at = 0, n; at < in.size; at += n) {
-    if (unigram->single && paths[at].score < rebase_below) rebase(unigram, paths, at, in.size);
+    if (unigram->single && paths[at].score < rebase_below)
+      unigram_rebase(unigram, paths, at, in.size);
     n = (uint32_t)character_size((span){in.data + at, in.size - at});
     offer_pieces(unigram, in, paths, at, n);
   }
   turn_around(paths, (uint32_t)in.size);
-  return append_path(unigram, in, paths, out);
+  return unigram_append_path(unigram, in, paths, out);
 }
 
 static clave_status encode_unigram(const token_model *self, span piece, id_list *out) {
@@ -163,10 +166,10 @@ static clave_status fill_trie(unigram *unigram, span *keys, uint32_t *ids) {
   size_t n = 0;
   for (uint32_t id = 0; id < vocab_size(unigram->vocab); id++) {
     span piece = vocab_piece(unigram->vocab, id);
-    if (piece.size == 0 ||
-        (kind_of(unigram, id) != PIECE_NORMAL && kind_of(unigram, id) != PIECE_USER))
+    if (piece.size == 0 || (unigram_kind_of(unigram, id) != PIECE_NORMAL &&
+                            unigram_kind_of(unigram, id) != PIECE_USER))
       continue;
-    if (kind_of(unigram, id) == PIECE_USER) unigram->scores[id] = user_score(piece.size);
+    if (unigram_kind_of(unigram, id) == PIECE_USER) unigram->scores[id] = user_score(piece.size);
     if (piece.size > unigram->longest) unigram->longest = piece.size;
     keys[n] = piece;
     ids[n++] = id;
@@ -174,7 +177,7 @@ static clave_status fill_trie(unigram *unigram, span *keys, uint32_t *ids) {
   return trie_create(keys, ids, n, &unigram->pieces);
 }
 
-static clave_status make_trie(unigram *unigram) {
+static clave_status unigram_make_trie(unigram *unigram) {
   size_t n = (size_t)vocab_size(unigram->vocab) + 1;
   span *keys = malloc(n * sizeof *keys);
   uint32_t *ids = malloc(n * sizeof *ids);
@@ -193,12 +196,12 @@ static clave_status init_unigram(unigram *unigram, const unigram_options *option
   double min_score = DBL_MAX;
   unigram->longest = 4;
   for (uint32_t id = 0; id < n; id++) {
-    if (!vocab_has(unigram->vocab, id) || kind_of(unigram, id) != PIECE_NORMAL) continue;
+    if (!vocab_has(unigram->vocab, id) || unigram_kind_of(unigram, id) != PIECE_NORMAL) continue;
     if (unigram->scores[id] < min_score) min_score = unigram->scores[id];
   }
-  unigram->unknown_score = rounded(unigram, min_score - unknown_penalty);
+  unigram->unknown_score = unigram_rounded(unigram, min_score - unknown_penalty);
   copy_byte_ids(&options->unknown, unigram->byte_ids);
-  return make_trie(unigram);
+  return unigram_make_trie(unigram);
 }
 
 clave_status unigram_create(const vocab *vocab, const unigram_options *options, token_model **out) {

@@ -70,7 +70,7 @@ span vocab_piece(const vocab *vocab, uint32_t id) {
 }
 
 /* Returns the slot of a piece, or the free slot where it belongs. */
-static slot *find_slot(const vocab *vocab, span piece, uint64_t hash) {
+static slot *vocab_find_slot(const vocab *vocab, span piece, uint64_t hash) {
   slot tag = tag_of(hash);
   for (uint32_t i = (uint32_t)hash & vocab->mask;; i = (i + 1) & vocab->mask) {
     slot s = vocab->slots[i];
@@ -84,7 +84,7 @@ static slot *find_slot(const vocab *vocab, span piece, uint64_t hash) {
 
 uint32_t vocab_find(const vocab *vocab, span piece) {
   if (vocab->n_taken == 0 || piece.size > VOCAB_MAX_PIECE) return VOCAB_NONE;
-  slot slot = *find_slot(vocab, piece, hash_bytes(piece.data, piece.size));
+  slot slot = *vocab_find_slot(vocab, piece, hash_bytes(piece.data, piece.size));
   return slot == FREE ? VOCAB_NONE : ID_OF(slot);
 }
 
@@ -110,7 +110,7 @@ static bool grow_slots(vocab *vocab) {
   for (uint32_t i = 0; i < n_old; i++) {
     if (old[i] == FREE) continue;
     span piece = vocab_piece(vocab, ID_OF(old[i]));
-    *find_slot(vocab, piece, hash_bytes(piece.data, piece.size)) = old[i];
+    *vocab_find_slot(vocab, piece, hash_bytes(piece.data, piece.size)) = old[i];
   }
   free(old);
   return true;
@@ -129,7 +129,7 @@ clave_status vocab_add(vocab *vocab, uint32_t id, span piece, bool *is_new) {
   if (piece.size > 0) memcpy(vocab->bytes + vocab->n_bytes, piece.data, piece.size);
   vocab->n_bytes += piece.size;
   uint64_t hash = hash_bytes(piece.data, piece.size);
-  slot *slot = find_slot(vocab, piece, hash);
+  slot *slot = vocab_find_slot(vocab, piece, hash);
   bool fresh = *slot == FREE;
   if (fresh) {
     *slot = tag_of(hash) | id;

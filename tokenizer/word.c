@@ -16,14 +16,14 @@ typedef struct word_model {
 static const char space[] = "\xE2\x96\x81"; /* U+2581 */
 enum { SPACE = sizeof space - 1 };
 
-static bool is_space(span in, size_t at) {
+static bool word_is_space(span in, size_t at) {
   return in.size - at >= SPACE && memcmp(in.data + at, space, SPACE) == 0;
 }
 
 static size_t word_end(const word_model *model, span in, size_t at) {
   if (!model->split) return in.size;
   for (size_t i = at; i < in.size; i++) {
-    if (!is_space(in, i)) continue;
+    if (!word_is_space(in, i)) continue;
     if (i > at) return i;
   }
   return in.size;

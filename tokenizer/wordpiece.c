@@ -69,7 +69,8 @@ static void find_inside(wordpiece *wordpiece, span prefix) {
   wordpiece->inside = node;
 }
 
-static clave_status make_trie(wordpiece *wordpiece, const vocab *vocab, const uint8_t *kinds) {
+static clave_status wordpiece_make_trie(wordpiece *wordpiece, const vocab *vocab,
+                                        const uint8_t *kinds) {
   size_t n = (size_t)vocab_size(vocab) + 1, count = 0;
   span *keys = malloc(n * sizeof *keys);
   uint32_t *ids = malloc(n * sizeof *ids);
@@ -93,7 +94,7 @@ clave_status wordpiece_create(const vocab *vocab, const wordpiece_options *optio
   wordpiece->base = (token_model){encode_wordpiece, destroy_wordpiece};
   wordpiece->unknown_id = options->unknown_id;
   wordpiece->max_characters = options->max_characters;
-  clave_status st = make_trie(wordpiece, vocab, options->kinds);
+  clave_status st = wordpiece_make_trie(wordpiece, vocab, options->kinds);
   if (st) {
     destroy_wordpiece(&wordpiece->base);
     return st;

@@ -23,7 +23,7 @@ enum { LAYOUTS_VERSION = 4 }; /* increment when a kernel packs differently: test
 
 /* Returns scratch memory of the running recording, whose scratch_bytes cover what its kernels
  * request; NULL if they do not. */
-static void *take_scratch(void *pool, size_t bytes) {
+static void *cpu_backend_take_scratch(void *pool, size_t bytes) {
   static char nothing;
   cpu_stream *stream = pool;
   size_t size = kernel_scratch_size(bytes);
@@ -35,7 +35,8 @@ static void *take_scratch(void *pool, size_t bytes) {
   return memory;
 }
 
-static void run_parallel(void *pool, int64_t n, int64_t grain, kernel_body body, void *ctx) {
+static void cpu_backend_run_parallel(void *pool, int64_t n, int64_t grain, kernel_body body,
+                                     void *ctx) {
   const cpu_stream *stream = pool;
   thread_pool_for_some(stream->threads, stream->kernel.n_threads, n, grain, body, ctx);
 }
@@ -47,10 +48,10 @@ static clave_status stream_create(backend *backend, stream **out) {
   queue->base.owner = backend;
   queue->threads = ((cpu_backend *)backend)->threads;
   queue->kernel = cpu_kernel_context(backend);
-  queue->kernel.parallel_for = run_parallel;
+  queue->kernel.parallel_for = cpu_backend_run_parallel;
   queue->kernel.pool = queue;
   queue->kernel.fault = &queue->fault;
-  queue->kernel.scratch = take_scratch;
+  queue->kernel.scratch = cpu_backend_take_scratch;
   *out = &queue->base;
   return NULL;
 }
@@ -80,8 +81,8 @@ static void record_fault(cpu_stream *stream, uint32_t number) {
   stream->fault.kind = KERNEL_FAULT_NONE;
 }
 
-static clave_status run(stream *base, const recording *recorded, void **state,
-                        const run_operands *operands, uint32_t number) {
+static clave_status cpu_backend_run(stream *base, const recording *recorded, void **state,
+                                    const run_operands *operands, uint32_t number) {
   cpu_stream *queue = (cpu_stream *)base;
   if (queue->profile) TRY(reserve_span(queue, number));
   int64_t start = queue->profile ? clock_ns() : 0;
@@ -93,16 +94,16 @@ static clave_status run(stream *base, const recording *recorded, void **state,
   return st;
 }
 
-static clave_status write_buffer(stream *stream, buffer *to, size_t offset, const void *from,
-                                 size_t bytes) {
+static clave_status cpu_backend_write_buffer(stream *stream, buffer *to, size_t offset,
+                                             const void *from, size_t bytes) {
   (void)stream;
   if (bytes > 0 && cpu_buffer_data(to) + offset != from)
     memcpy(cpu_buffer_data(to) + offset, from, bytes);
   return NULL;
 }
 
-static clave_status read_buffer(stream *stream, const buffer *from, size_t offset, void *to,
-                                size_t bytes) {
+static clave_status cpu_backend_read_buffer(stream *stream, const buffer *from, size_t offset,
+                                            void *to, size_t bytes) {
   (void)stream;
   if (bytes > 0 && cpu_buffer_data(from) + offset != to)
     memcpy(to, cpu_buffer_data(from) + offset, bytes);
@@ -123,7 +124,7 @@ static clave_status copy_buffer(stream *stream, buffer *to, size_t to_offset, co
   return NULL;
 }
 
-static clave_status finish(stream *base, device_fault *fault) {
+static clave_status cpu_backend_finish(stream *base, device_fault *fault) {
   cpu_stream *queue = (cpu_stream *)base;
   if (fault) *fault = queue->first;
   queue->first = (device_fault){0};
@@ -135,7 +136,8 @@ static clave_status profile(stream *base, bool on) {
   return NULL;
 }
 
-static clave_status times(stream *base, uint32_t number, int64_t *start_ns, int64_t *end_ns) {
+static clave_status cpu_backend_times(stream *base, uint32_t number, int64_t *start_ns,
+                                      int64_t *end_ns) {
   const cpu_stream *queue = (const cpu_stream *)base;
   cpu_span of = number < queue->n_spans ? queue->spans[number] : (cpu_span){0, 0};
   *start_ns = of.start_ns;
@@ -155,7 +157,7 @@ static bool supports(backend *backend, const rule_context *context, const ir_ins
   return false;
 }
 
-static void destroy(backend *backend) {
+static void cpu_backend_destroy(backend *backend) {
   if (!backend) return;
   cpu_backend *created = (cpu_backend *)backend;
   thread_pool_destroy(created->threads);
@@ -206,10 +208,10 @@ static void fill_info(cpu_backend *cpu_backend) {
                      .weight_layout = cpu_backend->weight_layout};
 }
 
-static const backend_profile profiling = {.enable = profile, .times = times};
+static const backend_profile profiling = {.enable = profile, .times = cpu_backend_times};
 static const backend_precision precision = {.supports_bf16 = cpu_supports_bf16};
 static const backend_vtable vtable = {
-    .destroy = destroy,
+    .destroy = cpu_backend_destroy,
     .buffer_create = cpu_buffer_create,
     .buffer_wrap = cpu_buffer_wrap,
     .buffer_destroy = cpu_buffer_destroy,
@@ -218,14 +220,14 @@ static const backend_vtable vtable = {
     .stream_destroy = stream_destroy,
     .record = cpu_record,
     .recording_destroy = cpu_recording_destroy,
-    .run = run,
+    .run = cpu_backend_run,
     .state_destroy = cpu_state_destroy,
     .pack = cpu_pack,
-    .write = write_buffer,
-    .read = read_buffer,
+    .write = cpu_backend_write_buffer,
+    .read = cpu_backend_read_buffer,
     .fill_zero = fill_zero,
     .copy = copy_buffer,
-    .finish = finish,
+    .finish = cpu_backend_finish,
     .profile = &profiling,
     .precision = &precision,
 };
@@ -255,7 +257,7 @@ clave_status cpu_backend_create(int n_threads, backend **out) {
   if (!cpu_backend) return status_no_memory();
   clave_status st = thread_pool_create(n_threads, &cpu_backend->threads);
   if (st) {
-    destroy(&cpu_backend->base);
+    cpu_backend_destroy(&cpu_backend->base);
     return st;
   }
   cpu_backend->base.vt = &vtable;

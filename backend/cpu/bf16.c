@@ -38,13 +38,13 @@ static bool is_sum(cpu_recorder *recorder, const node *node, uint32_t slot) {
   return reduce_may_be_bf16(node, &desc);
 }
 
-static bool is_f32(const bound_tensor *tensor) {
+static bool cpu_bf16_is_f32(const bound_tensor *tensor) {
   return !tensor || tensor->tensor.type == DTYPE_F32;
 }
 
 static bool norms_f32(const node *node, const norm_desc *desc) {
-  return !epilogue_of(node->instruction) && is_f32(desc->x) && is_f32(desc->weight) &&
-         is_f32(desc->bias);
+  return !epilogue_of(node->instruction) && cpu_bf16_is_f32(desc->x) &&
+         cpu_bf16_is_f32(desc->weight) && cpu_bf16_is_f32(desc->bias);
 }
 
 static bool layer_norms_f32(cpu_recorder *recorder, const node *node, uint32_t slot) {

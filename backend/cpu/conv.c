@@ -28,7 +28,8 @@ static bool may_round(const cpu_recorder *recorder, const conv_desc *desc) {
 }
 
 /* Replaces a constant weight by its panels. */
-static clave_status pack_weight(cpu_recorder *recorder, const conv_desc *desc, conv_args *args) {
+static clave_status cpu_conv_pack_weight(cpu_recorder *recorder, const conv_desc *desc,
+                                         conv_args *args) {
   const conv_dim *dim = desc->dims;
   if (!conv_packs(args) || !cpu_may_pack(recorder, desc->weight)) return NULL;
   args->is_packed = true;
@@ -62,7 +63,7 @@ static void join_dims(conv_args *args) {
   args->dims[CONV_DIMS - 1].out = args->dims[CONV_DIMS - 1].in;
 }
 
-static conv_args arguments(cpu_recorder *recorder, const conv_desc *desc) {
+static conv_args cpu_conv_arguments(cpu_recorder *recorder, const conv_desc *desc) {
   conv_args args = {.x = cpu_operand(recorder, desc->x).data,
                     .weight = cpu_operand(recorder, desc->weight).data,
                     .bias = cpu_operand(recorder, desc->bias).data,
@@ -85,7 +86,7 @@ static conv_args arguments(cpu_recorder *recorder, const conv_desc *desc) {
 }
 
 /* Cuts the product of one phase. */
-static gemm_cut cut_product(cpu_recorder *recorder, const conv_args *args) {
+static gemm_cut cpu_conv_cut_product(cpu_recorder *recorder, const conv_args *args) {
   int64_t cells = args->images, taps = args->channels;
   if (conv_is_depthwise(args)) return (gemm_cut){0};
   for (int i = 0; i < CONV_DIMS; i++) {
@@ -118,7 +119,7 @@ static conv_problem problem_of(cpu_recorder *recorder, const node *node, const c
   return (conv_problem){.recorder = recorder,
                         .node = node,
                         .desc = desc,
-                        .args = arguments(recorder, desc),
+                        .args = cpu_conv_arguments(recorder, desc),
                         .may_round = may_round(recorder, desc),
                         .may_pack = cpu_may_pack(recorder, desc->weight)};
 }
@@ -131,7 +132,7 @@ static bool takes_winograd(const void *conv, const kernel_variant *variant) {
 
 /* In fast precision, tiles of 2 save less than products of BF16 pairs do, and tiles of 4 less than
  * AMX. */
-static double cost_of_winograd(const void *conv, const kernel_variant *variant) {
+static double cpu_conv_cost_of_winograd(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
   if (!takes_winograd(conv, variant) || conv_winograd_tile(problem->desc) != variant->parameters[0])
     return ON_REQUEST;
@@ -141,13 +142,13 @@ static double cost_of_winograd(const void *conv, const kernel_variant *variant) 
              : variant->cost;
 }
 
-static bool takes_direct(const void *conv, const kernel_variant *variant) {
+static bool cpu_conv_takes_direct(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
   (void)variant;
   return problem->may_pack && conv_is_direct(&problem->args);
 }
 
-static double cost_of_direct(const void *conv, const kernel_variant *variant) {
+static double cpu_conv_cost_of_direct(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
   return conv_suits_direct(&problem->args, problem->may_round) ? variant->cost : ON_REQUEST;
 }
@@ -214,8 +215,8 @@ static clave_status record_way(const void *conv) {
   conv_problem problem = *(const conv_problem *)conv;
   take_conv_epilogue(&problem, SHORT_INPUTS);
   problem.args.way = (conv_way)problem.parameters[0];
-  TRY(pack_weight(problem.recorder, problem.desc, &problem.args));
-  problem.args.cut = cut_product(problem.recorder, &problem.args);
+  TRY(cpu_conv_pack_weight(problem.recorder, problem.desc, &problem.args));
+  problem.args.cut = cpu_conv_cut_product(problem.recorder, &problem.args);
   return cpu_launch(problem.recorder, conv, &problem.args);
 }
 
@@ -237,12 +238,12 @@ static bool takes_bf16_if_nothing_added(const void *conv) {
 
 /* The costs rank the variants as measured (docs/notebook/2026-11-27-convolutions.md). */
 static const kernel_variant conv_variants[] = {
-    {"direct", takes_direct, .cost = 2, .cost_of = cost_of_direct, .record = record_direct,
-     .takes_bf16 = takes_bf16_if_rounded},
-    {"winograd 2", takes_winograd, .cost = 1, .cost_of = cost_of_winograd, .record = record_tiles,
-     .takes_bf16 = always_takes_bf16, .parameters = {2}},
-    {"winograd 4", takes_winograd, .cost = 1, .cost_of = cost_of_winograd, .record = record_tiles,
-     .takes_bf16 = always_takes_bf16, .parameters = {4}},
+    {"direct", cpu_conv_takes_direct, .cost = 2, .cost_of = cpu_conv_cost_of_direct,
+     .record = record_direct, .takes_bf16 = takes_bf16_if_rounded},
+    {"winograd 2", takes_winograd, .cost = 1, .cost_of = cpu_conv_cost_of_winograd,
+     .record = record_tiles, .takes_bf16 = always_takes_bf16, .parameters = {2}},
+    {"winograd 4", takes_winograd, .cost = 1, .cost_of = cpu_conv_cost_of_winograd,
+     .record = record_tiles, .takes_bf16 = always_takes_bf16, .parameters = {4}},
     {"transposed tiles", takes_transposed, .cost = 2, .record = record_direct,
      .takes_bf16 = takes_bf16_if_rounded},
     {"strips", takes_way, .cost = 3, .record = record_way,
@@ -252,7 +253,7 @@ static const kernel_variant conv_variants[] = {
      .takes_bf16 = takes_bf16_if_rounded_in_place, .parameters = {CONV_BY_POINTWISE}},
     {"product", takes_way, .cost = 6, .record = record_way, .parameters = {CONV_BY_PRODUCT}}};
 
-static const kernel_variant *choose_variant(const conv_problem *problem) {
+static const kernel_variant *cpu_conv_choose_variant(const conv_problem *problem) {
   tuning_key key = cpu_key(problem->recorder);
   add_conv_key(&key, problem->desc);
   const variants all = {.family = "conv",
@@ -263,9 +264,10 @@ static const kernel_variant *choose_variant(const conv_problem *problem) {
   return cpu_choose(problem->recorder, &all, &key);
 }
 
-static clave_status record_conv(cpu_recorder *recorder, const node *node, const conv_desc *desc) {
+static clave_status cpu_conv_record_conv(cpu_recorder *recorder, const node *node,
+                                         const conv_desc *desc) {
   conv_problem problem = problem_of(recorder, node, desc);
-  const kernel_variant *variant = choose_variant(&problem);
+  const kernel_variant *variant = cpu_conv_choose_variant(&problem);
   if (!variant)
     return UNSUPPORTED("no kernel runs this convolution on values that are kept as BF16");
   problem.parameters = variant->parameters;
@@ -280,7 +282,7 @@ bool conv_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot)
   describe_conv(node, &desc);
   conv_problem problem = problem_of(recorder, node, &desc);
   if (problem.args.type != DTYPE_F32) return false;
-  const kernel_variant *variant = choose_variant(&problem);
+  const kernel_variant *variant = cpu_conv_choose_variant(&problem);
   if (!variant) return false;
   take_conv_epilogue(&problem, variant->record == record_tiles ? 1 : SHORT_INPUTS);
   if (!variant->takes_bf16 || !variant->takes_bf16(&problem)) return false;
@@ -298,7 +300,7 @@ bool conv_transpose_supports_bf16(cpu_recorder *recorder, const node *node, uint
   conv_desc desc;
   describe_conv_transpose(node, &desc);
   const conv_problem problem = problem_of(recorder, node, &desc);
-  const kernel_variant *variant = choose_variant(&problem);
+  const kernel_variant *variant = cpu_conv_choose_variant(&problem);
   if (!variant || !variant->takes_bf16 || !variant->takes_bf16(&problem)) return false;
   if (slot == desc.out->slot) return cpu_has_own_epilogue(recorder, node);
   return slot == desc.x->slot;
@@ -307,13 +309,13 @@ bool conv_transpose_supports_bf16(cpu_recorder *recorder, const node *node, uint
 clave_status cpu_conv(cpu_recorder *recorder, const node *node) {
   conv_desc desc;
   describe_conv(node, &desc);
-  return record_conv(recorder, node, &desc);
+  return cpu_conv_record_conv(recorder, node, &desc);
 }
 
 clave_status cpu_conv_transpose(cpu_recorder *recorder, const node *node) {
   conv_desc desc;
   describe_conv_transpose(node, &desc);
-  return record_conv(recorder, node, &desc);
+  return cpu_conv_record_conv(recorder, node, &desc);
 }
 
 /* Replaces a constant weight by its tiles of bytes. */
@@ -347,7 +349,8 @@ clave_status cpu_conv_integer(cpu_recorder *recorder, const node *node) {
   conv_desc desc;
   elementwise_desc steps;
   describe_conv_integer(node, &desc);
-  conv_integer_args args = {arguments(recorder, &desc), .padding_value = desc.padding_value};
+  conv_integer_args args = {cpu_conv_arguments(recorder, &desc),
+                            .padding_value = desc.padding_value};
   TRY(pack_integers(recorder, &desc, &args.conv));
   if (!describe_epilogue(node, &steps)) return cpu_launch(recorder, conv_integer, &args);
   args.makes_codes = take_requantise(recorder, &steps, &args.codes);

@@ -5,7 +5,8 @@
 #include "backend/cpu/kernels/dequantize.h"
 #include "cpu_ops.h"
 
-static clave_status launch_rows(cpu_recorder *recorder, const dequantize_desc *desc) {
+static clave_status cpu_dequantize_launch_rows(cpu_recorder *recorder,
+                                               const dequantize_desc *desc) {
   return cpu_launch(
       recorder, dequantize,
       &(dequantize_args){
@@ -22,11 +23,11 @@ static clave_status launch_rows(cpu_recorder *recorder, const dequantize_desc *d
 clave_status cpu_dequantize(cpu_recorder *recorder, const node *node) {
   dequantize_desc desc;
   describe_dequantize(node, &desc);
-  return launch_rows(recorder, &desc);
+  return cpu_dequantize_launch_rows(recorder, &desc);
 }
 
 clave_status cpu_pick_rows(cpu_recorder *recorder, const node *node) {
   dequantize_desc desc;
   describe_picked_rows(node, &desc);
-  return launch_rows(recorder, &desc);
+  return cpu_dequantize_launch_rows(recorder, &desc);
 }

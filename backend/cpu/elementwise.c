@@ -19,8 +19,8 @@ static const kstep_role roles[] = {[STEP_SAME] = KSTEP_MAP,
                                    [STEP_CAST] = KSTEP_CAST,
                                    [STEP_WHERE] = KSTEP_WHERE};
 
-static void set_operand(elementwise_args *args, kstep *to, int k,
-                        const elementwise_operand *operand) {
+static void cpu_elementwise_set_operand(elementwise_args *args, kstep *to, int k,
+                                        const elementwise_operand *operand) {
   kstep_operand *at = &to->operands[k];
   if (!is_number(operand)) {
     at->source = operand->source == IR_OPERAND_SOURCE_INPUT ? KSTEP_INPUT : KSTEP_STEP;
@@ -34,7 +34,7 @@ static void set_operand(elementwise_args *args, kstep *to, int k,
     to->constants[k].f = operand->f;
 }
 
-static void add_step(elementwise_args *args, const elementwise_step *step) {
+static void cpu_elementwise_add_step(elementwise_args *args, const elementwise_step *step) {
   kstep *to = &args->steps[args->head.n_steps++];
   bool is_int = compute_dtype(step->operand_type) == DTYPE_I64;
   *to = (kstep){.role = (uint8_t)roles[step->result],
@@ -43,7 +43,8 @@ static void add_step(elementwise_args *args, const elementwise_step *step) {
                 .operand_type = (uint8_t)step->operand_type,
                 .type = (uint8_t)step->type,
                 .arity = (uint8_t)step->n_operands};
-  for (int k = 0; k < step->n_operands; k++) set_operand(args, to, k, &step->operands[k]);
+  for (int k = 0; k < step->n_operands; k++)
+    cpu_elementwise_set_operand(args, to, k, &step->operands[k]);
 }
 
 elementwise_args elementwise_arguments(cpu_recorder *recorder, const elementwise_desc *desc) {
@@ -56,7 +57,7 @@ elementwise_args elementwise_arguments(cpu_recorder *recorder, const elementwise
     tensors_collapse(&tensor, 1);
     args.inputs[k] = cpu_view(recorder, desc->inputs[k], &tensor);
   }
-  for (int k = 0; k < desc->n_steps; k++) add_step(&args, &desc->steps[k]);
+  for (int k = 0; k < desc->n_steps; k++) cpu_elementwise_add_step(&args, &desc->steps[k]);
   return args;
 }
 
@@ -70,7 +71,8 @@ bool short_steps(cpu_recorder *recorder, const elementwise_desc *desc,
   return true;
 }
 
-static clave_status launch_steps(cpu_recorder *recorder, const elementwise_desc *desc) {
+static clave_status cpu_elementwise_launch_steps(cpu_recorder *recorder,
+                                                 const elementwise_desc *desc) {
   bool is_requantised;
   TRY(record_requantise(recorder, desc, &is_requantised));
   if (is_requantised) return NULL;
@@ -83,7 +85,7 @@ static clave_status launch_steps(cpu_recorder *recorder, const elementwise_desc 
 clave_status cpu_elementwise(cpu_recorder *recorder, const node *node) {
   elementwise_desc desc;
   describe_elementwise(node, &desc);
-  return launch_steps(recorder, &desc);
+  return cpu_elementwise_launch_steps(recorder, &desc);
 }
 
 bool elementwise_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot) {
@@ -96,5 +98,5 @@ bool elementwise_supports_bf16(cpu_recorder *recorder, const node *node, uint32_
 /* Runs in place: every element of out is read before it is written. */
 clave_status cpu_epilogue(cpu_recorder *recorder, const node *node) {
   elementwise_desc desc;
-  return describe_epilogue(node, &desc) ? launch_steps(recorder, &desc) : NULL;
+  return describe_epilogue(node, &desc) ? cpu_elementwise_launch_steps(recorder, &desc) : NULL;
 }

@@ -50,7 +50,7 @@ static bool find_limits(const elementwise_desc *desc, int s, conv_epilogue *epil
   return true;
 }
 
-static bool is_float(const elementwise_step *step) {
+static bool cpu_epilogue_is_float(const elementwise_step *step) {
   return step->operand_type == DTYPE_F32 && step->type == DTYPE_F32;
 }
 
@@ -61,7 +61,7 @@ static bool find_epilogue(cpu_recorder *recorder, const elementwise_desc *desc,
   const int limits = added ? 1 : 0;
   conv_epilogue found = conv_epilogue_none;
   for (int s = 0; s < desc->n_steps; s++)
-    if (!is_float(&desc->steps[s])) return false;
+    if (!cpu_epilogue_is_float(&desc->steps[s])) return false;
   if (desc->n_steps > limits + 1) return false;
   if (desc->n_steps > limits && !find_limits(desc, limits, &found)) return false;
   if (added) {

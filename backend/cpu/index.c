@@ -17,7 +17,7 @@ static pick_list picks_of(cpu_recorder *recorder, const pick_desc *desc) {
   return list;
 }
 
-static clave_status launch_pick(cpu_recorder *recorder, const pick_desc *desc) {
+static clave_status cpu_index_launch_pick(cpu_recorder *recorder, const pick_desc *desc) {
   return cpu_launch(recorder, index_pick,
                     &(index_pick_args){.picks = picks_of(recorder, desc),
                                        .x = cpu_view(recorder, desc->x, &desc->front),
@@ -32,13 +32,13 @@ clave_status cpu_index_select(cpu_recorder *recorder, const node *node) {
   if (describe_panel_rows(node, &rows, &as_b)) return cpu_panel_rows(recorder, &rows, &as_b);
   describe_index_select(node, &desc);
   return desc.x->tensor.encoding.kind ? cpu_pick_rows(recorder, node)
-                                      : launch_pick(recorder, &desc);
+                                      : cpu_index_launch_pick(recorder, &desc);
 }
 
 clave_status cpu_index(cpu_recorder *recorder, const node *node) {
   pick_desc desc;
   describe_index(node, &desc);
-  return launch_pick(recorder, &desc);
+  return cpu_index_launch_pick(recorder, &desc);
 }
 
 clave_status cpu_ravel_index(cpu_recorder *recorder, const node *node) {

@@ -20,7 +20,8 @@ static rounding choose_rounding(const cpu_recorder *recorder, const matmul_desc 
 
 /* Replaces a constant b by its panels. The strides in `size` distinguish a matrix from its
  * transpose. */
-static clave_status pack_b(cpu_recorder *recorder, const matmul_desc *desc, matmul_args *args) {
+static clave_status cpu_matmul_pack_b(cpu_recorder *recorder, const matmul_desc *desc,
+                                      matmul_args *args) {
   if (!matmul_packs(args) || !cpu_may_pack(recorder, desc->b)) return NULL;
   rounding how = choose_rounding(recorder, desc, args);
   args->is_packed = true;
@@ -38,7 +39,7 @@ static clave_status pack_b(cpu_recorder *recorder, const matmul_desc *desc, matm
   return NULL;
 }
 
-static gemm_cut cut_product(cpu_recorder *recorder, const matmul_args *args) {
+static gemm_cut cpu_matmul_cut_product(cpu_recorder *recorder, const matmul_args *args) {
   return matmul_is_cut(args) ? choose_cut(recorder, &(cut_sizes){.op = "matmul",
                                                                  .batches = args->batches,
                                                                  .m = args->m,
@@ -51,7 +52,7 @@ static gemm_cut cut_product(cpu_recorder *recorder, const matmul_args *args) {
                              : (gemm_cut){0};
 }
 
-static matmul_args arguments(cpu_recorder *recorder, const matmul_desc *desc) {
+static matmul_args cpu_matmul_arguments(cpu_recorder *recorder, const matmul_desc *desc) {
   return (matmul_args){.a = cpu_operand(recorder, desc->a).data,
                        .b = cpu_operand(recorder, desc->b).data,
                        .bias = cpu_operand(recorder, desc->bias).data,
@@ -82,11 +83,11 @@ static matmul_args arguments(cpu_recorder *recorder, const matmul_desc *desc) {
 clave_status cpu_matmul(cpu_recorder *recorder, const node *node) {
   matmul_desc desc;
   describe_matmul(node, &desc);
-  matmul_args args = arguments(recorder, &desc);
-  TRY(pack_b(recorder, &desc, &args));
+  matmul_args args = cpu_matmul_arguments(recorder, &desc);
+  TRY(cpu_matmul_pack_b(recorder, &desc, &args));
   if (matmul_takes_epilogue(&args))
     take_epilogue(recorder, node, SHORT_INPUTS, &args.epilogue, &args.steps);
-  args.cut = cut_product(recorder, &args);
+  args.cut = cpu_matmul_cut_product(recorder, &args);
   return cpu_launch(recorder, matmul, &args);
 }
 
@@ -94,7 +95,7 @@ clave_status cpu_matmul(cpu_recorder *recorder, const node *node) {
 bool matmul_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot) {
   matmul_desc desc;
   describe_matmul(node, &desc);
-  matmul_args args = arguments(recorder, &desc);
+  matmul_args args = cpu_matmul_arguments(recorder, &desc);
   if (args.type != DTYPE_F32 || choose_rounding(recorder, &desc, &args) != ROUNDS_TO_BF16 ||
       !cpu_may_pack(recorder, desc.b))
     return false;
@@ -108,8 +109,8 @@ bool matmul_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slo
 }
 
 /* Replaces constant codes by their panels. */
-static clave_status pack_groups(cpu_recorder *recorder, const grouped_matmul_desc *desc,
-                                grouped_matmul_args *args) {
+static clave_status cpu_matmul_pack_groups(cpu_recorder *recorder, const grouped_matmul_desc *desc,
+                                           grouped_matmul_args *args) {
   if (!grouped_matmul_packs(args) || !cpu_may_pack(recorder, desc->b)) return NULL;
   args->is_packed = true;
   args->rounds = cpu_is_fast(recorder) && grouped_matmul_rounds(args);
@@ -140,6 +141,6 @@ clave_status cpu_grouped_matmul(cpu_recorder *recorder, const node *node) {
                               .b_group = desc.b->tensor.strides[0],
                               .b_n = desc.b_n,
                               .b_k = desc.b_k};
-  TRY(pack_groups(recorder, &desc, &args));
+  TRY(cpu_matmul_pack_groups(recorder, &desc, &args));
   return cpu_launch(recorder, grouped_matmul, &args);
 }

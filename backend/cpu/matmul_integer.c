@@ -23,8 +23,9 @@ static clave_status record_steps(cpu_recorder *recorder, const elementwise_desc 
 
 /* Converts the step, if any, to arguments that apply it to the result in place. Returns false if it
  * does not fit in short_elementwise_args. */
-static bool take_step(cpu_recorder *recorder, const elementwise_desc *desc,
-                      const elementwise_step *step, short_elementwise_args *out) {
+static bool cpu_matmul_integer_take_step(cpu_recorder *recorder, const elementwise_desc *desc,
+                                         const elementwise_step *step,
+                                         short_elementwise_args *out) {
   elementwise_desc one = {.n_inputs = 1, .n_steps = 1, .inputs = {desc->out}, .out = desc->out};
   if (!step) return true;
   one.shapes[0] = one.shapes[1] = desc->out->tensor;
@@ -37,8 +38,9 @@ static bool take_step(cpu_recorder *recorder, const elementwise_desc *desc,
 }
 
 /* Replaces a constant b by its tiles. */
-static clave_status pack_b(cpu_recorder *recorder, const integer_matmul_desc *desc,
-                           matmul_integer_args *args) {
+static clave_status cpu_matmul_integer_pack_b(cpu_recorder *recorder,
+                                              const integer_matmul_desc *desc,
+                                              matmul_integer_args *args) {
   if (!matmul_integer_likes_tiles(args) || args->n == 0 || !cpu_may_pack(recorder, desc->b))
     return NULL;
   TRY(cpu_packed(recorder,
@@ -66,10 +68,10 @@ clave_status cpu_matmul_integer(cpu_recorder *recorder, const node *node) {
                               .m = desc.m,
                               .n = desc.n,
                               .k = desc.k};
-  TRY(pack_b(recorder, &desc, &args));
+  TRY(cpu_matmul_integer_pack_b(recorder, &desc, &args));
   if (!describe_epilogue(node, &steps)) return cpu_launch(recorder, matmul_integer, &args);
   if (!take_rows(recorder, &steps, &args.formula, &step) ||
-      !take_step(recorder, &steps, step, &args.steps))
+      !cpu_matmul_integer_take_step(recorder, &steps, step, &args.steps))
     return record_steps(recorder, &steps, &args);
   args.makes = args.formula.type == DTYPE_F32 ? INTEGER_FLOATS : INTEGER_CODES;
   cpu_takes_epilogue(recorder);

@@ -34,7 +34,7 @@ clave_status cpu_pool(cpu_recorder *recorder, const node *node) {
   return record_pool(recorder, &desc, false);
 }
 
-static int64_t volume(const int64_t sizes[SPATIAL_DIMS]) {
+static int64_t cpu_pool_volume(const int64_t sizes[SPATIAL_DIMS]) {
   int64_t n = 1;
   for (int i = 0; i < SPATIAL_DIMS; i++) n *= sizes[i];
   return n;
@@ -42,7 +42,7 @@ static int64_t volume(const int64_t sizes[SPATIAL_DIMS]) {
 
 /* Records averages of whole planes as a reduction. */
 static clave_status record_means(cpu_recorder *recorder, const pool_desc *desc) {
-  const int64_t n = volume(desc->in);
+  const int64_t n = cpu_pool_volume(desc->in);
   return cpu_launch(recorder, reduce,
                     &(reduce_args){.kind = KREDUCE_MEAN,
                                    .x = cpu_operand(recorder, desc->x),

@@ -62,7 +62,7 @@ static int take_operands(const cpu_recorder *recorder, const cpu_command *comman
 
 /* ---------------------------------------------------------------- recording */
 
-static clave_status add_command(cpu_recording *recording, cpu_command **out) {
+static clave_status cpu_recorder_add_command(cpu_recording *recording, cpu_command **out) {
   if (!array_reserve(&recording->commands, &recording->capacity, (size_t)recording->n + 1,
                      sizeof *recording->commands))
     return status_no_memory();
@@ -91,7 +91,7 @@ clave_status cpu_record_kernel(cpu_recorder *recorder, const kernel_desc *desc, 
   cpu_command *command;
   cpu_operand_place operands[KERNEL_MAX_OPERANDS];
   if (recorder->failed) return status_no_memory();
-  TRY(add_command(recorder->out, &command));
+  TRY(cpu_recorder_add_command(recorder->out, &command));
   command->desc = desc;
   command->args = malloc(desc->args_size);
   if (!command->args) return status_no_memory();
@@ -123,8 +123,9 @@ bool cpu_may_pack(const cpu_recorder *recorder, const bound_tensor *tensor) {
 }
 
 /* pack: the recording that packs, owned from here on; may be NULL */
-static const void *request_weight(cpu_recorder *recorder, const cpu_packed_request *request,
-                                  cpu_recording *pack) {
+static const void *cpu_recorder_request_weight(cpu_recorder *recorder,
+                                               const cpu_packed_request *request,
+                                               cpu_recording *pack) {
   recording *out = &recorder->out->base;
   const void *data =
       name_place(recorder, (place){.slot = (uint32_t)out->n_weights, .is_packed = true});
@@ -140,7 +141,7 @@ static const void *request_weight(cpu_recorder *recorder, const cpu_packed_reque
 
 cpu_packed_or_plain cpu_packed_by_others(cpu_recorder *recorder, const cpu_packed_request *request,
                                          const bound_tensor *tensor) {
-  const void *packed = request_weight(recorder, request, NULL);
+  const void *packed = cpu_recorder_request_weight(recorder, request, NULL);
   const place plain = {.slot = tensor->slot,
                        .unless = (uint16_t)recorder->out->base.n_weights,
                        .offset = tensor->tensor.offset * (int64_t)dtype_size(tensor->tensor.type)};
@@ -159,7 +160,7 @@ clave_status cpu_packed(cpu_recorder *recorder, const cpu_packed_request *reques
     cpu_recording_destroy(recorder->backend, &pack->base);
     return st;
   }
-  *data = request_weight(recorder, request, pack);
+  *data = cpu_recorder_request_weight(recorder, request, pack);
   return NULL;
 }
 

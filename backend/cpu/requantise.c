@@ -45,7 +45,7 @@ static const elementwise_step *step_of(const elementwise_desc *desc, operand_ref
                                                                                           : NULL;
 }
 
-static bool take_number(operand_ref o, float *values) {
+static bool cpu_requantise_take_number(operand_ref o, float *values) {
   if (!is_number(o) || o->compute != DTYPE_F32 || isnan(o->f)) return false;
   *values = (float)o->f;
   return true;
@@ -63,7 +63,7 @@ static bool has_strides(const pattern *pattern, int input, int64_t image, int64_
   }
   return true;
 }
-static bool is_whole(const pattern *pattern, int input) {
+static bool cpu_requantise_is_whole(const pattern *pattern, int input) {
   return has_strides(pattern, input, pattern->channels * pattern->row, pattern->row, 1);
 }
 static bool is_of_channels(const pattern *pattern, operand_ref o) {
@@ -77,7 +77,7 @@ static bool take_factor(const pattern *pattern, operand_ref *ref, ir_step_kind k
                         factor *factor) {
   const elementwise_step *step = step_of(pattern->desc, *ref, kind);
   for (int k = 0; step && k < 2; k++) {
-    bool is_given = take_number(&step->operands[k], &factor->number);
+    bool is_given = cpu_requantise_take_number(&step->operands[k], &factor->number);
     if (!is_given && is_of_channels(pattern, &step->operands[k])) {
       factor->input = (int)step->operands[k].index;
       is_given = true;
@@ -105,7 +105,8 @@ static bool take_source(const pattern *pattern, operand_ref o, int *input) {
   }
   if (o->source != IR_OPERAND_SOURCE_INPUT) return false;
   *input = (int)o->index;
-  return pattern->desc->inputs[o->index]->tensor.type == want && is_whole(pattern, *input);
+  return pattern->desc->inputs[o->index]->tensor.type == want &&
+         cpu_requantise_is_whole(pattern, *input);
 }
 
 static bool take_term(const pattern *pattern, operand_ref o, term *addend) {
@@ -113,7 +114,7 @@ static bool take_term(const pattern *pattern, operand_ref o, term *addend) {
   (void)take_factor(pattern, &o, IR_STEP_KIND_ADD, &addend->bias);
   (void)take_factor(pattern, &o, IR_STEP_KIND_MUL, &addend->scale);
   const elementwise_step *step = step_of(pattern->desc, o, IR_STEP_KIND_SUB);
-  if (step && take_number(&step->operands[1], &addend->zero)) o = &step->operands[0];
+  if (step && cpu_requantise_take_number(&step->operands[1], &addend->zero)) o = &step->operands[0];
   return take_source(pattern, o, &addend->input);
 }
 
@@ -131,7 +132,8 @@ static bool take_clamp(const pattern *pattern, operand_ref *ref, float *low, flo
   const elementwise_step *step = step_of(pattern->desc, *ref, IR_STEP_KIND_CLAMP);
   *low = -INFINITY;
   *high = INFINITY;
-  if (step && (!take_number(&step->operands[1], low) || !take_number(&step->operands[2], high)))
+  if (step && (!cpu_requantise_take_number(&step->operands[1], low) ||
+               !cpu_requantise_take_number(&step->operands[2], high)))
     return false;
   if (!step && (step = step_of(pattern->desc, *ref, IR_STEP_KIND_RELU))) *low = 0;
   if (step) *ref = &step->operands[0];
@@ -139,7 +141,7 @@ static bool take_clamp(const pattern *pattern, operand_ref *ref, float *low, flo
 }
 
 /* Matches an optional step of one operand; sets pattern->step to it or NULL. */
-static void take_step(pattern *pattern, operand_ref *ref) {
+static void cpu_requantise_take_step(pattern *pattern, operand_ref *ref) {
   const elementwise_step *step =
       (*ref)->source == IR_OPERAND_SOURCE_STEP ? &pattern->desc->steps[(*ref)->index] : NULL;
   pattern->step = NULL;
@@ -153,11 +155,11 @@ static void take_step(pattern *pattern, operand_ref *ref) {
 /* Matches terms, an optional step and a clamp. */
 static bool take_limited(pattern *pattern, operand_ref o) {
   if (!take_clamp(pattern, &o, &pattern->low, &pattern->high)) return false;
-  take_step(pattern, &o);
+  cpu_requantise_take_step(pattern, &o);
   return take_terms(pattern, o);
 }
 
-static bool take_codes(pattern *pattern, operand_ref o) {
+static bool cpu_requantise_take_codes(pattern *pattern, operand_ref o) {
   factor zero = {-1, 0}, inverse = {-1, 1};
   if (!take_clamp(pattern, &o, &pattern->least, &pattern->greatest)) return false;
   (void)take_factor(pattern, &o, IR_STEP_KIND_ADD, &zero);
@@ -195,13 +197,13 @@ static void begin_pattern(const elementwise_desc *desc, int first, pattern *patt
   pattern->takes_step = false;
 }
 
-static bool find_pattern(const elementwise_desc *desc, int first, pattern *pattern) {
+static bool cpu_requantise_find_pattern(const elementwise_desc *desc, int first, pattern *pattern) {
   const elementwise_step *last = &desc->steps[desc->n_steps - 1];
   begin_pattern(desc, first, pattern);
   const bool is_found = desc->n > 0 && last->kind == IR_STEP_KIND_CAST &&
                         last->operand_type == DTYPE_F32 &&
                         (pattern->type == DTYPE_I8 || pattern->type == DTYPE_U8) &&
-                        take_codes(pattern, &last->operands[0]);
+                        cpu_requantise_take_codes(pattern, &last->operands[0]);
   if (is_found) drop_clamp(pattern);
   return is_found;
 }
@@ -224,7 +226,7 @@ static requantise_term term_of(cpu_recorder *recorder, const pattern *pattern, c
                            .bias = factor_of(recorder, pattern, &term->bias)};
 }
 
-static requantise_args arguments(cpu_recorder *recorder, const pattern *pattern) {
+static requantise_args cpu_requantise_arguments(cpu_recorder *recorder, const pattern *pattern) {
   requantise_args args = {.type = pattern->type,
                           .low = pattern->low,
                           .high = pattern->high,
@@ -244,9 +246,9 @@ clave_status record_requantise(cpu_recorder *recorder, const elementwise_desc *d
   pattern pattern;
   const int rank = desc->shapes[0].rank;
   memcpy(pattern.shapes, desc->shapes, sizeof pattern.shapes);
-  *done = rank >= 1 && rank <= 3 && find_pattern(desc, 3 - rank, &pattern);
+  *done = rank >= 1 && rank <= 3 && cpu_requantise_find_pattern(desc, 3 - rank, &pattern);
   if (!*done) return NULL;
-  requantise_args args = arguments(recorder, &pattern);
+  requantise_args args = cpu_requantise_arguments(recorder, &pattern);
   args.out = cpu_operand(recorder, desc->out).data;
   return cpu_launch(recorder, requantise, &args);
 }
@@ -268,8 +270,8 @@ bool take_requantise(cpu_recorder *recorder, const elementwise_desc *desc, requa
   pattern.shapes[0] = desc->out->tensor;
   for (int k = 0; k < desc->n_inputs; k++)
     pattern.shapes[1 + k] = broadcast_operand(desc->inputs[k], &desc->out->tensor).tensor;
-  if (!find_pattern(desc, 0, &pattern) || !put_result_first(&pattern)) return false;
-  *out = arguments(recorder, &pattern);
+  if (!cpu_requantise_find_pattern(desc, 0, &pattern) || !put_result_first(&pattern)) return false;
+  *out = cpu_requantise_arguments(recorder, &pattern);
   out->terms[0].x = NULL;
   return true;
 }
@@ -280,7 +282,7 @@ static bool has_number(const elementwise_desc *desc, int step, ir_step_kind kind
   return elementwise_step->kind == kind && elementwise_step->type == DTYPE_F32 &&
          elementwise_step->operands[0].source == IR_OPERAND_SOURCE_STEP &&
          elementwise_step->operands[0].index == (uint32_t)step - 1 &&
-         take_number(&elementwise_step->operands[1], values);
+         cpu_requantise_take_number(&elementwise_step->operands[1], values);
 }
 
 bool take_decoded(cpu_recorder *recorder, const elementwise_desc *desc, requantise_args *out,
@@ -319,7 +321,7 @@ static bool as_rows(const tensor *to, tensor *out) {
   return true;
 }
 
-static bool find_rows(const elementwise_desc *desc, pattern *pattern) {
+static bool cpu_requantise_find_rows(const elementwise_desc *desc, pattern *pattern) {
   const elementwise_step *last = &desc->steps[desc->n_steps - 1];
   const elementwise_operand result = {.source = IR_OPERAND_SOURCE_STEP,
                                       .index = (uint32_t)desc->n_steps - 1};
@@ -329,7 +331,7 @@ static bool find_rows(const elementwise_desc *desc, pattern *pattern) {
   const bool makes_codes = desc->n > 0 && last->kind == IR_STEP_KIND_CAST &&
                            last->operand_type == DTYPE_F32 &&
                            (pattern->type == DTYPE_I8 || pattern->type == DTYPE_U8);
-  if (!makes_codes || !take_codes(pattern, &last->operands[0])) return false;
+  if (!makes_codes || !cpu_requantise_take_codes(pattern, &last->operands[0])) return false;
   drop_clamp(pattern);
   return true;
 }
@@ -342,9 +344,9 @@ bool take_rows(cpu_recorder *recorder, const elementwise_desc *desc, requantise_
     const bound_tensor tensor = broadcast_operand(desc->inputs[k], &desc->out->tensor);
     if (!as_rows(&tensor.tensor, &pattern.shapes[1 + k])) return false;
   }
-  if (!find_rows(desc, &pattern) || !put_result_first(&pattern)) return false;
+  if (!cpu_requantise_find_rows(desc, &pattern) || !put_result_first(&pattern)) return false;
   *step = pattern.step;
-  *out = arguments(recorder, &pattern);
+  *out = cpu_requantise_arguments(recorder, &pattern);
   out->terms[0].x = NULL;
   return true;
 }

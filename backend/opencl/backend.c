@@ -14,7 +14,7 @@
 #include "ops/epilogue.h"
 #include "ops/upsample.h"
 
-static void destroy_device(backend *backend) {
+static void opencl_backend_destroy_device(backend *backend) {
   cl_device *device = (cl_device *)backend;
   if (!device) return;
   builders_destroy(device->builders);
@@ -36,7 +36,7 @@ typedef struct support_check {
   bool needs_fp64;
 } support_check;
 
-static void check_steps(support_check *check, const ir_instruction *ins) {
+static void opencl_backend_check_steps(support_check *check, const ir_instruction *ins) {
   const ir_steps *steps = ins->op_type == IR_OP_ELEMENTWISE
                               ? &((const ir_elementwise *)ins->op)->steps
                               : epilogue_of(ins);
@@ -70,7 +70,7 @@ static bool device_supports(backend *backend, const rule_context *context,
   }
   for (operand_iter i = operands_of(ins); next_operand(&i);)
     if (context->tensors[i.operand.tid].type == DTYPE_F64) check.needs_fp64 = true;
-  check_steps(&check, ins);
+  opencl_backend_check_steps(&check, ins);
   check_quantized(&check, ins);
   *reason = ins->op_type == IR_OP_CUSTOM ? refuse_custom(&check, ins->op) : NULL;
   if (*reason) return false;
@@ -93,7 +93,7 @@ static const backend_building building = {.request = opencl_request,
 static const backend_proof proof = {.is_unproven = opencl_is_unproven, .prove = opencl_prove};
 static const backend_profile profiling = {.enable = opencl_profile, .times = opencl_times};
 static const backend_vtable opencl_vtable = {
-    .destroy = destroy_device,
+    .destroy = opencl_backend_destroy_device,
     .buffer_create = opencl_buffer_create,
     .buffer_wrap = opencl_buffer_wrap,
     .buffer_destroy = opencl_buffer_destroy,
@@ -143,7 +143,7 @@ static clave_status find_platform_key(cl_device *device) {
 }
 
 /* Opens the cache folder. An unusable cache costs time but fails no run: it only leaves a note. */
-static clave_status open_cache(cl_device *device, const char *folder) {
+static clave_status opencl_backend_open_cache(cl_device *device, const char *folder) {
   if (!folder) return NULL;
   clave_status st = cache_open(folder);
   if (!st) return (device->cache_dir = strdup(folder)) ? NULL : status_no_memory();
@@ -181,7 +181,7 @@ static clave_status init_device(cl_device *device, const opencl_options *options
   device->message_ctx = options->message_ctx;
   if (options->kernel_dir) TRY(path_absolute(options->kernel_dir, &device->kernel_dir));
   TRY(binaries_take(device, options));
-  return open_cache(device, options->cache_dir);
+  return opencl_backend_open_cache(device, options->cache_dir);
 }
 
 clave_status opencl_backend_create(int index, const opencl_options *options, backend **out) {
@@ -203,7 +203,7 @@ clave_status opencl_backend_create(int index, const opencl_options *options, bac
   clave_status st = opencl_functions(&device->cl, &reason);
   if (!st) st = init_device(device, options);
   if (st) {
-    destroy_device(&device->base);
+    opencl_backend_destroy_device(&device->base);
     return status_while(st, "opening %s", list->entries[index].info.name);
   }
   *out = &device->base;

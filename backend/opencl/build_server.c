@@ -68,7 +68,8 @@ static clave_status launch_once(server *server, const recorded_launch *launch) {
   return st;
 }
 
-static clave_status launch_order(server *server, const order *order, kernel_program *program) {
+static clave_status build_server_launch_order(server *server, const order *order,
+                                              kernel_program *program) {
   launch_value values[2 * MAX_LAUNCH_ARGS];
   recorded_launch launch = {.program = program,
                             .signature = program_signature(program),
@@ -127,7 +128,7 @@ static bool serve_order(server *server, const message *message, const char *payl
     return false;
   clave_status st = program_of_order(server->device, &order, texts, &program);
   if (!st) st = program_build(server->device, program);
-  if (!st) st = launch_order(server, &order, program);
+  if (!st) st = build_server_launch_order(server, &order, program);
   status_free(st);
   return message_send(server->socket, MESSAGE_BUILT, message->number, "", 0, "", 0);
 }

@@ -20,7 +20,7 @@ static bool is_left_out(const flag *flag) {
   return false;
 }
 
-static int generate(const void *arguments, page *out) {
+static int carried_carried_generate(const void *arguments, page *out) {
   generate_arguments given = *(const generate_arguments *)arguments;
   const char *said = given.model.device, *from = said ? "--device" : "CLAVE_DEVICE";
   clave_status st = carried_device(carried.device, said ? said : getenv("CLAVE_DEVICE"), from,
@@ -31,7 +31,7 @@ static int generate(const void *arguments, page *out) {
   return code;
 }
 
-static int answer(int argc, char *const *argv, page *out) {
+static int carried_generate_answer(int argc, char *const *argv, page *out) {
   static flag flags[MOST_FLAGS];
   generate_arguments defaults = *(const generate_arguments *)generate_command.defaults;
   command command = generate_command;
@@ -57,12 +57,12 @@ static int answer(int argc, char *const *argv, page *out) {
     if (!is_left_out(&generate_command.flags[i]))
       flags[command.n_flags++] = generate_command.flags[i];
   command.defaults = &defaults;
-  command.run = generate;
+  command.run = carried_carried_generate;
   return run_command_line(&command, "", argc - 1, argv + 1, out);
 }
 
 int carried_generate(int argc, char **argv) {
   const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
   name_tool(slash ? slash + 1 : argc > 0 ? argv[0] : "model");
-  return answer_process(answer, argc, argv);
+  return answer_process(carried_generate_answer, argc, argv);
 }

@@ -27,7 +27,7 @@ typedef struct text_library {
   int n_threads;
 } text_library;
 
-static clave_status start(text_library *library, model_note_fn note, void *ctx) {
+static clave_status library_text_start(text_library *library, model_note_fn note, void *ctx) {
   const clave_llm_options options = {
       .size = sizeof options, .clv = carried.clv, .clv_size = carried.size};
   const clave_session_options session_options = {
@@ -42,7 +42,7 @@ void *carried_text_create(int n_threads, void (*note)(void *ctx, const char *lin
   text_library *library = calloc(1, sizeof *library);
   if (!library) return NULL;
   library->n_threads = n_threads;
-  (void)carried_answer(&library->failed, start(library, note, ctx));
+  (void)carried_answer(&library->failed, library_text_start(library, note, ctx));
   return library;
 }
 
@@ -87,7 +87,7 @@ static clave_status prompt_chat(text_library *library, const char *role, const c
   return NULL;
 }
 
-static clave_status prompt(text_library *library, const char *role, const char *said) {
+static clave_status library_text_prompt(text_library *library, const char *role, const char *said) {
   return role ? prompt_chat(library, role, said)
               : carried_status(clave_llm_prompt_text(library->talk, said, strlen(said)));
 }
@@ -109,12 +109,12 @@ static clave_status flush(text_library *library, piece_fn piece, void *ctx) {
   return NULL;
 }
 
-static clave_status generate(text_library *library, const char *role, const char *said,
-                             const text_choice *how, piece_fn piece, void *ctx) {
+static clave_status library_text_generate(text_library *library, const char *role, const char *said,
+                                          const text_choice *how, piece_fn piece, void *ctx) {
   clave_llm_token token = {0};
   if (role && strcmp(role, "system") == 0) return keep_system(library, said);
   TRY(choose_by(library, how));
-  TRY(prompt(library, role, said));
+  TRY(library_text_prompt(library, role, said));
   for (uint32_t i = 0; !how->max_new_tokens || i < how->max_new_tokens; i++) {
     TRY(carried_status(clave_llm_next(library->talk, &token)));
     const bool goes_on = !token.text_size || piece(ctx, token.text, token.text_size);
@@ -128,8 +128,8 @@ int carried_text_generate(void *library, const char *role, const char *said, con
   static const text_choice by_default;
   text_library *self = library;
   if (!self->talk) return 1;
-  return carried_answer(&self->failed,
-                        generate(self, role, said, how ? how : &by_default, piece, ctx));
+  return carried_answer(
+      &self->failed, library_text_generate(self, role, said, how ? how : &by_default, piece, ctx));
 }
 
 int carried_text_reset(void *library) {

@@ -49,7 +49,8 @@ static const carried_scalar *find_scalar(const char *method, uint32_t input) {
 }
 
 /* Returns the index of a size; sizes has space for one more; -1 if there is no such size. */
-static int find_size(const model_method *method, const model_size *sizes, const char *name) {
+static int carried_model_find_size(const model_method *method, const model_size *sizes,
+                                   const char *name) {
   for (int i = 0; i < method->n_sizes; i++)
     if (strcmp(sizes[i].name, name) == 0) return i;
   return -1;
@@ -60,7 +61,7 @@ static int64_t dim_of(const clave_tensor_info *info, int i, bool is_input, model
   if (info->dims[i] != CLAVE_DYNAMIC) return info->dims[i];
   const carried_dim *fixed = find_dim(info->dim_names[i]);
   if (fixed) return fixed->size;
-  int size = find_size(method, sizes, info->dim_names[i]);
+  int size = carried_model_find_size(method, sizes, info->dim_names[i]);
   if (size < 0 && !is_input) return MODEL_FOLLOWS;
   if (size < 0) {
     size = method->n_sizes++;
@@ -104,7 +105,8 @@ static clave_status make_tables(model *model, model_method *method, const clave_
   return out->inputs && out->outputs && out->sizes && out->places ? NULL : status_no_memory();
 }
 
-static void fix_scalar(model *model, int method, uint32_t index, clave_dtype type, int64_t value) {
+static void carried_model_fix_scalar(model *model, int method, uint32_t index, clave_dtype type,
+                                     int64_t value) {
   fixed_scalar *scalar = &model->fixed[model->n_fixed++];
   const double number = (double)value;
   *scalar = (fixed_scalar){.method = method, .index = index, .type = type, .value = {value != 0}};
@@ -112,13 +114,14 @@ static void fix_scalar(model *model, int method, uint32_t index, clave_dtype typ
   if (type == CLAVE_F64) memcpy(scalar->value, &number, sizeof number);
 }
 
-static clave_status take_input(tables *tables, uint32_t index) {
+static clave_status carried_model_take_input(tables *tables, uint32_t index) {
   model *model = tables->model;
   clave_tensor_info info = {.size = sizeof info};
   TRY(carried_status(clave_program_input(model->program, tables->method->name, index, &info)));
   const carried_scalar *fixed = find_scalar(tables->method->name, index);
   if (fixed) {
-    fix_scalar(model, (int)(tables->method - model->methods), index, info.dtype, fixed->value);
+    carried_model_fix_scalar(model, (int)(tables->method - model->methods), index, info.dtype,
+                             fixed->value);
     return NULL;
   }
   tables->places[tables->method->n_inputs] = index;
@@ -127,7 +130,7 @@ static clave_status take_input(tables *tables, uint32_t index) {
   return NULL;
 }
 
-static clave_status take_output(tables *tables, uint32_t index) {
+static clave_status carried_model_take_output(tables *tables, uint32_t index) {
   clave_tensor_info info = {.size = sizeof info};
   TRY(carried_status(
       clave_program_output(tables->model->program, tables->method->name, index, &info)));
@@ -139,8 +142,8 @@ static clave_status take_output(tables *tables, uint32_t index) {
 static clave_status take_method(model *model, const clave_method_info *info) {
   tables tables;
   TRY(make_tables(model, &model->methods[model->info.n_methods++], info, &tables));
-  for (uint32_t i = 0; i < info->n_inputs; i++) TRY(take_input(&tables, i));
-  for (uint32_t i = 0; i < info->n_outputs; i++) TRY(take_output(&tables, i));
+  for (uint32_t i = 0; i < info->n_inputs; i++) TRY(carried_model_take_input(&tables, i));
+  for (uint32_t i = 0; i < info->n_outputs; i++) TRY(carried_model_take_output(&tables, i));
   return NULL;
 }
 
@@ -163,7 +166,7 @@ static clave_status take_methods(model *model) {
 
 /* ---------------------------------------------------------------- lifetime */
 
-static clave_status load(model *model) {
+static clave_status carried_model_load(model *model) {
   model->info =
       (model_info){.program = carried.name, .device = carried.device, .tests = carried.tests};
   TRY(mem_pool_create(&model->pool));
@@ -176,7 +179,7 @@ clave_status model_create(model **out) {
   *out = NULL;
   model *model = calloc(1, sizeof *model);
   if (!model) return status_no_memory();
-  clave_status st = load(model);
+  clave_status st = carried_model_load(model);
   if (st) {
     model_destroy(model);
     return st;
@@ -223,7 +226,8 @@ void model_destroy(model *model) {
 
 /* ---------------------------------------------------------------- runs */
 
-static clave_status bind_input(model *model, int method, int i, const model_value *value) {
+static clave_status carried_model_bind_input(model *model, int method, int i,
+                                             const model_value *value) {
   static char nothing;
   const model_method *of = &model->methods[method];
   const model_argument *argument = &of->inputs[i];
@@ -236,7 +240,8 @@ static clave_status bind_input(model *model, int method, int i, const model_valu
 
 clave_status model_run(model *model, int method, const model_value *inputs, model_value *outputs) {
   const model_method *of = &model->methods[method];
-  for (int i = 0; i < of->n_inputs; i++) TRY(bind_input(model, method, i, &inputs[i]));
+  for (int i = 0; i < of->n_inputs; i++)
+    TRY(carried_model_bind_input(model, method, i, &inputs[i]));
   TRY(carried_status(clave_session_run(model->session, of->name)));
   clave_tensor tensor;
   for (int i = 0; i < of->n_outputs; i++) /* checks all outputs before any is returned */

@@ -17,17 +17,17 @@ static bool is_builder(int argc, char **argv) {
          S_ISSOCK(s.st_mode);
 }
 
-static int begin(int argc, char **argv, int (*run)(int argc, char **argv)) {
+static int carried_start_begin(int argc, char **argv, int (*run)(int argc, char **argv)) {
   if (is_builder(argc, argv)) return builder_command.run(NULL, NULL);
   const bool is_opencl = strcmp(carried.device, "opencl") == 0;
   if (is_opencl && !getenv("CLAVE_HELPER")) environment_set("CLAVE_HELPER", "/proc/self/exe");
   return run(argc, argv);
 }
 
-int carried_tensors(int argc, char **argv) { return begin(argc, argv, model_main); }
+int carried_tensors(int argc, char **argv) { return carried_start_begin(argc, argv, model_main); }
 
 /* With --verify, the methods of a language model are compared as tensors. */
 int carried_text(int argc, char **argv) {
   const bool verifies = argc == 2 && strcmp(argv[1], "--verify") == 0;
-  return begin(argc, argv, verifies ? model_main : carried_generate);
+  return carried_start_begin(argc, argv, verifies ? model_main : carried_generate);
 }

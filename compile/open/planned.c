@@ -93,8 +93,8 @@ static clave_status create_plans(model *model) {
 
 /* ---------------------------------------------------------------- sizes */
 
-static clave_status take_input(plans *plans, const ir_argument *argument, const model_argument *of,
-                               const model_value *value) {
+static clave_status planned_take_input(plans *plans, const ir_argument *argument,
+                                       const model_argument *of, const model_value *value) {
   const ir_program *program = &plans->executable.prog->ir;
   scalar_value given;
   if (argument->tensor != IR_NONE)
@@ -105,18 +105,18 @@ static clave_status take_input(plans *plans, const ir_argument *argument, const 
 }
 
 /* True if the argument is an input, and not a fixed scalar. */
-static bool is_input(const plans *plans, const ir_argument *argument) {
+static bool planned_is_input(const plans *plans, const ir_argument *argument) {
   return argument->tensor != IR_NONE || !plans->code->values[argument->value].known;
 }
 
-static clave_status take_inputs(plans *plans, const model_value *inputs) {
+static clave_status planned_take_inputs(plans *plans, const model_value *inputs) {
   const ir_arguments *all = &graph_of(plans)->method->inputs;
   const model_argument *of = compiled_model.info.methods->inputs;
   memcpy(plans->values, plans->code->values,
          plans->executable.prog->ir.values.count * sizeof *plans->values);
   for (uint32_t i = 0, n = 0; i < all->count; i++) {
-    if (!is_input(plans, &all->items[i])) continue;
-    TRY(take_input(plans, &all->items[i], &of[n], &inputs[n]));
+    if (!planned_is_input(plans, &all->items[i])) continue;
+    TRY(planned_take_input(plans, &all->items[i], &of[n], &inputs[n]));
     n++;
   }
   return NULL;
@@ -124,7 +124,7 @@ static clave_status take_inputs(plans *plans, const model_value *inputs) {
 
 /* ---------------------------------------------------------------- schedules */
 
-static clave_status make_plan(plans *plans, kept_plan *plan) {
+static clave_status planned_make_plan(plans *plans, kept_plan *plan) {
   const schedule_key key = {.values = plans->values};
   TRY(plan_schedule(&plans->executable, 0, &key, &plan->schedule));
   plan->weights =
@@ -135,7 +135,7 @@ static clave_status make_plan(plans *plans, kept_plan *plan) {
 }
 
 /* Finds or makes the plan for the run's sizes, and moves it to the front. */
-static clave_status find_plan(plans *plans) {
+static clave_status planned_find_plan(plans *plans) {
   const uint32_t n = plans->executable.prog->ir.values.count;
   kept_plan found = {0};
   int i = 0;
@@ -145,7 +145,7 @@ static clave_status find_plan(plans *plans) {
   if (i < KEPT_PLANS && plans->kept[i].schedule) {
     found = plans->kept[i];
   } else {
-    TRY(make_plan(plans, &found));
+    TRY(planned_make_plan(plans, &found));
     if (i == KEPT_PLANS) drop_plan(&plans->kept[--i]);
   }
   memmove(&plans->kept[1], &plans->kept[0], (size_t)i * sizeof plans->kept[0]);
@@ -157,7 +157,7 @@ static clave_status find_plan(plans *plans) {
 
 /* Enlarges a buffer whose contents matter only within a run. place: address of the pointer to it.
  */
-static clave_status grow(void *place, size_t *have, size_t want) {
+static clave_status planned_grow(void *place, size_t *have, size_t want) {
   void *memory;
   memcpy(&memory, place, sizeof memory);
   if (memory && want <= *have) return NULL;
@@ -172,9 +172,10 @@ static clave_status grow(void *place, size_t *have, size_t want) {
 
 /* Grows arena and scratch memory; even an empty arena is allocated. */
 static clave_status reserve_memory(plans *plans, const schedule *schedule) {
-  TRY(grow(&plans->model->arena, &plans->arena_bytes,
-           schedule->n_chunks[0] ? schedule->chunk_bytes[0][0] : 0));
-  return grow(&plans->model->scratch, &plans->model->scratch_bytes, schedule->scratch_bytes[0]);
+  TRY(planned_grow(&plans->model->arena, &plans->arena_bytes,
+                   schedule->n_chunks[0] ? schedule->chunk_bytes[0][0] : 0));
+  return planned_grow(&plans->model->scratch, &plans->model->scratch_bytes,
+                      schedule->scratch_bytes[0]);
 }
 
 /* A storage without a block has no elements, but its address must not be NULL. */
@@ -193,7 +194,7 @@ static char *address(const plans *plans, uint32_t in, int64_t offset) {
 /* ---------------------------------------------------------------- kernels */
 
 /* The two slots after the program's are the operands of the planner's copies. */
-static uint32_t storage_of(const plans *plans, const command *command, uint32_t slot) {
+static uint32_t planned_storage_of(const plans *plans, const command *command, uint32_t slot) {
   const uint32_t n = slot_count(plans->executable.prog);
   return slot < n    ? plans->now[slot].storage
          : slot == n ? command->x.storage
@@ -207,8 +208,8 @@ static clave_status failure(const plans *plans) {
 }
 
 /* weights: those of the recording. */
-static clave_status run_kernels(plans *plans, const command *command, const recording *recording,
-                                void *const *weights) {
+static clave_status planned_run_kernels(plans *plans, const command *command,
+                                        const recording *recording, void *const *weights) {
   int n;
   const cpu_command *all = cpu_recorded_commands(recording, &n);
   for (int i = 0; i < n; i++) {
@@ -222,7 +223,7 @@ static clave_status run_kernels(plans *plans, const command *command, const reco
           place->is_packed ? weights[place->slot]
           : place->unless && weights[place->unless - 1]
               ? NULL
-              : address(plans, storage_of(plans, command, place->slot), place->offset);
+              : address(plans, planned_storage_of(plans, command, place->slot), place->offset);
     }
     if (all[i].n_threads) {
       model_call_on(plans->model, all[i].n_threads, desc, plans->args);
@@ -241,14 +242,14 @@ static clave_status pack_into(plans *plans, const command *command,
   const size_t bytes = model->scratch_bytes;
   model->scratch = data;
   model->scratch_bytes = request->bytes;
-  clave_status st = run_kernels(plans, command, request->pack, NULL);
+  clave_status st = planned_run_kernels(plans, command, request->pack, NULL);
   model->scratch = scratch;
   model->scratch_bytes = bytes;
   return st;
 }
 
-static clave_status add_weight(plans *plans, const command *command,
-                               const packed_weight_request *request, void **out) {
+static clave_status planned_add_weight(plans *plans, const command *command,
+                                       const packed_weight_request *request, void **out) {
   if (!array_reserve(&plans->weights, &plans->cap_weights, plans->n_weights + 1,
                      sizeof *plans->weights))
     return status_no_memory();
@@ -265,37 +266,38 @@ static clave_status add_weight(plans *plans, const command *command,
   return NULL;
 }
 
-static clave_status take_weight(plans *plans, const command *command,
-                                const packed_weight_request *request, void **out) {
+static clave_status planned_take_weight(plans *plans, const command *command,
+                                        const packed_weight_request *request, void **out) {
   if (*out) return NULL;
   for (size_t i = 0; i < plans->n_weights && !*out; i++)
     if (request->pack ? packed_weights_equal(&plans->weights[i].request, request)
                       : packed_weight_serves(&plans->weights[i].request, request))
       *out = plans->weights[i].data;
-  return *out || !request->pack ? NULL : add_weight(plans, command, request, out);
+  return *out || !request->pack ? NULL : planned_add_weight(plans, command, request, out);
 }
 
 /* ---------------------------------------------------------------- runs */
 
-static clave_status run_command(plans *plans, uint32_t i) {
+static clave_status planned_run_command(plans *plans, uint32_t i) {
   const command *command = &plans->kept[0].schedule->commands[i];
   void **weights = plans->kept[0].weights + (size_t)i * MAX_PACKED_WEIGHTS;
   for (int k = 0; k < command->recorded->n_weights; k++)
-    TRY(take_weight(plans, command, &command->recorded->weights[k], &weights[k]));
-  TRY(run_kernels(plans, command, command->recorded, weights));
+    TRY(planned_take_weight(plans, command, &command->recorded->weights[k], &weights[k]));
+  TRY(planned_run_kernels(plans, command, command->recorded, weights));
   if (command->kind == COMMAND_COPY && command->rebind != NO_INDEX)
     plans->now[command->rebind] = command->out;
   return NULL;
 }
 
-static clave_status run_commands(plans *plans) {
+static clave_status planned_run_commands(plans *plans) {
   const schedule *schedule = plans->kept[0].schedule;
   plans->model->failed = MODEL_GOOD;
   plans->model->fault.kind = KERNEL_FAULT_NONE;
   (void)model_begin_stretch(plans->model);
   memcpy(plans->now, schedule->at, slot_count(plans->executable.prog) * sizeof *plans->now);
   for (uint32_t i = 0; i < schedule->n_commands; i++)
-    TRY(while_in_node(run_command(plans, i), graph_of(plans), schedule->commands[i].instruction));
+    TRY(while_in_node(planned_run_command(plans, i), graph_of(plans),
+                      schedule->commands[i].instruction));
   return NULL;
 }
 
@@ -309,7 +311,7 @@ static void copy_inputs(const plans *plans, const model_value *inputs) {
   const schedule *schedule = plans->kept[0].schedule;
   for (uint32_t i = 0, n = 0; i < all->count; i++) {
     const ir_argument *argument = &all->items[i];
-    if (!is_input(plans, argument)) continue;
+    if (!planned_is_input(plans, argument)) continue;
     const model_value *value = &inputs[n++];
     const uint32_t in =
         argument->tensor == IR_NONE ? NO_INDEX : schedule->at[argument->tensor].storage;
@@ -335,16 +337,16 @@ static void give_outputs(const plans *plans, model_value *outputs) {
   }
 }
 
-static clave_status run(model *model, const model_value *inputs, model_value *outputs) {
+static clave_status planned_run(model *model, const model_value *inputs, model_value *outputs) {
   if (!model->plans) TRY(create_plans(model));
   plans *plans = model->plans;
-  TRY(take_inputs(plans, inputs));
-  TRY(find_plan(plans));
+  TRY(planned_take_inputs(plans, inputs));
+  TRY(planned_find_plan(plans));
   TRY(reserve_memory(plans, plans->kept[0].schedule));
   copy_inputs(plans, inputs);
-  TRY(run_commands(plans));
+  TRY(planned_run_commands(plans));
   give_outputs(plans, outputs);
   return NULL;
 }
 
-const model_planner model_open_sizes = {.run = run, .destroy = destroy_plans};
+const model_planner model_open_sizes = {.run = planned_run, .destroy = destroy_plans};

@@ -10,7 +10,7 @@
 
 /* ---------------------------------------------------------------- bytes */
 
-static bool multiply(size_t *by, int64_t n) {
+static bool runtime_arguments_multiply(size_t *by, int64_t n) {
   return n >= 0 && !__builtin_mul_overflow(*by, n, by);
 }
 
@@ -20,7 +20,7 @@ bool argument_bytes(const model_argument *argument, const int64_t *dims, size_t 
   bool is_empty = false;
   for (int i = 0; i < argument->rank; i++) is_empty = is_empty || dims[i] == 0;
   for (int i = 0; i < argument->rank; i++)
-    if (dims[i] < 0 || (!is_empty && !multiply(bytes, dims[i]))) return false;
+    if (dims[i] < 0 || (!is_empty && !runtime_arguments_multiply(bytes, dims[i]))) return false;
   if (is_empty) *bytes = 0;
   return true;
 }
@@ -33,13 +33,14 @@ typedef struct known_part {
   bool has_more; /* it has several unknown sizes */
 } known_part;
 
-static bool measure(const model_argument *argument, const int64_t *sizes, known_part *out) {
+static bool runtime_arguments_measure(const model_argument *argument, const int64_t *sizes,
+                                      known_part *out) {
   *out = (known_part){.bytes = dtype_size(argument->type), .unknown = -1};
   for (int i = 0; i < argument->rank; i++) {
     const int size = model_size_of(argument->dims[i]);
     if (size < 0 || (sizes && sizes[size] != SIZE_UNKNOWN)) {
       if (argument->dims[i] != MODEL_FOLLOWS &&
-          !multiply(&out->bytes, size < 0 ? argument->dims[i] : sizes[size]))
+          !runtime_arguments_multiply(&out->bytes, size < 0 ? argument->dims[i] : sizes[size]))
         return false;
       continue;
     }
@@ -52,7 +53,7 @@ static bool measure(const model_argument *argument, const int64_t *sizes, known_
 
 /* ---------------------------------------------------------------- words */
 
-static void append_dim(text *text, const model_method *method, int64_t dim) {
+static void runtime_arguments_append_dim(text *text, const model_method *method, int64_t dim) {
   if (dim >= 0) {
     text_printf(text, "%" PRId64, dim);
   } else {
@@ -70,12 +71,12 @@ void append_type(text *text, const model_method *method, const model_argument *a
   text_printf(text, "%s (", dtype_name(argument->type));
   for (int i = 0; i < argument->rank; i++) {
     if (i) text_puts(text, ", ");
-    append_dim(text, method, argument->dims[i]);
+    runtime_arguments_append_dim(text, method, argument->dims[i]);
   }
   text_puts(text, ")");
   if (argument_bytes(argument, NULL, &bytes)) {
     text_printf(text, ", %zu bytes", bytes);
-  } else if (measure(argument, NULL, &part)) {
+  } else if (runtime_arguments_measure(argument, NULL, &part)) {
     text_printf(text, ", a multiple of %zu bytes", part.bytes);
   }
 }
@@ -148,12 +149,14 @@ static clave_status take_shape(const model_method *method, const model_argument 
 }
 
 /* Derives the input's only unknown size from its bytes, or checks the bytes. */
-static clave_status take_input(const model_method *method, const model_argument *argument,
-                               const given_input *input, int64_t *sizes) {
+static clave_status runtime_arguments_take_input(const model_method *method,
+                                                 const model_argument *argument,
+                                                 const given_input *input, int64_t *sizes) {
   known_part part;
   if (argument->is_scalar) return NULL;
   if (input->dims) return take_shape(method, argument, input, sizes);
-  if (!measure(argument, sizes, &part)) return INVALID("%s: sizes overflow", input->from);
+  if (!runtime_arguments_measure(argument, sizes, &part))
+    return INVALID("%s: sizes overflow", input->from);
   if (part.has_more) return NULL;
   if (part.unknown < 0)
     return input->bytes == part.bytes ? NULL : wrong_bytes(method, argument, input, sizes);
@@ -181,14 +184,14 @@ clave_status find_sizes(const model_method *method, const given_input *given, in
   do {
     before = left;
     for (int i = 0; i < method->n_inputs; i++)
-      TRY(take_input(method, &method->inputs[i], &given[i], sizes));
+      TRY(runtime_arguments_take_input(method, &method->inputs[i], &given[i], sizes));
     left = count_unknown(method, sizes, &unknown);
   } while (left && left < before);
   if (left)
     return INVALID("size '%s' does not follow from the lengths of the files: --dim %s=N says it",
                    method->sizes[unknown].name, method->sizes[unknown].name);
   for (int i = 0; i < method->n_inputs; i++)
-    TRY(take_input(method, &method->inputs[i], &given[i], sizes));
+    TRY(runtime_arguments_take_input(method, &method->inputs[i], &given[i], sizes));
   return NULL;
 }
 
@@ -201,7 +204,7 @@ void known_dims(const model_argument *argument, const int64_t *sizes, int64_t *d
 
 /* ---------------------------------------------------------------- numbers */
 
-static bool parse_integer(const char *word, int64_t *out) {
+static bool runtime_arguments_parse_integer(const char *word, int64_t *out) {
   char *end;
   errno = 0;
   *out = strtoll(word, &end, 10);
@@ -212,7 +215,7 @@ clave_status read_size(const model_method *method, const char *word, int64_t *si
   const char *equals = strchr(word, '=');
   const size_t n = equals ? (size_t)(equals - word) : 0;
   int64_t value;
-  if (!n || !parse_integer(equals + 1, &value) || value < 0)
+  if (!n || !runtime_arguments_parse_integer(equals + 1, &value) || value < 0)
     return INVALID("--dim: expected NAME=N, N not negative, got \"%s\"", word);
   for (int i = 0; i < method->n_sizes; i++) {
     if (strncmp(method->sizes[i].name, word, n) != 0 || method->sizes[i].name[n]) continue;
@@ -227,7 +230,7 @@ clave_status read_size(const model_method *method, const char *word, int64_t *si
 clave_status read_number(const model_argument *argument, const char *word, unsigned char bytes[8]) {
   char *end;
   int64_t integer = 0;
-  bool is_good = parse_integer(word, &integer);
+  bool is_good = runtime_arguments_parse_integer(word, &integer);
   if (argument->type == DTYPE_F64) {
     const double number = number_read(word, &end);
     is_good = *word && !*end;

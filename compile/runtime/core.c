@@ -16,7 +16,7 @@ static void *take_memory(model *model, size_t bytes) {
   return memory;
 }
 
-static void *take_scratch(void *pool, size_t bytes) {
+static void *core_take_scratch(void *pool, size_t bytes) {
   static char nothing;
   model *model = pool;
   const size_t size = kernel_scratch_size(bytes);
@@ -30,12 +30,12 @@ static void *take_scratch(void *pool, size_t bytes) {
 
 /* ---------------------------------------------------------------- kernels */
 
-static void fail(model *model, model_failure failure) {
+static void core_fail(model *model, model_failure failure) {
   if (!model->failed) model->failed = failure;
 }
 
 static void check_fault(model *model) {
-  if (model->fault.kind != KERNEL_FAULT_NONE) fail(model, (model_failure)model->fault.kind);
+  if (model->fault.kind != KERNEL_FAULT_NONE) core_fail(model, (model_failure)model->fault.kind);
 }
 
 static size_t scratch_of(const model *model, const kernel_desc *desc, const void *args) {
@@ -55,7 +55,7 @@ void model_call(model *model, const kernel_desc *desc, const void *args) {
     return;
   }
   model->scratch_used = 0;
-  if (!desc->run(&model->kernel, args)) fail(model, MODEL_NO_MEMORY);
+  if (!desc->run(&model->kernel, args)) core_fail(model, MODEL_NO_MEMORY);
   check_fault(model);
 }
 
@@ -68,7 +68,7 @@ void model_call_on(model *model, int n_threads, const kernel_desc *desc, const v
 
 /* Returns the first packed weight for this processor: number `index`, or any if index is negative.
  * NULL if there is none. */
-static const model_packed *find_packed(int index) {
+static const model_packed *core_find_packed(int index) {
   const int n = compiled_model.n_packed;
   const char *level = n ? compiled_model.level() : "";
   for (const model_packed *p = compiled_model.packed; p < compiled_model.packed + n; p++)
@@ -76,21 +76,21 @@ static const model_packed *find_packed(int index) {
   return NULL;
 }
 
-bool core_fits_processor(void) { return !compiled_model.n_packed || find_packed(-1); }
+bool core_fits_processor(void) { return !compiled_model.n_packed || core_find_packed(-1); }
 
 bool core_owns_packed_weight(const model *model, int index) {
-  const model_packed *packed = find_packed(index);
+  const model_packed *packed = core_find_packed(index);
   return !packed || model->packed_weights[index] != model_at(packed->data, 0);
 }
 
 void model_use_packed(model *model, int index) {
-  const model_packed *packed = find_packed(index);
-  if (!packed) fail(model, MODEL_PROCESSOR);
+  const model_packed *packed = core_find_packed(index);
+  if (!packed) core_fail(model, MODEL_PROCESSOR);
   if (packed) model->packed_weights[index] = model_at(packed->data, 0);
 }
 
 void model_pack(model *model, int index, const kernel_desc *desc, const void *args) {
-  const model_packed *packed = find_packed(index);
+  const model_packed *packed = core_find_packed(index);
   if (model->failed) return;
   model->scratch_bytes = scratch_of(model, desc, args);
   if (packed && packed->bytes == model->scratch_bytes) {
@@ -100,7 +100,7 @@ void model_pack(model *model, int index, const kernel_desc *desc, const void *ar
   }
   model->scratch_used = 0;
   model->scratch = model->packed_weights[index] = take_memory(model, model->scratch_bytes);
-  if (!model->scratch || !desc->run(&model->kernel, args)) fail(model, MODEL_NO_MEMORY);
+  if (!model->scratch || !desc->run(&model->kernel, args)) core_fail(model, MODEL_NO_MEMORY);
   model->scratch = NULL;
   model->scratch_bytes = 0;
 }
@@ -148,7 +148,7 @@ model_failure core_start(model *model) {
     *context = (kernel_context){.parallel_for = run_alone, .n_threads = 1};
   context->pool = model;
   context->fault = &model->fault;
-  context->scratch = take_scratch;
+  context->scratch = core_take_scratch;
   model->arena = take_memory(model, compiled_model.arena_bytes);
   model->state = take_memory(model, compiled_model.state_bytes);
   if (!model->arena || !model->state) return MODEL_NO_MEMORY;

@@ -19,8 +19,9 @@ static void append_shape(text *text, dtype type, int rank, const int64_t *dims) 
 }
 
 /* Checks that dtype and shape in the file match the input. */
-static clave_status check_shape(const char *path, const model_method *method,
-                                const model_argument *argument, const stored_tensor *tensor) {
+static clave_status runtime_files_check_shape(const char *path, const model_method *method,
+                                              const model_argument *argument,
+                                              const stored_tensor *tensor) {
   bool fits = tensor->type == argument->type && tensor->rank == argument->rank;
   for (int i = 0; fits && i < argument->rank; i++)
     fits = argument->dims[i] < 0 || argument->dims[i] == tensor->dims[i];
@@ -54,13 +55,13 @@ static clave_status take_elements(const npy_array *array, input_file *file) {
   return NULL;
 }
 
-static clave_status read_npy(const char *path, const model_method *method,
-                             const model_argument *argument, input_file *file) {
+static clave_status runtime_files_read_npy(const char *path, const model_method *method,
+                                           const model_argument *argument, input_file *file) {
   npy_array array;
   TRY(npy_read(path, file->map.data, file->map.size, &array));
   stored_tensor tensor = {.type = array.type, .rank = array.rank};
   memcpy(tensor.dims, array.dims, sizeof tensor.dims);
-  TRY(check_shape(path, method, argument, &tensor));
+  TRY(runtime_files_check_shape(path, method, argument, &tensor));
   return take_elements(&array, file);
 }
 
@@ -73,16 +74,17 @@ static clave_status read_safetensors(const char *path, const model_method *metho
   clave_status st =
       stored_tensor_find(file->map.data, file->map.size, argument->name, other, &tensor);
   if (st) return status_while(st, "%s", path);
-  TRY(check_shape(path, method, argument, &tensor));
+  TRY(runtime_files_check_shape(path, method, argument, &tensor));
   npy_array array = {
       .type = tensor.type, .rank = tensor.rank, .data = tensor.data, .bytes = tensor.bytes};
   memcpy(array.dims, tensor.dims, sizeof array.dims);
   return take_elements(&array, file);
 }
 
-static clave_status read_file(const char *path, const model_method *method, int number,
-                              input_file *file) {
-  if (path_has_ending(path, ".npy")) return read_npy(path, method, &method->inputs[number], file);
+static clave_status runtime_files_read_file(const char *path, const model_method *method,
+                                            int number, input_file *file) {
+  if (path_has_ending(path, ".npy"))
+    return runtime_files_read_npy(path, method, &method->inputs[number], file);
   if (path_has_ending(path, ".safetensors")) return read_safetensors(path, method, number, file);
   file->data = file->map.data;
   file->bytes = file->map.size;
@@ -93,7 +95,7 @@ clave_status input_file_open(const char *path, const model_method *method, int n
                              input_file *out) {
   *out = (input_file){0};
   TRY(file_map_open(path, &out->map));
-  return read_file(path, method, number, out);
+  return runtime_files_read_file(path, method, number, out);
 }
 
 void input_file_close(input_file *file) {
@@ -104,8 +106,8 @@ void input_file_close(input_file *file) {
 
 /* ---------------------------------------------------------------- outputs */
 
-static clave_status describe(const model_argument *argument, const model_value *value,
-                             const char *path, stored_tensor *out) {
+static clave_status runtime_files_describe(const model_argument *argument, const model_value *value,
+                                           const char *path, stored_tensor *out) {
   *out = (stored_tensor){.type = argument->type, .rank = argument->rank, .data = value->data};
   memcpy(out->dims, value->dims, sizeof out->dims);
   return argument_bytes(argument, value->dims, &out->bytes)
@@ -120,13 +122,13 @@ static bool is_of_earlier(char *const *paths, int i) {
 }
 
 /* Gathers output `first` and later outputs of the same path. */
-static clave_status gather(const model_method *method, const model_value *outputs,
-                           char *const *paths, int first, stored_tensor *tensors,
-                           const char **names, int *count) {
+static clave_status runtime_files_gather(const model_method *method, const model_value *outputs,
+                                         char *const *paths, int first, stored_tensor *tensors,
+                                         const char **names, int *count) {
   for (int i = first; i < method->n_outputs; i++) {
     if (strcmp(paths[i], paths[first]) != 0) continue;
     names[*count] = method->outputs[i].name;
-    TRY(describe(&method->outputs[i], &outputs[i], paths[i], &tensors[(*count)++]));
+    TRY(runtime_files_describe(&method->outputs[i], &outputs[i], paths[i], &tensors[(*count)++]));
   }
   return NULL;
 }
@@ -138,7 +140,7 @@ static clave_status write_safetensors(const model_method *method, const model_va
   const char **names = small_alloc(most * sizeof *names);
   int n = 0;
   clave_status st = tensors && names ? NULL : status_no_memory();
-  if (!st) st = gather(method, outputs, paths, first, tensors, names, &n);
+  if (!st) st = runtime_files_gather(method, outputs, paths, first, tensors, names, &n);
   if (!st) st = stored_tensors_write(writer, tensors, names, n);
   small_free(names);
   small_free(tensors);
@@ -159,7 +161,7 @@ clave_status output_files_write(const model_method *method, const model_value *o
     stored_tensor tensor;
     const bool is_shared = path_has_ending(paths[i], ".safetensors");
     if (is_shared && is_of_earlier(paths, i)) continue;
-    TRY(describe(&method->outputs[i], &outputs[i], paths[i], &tensor));
+    TRY(runtime_files_describe(&method->outputs[i], &outputs[i], paths[i], &tensor));
     TRY(file_writer_create(paths[i], &writers[i]));
     if (is_of_earlier(paths, i) && file_writer_replaces(writers[i]))
       return INVALID("%s: is given for two outputs, which .safetensors alone holds", paths[i]);

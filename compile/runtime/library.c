@@ -19,7 +19,7 @@ typedef struct library_model {
 
 static const model_method *method(void) { return compiled_model.info.methods; }
 
-static clave_status start(library_model *model) {
+static clave_status runtime_library_start(library_model *model) {
   model->values =
       calloc((size_t)(method()->n_inputs + method()->n_outputs) + 1, sizeof *model->values);
   if (!model->values) return status_no_memory();
@@ -32,7 +32,7 @@ void *model_library_create(int n_threads) {
   library_model *model = calloc(1, sizeof *model);
   if (!model) return NULL;
   model->n_threads = n_threads;
-  clave_status st = start(model);
+  clave_status st = runtime_library_start(model);
   if (!st) return model;
   status_free(st);
   model_library_destroy(model);
@@ -49,7 +49,7 @@ void model_library_destroy(void *library) {
 }
 
 /* Rejects outputs that overlap, because results are copied one after the other. */
-static clave_status check_outputs(void *const *outputs) {
+static clave_status runtime_library_check_outputs(void *const *outputs) {
   for (int i = 1; i < method()->n_outputs; i++)
     for (int k = 0; k < i; k++) {
       const uintptr_t a = (uintptr_t)outputs[i], b = (uintptr_t)outputs[k];
@@ -68,7 +68,7 @@ int model_library_run(void *library, const void *const *inputs, void *const *out
   model_value *out = model->values + n;
   for (int i = 0; i < n; i++) model->values[i].data = inputs[i];
   status_free(model->failed);
-  model->failed = check_outputs(outputs);
+  model->failed = runtime_library_check_outputs(outputs);
   if (!model->failed) model->failed = model_run(model->model, 0, model->values, out);
   for (int i = 0; !model->failed && i < method()->n_outputs; i++)
     if (compiled_model.outputs[i].bytes)

@@ -39,7 +39,7 @@ static void append_arguments(text *text, const model_method *method, const char 
   }
 }
 
-static void append_sizes(text *text, const model_method *method) {
+static void runtime_main_append_sizes(text *text, const model_method *method) {
   for (int i = 0; i < method->n_sizes; i++) {
     const model_size *model_size = &method->sizes[i];
     text_printf(text, "  size %s: from %lld", model_size->name, (long long)model_size->min);
@@ -52,7 +52,7 @@ static void append_method(text *text, const model_info *info, const model_method
   if (info->n_methods > 1) text_printf(text, "\nmethod %s:\n", method->name);
   append_arguments(text, method, "input", method->inputs, method->n_inputs);
   append_arguments(text, method, "output", method->outputs, method->n_outputs);
-  append_sizes(text, method);
+  runtime_main_append_sizes(text, method);
 }
 
 static bool has_sizes(const model_info *info) {
@@ -103,13 +103,13 @@ static int print_help(const command_line *line) {
   return is_good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-static void print_note(void *ctx, const char *line) {
+static void runtime_main_print_note(void *ctx, const char *line) {
   (void)ctx;
   (void)fprintf(stderr, "note: %s\n", line);
 }
 
 /* Consumes st. */
-static int report(const char *self, clave_status st) {
+static int runtime_main_report(const char *self, clave_status st) {
   if (!st) return EXIT_SUCCESS;
   (void)fprintf(stderr, "%s: %s\n", self, status_message(st));
   status_free(st);
@@ -158,7 +158,8 @@ static void close_files(const model_method *method, files *files) {
   small_free(files->out);
 }
 
-static clave_status read_input(const model_method *method, const char *path, files *files, int i) {
+static clave_status runtime_main_read_input(const model_method *method, const char *path,
+                                            files *files, int i) {
   const model_argument *argument = &method->inputs[i];
   input_file *file = &files->inputs[i];
   if (argument->is_scalar) {
@@ -172,9 +173,10 @@ static clave_status read_input(const model_method *method, const char *path, fil
   return NULL;
 }
 
-static clave_status read_inputs(const command_line *line, files *files) {
+static clave_status runtime_main_read_inputs(const command_line *line, files *files) {
   const model_method *method = line->method;
-  for (int i = 0; i < method->n_inputs; i++) TRY(read_input(method, line->paths[i], files, i));
+  for (int i = 0; i < method->n_inputs; i++)
+    TRY(runtime_main_read_input(method, line->paths[i], files, i));
   TRY(find_sizes(method, files->given, line->sizes));
   for (int i = 0; i < method->n_inputs; i++)
     known_dims(&method->inputs[i], line->sizes, files->in[i].dims);
@@ -182,7 +184,7 @@ static clave_status read_inputs(const command_line *line, files *files) {
 }
 
 /* Rejects outputs that would overwrite an input. */
-static clave_status check_outputs(const command_line *line) {
+static clave_status runtime_main_check_outputs(const command_line *line) {
   const model_method *method = line->method;
   for (int i = 0; i < method->n_inputs * method->n_outputs; i++) {
     const int input = i / method->n_outputs, output = method->n_inputs + i % method->n_outputs;
@@ -194,14 +196,14 @@ static clave_status check_outputs(const command_line *line) {
 }
 
 /* Fails if a file was truncated before the run read all of it. */
-static clave_status check_inputs(const command_line *line, const files *files) {
+static clave_status runtime_main_check_inputs(const command_line *line, const files *files) {
   for (int i = 0; i < line->method->n_inputs; i++)
     TRY(file_map_check(&files->inputs[i].map, line->paths[i], NULL));
   return NULL;
 }
 
 /* Writes all outputs, or none if one cannot be written. */
-static clave_status write_outputs(const command_line *line, files *files) {
+static clave_status runtime_main_write_outputs(const command_line *line, files *files) {
   const model_method *method = line->method;
   TRY(output_files_write(method, files->out, line->paths + method->n_inputs, files->writers));
   for (int i = 0; i < method->n_outputs; i++)
@@ -213,12 +215,12 @@ static clave_status write_outputs(const command_line *line, files *files) {
 
 static clave_status run_files(const command_line *line, files *files) {
   TRY(take_files(line->method, files));
-  TRY(read_inputs(line, files));
-  TRY(check_outputs(line));
+  TRY(runtime_main_read_inputs(line, files));
+  TRY(runtime_main_check_outputs(line));
   TRY(model_start(line->model, 0));
   TRY(model_run(line->model, line->method_index, files->in, files->out));
-  TRY(check_inputs(line, files));
-  return write_outputs(line, files);
+  TRY(runtime_main_check_inputs(line, files));
+  return runtime_main_write_outputs(line, files);
 }
 
 static int compare_times(const void *left, const void *right) {
@@ -227,7 +229,8 @@ static int compare_times(const void *left, const void *right) {
 }
 
 /* times: (runs) ns; the first is that of the first run. */
-static clave_status time_runs(const command_line *line, const files *files, int64_t *times) {
+static clave_status runtime_main_time_runs(const command_line *line, const files *files,
+                                           int64_t *times) {
   for (long i = 0; i < line->runs; i++) {
     const int64_t begin = clock_ns();
     TRY(model_run(line->model, line->method_index, files->in, files->out));
@@ -241,10 +244,10 @@ static clave_status bench_files(const command_line *line, files *files) {
   const size_t runs = (size_t)line->runs;
   int64_t *times = small_alloc(runs * sizeof *times);
   clave_status st = times ? take_files(line->method, files) : status_no_memory();
-  if (!st) st = read_inputs(line, files);
+  if (!st) st = runtime_main_read_inputs(line, files);
   if (!st) st = model_start(line->model, 0);
   const int64_t loaded = clock_ns() - begin;
-  if (!st) st = time_runs(line, files, times);
+  if (!st) st = runtime_main_time_runs(line, files, times);
   if (!st) {
     const int64_t first = times[0];
     qsort(times, runs, sizeof *times, compare_times);
@@ -262,7 +265,7 @@ static int verify(const command_line *line) {
   if (!st)
     (void)printf("verified: %d outputs of drawn inputs are as clave computes them%s\n", n,
                  tests->is_close ? " on the CPU, but for rounding" : "");
-  return report(line->self, st);
+  return runtime_main_report(line->self, st);
 }
 
 static int run_line(const command_line *line) {
@@ -272,15 +275,15 @@ static int run_line(const command_line *line) {
   if (line->verifies) return verify(line);
   if (line->n_paths != method->n_inputs + (line->runs ? 0 : method->n_outputs))
     return refuse_usage(line);
-  const int code =
-      report(line->self, line->runs ? bench_files(line, &files) : run_files(line, &files));
+  const int code = runtime_main_report(
+      line->self, line->runs ? bench_files(line, &files) : run_files(line, &files));
   close_files(method, &files);
   return code;
 }
 
 /* ---------------------------------------------------------------- the command line */
 
-static clave_status choose_method(command_line *line, const char *name) {
+static clave_status runtime_main_choose_method(command_line *line, const char *name) {
   const model_info *info = model_get_info(line->model);
   text text = {0};
   for (int i = 0; i < info->n_methods; i++) {
@@ -307,12 +310,12 @@ static clave_status read_runs(command_line *line, const char *word) {
 }
 
 /* Parses the options, which precede the files. */
-static clave_status read_options(command_line *line) {
+static clave_status runtime_main_read_options(command_line *line) {
   const char *method = NULL;
   char *const *first = line->paths;
   int n = 0;
   for (; n + 1 < line->n_paths && strcmp(first[n], "--method") == 0; n += 2) method = first[n + 1];
-  TRY(choose_method(line, method));
+  TRY(runtime_main_choose_method(line, method));
   line->verifies = line->n_paths == 1 && strcmp(first[0], "--verify") == 0;
   for (; n < line->n_paths; n += 2) {
     const char *name = first[n], *value = n + 1 < line->n_paths ? first[n + 1] : "";
@@ -341,11 +344,11 @@ int model_main(int argc, char **argv) {
   (void)signal(SIGXFSZ, SIG_IGN); /* a file size limit is reported as a write error */
   clave_status st = model_create(&line.model);
   int code = EXIT_FAILURE;
-  if (!st) model_set_note(line.model, print_note, NULL);
+  if (!st) model_set_note(line.model, runtime_main_print_note, NULL);
   if (st) {
-    code = report(line.self, st);
-  } else if ((st = read_options(&line))) {
-    (void)report(line.self, st);
+    code = runtime_main_report(line.self, st);
+  } else if ((st = runtime_main_read_options(&line))) {
+    (void)runtime_main_report(line.self, st);
     code = EXIT_MALFORMED;
   } else {
     code = run_line(&line);

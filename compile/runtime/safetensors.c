@@ -45,7 +45,7 @@ static clave_status take_name(finder *finder, span name) {
   return NULL;
 }
 
-static clave_status take_member(finder *finder, span name) {
+static clave_status runtime_safetensors_take_member(finder *finder, span name) {
   static const char *const names[] = {"", "dtype", "shape", "data_offsets"};
   finder->at = MEMBER_OTHER;
   for (int i = MEMBER_DTYPE; i <= MEMBER_OFFSETS; i++)
@@ -65,7 +65,7 @@ static clave_status take_dtype(finder *finder, span word) {
   return dtype_from_name(name, &finder->now.tensor.type) ? NULL : UNSUPPORTED("its dtype %s", name);
 }
 
-static clave_status take_number(finder *finder, span word) {
+static clave_status runtime_safetensors_take_number(finder *finder, span word) {
   entry *entry = &finder->now;
   int64_t value = 0;
   for (size_t i = 0; i < word.size; i++) {
@@ -106,16 +106,17 @@ static clave_status finish_entry(finder *finder) {
 static clave_status take_entry(finder *finder, json_event event, span word) {
   const bool is_list = finder->at == MEMBER_SHAPE || finder->at == MEMBER_OFFSETS;
   if (finder->which < 0 || (finder->depth > AT_ENTRY && !is_list)) return NULL;
-  if (finder->depth == AT_ENTRY && event == JSON_EVENT_KEY) return take_member(finder, word);
+  if (finder->depth == AT_ENTRY && event == JSON_EVENT_KEY)
+    return runtime_safetensors_take_member(finder, word);
   if (finder->at == MEMBER_OTHER || event == JSON_EVENT_END) return NULL;
   if (finder->at == MEMBER_DTYPE && event == JSON_EVENT_STRING) return take_dtype(finder, word);
   if (is_list && finder->depth == AT_ENTRY && event == JSON_EVENT_ARRAY) return NULL;
   if (is_list && finder->depth == AT_ARRAY && event == JSON_EVENT_NUMBER)
-    return take_number(finder, word);
+    return runtime_safetensors_take_number(finder, word);
   return INVALID("a dtype, shape or data_offsets of its header is of another kind");
 }
 
-static clave_status take_event(void *ctx, json_event event, span word) {
+static clave_status runtime_safetensors_take_event(void *ctx, json_event event, span word) {
   finder *finder = ctx;
   const bool opens = event == JSON_EVENT_OBJECT || event == JSON_EVENT_ARRAY;
   if (event == JSON_EVENT_END) finder->depth--;
@@ -132,7 +133,8 @@ static clave_status take_event(void *ctx, json_event event, span word) {
 
 /* ---------------------------------------------------------------- reading */
 
-static clave_status choose(const finder *finder, const uint8_t *data, stored_tensor *out) {
+static clave_status runtime_safetensors_choose(const finder *finder, const uint8_t *data,
+                                               stored_tensor *out) {
   const int n = finder->n_found[BY_NAME] + finder->n_found[BY_OTHER] + finder->n_found[ANY];
   int which = BY_NAME;
   while (which < ANY && !finder->n_found[which]) which++;
@@ -155,14 +157,14 @@ clave_status stored_tensor_find(const void *file, size_t size, const char *name,
   finder finder = {.names = {name, other}, .size = size - LENGTH_BYTES - (size_t)length};
   const char *header = (const char *)bytes + LENGTH_BYTES;
   if (length == 0 || header[0] != '{') return INVALID("its header is no JSON object");
-  TRY(json_walk(header, (size_t)length, 0, take_event, &finder));
-  return choose(&finder, bytes + LENGTH_BYTES + length, out);
+  TRY(json_walk(header, (size_t)length, 0, runtime_safetensors_take_event, &finder));
+  return runtime_safetensors_choose(&finder, bytes + LENGTH_BYTES + length, out);
 }
 
 /* ---------------------------------------------------------------- writing */
 
-static void write_entry(json_writer *writer, const stored_tensor *tensor, const char *name,
-                        size_t begin) {
+static void runtime_safetensors_write_entry(json_writer *writer, const stored_tensor *tensor,
+                                            const char *name, size_t begin) {
   emit_object(writer, name);
   emit_string(writer, "dtype", dtype_name(tensor->type));
   emit_array(writer, "shape");
@@ -176,15 +178,15 @@ static void write_entry(json_writer *writer, const stored_tensor *tensor, const 
 }
 
 /* Writes larger elements first, so that the offset of each is a multiple of its size. */
-static clave_status write_header(const stored_tensor *tensors, const char *const *names, int n,
-                                 text *to) {
+static clave_status runtime_safetensors_write_header(const stored_tensor *tensors,
+                                                     const char *const *names, int n, text *to) {
   json_writer writer = {.out = to, .compact = true};
   size_t begin = 0;
   emit_object(&writer, NULL);
   for (size_t unit = 8; unit > 0; unit /= 2) {
     for (int i = 0; i < n; i++) {
       if (dtype_size(tensors[i].type) != unit) continue;
-      write_entry(&writer, &tensors[i], names[i], begin);
+      runtime_safetensors_write_entry(&writer, &tensors[i], names[i], begin);
       begin += tensors[i].bytes;
     }
   }
@@ -196,7 +198,7 @@ static clave_status write_header(const stored_tensor *tensors, const char *const
 clave_status stored_tensors_write(file_writer *writer, const stored_tensor *tensors,
                                   const char *const *names, int n) {
   text header = {0};
-  clave_status st = write_header(tensors, names, n, &header);
+  clave_status st = runtime_safetensors_write_header(tensors, names, n, &header);
   const uint64_t length = header.size;
   if (!st) st = file_writer_append(writer, &length, sizeof length);
   if (!st) st = file_writer_append(writer, header.data, header.size);

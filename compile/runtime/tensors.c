@@ -18,13 +18,13 @@ typedef struct tensors_library {
 } tensors_library;
 
 /* Replaces the kept status by that of the latest call. Returns nonzero if it is an error. */
-static int answer(clave_status *kept, clave_status st) {
+static int runtime_tensors_answer(clave_status *kept, clave_status st) {
   status_free(*kept);
   *kept = st;
   return st != NULL;
 }
 
-static clave_status start(tensors_library *library, model_note_fn note, void *ctx) {
+static clave_status runtime_tensors_start(tensors_library *library, model_note_fn note, void *ctx) {
   TRY(model_create(&library->model));
   model_set_note(library->model, note, ctx);
   return model_start(library->model, library->n_threads);
@@ -34,7 +34,8 @@ void *model_tensors_create(int n_threads, void (*note)(void *ctx, const char *li
   tensors_library *library = calloc(1, sizeof *library);
   if (!library) return NULL;
   library->n_threads = n_threads;
-  library->is_ready = answer(&library->failed, start(library, note, ctx)) == 0;
+  library->is_ready =
+      runtime_tensors_answer(&library->failed, runtime_tensors_start(library, note, ctx)) == 0;
   return library;
 }
 
@@ -52,7 +53,8 @@ const char *model_tensors_error(const void *library) {
 
 /* ---------------------------------------------------------------- runs */
 
-static clave_status find_method(const model_info *info, const char *name, int *out) {
+static clave_status runtime_tensors_find_method(const model_info *info, const char *name,
+                                                int *out) {
   text text = {0};
   *out = 0;
   for (int i = 0; i < info->n_methods; i++) {
@@ -80,8 +82,9 @@ static clave_status wrong_shape(const model_method *method, const model_argument
   return st;
 }
 
-static clave_status check_shape(const model_method *method, const model_argument *argument,
-                                const model_value *value) {
+static clave_status runtime_tensors_check_shape(const model_method *method,
+                                                const model_argument *argument,
+                                                const model_value *value) {
   bool fits = true;
   for (int i = 0; i < argument->rank; i++)
     fits = fits && value->dims[i] >= 0 &&
@@ -93,47 +96,53 @@ static clave_status check_shape(const model_method *method, const model_argument
   return value->data || !bytes ? NULL : INVALID("input '%s' has no data", argument->name);
 }
 
-static clave_status check_sizes(const model_method *method, const model_value *inputs,
-                                given_input *given, int64_t *sizes) {
+static clave_status runtime_tensors_check_sizes(const model_method *method,
+                                                const model_value *inputs, given_input *given,
+                                                int64_t *sizes) {
   for (int i = 0; i < method->n_sizes; i++) sizes[i] = SIZE_UNKNOWN;
   for (int i = 0; i < method->n_inputs; i++) {
     const model_argument *argument = &method->inputs[i];
-    TRY(check_shape(method, argument, &inputs[i]));
+    TRY(runtime_tensors_check_shape(method, argument, &inputs[i]));
     given[i] = (given_input){.from = argument->name, .dims = inputs[i].dims};
     (void)argument_bytes(argument, inputs[i].dims, &given[i].bytes);
   }
   return find_sizes(method, given, sizes);
 }
 
-static clave_status check_inputs(const model_method *method, const model_value *inputs) {
+static clave_status runtime_tensors_check_inputs(const model_method *method,
+                                                 const model_value *inputs) {
   given_input *given = calloc((size_t)method->n_inputs + 1, sizeof *given);
   int64_t *sizes = calloc((size_t)method->n_sizes + 1, sizeof *sizes);
-  clave_status st = given && sizes ? check_sizes(method, inputs, given, sizes) : status_no_memory();
+  clave_status st = given && sizes ? runtime_tensors_check_sizes(method, inputs, given, sizes)
+                                   : status_no_memory();
   free(given);
   free(sizes);
   return st;
 }
 
-static clave_status run(tensors_library *library, const char *name, const model_value *inputs,
-                        model_value *outputs) {
+static clave_status runtime_tensors_run(tensors_library *library, const char *name,
+                                        const model_value *inputs, model_value *outputs) {
   const model_info *info = model_get_info(library->model);
   int method;
-  TRY(find_method(info, name, &method));
-  TRY(check_inputs(&info->methods[method], inputs));
+  TRY(runtime_tensors_find_method(info, name, &method));
+  TRY(runtime_tensors_check_inputs(&info->methods[method], inputs));
   return model_run(library->model, method, inputs, outputs);
 }
 
 int model_tensors_run(void *library, const char *method, const void *inputs, void *outputs) {
   tensors_library *self = library;
-  return self->is_ready ? answer(&self->failed, run(self, method, inputs, outputs)) : 1;
+  return self->is_ready ? runtime_tensors_answer(&self->failed,
+                                                 runtime_tensors_run(self, method, inputs, outputs))
+                        : 1;
 }
 
 int model_tensors_reset(void *library) {
   tensors_library *self = library;
-  return self->is_ready ? answer(&self->failed, model_reset(self->model)) : 1;
+  return self->is_ready ? runtime_tensors_answer(&self->failed, model_reset(self->model)) : 1;
 }
 
 int model_tensors_verify(void *library) {
   tensors_library *self = library;
-  return self->is_ready ? answer(&self->failed, verify_another(self->n_threads)) : 1;
+  return self->is_ready ? runtime_tensors_answer(&self->failed, verify_another(self->n_threads))
+                        : 1;
 }

@@ -72,7 +72,8 @@ static clave_status compare_output(const model_info *info, const model_test *tes
 
 /* ---------------------------------------------------------------- runs */
 
-static clave_status run(model *model, const model_info *info, int method, const drawn_run *drawn) {
+static clave_status runtime_verify_run(model *model, const model_info *info, int method,
+                                       const drawn_run *drawn) {
   TRY(draw_inputs(drawn));
   TRY(model_run(model, method, drawn->inputs, drawn->outputs));
   for (int i = 0; i < drawn->of->n_outputs; i++)
@@ -88,7 +89,7 @@ static clave_status verify_method(model *model, const model_info *info, int meth
   drawn_run.outputs = small_alloc(((size_t)of->n_outputs + 1) * sizeof *drawn_run.outputs);
   drawn_run.owned = small_alloc(((size_t)of->n_inputs + 1) * sizeof *drawn_run.owned);
   clave_status st = drawn_run.inputs && drawn_run.outputs && drawn_run.owned
-                        ? run(model, info, method, &drawn_run)
+                        ? runtime_verify_run(model, info, method, &drawn_run)
                         : status_no_memory();
   for (int i = of->n_inputs - 1; drawn_run.owned && i >= 0; i--) small_free(drawn_run.owned[i]);
   small_free(drawn_run.owned);

@@ -11,13 +11,13 @@
 /* ---------------------------------------------------------------- memory */
 
 /* Returns zeroed memory: from the heap, or `own` if memory is static. */
-static void *take(void *own, size_t bytes) {
+static void *written_take(void *own, size_t bytes) {
   void *memory = compiled_model.heap ? compiled_model.heap->take(bytes + 1) : own;
   if (memory) memset(memory, 0, bytes);
   return memory;
 }
 
-static void give(void *memory) {
+static void written_give(void *memory) {
   if (compiled_model.heap) compiled_model.heap->give(memory);
 }
 
@@ -36,7 +36,7 @@ static clave_status status_of(const model *model, model_failure failure) {
 /* ---------------------------------------------------------------- lifetime */
 
 clave_status model_create(model **out) {
-  *out = take(compiled_model.memory.model, sizeof **out);
+  *out = written_take(compiled_model.memory.model, sizeof **out);
   return *out ? NULL : status_no_memory();
 }
 
@@ -61,9 +61,10 @@ static void note_packing(const model *model) {
 
 clave_status model_start(model *model, int n_threads) {
   const model_memory *own = &compiled_model.memory;
-  model->packed_weights = take(
+  model->packed_weights = written_take(
       own->packed_weights, (size_t)compiled_model.n_packed_weights * sizeof *model->packed_weights);
-  model->rebased = take(own->rebased, (size_t)compiled_model.n_rebased * sizeof *model->rebased);
+  model->rebased =
+      written_take(own->rebased, (size_t)compiled_model.n_rebased * sizeof *model->rebased);
   if (!model->packed_weights || !model->rebased) return status_no_memory();
   if (compiled_model.threads)
     TRY(compiled_model.threads->create(model,
@@ -82,14 +83,14 @@ void model_destroy(model *model) {
   if (!model) return;
   if (compiled_model.planner) compiled_model.planner->destroy(model);
   for (int i = 0; model->packed_weights && i < compiled_model.n_packed_weights; i++)
-    if (core_owns_packed_weight(model, i)) give(model->packed_weights[i]);
-  give(model->packed_weights);
-  give(model->rebased);
-  give(model->arena);
-  give(model->state);
-  give(model->scratch);
+    if (core_owns_packed_weight(model, i)) written_give(model->packed_weights[i]);
+  written_give(model->packed_weights);
+  written_give(model->rebased);
+  written_give(model->arena);
+  written_give(model->state);
+  written_give(model->scratch);
   if (compiled_model.threads) compiled_model.threads->destroy(model);
-  give(model);
+  written_give(model);
 }
 
 /* ---------------------------------------------------------------- runs */

@@ -214,7 +214,7 @@ static region *region_of(const checking *checking, const bound_tensor *tensor) {
   return NULL;
 }
 
-static clave_status collect(checking *checking, const operand *operand) {
+static clave_status check_operands_collect(checking *checking, const operand *operand) {
   const bound_tensor *tensor = &checking->view[operand->tid];
   if (tensor_numel(&tensor->tensor) == 0) return NULL;
   int64_t low, high;
@@ -242,7 +242,7 @@ static clave_status find_regions(checking *checking, int64_t *bytes) {
   checking->n_regions = 0;
   make_views(checking);
   for (operand_iter i = operands_of(checking->nd->instruction); next_operand(&i);)
-    TRY(collect(checking, &i.operand));
+    TRY(check_operands_collect(checking, &i.operand));
   *bytes = 0;
   for (uint32_t i = 0; i < checking->n_regions; i++) {
     region *region = &checking->regions[i];
@@ -339,8 +339,8 @@ static clave_status run_recording(const checking *checking, const recording *rec
   return st;
 }
 
-static clave_status run_instruction(const checking *checking, const ir_instruction *ins,
-                                    bool *faulty) {
+static clave_status check_operands_run_instruction(const checking *checking,
+                                                   const ir_instruction *ins, bool *faulty) {
   const oracle *oracle = checking->session->oracle;
   const backend_vtable *vt = oracle->cpu->vt;
   device_fault fault = {0};
@@ -398,13 +398,14 @@ static clave_status run_rounded(checking *checking, bool *faulty) {
     operand->slot = *op.b = slot + 1;
   }
   ins.op = &op.op;
-  return run_instruction(checking, &ins, faulty);
+  return check_operands_run_instruction(checking, &ins, faulty);
 }
 
 clave_status run_oracle(checking *checking, bool *faulty) {
   const ir_instruction *ins = checking->nd->instruction;
   if (ins->op_type == IR_OP_CUSTOM) return run_reference(checking, faulty);
-  return checking->rounds ? run_rounded(checking, faulty) : run_instruction(checking, ins, faulty);
+  return checking->rounds ? run_rounded(checking, faulty)
+                          : check_operands_run_instruction(checking, ins, faulty);
 }
 
 void free_copies(checking *checking) {

@@ -22,7 +22,7 @@ typedef struct reference_run {
 
 /* ---------------------------------------------------------------- memory */
 
-static clave_status take_buffer(reference_run *run, buffer *copy) {
+static clave_status reference_take_buffer(reference_run *run, buffer *copy) {
   if (!array_reserve(&run->made, &run->cap_made, run->n_made + 1, sizeof(buffer *))) {
     run->oracle->cpu->vt->buffer_destroy(run->oracle->cpu, copy);
     return status_no_memory();
@@ -39,10 +39,10 @@ static clave_status make_place(reference_run *run, uint32_t slot, const tensor *
   tensor_set_contiguous(&out->tensor);
   TRY(known_bytes(tensor, &bytes));
   TRY(run->oracle->cpu->vt->buffer_create(run->oracle->cpu, bytes, &out->buf));
-  return take_buffer(run, out->buf);
+  return reference_take_buffer(run, out->buf);
 }
 
-static clave_status bind_constant(reference_run *run, uint32_t tid) {
+static clave_status reference_bind_constant(reference_run *run, uint32_t tid) {
   bound_tensor *tensor = &run->at[tid];
   size_t bytes;
   if (tensor->buf || tid >= run->prog->ir.constants.count) return NULL;
@@ -51,7 +51,7 @@ static clave_status bind_constant(reference_run *run, uint32_t tid) {
   if (!bytes) return NULL;
   TRY(run->oracle->cpu->vt->buffer_wrap(run->oracle->cpu, run->prog->constants[tid], bytes, false,
                                         &tensor->buf));
-  return take_buffer(run, tensor->buf);
+  return reference_take_buffer(run, tensor->buf);
 }
 
 /* ---------------------------------------------------------------- one node */
@@ -133,7 +133,7 @@ static clave_status run_view(reference_run *run, const ir_instruction *ins,
   return copy_tensor(run, *from, same);
 }
 
-static clave_status place_result(reference_run *run, const operand *operand) {
+static clave_status reference_place_result(reference_run *run, const operand *operand) {
   TRY(make_place(run, operand->tid, &run->types[operand->tid], &run->at[operand->tid]));
   if (operand->reuses == IR_NONE) return NULL;
   return copy_tensor(run, run->at[operand->reuses], run->at[operand->tid]);
@@ -145,26 +145,27 @@ static clave_status run_op(reference_run *run, const ir_instruction *ins) {
     if (!(i.operand.flags & IR_OUT)) TRY(make_dense(run, &i.operand));
   for (operand_iter i = operands_of(ins); next_operand(&i);) {
     if (!(i.operand.flags & IR_OUT)) continue;
-    TRY(place_result(run, &i.operand));
+    TRY(reference_place_result(run, &i.operand));
     all_empty = all_empty && tensor_numel(&run->types[i.operand.tid]) == 0;
   }
   return all_empty ? NULL : run_node(run, ins);
 }
 
-static clave_status run_instruction(reference_run *run, const ir_instruction *ins) {
+static clave_status reference_run_instruction(reference_run *run, const ir_instruction *ins) {
   const op_info *info = &op_table[ins->op_type];
   const rule_context context = {&run->prog->ir, run->types, run->values};
   if (info->is_host) return scalar_run(&run->prog->ir, ins, run->values);
   for (operand_iter i = operands_of(ins); next_operand(&i);)
     TRY(i.operand.flags & IR_OUT ? resolve_size(run, i.operand.tid)
-                                 : bind_constant(run, i.operand.tid));
+                                 : reference_bind_constant(run, i.operand.tid));
   TRY(rule_sizes(&context, ins));
   return info->is_view ? run_view(run, ins, &context) : run_op(run, ins);
 }
 
 /* ---------------------------------------------------------------- the chain */
 
-static clave_status bind_args(reference_run *run, const ir_custom *op, const ir_chain *chain) {
+static clave_status reference_bind_args(reference_run *run, const ir_custom *op,
+                                        const ir_chain *chain) {
   for (uint32_t i = 0; i < chain->args.count; i++) {
     uint32_t arg = chain->args.items[i];
     run->at[arg] = run->checking->copy[op->args.items[i]];
@@ -182,7 +183,7 @@ static bool same_dims(const tensor *left, const tensor *right) {
 /* Copies the results to where they are compared. */
 static clave_status take_results(reference_run *run, const ir_custom *op, const ir_chain *chain) {
   for (uint32_t i = 0; i < chain->results.count; i++) {
-    TRY(bind_constant(run, chain->results.items[i]));
+    TRY(reference_bind_constant(run, chain->results.items[i]));
     const bound_tensor *from = &run->at[chain->results.items[i]];
     const bound_tensor *to = &run->checking->copy[op->results.items[i]];
     if (!same_dims(&from->tensor, &to->tensor)) {
@@ -196,17 +197,18 @@ static clave_status take_results(reference_run *run, const ir_custom *op, const 
   return NULL;
 }
 
-static clave_status run_chain(reference_run *run, const ir_custom *op) {
+static clave_status reference_run_chain(reference_run *run, const ir_custom *op) {
   const ir_chain *chain = &run->prog->ir.chains.items[op->reference_chain];
-  TRY(bind_args(run, op, chain));
+  TRY(reference_bind_args(run, op, chain));
   for (uint32_t i = 0; i < chain->instructions.count; i++) {
     const ir_instruction *ins = &chain->instructions.items[i];
-    TRY(status_while(run_instruction(run, ins), "node %u of the reference (%s)", i, ins->name));
+    TRY(status_while(reference_run_instruction(run, ins), "node %u of the reference (%s)", i,
+                     ins->name));
   }
   return take_results(run, op, chain);
 }
 
-static clave_status begin(reference_run *run) {
+static clave_status reference_begin(reference_run *run) {
   size_t slots = slot_count(run->prog), values = run->prog->ir.values.count;
   run->types = calloc(slots + 1, sizeof *run->types);
   run->values = calloc(values + 1, sizeof *run->values);
@@ -220,8 +222,8 @@ static clave_status begin(reference_run *run) {
 clave_status run_reference(const checking *checking, bool *faulty) {
   reference_run run = {
       .checking = checking, .oracle = checking->session->oracle, .prog = checking->session->prog};
-  clave_status st = begin(&run);
-  if (!st) st = run_chain(&run, checking->nd->instruction->op);
+  clave_status st = reference_begin(&run);
+  if (!st) st = reference_run_chain(&run, checking->nd->instruction->op);
   for (size_t i = 0; i < run.n_made; i++)
     run.oracle->cpu->vt->buffer_destroy(run.oracle->cpu, run.made[i]);
   free(run.made);

@@ -22,7 +22,7 @@
 
 /* Returns the tolerance of float results, relative to an element and to the median magnitude. It is
  * a multiple of the dtype's precision, because errors accumulate in chains and sums. */
-static double tolerance_of(dtype t) {
+static double results_tolerance_of(dtype t) {
   switch (t) {
     case DTYPE_F64:
       return 1e-10;
@@ -37,35 +37,35 @@ static double tolerance_of(dtype t) {
   }
 }
 
-static dtype type_of(const result *result) { return result->view->tensor.type; }
+static dtype results_type_of(const result *result) { return result->view->tensor.type; }
 
-static double element(dtype t, const void *data, int64_t i) {
+static double results_element(dtype t, const void *data, int64_t i) {
   return element_number(t, (const char *)data + (size_t)i * dtype_size(t));
 }
 
 static bool same_bits(const result *result, int64_t i) {
-  size_t size = dtype_size(type_of(result)), at = (size_t)i * size;
+  size_t size = dtype_size(results_type_of(result)), at = (size_t)i * size;
   return memcmp((const char *)result->got + at, (const char *)result->want + at, size) == 0;
 }
 
 /* Returns how far rounding may move element i: twice the measured distance. Elements that moved
  * little in the few runs get at least the median of those that moved. */
-static double reach_of(const result *result, int64_t i, double usual) {
+static double results_reach_of(const result *result, int64_t i, double usual) {
   if (!result->reach || result->reach[i] == 0) return 0;
   return 2 * fmax(result->reach[i], usual);
 }
 
 /* Counts the elements that exceed the tolerance; sets *at to one of them. */
 static int64_t count_wrong(const result *result, int64_t *at) {
-  dtype t = type_of(result);
-  double tolerance = tolerance_of(t);
+  dtype t = results_type_of(result);
+  double tolerance = results_tolerance_of(t);
   double absolute = tolerance > 0 ? tolerance * median_magnitude(t, result->want, result->n) : 0;
   int64_t wrong = 0;
   double usual = result->reach ? median_magnitude(DTYPE_F64, result->reach, result->n) : 0;
   for (int64_t i = result->n - 1; i >= 0; i--) {
     if (same_bits(result, i)) continue;
-    double got = element(t, result->got, i), want = element(t, result->want, i);
-    double reach = reach_of(result, i, usual);
+    double got = results_element(t, result->got, i), want = results_element(t, result->want, i);
+    double reach = results_reach_of(result, i, usual);
     bool close = isinf(reach) || (tolerance == 0 && reach == 0
                                       ? false
                                       : number_is_close(got, want, tolerance, absolute + reach));
@@ -124,14 +124,14 @@ static clave_status read_copy(const checking *checking, const result *result, vo
                                (size_t)result->copy->tensor.offset * size, *out, bytes);
 }
 
-static clave_status widen_reach(const checking *checking, result *result) {
-  dtype t = type_of(result);
+static clave_status results_widen_reach(const checking *checking, result *result) {
+  dtype t = results_type_of(result);
   void *moved = NULL;
   if (!result->reach) result->reach = calloc((size_t)result->n, sizeof *result->reach);
   if (!result->reach) return status_no_memory();
   clave_status st = read_copy(checking, result, &moved);
   for (int64_t i = 0; i < result->n && !st; i++) {
-    double by = number_distance(element(t, moved, i), element(t, result->want, i));
+    double by = number_distance(results_element(t, moved, i), results_element(t, result->want, i));
     if (by > result->reach[i]) result->reach[i] = by;
   }
   free(moved);
@@ -151,12 +151,12 @@ static clave_status run_nudged(checking *checking, const region *region, uint64_
   free(moved);
   if (!st) st = run_oracle(checking, &faulty);
   for (int i = 0; i < checking->n_results && !st; i++)
-    st = widen_reach(checking, &checking->results[i]);
+    st = results_widen_reach(checking, &checking->results[i]);
   return st;
 }
 
 /* Changes one operand at a time, by a pattern of ups and downs and by the opposite pattern. */
-static clave_status measure_reach(checking *checking) {
+static clave_status results_measure_reach(checking *checking) {
   for (uint32_t i = 0; i < checking->n_regions; i++) {
     const region *region = &checking->regions[i];
     if (!region->host || !dtype_is_float(region->type)) continue;
@@ -176,7 +176,7 @@ static clave_status read_result(checking *checking, uint32_t tid) {
       (result){.view = tensor, .copy = &checking->copy[tid], .n = tensor_numel(&tensor->tensor)};
   size_t bytes, size = dtype_size(tensor->tensor.type);
   TRY(known_bytes(&tensor->tensor, &bytes));
-  made->got = malloc((size_t)made->n * dtype_size(type_of(made)));
+  made->got = malloc((size_t)made->n * dtype_size(results_type_of(made)));
   if (!made->got) return status_no_memory();
   TRY(checking->session->devices.backends[checking->backend]->vt->read(
       checking->session->streams[checking->backend], tensor->buf,
@@ -184,11 +184,11 @@ static clave_status read_result(checking *checking, uint32_t tid) {
   return read_copy(checking, made, &made->want);
 }
 
-static void describe(checking *checking, const result *result, int64_t wrong, int64_t at) {
-  dtype t = type_of(result);
+static void results_describe(checking *checking, const result *result, int64_t wrong, int64_t at) {
+  dtype t = results_type_of(result);
   text_printf(&checking->verdict, "%lld of %lld elements differ, such as %g for %g",
-              (long long)wrong, (long long)result->n, element(t, result->got, at),
-              element(t, result->want, at));
+              (long long)wrong, (long long)result->n, results_element(t, result->got, at),
+              results_element(t, result->want, at));
 }
 
 clave_status compare_results(checking *checking) {
@@ -199,13 +199,14 @@ clave_status compare_results(checking *checking) {
   for (int i = 0; i < checking->n_results && !wrong; i++) {
     result *result = &checking->results[i];
     wrong = count_wrong(result, &at);
-    bool excusable = dtype_is_float(type_of(result)) || rounds_before(checking->nd->instruction);
+    bool excusable =
+        dtype_is_float(results_type_of(result)) || rounds_before(checking->nd->instruction);
     if (wrong && excusable) {
-      if (!measured) TRY(measure_reach(checking));
+      if (!measured) TRY(results_measure_reach(checking));
       measured = true;
       wrong = count_wrong(result, &at);
     }
-    if (wrong) describe(checking, result, wrong, at);
+    if (wrong) results_describe(checking, result, wrong, at);
   }
   return checking->verdict.failed ? status_no_memory() : NULL;
 }

@@ -18,7 +18,7 @@ static float load_float(dtype t, const void *data, int64_t i) {
 
 /* Stores a float. Values beyond the range of F16 are clamped to its largest: rounding to BF16 turns
  * 65,280 and more into 65,536 or more. */
-static void store_float(dtype t, void *data, int64_t i, float x) {
+static void check_rounded_store_float(dtype t, void *data, int64_t i, float x) {
   const float largest = 65504;
   if (t == DTYPE_F16 && isfinite(x)) x = fminf(fmaxf(x, -largest), largest);
   if (t == DTYPE_F32)
@@ -62,7 +62,8 @@ static void round_elements(rounding how, const tensor *tensor, dtype to, row_mem
     for (int64_t i = 0; i < n; i++)
       memory->row[i] = load_float(tensor->type, memory->elements, at + i);
     round_floats(how, memory->row, n);
-    for (int64_t i = 0; i < n; i++) store_float(to, memory->rounded, at + i, memory->row[i]);
+    for (int64_t i = 0; i < n; i++)
+      check_rounded_store_float(to, memory->rounded, at + i, memory->row[i]);
   }
 }
 

@@ -36,7 +36,9 @@ static clave_status oracle_of(session *session) {
   return oracle->cpu->vt->stream_create(oracle->cpu, &oracle->queue);
 }
 
-static const char *op_of(const checking *checking) { return name_of_op(checking->nd->instruction); }
+static const char *self_check_op_of(const checking *checking) {
+  return name_of_op(checking->nd->instruction);
+}
 static const char *device_of(const checking *checking) {
   return checking->session->devices.backends[checking->backend]->info.name;
 }
@@ -105,7 +107,7 @@ static clave_status correct_results(checking *checking) {
   }
   if (is_in_place(checking))
     return status_new(STATUS_DEVICE, "the kernels of %s give wrong numbers on %s: %s",
-                      op_of(checking), device_of(checking), checking->verdict.data);
+                      self_check_op_of(checking), device_of(checking), checking->verdict.data);
   for (int64_t from = 0; from < checking->part.rows; from += checking->part.count)
     TRY(correct_part(checking, from));
   return NULL;
@@ -114,14 +116,15 @@ static clave_status correct_results(checking *checking) {
 static clave_status distrust(checking *checking, const running *run, uint32_t instruction) {
   if (!can_move(run, instruction, checking->backend))
     return status_new(STATUS_DEVICE, "the kernels of %s give wrong numbers on %s: %s",
-                      op_of(checking), device_of(checking), checking->verdict.data);
+                      self_check_op_of(checking), device_of(checking), checking->verdict.data);
   bool is_known = run->state->moved[instruction];
   TRY(move_later(run, instruction, distrust_reason));
   TRY(correct_results(checking));
   if (is_known) return NULL;
   text note = {0};
-  text_printf(&note, "%s gives wrong numbers on %s (%s); %s", op_of(checking), device_of(checking),
-              checking->verdict.data, place_of_moved(checking->nd->instruction));
+  text_printf(&note, "%s gives wrong numbers on %s (%s); %s", self_check_op_of(checking),
+              device_of(checking), checking->verdict.data,
+              place_of_moved(checking->nd->instruction));
   send(checking, &note);
   text_free(&note);
   return NULL;
@@ -138,7 +141,7 @@ static void note_unchecked(const checking *checking) {
   text_printf(&note,
               "%s is too large here to be compared with the CPU backend: its kernels on %s "
               "run unchecked",
-              op_of(checking), device_of(checking));
+              self_check_op_of(checking), device_of(checking));
   send(checking, &note);
   text_free(&note);
 }
@@ -150,8 +153,8 @@ static run_operands operands_now(const running *run, const command *command,
                         run->session->random};
 }
 
-static clave_status check_node(checking *checking, const running *run, const command *command,
-                               command_state *state) {
+static clave_status self_check_node(checking *checking, const running *run, const command *command,
+                                    command_state *state) {
   const backend_vtable *vt = checking->session->devices.backends[checking->backend]->vt;
   stream *queue = checking->session->streams[checking->backend];
   const run_operands operands = operands_now(run, command, state);
@@ -206,7 +209,7 @@ static clave_status run_checked(const running *run, const command *command, comm
                      .values = run->binding->schedule->values};
   checking checking = {
       .session = run->session, .backend = command->backend, .nd = &node, .number = number};
-  clave_status st = check_node(&checking, run, command, state);
+  clave_status st = self_check_node(&checking, run, command, state);
   free_results(&checking);
   free_copies(&checking);
   return st;

@@ -39,7 +39,7 @@ static void remove_reader(draft *draft, uint32_t tid, const draft_node *node) {
   }
 }
 
-static void note(draft *draft, draft_node *node) {
+static void graph_draft_note(draft *draft, draft_node *node) {
   for (operand_iter i = operands_of(&node->ins); next_operand(&i);) {
     if (i.operand.flags & IR_OUT) {
       draft->slots[i.operand.tid].writer = node;
@@ -55,25 +55,25 @@ bool draft_is_read(const draft *draft, uint32_t tid) {
 
 /* ---------------------------------------------------------------- from a program */
 
-static void keep(draft *draft, uint32_t tid) {
+static void draft_keep(draft *draft, uint32_t tid) {
   if (tid != IR_NONE) draft->slots[tid].kept++;
 }
 
 static void keep_named(draft *draft) {
   const ir_program *program = &draft->ir;
   for (uint32_t i = 0; i < program->state_inits.count; i++)
-    keep(draft, program->state_inits.items[i].constant);
+    draft_keep(draft, program->state_inits.items[i].constant);
   for (uint32_t c = 0; c < program->chains.count; c++) {
     const ir_chain *chain = &program->chains.items[c];
-    for (uint32_t i = 0; i < chain->args.count; i++) keep(draft, chain->args.items[i]);
-    for (uint32_t i = 0; i < chain->results.count; i++) keep(draft, chain->results.items[i]);
+    for (uint32_t i = 0; i < chain->args.count; i++) draft_keep(draft, chain->args.items[i]);
+    for (uint32_t i = 0; i < chain->results.count; i++) draft_keep(draft, chain->results.items[i]);
   }
   for (uint32_t m = 0; m < program->methods.count; m++) {
     const ir_method *method = &program->methods.items[m];
     for (uint32_t i = 0; i < method->outputs.count; i++)
-      keep(draft, method->outputs.items[i].tensor);
+      draft_keep(draft, method->outputs.items[i].tensor);
     for (uint32_t i = 0; i < method->updates.count; i++)
-      keep(draft, method->updates.items[i].value);
+      draft_keep(draft, method->updates.items[i].value);
   }
 }
 
@@ -111,12 +111,12 @@ static void split_epilogue(draft *draft, draft_node *node) {
   inputs[0] = own;
   forget(draft, node);
   set_epilogue(&node->ins, node->ins.op, &(ir_steps){0}, &(ir_u32s){0}, own);
-  note(draft, node);
+  graph_draft_note(draft, node);
   ir_elementwise *split =
       draft_insert(draft, node->chain, node->next, node->ins.name, IR_OP_ELEMENTWISE);
   if (draft->no_memory) return;
   *split = steps;
-  note(draft, node->next);
+  graph_draft_note(draft, node->next);
 }
 
 static void fill_chains(draft *draft) {
@@ -128,7 +128,7 @@ static void fill_chains(draft *draft) {
       nodes[i].ins = list->items[i];
       nodes[i].chain = c;
       draft_link(draft, &nodes[i], NULL);
-      note(draft, &nodes[i]);
+      graph_draft_note(draft, &nodes[i]);
     }
     for (uint32_t i = 0; nodes && i < list->count && !draft->no_memory; i++)
       if (epilogue_of(&nodes[i].ins)) split_epilogue(draft, &nodes[i]);
@@ -303,7 +303,7 @@ uint32_t draft_slot_like(draft *draft, uint32_t like, const char *name) {
   return draft_slot_new(draft, draft_type(draft, like), shape->items, (int)shape->count, name);
 }
 
-static bool is_taken(const draft *draft, const char *name) {
+static bool draft_is_taken(const draft *draft, const char *name) {
   for (uint32_t i = 0; i < draft->n_slots; i++)
     if (draft->slots[i].kind == SLOT_CONSTANT && strcmp(draft->slots[i].tensor.name, name) == 0)
       return true;
@@ -313,7 +313,7 @@ static bool is_taken(const draft *draft, const char *name) {
 /* Makes the name "<name>.folded", with a number if that is in use. */
 static const char *constant_name(draft *draft, const char *name) {
   text text = {0};
-  for (int i = 0; i == 0 || is_taken(draft, text.data); i++) {
+  for (int i = 0; i == 0 || draft_is_taken(draft, text.data); i++) {
     text_clear(&text);
     text_printf(&text, i ? "%s.folded_%d" : "%s.folded", name, i);
     if (text.failed) break;
@@ -325,8 +325,8 @@ static const char *constant_name(draft *draft, const char *name) {
 }
 
 /* Returns a constant that was added with the same contents; IR_NONE if there is none. */
-static uint32_t find_constant(const draft *draft, dtype type, const ir_int_or_vid *shape, int rank,
-                              const void *bytes) {
+static uint32_t draft_find_constant(const draft *draft, dtype type, const ir_int_or_vid *shape,
+                                    int rank, const void *bytes) {
   for (uint32_t i = draft->from->ir.tensors.count; i < draft->n_slots; i++) {
     tensor tensor;
     size_t n;
@@ -346,7 +346,7 @@ uint32_t draft_constant(draft *draft, dtype type, const ir_int_or_vid *shape, in
                         const char *name, const void *bytes) {
   size_t n;
   tensor tensor;
-  uint32_t same = find_constant(draft, type, shape, rank, bytes);
+  uint32_t same = draft_find_constant(draft, type, shape, rank, bytes);
   if (same != IR_NONE) return same;
   const char *full = constant_name(draft, name);
   uint32_t tid = full ? add_slot(draft, SLOT_CONSTANT, type, shape, rank, full) : IR_NONE;
@@ -403,11 +403,11 @@ void *draft_add(draft *draft, draft_node *before, ir_op type) {
 }
 
 void draft_note_last(draft *draft, uint32_t chain) {
-  if (!draft->no_memory) note(draft, draft->chains[chain].last);
+  if (!draft->no_memory) graph_draft_note(draft, draft->chains[chain].last);
 }
 
 void draft_note(draft *draft, draft_node *before) {
-  if (!draft->no_memory) note(draft, before->prev);
+  if (!draft->no_memory) graph_draft_note(draft, before->prev);
 }
 
 static void rename_kept(draft *draft, uint32_t from, uint32_t to) {
@@ -549,8 +549,9 @@ static int broadcast_shape(const draft *draft, const uint32_t *xs, uint32_t n,
 }
 
 /* Adds a step whose operands are n tensors followed by n_numbers numbers. */
-static uint32_t add_step(draft *draft, draft_node *before, const ir_step *step, const uint32_t *xs,
-                         uint32_t n, const double *numbers, uint32_t n_numbers) {
+static uint32_t draft_add_step(draft *draft, draft_node *before, const ir_step *step,
+                               const uint32_t *xs, uint32_t n, const double *numbers,
+                               uint32_t n_numbers) {
   if (draft->no_memory) return IR_NONE;
   ir_int_or_vid shape[MAX_RANK];
   int rank = broadcast_shape(draft, xs, n, shape);
@@ -576,17 +577,17 @@ uint32_t draft_step(draft *draft, draft_node *before, ir_step_kind kind, const u
                     uint32_t n) {
   if (draft->no_memory) return IR_NONE;
   const ir_step s = {.kind = kind, .dtype = draft_type(draft, xs[0])};
-  return add_step(draft, before, &s, xs, n, NULL, 0);
+  return draft_add_step(draft, before, &s, xs, n, NULL, 0);
 }
 
 uint32_t draft_step_number(draft *draft, draft_node *before, ir_step_kind kind, uint32_t x,
                            double number) {
   if (draft->no_memory) return IR_NONE;
   const ir_step s = {.kind = kind, .dtype = draft_type(draft, x)};
-  return add_step(draft, before, &s, &x, 1, &number, 1);
+  return draft_add_step(draft, before, &s, &x, 1, &number, 1);
 }
 
 uint32_t draft_cast(draft *draft, draft_node *before, uint32_t x, dtype type) {
   const ir_step s = {.kind = IR_STEP_KIND_CAST, .dtype = type};
-  return add_step(draft, before, &s, &x, 1, NULL, 0);
+  return draft_add_step(draft, before, &s, &x, 1, NULL, 0);
 }

@@ -47,7 +47,7 @@ static void claim_outputs(draft *draft, const ir_method *method) {
 
 /* ---------------------------------------------------------------- numbers */
 
-static bool is_needed(const draft_slot *slot) {
+static bool draft_finish_is_needed(const draft_slot *slot) {
   switch (slot->kind) {
     case SLOT_CONSTANT:
       return slot->n_readers || slot->kept;
@@ -73,7 +73,8 @@ static void number_kind(finish *finish, slot_kind kind, uint32_t *count) {
       if (outputs->items[i].tensor != IR_NONE) number_slot(finish, outputs->items[i].tensor, count);
   }
   for (uint32_t i = 0; kind != SLOT_OUTPUT && i < draft->n_slots; i++)
-    if (draft->slots[i].kind == kind && is_needed(&draft->slots[i])) number_slot(finish, i, count);
+    if (draft->slots[i].kind == kind && draft_finish_is_needed(&draft->slots[i]))
+      number_slot(finish, i, count);
 }
 
 static void fill_constants(finish *finish) {
@@ -85,7 +86,7 @@ static void fill_constants(finish *finish) {
   }
 }
 
-static void number_slots(finish *finish) {
+static void draft_finish_number_slots(finish *finish) {
   uint32_t n = 0, ends[N_KINDS];
   draft *draft = finish->draft;
   finish->slots = draft_alloc(draft, (size_t)draft->n_slots + 1, sizeof *finish->slots);
@@ -165,7 +166,7 @@ static void list_instructions(finish *finish) {
   }
 }
 
-static clave_status fill_program(finish *finish, program *program) {
+static clave_status draft_finish_fill_program(finish *finish, program *program) {
   table_numbers to = {.tensors = finish->slots,
                       .n_tensors = finish->draft->n_slots,
                       .values = finish->values,
@@ -187,12 +188,12 @@ clave_status draft_finish(draft *draft, program **out) {
   for (uint32_t m = 0; m < draft->ir.methods.count; m++)
     claim_outputs(draft, &draft->ir.methods.items[m]);
   finish finish = {.draft = draft, .program = draft->ir};
-  if (!draft->no_memory) number_slots(&finish);
+  if (!draft->no_memory) draft_finish_number_slots(&finish);
   if (!draft->no_memory) number_values(&finish);
   if (!draft->no_memory) list_instructions(&finish);
   if (draft->no_memory) return status_no_memory();
   TRY(program_new(&program));
-  clave_status st = fill_program(&finish, program);
+  clave_status st = draft_finish_fill_program(&finish, program);
   if (st) {
     program_destroy(program);
     return st;

@@ -41,7 +41,7 @@ struct size_table {
 };
 
 /* Ensures space for one more item in an array of the pool. */
-static bool grow(mem_pool *pool, void *array, uint32_t n, uint32_t *capacity, size_t item) {
+static bool sizes_grow(mem_pool *pool, void *array, uint32_t n, uint32_t *capacity, size_t item) {
   if (n < *capacity) return true;
   void *old, *made = mem_pool_alloc(pool, 2 * (size_t)*capacity + 16, item);
   if (!made) return false;
@@ -53,7 +53,7 @@ static bool grow(mem_pool *pool, void *array, uint32_t n, uint32_t *capacity, si
 }
 
 /* Finds the instruction that computes each value. Values that several methods set are atoms. */
-static void find_writers(size_table *table, bool *is_atom) {
+static void sizes_find_writers(size_table *table, bool *is_atom) {
   for (uint32_t c = 0; c < table->program->chains.count; c++) {
     const ir_instructions *list = &table->program->chains.items[c].instructions;
     for (uint32_t i = 0; i < list->count; i++) {
@@ -89,7 +89,7 @@ size_table *size_table_create(const ir_program *program, mem_pool *pool) {
   table->known = mem_pool_alloc(pool, n, sizeof *table->known);
   bool *is_atom = mem_pool_alloc(pool, n, sizeof *is_atom);
   if (!table->writer || !table->values || !table->known || !is_atom) return NULL;
-  find_writers(table, is_atom);
+  sizes_find_writers(table, is_atom);
   find_inputs(table, is_atom);
   for (uint32_t v = 0; v < program->values.count; v++)
     if (is_atom[v]) table->writer[v] = NULL;
@@ -143,8 +143,8 @@ static extent intern(size_table *table, const poly *sum) {
   for (uint32_t i = 0; i < table->n_polys; i++)
     if (equal_polys(table->polys[i], sum)) return (extent){0, i + 1};
   poly *made = mem_pool_alloc(table->pool, 1, sizeof *made);
-  if (!made || !grow(table->pool, &table->polys, table->n_polys, &table->poly_capacity,
-                     sizeof *table->polys))
+  if (!made || !sizes_grow(table->pool, &table->polys, table->n_polys, &table->poly_capacity,
+                           sizeof *table->polys))
     return NOT_A_SIZE;
   *made = *sum;
   table->polys[table->n_polys++] = made;
@@ -165,7 +165,7 @@ extent size_add(size_table *table, extent left, extent right) {
   return normalise(&sum) ? intern(table, &sum) : NOT_A_SIZE;
 }
 
-static int compare_numbers(const void *left, const void *right) {
+static int sizes_compare_numbers(const void *left, const void *right) {
   uint32_t x = *(const uint32_t *)left, y = *(const uint32_t *)right;
   return x < y ? -1 : x > y;
 }
@@ -177,7 +177,7 @@ static bool multiply_terms(const term *left, const term *right, term *out) {
     return false;
   memcpy(out->atoms + left->degree, right->atoms, right->degree * sizeof *right->atoms);
   out->degree += right->degree;
-  qsort(out->atoms, out->degree, sizeof *out->atoms, compare_numbers);
+  qsort(out->atoms, out->degree, sizeof *out->atoms, sizes_compare_numbers);
   return true;
 }
 
@@ -213,15 +213,15 @@ static extent operation_size(size_table *table, ir_scalar_kind kind, extent left
            same_size(table->operations[i].b, right)))
     i++;
   if (i == table->n_operations) {
-    if (!grow(table->pool, &table->operations, i, &table->operation_capacity,
-              sizeof *table->operations))
+    if (!sizes_grow(table->pool, &table->operations, i, &table->operation_capacity,
+                    sizeof *table->operations))
       return NOT_A_SIZE;
     table->operations[table->n_operations++] = (operation){kind, left, right};
   }
   return atom(table, table->program->values.count + i);
 }
 
-static extent combine(size_table *table, ir_scalar_kind kind, extent left, extent right) {
+static extent sizes_combine(size_table *table, ir_scalar_kind kind, extent left, extent right) {
   extent quotient;
   bool by_number = size_is_literal(right);
   switch (kind) {
@@ -249,7 +249,7 @@ static extent combine(size_table *table, ir_scalar_kind kind, extent left, exten
   return operation_size(table, kind, left, right);
 }
 
-static extent compute(size_table *table, uint32_t vid) {
+static extent sizes_compute(size_table *table, uint32_t vid) {
   const ir_int_scalar *op = table->writer[vid];
   if (!op || table->depth > MAX_DEPTH ||
       table->program->values.items[vid].type != IR_VALUE_TYPE_INT)
@@ -257,14 +257,15 @@ static extent compute(size_table *table, uint32_t vid) {
   table->depth++;
   extent a = size_of(table, &op->a), b = op->b.present ? size_of(table, &op->b) : size_literal(0);
   table->depth--;
-  extent out = same_size(a, a) && same_size(b, b) ? combine(table, op->kind, a, b) : NOT_A_SIZE;
+  extent out =
+      same_size(a, a) && same_size(b, b) ? sizes_combine(table, op->kind, a, b) : NOT_A_SIZE;
   return same_size(out, out) ? out : atom(table, vid);
 }
 
 extent size_of(size_table *table, const ir_int_or_vid *value) {
   if (value->vid == IR_NONE) return size_literal(value->literal);
   if (!table->known[value->vid]) {
-    extent found = compute(table, value->vid);
+    extent found = sizes_compute(table, value->vid);
     table->values[value->vid] = found;
     table->known[value->vid] = true;
   }

@@ -5,7 +5,7 @@
 
 #include "interp/passes/passes.h"
 
-static bool finish(match *match, ir_step_kind kind, expr expr, uint32_t *out) {
+static bool activation_finish(match *match, ir_step_kind kind, expr expr, uint32_t *out) {
   if (expr.kind != EXPR_TENSOR || draft_type(match->draft, expr.index) != match->type ||
       !draft_same_shape(match->draft, expr.index, match->out) || !match_is_closed(match))
     return false;
@@ -86,8 +86,10 @@ bool find_gelu(match *match, uint32_t *out) {
     expr grown, input = p.over[1 - i];
     double one;
     if (!take_plus_number(match, p.over[i], &grown, &one) || one != 1) continue;
-    if (take_erf(match, grown, input)) return finish(match, IR_STEP_KIND_GELU, input, out);
-    if (take_tanh(match, grown, input)) return finish(match, IR_STEP_KIND_GELU_TANH, input, out);
+    if (take_erf(match, grown, input))
+      return activation_finish(match, IR_STEP_KIND_GELU, input, out);
+    if (take_tanh(match, grown, input))
+      return activation_finish(match, IR_STEP_KIND_GELU_TANH, input, out);
   }
   return false;
 }
@@ -125,5 +127,5 @@ bool find_silu(match *match, uint32_t *out) {
   if (!is_wide_step(match)) return false;
   if (!take_product(match, tensor_expr(match->out), &p) || p.coefficient != 1) return false;
   return (take_fraction(match, &p, &expr) || take_gate(match, &p, &expr)) &&
-         finish(match, IR_STEP_KIND_SILU, expr, out);
+         activation_finish(match, IR_STEP_KIND_SILU, expr, out);
 }

@@ -25,11 +25,11 @@ static bool is_score_type(const match *match, dtype t) {
 }
 
 /* Returns a tensor with the expression's shape. */
-static uint32_t shape_of(expr expr) {
+static uint32_t pass_attention_shape_of(expr expr) {
   return expr.kind == EXPR_STEP ? result_of(expr.node) : expr.index;
 }
 
-static bool read_scores(reader *reader, expr expr);
+static bool pass_attention_read_scores(reader *reader, expr expr);
 
 static bool read_product(reader *reader, expr left, expr right, bool divided) {
   double n;
@@ -39,7 +39,7 @@ static bool read_product(reader *reader, expr left, expr right, bool divided) {
   }
   if (divided && n == 0) return false;
   reader->scores.scale = divided ? reader->scores.scale / n : reader->scores.scale * n;
-  return read_scores(reader, left);
+  return pass_attention_read_scores(reader, left);
 }
 
 /* Matches scores plus a bias. The operand that can be read as scores is the scores. */
@@ -55,7 +55,7 @@ static bool read_sum(reader *source, uint32_t at, expr left, expr right) {
       continue;
     source->scores.added[source->scores.n_added] = bias.index;
     source->scores.added_at[source->scores.n_added++] = at;
-    if (read_scores(source, inner)) return true;
+    if (pass_attention_read_scores(source, inner)) return true;
     *source = saved;
     source->match->n_inner = covered;
   }
@@ -73,22 +73,22 @@ static bool read_where(reader *reader, uint32_t at, const expr *args) {
   if (draft_type(draft, args[0].index) != DTYPE_BOOL) return false;
   scores->condition = args[0].index;
   scores->condition_at = at;
-  return read_scores(reader, scores->hides ? args[2] : args[1]) && !scores->n_added;
+  return pass_attention_read_scores(reader, scores->hides ? args[2] : args[1]) && !scores->n_added;
 }
 
 static bool read_step(reader *reader, expr expression, ir_step_kind kind, const expr *args) {
   switch (kind) {
     case IR_STEP_KIND_CAST:
     case IR_STEP_KIND_COPY:
-      return read_scores(reader, args[0]);
+      return pass_attention_read_scores(reader, args[0]);
     case IR_STEP_KIND_MUL:
       return read_product(reader, args[0], args[1], false);
     case IR_STEP_KIND_DIV:
       return read_product(reader, args[0], args[1], true);
     case IR_STEP_KIND_ADD:
-      return read_sum(reader, shape_of(expression), args[0], args[1]);
+      return read_sum(reader, pass_attention_shape_of(expression), args[0], args[1]);
     case IR_STEP_KIND_WHERE:
-      return read_where(reader, shape_of(expression), args);
+      return read_where(reader, pass_attention_shape_of(expression), args);
     default:
       return false;
   }
@@ -140,7 +140,7 @@ static bool read_matmul(reader *reader, const ir_matmul *op) {
 }
 
 /* Follows the expression to the product of q and k. */
-static bool read_node(reader *reader, expr expression) {
+static bool pass_attention_read_node(reader *reader, expr expression) {
   const draft *draft = reader->match->draft;
   expr args[MAX_STEP_ARITY];
   ir_step_kind kind;
@@ -150,18 +150,18 @@ static bool read_node(reader *reader, expr expression) {
   const ir_reshape *reshape = draft_op(draft, expression.index, IR_OP_RESHAPE);
   if (reshape)
     return draft_same_matrix(draft, expression.index, reshape->x) &&
-           read_scores(reader, tensor_expr(reshape->x));
+           pass_attention_read_scores(reader, tensor_expr(reshape->x));
   const ir_expand *expand = draft_op(draft, expression.index, IR_OP_EXPAND);
   if (expand)
     return draft_same_shape(draft, expression.index, expand->x) &&
-           read_scores(reader, tensor_expr(expand->x));
+           pass_attention_read_scores(reader, tensor_expr(expand->x));
   const ir_copy *copy = draft_op(draft, expression.index, IR_OP_COPY);
-  if (copy) return read_scores(reader, tensor_expr(copy->x));
+  if (copy) return pass_attention_read_scores(reader, tensor_expr(copy->x));
   const ir_matmul *matmul = draft_op(draft, expression.index, IR_OP_MATMUL);
   return matmul && read_matmul(reader, matmul);
 }
 
-static bool read_scores(reader *reader, expr expr) {
+static bool pass_attention_read_scores(reader *reader, expr expr) {
   draft_node *node = expr.kind == EXPR_STEP     ? expr.node
                      : expr.kind == EXPR_TENSOR ? reader->match->draft->slots[expr.index].writer
                                                 : NULL;
@@ -170,7 +170,7 @@ static bool read_scores(reader *reader, expr expr) {
     return false;
   if (reader->depth == MAX_SCORES_DEPTH) return false;
   reader->depth++;
-  bool good = read_node(reader, expr);
+  bool good = pass_attention_read_node(reader, expr);
   reader->depth--;
   return good;
 }
@@ -187,7 +187,7 @@ static bool take_any(match *match, expr expression, ir_step_kind kind, expr *arg
                                  : match->draft->slots[expression.index].writer);
 }
 
-static bool is_zero(const draft *draft, expr expr) {
+static bool pass_attention_is_zero(const draft *draft, expr expr) {
   double n;
   if (expr.kind == EXPR_TENSOR) return uniform_value(draft, expr.index, &n) && n == 0;
   return expr_number(draft, expr, &n) && n == 0;
@@ -201,7 +201,7 @@ static bool take_safe(match *match, const expr *where, expr *input) {
   unsigned axes;
   const ir_softmax *softmax =
       where[2].kind == EXPR_TENSOR ? draft_op(draft, where[2].index, IR_OP_SOFTMAX) : NULL;
-  if (!softmax || !is_zero(draft, where[1]) ||
+  if (!softmax || !pass_attention_is_zero(draft, where[1]) ||
       !take_any(match, where[0], IR_STEP_KIND_LOGICAL_NOT, args))
     return false;
   const ir_reduce *reduce =
@@ -346,7 +346,7 @@ bool find_attention(match *match, uint32_t *out) {
   if (!take_probabilities(match, op->a, &attention)) return false;
   reader reader = {.match = match, .scores = attention.scores};
   const ir_softmax *softmax = draft_op(match->draft, attention.probabilities, IR_OP_SOFTMAX);
-  if (!read_scores(&reader, tensor_expr(softmax->x))) return false;
+  if (!pass_attention_read_scores(&reader, tensor_expr(softmax->x))) return false;
   attention.scores = reader.scores;
   if (!fits_together(match, &attention) || !choose_mask(match, &attention) ||
       !match_is_closed(match))

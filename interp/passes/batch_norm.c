@@ -32,18 +32,19 @@ static int64_t fixed_numel(const draft *draft, uint32_t tid) {
   return draft_fixed(draft, tid, &tensor) ? tensor_numel(&tensor) : -1;
 }
 
-static bool has_bytes(const draft *draft, uint32_t constant) {
+static bool batch_norm_has_bytes(const draft *draft, uint32_t constant) {
   return constant != IR_NONE && draft->slots[constant].data &&
          !draft->slots[constant].tensor.encoding;
 }
 
 /* Finds the weight's constant and how channels are laid out in it. */
-static bool take_weight(const draft *draft, producer *producer, uint32_t shape_of, int channel_axis,
-                        int64_t groups) {
+static bool batch_norm_take_weight(const draft *draft, producer *producer, uint32_t shape_of,
+                                   int channel_axis, int64_t groups) {
   tensor tensor;
   producer->shape_of = shape_of;
   producer->constant = constant_behind(draft, shape_of);
-  if (!has_bytes(draft, producer->constant) || !draft_fixed(draft, shape_of, &tensor)) return false;
+  if (!batch_norm_has_bytes(draft, producer->constant) || !draft_fixed(draft, shape_of, &tensor))
+    return false;
   int64_t n = tensor_numel(&tensor);
   producer->per_group = tensor.dims[channel_axis];
   producer->group = n / groups;
@@ -52,7 +53,7 @@ static bool take_weight(const draft *draft, producer *producer, uint32_t shape_o
   return n > 0;
 }
 
-static bool take_codes(const draft *draft, producer *producer, uint32_t constant) {
+static bool batch_norm_take_codes(const draft *draft, producer *producer, uint32_t constant) {
   tensor tensor;
   if (constant >= draft->from->ir.constants.count || !draft->slots[constant].data) return false;
   const encoding *encoding = &draft->from->types[constant].encoding;
@@ -70,15 +71,15 @@ static bool take_conv(const draft *draft, producer *producer) {
   const uint32_t codes = draft_codes(draft, op->weight);
   producer->weight = op->weight;
   producer->bias = op->bias;
-  return codes != IR_NONE ? take_codes(draft, producer, codes)
-                          : take_weight(draft, producer, op->weight, 0, 1);
+  return codes != IR_NONE ? batch_norm_take_codes(draft, producer, codes)
+                          : batch_norm_take_weight(draft, producer, op->weight, 0, 1);
 }
 
 static bool take_conv_transpose(const draft *draft, producer *producer) {
   const ir_conv_transpose *op = producer->node->ins.op;
   producer->weight = op->weight;
   producer->bias = op->bias;
-  return take_weight(draft, producer, op->weight, 1, op->groups);
+  return batch_norm_take_weight(draft, producer, op->weight, 1, op->groups);
 }
 
 /* Takes a product (N, C), whose columns are the channels. */
@@ -89,10 +90,10 @@ static bool take_matmul(const draft *draft, producer *producer) {
   producer->weight = op->b;
   producer->bias = op->bias;
   producer->beta = op->beta;
-  if (op->b_transposed) return take_codes(draft, producer, op->b);
+  if (op->b_transposed) return batch_norm_take_codes(draft, producer, op->b);
   producer->is_turned = turned && turned->dims.items[0] != 0 && turned->dims.items[0] != -2;
-  return take_weight(draft, producer, producer->is_turned ? turned->x : op->b,
-                     producer->is_turned ? 0 : 1, 1);
+  return batch_norm_take_weight(draft, producer, producer->is_turned ? turned->x : op->b,
+                                producer->is_turned ? 0 : 1, 1);
 }
 
 /* True if a parameter of the norm or product is absent or constant, with an element per channel. */
@@ -101,7 +102,8 @@ static bool is_vector(const draft *draft, uint32_t tid, int64_t n) {
   if (tid == IR_NONE) return true;
   return draft_rank(draft, tid) > 0 && fixed_numel(draft, tid) == n &&
          size_is(draft_size(draft, tid, -1), n) &&
-         (has_bytes(draft, constant_behind(draft, tid)) || uniform_value(draft, tid, &number));
+         (batch_norm_has_bytes(draft, constant_behind(draft, tid)) ||
+          uniform_value(draft, tid, &number));
 }
 
 /* Finds the op that writes the norm's x, if only the norm reads it and parameters are constant. */
@@ -168,7 +170,7 @@ static double vector_element(const draft *draft, uint32_t tid, int64_t i, double
 }
 
 /* Stores a number. Returns false if it is not finite in this dtype. */
-static bool put(dtype t, void *to, int64_t i, double x) {
+static bool batch_norm_put(dtype t, void *to, int64_t i, double x) {
   if (t == DTYPE_F64) {
     ((double *)to)[i] = x;
     return isfinite(x);
@@ -189,7 +191,7 @@ static bool scale_bias(const draft *draft, const producer *producer, const ir_ba
                         : producer->beta * vector_element(draft, producer->bias, c, 0);
     scale[c] = vector_element(draft, norm->weight, c, 1) / sqrt(var + norm->eps);
     double after = (before - mean) * scale[c] + vector_element(draft, norm->bias, c, 0);
-    good = put(t, bias, c, after) && good;
+    good = batch_norm_put(t, bias, c, after) && good;
   }
   return good;
 }
@@ -203,12 +205,12 @@ static bool scale_weight(const draft *draft, const producer *producer, const dou
   for (int64_t i = 0; i < n; i++) {
     int64_t channel =
         i / producer->inner % producer->per_group + i / producer->group * producer->per_group;
-    good = put(t, weight, i, element_of(t, from, i) * scale[channel]) && good;
+    good = batch_norm_put(t, weight, i, element_of(t, from, i) * scale[channel]) && good;
   }
   return good;
 }
 
-static uint32_t add_scaled(draft *draft, const producer *producer, const double *scale) {
+static uint32_t batch_norm_add_scaled(draft *draft, const producer *producer, const double *scale) {
   const ir_int_or_vids *shape = &draft->slots[producer->shape_of].tensor.shape;
   dtype t = draft_type(draft, producer->constant);
   void *weights = calloc((size_t)fixed_numel(draft, producer->shape_of) + 1, dtype_size(t));
@@ -272,7 +274,7 @@ static bool fold(draft *draft, const producer *producer, const ir_batch_norm *no
   bool good = !draft->no_memory && scale_bias(draft, producer, norm, scale, right);
   if (good)
     *weight = producer->is_encoded ? add_scaled_codes(draft, producer, scale)
-                                   : add_scaled(draft, producer, scale);
+                                   : batch_norm_add_scaled(draft, producer, scale);
   good = good && *weight != IR_NONE;
   if (good) *bias = draft_constant(draft, t, &n, 1, producer->node->ins.name, right);
   free(scale);
@@ -291,8 +293,8 @@ static uint32_t add_decoded(draft *draft, const producer *producer, uint32_t cod
 }
 
 /* Adds the op with the new constants. name: the norm's, whose result it computes. */
-static uint32_t add_product(draft *draft, const producer *producer, uint32_t weight, uint32_t bias,
-                            const char *name) {
+static uint32_t batch_norm_add_product(draft *draft, const producer *producer, uint32_t weight,
+                                       uint32_t bias, const char *name) {
   const void *from = producer->node->ins.op;
   if (producer->is_encoded && producer->weight != producer->constant)
     weight = add_decoded(draft, producer, weight);
@@ -336,6 +338,6 @@ bool find_batch_norm(match *match, uint32_t *out) {
       !all_fold(match->draft, producer.constant, norm, producer.constant))
     return false;
   if (!fold(match->draft, &producer, norm, &weight, &bias)) return false;
-  *out = add_product(match->draft, &producer, weight, bias, match->root->ins.name);
+  *out = batch_norm_add_product(match->draft, &producer, weight, bias, match->root->ins.name);
   return true;
 }

@@ -55,14 +55,14 @@ static void remove_dead_values(draft *draft) {
   }
 }
 
-static uint32_t count_nodes(const draft *draft) {
+static uint32_t cleanup_count_nodes(const draft *draft) {
   uint32_t n = 0;
   for (draft_node *i = draft_first(draft, 0); i; i = draft_next(draft, i)) n++;
   return n;
 }
 
 uint32_t remove_dead_code(draft *draft, const pass_env *env) {
-  uint32_t before_all = count_nodes(draft);
+  uint32_t before_all = cleanup_count_nodes(draft);
   (void)env;
   for (uint32_t c = draft->ir.chains.count; c-- > 0;) {
     for (draft_node *n = draft->chains[c].last; n;) {
@@ -73,7 +73,7 @@ uint32_t remove_dead_code(draft *draft, const pass_env *env) {
     }
   }
   remove_dead_values(draft);
-  return before_all - count_nodes(draft);
+  return before_all - cleanup_count_nodes(draft);
 }
 
 /* ---------------------------------------------------------------- casts */

@@ -16,8 +16,8 @@ static uint32_t input_index(uint32_t *inputs, uint32_t *count, uint32_t tid) {
 
 /* Merges `first` into `second`, whose input `which` is first's result. *out is NULL if the lists
  * would become too long. */
-static clave_status merge(mem_pool *pool, const ir_elementwise *first, const ir_elementwise *second,
-                          uint32_t which, ir_elementwise **out) {
+static clave_status fuse_merge(mem_pool *pool, const ir_elementwise *first,
+                               const ir_elementwise *second, uint32_t which, ir_elementwise **out) {
   uint32_t inputs[MAX_STEP_INPUTS], n = 0, map_first[MAX_STEP_INPUTS] = {0},
                                     map_second[MAX_STEP_INPUTS] = {0};
   *out = NULL;
@@ -63,7 +63,7 @@ static clave_status fuse_into(fusion *fusion, uint32_t index) {
     uint32_t tid = elementwise->inputs.items[i];
     ir_elementwise *merged = NULL;
     if (can_inline(fusion, tid, index, elementwise->out))
-      TRY(merge(fusion->graph->pool, list[fusion->producer[tid]].op, elementwise, i, &merged));
+      TRY(fuse_merge(fusion->graph->pool, list[fusion->producer[tid]].op, elementwise, i, &merged));
     if (!merged) {
       i++;
       continue;

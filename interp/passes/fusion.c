@@ -27,7 +27,7 @@ static void count_readers(fusion *fusion) {
   }
 }
 
-static bool same_shape(const ir_program *program, uint32_t a, uint32_t b) {
+static bool fusion_same_shape(const ir_program *program, uint32_t a, uint32_t b) {
   const ir_int_or_vids *values = &program->tensors.items[a].shape,
                        *y = &program->tensors.items[b].shape;
   if (values->count != y->count) return false;
@@ -60,7 +60,7 @@ bool fusion_is_inner(const fusion *fusion, uint32_t tid, uint32_t index, uint32_
   const graph *graph = fusion->graph;
   uint32_t a = fusion->producer[tid];
   return a != NO_INDEX && fusion->readers[tid] == 1 && graph->chain[a] == graph->chain[index] &&
-         same_shape(&graph->prog->ir, tid, out);
+         fusion_same_shape(&graph->prog->ir, tid, out);
 }
 
 uint32_t fusion_count_values(const ir_steps *steps) {

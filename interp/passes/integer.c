@@ -73,7 +73,7 @@ typedef struct weight_codes {
   int64_t rows, row; /* row: elements per row */
 } weight_codes;
 
-static bool take_codes(const draft *draft, uint32_t constant, weight_codes *codes) {
+static bool integer_take_codes(const draft *draft, uint32_t constant, weight_codes *codes) {
   if (constant >= draft->from->ir.constants.count || !draft->slots[constant].data) return false;
   const tensor *tensor = &draft->from->types[constant];
   const encoding *encoding = &tensor->encoding;
@@ -93,8 +93,8 @@ typedef struct parts {
   int32_t *begin;      /* (rows): -zero * the sum of the weight's row */
 } parts;
 
-static void read_row(const draft *draft, const weight_codes *weight_codes,
-                     const dequantized *dequantized, int64_t r, const parts *parts) {
+static void integer_read_row(const draft *draft, const weight_codes *weight_codes,
+                             const dequantized *dequantized, int64_t r, const parts *parts) {
   const encoding *encoding = &draft->from->types[weight_codes->constant].encoding;
   const uint8_t *from = draft->slots[weight_codes->constant].data;
   const uint8_t *row = from + (size_t)r * encoding_row_bytes(encoding, weight_codes->row);
@@ -118,9 +118,9 @@ static void read_row(const draft *draft, const weight_codes *weight_codes,
 typedef struct integer_weight {
   uint32_t weight, scale, begin;
 } integer_weight;
-static bool add_weight(draft *draft, const draft_node *node, const weight_codes *codes,
-                       const dequantized *dequantized, const ir_int_or_vid *shape, int rank,
-                       integer_weight *out) {
+static bool integer_add_weight(draft *draft, const draft_node *node, const weight_codes *codes,
+                               const dequantized *dequantized, const ir_int_or_vid *shape, int rank,
+                               integer_weight *out) {
   const size_t rows = (size_t)codes->rows;
   const parts parts = {.weight = malloc(rows * (size_t)codes->row),
                        .scale = malloc(rows * sizeof(float)),
@@ -129,7 +129,7 @@ static bool add_weight(draft *draft, const draft_node *node, const weight_codes 
   bool good = parts.weight && parts.scale && parts.begin;
   if (!good) draft->no_memory = true;
   for (int64_t r = 0; r < codes->rows && good; r++) {
-    read_row(draft, codes, dequantized, r, &parts);
+    integer_read_row(draft, codes, dequantized, r, &parts);
     good = isfinite(parts.scale[r]);
   }
   for (int i = 1; i < rank; i++) column[i] = literal_size(1);
@@ -175,12 +175,12 @@ bool find_integer_conv(match *match, uint32_t *out) {
   if (match->root->ins.op_type != IR_OP_CONV || match->type != DTYPE_F32 || op->epilogue.count)
     return false;
   const uint32_t codes = draft_codes(draft, op->weight);
-  if (codes == IR_NONE || !take_codes(draft, codes, &weight_codes) ||
+  if (codes == IR_NONE || !integer_take_codes(draft, codes, &weight_codes) ||
       !take_dequantized(draft, tensor_expr(op->x), &dequantized))
     return false;
   const ir_int_or_vids *shape = &draft->slots[codes].tensor.shape;
-  if (!add_weight(draft, match->root, &weight_codes, &dequantized, shape->items, (int)shape->count,
-                  &made))
+  if (!integer_add_weight(draft, match->root, &weight_codes, &dequantized, shape->items,
+                          (int)shape->count, &made))
     return false;
   uint32_t sums = sums_slot(draft, match->root, op->out);
   ir_conv_integer *integer = draft_add(draft, match->root, IR_OP_CONV_INTEGER);
@@ -200,8 +200,9 @@ bool find_integer_conv(match *match, uint32_t *out) {
 
 /* ---------------------------------------------------------------- products */
 
-static uint32_t add_product(draft *draft, draft_node *before, const dequantized *dequantized,
-                            const integer_weight *weight, uint32_t like) {
+static uint32_t integer_add_product(draft *draft, draft_node *before,
+                                    const dequantized *dequantized, const integer_weight *weight,
+                                    uint32_t like) {
   uint32_t sums = sums_slot(draft, before, like);
   ir_matmul_integer *integer = draft_add(draft, before, IR_OP_MATMUL_INTEGER);
   if (draft->no_memory) return IR_NONE;
@@ -229,14 +230,14 @@ bool find_integer_matmul(match *match, uint32_t *out) {
   if (root->ins.op_type != IR_OP_MATMUL || match->type != DTYPE_F32 || !op->b_transposed)
     return false;
   if (op->epilogue.count || op->alpha != 1 || !has_rows(draft, op->a) ||
-      !take_codes(draft, op->b, &codes) ||
+      !integer_take_codes(draft, op->b, &codes) ||
       !take_dequantized(draft, tensor_expr(op->a), &dequantized))
     return false;
   bool has_bias = op->bias != IR_NONE && op->beta != 0;
   if (has_bias && (op->beta != 1 || draft_rank(draft, op->bias) != 1)) return false;
   const ir_int_or_vid shape[] = {literal_size(codes.rows), literal_size(codes.row)};
-  if (!add_weight(draft, root, &codes, &dequantized, shape, 2, &made)) return false;
-  uint32_t sums = add_product(draft, root, &dequantized, &made, op->out);
+  if (!integer_add_weight(draft, root, &codes, &dequantized, shape, 2, &made)) return false;
+  uint32_t sums = integer_add_product(draft, root, &dequantized, &made, op->out);
   if (draft->no_memory) return false;
   *out = scale_sums(draft, root, sums, made.scale, has_bias ? op->bias : IR_NONE);
   return !draft->no_memory;

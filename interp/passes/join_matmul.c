@@ -47,7 +47,7 @@ static const tensor *constant_type(const draft *draft, uint32_t tid) {
 /* ---------------------------------------------------------------- who reads the result */
 
 /* True if the tensor is a single row, which stays contiguous as part of a wider row. */
-static bool is_one_row(const draft *draft, uint32_t tid) {
+static bool join_matmul_is_one_row(const draft *draft, uint32_t tid) {
   bool one = !draft->slots[tid].kept;
   for (int i = 0; i < draft_rank(draft, tid) - 1 && one; i++)
     one = size_is(draft_size(draft, tid, i), 1);
@@ -58,16 +58,16 @@ static bool is_one_row(const draft *draft, uint32_t tid) {
 
 /* ---------------------------------------------------------------- groups */
 
-static bool is_constant(const draft *draft, uint32_t tid, int rank) {
+static bool join_matmul_is_constant(const draft *draft, uint32_t tid, int rank) {
   return draft->slots[tid].kind == SLOT_CONSTANT && tid < draft->from->ir.tensors.count &&
          draft->slots[tid].data && draft_rank(draft, tid) == rank;
 }
 
-static bool take_weight(const draft *draft, const ir_matmul *op, member *member) {
+static bool join_matmul_take_weight(const draft *draft, const ir_matmul *op, member *member) {
   const ir_permute *turned = draft_op(draft, op->b, IR_OP_PERMUTE);
   member->layout = op->b_transposed ? ENCODED : turned ? TURNED : COLUMNS;
   member->weight = turned ? turned->x : op->b;
-  if (!is_constant(draft, member->weight, 2)) return false;
+  if (!join_matmul_is_constant(draft, member->weight, 2)) return false;
   if (turned && (turned->dims.items[0] == 0 || turned->dims.items[0] == -2)) return false;
   const tensor *tensor = constant_type(draft, member->weight);
   member->n = tensor->dims[member->layout == COLUMNS];
@@ -77,17 +77,18 @@ static bool take_weight(const draft *draft, const ir_matmul *op, member *member)
 
 static bool take_bias(const draft *draft, const ir_matmul *op, member *member) {
   member->bias = op->bias == IR_NONE ? IR_NONE : draft_through(draft, op->bias, 0);
-  return member->bias == IR_NONE || (op->beta == 1 && is_constant(draft, member->bias, 1) &&
-                                     size_is(draft_size(draft, member->bias, 0), member->n));
+  return member->bias == IR_NONE ||
+         (op->beta == 1 && join_matmul_is_constant(draft, member->bias, 1) &&
+          size_is(draft_size(draft, member->bias, 0), member->n));
 }
 
 /* True if the node is a product that can be part of a joined one. */
-static bool take_member(const draft *draft, draft_node *node, member *field) {
+static bool join_matmul_take_member(const draft *draft, draft_node *node, member *field) {
   const ir_matmul *op = node->ins.op;
   if (node->ins.op_type != IR_OP_MATMUL || op->alpha != 1) return false;
   *field = (member){.node = node};
-  return take_weight(draft, op, field) && take_bias(draft, op, field) &&
-         (is_one_row(draft, op->out) || draft_can_be_strided(draft, op->out, true));
+  return join_matmul_take_weight(draft, op, field) && take_bias(draft, op, field) &&
+         (join_matmul_is_one_row(draft, op->out) || draft_can_be_strided(draft, op->out, true));
 }
 
 static bool same_encoding(const draft *draft, uint32_t a, uint32_t b) {
@@ -118,7 +119,8 @@ static bool each_product(joiner *joiner, uint32_t tid, uint32_t weight, visit_me
     draft_node *node = draft->slots[tid].readers[i];
     good = node->ins.op_type == IR_OP_PERMUTE
                ? each_product(joiner, result_of(node), weight, visit, ctx)
-               : take_member(draft, node, &m) && m.weight == weight && visit(joiner, &m, ctx);
+               : join_matmul_take_member(draft, node, &m) && m.weight == weight &&
+                     visit(joiner, &m, ctx);
   }
   return good;
 }
@@ -148,7 +150,7 @@ static bool find_group(joiner *joiner, const member *field, group *group) {
   uint32_t a = ((const ir_matmul *)field->node->ins.op)->a;
   group->n = 0;
   for (uint32_t i = 0; i < draft->slots[a].n_readers; i++) {
-    if (!take_member(draft, draft->slots[a].readers[i], &other) ||
+    if (!join_matmul_take_member(draft, draft->slots[a].readers[i], &other) ||
         !same_kind(draft, field, &other) || ((const ir_matmul *)other.node->ins.op)->a != a ||
         !each_product(joiner, other.weight, other.weight, any_product, NULL))
       continue;
@@ -166,7 +168,7 @@ static bool is_in_same_group(joiner *joiner, const member *member, const void *c
 }
 
 /* True if all products of these weights, in all methods, are joined in the same way. */
-static bool is_whole(joiner *joiner, const group *group) {
+static bool join_matmul_is_whole(joiner *joiner, const group *group) {
   bool whole = group->n > 1;
   for (int i = 0; i < group->n && whole; i++) {
     uint32_t w = group->items[i].weight;
@@ -211,7 +213,7 @@ static const void *joined_in_place(const draft *draft, const group *group) {
   return first;
 }
 
-static uint32_t add_weight(joiner *joiner, const group *group) {
+static uint32_t join_matmul_add_weight(joiner *joiner, const group *group) {
   size_t bytes = 0;
   void *memory;
   const member *first = &group->items[0];
@@ -238,7 +240,7 @@ static uint32_t joined_weight(joiner *joiner, const group *group) {
     if (same) return o->weight;
   }
   joined *sum = draft_alloc(joiner->draft, 1, sizeof *sum);
-  uint32_t tid = sum ? add_weight(joiner, group) : IR_NONE;
+  uint32_t tid = sum ? join_matmul_add_weight(joiner, group) : IR_NONE;
   if (tid == IR_NONE) return IR_NONE;
   *sum = (joined){.n = group->n, .weight = tid, .next = joiner->made};
   for (int i = 0; i < group->n; i++) sum->parts[i] = group->items[i].weight;
@@ -268,8 +270,8 @@ static bool joined_bias(draft *draft, const group *group, dtype type, uint32_t *
 
 /* ---------------------------------------------------------------- replacing */
 
-static uint32_t add_product(draft *draft, const group *group, draft_node *first, uint32_t b,
-                            uint32_t bias) {
+static uint32_t join_matmul_add_product(draft *draft, const group *group, draft_node *first,
+                                        uint32_t b, uint32_t bias) {
   const ir_matmul *from = first->ins.op;
   ir_int_or_vid shape[MAX_RANK];
   int rank = draft_rank(draft, from->out);
@@ -302,7 +304,7 @@ static void slice_member(draft *draft, draft_node *before, const member *member,
   draft_note(draft, before);
 }
 
-static draft_node *first_of(const group *group) {
+static draft_node *join_matmul_first_of(const group *group) {
   draft_node *first = group->items[0].node;
   for (int i = 1; i < group->n; i++)
     if (group->items[i].node->order < first->order) first = group->items[i].node;
@@ -314,12 +316,12 @@ static draft_node *join_group(joiner *joiner, const group *group) {
   draft *draft = joiner->draft;
   uint32_t bias, outs[MAX_MEMBERS];
   int64_t start = 0;
-  draft_node *first = first_of(group);
+  draft_node *first = join_matmul_first_of(group);
   if (!joined_bias(draft, group, draft_type(draft, result_of(first)), &bias)) return NULL;
   uint32_t b = joined_weight(joiner, group);
   if (b == IR_NONE) return NULL;
   if (group->items[0].layout == TURNED) b = draft_permute(draft, first, b, (const int[]){1, 0});
-  uint32_t x = add_product(draft, group, first, b, bias);
+  uint32_t x = join_matmul_add_product(draft, group, first, b, bias);
   for (int i = 0; i < group->n && !draft->no_memory; start += group->items[i++].n) {
     slice_member(draft, first, &group->items[i], x, start);
     outs[i] = result_of(first->prev);
@@ -338,7 +340,8 @@ uint32_t join_matmuls(draft *draft, const pass_env *env) {
   for (draft_node *n = draft_first(draft, 0); n; n = draft_next(draft, n)) n->order = order++;
   for (draft_node *n = draft_first(draft, 0); n && !draft->no_memory;) {
     draft_node *made = NULL;
-    if (take_member(draft, n, &m) && find_group(&joiner, &m, &group) && is_whole(&joiner, &group))
+    if (join_matmul_take_member(draft, n, &m) && find_group(&joiner, &m, &group) &&
+        join_matmul_is_whole(&joiner, &group))
       made = join_group(&joiner, &group);
     done += made != NULL;
     n = draft_next(draft, made ? made : n);

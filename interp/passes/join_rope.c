@@ -22,14 +22,14 @@ typedef struct dim_order {
   int n, at[MAX_RANK];
 } dim_order;
 
-static bool is_one(const draft *draft, uint32_t tid, int axis) {
+static bool join_rope_is_one(const draft *draft, uint32_t tid, int axis) {
   return size_is(draft_size(draft, tid, axis), 1);
 }
 
 static dim_order own_order(const draft *draft, uint32_t tid) {
   dim_order order = {0};
   for (int i = 0; i < draft_rank(draft, tid); i++)
-    if (!is_one(draft, tid, i)) {
+    if (!join_rope_is_one(draft, tid, i)) {
       order.at[order.n] = order.n;
       order.n++;
     }
@@ -49,7 +49,7 @@ static dim_order before_permute(const draft *draft, const ir_permute *permute,
   dim_order order = {0};
   for (int i = 0; i < rank; i++) {
     int axis = permute->dims.items[i] < 0 ? permute->dims.items[i] + rank : permute->dims.items[i];
-    place[axis] = is_one(draft, permute->out, i) ? -1 : after->at[k++];
+    place[axis] = join_rope_is_one(draft, permute->out, i) ? -1 : after->at[k++];
   }
   for (int i = 0; i < rank; i++)
     if (place[i] >= 0) order.at[order.n++] = place[i];
@@ -90,7 +90,7 @@ static bool takes_columns(const draft *draft, const ir_slice *slice, int64_t *st
   return step == 1 && (!slice->start.present || literal_of(&slice->start, start)) && *start >= 0;
 }
 
-static bool take_part(const draft *draft, draft_node *node, part *out) {
+static bool join_rope_take_part(const draft *draft, draft_node *node, part *out) {
   const ir_rope *op = node->ins.op;
   if (node->ins.op_type != IR_OP_ROPE) return false;
   uint32_t columns = behind_views(draft, op->x);
@@ -114,7 +114,7 @@ static bool same_but_heads(const draft *draft, uint32_t a, uint32_t b) {
 }
 
 /* True if right's columns directly follow left's, and both use the same angles. */
-static bool follows(const draft *draft, const part *left, const part *right) {
+static bool join_rope_follows(const draft *draft, const part *left, const part *right) {
   const ir_rope *left_op = left->node->ins.op, *right_op = right->node->ins.op;
   return left->node->chain == right->node->chain && left->from == right->from &&
          left->start + left->n_heads * left->head_dim == right->start &&
@@ -127,7 +127,8 @@ static bool follows(const draft *draft, const part *left, const part *right) {
 static bool find_next(const draft *draft, const part *first, part *next) {
   const draft_slot *cos = &draft->slots[((const ir_rope *)first->node->ins.op)->cos];
   for (uint32_t i = 0; i < cos->n_readers; i++)
-    if (take_part(draft, cos->readers[i], next) && follows(draft, first, next)) return true;
+    if (join_rope_take_part(draft, cos->readers[i], next) && join_rope_follows(draft, first, next))
+      return true;
   return false;
 }
 
@@ -151,7 +152,8 @@ static uint32_t add_slice(draft *draft, draft_node *before, uint32_t x, int axis
 }
 
 /* Adds a Rope of the heads of both, before the earlier node. */
-static uint32_t add_rope(draft *draft, draft_node *before, const part *left, const part *right) {
+static uint32_t join_rope_add_rope(draft *draft, draft_node *before, const part *left,
+                                   const part *right) {
   const ir_rope like = *(const ir_rope *)left->node->ins.op;
   int64_t n_heads = left->n_heads + right->n_heads;
   ir_int_or_vid shape[MAX_RANK];
@@ -171,9 +173,9 @@ static uint32_t add_rope(draft *draft, draft_node *before, const part *left, con
   return out;
 }
 
-static bool join(draft *draft, const part *left, const part *right) {
+static bool join_rope_join(draft *draft, const part *left, const part *right) {
   draft_node *before = left->node->order < right->node->order ? left->node : right->node;
-  uint32_t out = add_rope(draft, before, left, right);
+  uint32_t out = join_rope_add_rope(draft, before, left, right);
   if (draft->no_memory) return false;
   before->prev->order = before->order;
   int axis = draft_rank(draft, out) - 2;
@@ -195,8 +197,8 @@ uint32_t join_ropes(draft *draft, const pass_env *env) {
   for (draft_node *n = draft_first(draft, 0); n; n = draft_next(draft, n)) n->order = order++;
   for (draft_node *n = draft_first(draft, 0); n && !draft->no_memory;) {
     /* Joining may erase following nodes, so start again. */
-    bool joined = take_part(draft, n, &first) && find_next(draft, &first, &next) &&
-                  join(draft, &first, &next);
+    bool joined = join_rope_take_part(draft, n, &first) && find_next(draft, &first, &next) &&
+                  join_rope_join(draft, &first, &next);
     done += joined;
     n = joined ? draft_first(draft, 0) : draft_next(draft, n);
   }

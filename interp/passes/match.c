@@ -159,7 +159,7 @@ bool close_numbers(double a, double b, dtype type) {
 
 /* ---------------------------------------------------------------- products */
 
-static bool multiply(match *match, expr expr, bool over, bool first, product *product);
+static bool match_multiply(match *match, expr expr, bool over, bool first, product *product);
 
 static bool add_factor(product *product, expr expr, bool over) {
   int *count = over ? &product->n_over : &product->n_under;
@@ -175,11 +175,11 @@ static bool multiply_operands(match *match, expr expression, ir_step_kind kind, 
   if (same_expr(args[0], args[1]))
     return kind == IR_STEP_KIND_MUL && args[0].kind != EXPR_NUMBER &&
            add_factor(product, args[0], over) && add_factor(product, args[0], over);
-  return multiply(match, args[0], over, false, product) &&
-         multiply(match, args[1], kind == IR_STEP_KIND_MUL ? over : !over, false, product);
+  return match_multiply(match, args[0], over, false, product) &&
+         match_multiply(match, args[1], kind == IR_STEP_KIND_MUL ? over : !over, false, product);
 }
 
-static bool multiply(match *match, expr expression, bool over, bool first, product *product) {
+static bool match_multiply(match *match, expr expression, bool over, bool first, product *product) {
   double n;
   expr args[MAX_STEP_ARITY];
   ir_step_kind kind;
@@ -197,7 +197,7 @@ static bool multiply(match *match, expr expression, bool over, bool first, produ
 
 bool take_product(match *match, expr expr, product *out) {
   *out = (product){.coefficient = 1};
-  return multiply(match, expr, true, true, out);
+  return match_multiply(match, expr, true, true, out);
 }
 
 bool take_plus_number(match *match, expr sum, expr *rest, double *count) {

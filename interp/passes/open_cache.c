@@ -80,7 +80,7 @@ static int64_t longest_cache(const draft *draft) {
   return most;
 }
 
-static bool is_named(const draft *draft, const char *name) {
+static bool open_cache_is_named(const draft *draft, const char *name) {
   for (uint32_t i = 0; i < draft->ir.values.count; i++)
     if (strcmp(draft->ir.values.items[i].name, name) == 0) return true;
   return false;
@@ -98,7 +98,7 @@ uint32_t open_caches(draft *draft, const pass_env *env) {
   (void)env;
   int64_t rows = longest_cache(draft);
   uint32_t n = 0, value = IR_NONE;
-  if (!rows || is_named(draft, NAME)) return 0;
+  if (!rows || open_cache_is_named(draft, NAME)) return 0;
   for (uint32_t i = 0; i < draft->n_slots && !draft->no_memory; i++) {
     if (cache_rows(draft, i) != rows) continue;
     if (!n++) value = draft_value(draft, NAME, 1, rows);

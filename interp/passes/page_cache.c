@@ -28,13 +28,13 @@ typedef struct paging {
   uint8_t *chosen;
 } paging;
 
-static uint32_t input_of(const paging *paging, uint32_t i) {
+static uint32_t page_cache_input_of(const paging *paging, uint32_t i) {
   return paging->method->inputs.items[i].tensor;
 }
 
 /* Returns L, the length of tokens (*, L). */
 static uint32_t length_of(const paging *paging) {
-  return draft_dim(paging->draft, input_of(paging, 0), -1)->vid;
+  return draft_dim(paging->draft, page_cache_input_of(paging, 0), -1)->vid;
 }
 
 static bool has_length(const paging *paging, uint32_t tid) {
@@ -55,7 +55,7 @@ static bool is_counter(const draft *draft, uint32_t tid, uint32_t length) {
 /* True if the node is position + arange(L), the positions of the tokens. */
 static bool is_places(const paging *paging, const draft_node *node) {
   const ir_elementwise *elementwise = node->ins.op;
-  uint32_t position = input_of(paging, 1);
+  uint32_t position = page_cache_input_of(paging, 1);
   if (node->ins.op_type != IR_OP_ELEMENTWISE || elementwise->inputs.count != 2 ||
       elementwise->steps.count != 1)
     return false;
@@ -73,7 +73,7 @@ static bool is_places(const paging *paging, const draft_node *node) {
 }
 
 static bool has_places(const paging *paging) {
-  const draft_slot *slot = &paging->draft->slots[input_of(paging, 1)];
+  const draft_slot *slot = &paging->draft->slots[page_cache_input_of(paging, 1)];
   for (uint32_t i = 0; i < slot->n_readers; i++) {
     const draft_node *node = slot->readers[i];
     if (node->ins.op_type != IR_OP_ATTENTION_CACHED && !is_places(paging, node)) return false;
@@ -98,7 +98,7 @@ static bool has_other_counters(const paging *paging) {
 
 /* ---------------------------------------------------------------- the last token */
 
-static bool is_one(const draft *draft, uint32_t tid, int axis) {
+static bool page_cache_is_one(const draft *draft, uint32_t tid, int axis) {
   const ir_int_or_vid *value = draft_dim(draft, tid, axis);
   return value->vid == IR_NONE && value->literal == 1;
 }
@@ -119,7 +119,7 @@ static int last_token(const paging *paging, const draft_node *node, uint32_t *va
       at->literal != -1)
     return -1;
   int axis = is_slice ? *from : *from - 1;
-  return axis >= 0 && is_one(draft, result_of(node), axis) ? axis : -1;
+  return axis >= 0 && page_cache_is_one(draft, result_of(node), axis) ? axis : -1;
 }
 
 static bool is_last_token(const paging *paging, const draft_node *node) {
@@ -132,8 +132,8 @@ static bool is_last_token(const paging *paging, const draft_node *node) {
 static int reshaped_axis(const paging *paging, const ir_reshape *op) {
   int axis = 0, rank = draft_rank(paging->draft, op->out);
   for (int i = 0; i + 1 < paging->chosen[op->x]; i++)
-    if (!is_one(paging->draft, op->x, i)) return -1;
-  while (axis < rank && is_one(paging->draft, op->out, axis)) axis++;
+    if (!page_cache_is_one(paging->draft, op->x, i)) return -1;
+  while (axis < rank && page_cache_is_one(paging->draft, op->out, axis)) axis++;
   return axis - 1;
 }
 
@@ -198,12 +198,13 @@ static bool gives_last(const paging *paging) {
 
 static bool can_page_method(const paging *paging) {
   const ir_arguments *inputs = &paging->method->inputs;
-  if (inputs->count != 2 || input_of(paging, 0) == IR_NONE || input_of(paging, 1) == IR_NONE)
+  if (inputs->count != 2 || page_cache_input_of(paging, 0) == IR_NONE ||
+      page_cache_input_of(paging, 1) == IR_NONE)
     return false;
-  if (draft_rank(paging->draft, input_of(paging, 0)) < 1 || length_of(paging) == IR_NONE)
+  if (draft_rank(paging->draft, page_cache_input_of(paging, 0)) < 1 || length_of(paging) == IR_NONE)
     return false;
-  if (draft_type(paging->draft, input_of(paging, 1)) != DTYPE_I64 ||
-      draft_rank(paging->draft, input_of(paging, 1)) != 0)
+  if (draft_type(paging->draft, page_cache_input_of(paging, 1)) != DTYPE_I64 ||
+      draft_rank(paging->draft, page_cache_input_of(paging, 1)) != 0)
     return false;
   return has_places(paging) && !has_other_counters(paging) && follow_last(paging);
 }
@@ -214,7 +215,7 @@ static bool can_page_state(const draft *draft) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < draft->n_slots; i++) {
     if (draft->slots[i].kind != SLOT_STATE) continue;
-    if (!is_cache(draft, i) || !is_one(draft, i, 0)) return false;
+    if (!is_cache(draft, i) || !page_cache_is_one(draft, i, 0)) return false;
     if (n++ && !same_size(rows, draft_size(draft, i, 2))) return false;
     rows = draft_size(draft, i, 2);
   }
@@ -315,7 +316,7 @@ static void widen_result(const paging *paging, draft_node *node) {
 
 static void page_nodes(const paging *paging, uint32_t sequence, uint32_t table, uint32_t rows) {
   draft *draft = paging->draft;
-  uint32_t position = input_of(paging, 1), known = draft->n_slots;
+  uint32_t position = page_cache_input_of(paging, 1), known = draft->n_slots;
   for (draft_node *n = draft->chains[paging->method->chain].first, *next; n && !draft->no_memory;
        n = next) {
     next = n->next;
@@ -343,7 +344,7 @@ static void page_method(const paging *paging) {
       last ? draft_input(draft, paging->method, DTYPE_I64, &rows, 1, "rows") : IR_NONE;
   if (draft->no_memory) return;
   page_nodes(paging, sequence, pages, chosen);
-  draft_set_shape(draft, input_of(paging, 1), &length, 1);
+  draft_set_shape(draft, page_cache_input_of(paging, 1), &length, 1);
   paging->method->metadata = ""; /* it describes the old inputs to Python */
 }
 

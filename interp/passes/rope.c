@@ -31,12 +31,12 @@ static int64_t literal_dim(const draft *draft, uint32_t x, int axis) {
   return size_is_literal(extent) ? extent.literal : 0;
 }
 
-static bool is_even(const draft *draft, uint32_t x) {
+static bool pass_rope_is_even(const draft *draft, uint32_t x) {
   int64_t n = literal_dim(draft, x, -1);
   return n > 0 && n % 2 == 0;
 }
 
-static bool is_last(const draft *draft, uint32_t x, int axis) {
+static bool pass_rope_is_last(const draft *draft, uint32_t x, int axis) {
   return axis == -1 || axis == draft_rank(draft, x) - 1;
 }
 
@@ -45,7 +45,7 @@ static bool same_last(const draft *draft, uint32_t a, uint32_t b) {
          same_size(draft_size(draft, a, -1), draft_size(draft, b, -1));
 }
 
-static bool number_of(const ir_int_or_vid *value, int64_t absent, int64_t *out) {
+static bool pass_rope_number_of(const ir_int_or_vid *value, int64_t absent, int64_t *out) {
   *out = value->present ? value->literal : absent;
   return !value->present || value->vid == IR_NONE;
 }
@@ -53,24 +53,26 @@ static bool number_of(const ir_int_or_vid *value, int64_t absent, int64_t *out) 
 /* ---------------------------------------------------------------- parts of x */
 
 /* Returns the op that writes x if it has this type, and covers it; else NULL. */
-static const void *take(match *match, uint32_t x, ir_op type) {
+static const void *pass_rope_take(match *match, uint32_t x, ir_op type) {
   const void *op = draft_op(match->draft, x, type);
   return op && match_covers(match, match->draft->slots[x].writer) ? op : NULL;
 }
 
 static uint32_t take_reshapes(match *match, uint32_t x) {
   const ir_reshape *op;
-  while ((op = take(match, x, IR_OP_RESHAPE)) != NULL) x = op->x;
+  while ((op = pass_rope_take(match, x, IR_OP_RESHAPE)) != NULL) x = op->x;
   return x;
 }
 
 /* Matches x[..., first::step] of op->x, whose last size is an even number. */
-static bool read_slice(const draft *draft, const ir_slice *op, int64_t *first, int64_t *step) {
+static bool pass_rope_read_slice(const draft *draft, const ir_slice *op, int64_t *first,
+                                 int64_t *step) {
   int64_t start, stop, last, size = literal_dim(draft, op->x, -1);
-  if (!is_last(draft, op->x, op->axis) || !is_even(draft, op->x)) return false;
-  if (!number_of(&op->start, 0, &start) || !number_of(&op->stop, 0, &stop)) return false;
+  if (!pass_rope_is_last(draft, op->x, op->axis) || !pass_rope_is_even(draft, op->x)) return false;
+  if (!pass_rope_number_of(&op->start, 0, &start) || !pass_rope_number_of(&op->stop, 0, &stop))
+    return false;
   slice_bounds(size, start, op->stop.present, stop, first, &last);
-  return number_of(&op->step, 1, step);
+  return pass_rope_number_of(&op->step, 1, step);
 }
 
 /* Matches one element of each pair: every other element, or one along a last axis of 2. Sets
@@ -78,16 +80,17 @@ static bool read_slice(const draft *draft, const ir_slice *op, int64_t *first, i
 static bool take_of_pairs(match *match, uint32_t part, uint32_t *values, int64_t *which) {
   int64_t step;
   uint32_t picked = take_reshapes(match, part);
-  const ir_select *one = take(match, picked, IR_OP_SELECT);
-  const ir_slice *some = take(match, picked, IR_OP_SLICE);
+  const ir_select *one = pass_rope_take(match, picked, IR_OP_SELECT);
+  const ir_slice *some = pass_rope_take(match, picked, IR_OP_SLICE);
   if (one) {
     *values = one->x;
-    if (!is_last(match->draft, *values, one->axis) || !number_of(&one->index, 0, which))
+    if (!pass_rope_is_last(match->draft, *values, one->axis) ||
+        !pass_rope_number_of(&one->index, 0, which))
       return false;
     *which += *which < 0 ? 2 : 0;
     return literal_dim(match->draft, *values, -1) == 2;
   }
-  if (!some || !read_slice(match->draft, some, which, &step)) return false;
+  if (!some || !pass_rope_read_slice(match->draft, some, which, &step)) return false;
   *values = some->x;
   int64_t n = literal_dim(match->draft, picked, -1), size = literal_dim(match->draft, *values, -1);
   return *which < 2 && 2 * n == size && (step == 2 || n == 1);
@@ -96,8 +99,8 @@ static bool take_of_pairs(match *match, uint32_t part, uint32_t *values, int64_t
 /* Matches one half of a last axis. Sets *values to the source and *which to 0 or 1. */
 static bool take_half(match *match, uint32_t part, uint32_t *values, int64_t *which) {
   int64_t first, step;
-  const ir_slice *op = take(match, part, IR_OP_SLICE);
-  if (!op || !read_slice(match->draft, op, &first, &step) || step != 1) return false;
+  const ir_slice *op = pass_rope_take(match, part, IR_OP_SLICE);
+  if (!op || !pass_rope_read_slice(match->draft, op, &first, &step) || step != 1) return false;
   int64_t half = literal_dim(match->draft, op->x, -1) / 2;
   *values = op->x;
   *which = first == half;
@@ -106,8 +109,8 @@ static bool take_half(match *match, uint32_t part, uint32_t *values, int64_t *wh
 
 /* True if `part` is part `which` of *values. If *values is IR_NONE, it is set to the source,
  * through reshapes if those keep the pairs. */
-static bool take_part(match *match, uint32_t part, bool interleaved, int64_t which,
-                      uint32_t *values) {
+static bool pass_rope_take_part(match *match, uint32_t part, bool interleaved, int64_t which,
+                                uint32_t *values) {
   uint32_t of;
   int64_t is;
   if (!(interleaved ? take_of_pairs : take_half)(match, part, &of, &is) || is != which)
@@ -119,8 +122,8 @@ static bool take_part(match *match, uint32_t part, bool interleaved, int64_t whi
 
 /* Matches two parts that are concatenated along the last axis: of one element each, or halves. */
 static const ir_cat *take_joined(match *match, uint32_t x, bool *interleaved) {
-  const ir_cat *op = take(match, x, IR_OP_CAT);
-  if (!op || op->xs.count != 2 || !is_last(match->draft, x, op->axis)) return NULL;
+  const ir_cat *op = pass_rope_take(match, x, IR_OP_CAT);
+  if (!op || op->xs.count != 2 || !pass_rope_is_last(match->draft, x, op->axis)) return NULL;
   *interleaved = literal_dim(match->draft, op->xs.items[0], -1) == 1;
   return same_last(match->draft, op->xs.items[0], op->xs.items[1]) ? op : NULL;
 }
@@ -144,7 +147,7 @@ static bool are_doubled(doubling *doubling, const ir_u32s *xs) {
 static bool is_doubled_constant(const doubling *doubling, uint32_t x) {
   tensor tensor;
   const draft_slot *slot = &doubling->draft->slots[x];
-  if (!slot->data || slot->tensor.encoding || !is_even(doubling->draft, x) ||
+  if (!slot->data || slot->tensor.encoding || !pass_rope_is_even(doubling->draft, x) ||
       !draft_fixed(doubling->draft, x, &tensor))
     return false;
   size_t size = dtype_size(tensor.type) *
@@ -172,12 +175,12 @@ static bool is_doubled_elementwise(doubling *doubling, const ir_elementwise *op)
 static bool is_doubled_cat(doubling *doubling, const ir_cat *op) {
   const uint32_t *xs = op->xs.items;
   uint32_t half = op->xs.count / 2;
-  if (!is_last(doubling->draft, op->out, op->axis)) return are_doubled(doubling, &op->xs);
+  if (!pass_rope_is_last(doubling->draft, op->out, op->axis)) return are_doubled(doubling, &op->xs);
   bool repeats = op->xs.count % 2 == 0 && memcmp(xs, xs + half, half * sizeof *xs) == 0;
   if (!doubling->interleaved) return repeats;
   if (repeats && half == 1 && is_flat(doubling->draft, xs[0])) return true;
   for (uint32_t i = 0; i < op->xs.count; i++)
-    if (!is_even(doubling->draft, xs[i])) return false;
+    if (!pass_rope_is_even(doubling->draft, xs[i])) return false;
   return are_doubled(doubling, &op->xs);
 }
 
@@ -191,7 +194,7 @@ static bool is_repeated(const draft *draft, uint32_t x, uint32_t y) {
 }
 
 static bool is_doubled_reshape(doubling *doubling, const ir_reshape *op) {
-  if (doubling->interleaved ? is_even(doubling->draft, op->x)
+  if (doubling->interleaved ? pass_rope_is_even(doubling->draft, op->x)
                             : same_last(doubling->draft, op->x, op->out))
     return is_doubled(doubling, op->x);
   return !doubling->interleaved && is_repeated(doubling->draft, op->out, op->x);
@@ -200,12 +203,12 @@ static bool is_doubled_reshape(doubling *doubling, const ir_reshape *op) {
 static bool indexes_last(const draft *draft, const ir_index *op) {
   bool found = false;
   for (uint32_t i = 0; i < op->axes.count; i++)
-    found = found || is_last(draft, op->x, op->axes.items[i]);
+    found = found || pass_rope_is_last(draft, op->x, op->axes.items[i]);
   return found;
 }
 
 static bool is_doubled_permute(doubling *doubling, const ir_permute *op) {
-  return is_last(doubling->draft, op->x, op->dims.items[op->dims.count - 1]) &&
+  return pass_rope_is_last(doubling->draft, op->x, op->dims.items[op->dims.count - 1]) &&
          is_doubled(doubling, op->x);
 }
 
@@ -214,7 +217,7 @@ static bool is_doubled(doubling *doubling, uint32_t x) {
   const draft *draft = doubling->draft;
   const draft_node *node = draft->slots[x].writer;
   const void *op = node ? node->ins.op : NULL;
-  if (doubling->left-- <= 0 || !is_even(draft, x)) return false;
+  if (doubling->left-- <= 0 || !pass_rope_is_even(draft, x)) return false;
   if (!node) return draft->slots[x].kind == SLOT_CONSTANT && is_doubled_constant(doubling, x);
   const ir_slice *slice = op;
   const ir_expand *expand = op;
@@ -234,13 +237,13 @@ static bool is_doubled(doubling *doubling, uint32_t x) {
     case IR_OP_COPY:
       return is_doubled(doubling, ((const ir_copy *)op)->x);
     case IR_OP_SLICE:
-      return !is_last(draft, slice->x, slice->axis) && is_doubled(doubling, slice->x);
+      return !pass_rope_is_last(draft, slice->x, slice->axis) && is_doubled(doubling, slice->x);
     case IR_OP_SELECT:
-      return !is_last(draft, ((const ir_select *)op)->x, ((const ir_select *)op)->axis) &&
+      return !pass_rope_is_last(draft, ((const ir_select *)op)->x, ((const ir_select *)op)->axis) &&
              is_doubled(doubling, ((const ir_select *)op)->x);
     case IR_OP_INDEX_SELECT:
-      return !is_last(draft, ((const ir_index_select *)op)->x,
-                      ((const ir_index_select *)op)->axis) &&
+      return !pass_rope_is_last(draft, ((const ir_index_select *)op)->x,
+                                ((const ir_index_select *)op)->axis) &&
              is_doubled(doubling, ((const ir_index_select *)op)->x);
     case IR_OP_INDEX:
       return !indexes_last(draft, op) && is_doubled(doubling, ((const ir_index *)op)->x);
@@ -292,7 +295,7 @@ static bool find_length(const draft *draft, rotation *rotation) {
 }
 
 /* True if all tensors have the root's dtype and the tables fit. */
-static bool fits(const match *match, rotation *rotation) {
+static bool pass_rope_fits(const match *match, rotation *rotation) {
   const draft *draft = match->draft;
   return rotation->n_pairs > 0 && draft_type(draft, rotation->x) == match->type &&
          draft_type(draft, rotation->cos) == match->type &&
@@ -334,9 +337,9 @@ static uint32_t add_halved(match *match, uint32_t table, bool interleaved) {
 /* If x is selected from two parts that were concatenated to pairs, returns that part; else x. */
 static uint32_t part_behind(const draft *draft, uint32_t x) {
   const ir_select *op = draft_op(draft, x, IR_OP_SELECT);
-  if (!op || !is_last(draft, op->x, op->axis) || op->index.vid != IR_NONE) return x;
+  if (!op || !pass_rope_is_last(draft, op->x, op->axis) || op->index.vid != IR_NONE) return x;
   const ir_cat *cat = draft_op(draft, draft_through(draft, op->x, THROUGH_RESHAPE), IR_OP_CAT);
-  bool fits = cat && cat->xs.count == 2 && is_last(draft, cat->out, cat->axis) &&
+  bool fits = cat && cat->xs.count == 2 && pass_rope_is_last(draft, cat->out, cat->axis) &&
               literal_dim(draft, op->x, -1) == 2 && literal_dim(draft, cat->xs.items[0], -1) == 1 &&
               literal_dim(draft, cat->xs.items[1], -1) == 1;
   return fits ? draft_through(draft, cat->xs.items[op->index.literal & 1], THROUGH_RESHAPE) : x;
@@ -358,8 +361,8 @@ static uint32_t add_table(match *match, const rotation *rotation, uint32_t table
   return match->draft->no_memory ? IR_NONE : with_shape(match, half, shape, rank);
 }
 
-static uint32_t add_rope(match *match, const rotation *rotation, uint32_t x, uint32_t cos,
-                         uint32_t sin) {
+static uint32_t pass_rope_add_rope(match *match, const rotation *rotation, uint32_t x, uint32_t cos,
+                                   uint32_t sin) {
   draft *draft = match->draft;
   uint32_t out = draft_slot_like(draft, x, match->root->ins.name);
   ir_rope *op = draft_add(draft, match->root, IR_OP_ROPE);
@@ -383,14 +386,14 @@ static uint32_t add_rotation(match *match, const rotation *rotation) {
   uint32_t cos = add_table(match, rotation, rotation->cos),
            sin = add_table(match, rotation, rotation->sin);
   if (draft->no_memory) return IR_NONE;
-  uint32_t out = add_rope(match, rotation, x, cos, sin);
+  uint32_t out = pass_rope_add_rope(match, rotation, x, cos, sin);
   if (rotation->axis == -2 && !draft->no_memory) out = draft_permute(draft, match->root, out, swap);
   const ir_int_or_vids *whole = &draft->slots[match->out].tensor.shape;
   return draft->no_memory ? IR_NONE : with_shape(match, out, whole->items, (int)whole->count);
 }
 
-static bool finish(match *match, rotation *rotation, uint32_t *out) {
-  if (!fits(match, rotation) || !match_is_closed(match)) return false;
+static bool pass_rope_finish(match *match, rotation *rotation, uint32_t *out) {
+  if (!pass_rope_fits(match, rotation) || !match_is_closed(match)) return false;
   *out = add_rotation(match, rotation);
   return true;
 }
@@ -414,8 +417,8 @@ static bool take_rotated(match *match, uint32_t rotated, uint32_t x, bool *inter
   uint32_t first = *interleaved ? take_reshapes(match, op->xs.items[0]) : op->xs.items[0];
   x = draft_through(match->draft, x, *interleaved ? THROUGH_RESHAPE : 0);
   return (*interleaved || joined == rotated) && take_negated(match, first, &minus) &&
-         take_part(match, minus, *interleaved, 1, &x) &&
-         take_part(match, op->xs.items[1], *interleaved, 0, &x);
+         pass_rope_take_part(match, minus, *interleaved, 1, &x) &&
+         pass_rope_take_part(match, op->xs.items[1], *interleaved, 0, &x);
 }
 
 /* Matches plain = x cos and turned = rotated(x) sin. i, k: operand numbers of x and rotated(x). */
@@ -429,7 +432,8 @@ static bool take_both(match *match, const expr *plain, const expr *turned, int i
                      .sin = turned[1 - k].index,
                      .doubled = true};
   turn->n_pairs = literal_dim(match->draft, turn->x, -1) / 2;
-  return is_even(match->draft, turn->x) && draft_same_shape(match->draft, turn->x, match->out) &&
+  return pass_rope_is_even(match->draft, turn->x) &&
+         draft_same_shape(match->draft, turn->x, match->out) &&
          take_rotated(match, turned[k].index, turn->x, &turn->interleaved) &&
          is_doubled_table(match->draft, turn->cos, turn->interleaved) &&
          is_doubled_table(match->draft, turn->sin, turn->interleaved);
@@ -446,7 +450,7 @@ static bool find_sum(match *match, uint32_t *out) {
   for (int i = 0; i < 8; i++, match->n_inner = covered) {
     const expr *plain = i & 4 ? factor : expression, *turned = i & 4 ? expression : factor;
     if (take_both(match, plain, turned, i & 1, i >> 1 & 1, &rotation))
-      return finish(match, &rotation, out);
+      return pass_rope_finish(match, &rotation, out);
   }
   return false;
 }
@@ -486,8 +490,8 @@ static bool take_turned(match *match, const expr *a_cos, const expr *b_sin, uint
     rotation->sin = sin.index;
     rotation->n_pairs = literal_dim(match->draft, a.index, -1);
     if (take_sum_of(match, second, a, sin, b, cos) &&
-        take_part(match, a.index, rotation->interleaved, 0, &rotation->x) &&
-        take_part(match, b.index, rotation->interleaved, 1, &rotation->x))
+        pass_rope_take_part(match, a.index, rotation->interleaved, 0, &rotation->x) &&
+        pass_rope_take_part(match, b.index, rotation->interleaved, 1, &rotation->x))
       return draft_same_shape(match->draft, a.index, b.index) &&
              draft_same_shape(match->draft, a.index, second);
   }
@@ -506,7 +510,8 @@ static bool find_joined(match *match, uint32_t *out) {
          take_step(match, args[0], IR_STEP_KIND_MUL, a_cos) &&
          take_step(match, args[1], IR_STEP_KIND_MUL, b_sin) &&
          take_turned(match, a_cos, b_sin, part[1], &rotation) &&
-         draft_same_shape(match->draft, part[0], part[1]) && finish(match, &rotation, out);
+         draft_same_shape(match->draft, part[0], part[1]) &&
+         pass_rope_finish(match, &rotation, out);
 }
 
 bool find_rope(match *match, uint32_t *out) {

@@ -52,11 +52,11 @@ static bool is_computed(const control_planner *cp, int body, uint32_t tid) {
           cp->planner->method->where[w] == WHERE_CONTROL);
 }
 
-static bool is_used(const control_planner *cp, int b) { return cp->used >> b & 1; }
+static bool plan_control_is_used(const control_planner *cp, int b) { return cp->used >> b & 1; }
 
 static uint8_t first_used(const control_planner *cp) {
   uint8_t b = 0;
-  while (!is_used(cp, b)) b++;
+  while (!plan_control_is_used(cp, b)) b++;
   return b;
 }
 
@@ -64,7 +64,9 @@ static uint8_t first_used(const control_planner *cp) {
 static uint8_t choose_home(const control_planner *cp, int body, uint32_t tid, uint8_t other) {
   uint32_t w = cp->graph->writer[tid];
   bool runs = is_computed(cp, body, tid) && cp->planner->method->where[w] < MAX_BACKENDS;
-  return runs ? cp->planner->method->where[w] : is_used(cp, other) ? other : first_used(cp);
+  return runs                              ? cp->planner->method->where[w]
+         : plan_control_is_used(cp, other) ? other
+                                           : first_used(cp);
 }
 
 /* ---------------------------------------------------------------- operands from outside */
@@ -72,7 +74,8 @@ static uint8_t choose_home(const control_planner *cp, int body, uint32_t tid, ui
 static clave_status materialize_everywhere(control_planner *cp, uint32_t tid) {
   TRY(import_slot(cp->planner, tid));
   for (int b = 0; b < cp->planner->executable->devices.count; b++)
-    if (is_used(cp, b)) TRY(materialize(cp->planner, cp->schedule->now[tid].storage, b, cp->index));
+    if (plan_control_is_used(cp, b))
+      TRY(materialize(cp->planner, cp->schedule->now[tid].storage, b, cp->index));
   return NULL;
 }
 
@@ -195,7 +198,7 @@ static clave_status place_body_result(control_planner *cp, uint32_t k, uint8_t h
   size_t bytes;
   TRY(known_bytes(&schedule->types[tid], &bytes));
   if (wanted != NO_INDEX && schedule->storages[wanted].bytes == bytes &&
-      is_used(cp, schedule->storages[wanted].home)) {
+      plan_control_is_used(cp, schedule->storages[wanted].home)) {
     result->home = schedule->storages[wanted].home;
     made = at_contiguous(wanted, &schedule->types[tid]);
   } else {
@@ -314,7 +317,7 @@ static clave_status keep_locations(control_planner *cp) {
 }
 
 /* Plans a body. may_fail: the body may never run, so its errors are reported only if it does. */
-static clave_status plan_body(control_planner *cp, int body, bool may_fail) {
+static clave_status plan_control_plan_body(control_planner *cp, int body, bool may_fail) {
   control *control = cp->control;
   schedule_mark before = schedule_marked(cp->schedule);
   range range = cp->graph->bodies[cp->index][body];
@@ -343,7 +346,7 @@ static clave_status plan_bodies(control_planner *cp, uint32_t from, bool may_fai
                                       .control = cp->number,
                                       .rebind = NO_INDEX}));
   for (int b = 0; b < cp->n_chains; b++)
-    if (control->known < 0 || control->known == !b) TRY(plan_body(cp, b, may_fail));
+    if (control->known < 0 || control->known == !b) TRY(plan_control_plan_body(cp, b, may_fail));
   control->end = schedule->n_commands;
   bool all = is_loop(cp->ins) || control->late[0] || control->late[1];
   for (uint32_t i = 0; i < n_blocks; i++) {
@@ -444,7 +447,7 @@ static clave_status plan_scanned(control_planner *cp, uint32_t x, uint32_t arg) 
   schedule *schedule = cp->schedule;
   tensor slice;
   uint8_t home = (uint8_t)schedule_home(schedule, schedule->now[x].storage);
-  if (!is_used(cp, home)) home = first_used(cp);
+  if (!plan_control_is_used(cp, home)) home = first_used(cp);
   operand operand = {.tid = x, .flags = cp->used & (cp->used - 1) ? IR_DENSE : 0};
   TRY(materialize_operand(cp->planner, cp->index, home, &operand));
   TRY(add_slices(cp, schedule->now[x], home, cp->graph->last_use[arg], &slice));

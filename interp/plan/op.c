@@ -10,7 +10,7 @@
 #include "interp/scalar.h"
 
 /* Keeps the slot's bytes alive until the current command. */
-static void keep(schedule *schedule, uint32_t tid, int b) {
+static void op_keep(schedule *schedule, uint32_t tid, int b) {
   uint32_t i = schedule->storages[schedule->now[tid].storage].block[b];
   if (i == NO_INDEX || schedule->blocks[i].part) return;
   if (schedule->blocks[i].a.last < schedule->n_commands)
@@ -116,7 +116,7 @@ static clave_status plan_reuse(planner *planner, uint32_t index, const operand *
   return NULL;
 }
 
-static clave_status place_result(planner *planner, uint32_t index, const operand *operand) {
+static clave_status op_place_result(planner *planner, uint32_t index, const operand *operand) {
   if (operand->reuses != IR_NONE) return plan_reuse(planner, index, operand);
   location made;
   TRY(result_place(planner->schedule, operand->tid, planner->method->where[index],
@@ -136,13 +136,13 @@ static clave_status plan_op(planner *planner, uint32_t index) {
     if (!(i.operand.flags & IR_OUT)) TRY(materialize_operand(planner, index, b, &i.operand));
   for (operand_iter i = operands_of(ins); next_operand(&i);) {
     if (!(i.operand.flags & IR_OUT)) continue;
-    TRY(place_result(planner, index, &i.operand));
+    TRY(op_place_result(planner, index, &i.operand));
     all_empty = all_empty && tensor_numel(&planner->schedule->types[i.operand.tid]) == 0;
   }
   if (all_empty) return NULL;
   command command = {.kind = COMMAND_RUN, .backend = b, .instruction = index, .rebind = NO_INDEX};
   for (operand_iter i = operands_of(ins); next_operand(&i);) {
-    keep(planner->schedule, i.operand.tid, b);
+    op_keep(planner->schedule, i.operand.tid, b);
     const location *at = &planner->schedule->now[i.operand.tid];
     put_operand(planner, i.operand.tid, &at->t, at->storage);
   }
@@ -202,7 +202,7 @@ static clave_status stage_update(planner *planner, const ir_state_update *update
   return add_copy(planner, home, planner->graph->n, from, made, NO_INDEX);
 }
 
-static clave_status write_state(planner *planner, uint32_t state, location place) {
+static clave_status op_write_state(planner *planner, uint32_t state, location place) {
   if (place.storage == NO_INDEX) return NULL;
   int home = home_of_state(planner, state);
   location to = planner->schedule->at[state];
@@ -220,7 +220,7 @@ clave_status plan_updates(planner *planner) {
   for (uint32_t i = 0; i < updates->count && !st; i++)
     st = stage_update(planner, &updates->items[i], &values[i]);
   for (uint32_t i = 0; i < updates->count && !st; i++)
-    st = write_state(planner, updates->items[i].state, values[i]);
+    st = op_write_state(planner, updates->items[i].state, values[i]);
   free(values);
   return st;
 }

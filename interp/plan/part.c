@@ -19,7 +19,7 @@ static void keep_for_later(schedule *schedule, uint32_t instruction) {
   }
 }
 
-static void keep_outputs(planner *planner) {
+static void part_keep_outputs(planner *planner) {
   const ir_arguments *outputs = &planner->graph->method->outputs;
   for (uint32_t i = 0; i < outputs->count; i++) {
     uint32_t tid = outputs->items[i].tensor;
@@ -62,7 +62,7 @@ static clave_status place_blocks(planner *planner, int b, arena_block **list) {
   return st;
 }
 
-static clave_status place_all(planner *planner) {
+static clave_status part_place_all(planner *planner) {
   schedule *schedule = planner->schedule;
   arena_block **list = malloc((schedule->n_blocks + 1) * sizeof *list);
   clave_status st = list ? NULL : status_no_memory();
@@ -93,9 +93,9 @@ clave_status plan_part(planner *planner) {
     TRY(plan_body_end(planner, cursor.control, cursor.body));
   } else {
     TRY(plan_updates(planner));
-    keep_outputs(planner);
+    part_keep_outputs(planner);
   }
   schedule->instructions = (range){schedule->from.next, cursor.next};
   schedule->rest = cursor;
-  return place_all(planner);
+  return part_place_all(planner);
 }

@@ -28,7 +28,7 @@ typedef struct precision_pass {
 
 /* ---------------------------------------------------------------- sizes */
 
-static bool is_known(const planner *planner, bool present, uint32_t vid) {
+static bool precision_is_known(const planner *planner, bool present, uint32_t vid) {
   return !present || vid == IR_NONE || planner->schedule->values[vid].known;
 }
 
@@ -39,7 +39,8 @@ static void compute_sizes(planner *planner, uint32_t first) {
     const ir_instruction *ins = &planner->graph->instructions[i];
     const ir_int_scalar *op = ins->op;
     if (ins->op_type == IR_OP_INT_SCALAR && planner->graph->parent[i] == NO_INDEX &&
-        is_known(planner, op->a.present, op->a.vid) && is_known(planner, op->b.present, op->b.vid))
+        precision_is_known(planner, op->a.present, op->a.vid) &&
+        precision_is_known(planner, op->b.present, op->b.vid))
       status_free(scalar_run(&planner->executable->prog->ir, ins, planner->schedule->values));
   }
 }
@@ -59,7 +60,8 @@ static bool has_known_dims(const planner *planner, uint32_t tid, tensor *tensor)
 
 /* ---------------------------------------------------------------- operands */
 
-static bool find_operand(const precision_pass *pass, uint32_t tid, int views, bound_tensor *out);
+static bool precision_find_operand(const precision_pass *pass, uint32_t tid, int views,
+                                   bound_tensor *out);
 
 /* Finds a view of a constant that is not planned yet. views: number of views followed so far. */
 static bool find_view(const precision_pass *pass, uint32_t tid, int views, bound_tensor *out) {
@@ -72,8 +74,8 @@ static bool find_view(const precision_pass *pass, uint32_t tid, int views, bound
   bound_tensor operand;
   tensor to = planner->schedule->types[tid];
   if (!op_table[ins->op_type].is_view || !is_slot(planner->executable->prog, tid, SLOT_TEMPORARY) ||
-      !find_operand(pass, first_slot(ins, false), views + 1, &operand) || !operand.is_constant ||
-      !has_known_dims(planner, tid, &to) ||
+      !precision_find_operand(pass, first_slot(ins, false), views + 1, &operand) ||
+      !operand.is_constant || !has_known_dims(planner, tid, &to) ||
       !op_table[ins->op_type].view(&context, ins->op, &operand.tensor, &to))
     return false;
   *out =
@@ -83,7 +85,8 @@ static bool find_view(const precision_pass *pass, uint32_t tid, int views, bound
 
 /* Finds an operand as the planner has placed it or as predicted. For results of instructions that
  * the walk has not reached, it uses the program's type. */
-static bool find_operand(const precision_pass *pass, uint32_t tid, int views, bound_tensor *out) {
+static bool precision_find_operand(const precision_pass *pass, uint32_t tid, int views,
+                                   bound_tensor *out) {
   const planner *planner = pass->planner;
   const location *at = &planner->schedule->now[tid];
   const bool is_constant =
@@ -126,7 +129,8 @@ static bool supports_bf16(const precision_pass *pass, uint32_t index, int b, uin
   if (planner->method->where[index] != b || planner->graph->parent[index] != NO_INDEX) return false;
   for (operand_iter i = operands_of(ins); next_operand(&i);) {
     bound_tensor *tensor = &pass->shown[i.operand.tid];
-    if (!find_operand(pass, i.operand.tid, 0, tensor) || !lies_as_read(&i.operand, &tensor->tensor))
+    if (!precision_find_operand(pass, i.operand.tid, 0, tensor) ||
+        !lies_as_read(&i.operand, &tensor->tensor))
       return false;
   }
   return be->vt->precision->supports_bf16(be, &node, tid);
@@ -139,8 +143,8 @@ static bool reads(const ir_instruction *ins, uint32_t tid) {
 }
 
 /* True if the slot can be stored as BF16. tensor: the slot's tensor in the program. */
-static bool keeps_bf16(const precision_pass *pass, uint32_t index, uint32_t tid,
-                       const tensor *tensor) {
+static bool precision_keeps_bf16(const precision_pass *pass, uint32_t index, uint32_t tid,
+                                 const tensor *tensor) {
   const planner *planner = pass->planner;
   const uint8_t b = planner->method->where[index];
   const uint32_t last = planner->graph->last_use[tid];
@@ -166,7 +170,7 @@ static void expect_view(precision_pass *pass, const ir_instruction *ins) {
   const uint32_t result = first_slot(ins, true);
   bound_tensor operand,
       out = {.tensor = planner->schedule->types[result], .slot = result, .constant = NO_INDEX};
-  if (!find_operand(pass, first_slot(ins, false), 0, &operand) ||
+  if (!precision_find_operand(pass, first_slot(ins, false), 0, &operand) ||
       !has_known_dims(planner, result, &out.tensor))
     return;
   tensor to = out.tensor;
@@ -183,7 +187,7 @@ static void expect_view(precision_pass *pass, const ir_instruction *ins) {
 static void expect_copies(precision_pass *pass, const ir_instruction *ins) {
   for (operand_iter i = operands_of(ins); next_operand(&i);) {
     bound_tensor tensor;
-    if ((i.operand.flags & IR_OUT) || !find_operand(pass, i.operand.tid, 0, &tensor) ||
+    if ((i.operand.flags & IR_OUT) || !precision_find_operand(pass, i.operand.tid, 0, &tensor) ||
         lies_as_read(&i.operand, &tensor.tensor))
       continue;
     tensor_set_contiguous(&tensor.tensor);
@@ -202,7 +206,8 @@ static void expect_results(precision_pass *pass, uint32_t index, const ir_instru
     if (!(i.operand.flags & IR_OUT) || !has_known_dims(planner, i.operand.tid, &out.tensor))
       continue;
     planner->keeps_bf16[i.operand.tid] =
-        i.operand.reuses == IR_NONE && keeps_bf16(pass, index, i.operand.tid, &out.tensor);
+        i.operand.reuses == IR_NONE &&
+        precision_keeps_bf16(pass, index, i.operand.tid, &out.tensor);
     if (planner->keeps_bf16[i.operand.tid]) out.tensor.type = DTYPE_BF16;
     expect(pass, &out);
   }

@@ -140,8 +140,9 @@ static clave_status map(session *session, argument *argument, dma_buf *shared, d
   return NULL;
 }
 
-static clave_status import(session *session, argument *argument, const dma_buf *shared,
-                           device_memory memory, size_t bytes, bool writable) {
+static clave_status argument_memory_import(session *session, argument *argument,
+                                           const dma_buf *shared, device_memory memory,
+                                           size_t bytes, bool writable) {
   backend *be = session->devices.backends[0];
   buffer *imported;
   TRY(be->vt->sharing->import(be, shared->fd, shared->size, writable, &imported));
@@ -157,7 +158,7 @@ static clave_status use_shared(session *session, argument *argument, dma_buf *sh
   if (session->devices.backends[0]->info.runs_on_host)
     TRY(map(session, argument, shared, memory, bytes, writable));
   else
-    TRY(import(session, argument, shared, memory, bytes, writable));
+    TRY(argument_memory_import(session, argument, shared, memory, bytes, writable));
   argument->given = memory;
   argument->shared = *shared;
   argument->start = (memory_start){.file = {shared->id[0], shared->id[1]}, .from = memory.offset};

@@ -13,8 +13,8 @@
 
 /* ---------------------------------------------------------------- setting */
 
-static clave_status check_input(const session *session, const ir_argument *argument,
-                                const tensor *value) {
+static clave_status run_arguments_check_input(const session *session, const ir_argument *argument,
+                                              const tensor *value) {
   if (argument->tensor == IR_NONE) {
     ir_value_type type = session->prog->ir.values.items[argument->value].type;
     bool fits =
@@ -60,7 +60,7 @@ static clave_status refer_to(session *session, argument *in, const host_tensor *
 
 static clave_status store_input(session *session, const ir_argument *arg, argument *in,
                                 const host_tensor *value, bool refers) {
-  TRY(check_input(session, arg, &value->t));
+  TRY(run_arguments_check_input(session, arg, &value->t));
   in->is_gathered = false;
   in->source = (host_tensor){0};
   if (arg->tensor == IR_NONE)
@@ -72,8 +72,8 @@ static clave_status store_input(session *session, const ir_argument *arg, argume
   return NULL;
 }
 
-static clave_status find_argument(const ir_method *method, const ir_arguments *all,
-                                  const char *what, uint32_t index) {
+static clave_status run_arguments_find_argument(const ir_method *method, const ir_arguments *all,
+                                                const char *what, uint32_t index) {
   if (index < all->count) return NULL;
   return INVALID("%s %u of method '%s', which has %u", what, index, method->name, all->count);
 }
@@ -81,7 +81,7 @@ static clave_status find_argument(const ir_method *method, const ir_arguments *a
 static clave_status give_input(session *session, uint32_t number, uint32_t index,
                                const host_tensor *value, bool refers) {
   const ir_method *method = &session->prog->ir.methods.items[number];
-  TRY(find_argument(method, &method->inputs, "input", index));
+  TRY(run_arguments_find_argument(method, &method->inputs, "input", index));
   const ir_argument *arg = &method->inputs.items[index];
   argument *in = &session->methods[number].inputs[index];
   clave_status st = value ? store_input(session, arg, in, value, refers) : NULL;
@@ -109,7 +109,7 @@ static clave_status check_offset(size_t offset, dtype type) {
 static clave_status store_device_input(session *session, const ir_argument *arg, argument *in,
                                        const tensor *tensor, device_memory at) {
   size_t bytes;
-  TRY(check_input(session, arg, tensor));
+  TRY(run_arguments_check_input(session, arg, tensor));
   if (arg->tensor == IR_NONE) return INVALID("a scalar is set from the host's memory");
   if (!tensor_is_contiguous(tensor)) return INVALID("it is not contiguous in the device's memory");
   TRY(check_offset(at.offset, tensor->type));
@@ -124,7 +124,7 @@ static clave_status store_device_input(session *session, const ir_argument *arg,
 clave_status session_bind_input_memory(session *session, uint32_t number, uint32_t index,
                                        const tensor *tensor, device_memory at) {
   const ir_method *method = &session->prog->ir.methods.items[number];
-  TRY(find_argument(method, &method->inputs, "input", index));
+  TRY(run_arguments_find_argument(method, &method->inputs, "input", index));
   const ir_argument *arg = &method->inputs.items[index];
   argument *in = &session->methods[number].inputs[index];
   clave_status st = store_device_input(session, arg, in, tensor, at);
@@ -162,7 +162,7 @@ static clave_status check_apart(const session *session, uint32_t number, uint32_
 static clave_status begin_output(session *session, uint32_t number, uint32_t index,
                                  argument **out) {
   const ir_method *method = &session->prog->ir.methods.items[number];
-  TRY(find_argument(method, &method->outputs, "output", index));
+  TRY(run_arguments_find_argument(method, &method->outputs, "output", index));
   *out = &session->methods[number].outputs[index];
   session->methods[number].has_run = false; /* the last result may be in the old memory */
   return NULL;
@@ -207,7 +207,7 @@ clave_status session_bind_output_memory(session *session, uint32_t number, uint3
 
 clave_status session_output(session *session, uint32_t number, uint32_t index, host_tensor *out) {
   const ir_method *method = &session->prog->ir.methods.items[number];
-  TRY(find_argument(method, &method->outputs, "output", index));
+  TRY(run_arguments_find_argument(method, &method->outputs, "output", index));
   const argument *argument = &session->methods[number].outputs[index];
   if (!session->methods[number].has_run) return INVALID("method '%s' has not run", method->name);
   *out = (host_tensor){argument->t, argument->shared.is_open ? NULL : argument->data};
@@ -224,8 +224,8 @@ static bool is_in_arena(const running *run, uint32_t block_index) {
 }
 
 /* Places a block of the current schedule in the argument's memory, if the device can use it. */
-static clave_status place(const running *run, argument *argument, uint32_t block_index,
-                          bool writable) {
+static clave_status run_arguments_place(const running *run, argument *argument,
+                                        uint32_t block_index, bool writable) {
   session *session = run->session;
   const block *block = &run->binding->schedule->blocks[block_index];
   backend *be = session->devices.backends[block->backend];
@@ -247,7 +247,7 @@ static clave_status place_input(const running *run, uint32_t i) {
   const storage *storage = &schedule->storages[schedule->at[tid].storage];
   for (int b = 0; b < run->session->devices.count; b++)
     if (storage->block[b] != NO_INDEX && storage->bytes)
-      TRY(place(run, &run->state->inputs[i], storage->block[b], false));
+      TRY(run_arguments_place(run, &run->state->inputs[i], storage->block[b], false));
   return NULL;
 }
 
@@ -258,7 +258,7 @@ static bool overlaps_input(const running *run, const argument *out) {
 }
 
 /* Sets the output's type and provides memory for the result. */
-static clave_status reserve_output(const running *run, uint32_t i) {
+static clave_status run_arguments_reserve_output(const running *run, uint32_t i) {
   const ir_argument *arg = &run->graph->method->outputs.items[i];
   argument *out = &run->state->outputs[i];
   size_t bytes = 8;
@@ -274,7 +274,7 @@ static clave_status reserve_output(const running *run, uint32_t i) {
 }
 
 /* True if the storage holds this contiguous tensor and nothing else. */
-static bool is_whole(const location *location, const storage *storage) {
+static bool run_arguments_is_whole(const location *location, const storage *storage) {
   return storage->slot == NO_INDEX && tensor_is_contiguous(&location->t) &&
          location->t.offset == 0 &&
          (size_t)tensor_numel(&location->t) * dtype_size(location->t.type) == storage->bytes;
@@ -288,10 +288,12 @@ static clave_status place_output(const running *run, uint32_t i) {
   if (!location || location->storage == NO_INDEX || location->storage < schedule->first_storage)
     return NULL;
   const storage *storage = &schedule->storages[location->storage];
-  if (!is_whole(location, storage)) return NULL;
-  TRY(reserve_output(run, i));
+  if (!run_arguments_is_whole(location, storage)) return NULL;
+  TRY(run_arguments_reserve_output(run, i));
   argument *out = &run->state->outputs[i];
-  return overlaps_input(run, out) ? NULL : place(run, out, storage->block[storage->home], true);
+  return overlaps_input(run, out)
+             ? NULL
+             : run_arguments_place(run, out, storage->block[storage->home], true);
 }
 
 clave_status place_arguments(const running *run) {
@@ -353,7 +355,8 @@ clave_status write_inputs(const running *run) {
   return NULL;
 }
 
-static clave_status read_scalar(const running *run, const scalar_value *value, argument *argument) {
+static clave_status run_arguments_read_scalar(const running *run, const scalar_value *value,
+                                              argument *argument) {
   unsigned char element[8];
   scalar_to_bytes(value, &argument->t, argument->is_on_device ? element : argument->data);
   if (!argument->is_on_device) return NULL;
@@ -366,8 +369,9 @@ static clave_status read_output(const running *run, uint32_t i) {
   const schedule *schedule = run->binding->schedule;
   const ir_argument *arg = &run->graph->method->outputs.items[i];
   argument *argument = &run->state->outputs[i];
-  TRY(reserve_output(run, i));
-  if (arg->tensor == IR_NONE) return read_scalar(run, &schedule->values[arg->value], argument);
+  TRY(run_arguments_reserve_output(run, i));
+  if (arg->tensor == IR_NONE)
+    return run_arguments_read_scalar(run, &schedule->values[arg->value], argument);
   size_t bytes;
   TRY(known_bytes(&argument->t, &bytes));
   const storage *storage = &schedule->storages[schedule->at[arg->tensor].storage];

@@ -7,18 +7,20 @@ static const schedule *last_schedule(const session *session, uint32_t index) {
   return state->has_run && state->bindings[0] ? state->bindings[0]->schedule : NULL;
 }
 
-static bool is_placed(const block *block) { return block->kind == BLOCK_ARENA && block->a.bytes; }
+static bool blocks_is_placed(const block *block) {
+  return block->kind == BLOCK_ARENA && block->a.bytes;
+}
 
-static bool lies_in(const schedule *schedule, uint32_t number, uint32_t at) {
+static bool blocks_lies_in(const schedule *schedule, uint32_t number, uint32_t at) {
   for (int b = 0; number != NO_INDEX && b < schedule->devices->count; b++)
     if (schedule->storages[number].block[b] == at) return true;
   return false;
 }
 
 /* Returns the first slot stored in a block (outputs precede temporaries); else IR_NONE. */
-static uint32_t find_slot(const schedule *schedule, uint32_t at) {
+static uint32_t blocks_find_slot(const schedule *schedule, uint32_t at) {
   for (uint32_t tid = 0; tid < slot_count(schedule->prog); tid++)
-    if (lies_in(schedule, schedule->at[tid].storage, at)) return tid;
+    if (blocks_lies_in(schedule, schedule->at[tid].storage, at)) return tid;
   return IR_NONE;
 }
 
@@ -36,7 +38,8 @@ clave_status session_count_blocks(const session *session, uint32_t index, uint32
   if (!schedule) return INVALID("the method has not run");
   *blocks = 0;
   *commands = schedule->n_commands;
-  for (uint32_t i = 0; i < schedule->n_blocks; i++) *blocks += is_placed(&schedule->blocks[i]);
+  for (uint32_t i = 0; i < schedule->n_blocks; i++)
+    *blocks += blocks_is_placed(&schedule->blocks[i]);
   return NULL;
 }
 
@@ -46,10 +49,10 @@ clave_status session_find_block(const session *session, uint32_t index, uint32_t
   if (!schedule) return INVALID("the method has not run");
   for (uint32_t i = 0, k = 0; i < schedule->n_blocks; i++) {
     const block *block = &schedule->blocks[i];
-    if (!is_placed(block) || k++ != number) continue;
+    if (!blocks_is_placed(block) || k++ != number) continue;
     const uint32_t last = schedule->n_commands ? schedule->n_commands - 1 : 0;
     *out = (session_block){.device = schedule->devices->backends[block->backend]->info.kind,
-                           .slot = find_slot(schedule, i),
+                           .slot = blocks_find_slot(schedule, i),
                            .chunk = block->a.chunk,
                            .first = block->a.first,
                            .last = block->a.last < last ? block->a.last : last,

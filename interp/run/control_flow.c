@@ -17,7 +17,7 @@ typedef struct control_run {
 /* ---------------------------------------------------------------- carried values */
 
 /* Switches buffers of carried values after a body. ended: the control in the body's schedule. */
-static void advance(const control_run *run, const control *ended) {
+static void control_flow_advance(const control_run *run, const control *ended) {
   carried_state *carried = run->run->binding->carried[run->number].items;
   for (uint32_t i = 0; i < ended->n_results; i++) {
     const body_result *result = &ended->results[i];
@@ -31,7 +31,7 @@ static void advance(const control_run *run, const control *ended) {
 }
 
 /* Copies the last values to the op's results, unless they are there. */
-static clave_status end_carried(const control_run *run) {
+static clave_status control_flow_end_carried(const control_run *run) {
   const running *running = run->run;
   const schedule *schedule = running->binding->schedule;
   const ir_instruction *ins = &running->graph->instructions[run->control->instruction];
@@ -72,7 +72,7 @@ static clave_status run_current(const control_run *run, bool *truth) {
   TRY(run_parts(run->run));
   const control *ended = run->run->binding->schedule->controls[run->number];
   if (truth) return read_predicate(run->run, ended, truth);
-  advance(run, ended);
+  control_flow_advance(run, ended);
   return NULL;
 }
 
@@ -92,7 +92,7 @@ static clave_status run_body(const control_run *run, int body, bool *truth) {
   restore_slots(run->run, run->control->body[body]);
   TRY(run_commands(run->run, run->control->body[body]));
   if (truth) return read_predicate(run->run, run->control, truth);
-  advance(run, run->control);
+  control_flow_advance(run, run->control);
   return NULL;
 }
 
@@ -110,7 +110,7 @@ static clave_status run_while(const control_run *run) {
     bool truth = false;
     rebase_blocks(run->run, run->number, 0);
     TRY(run_body(run, 0, &truth));
-    if (!truth) return end_carried(run);
+    if (!truth) return control_flow_end_carried(run);
     TRY(run_body(run, 1, NULL));
   }
 }
@@ -121,7 +121,7 @@ static clave_status run_scan(const control_run *run) {
     rebase_blocks(run->run, run->number, i);
     TRY(run_body(run, 0, NULL));
   }
-  return end_carried(run);
+  return control_flow_end_carried(run);
 }
 
 clave_status run_control(const running *run, uint32_t number) {

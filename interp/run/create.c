@@ -16,7 +16,7 @@
 
 /* ---------------------------------------------------------------- making */
 
-static clave_status init_method(session *session, uint32_t index) {
+static clave_status run_create_init_method(session *session, uint32_t index) {
   const graph *graph = &session->executable->methods[index].graph;
   method_state *state = &session->methods[index];
   uint32_t n_inputs = graph->method->inputs.count, n_outputs = graph->method->outputs.count;
@@ -27,7 +27,7 @@ static clave_status init_method(session *session, uint32_t index) {
   return good ? NULL : status_no_memory();
 }
 
-static clave_status init_session(session *session) {
+static clave_status run_create_init_session(session *session) {
   TRY(mem_pool_create(&session->pool));
   for (int b = 0; b < session->devices.count; b++) {
     backend *be = session->devices.backends[b];
@@ -36,7 +36,7 @@ static clave_status init_session(session *session) {
   uint32_t n = session->prog->ir.methods.count;
   session->methods = mem_pool_alloc(session->pool, n + 1, sizeof *session->methods);
   if (!session->methods) return status_no_memory();
-  for (uint32_t i = 0; i < n; i++) TRY(init_method(session, i));
+  for (uint32_t i = 0; i < n; i++) TRY(run_create_init_method(session, i));
   TRY(init_sizes(session));
   return session_reset(session);
 }
@@ -52,7 +52,7 @@ clave_status session_create(executable *executable, constant_store *const *store
   session->options = *options;
   session->generation = 1;
   for (int b = 0; b < session->devices.count; b++) session->stores[b] = stores[b];
-  clave_status st = init_session(session);
+  clave_status st = run_create_init_session(session);
   if (st) {
     session_destroy(session);
     return st;

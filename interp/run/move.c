@@ -30,7 +30,7 @@ clave_status move_later(const running *run, uint32_t instruction, const char *re
   return NULL;
 }
 
-static ir_op op_of(const running *run, uint32_t instruction) {
+static ir_op move_op_of(const running *run, uint32_t instruction) {
   return run->graph->instructions[instruction].op_type;
 }
 
@@ -43,7 +43,7 @@ static void note_move(const running *run, const command *command, const char *wh
   const session_options *options = &run->session->options;
   for (uint32_t i = 0; i < run->graph->n; i++)
     if (i != command->instruction && run->state->moved[i] &&
-        op_of(run, i) == op_of(run, command->instruction))
+        move_op_of(run, i) == move_op_of(run, command->instruction))
       return;
   text note = {0};
   const ir_instruction *ins = &run->graph->instructions[command->instruction];

@@ -21,7 +21,7 @@ static bool relay_progress(void *ctx, int done, int total) {
   return !relay->is_cancelled;
 }
 
-static clave_status build_kernels(session *session) {
+static clave_status prepare_build_kernels(session *session) {
   for (int b = 0; b < session->devices.count; b++) {
     const backend_vtable *vt = session->devices.backends[b]->vt;
     if (!vt->building) continue;
@@ -86,6 +86,6 @@ clave_status prepare_kernels(const running *run) {
     TRY(vt->building->request(run->session->streams[command->backend], command->recorded));
     asked = true;
   }
-  if (asked) TRY(build_kernels(run->session));
+  if (asked) TRY(prepare_build_kernels(run->session));
   return prepare_commands(run);
 }

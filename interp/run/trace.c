@@ -38,7 +38,7 @@ clave_status trace_finish(session *session) {
 static const char *const kinds[] = {"op", "copy", "transfer"};
 
 /* Returns the device's peak rates for a dtype; those for F32 if unknown; else NULL. */
-static const device_peak *find_peak(const peak_list *peaks, const char *device, dtype type) {
+static const device_peak *trace_find_peak(const peak_list *peaks, const char *device, dtype type) {
   const device_peak *other = NULL;
   for (uint32_t i = 0; i < peaks->n; i++) {
     const device_peak *peak = &peaks->items[i];
@@ -52,7 +52,7 @@ static const device_peak *find_peak(const peak_list *peaks, const char *device, 
 static double time_of(double work, double rate) { return rate > 0 ? work / rate * 1e9 : 0; }
 
 static void limit_event(const peak_list *peaks, const trace_event *event, session_timing *timing) {
-  const device_peak *peak = find_peak(peaks, timing->device, event->type);
+  const device_peak *peak = trace_find_peak(peaks, timing->device, event->type);
   if (!peak || event->kind == COMMAND_TRANSFER) return;
   timing->compute_ns = time_of(event->flops > 0 ? event->flops : 0, peak->flops);
   timing->memory_ns = time_of(event->bytes, peak->bytes);
@@ -125,7 +125,7 @@ static void write_name(json_writer *writer, const char *what, int number, const 
   emit_end_object(writer);
 }
 
-static clave_status write_text(const char *path, const text *text) {
+static clave_status trace_write_text(const char *path, const text *text) {
   TRY(text_status(text));
   file_writer *writer;
   TRY(file_writer_create(path, &writer));
@@ -164,7 +164,7 @@ clave_status session_write_trace(session *session, const peak_list *peaks, const
     write_event(&writer, &session->events[i], &timing);
   }
   emit_end_array(&writer);
-  clave_status st = write_text(path, &text);
+  clave_status st = trace_write_text(path, &text);
   text_free(&text);
   return st;
 }

@@ -31,7 +31,7 @@ static clave_status hold_schedule(session *session, schedule *plan) {
   return NULL;
 }
 
-static bool is_input(const ir_method *method, uint32_t tid) {
+static bool trace_work_is_input(const ir_method *method, uint32_t tid) {
   for (uint32_t i = 0; i < method->inputs.count; i++)
     if (method->inputs.items[i].tensor == tid) return true;
   return false;
@@ -39,7 +39,7 @@ static bool is_input(const ir_method *method, uint32_t tid) {
 
 /* Returns an input's values that an earlier event of the run read, as inputs do not change. */
 static const work_counts *find_noted(const running *run, uint32_t tid) {
-  if (!is_input(run->graph->method, tid)) return NULL;
+  if (!trace_work_is_input(run->graph->method, tid)) return NULL;
   for (uint32_t i = run->session->n_events; i-- > 0;)
     for (const traced_values *v = run->session->events[i].values; v; v = v->next)
       if (v->counts.tid == tid) return &v->counts;

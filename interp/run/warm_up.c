@@ -72,7 +72,7 @@ void warm_up_destroy(warm_up *warm_up) {
 
 /* ---------------------------------------------------------------- the work */
 
-static void work(void *ctx) {
+static void warm_up_work(void *ctx) {
   warm_up *warm_up = ctx;
   warm_up->status = session_prepare(warm_up->device, warm_up->index, &warm_up->sizes);
   atomic_store(&warm_up->is_done, true);
@@ -97,7 +97,7 @@ static clave_status begin_work(warm_up *warm_up, const session *answers, uint32_
   warm_up->sizes.n_items = last->n_items;
   warm_up->index = index;
   atomic_store(&warm_up->is_done, false);
-  return thread_create(work, warm_up, &warm_up->worker);
+  return thread_create(warm_up_work, warm_up, &warm_up->worker);
 }
 
 /* ---------------------------------------------------------------- the move */

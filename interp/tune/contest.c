@@ -15,7 +15,7 @@ void contest_begin(contest *contest, int n, int base) {
   contest->base = base;
 }
 
-static int compare(const void *left, const void *right) {
+static int contest_compare(const void *left, const void *right) {
   const double *a = left, *b = right;
   return (*a > *b) - (*a < *b);
 }
@@ -29,7 +29,7 @@ static double ratio_at(const contest *contest, int i, double share) {
     double base = contest->times[contest->base][k];
     ratios[k] = base > 0 ? contest->times[i][k] / base : 1;
   }
-  qsort(ratios, (size_t)n, sizeof *ratios, compare);
+  qsort(ratios, (size_t)n, sizeof *ratios, contest_compare);
   return ratios[(int)(share * (n - 1) + 0.5)];
 }
 
@@ -41,21 +41,21 @@ static bool wins(const contest *contest, int i) {
 }
 static bool loses(const contest *contest, int i) { return ratio_at(contest, i, 0.25) >= MARGIN; }
 
-static bool is_open(const contest *contest, int i) {
+static bool contest_is_open(const contest *contest, int i) {
   return i != contest->base && !contest->is_out[i];
 }
 
 void contest_end_round(contest *contest) {
   contest->rounds++;
   for (int i = 0; i < contest->n && contest->rounds >= FIRST_ROUNDS; i++)
-    if (is_open(contest, i) && median(contest, i) > BEHIND) contest->is_out[i] = true;
+    if (contest_is_open(contest, i) && median(contest, i) > BEHIND) contest->is_out[i] = true;
 }
 
 bool contest_is_decided(const contest *contest) {
   int open = 0;
   if (contest->rounds == CONTEST_MOST) return true;
   for (int i = 0; i < contest->n; i++) {
-    if (!is_open(contest, i)) continue;
+    if (!contest_is_open(contest, i)) continue;
     open++;
     if (contest->rounds < CONTEST_LEAST || (!wins(contest, i) && !loses(contest, i))) return false;
   }
@@ -66,7 +66,7 @@ int contest_winner(const contest *contest, double *ratio) {
   int best = contest->base;
   *ratio = 1;
   for (int i = 0; i < contest->n && contest->rounds >= CONTEST_LEAST; i++) {
-    if (!is_open(contest, i) || !wins(contest, i) || median(contest, i) >= *ratio) continue;
+    if (!contest_is_open(contest, i) || !wins(contest, i) || median(contest, i) >= *ratio) continue;
     best = i;
     *ratio = median(contest, i);
   }

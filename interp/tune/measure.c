@@ -52,17 +52,17 @@ static bool is_over(tuner *tuner) {
 }
 
 /* A build_progress that can stop building, since kernels take seconds to build. */
-static bool goes_on(void *ctx, int done, int total) {
+static bool tune_measure_goes_on(void *ctx, int done, int total) {
   (void)done;
   (void)total;
   return !is_over(((measurement *)ctx)->tuner);
 }
 
-static clave_status build(measurement *measurement, candidate *candidate) {
+static clave_status tune_measure_build(measurement *measurement, candidate *candidate) {
   const backend_vtable *vt = measurement->be->vt;
   if (!vt->building) return NULL;
   TRY(vt->building->request(measurement->queue, candidate->recording));
-  TRY(vt->building->build_all(measurement->queue, goes_on, measurement));
+  TRY(vt->building->build_all(measurement->queue, tune_measure_goes_on, measurement));
   return is_over(measurement->tuner)
              ? NULL
              : vt->building->prepare(measurement->queue, candidate->recording, &candidate->state);
@@ -84,7 +84,7 @@ static clave_status record_variant(measurement *measurement, const variant_choic
   tuning_destroy(forced);
   if (st) return st;
   candidate->recording->serial = UINT64_MAX - __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
-  TRY(build(measurement, candidate));
+  TRY(tune_measure_build(measurement, candidate));
   return is_over(measurement->tuner) ? NULL : pack_candidate(measurement, candidate);
 }
 
@@ -103,13 +103,13 @@ static run_operands operands_of_run(const measurement *measurement, const candid
                         measurement->tuner->session->random};
 }
 
-static clave_status run_once(measurement *measurement, candidate *candidate) {
+static clave_status tune_measure_run_once(measurement *measurement, candidate *candidate) {
   const run_operands operands = operands_of_run(measurement, candidate);
   return measurement->be->vt->run(measurement->queue, candidate->recording, &candidate->state,
                                   &operands, 0);
 }
 
-static clave_status finish(measurement *measurement) {
+static clave_status tune_measure_finish(measurement *measurement) {
   device_fault fault = {0};
   TRY(measurement->be->vt->finish(measurement->queue, &fault));
   return fault.present ? fault_status(&fault.fault) : NULL;
@@ -143,8 +143,8 @@ static clave_status compare_bits(measurement *measurement, candidate *candidate,
                                  bool *good) {
   unsigned char *got = NULL;
   size_t bytes = 0;
-  clave_status st = run_once(measurement, candidate);
-  if (!st) st = finish(measurement);
+  clave_status st = tune_measure_run_once(measurement, candidate);
+  if (!st) st = tune_measure_finish(measurement);
   if (!st) st = read_results(measurement, &got, &bytes);
   if (!st && is_base) {
     measurement->want = got;
@@ -211,10 +211,12 @@ static clave_status add_candidates(measurement *measurement, const variant_choic
 
 /* ---------------------------------------------------------------- times */
 
-static clave_status time_runs(measurement *measurement, candidate *candidate, double *ns) {
+static clave_status tune_measure_time_runs(measurement *measurement, candidate *candidate,
+                                           double *ns) {
   int64_t begin = clock_ns();
-  for (int64_t i = 0; i < measurement->repeats; i++) TRY(run_once(measurement, candidate));
-  TRY(finish(measurement));
+  for (int64_t i = 0; i < measurement->repeats; i++)
+    TRY(tune_measure_run_once(measurement, candidate));
+  TRY(tune_measure_finish(measurement));
   *ns = (double)(clock_ns() - begin);
   return NULL;
 }
@@ -224,8 +226,8 @@ static clave_status choose_repeats(measurement *measurement, candidate *candidat
   enum { NS = 1000000, MOST = 256 };
   double ns;
   measurement->repeats = 1;
-  TRY(time_runs(measurement, candidate, &ns)); /* warm-up */
-  TRY(time_runs(measurement, candidate, &ns));
+  TRY(tune_measure_time_runs(measurement, candidate, &ns)); /* warm-up */
+  TRY(tune_measure_time_runs(measurement, candidate, &ns));
   measurement->repeats = ns < NS ? (int64_t)(NS / (ns + 1)) + 1 : 1;
   if (measurement->repeats > MOST) measurement->repeats = MOST;
   return NULL;
@@ -236,7 +238,8 @@ static clave_status run_round(measurement *measurement, contest *contest) {
   for (int k = 0; k < contest->n; k++) {
     int i = (k + contest->rounds) % contest->n;
     if (!contest->is_out[i])
-      TRY(time_runs(measurement, &measurement->all[i], &contest->times[i][contest->rounds]));
+      TRY(tune_measure_time_runs(measurement, &measurement->all[i],
+                                 &contest->times[i][contest->rounds]));
   }
   contest_end_round(contest);
   return NULL;

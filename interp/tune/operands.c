@@ -13,7 +13,7 @@ static float noise(uint64_t *state) {
   return (float)(int32_t)(*state >> 32) * 0x1p-31f;
 }
 
-static void store_float(dtype t, void *to, int64_t i, float x) {
+static void tune_operands_store_float(dtype t, void *to, int64_t i, float x) {
   if (t == DTYPE_F32) ((float *)to)[i] = x;
   if (t == DTYPE_F64) ((double *)to)[i] = (double)x;
   if (t == DTYPE_F16) ((uint16_t *)to)[i] = f32_to_f16(x);
@@ -48,7 +48,8 @@ static void write_data(const tune_job *job, const char *field, const tensor *ten
   int64_t n = tensor_numel(tensor);
   memset(to, tensor->type == DTYPE_BOOL ? 1 : 0, (size_t)elements * dtype_size(tensor->type));
   if (dtype_is_float(tensor->type))
-    for (int64_t i = 0; i < elements; i++) store_float(tensor->type, to, i, noise(&state));
+    for (int64_t i = 0; i < elements; i++)
+      tune_operands_store_float(tensor->type, to, i, noise(&state));
   if (tensor->type == DTYPE_I64 || tensor->type == DTYPE_I32)
     for (int64_t i = 0; i < n && i < elements; i++)
       store_int(tensor->type, to, i, meaningful_int(job, field, i, n));
@@ -78,7 +79,7 @@ static clave_status bind_made(tuner *tuner, const tune_job *job, tune_node *node
   return NULL;
 }
 
-static clave_status bind_all(tuner *tuner, const tune_job *job, tune_node *node) {
+static clave_status tune_operands_bind_all(tuner *tuner, const tune_job *job, tune_node *node) {
   uint32_t at = 0;
   for (operand_iter i = operands_of(job->instruction); next_operand(&i); at++) {
     bound_tensor *tensor = &node->tensors[i.operand.tid];
@@ -103,7 +104,7 @@ clave_status tune_node_create(tuner *tuner, const tune_job *job, tune_node *tune
                      .tensors = tuned->tensors,
                      .values = job->values,
                      .cache = &tuned->cache};
-  TRY(bind_all(tuner, job, tuned));
+  TRY(tune_operands_bind_all(tuner, job, tuned));
   memcpy(tuned->bound, tuned->tensors, slots * sizeof *tuned->bound);
   for (size_t i = 0; i < slots; i++) tuned->bound[i].is_constant = false;
   return tune_node_fill(tuner, job, tuned);

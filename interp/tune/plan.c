@@ -23,7 +23,7 @@ void tune_free(tuner *tuner) {
   executable_destroy(tuner->executable);
 }
 
-static uint32_t count_operands(const ir_instruction *ins) {
+static uint32_t tune_plan_count_operands(const ir_instruction *ins) {
   uint32_t n = 0;
   for (operand_iter i = operands_of(ins); next_operand(&i);) n++;
   return n;
@@ -35,7 +35,8 @@ static clave_status copy_job(tuner *tuner, int on, const node *node) {
   if (!job) return status_no_memory();
   job->backend = on;
   job->instruction = node->instruction;
-  job->operands = calloc((size_t)count_operands(node->instruction) + 1, sizeof *job->operands);
+  job->operands =
+      calloc((size_t)tune_plan_count_operands(node->instruction) + 1, sizeof *job->operands);
   job->values = calloc(n_values + 1, sizeof *job->values);
   if (!job->operands || !job->values) {
     free_job(job);
@@ -99,7 +100,8 @@ static clave_status see_node(void *ctx, int on, const node *op_node) {
 static clave_status plan_late(tuner *tuner, uint32_t index, schedule *schedule);
 
 /* Plans a late body. Errors in its sizes are ignored: it may never run, and a run reports them. */
-static void plan_body(tuner *tuner, uint32_t index, schedule *plan, uint32_t number, int body) {
+static void tune_plan_body(tuner *tuner, uint32_t index, schedule *plan, uint32_t number,
+                           int body) {
   range range =
       tuner->executable->methods[index].graph.bodies[plan->controls[number]->instruction][body];
   cursor from = {.next = range.first, .end = range.end, .control = number, .body = body};
@@ -115,7 +117,7 @@ static clave_status plan_late(tuner *tuner, uint32_t index, schedule *schedule) 
   if (schedule->reads != NO_INDEX) tuner->has_rest = true;
   for (uint32_t i = schedule->first_control; i < schedule->n_controls; i++)
     for (int body = 0; body < 2; body++)
-      if (schedule->controls[i]->late[body]) plan_body(tuner, index, schedule, i, body);
+      if (schedule->controls[i]->late[body]) tune_plan_body(tuner, index, schedule, i, body);
   return NULL;
 }
 

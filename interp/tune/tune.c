@@ -8,19 +8,20 @@
 #include "interp/tune/measure.h"
 #include "interp/tune/plan.h"
 
-static tuning *table_of(const tuner *tuner, const tune_job *job) {
+static tuning *tune_tune_table_of(const tuner *tuner, const tune_job *job) {
   return tuner->session->devices.backends[job->backend]->tuning;
 }
 
-static bool is_known(const tuner *tuner, const tune_job *job, const variant_choice *choice) {
+static bool tune_tune_is_known(const tuner *tuner, const tune_job *job,
+                               const variant_choice *choice) {
   tuning_row row;
-  return table_of(tuner, job) &&
-         tuning_find(table_of(tuner, job), choice->family, choice->key, &row) &&
+  return tune_tune_table_of(tuner, job) &&
+         tuning_find(tune_tune_table_of(tuner, job), choice->family, choice->key, &row) &&
          strcmp(row.key, choice->key) == 0;
 }
 
-static bool tell(tuner *tuner, const tune_job *job, const variant_choice *choice,
-                 tune_event event) {
+static bool tune_tune_tell(tuner *tuner, const tune_job *job, const variant_choice *choice,
+                           tune_event event) {
   event.device = &tuner->session->devices.backends[job->backend]->info;
   event.family = choice->family;
   event.key = choice->key;
@@ -36,18 +37,19 @@ static bool tell(tuner *tuner, const tune_job *job, const variant_choice *choice
 static void tell_taken(tuner *tuner, const tune_job *job, const variant_choice *choice,
                        tune_how how) {
   tuner->n_done++;
-  (void)tell(tuner, job, choice,
-             (tune_event){
-                 .variant = choice->names[choice->taken], .ratio = 1, .how = how, .n = choice->n});
+  (void)tune_tune_tell(
+      tuner, job, choice,
+      (tune_event){
+          .variant = choice->names[choice->taken], .ratio = 1, .how = how, .n = choice->n});
 }
 
-static clave_status measure(tuner *tuner, const tune_job *job, tune_node *node,
-                            const variant_choice *choice) {
+static clave_status tune_tune_measure(tuner *tuner, const tune_job *job, tune_node *node,
+                                      const variant_choice *choice) {
   int winner, good;
   double ratio;
   tune_event event = {
       .how = TUNE_BEGINS, .variant = choice->names[choice->taken], .ratio = 1, .n = choice->n};
-  if (!tell(tuner, job, choice, event)) return NULL;
+  if (!tune_tune_tell(tuner, job, choice, event)) return NULL;
   TRY(tune_measure(tuner, job, node, choice, &winner, &ratio, &good));
   if (tuner->is_stopped) return NULL;
   event = (tune_event){.how = good ? TUNE_MEASURED : TUNE_UNMEASURED,
@@ -56,10 +58,11 @@ static clave_status measure(tuner *tuner, const tune_job *job, tune_node *node,
                        .n = good};
   tuner->n_done++;
   if (good)
-    TRY(tuning_put(table_of(tuner, job), choice->family, choice->key, choice->names[winner]));
+    TRY(tuning_put(tune_tune_table_of(tuner, job), choice->family, choice->key,
+                   choice->names[winner]));
   if (good && tuner->options->keep)
     TRY(tuner->options->keep(tuner->options->ctx, tuner->session->devices.backends[job->backend]));
-  (void)tell(tuner, job, choice, event);
+  (void)tune_tune_tell(tuner, job, choice, event);
   return NULL;
 }
 
@@ -89,9 +92,9 @@ static clave_status find_open(tuner *tuner, const variant_choices *choices, int 
   return NULL;
 }
 
-static clave_status settle(tuner *tuner, const tune_job *job, tune_node *node,
-                           const variant_choice *choice) {
-  if (is_known(tuner, job, choice) && !tuner->options->again) {
+static clave_status tune_tune_settle(tuner *tuner, const tune_job *job, tune_node *node,
+                                     const variant_choice *choice) {
+  if (tune_tune_is_known(tuner, job, choice) && !tuner->options->again) {
     tell_taken(tuner, job, choice, TUNE_KNOWN);
     return NULL;
   }
@@ -99,7 +102,7 @@ static clave_status settle(tuner *tuner, const tune_job *job, tune_node *node,
     tell_taken(tuner, job, choice, TUNE_BY_RULE);
     return NULL;
   }
-  return measure(tuner, job, node, choice);
+  return tune_tune_measure(tuner, job, node, choice);
 }
 
 /* Settles one choice after the other, since earlier choices determine which later ones exist. */
@@ -113,7 +116,7 @@ static clave_status settle_all(tuner *tuner, const tune_job *job, tune_node *nod
     if (!st) st = find_open(tuner, choices, &i);
     if (st || i < 0) break;
     tune_find_seen(tuner, &choices->items[i])->is_settled = true;
-    st = settle(tuner, job, node, &choices->items[i]);
+    st = tune_tune_settle(tuner, job, node, &choices->items[i]);
     if (tuner->deadline_ns && clock_ns() >= tuner->deadline_ns) tuner->is_stopped = true;
   }
   free(choices);

@@ -51,6 +51,23 @@ def test_taken(tmp_path, text):
     assert run(tmp_path, "base/a.c", text) == []
 
 
+def add(tmp_path, name, text):
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text(text)
+
+
+def test_functions_have_names_of_their_own(tmp_path):
+    for name in ("llm/b.c", "test/b.c"):
+        add(
+            tmp_path,
+            name,
+            "static int\nsize_of(const node *node) {\n  return 1;\n}\nint main(void) { return size_of(0); }\n",
+        )
+    twice = ["base/a.c and llm/b.c: size_of is defined twice: begin it with the file's stem"]
+    assert run(tmp_path, "base/a.c", "static int size_of(const node *node) { return 2; }\n") == twice
+    assert run(tmp_path, "base/a.c", "int size_of(const node *node);\nint main(void) { return 0; }\n") == []
+
+
 def test_a_kernel_has_the_letters_of_its_formula(tmp_path):
     assert run(tmp_path, "kernels_cl/a.cl", "void f(__global const float *x, int n);\n") == []
     assert len(run(tmp_path, "kernels_cl/a.cl", "/* That of x. */\n")) == 1

@@ -182,7 +182,7 @@ void copy_piece(size_t size, int rank, const int64_t *dims, const void *from,
   if (n > 0) copy_range(&task, 0, n);
 }
 
-static bool copy(const kernel_context *ctx, const void *args) {
+static bool kernels_kernel_copy(const kernel_context *ctx, const void *args) {
   const copy_args *own = args;
   const ktensor *x = &own->x, *out = &own->out;
   copy_task task;
@@ -207,6 +207,6 @@ static bool copy(const kernel_context *ctx, const void *args) {
 }
 
 const kernel_desc kernel_copy = {.name = "copy",
-                                 .run = copy,
+                                 .run = kernels_kernel_copy,
                                  .args_size = sizeof(copy_args),
                                  .operands = {OPERAND(copy_args, x), OPERAND(copy_args, out)}};

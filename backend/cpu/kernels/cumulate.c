@@ -71,7 +71,7 @@ static void fold_i64(kcumulate_kind kind, running *run, int64_t *x, int64_t n, i
   }
 }
 
-static running start(kcumulate_kind kind) {
+static running kernel_cumulate_start(kcumulate_kind kind) {
   running run = {0};
   if (kind == KCUMULATE_PROD) run.f = 1, run.i = 1;
   if (kind == KCUMULATE_LOGSUMEXP) run.f = -INFINITY;
@@ -84,7 +84,7 @@ static void cumulate_row(const cumulate_task *task, const char *from, char *to, 
   dtype x = args->x.type, out = args->out.type;
   int64_t step = args->x.strides[args->x.rank - 1],
           out_step = args->out.strides[args->out.rank - 1];
-  running run = start(args->kind);
+  running run = kernel_cumulate_start(args->kind);
   row_block row;
   int64_t at[ROW_BLOCK];
   for (int64_t k = 0; k < args->row; k += ROW_BLOCK) {

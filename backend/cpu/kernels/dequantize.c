@@ -13,12 +13,12 @@ typedef struct dequantize_task {
 } dequantize_task;
 
 /* Returns the row of place p. */
-static int64_t row_at(const dequantize_task *task, const walk *walk, int64_t p) {
+static int64_t kernel_dequantize_row_at(const dequantize_task *task, const walk *walk, int64_t p) {
   if (!task->args->index.data) return p;
   return load_row_index(task->ctx, &task->args->index, walk->offset[0], task->args->rows);
 }
 
-static void decode_row(const dequantize_args *args, int64_t row, int64_t to) {
+static void kernel_dequantize_decode_row(const dequantize_args *args, int64_t row, int64_t to) {
   code_bytes from =
       (code_bytes)args->x + (size_t)row * encoding_row_bytes(&args->encoding, args->row);
   float x[DECODED_AT_ONCE];
@@ -36,8 +36,8 @@ static void decode_rows(void *ctx, int64_t begin, int64_t end) {
   walk_add(&w, task->args->index.strides);
   walk_seek(&w, begin);
   for (int64_t p = begin; p < end; p++) {
-    int64_t row = row_at(task, &w, p);
-    if (task->args->rows > 0) decode_row(task->args, row, p);
+    int64_t row = kernel_dequantize_row_at(task, &w, p);
+    if (task->args->rows > 0) kernel_dequantize_decode_row(task->args, row, p);
     if (task->args->index.data) walk_next(&w);
   }
 }

@@ -36,7 +36,7 @@ static double add_terms(double p, double sum, const double *x, const double *y, 
   return sum;
 }
 
-static double finish(double p, double sum) {
+static double kernel_distance_finish(double p, double sum) {
   if (p == 0 || p == 1 || isinf(p)) return sum;
   return p == 2 ? sqrt(sum) : pow(sum, 1 / p);
 }
@@ -50,7 +50,7 @@ static double row_distance(const distance_args *args, int64_t row_a, int64_t row
     load_row(COMPUTE_F64, type, element_at(args->b.data, type, row_b * args->m + at), 1, n, y);
     sum = add_terms(args->p, sum, x, y, n);
   }
-  return finish(args->p, sum);
+  return kernel_distance_finish(args->p, sum);
 }
 
 static void distance_range(void *ctx, int64_t begin, int64_t end) {
@@ -73,24 +73,27 @@ typedef struct tiles {
   float *squares_a, *squares_b; /* sum of the squares of each row, for the product */
 } tiles;
 
-static bool takes_tiles(const distance_args *args) {
+static bool kernel_distance_takes_tiles(const distance_args *args) {
   const bool usual = args->p == 1 || args->p == 2 || isinf(args->p);
   return usual && compute_class_of(args->a.type) == COMPUTE_F32 && args->n_a >= DISTANCE_ROWS &&
          args->m > 0 && args->n_out > 0;
 }
 
 static int64_t batches_of(const distance_args *args) { return args->n_out / args->n_a / args->n_b; }
-static int64_t panels_of(const distance_args *args) { return ceil_div(args->n_b, DISTANCE_LANES); }
+static int64_t kernel_distance_panels_of(const distance_args *args) {
+  return ceil_div(args->n_b, DISTANCE_LANES);
+}
 
 static size_t b_bytes(const distance_args *args) {
-  return (size_t)(batches_of(args) * panels_of(args) * args->m * DISTANCE_LANES) * sizeof(float);
+  return (size_t)(batches_of(args) * kernel_distance_panels_of(args) * args->m * DISTANCE_LANES) *
+         sizeof(float);
 }
-static size_t a_bytes(const distance_args *args) {
+static size_t kernel_distance_a_bytes(const distance_args *args) {
   const bool as_it_is = args->a.type == DTYPE_F32;
   return as_it_is ? 0 : (size_t)(batches_of(args) * args->n_a * args->m) * sizeof(float);
 }
 
-static void pack_panels(void *ctx, int64_t begin, int64_t end) {
+static void kernel_distance_pack_panels(void *ctx, int64_t begin, int64_t end) {
   const tiles *tiles = ctx;
   const distance_args *args = tiles->args;
   for (int64_t i = begin; i < end; i++) {
@@ -112,7 +115,7 @@ static void widen_rows(void *ctx, int64_t begin, int64_t end) {
            (end - begin) * args->m, tiles->widened + begin * args->m);
 }
 
-static void run_tiles(void *ctx, int64_t begin, int64_t end) {
+static void kernel_distance_run_tiles(void *ctx, int64_t begin, int64_t end) {
   const tiles *tiles = ctx;
   const distance_args *args = tiles->args;
   const distance_norm norm = args->p == 1   ? DISTANCE_SUM
@@ -143,14 +146,14 @@ static void run_tiles(void *ctx, int64_t begin, int64_t end) {
 /* True if |x|^2 + |y|^2 - 2 xy is used. It is as exact as the sum of squared differences unless
  * that is much smaller than the squares, which these conditions make unlikely. Such distances
  * (distance_is_near) are recomputed by tiles. */
-static bool takes_products(const distance_args *args) {
-  return takes_tiles(args) && args->p == 2 && args->a.type == DTYPE_F32 &&
+static bool kernel_distance_takes_products(const distance_args *args) {
+  return kernel_distance_takes_tiles(args) && args->p == 2 && args->a.type == DTYPE_F32 &&
          args->m >= PRODUCT_TERMS && args->n_a >= PRODUCT_ROWS && args->n_b >= PRODUCT_ROWS;
 }
 
 static size_t squares_bytes(const distance_args *args) {
   const size_t bytes = (size_t)(batches_of(args) * (args->n_a + args->n_b)) * sizeof(float);
-  return takes_products(args) ? kernel_scratch_size(bytes) : 0;
+  return kernel_distance_takes_products(args) ? kernel_scratch_size(bytes) : 0;
 }
 
 static void add_squares(void *ctx, int64_t begin, int64_t end) {
@@ -164,16 +167,17 @@ static void add_squares(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-static void pack_rows(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t k,
-                      int64_t kn, int64_t width, void *to) {
+static void kernel_distance_pack_rows(const void *user, int64_t batch, int64_t lane, int64_t lanes,
+                                      int64_t k, int64_t kn, int64_t width, void *to) {
   const tiles *tiles = user;
   const float *row = tiles->a + (batch * tiles->args->n_a + lane) * tiles->args->m + k;
   gemm_pack_strided(COMPUTE_F32, DTYPE_F32, row, tiles->args->m, 1, lanes, kn, width, to);
 }
 
 /* Packs columns of b from panels of DISTANCE_LANES columns. */
-static void pack_columns(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t k,
-                         int64_t kn, int64_t width, void *to) {
+static void kernel_distance_pack_columns(const void *user, int64_t batch, int64_t lane,
+                                         int64_t lanes, int64_t k, int64_t kn, int64_t width,
+                                         void *to) {
   enum { AT_ONCE = 8 /* divides the width of all tiles and panels */ };
   const tiles *tiles = user;
   const float *b = tiles->b + batch * tiles->n_panels * tiles->args->m * DISTANCE_LANES;
@@ -192,7 +196,8 @@ static gemm_place place_products(const void *user, int64_t batch) {
 }
 
 /* Computes n given rows of a with a panel by tiles. */
-static void run_rows(const tiles *tiles, int64_t batch, int64_t panel, const int64_t *rows, int n) {
+static void kernel_distance_run_rows(const tiles *tiles, int64_t batch, int64_t panel,
+                                     const int64_t *rows, int n) {
   const distance_args *args = tiles->args;
   const int64_t column = panel * DISTANCE_LANES;
   float out[DISTANCE_ROWS * DISTANCE_LANES];
@@ -222,10 +227,10 @@ static void run_near(const tiles *tiles, int64_t batch, int64_t row, int64_t row
       is_near |= distance_is_near(tiles->squares_a[i] + squares[j], out[j]);
     if (is_near) near[found++] = i;
     if (found < DISTANCE_ROWS) continue;
-    run_rows(tiles, batch, panel, near, found);
+    kernel_distance_run_rows(tiles, batch, panel, near, found);
     found = 0;
   }
-  if (found > 0) run_rows(tiles, batch, panel, near, found);
+  if (found > 0) kernel_distance_run_rows(tiles, batch, panel, near, found);
 }
 
 static void finish_products(const void *user, int64_t batch, int64_t row, int64_t rows,
@@ -248,8 +253,8 @@ static kgemm products_of(const tiles *tiles) {
                  .m = args->n_a,
                  .n = args->n_b,
                  .k = args->m,
-                 .pack_a = pack_rows,
-                 .pack_b = pack_columns,
+                 .pack_a = kernel_distance_pack_rows,
+                 .pack_b = kernel_distance_pack_columns,
                  .place = place_products,
                  .finish = finish_products,
                  .user = tiles,
@@ -272,32 +277,33 @@ static void distance_by_products(const kernel_context *ctx, tiles *tiles, char *
 static size_t products_bytes(const kernel_context *ctx, const distance_args *args) {
   const tiles tiles = {.args = args};
   const kgemm kgemm = products_of(&tiles);
-  return takes_products(args) ? squares_bytes(args) + gemm_bytes(ctx, &kgemm) : 0;
+  return kernel_distance_takes_products(args) ? squares_bytes(args) + gemm_bytes(ctx, &kgemm) : 0;
 }
-static size_t panel_bytes(const distance_args *args) {
-  return kernel_scratch_size(b_bytes(args) + a_bytes(args));
+static size_t kernel_distance_panel_bytes(const distance_args *args) {
+  return kernel_scratch_size(b_bytes(args) + kernel_distance_a_bytes(args));
 }
 
 static bool distance_by_tiles(const kernel_context *ctx, const distance_args *args) {
-  char *scratch = ctx->scratch(ctx->pool, panel_bytes(args) + products_bytes(ctx, args));
+  char *scratch =
+      ctx->scratch(ctx->pool, kernel_distance_panel_bytes(args) + products_bytes(ctx, args));
   if (!scratch) return false;
   tiles tiles = {.args = args,
                  .b = (float *)(void *)scratch,
                  .a = args->a.data,
-                 .n_panels = panels_of(args),
+                 .n_panels = kernel_distance_panels_of(args),
                  .n_groups = ceil_div(args->n_a, DISTANCE_ROWS)};
   const int64_t batches = batches_of(args);
-  if (a_bytes(args) > 0) {
+  if (kernel_distance_a_bytes(args) > 0) {
     tiles.a = tiles.widened = (float *)(void *)(scratch + b_bytes(args));
     ctx->parallel_for(ctx->pool, batches * args->n_a, PACK_GRAIN, widen_rows, &tiles);
   }
-  ctx->parallel_for(ctx->pool, batches * tiles.n_panels, PACK_GRAIN / DISTANCE_LANES, pack_panels,
-                    &tiles);
-  if (takes_products(args))
-    distance_by_products(ctx, &tiles, scratch + panel_bytes(args));
+  ctx->parallel_for(ctx->pool, batches * tiles.n_panels, PACK_GRAIN / DISTANCE_LANES,
+                    kernel_distance_pack_panels, &tiles);
+  if (kernel_distance_takes_products(args))
+    distance_by_products(ctx, &tiles, scratch + kernel_distance_panel_bytes(args));
   else
-    ctx->parallel_for(ctx->pool, batches * tiles.n_groups * tiles.n_panels, TILES_GRAIN, run_tiles,
-                      &tiles);
+    ctx->parallel_for(ctx->pool, batches * tiles.n_groups * tiles.n_panels, TILES_GRAIN,
+                      kernel_distance_run_tiles, &tiles);
   return true;
 }
 
@@ -305,12 +311,14 @@ static bool distance_by_tiles(const kernel_context *ctx, const distance_args *ar
 
 static size_t distance_scratch(const kernel_context *ctx, const void *args) {
   const distance_args *own = args;
-  return takes_tiles(own) ? kernel_scratch_size(panel_bytes(own) + products_bytes(ctx, own)) : 0;
+  return kernel_distance_takes_tiles(own)
+             ? kernel_scratch_size(kernel_distance_panel_bytes(own) + products_bytes(ctx, own))
+             : 0;
 }
 
 static bool distance(const kernel_context *ctx, const void *args) {
   distance_args own = *(const distance_args *)args;
-  if (takes_tiles(&own)) return distance_by_tiles(ctx, &own);
+  if (kernel_distance_takes_tiles(&own)) return distance_by_tiles(ctx, &own);
   ctx->parallel_for(ctx->pool, own.n_out, GRAIN / (own.m + 1) + 1, distance_range, &own);
   return true;
 }

@@ -28,7 +28,7 @@ KERNEL_INLINE void add_difference(distance_norm norm, lanes *sum, const lanes *t
   *sum = (lanes)((take & (lane_bits)size) | (~take & (lane_bits)*sum));
 }
 
-KERNEL_INLINE void run_tile(distance_norm norm, const distance_tile *tile) {
+KERNEL_INLINE void distance_kernels_run_tile(distance_norm norm, const distance_tile *tile) {
   lanes total[ROWS] = {{0}};
   for (int64_t from = 0; from < tile->m; from += BLOCK) {
     const int64_t end = min_i64(tile->m, from + BLOCK);
@@ -55,19 +55,21 @@ KERNEL_INLINE void run_tile(distance_norm norm, const distance_tile *tile) {
     for (int i = 0; i < ROWS * LANES; i++) tile->out[i] = sqrtf(tile->out[i]);
 }
 
-/* Calls a copy of run_tile for each norm. */
+/* Calls a copy of distance_kernels_run_tile for each norm. */
 KERNEL_INLINE void run_any(distance_norm norm, const distance_tile *tile) {
   if (norm == DISTANCE_EUCLIDEAN)
-    run_tile(DISTANCE_EUCLIDEAN, tile);
+    distance_kernels_run_tile(DISTANCE_EUCLIDEAN, tile);
   else if (norm == DISTANCE_SUM)
-    run_tile(DISTANCE_SUM, tile);
+    distance_kernels_run_tile(DISTANCE_SUM, tile);
   else
-    run_tile(DISTANCE_LARGEST, tile);
+    distance_kernels_run_tile(DISTANCE_LARGEST, tile);
 }
 
-static void run_portable(distance_norm norm, const distance_tile *tile) { run_any(norm, tile); }
+static void distance_kernels_run_portable(distance_norm norm, const distance_tile *tile) {
+  run_any(norm, tile);
+}
 #if KERNEL_X86
-TARGET_AVX2 static void run_avx2(distance_norm norm, const distance_tile *tile) {
+TARGET_AVX2 static void distance_kernels_run_avx2(distance_norm norm, const distance_tile *tile) {
   run_any(norm, tile);
 }
 TARGET_AVX512 static void run_avx512(distance_norm norm, const distance_tile *tile) {
@@ -82,11 +84,11 @@ void distance_run_tile(distance_norm norm, const distance_tile *tile) {
     return;
   }
   if (cpu_has_avx2()) {
-    run_avx2(norm, tile);
+    distance_kernels_run_avx2(norm, tile);
     return;
   }
 #endif
-  run_portable(norm, tile);
+  distance_kernels_run_portable(norm, tile);
 }
 
 /* ---------------------------------------------------------------- from products */

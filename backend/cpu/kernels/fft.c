@@ -31,7 +31,7 @@ typedef struct fft_task {
 
 static point plus(point a, point b) { return (point){a.re + b.re, a.im + b.im}; }
 static point minus(point a, point b) { return (point){a.re - b.re, a.im - b.im}; }
-static point times(point a, point b) {
+static point kernel_fft_times(point a, point b) {
   return (point){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 static point times_real(point a, double s) { return (point){a.re * s, a.im * s}; }
@@ -98,8 +98,8 @@ static void butterfly(const fft_task *task, int r, const point *roots, point *x)
   }
 }
 
-static void run_pass(const fft_task *task, int r, int64_t m, int64_t stride, const point *from,
-                     point *to) {
+static void kernel_fft_run_pass(const fft_task *task, int r, int64_t m, int64_t stride,
+                                const point *from, point *to) {
   point x[KFFT_MAX_RADIX], roots[KFFT_MAX_RADIX];
   for (int j = 0; j < r; j++) roots[j] = task->roots[j * (task->args->length / r)];
   for (int64_t p = 0; p < m; p++) {
@@ -107,7 +107,8 @@ static void run_pass(const fft_task *task, int r, int64_t m, int64_t stride, con
       for (int k = 0; k < r; k++) x[k] = from[q + stride * (p + m * k)];
       butterfly(task, r, roots, x);
       for (int j = 0; j < r; j++)
-        to[q + stride * (r * p + j)] = p * j > 0 ? times(x[j], task->roots[p * j * stride]) : x[j];
+        to[q + stride * (r * p + j)] =
+            p * j > 0 ? kernel_fft_times(x[j], task->roots[p * j * stride]) : x[j];
     }
   }
 }
@@ -118,7 +119,7 @@ static point *transform(const fft_task *task, point *from, point *to) {
   for (int i = 0; i < task->args->n_passes; i++) {
     int r = task->args->radices[i];
     m /= r;
-    run_pass(task, r, m, stride, from, to);
+    kernel_fft_run_pass(task, r, m, stride, from, to);
     stride *= r;
     point *swap = from;
     from = to;
@@ -129,7 +130,7 @@ static point *transform(const fft_task *task, point *from, point *to) {
 
 /* ---------------------------------------------------------------- rows */
 
-static double read_real(const ktensor *x, int64_t at) {
+static double kernel_fft_read_real(const ktensor *x, int64_t at) {
   return x->type == DTYPE_F64 ? ((const double *)x->data)[at] : ((const float *)x->data)[at];
 }
 
@@ -145,12 +146,14 @@ static void write_real(const ktensor *out, int64_t at, double v) {
 static bool is_real_point(const fft_args *args, int64_t k) { return k == 0 || 2 * k == args->n; }
 
 /* Returns point j < n of the row at offset `row`. */
-static point read_point(const fft_args *args, int64_t row, int64_t j) {
+static point kernel_fft_read_point(const fft_args *args, int64_t row, int64_t j) {
   int64_t step = args->x.strides[args->x.rank - 1];
-  if (args->kind == KFFT_FROM_REAL) return (point){read_real(&args->x, row + j * step), 0};
+  if (args->kind == KFFT_FROM_REAL)
+    return (point){kernel_fft_read_real(&args->x, row + j * step), 0};
   bool mirrored = j >= args->n_in;
   int64_t at = row + (mirrored ? args->n - j : j) * step;
-  point value = {read_real(&args->x, at), read_real(&args->x, at + args->x_pair)};
+  point value = {kernel_fft_read_real(&args->x, at),
+                 kernel_fft_read_real(&args->x, at + args->x_pair)};
   if (args->kind == KFFT_TO_REAL && is_real_point(args, j)) value.im = 0;
   return mirrored ? conjugate(value) : value;
 }
@@ -168,7 +171,7 @@ static void write_point(const fft_args *args, int64_t row, int64_t k, point valu
 static point *convolve(const fft_task *task, point *row, point *spare) {
   point *product = transform(task, row, spare), *other = product == row ? spare : row;
   for (int64_t i = 0; i < task->args->length; i++)
-    product[i] = conjugate(times(product[i], task->spectrum[i]));
+    product[i] = conjugate(kernel_fft_times(product[i], task->spectrum[i]));
   return transform(task, product, other);
 }
 
@@ -181,14 +184,14 @@ static void transform_row(const void *user, int64_t row, char *scratch) {
   walk_seek(&w, row);
   point *points = (point *)(void *)scratch, *spare = points + args->length;
   for (int64_t j = 0; j < args->n; j++) {
-    point value = read_point(args, w.offset[0], j);
-    points[j] = args->chirp ? times(value, task->chirp[j]) : value;
+    point value = kernel_fft_read_point(args, w.offset[0], j);
+    points[j] = args->chirp ? kernel_fft_times(value, task->chirp[j]) : value;
   }
   for (int64_t j = args->n; j < args->length; j++) points[j] = (point){0, 0};
   const point *made = args->chirp ? convolve(task, points, spare) : transform(task, points, spare);
   for (int64_t k = 0; k < args->n_out; k++)
     write_point(args, w.offset[1], k,
-                args->chirp ? times(conjugate(made[k]), task->chirp[k]) : made[k]);
+                args->chirp ? kernel_fft_times(conjugate(made[k]), task->chirp[k]) : made[k]);
 }
 
 /* ---------------------------------------------------------------- tables */
@@ -217,29 +220,34 @@ static void fill_chirp(fft_task *task, point *spare) {
 }
 
 /* Bytes of the roots and, with a chirp, of the chirp and two tables of `length`. */
-static size_t table_bytes(const fft_args *args) {
+static size_t kernel_fft_table_bytes(const fft_args *args) {
   int64_t points = args->length + (args->chirp ? args->n + 2 * args->length : 0);
   return (size_t)points * sizeof(point);
 }
-static size_t row_bytes(const fft_args *args) { return 2 * (size_t)args->length * sizeof(point); }
-static int64_t work_of(const fft_args *args) { return args->n_rows * args->length / ROW_WORK; }
+static size_t kernel_fft_row_bytes(const fft_args *args) {
+  return 2 * (size_t)args->length * sizeof(point);
+}
+static int64_t kernel_fft_work_of(const fft_args *args) {
+  return args->n_rows * args->length / ROW_WORK;
+}
 
 static size_t fft_scratch(const kernel_context *ctx, const void *args) {
   const fft_args *own = args;
-  return kernel_scratch_size(table_bytes(own)) +
-         slots_bytes(ctx, own->n_rows, work_of(own), row_bytes(own));
+  return kernel_scratch_size(kernel_fft_table_bytes(own)) +
+         slots_bytes(ctx, own->n_rows, kernel_fft_work_of(own), kernel_fft_row_bytes(own));
 }
 
 static bool fft(const kernel_context *ctx, const void *args) {
   const fft_args *own = args;
   fft_task task = {.args = own, .inverse = own->inverse && !own->chirp};
-  task.roots = ctx->scratch(ctx->pool, table_bytes(own));
+  task.roots = ctx->scratch(ctx->pool, kernel_fft_table_bytes(own));
   if (!task.roots) return false;
   task.chirp = task.roots + own->length;
   task.spectrum = task.chirp + own->n;
   fill_roots(&task);
   if (own->chirp) fill_chirp(&task, task.spectrum + own->length);
-  return run_slots(ctx, own->n_rows, work_of(own), row_bytes(own), transform_row, &task);
+  return run_slots(ctx, own->n_rows, kernel_fft_work_of(own), kernel_fft_row_bytes(own),
+                   transform_row, &task);
 }
 
 const kernel_desc kernel_fft = {.name = "fft",

@@ -42,7 +42,7 @@ static bool find_position(const fold_args *args, int d, int64_t i, int64_t k, in
   return from >= 0 && from % args->stride[d] == 0 && *position < args->positions[d];
 }
 
-static void add_element(compute_class c, dtype t, const void *x, void *sum) {
+static void kernel_fold_add_element(compute_class c, dtype t, const void *x, void *sum) {
   union {
     float f;
     double d;
@@ -68,7 +68,7 @@ static void fold_element(const fold_args *args, int64_t plane, int64_t y, int64_
       if (!find_position(args, 0, y, ky, &i) || !find_position(args, 1, x, kx, &j)) continue;
       int64_t block = (plane * args->kernel[0] + ky) * args->kernel[1] + kx;
       int64_t from = (block * args->positions[0] + i) * args->positions[1] + j;
-      add_element(c, args->type, element_at(args->x, args->type, from), &sum);
+      kernel_fold_add_element(c, args->type, element_at(args->x, args->type, from), &sum);
     }
   store_row(c, args->type, out, 1, 1, &sum);
 }

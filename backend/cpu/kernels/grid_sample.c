@@ -15,7 +15,7 @@ typedef struct tap_list {
   double weight[MAX_TAPS];
 } tap_list;
 
-static double rounded(const grid_sample_args *args, double v) {
+static double kernel_grid_sample_rounded(const grid_sample_args *args, double v) {
   return args->type == DTYPE_F64 ? v : (double)(float)v;
 }
 
@@ -28,24 +28,28 @@ static double clip(const grid_sample_args *args, double v, int64_t size) {
 
 /* Reflects v into the range between the centers (align_corners) or edges of the first and last
  * elements. */
-static double reflect(const grid_sample_args *args, double v, int64_t size) {
+static double kernel_grid_sample_reflect(const grid_sample_args *args, double v, int64_t size) {
   double low = args->align_corners ? 0 : -0.5;
   double period = 2.0 * (double)(args->align_corners ? size - 1 : size);
   if (period == 0) return 0;
-  double rest = fmod(fabs(rounded(args, v - low)), period), back = rounded(args, period - rest);
-  return rounded(args, (rest < back ? rest : back) + low);
+  double rest = fmod(fabs(kernel_grid_sample_rounded(args, v - low)), period),
+         back = kernel_grid_sample_rounded(args, period - rest);
+  return kernel_grid_sample_rounded(args, (rest < back ? rest : back) + low);
 }
 
 static double pad_position(const grid_sample_args *args, double v, int64_t size) {
   if (args->padding == KGRID_ZEROS) return v;
-  return clip(args, args->padding == KGRID_REFLECTION ? reflect(args, v, size) : v, size);
+  return clip(args,
+              args->padding == KGRID_REFLECTION ? kernel_grid_sample_reflect(args, v, size) : v,
+              size);
 }
 
 /* Converts a coordinate in [-1, 1] to a position in elements. */
 static double unnormalize(const grid_sample_args *args, double v, int64_t size) {
-  v = rounded(args, v + 1);
-  if (args->align_corners) return rounded(args, v * (0.5 * (double)(size - 1)));
-  return rounded(args, rounded(args, v * (0.5 * (double)size)) - 0.5);
+  v = kernel_grid_sample_rounded(args, v + 1);
+  if (args->align_corners) return kernel_grid_sample_rounded(args, v * (0.5 * (double)(size - 1)));
+  return kernel_grid_sample_rounded(
+      args, kernel_grid_sample_rounded(args, v * (0.5 * (double)size)) - 0.5);
 }
 
 /* Adds a tap at a whole-numbered position. A tap outside of x has weight 0 in a volume. In a plane
@@ -65,51 +69,58 @@ static void linear_taps(const grid_sample_args *args, const double *position, ta
   for (int corner = 0; corner < 1 << args->n_dims; corner++) {
     double at[3] = {0}, weight = 1;
     for (int d = 0; d < args->n_dims; d++) {
-      double low = floor(position[d]), rest = rounded(args, position[d] - low);
+      double low = floor(position[d]), rest = kernel_grid_sample_rounded(args, position[d] - low);
       bool upper = corner >> d & 1;
       at[d] = upper ? low + 1 : low;
-      weight = rounded(args, weight * (upper ? rest : rounded(args, 1 - rest)));
+      weight = kernel_grid_sample_rounded(
+          args, weight * (upper ? rest : kernel_grid_sample_rounded(args, 1 - rest)));
     }
     add_tap(args, at, weight, taps);
   }
 }
 
-static double cubic_inner(const grid_sample_args *args, double x) {
+static double kernel_grid_sample_cubic_inner(const grid_sample_args *args, double x) {
   const double k = -0.75;
-  double v = rounded(args, rounded(args, (k + 2) * x) - (k + 3));
-  return rounded(args, rounded(args, rounded(args, v * x) * x) + 1);
+  double v =
+      kernel_grid_sample_rounded(args, kernel_grid_sample_rounded(args, (k + 2) * x) - (k + 3));
+  return kernel_grid_sample_rounded(
+      args, kernel_grid_sample_rounded(args, kernel_grid_sample_rounded(args, v * x) * x) + 1);
 }
 
-static double cubic_outer(const grid_sample_args *args, double x) {
+static double kernel_grid_sample_cubic_outer(const grid_sample_args *args, double x) {
   const double k = -0.75;
-  double v = rounded(args, rounded(args, rounded(args, k * x) - 5 * k) * x);
-  return rounded(args, rounded(args, rounded(args, v + 8 * k) * x) - 4 * k);
+  double v = kernel_grid_sample_rounded(
+      args, kernel_grid_sample_rounded(args, kernel_grid_sample_rounded(args, k * x) - 5 * k) * x);
+  return kernel_grid_sample_rounded(
+      args,
+      kernel_grid_sample_rounded(args, kernel_grid_sample_rounded(args, v + 8 * k) * x) - 4 * k);
 }
 
 static void cubic_weights(const grid_sample_args *args, double t, double w[4]) {
-  double u = rounded(args, 1 - t);
-  w[0] = cubic_outer(args, rounded(args, t + 1));
-  w[1] = cubic_inner(args, t);
-  w[2] = cubic_inner(args, u);
-  w[3] = cubic_outer(args, rounded(args, u + 1));
+  double u = kernel_grid_sample_rounded(args, 1 - t);
+  w[0] = kernel_grid_sample_cubic_outer(args, kernel_grid_sample_rounded(args, t + 1));
+  w[1] = kernel_grid_sample_cubic_inner(args, t);
+  w[2] = kernel_grid_sample_cubic_inner(args, u);
+  w[3] = kernel_grid_sample_cubic_outer(args, kernel_grid_sample_rounded(args, u + 1));
 }
 
 static void cubic_taps(const grid_sample_args *args, const double *position, tap_list *taps) {
   double w[2][4], low[2];
   for (int d = 0; d < 2; d++) {
     low[d] = floor(position[d]);
-    cubic_weights(args, rounded(args, position[d] - low[d]), w[d]);
+    cubic_weights(args, kernel_grid_sample_rounded(args, position[d] - low[d]), w[d]);
   }
   for (int i = 0; i < 4; i++) {
     double y = trunc(pad_position(args, low[1] + i - 1, args->in[1]));
     for (int j = 0; j < 4; j++) {
       double at[2] = {trunc(pad_position(args, low[0] + j - 1, args->in[0])), y};
-      add_tap(args, at, rounded(args, w[0][j] * w[1][i]), taps);
+      add_tap(args, at, kernel_grid_sample_rounded(args, w[0][j] * w[1][i]), taps);
     }
   }
 }
 
-static void find_taps(const grid_sample_args *args, const double *point, tap_list *taps) {
+static void kernel_grid_sample_find_taps(const grid_sample_args *args, const double *point,
+                                         tap_list *taps) {
   double position[3] = {0};
   taps->n = 0;
   for (int d = 0; d < args->n_dims; d++) {
@@ -131,7 +142,7 @@ static void sample_points(void *ctx, int64_t begin, int64_t end) {
     tap_list taps;
     load_row(COMPUTE_F64, args->type, element_at(args->grid, args->type, i * args->n_dims), 1,
              args->n_dims, point);
-    find_taps(args, point, &taps);
+    kernel_grid_sample_find_taps(args, point, &taps);
     for (int64_t c = n * args->channels; c < (n + 1) * args->channels; c++) {
       double sum = 0, v;
       for (int k = 0; k < taps.n; k++) {

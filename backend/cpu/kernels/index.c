@@ -146,7 +146,7 @@ static void gather_range(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-static bool gather(const kernel_context *ctx, const void *args) {
+static bool kernel_index_gather(const kernel_context *ctx, const void *args) {
   gather_task task = {.ctx = ctx, .args = args};
   ctx->parallel_for(ctx->pool, ktensor_numel(&task.args->index), GRAIN / 4, gather_range, &task);
   return true;
@@ -174,6 +174,6 @@ const kernel_desc kernel_index_ravel = {
 
 const kernel_desc kernel_gather = {
     .name = "gather",
-    .run = gather,
+    .run = kernel_index_gather,
     .args_size = sizeof(gather_args),
     .operands = {OPERAND(gather_args, x), OPERAND(gather_args, index), OPERAND(gather_args, out)}};

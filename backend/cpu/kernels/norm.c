@@ -18,7 +18,8 @@ static double element_or(const ktensor *t, int64_t i, double absent) {
 }
 
 /* Loads elements [at, at + n) of a contiguous tensor, or `fill` if it is absent. */
-static void load_part(const ktensor *t, int64_t at, int64_t n, double fill, double *to) {
+static void kernel_norm_load_part(const ktensor *t, int64_t at, int64_t n, double fill,
+                                  double *to) {
   if (t->data) {
     load_row(COMPUTE_F64, t->type, element_at(t->data, t->type, at), 1, n, to);
   } else {
@@ -37,7 +38,7 @@ static double sum_part(const ktensor *x, int64_t at, int64_t n, double shift, bo
     return norm_rows_here().sum(n, (const float *)x->data + at, shift, square);
   for (int64_t done = 0; done < n; done += ROW_BLOCK) {
     int64_t m = n - done < ROW_BLOCK ? n - done : ROW_BLOCK, i = 0;
-    load_part(x, at + done, m, 0, block);
+    kernel_norm_load_part(x, at + done, m, 0, block);
     for (int64_t k = 0; k < m; k++)
       block[k] = square ? (block[k] - shift) * (block[k] - shift) : block[k] - shift;
     for (; i + 8 <= m; i += 8)
@@ -47,8 +48,8 @@ static double sum_part(const ktensor *x, int64_t at, int64_t n, double shift, bo
   return sum_lanes(lane);
 }
 
-static void measure(const ktensor *x, int64_t at, int64_t n, double eps, double *mean,
-                    double *inverse) {
+static void kernel_norm_measure(const ktensor *x, int64_t at, int64_t n, double eps, double *mean,
+                                double *inverse) {
   *mean = sum_part(x, at, n, 0, false) / (double)n;
   *inverse = 1 / sqrt(sum_part(x, at, n, *mean, true) / (double)n + eps);
 }
@@ -56,15 +57,16 @@ static void measure(const ktensor *x, int64_t at, int64_t n, double eps, double 
 /* ---------------------------------------------------------------- over rows */
 
 /* Returns elements [at, at + n) of a float parameter; if it is absent, `fill`, stored in `room`. */
-static const float *find_part(const ktensor *t, int64_t at, int64_t n, float fill, float *scratch) {
+static const float *kernel_norm_find_part(const ktensor *t, int64_t at, int64_t n, float fill,
+                                          float *scratch) {
   if (t->data) return (const float *)t->data + at;
   for (int64_t i = 0; i < n; i++) scratch[i] = fill;
   return scratch;
 }
 
-static bool is_f32(const ktensor *t) { return !t->data || t->type == DTYPE_F32; }
+static bool kernel_norm_is_f32(const ktensor *t) { return !t->data || t->type == DTYPE_F32; }
 
-static void scale_floats(const row_norm *norm, int64_t r, double mean, double inverse) {
+static void kernel_norm_scale_floats(const row_norm *norm, int64_t r, double mean, double inverse) {
   const norm_rows rows = norm_rows_here();
   const bool rounds = is_bf16(norm->out.type);
   float ones[ROW_BLOCK], zeros[ROW_BLOCK], scratch[ROW_BLOCK];
@@ -72,7 +74,8 @@ static void scale_floats(const row_norm *norm, int64_t r, double mean, double in
     const int64_t n = norm->row - at < ROW_BLOCK ? norm->row - at : ROW_BLOCK,
                   i = r * norm->row + at;
     rows.scale(n, (const float *)norm->x.data + i, mean, inverse,
-               find_part(&norm->weight, at, n, 1, ones), find_part(&norm->bias, at, n, 0, zeros),
+               kernel_norm_find_part(&norm->weight, at, n, 1, ones),
+               kernel_norm_find_part(&norm->bias, at, n, 0, zeros),
                rounds ? scratch : (float *)norm->out.data + i);
     if (rounds) row_to_bf16(scratch, n, (uint16_t *)norm->out.data + i);
   }
@@ -80,16 +83,17 @@ static void scale_floats(const row_norm *norm, int64_t r, double mean, double in
 
 static void scale_row(const row_norm *norm, int64_t r, double mean, double inverse) {
   double x[ROW_BLOCK], weight[ROW_BLOCK], bias[ROW_BLOCK];
-  if (is_f32(&norm->x) && is_f32(&norm->weight) && is_f32(&norm->bias) &&
-      (is_f32(&norm->out) || is_bf16(norm->out.type))) {
-    scale_floats(norm, r, mean, inverse);
+  if (kernel_norm_is_f32(&norm->x) && kernel_norm_is_f32(&norm->weight) &&
+      kernel_norm_is_f32(&norm->bias) &&
+      (kernel_norm_is_f32(&norm->out) || is_bf16(norm->out.type))) {
+    kernel_norm_scale_floats(norm, r, mean, inverse);
     return;
   }
   for (int64_t at = 0; at < norm->row; at += ROW_BLOCK) {
     int64_t n = norm->row - at < ROW_BLOCK ? norm->row - at : ROW_BLOCK;
-    load_part(&norm->x, r * norm->row + at, n, 0, x);
-    load_part(&norm->weight, at, n, 1, weight);
-    load_part(&norm->bias, at, n, 0, bias);
+    kernel_norm_load_part(&norm->x, r * norm->row + at, n, 0, x);
+    kernel_norm_load_part(&norm->weight, at, n, 1, weight);
+    kernel_norm_load_part(&norm->bias, at, n, 0, bias);
     for (int64_t i = 0; i < n; i++) x[i] = (x[i] - mean) * inverse * weight[i] + bias[i];
     store_row(COMPUTE_F64, norm->out.type,
               element_at(norm->out.data, norm->out.type, r * norm->row + at), 1, n, x);
@@ -100,7 +104,7 @@ static void layer_norm_rows(void *ctx, int64_t begin, int64_t end) {
   const row_norm *norm = ctx;
   for (int64_t r = begin; r < end; r++) {
     double mean, inverse;
-    measure(&norm->x, r * norm->row, norm->row, norm->eps, &mean, &inverse);
+    kernel_norm_measure(&norm->x, r * norm->row, norm->row, norm->eps, &mean, &inverse);
     scale_row(norm, r, mean, inverse);
   }
 }
@@ -113,17 +117,18 @@ static void rms_norm_rows(void *ctx, int64_t begin, int64_t end) {
                        norm->eps));
 }
 
-static bool run_rows(const kernel_context *ctx, const row_norm *norm, kernel_body body) {
+static bool kernel_norm_run_rows(const kernel_context *ctx, const row_norm *norm,
+                                 kernel_body body) {
   row_norm task = *norm;
   if (norm->row > 0) ctx->parallel_for(ctx->pool, norm->n_rows, GRAIN / norm->row + 1, body, &task);
   return true;
 }
 
 static bool layer_norm(const kernel_context *ctx, const void *args) {
-  return run_rows(ctx, args, layer_norm_rows);
+  return kernel_norm_run_rows(ctx, args, layer_norm_rows);
 }
 static bool rms_norm(const kernel_context *ctx, const void *args) {
-  return run_rows(ctx, args, rms_norm_rows);
+  return kernel_norm_run_rows(ctx, args, rms_norm_rows);
 }
 
 #define ROW_NORM_OPERANDS                                                     \
@@ -163,7 +168,7 @@ static void scale_block(const channel_norm *norm, int64_t at, int64_t n, double 
 /* The same for any float dtype. */
 static void scale_any(const channel_norm *norm, int64_t at, int64_t n, double scale, double shift) {
   double x[ROW_BLOCK];
-  load_part(&norm->x, at, n, 0, x);
+  kernel_norm_load_part(&norm->x, at, n, 0, x);
   for (int64_t i = 0; i < n; i++) x[i] = x[i] * scale + shift;
   store_row(COMPUTE_F64, norm->out.type, element_at(norm->out.data, norm->out.type, at), 1, n, x);
 }
@@ -185,7 +190,8 @@ static void normalize_plane(const channel_norm *norm, int64_t k, double mean, do
   scale_plane(norm, k, scale, element_or(&norm->bias, c, 0) - mean * scale);
 }
 
-/* measure() in one pass, by the sums of differences from the mean of the first elements. */
+/* kernel_norm_measure() in one pass, by the sums of differences from the mean of the first
+ * elements. */
 static void measure_bf16(const channel_norm *norm, int64_t at, int64_t n, double *mean,
                          double *inverse) {
   const uint16_t *x = (const uint16_t *)norm->x.data + at;
@@ -207,7 +213,7 @@ static void group_norm_groups(void *ctx, int64_t begin, int64_t end) {
     if (norm->type == DTYPE_F32 && is_bf16(norm->x.type))
       measure_bf16(norm, at, n, &mean, &inverse);
     else
-      measure(&norm->x, at, n, norm->eps, &mean, &inverse);
+      kernel_norm_measure(&norm->x, at, n, norm->eps, &mean, &inverse);
     for (int64_t k = g * per_group; k < (g + 1) * per_group; k++)
       normalize_plane(norm, k, mean, inverse);
   }

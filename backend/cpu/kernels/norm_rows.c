@@ -17,7 +17,7 @@ typedef float floats __attribute__((vector_size(LANES * sizeof(float))));
     to = __builtin_convertvector(some, doubles); \
   } while (0)
 
-KERNEL_INLINE double sum_floats(int64_t n, const float *x, double shift, bool squares) {
+KERNEL_INLINE double norm_rows_sum_floats(int64_t n, const float *x, double shift, bool squares) {
   doubles sums[SUMS] = {{0}};
   double rest = 0;
   int64_t i = 0;
@@ -40,8 +40,8 @@ KERNEL_INLINE double sum_floats(int64_t n, const float *x, double shift, bool sq
   return ((all[0] + all[1]) + (all[2] + all[3])) + ((all[4] + all[5]) + (all[6] + all[7])) + rest;
 }
 
-KERNEL_INLINE void scale_floats(int64_t n, const float *x, double mean, double inverse,
-                                const float *weight, const float *bias, float *out) {
+KERNEL_INLINE void norm_rows_scale_floats(int64_t n, const float *x, double mean, double inverse,
+                                          const float *weight, const float *bias, float *out) {
   int64_t i = 0;
   for (; i + LANES <= n; i += LANES) {
     doubles v, w, b;
@@ -65,36 +65,41 @@ KERNEL_INLINE void shift_floats(int64_t n, const float *x, double scale, double 
   for (; i < n; i++) out[i] = (float)(x[i] * scale + shift);
 }
 
-static double sum_portable(int64_t n, const float *x, double shift, bool squares) {
-  return squares ? sum_floats(n, x, shift, true) : sum_floats(n, x, shift, false);
+static double norm_rows_sum_portable(int64_t n, const float *x, double shift, bool squares) {
+  return squares ? norm_rows_sum_floats(n, x, shift, true)
+                 : norm_rows_sum_floats(n, x, shift, false);
 }
 static void scale_portable(int64_t n, const float *x, double mean, double inverse,
                            const float *weight, const float *bias, float *out) {
-  scale_floats(n, x, mean, inverse, weight, bias, out);
+  norm_rows_scale_floats(n, x, mean, inverse, weight, bias, out);
 }
 static void shift_portable(int64_t n, const float *x, double scale, double shift, float *out) {
   shift_floats(n, x, scale, shift, out);
 }
 
 #if KERNEL_X86
-TARGET_AVX2 static double sum_avx2(int64_t n, const float *x, double shift, bool squares) {
-  return squares ? sum_floats(n, x, shift, true) : sum_floats(n, x, shift, false);
+TARGET_AVX2 static double norm_rows_sum_avx2(int64_t n, const float *x, double shift,
+                                             bool squares) {
+  return squares ? norm_rows_sum_floats(n, x, shift, true)
+                 : norm_rows_sum_floats(n, x, shift, false);
 }
-TARGET_AVX2 static void scale_avx2(int64_t n, const float *x, double mean, double inverse,
-                                   const float *weight, const float *bias, float *out) {
-  scale_floats(n, x, mean, inverse, weight, bias, out);
+TARGET_AVX2 static void norm_rows_scale_avx2(int64_t n, const float *x, double mean, double inverse,
+                                             const float *weight, const float *bias, float *out) {
+  norm_rows_scale_floats(n, x, mean, inverse, weight, bias, out);
 }
 TARGET_AVX2 static void shift_avx2(int64_t n, const float *x, double scale, double shift,
                                    float *out) {
   shift_floats(n, x, scale, shift, out);
 }
 
-TARGET_AVX512 static double sum_avx512(int64_t n, const float *x, double shift, bool squares) {
-  return squares ? sum_floats(n, x, shift, true) : sum_floats(n, x, shift, false);
+TARGET_AVX512 static double norm_rows_sum_avx512(int64_t n, const float *x, double shift,
+                                                 bool squares) {
+  return squares ? norm_rows_sum_floats(n, x, shift, true)
+                 : norm_rows_sum_floats(n, x, shift, false);
 }
 TARGET_AVX512 static void scale_avx512(int64_t n, const float *x, double mean, double inverse,
                                        const float *weight, const float *bias, float *out) {
-  scale_floats(n, x, mean, inverse, weight, bias, out);
+  norm_rows_scale_floats(n, x, mean, inverse, weight, bias, out);
 }
 TARGET_AVX512 static void shift_avx512(int64_t n, const float *x, double scale, double shift,
                                        float *out) {
@@ -104,8 +109,8 @@ TARGET_AVX512 static void shift_avx512(int64_t n, const float *x, double scale, 
 
 norm_rows norm_rows_here(void) {
 #if KERNEL_X86
-  if (cpu_has_avx512()) return (norm_rows){sum_avx512, scale_avx512, shift_avx512};
-  if (cpu_has_avx2()) return (norm_rows){sum_avx2, scale_avx2, shift_avx2};
+  if (cpu_has_avx512()) return (norm_rows){norm_rows_sum_avx512, scale_avx512, shift_avx512};
+  if (cpu_has_avx2()) return (norm_rows){norm_rows_sum_avx2, norm_rows_scale_avx2, shift_avx2};
 #endif
-  return (norm_rows){sum_portable, scale_portable, shift_portable};
+  return (norm_rows){norm_rows_sum_portable, scale_portable, shift_portable};
 }

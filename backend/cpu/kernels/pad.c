@@ -45,7 +45,7 @@ static int64_t clamp_i64(int64_t x, int64_t low, int64_t high) {
   return x < low ? low : x > high ? high : x;
 }
 
-static void pad_rows(void *ctx, int64_t begin, int64_t end) {
+static void kernel_pad_rows(void *ctx, int64_t begin, int64_t end) {
   const pad_args *args = ctx;
   int last = args->x.rank - 1;
   int64_t n = args->out.dims[last], before = args->before[last],
@@ -70,7 +70,7 @@ static void pad_rows(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-static bool pad(const kernel_context *ctx, const void *args) {
+static bool kernels_kernel_pad(const kernel_context *ctx, const void *args) {
   pad_args own = *(const pad_args *)args;
   int64_t n = ktensor_numel(&own.out);
   if (n == 0) return true;
@@ -79,11 +79,11 @@ static bool pad(const kernel_context *ctx, const void *args) {
     return true;
   }
   int64_t row = own.out.dims[own.out.rank - 1];
-  ctx->parallel_for(ctx->pool, n / row, 16 * 1024 / row + 1, pad_rows, &own);
+  ctx->parallel_for(ctx->pool, n / row, 16 * 1024 / row + 1, kernel_pad_rows, &own);
   return true;
 }
 
 const kernel_desc kernel_pad = {.name = "pad",
-                                .run = pad,
+                                .run = kernels_kernel_pad,
                                 .args_size = sizeof(pad_args),
                                 .operands = {OPERAND(pad_args, x), OPERAND(pad_args, out)}};

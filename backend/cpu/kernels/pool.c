@@ -25,9 +25,9 @@ typedef struct cell_window {
   const int64_t *in;
 } cell_window;
 
-static int64_t volume(const int64_t *sizes) { return sizes[0] * sizes[1] * sizes[2]; }
+static int64_t kernel_pool_volume(const int64_t *sizes) { return sizes[0] * sizes[1] * sizes[2]; }
 
-static window window_of(const pool_args *args, int d, int64_t o) {
+static window kernel_pool_window_of(const pool_args *args, int d, int64_t o) {
   int64_t in = args->in[d], out = args->size[d];
   if (args->adaptive) {
     window window = {.first = o * in / out, .stop = ceil_div((o + 1) * in, out), .step = 1};
@@ -50,7 +50,7 @@ static int64_t window_count(const window *window) {
 }
 
 /* Returns the offset of row (z, y) in the plane. */
-static int64_t row_of(const cell_window *window, int64_t z, int64_t y) {
+static int64_t kernel_pool_row_of(const cell_window *window, int64_t z, int64_t y) {
   return (z * window->in[1] + y) * window->in[2];
 }
 
@@ -62,7 +62,7 @@ static int64_t find_max_f64(const double *x, const cell_window *cell_window) {
   for (int64_t z = window[0].first; z < window[0].stop; z += window[0].step)
     for (int64_t y = window[1].first; y < window[1].stop; y += window[1].step)
       for (int64_t i = window[2].first; i < window[2].stop; i += window[2].step) {
-        int64_t at = row_of(cell_window, z, y) + i;
+        int64_t at = kernel_pool_row_of(cell_window, z, y) + i;
         if (best < 0 || x[at] > x[best] || isnan(x[at])) best = at;
       }
   return best;
@@ -74,19 +74,19 @@ static int64_t find_max_i64(const int64_t *x, const cell_window *cell_window) {
   for (int64_t z = window[0].first; z < window[0].stop; z += window[0].step)
     for (int64_t y = window[1].first; y < window[1].stop; y += window[1].step)
       for (int64_t i = window[2].first; i < window[2].stop; i += window[2].step) {
-        int64_t at = row_of(cell_window, z, y) + i;
+        int64_t at = kernel_pool_row_of(cell_window, z, y) + i;
         if (best < 0 || x[at] > x[best]) best = at;
       }
   return best;
 }
 
-static double sum_f64(const double *x, const cell_window *cell_window) {
+static double kernel_pool_sum_f64(const double *x, const cell_window *cell_window) {
   const window *window = cell_window->d;
   double sum = 0;
   for (int64_t z = window[0].first; z < window[0].stop; z++)
     for (int64_t y = window[1].first; y < window[1].stop; y++)
       for (int64_t i = window[2].first; i < window[2].stop; i++)
-        sum += x[row_of(cell_window, z, y) + i];
+        sum += x[kernel_pool_row_of(cell_window, z, y) + i];
   return sum;
 }
 
@@ -96,11 +96,11 @@ static int64_t sum_i64(const int64_t *x, const cell_window *cell_window) {
   for (int64_t z = window[0].first; z < window[0].stop; z++)
     for (int64_t y = window[1].first; y < window[1].stop; y++)
       for (int64_t i = window[2].first; i < window[2].stop; i++)
-        sum += (uint64_t)x[row_of(cell_window, z, y) + i];
+        sum += (uint64_t)x[kernel_pool_row_of(cell_window, z, y) + i];
   return (int64_t)sum;
 }
 
-static int64_t count_positions(const cell_window *window) {
+static int64_t kernel_pool_count_positions(const cell_window *window) {
   return window_count(&window->d[0]) * window_count(&window->d[1]) * window_count(&window->d[2]);
 }
 
@@ -108,19 +108,19 @@ static int64_t divisor_of(const pool_args *args, const cell_window *window) {
   if (args->divisor != 0) return args->divisor;
   if (args->count_include_pad && !args->adaptive)
     return window->d[0].padded * window->d[1].padded * window->d[2].padded;
-  return count_positions(window);
+  return kernel_pool_count_positions(window);
 }
 
 static void average_cell(const pool_args *args, compute_class c, const void *plane,
                          const cell_window *window, int64_t to) {
   int64_t divisor = divisor_of(args, window);
-  bool empty = count_positions(window) == 0;
+  bool empty = kernel_pool_count_positions(window) == 0;
   void *y = element_at(args->out, args->type, to);
   if (c == COMPUTE_I64) {
     int64_t v = empty || divisor == 0 ? 0 : sum_i64(plane, window) / divisor;
     store_row(c, args->type, y, 1, 1, &v);
   } else {
-    double v = empty ? 0 : sum_f64(plane, window) / (double)divisor;
+    double v = empty ? 0 : kernel_pool_sum_f64(plane, window) / (double)divisor;
     store_row(c, args->type, y, 1, 1, &v);
   }
 }
@@ -299,7 +299,7 @@ static void empty_cells(const pool_args *args, dtype t, bool is_row_empty, int64
                         cell_row *values) {
   if (!is_row_empty && args->dilation[2] == 1) return;
   for (int64_t i = 0; i < n; i++) {
-    const window window = window_of(args, 2, from + i);
+    const window window = kernel_pool_window_of(args, 2, from + i);
     if (is_row_empty || window_count(&window) == 0) put_empty(t, i, values);
   }
 }
@@ -312,8 +312,8 @@ static bool rounds(const pool_args *args) {
 }
 
 /* Stores n cells from element `at` of out on. */
-static void store_cells(const pool_args *args, dtype t, int64_t at, int64_t n,
-                        const cell_row *values) {
+static void kernel_pool_store_cells(const pool_args *args, dtype t, int64_t at, int64_t n,
+                                    const cell_row *values) {
   void *to = element_at(args->out, args->out_type, at);
   if (rounds(args))
     row_to_bf16((const float *)(const void *)values, n, to);
@@ -335,8 +335,8 @@ static void store_ordered(const pool_args *args, int64_t at, int64_t n, const in
 static void max_narrow_row(const pool_args *args, const uint16_t *plane, int64_t task, int64_t row,
                            int16_t *joined) {
   const int64_t columns = args->size[2];
-  const window slices = window_of(args, 0, row / args->size[1]),
-               rows = window_of(args, 1, row % args->size[1]);
+  const window slices = kernel_pool_window_of(args, 0, row / args->size[1]),
+               rows = kernel_pool_window_of(args, 1, row % args->size[1]);
   cell_row values;
   int16_t *order = (int16_t *)(void *)&values;
   for (int64_t i = 0; i < args->in[2]; i++) joined[i] = BF16_LEAST;
@@ -354,21 +354,22 @@ static void max_narrow_row(const pool_args *args, const uint16_t *plane, int64_t
 /* plane: of dtype t. */
 static void max_row(const pool_args *args, dtype t, const char *plane, int64_t task, int64_t row) {
   const int64_t columns = args->size[2];
-  const seen_rows seen = {plane, window_of(args, 0, row / args->size[1]),
-                          window_of(args, 1, row % args->size[1]), args->in};
+  const seen_rows seen = {plane, kernel_pool_window_of(args, 0, row / args->size[1]),
+                          kernel_pool_window_of(args, 1, row % args->size[1]), args->in};
   const bool is_empty = window_count(&seen.z) == 0 || window_count(&seen.y) == 0;
   cell_row values;
   for (int64_t from = 0, n; from < columns; from += n) {
     n = columns - from < ROW_BLOCK ? columns - from : ROW_BLOCK;
     max_cells(args, t, &seen, from, n, &values);
     empty_cells(args, t, is_empty, from, n, &values);
-    store_cells(args, t, (task * args->size[0] * args->size[1] + row) * columns + from, n, &values);
+    kernel_pool_store_cells(args, t, (task * args->size[0] * args->size[1] + row) * columns + from,
+                            n, &values);
   }
 }
 
 static void max_plane(const pool_args *args, int64_t task, char *scratch) {
   const dtype t = max_type(args->type);
-  int64_t size = volume(args->in);
+  int64_t size = kernel_pool_volume(args->in);
   const int64_t rows = args->size[0] * args->size[1];
   if (reads_bf16(args)) {
     for (int64_t row = 0; row < rows; row++)
@@ -387,18 +388,18 @@ static void max_plane(const pool_args *args, int64_t task, char *scratch) {
 static void pool_plane(const void *user, int64_t task, char *scratch) {
   const pool_args *args = user;
   compute_class c = compute_class_of(args->type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
-  int64_t size = volume(args->in), cells = volume(args->size), columns = args->size[2],
-          rows = args->size[1];
+  int64_t size = kernel_pool_volume(args->in), cells = kernel_pool_volume(args->size),
+          columns = args->size[2], rows = args->size[1];
   if (!args->average && !args->adaptive && !args->indices) {
     max_plane(args, task, scratch);
     return;
   }
   load_row(c, args->type, element_at(args->x, args->type, task * size), 1, size, scratch);
   for (int64_t i = 0; i < cells; i++) {
-    cell_window window = {
-        .d = {window_of(args, 0, i / columns / rows), window_of(args, 1, i / columns % rows),
-              window_of(args, 2, i % columns)},
-        .in = args->in};
+    cell_window window = {.d = {kernel_pool_window_of(args, 0, i / columns / rows),
+                                kernel_pool_window_of(args, 1, i / columns % rows),
+                                kernel_pool_window_of(args, 2, i % columns)},
+                          .in = args->in};
     if (args->average)
       average_cell(args, c, scratch, &window, task * cells + i);
     else
@@ -407,26 +408,30 @@ static void pool_plane(const void *user, int64_t task, char *scratch) {
 }
 
 static int64_t pool_work(const pool_args *args) {
-  int64_t in = volume(args->in),
-          reads = args->adaptive ? in : volume(args->size) * volume(args->kernel);
+  int64_t in = kernel_pool_volume(args->in),
+          reads = args->adaptive
+                      ? in
+                      : kernel_pool_volume(args->size) * kernel_pool_volume(args->kernel);
   return args->planes * (reads + in) / READS_PER_THREAD;
 }
 
 /* Returns the bytes of a plane, for a thread. */
-static size_t plane_bytes(const pool_args *args) {
-  return (size_t)volume(args->in) * sizeof(double);
+static size_t kernel_pool_plane_bytes(const pool_args *args) {
+  return (size_t)kernel_pool_volume(args->in) * sizeof(double);
 }
 
-static int64_t task_count(const pool_args *args) {
-  return volume(args->size) > 0 ? args->planes : 0;
+static int64_t kernel_pool_task_count(const pool_args *args) {
+  return kernel_pool_volume(args->size) > 0 ? args->planes : 0;
 }
 
 static size_t pool_scratch(const kernel_context *ctx, const void *args) {
-  return slots_bytes(ctx, task_count(args), pool_work(args), plane_bytes(args));
+  return slots_bytes(ctx, kernel_pool_task_count(args), pool_work(args),
+                     kernel_pool_plane_bytes(args));
 }
 
 static bool pool(const kernel_context *ctx, const void *args) {
-  return run_slots(ctx, task_count(args), pool_work(args), plane_bytes(args), pool_plane, args);
+  return run_slots(ctx, kernel_pool_task_count(args), pool_work(args),
+                   kernel_pool_plane_bytes(args), pool_plane, args);
 }
 
 const kernel_desc kernel_pool = {

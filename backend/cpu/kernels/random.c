@@ -17,7 +17,7 @@ typedef struct random_task {
 } random_task;
 
 /* Computes the four words of counter (block, stream, run). */
-static void words_of(const random_task *task, uint64_t block, uint32_t w[4]) {
+static void kernel_random_words_of(const random_task *task, uint64_t block, uint32_t w[4]) {
   w[0] = (uint32_t)block;
   w[1] = (uint32_t)(block >> 32);
   w[2] = task->args->stream;
@@ -28,7 +28,7 @@ static void words_of(const random_task *task, uint64_t block, uint32_t w[4]) {
 static uint64_t pair_of(const uint32_t *w) { return w[0] | (uint64_t)w[1] << 32; }
 
 /* Returns the high half of a 128-bit product: uniform in [0, range). */
-static uint64_t scale(uint64_t bits, uint64_t range) {
+static uint64_t kernel_random_scale(uint64_t bits, uint64_t range) {
   uint64_t a = bits >> 32, b = bits & UINT32_MAX, c = range >> 32, d = range & UINT32_MAX;
   uint64_t middle = a * d + (b * d >> 32), other = b * c + (middle & UINT32_MAX);
   return a * c + (middle >> 32) + (other >> 32);
@@ -50,7 +50,7 @@ static double normal_of(double u, double v, bool second) {
 /* Returns element i of 64 bits: each block has two. */
 static double wide_number(const random_task *task, int64_t i) {
   uint32_t w[4];
-  words_of(task, (uint64_t)i / 2, w);
+  kernel_random_words_of(task, (uint64_t)i / 2, w);
   if (task->args->kind == KRANDOM_UNIFORM)
     return ldexp((double)(pair_of(&w[i % 2 * 2]) >> 11), -53);
   return normal_of(ldexp((double)((pair_of(w) >> 11) + 1), -53),
@@ -59,8 +59,8 @@ static double wide_number(const random_task *task, int64_t i) {
 
 static int64_t integer(const random_task *task, int64_t i) {
   uint32_t w[4];
-  words_of(task, (uint64_t)i / 2, w);
-  uint64_t offset = scale(pair_of(&w[i % 2 * 2]), task->args->range);
+  kernel_random_words_of(task, (uint64_t)i / 2, w);
+  uint64_t offset = kernel_random_scale(pair_of(&w[i % 2 * 2]), task->args->range);
   return (int64_t)((uint64_t)task->args->low + offset);
 }
 
@@ -90,7 +90,7 @@ static int64_t fill_wide(const random_task *task, int64_t at, int64_t n) {
   return count;
 }
 
-static void fill(void *ctx, int64_t begin, int64_t end) {
+static void kernel_random_fill(void *ctx, int64_t begin, int64_t end) {
   const random_task *task = ctx;
   const bool is_wide = task->args->kind == KRANDOM_INTEGER || task->args->type == DTYPE_F64;
   for (int64_t at = begin; at < end;)
@@ -99,7 +99,7 @@ static void fill(void *ctx, int64_t begin, int64_t end) {
 
 static bool fill_random(const kernel_context *ctx, const void *args) {
   random_task task = {.args = args, .seed = ctx->seed, .run = (uint32_t)ctx->stretch};
-  ctx->parallel_for(ctx->pool, task.args->n, GRAIN, fill, &task);
+  ctx->parallel_for(ctx->pool, task.args->n, GRAIN, kernel_random_fill, &task);
   return true;
 }
 

@@ -34,7 +34,7 @@ typedef struct reduce_task {
   bool minimum;            /* for arg_reduce */
 } reduce_task;
 
-static part make_part(const klayout *from) {
+static part kernel_reduce_make_part(const klayout *from) {
   part part = {.rank = from->rank, .n = product_of(from->dims, from->rank)};
   memcpy(part.dims, from->dims, sizeof part.dims);
   memcpy(part.strides, from->strides, sizeof part.strides);
@@ -81,7 +81,7 @@ static bool is_float_sum(const reduce_task *task) {
 }
 
 /* Returns the sum of elements [at, at + n) of x, F32 or BF16. */
-static double sum_neighbours(const reduce_task *task, int64_t at, int64_t n) {
+static double kernel_reduce_sum_neighbours(const reduce_task *task, int64_t at, int64_t n) {
   if (task->x->type == DTYPE_F32) return accumulate_floats((const float *)task->x->data + at, n);
   return bf16_sum((const uint16_t *)task->x->data + at, n);
 }
@@ -91,7 +91,7 @@ static accumulator reduce_range(const reduce_task *task, int64_t k, int64_t begi
   accumulator accumulator = accumulator_start(task->kind);
   int64_t base = output_offset(&task->kept, k);
   if (is_float_sum(task)) {
-    accumulator.f = sum_neighbours(task, base + begin, end - begin);
+    accumulator.f = kernel_reduce_sum_neighbours(task, base + begin, end - begin);
     accumulator.n = end - begin;
     return accumulator;
   }
@@ -179,7 +179,7 @@ static int64_t grain_for(const reduce_task *task) {
   return GRAIN / (task->reduced.n > 0 ? task->reduced.n : 1) + 1;
 }
 
-static bool is_float_kind(kreduce_kind k) {
+static bool kernel_reduce_is_float_kind(kreduce_kind k) {
   return k == KREDUCE_MEAN || k == KREDUCE_VAR || k == KREDUCE_STD || k == KREDUCE_NORM1 ||
          k == KREDUCE_NORM2;
 }
@@ -189,9 +189,10 @@ static reduce_task make_task(const reduce_args *args) {
                       .x = &args->x,
                       .out = &args->out,
                       .divisor = args->divisor,
-                      .kept = make_part(&args->kept),
-                      .reduced = make_part(&args->over)};
-  bool is_integer = compute_class_of(args->x.type) == COMPUTE_I64 && !is_float_kind(args->kind);
+                      .kept = kernel_reduce_make_part(&args->kept),
+                      .reduced = kernel_reduce_make_part(&args->over)};
+  bool is_integer =
+      compute_class_of(args->x.type) == COMPUTE_I64 && !kernel_reduce_is_float_kind(args->kind);
   task.c = is_integer ? COMPUTE_I64 : COMPUTE_F64;
   task.chunk = (task.reduced.n + SPLIT_CHUNKS - 1) / SPLIT_CHUNKS;
   if (task.chunk < SPLIT_SIZE / 4) task.chunk = SPLIT_SIZE / 4;
@@ -272,8 +273,8 @@ static bool arg_reduce(const kernel_context *ctx, const void *args) {
   reduce_task task = {.x = &own->x,
                       .out = &own->out,
                       .minimum = own->minimum,
-                      .kept = make_part(&own->kept),
-                      .reduced = make_part(&own->over)};
+                      .kept = kernel_reduce_make_part(&own->kept),
+                      .reduced = kernel_reduce_make_part(&own->over)};
   task.c = compute_class_of(own->x.type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
   ctx->parallel_for(ctx->pool, task.kept.n, grain_for(&task), find_extremes, &task);
   return true;

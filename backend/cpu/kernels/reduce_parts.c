@@ -17,7 +17,7 @@ accumulator accumulator_start(kreduce_kind kind) {
   return accumulator;
 }
 
-static double sum_f64(const double *x, int64_t n) {
+static double reduce_parts_sum_f64(const double *x, int64_t n) {
   double lane[LANES] = {0}, sum = 0;
   int64_t i = 0;
   for (; i + LANES <= n; i += LANES)
@@ -28,7 +28,7 @@ static double sum_f64(const double *x, int64_t n) {
 }
 
 /* The same for floats, with the same bits on every processor. */
-KERNEL_INLINE double sum_floats(const float *x, int64_t n) {
+KERNEL_INLINE double reduce_parts_sum_floats(const float *x, int64_t n) {
   double lane[LANES] = {0}, sum = 0;
   int64_t i = 0;
   for (; i + LANES <= n; i += LANES)
@@ -41,22 +41,27 @@ KERNEL_INLINE double sum_floats(const float *x, int64_t n) {
 /* Sums by blocks, as accumulate_block receives them. */
 KERNEL_INLINE double sum_blocks(const float *x, int64_t n) {
   double sum = 0;
-  for (; n > ROW_BLOCK; n -= ROW_BLOCK, x += ROW_BLOCK) sum += sum_floats(x, ROW_BLOCK);
-  return sum + sum_floats(x, n);
+  for (; n > ROW_BLOCK; n -= ROW_BLOCK, x += ROW_BLOCK)
+    sum += reduce_parts_sum_floats(x, ROW_BLOCK);
+  return sum + reduce_parts_sum_floats(x, n);
 }
 
-static double sum_portable(const float *x, int64_t n) { return sum_blocks(x, n); }
+static double reduce_parts_sum_portable(const float *x, int64_t n) { return sum_blocks(x, n); }
 #if KERNEL_X86
-TARGET_AVX2 static double sum_avx2(const float *x, int64_t n) { return sum_blocks(x, n); }
-TARGET_AVX512 static double sum_avx512(const float *x, int64_t n) { return sum_blocks(x, n); }
+TARGET_AVX2 static double reduce_parts_sum_avx2(const float *x, int64_t n) {
+  return sum_blocks(x, n);
+}
+TARGET_AVX512 static double reduce_parts_sum_avx512(const float *x, int64_t n) {
+  return sum_blocks(x, n);
+}
 #endif
 
 double accumulate_floats(const float *x, int64_t n) {
 #if KERNEL_X86
-  if (cpu_has_avx512()) return sum_avx512(x, n);
-  if (cpu_has_avx2()) return sum_avx2(x, n);
+  if (cpu_has_avx512()) return reduce_parts_sum_avx512(x, n);
+  if (cpu_has_avx2()) return reduce_parts_sum_avx2(x, n);
 #endif
-  return sum_portable(x, n);
+  return reduce_parts_sum_portable(x, n);
 }
 
 static double sum_abs(const double *x, int64_t n) {
@@ -108,7 +113,7 @@ static void accumulate_f64(kreduce_kind kind, accumulator *sums, const double *x
   switch (kind) {
     case KREDUCE_SUM:
     case KREDUCE_MEAN:
-      sums->f += sum_f64(x, n);
+      sums->f += reduce_parts_sum_f64(x, n);
       break;
     case KREDUCE_PROD:
       for (int64_t i = 0; i < n; i++) sums->f *= x[i];
@@ -127,7 +132,7 @@ static void accumulate_f64(kreduce_kind kind, accumulator *sums, const double *x
       break;
     case KREDUCE_VAR:
     case KREDUCE_STD: {
-      accumulator block = {.n = n, .mean = n > 0 ? sum_f64(x, n) / (double)n : 0};
+      accumulator block = {.n = n, .mean = n > 0 ? reduce_parts_sum_f64(x, n) / (double)n : 0};
       block.f = sum_squares(x, n, block.mean);
       join_variance(sums, &block);
       break;

@@ -33,7 +33,7 @@ static void turn_f64(rope_block *block, int64_t n) {
 }
 
 /* Rotates the row of n_pairs pairs at x by row `angles` of the tables. */
-static void turn_row(const rope_task *task, const void *x, int64_t angles, void *out) {
+static void kernel_rope_turn_row(const rope_task *task, const void *x, int64_t angles, void *out) {
   const rope_args *args = task->args;
   int64_t step = args->interleaved ? 2 : 1, other = args->interleaved ? 1 : args->n_pairs;
   dtype from = args->x.type, to = args->out.type, cos = args->cos.type, sin = args->sin.type;
@@ -55,24 +55,24 @@ static void turn_row(const rope_task *task, const void *x, int64_t angles, void 
   }
 }
 
-static void turn_rows(void *ctx, int64_t begin, int64_t end) {
+static void kernel_rope_turn_rows(void *ctx, int64_t begin, int64_t end) {
   const rope_task *task = ctx;
   const rope_args *args = task->args;
   walk w = {.rank = args->x.rank, .dims = args->x.dims};
   walk_add(&w, args->x.strides);
   walk_seek(&w, begin);
   for (int64_t r = begin; r < end; r++, walk_next(&w))
-    turn_row(task, element_at(args->x.data, args->x.type, w.offset[0]),
-             r / args->n_heads % args->n_angles,
-             element_at(args->out.data, args->out.type, r * 2 * args->n_pairs));
+    kernel_rope_turn_row(task, element_at(args->x.data, args->x.type, w.offset[0]),
+                         r / args->n_heads % args->n_angles,
+                         element_at(args->out.data, args->out.type, r * 2 * args->n_pairs));
 }
 
 static bool rope(const kernel_context *ctx, const void *args) {
   rope_task task = {.args = args};
   task.c = task.args->x.type == DTYPE_F64 ? COMPUTE_F64 : COMPUTE_F32;
   if (task.args->n_pairs > 0)
-    ctx->parallel_for(ctx->pool, task.args->n_rows, GRAIN / (2 * task.args->n_pairs) + 1, turn_rows,
-                      &task);
+    ctx->parallel_for(ctx->pool, task.args->n_rows, GRAIN / (2 * task.args->n_pairs) + 1,
+                      kernel_rope_turn_rows, &task);
   return true;
 }
 

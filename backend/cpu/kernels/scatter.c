@@ -103,7 +103,7 @@ static void combine_back(kscatter_kind kind, const scatter_side *from, const sca
 /* Handles an entry of the axis; `source` and `out` are offsets of elements. */
 typedef void scatter_action(const scatter_task *task, int64_t source, int64_t out);
 
-static void widen(const scatter_task *task, int64_t source, int64_t out) {
+static void kernel_scatter_widen(const scatter_task *task, int64_t source, int64_t out) {
   (void)source;
   scatter_side from =
                    side_at(task->args->out.data, task->args->out.type, &task->args->out_back, out),
@@ -118,7 +118,7 @@ static void narrow(const scatter_task *task, int64_t source, int64_t out) {
   combine_back(KSCATTER_ASSIGN, &from, &to);
 }
 
-static void combine(const scatter_task *task, int64_t source, int64_t out) {
+static void kernel_scatter_combine(const scatter_task *task, int64_t source, int64_t out) {
   const scatter_args *args = task->args;
   scatter_side from = side_at(args->source.data, args->source.type, &args->source_back, source),
                to = task->wide ? side_at(task->wide, DTYPE_F32, &args->out_back, out)
@@ -173,13 +173,13 @@ static void scatter_units(void *ctx, int64_t begin, int64_t end) {
     walk_seek(&line, unit / task->parts);
     scatter_range range = {&line, args->size * part / task->parts,
                            args->size * (part + 1) / task->parts};
-    if (task->wide) cast_range(task, &range, widen);
-    each_entry(task, &range, combine);
+    if (task->wide) cast_range(task, &range, kernel_scatter_widen);
+    each_entry(task, &range, kernel_scatter_combine);
     if (task->wide) cast_range(task, &range, narrow);
   }
 }
 
-static int64_t count_parts(const scatter_task *task) {
+static int64_t kernel_scatter_count_parts(const scatter_task *task) {
   int64_t wanted = (task->ctx->n_threads + task->lines - 1) / task->lines, size = task->args->size;
   if (task->args->n * task->back < GRAIN) wanted = 1;
   return wanted < size ? wanted : size > 0 ? size : 1;
@@ -209,7 +209,7 @@ static bool scatter(const kernel_context *ctx, const void *args) {
                        .lines = ktensor_numel(&own->index),
                        .back = product_of(own->out_back.dims, own->out_back.rank)};
   if (task.lines * own->n * task.back == 0) return true;
-  task.parts = count_parts(&task);
+  task.parts = kernel_scatter_count_parts(&task);
   size_t wide = scatter_scratch(ctx, own);
   if (wide > 0 && !(task.wide = ctx->scratch(ctx->pool, wide))) return false;
   int64_t work = own->n * task.back / task.parts + 1;

@@ -26,7 +26,8 @@ static void load_block(compute_class c, const row *row, int64_t at, void *block)
            block_size(row, at), block);
 }
 
-static void store_block(compute_class c, const row *row, int64_t at, const void *block) {
+static void kernel_softmax_store_block(compute_class c, const row *row, int64_t at,
+                                       const void *block) {
   store_row(c, row->type, element_at(row->data, row->type, at * row->stride), row->stride,
             block_size(row, at), block);
 }
@@ -48,14 +49,14 @@ static void softmax_row_f32(const row *input, const row *out) {
   for (int64_t at = 0; at < input->n; at += ROW_BLOCK) {
     load_block(COMPUTE_F32, input, at, block);
     sum += exponentials_f32(block_size(input, at), max, block, block);
-    if (keep) store_block(COMPUTE_F32, out, at, block);
+    if (keep) kernel_softmax_store_block(COMPUTE_F32, out, at, block);
   }
   float scale = (float)(1 / sum);
   for (int64_t at = 0; at < input->n; at += ROW_BLOCK) {
     load_block(COMPUTE_F32, keep ? out : input, at, block);
     if (!keep) (void)exponentials_f32(block_size(input, at), max, block, block);
     for (int64_t i = 0; i < block_size(input, at); i++) block[i] *= scale;
-    store_block(COMPUTE_F32, out, at, block);
+    kernel_softmax_store_block(COMPUTE_F32, out, at, block);
   }
 }
 
@@ -70,7 +71,7 @@ static void log_softmax_row_f32(const row *input, const row *out) {
   for (int64_t at = 0; at < input->n; at += ROW_BLOCK) {
     load_block(COMPUTE_F32, input, at, block);
     for (int64_t i = 0; i < block_size(input, at); i++) block[i] = block[i] - max - shift;
-    store_block(COMPUTE_F32, out, at, block);
+    kernel_softmax_store_block(COMPUTE_F32, out, at, block);
   }
 }
 
@@ -89,7 +90,7 @@ static void softmax_row_f64(bool is_log, const row *input, const row *out) {
     load_block(COMPUTE_F64, input, at, block);
     for (int64_t i = 0; i < block_size(input, at); i++)
       block[i] = is_log ? block[i] - max - shift : exp(block[i] - max) / sum;
-    store_block(COMPUTE_F64, out, at, block);
+    kernel_softmax_store_block(COMPUTE_F64, out, at, block);
   }
 }
 

@@ -123,8 +123,8 @@ static const uint64_t *sorted_words(const sort_workspace *workspace, int64_t n, 
 static uint64_t first_word(uint64_t key, int64_t place) { return key << 32 | (uint64_t)place; }
 
 /* Reads elements [from, end) of a row; room is that of the whole row. */
-static void read_row(const sort_args *args, const char *x, int64_t from, int64_t end,
-                     const sort_workspace *workspace) {
+static void kernel_sort_read_row(const sort_args *args, const char *x, int64_t from, int64_t end,
+                                 const sort_workspace *workspace) {
   const bool long_keys = is_long(args->x.type);
   key_block block;
   for (int64_t at = from; at < end; at += ROW_BLOCK) {
@@ -168,7 +168,7 @@ static kept kept_at(const sort_args *args, char *scratch) {
 }
 
 /* Reduces the candidates to the first k, in order. */
-static void settle(kept *kept) {
+static void kernel_sort_settle(kept *kept) {
   for (int64_t i = 0; i < kept->count; i++) kept->workspace.a[i] = first_word(kept->keys[i], i);
   const uint64_t *words = sorted_words(&kept->workspace, kept->count, kept->long_keys, NULL);
   uint64_t *keys = words == kept->workspace.a ? kept->workspace.b : kept->workspace.a,
@@ -186,19 +186,19 @@ static void settle(kept *kept) {
   kept->last = keys[n - 1];
 }
 
-static void keep(kept *kept, uint64_t key, uint64_t place) {
+static void kernel_sort_keep(kept *kept, uint64_t key, uint64_t place) {
   kept->keys[kept->count] = key;
   kept->places[kept->count++] = place;
-  if (kept->count == kept->capacity) settle(kept);
+  if (kept->count == kept->capacity) kernel_sort_settle(kept);
 }
 
-static void offer(kept *kept, uint64_t key, int64_t place) {
-  if (!kept->full || key < kept->last) keep(kept, key, (uint64_t)place);
+static void kernel_sort_offer(kept *kept, uint64_t key, int64_t place) {
+  if (!kept->full || key < kept->last) kernel_sort_keep(kept, key, (uint64_t)place);
 }
 
 /* Offers GROUP keys, the first at position `at`. */
 static void offer_group(kept *kept, const uint32_t *keys, int64_t at) {
-  if (kept->count > kept->capacity - GROUP) settle(kept);
+  if (kept->count > kept->capacity - GROUP) kernel_sort_settle(kept);
   const uint64_t last = kept->full ? kept->last : UINT64_MAX;
   for (int64_t i = 0; i < GROUP; i++) {
     kept->keys[kept->count] = keys[i];
@@ -225,7 +225,7 @@ static void keep_keys(const uint32_t *keys, int64_t n, int64_t at, kept *kept) {
   int64_t i = 0;
   for (; i + GROUP <= n; i += GROUP)
     if (!passes(kept, keys + i)) offer_group(kept, keys + i, at + i);
-  for (; i < n; i++) offer(kept, keys[i], at + i);
+  for (; i < n; i++) kernel_sort_offer(kept, keys[i], at + i);
 }
 
 /* Returns the number of leading groups of x (n) without an element to keep, determined without
@@ -264,7 +264,7 @@ static void keep_blocks(const sort_args *args, const char *x, int64_t from, int6
     const int64_t n = min_i64(ROW_BLOCK, end - at);
     load_keys(args, x, at, n, &block);
     if (kept->long_keys)
-      for (int64_t i = 0; i < n; i++) offer(kept, block.long_bits[i], at + i);
+      for (int64_t i = 0; i < n; i++) kernel_sort_offer(kept, block.long_bits[i], at + i);
     else
       keep_keys(block.bits, n, at, kept);
   }
@@ -275,7 +275,7 @@ static void keep_row(const sort_args *args, const char *x, int64_t from, int64_t
     keep_floats((const float *)(const void *)x, from, end, args->descending ? UINT32_MAX : 0, kept);
   else
     keep_blocks(args, x, from, end, kept);
-  if (kept->count > 0) settle(kept);
+  if (kept->count > 0) kernel_sort_settle(kept);
 }
 
 /* ---------------------------------------------------------------- rows */
@@ -286,7 +286,7 @@ typedef struct row_at {
   int64_t *indices; /* NULL: not wanted */
 } row_at;
 
-static row_at find_row(const sort_args *args, int64_t row) {
+static row_at kernel_sort_find_row(const sort_args *args, int64_t row) {
   walk w = {.rank = args->x.rank - 1, .dims = args->x.dims};
   walk_add(&w, args->x.strides);
   walk_add(&w, args->out.strides);
@@ -315,16 +315,16 @@ static void store_row_results(const sort_args *args, const row_at *at, const uin
 
 static void sort_one(const void *user, int64_t row, char *scratch) {
   const sort_args *args = user;
-  const row_at at = find_row(args, row);
+  const row_at at = kernel_sort_find_row(args, row);
   const sort_workspace workspace = workspace_at(scratch, args->n);
-  read_row(args, at.x, 0, args->n, &workspace);
+  kernel_sort_read_row(args, at.x, 0, args->n, &workspace);
   store_row_results(args, &at, sorted_words(&workspace, args->n, is_long(args->x.type), NULL), 0,
                     args->k);
 }
 
 static void keep_one(const void *user, int64_t row, char *scratch) {
   const sort_args *args = user;
-  const row_at at = find_row(args, row);
+  const row_at at = kernel_sort_find_row(args, row);
   kept kept = kept_at(args, scratch);
   keep_row(args, at.x, 0, args->n, &kept);
   store_row_results(args, &at, kept.places, 0, args->k);
@@ -341,26 +341,27 @@ typedef struct row_parts {
   int64_t parts;
 } row_parts;
 
-static int64_t part_begin(const row_parts *parts, int64_t n, int64_t part) {
+static int64_t kernel_sort_part_begin(const row_parts *parts, int64_t n, int64_t part) {
   return share_begin(n, parts->parts, part);
 }
 
-static void read_parts(void *ctx, int64_t begin, int64_t end) {
+static void kernel_sort_read_parts(void *ctx, int64_t begin, int64_t end) {
   const row_parts *parts = ctx;
-  const int64_t from = part_begin(parts, parts->args->n, begin);
-  read_row(parts->args, parts->at.x, from, part_begin(parts, parts->args->n, end),
-           &parts->workspace);
+  const int64_t from = kernel_sort_part_begin(parts, parts->args->n, begin);
+  kernel_sort_read_row(parts->args, parts->at.x, from,
+                       kernel_sort_part_begin(parts, parts->args->n, end), &parts->workspace);
 }
 
 static void store_parts(void *ctx, int64_t begin, int64_t end) {
   const row_parts *parts = ctx;
-  store_row_results(parts->args, &parts->at, parts->words, part_begin(parts, parts->args->k, begin),
-                    part_begin(parts, parts->args->k, end));
+  store_row_results(parts->args, &parts->at, parts->words,
+                    kernel_sort_part_begin(parts, parts->args->k, begin),
+                    kernel_sort_part_begin(parts, parts->args->k, end));
 }
 
 static void sort_by_parts(const kernel_context *ctx, row_parts *parts, uint32_t *counts) {
   const sort_pool pool = {ctx, parts->parts, counts};
-  ctx->parallel_for(ctx->pool, parts->parts, 1, read_parts, parts);
+  ctx->parallel_for(ctx->pool, parts->parts, 1, kernel_sort_read_parts, parts);
   parts->words =
       sorted_words(&parts->workspace, parts->args->n, is_long(parts->args->x.type), &pool);
   ctx->parallel_for(ctx->pool, parts->parts, 1, store_parts, parts);
@@ -370,8 +371,8 @@ static void keep_parts(void *ctx, int64_t begin, int64_t end) {
   const row_parts *parts = ctx;
   for (int64_t i = begin; i < end; i++) {
     kept kept = kept_at(parts->args, parts->scratch + (size_t)i * kept_bytes(parts->args->k));
-    keep_row(parts->args, parts->at.x, part_begin(parts, parts->args->n, i),
-             part_begin(parts, parts->args->n, i + 1), &kept);
+    keep_row(parts->args, parts->at.x, kernel_sort_part_begin(parts, parts->args->n, i),
+             kernel_sort_part_begin(parts, parts->args->n, i + 1), &kept);
   }
 }
 
@@ -382,29 +383,31 @@ static void keep_by_parts(const kernel_context *ctx, row_parts *parts) {
   kept all = kept_at(parts->args, parts->scratch + (size_t)parts->parts * bytes);
   for (int64_t part = 0; part < parts->parts; part++) {
     const kept part_kept = kept_at(parts->args, parts->scratch + (size_t)part * bytes);
-    const int64_t n =
-        part_begin(parts, parts->args->n, part + 1) - part_begin(parts, parts->args->n, part);
+    const int64_t n = kernel_sort_part_begin(parts, parts->args->n, part + 1) -
+                      kernel_sort_part_begin(parts, parts->args->n, part);
     for (int64_t i = 0; i < min_i64(n, part_kept.k); i++)
-      offer(&all, part_kept.keys[i], (int64_t)part_kept.places[i]);
+      kernel_sort_offer(&all, part_kept.keys[i], (int64_t)part_kept.places[i]);
   }
-  settle(&all);
+  kernel_sort_settle(&all);
   store_row_results(parts->args, &parts->at, all.places, 0, parts->args->k);
 }
 
 /* ---------------------------------------------------------------- the kernel */
 
-static int64_t work_of(const sort_args *args) { return args->n_rows * args->n / ROW_WORK; }
+static int64_t kernel_sort_work_of(const sort_args *args) {
+  return args->n_rows * args->n / ROW_WORK;
+}
 static int64_t tasks_of(const sort_args *args) { return args->k > 0 ? args->n_rows : 0; }
 static bool wants_few(const sort_args *args) { return args->k < args->n / FEW; }
 
 /* Returns the number of parts of each row; 1 if rows are tasks. */
-static int64_t parts_of(const kernel_context *ctx, const sort_args *args) {
+static int64_t kernel_sort_parts_of(const kernel_context *ctx, const sort_args *args) {
   if (tasks_of(args) >= ctx->n_threads) return 1;
   const int64_t parts = min_i64(min_i64(ctx->n_threads, MOST_PARTS), args->n / LEAST_PART);
   return parts > 1 ? parts : 1;
 }
 
-static size_t row_bytes(const sort_args *args) {
+static size_t kernel_sort_row_bytes(const sort_args *args) {
   return wants_few(args) ? kept_bytes(args->k) : workspace_bytes(args->n, is_long(args->x.type));
 }
 
@@ -412,17 +415,18 @@ static size_t counts_bytes(int64_t parts) { return (size_t)parts * SORT_DIGITS *
 
 static size_t parts_bytes(const sort_args *args, int64_t parts) {
   if (wants_few(args)) return (size_t)(parts + 1) * kept_bytes(args->k);
-  return row_bytes(args) + counts_bytes(parts);
+  return kernel_sort_row_bytes(args) + counts_bytes(parts);
 }
 
 static size_t sort_scratch(const kernel_context *ctx, const void *args) {
   const sort_args *own = args;
-  const int64_t parts = parts_of(ctx, own);
+  const int64_t parts = kernel_sort_parts_of(ctx, own);
   return parts > 1 ? kernel_scratch_size(parts_bytes(own, parts))
-                   : slots_bytes(ctx, tasks_of(own), work_of(own), row_bytes(own));
+                   : slots_bytes(ctx, tasks_of(own), kernel_sort_work_of(own),
+                                 kernel_sort_row_bytes(own));
 }
 
-static bool run_parts(const kernel_context *ctx, const sort_args *args, int64_t parts) {
+static bool kernel_sort_run_parts(const kernel_context *ctx, const sort_args *args, int64_t parts) {
   char *scratch = ctx->scratch(ctx->pool, parts_bytes(args, parts));
   if (!scratch) return false;
   row_parts row_parts = {.args = args,
@@ -430,20 +434,20 @@ static bool run_parts(const kernel_context *ctx, const sort_args *args, int64_t 
                          .scratch = scratch,
                          .workspace = workspace_at(scratch, args->n)};
   for (int64_t row = 0; row < tasks_of(args); row++) {
-    row_parts.at = find_row(args, row);
+    row_parts.at = kernel_sort_find_row(args, row);
     if (wants_few(args))
       keep_by_parts(ctx, &row_parts);
     else
-      sort_by_parts(ctx, &row_parts, (uint32_t *)(void *)(scratch + row_bytes(args)));
+      sort_by_parts(ctx, &row_parts, (uint32_t *)(void *)(scratch + kernel_sort_row_bytes(args)));
   }
   return true;
 }
 
 static bool sort(const kernel_context *ctx, const void *args) {
   const sort_args *own = args;
-  const int64_t parts = parts_of(ctx, own);
-  if (parts > 1) return run_parts(ctx, own, parts);
-  return run_slots(ctx, tasks_of(own), work_of(own), row_bytes(own),
+  const int64_t parts = kernel_sort_parts_of(ctx, own);
+  if (parts > 1) return kernel_sort_run_parts(ctx, own, parts);
+  return run_slots(ctx, tasks_of(own), kernel_sort_work_of(own), kernel_sort_row_bytes(own),
                    wants_few(own) ? keep_one : sort_one, own);
 }
 

@@ -39,7 +39,7 @@ static void merge_two(const uint64_t *a, int64_t n_a, int64_t n_b, uint64_t *to)
   memcpy(to + (end_a - a), b, (size_t)(end_b - b) * sizeof *b);
 }
 
-static uint64_t *merge_sort(uint64_t *a, uint64_t *b, int64_t n) {
+static uint64_t *sort_words_merge_sort(uint64_t *a, uint64_t *b, int64_t n) {
   for (int64_t i = 0; i < n; i += RUN) rank_run(a + i, min_i64(RUN, n - i), b + i);
   uint64_t *swap = a;
   a = b;
@@ -66,20 +66,22 @@ typedef struct digit_pass {
   uint32_t *counts; /* (parts, SORT_DIGITS): a part's words by digit; then their destinations */
 } digit_pass;
 
-static int64_t part_begin(const digit_pass *pass, int64_t part) {
+static int64_t sort_words_part_begin(const digit_pass *pass, int64_t part) {
   return share_begin(pass->n, pass->parts, part);
 }
 
-static int digit_of(uint64_t word, int shift) { return (int)(word >> shift & (SORT_DIGITS - 1)); }
+static int sort_words_digit_of(uint64_t word, int shift) {
+  return (int)(word >> shift & (SORT_DIGITS - 1));
+}
 
-static void count_parts(void *ctx, int64_t begin, int64_t end) {
+static void sort_words_count_parts(void *ctx, int64_t begin, int64_t end) {
   const digit_pass *pass = ctx;
   for (int64_t part = begin; part < end; part++) {
     uint32_t *counts = pass->counts + part * SORT_DIGITS;
     memset(counts, 0, SORT_DIGITS * sizeof *counts);
-    const int64_t stop = part_begin(pass, part + 1);
-    for (int64_t i = part_begin(pass, part); i < stop; i++)
-      counts[digit_of(pass->from[i], pass->shift)]++;
+    const int64_t stop = sort_words_part_begin(pass, part + 1);
+    for (int64_t i = sort_words_part_begin(pass, part); i < stop; i++)
+      counts[sort_words_digit_of(pass->from[i], pass->shift)]++;
   }
 }
 
@@ -87,10 +89,10 @@ static void move_parts(void *ctx, int64_t begin, int64_t end) {
   const digit_pass *pass = ctx;
   for (int64_t part = begin; part < end; part++) {
     uint32_t *next = pass->counts + part * SORT_DIGITS;
-    const int64_t stop = part_begin(pass, part + 1);
-    for (int64_t i = part_begin(pass, part); i < stop; i++) {
+    const int64_t stop = sort_words_part_begin(pass, part + 1);
+    for (int64_t i = sort_words_part_begin(pass, part); i < stop; i++) {
       const uint64_t word = pass->from[i];
-      pass->to[next[digit_of(word, pass->shift)]++] = word;
+      pass->to[next[sort_words_digit_of(word, pass->shift)]++] = word;
     }
   }
 }
@@ -111,7 +113,7 @@ static bool place_digits(const digit_pass *pass) {
   return true;
 }
 
-static void run_pass(digit_pass *pass, const sort_pool *pool, kernel_body body) {
+static void sort_words_run_pass(digit_pass *pass, const sort_pool *pool, kernel_body body) {
   if (pool)
     pool->ctx->parallel_for(pool->ctx->pool, pass->parts, 1, body, pass);
   else
@@ -127,9 +129,9 @@ static uint64_t *digit_sort(uint64_t *a, uint64_t *b, int64_t n, const sort_pool
                        .parts = pool ? pool->parts : 1,
                        .shift = shift,
                        .counts = pool ? pool->counts : own};
-    run_pass(&pass, pool, count_parts);
+    sort_words_run_pass(&pass, pool, sort_words_count_parts);
     if (!place_digits(&pass)) continue;
-    run_pass(&pass, pool, move_parts);
+    sort_words_run_pass(&pass, pool, move_parts);
     uint64_t *swap = a;
     a = b;
     b = swap;
@@ -138,5 +140,5 @@ static uint64_t *digit_sort(uint64_t *a, uint64_t *b, int64_t n, const sort_pool
 }
 
 uint64_t *sort_words(uint64_t *a, uint64_t *b, int64_t n, const sort_pool *pool) {
-  return n <= MOST_MERGED ? merge_sort(a, b, n) : digit_sort(a, b, n, pool);
+  return n <= MOST_MERGED ? sort_words_merge_sort(a, b, n) : digit_sort(a, b, n, pool);
 }

@@ -75,7 +75,7 @@ static void scan_f64(const ssm_scan_args *args, const stretch *stretch) {
 }
 
 /* Returns the row of t at (batch, token, j). */
-static void *row_of(const ktensor *t, int64_t batch, int64_t token, int64_t j) {
+static void *kernel_ssm_scan_row_of(const ktensor *t, int64_t batch, int64_t token, int64_t j) {
   return element_at(t->data, t->type,
                     batch * t->strides[0] + token * t->strides[1] + j * t->strides[2]);
 }
@@ -85,12 +85,12 @@ static void scan_head(const ssm_scan_args *args, int64_t head, int64_t from, int
   int64_t batch = head / args->n_heads, own = head % args->n_heads, group = own / args->share;
   dtype type = args->x.type;
   stretch stretch = {
-      .x = row_of(&args->x, batch, from, own),
-      .log_decay = row_of(&args->log_decay, batch, from, own),
-      .b = row_of(&args->b, batch, from, group),
-      .c = row_of(&args->c, batch, from, group),
+      .x = kernel_ssm_scan_row_of(&args->x, batch, from, own),
+      .log_decay = kernel_ssm_scan_row_of(&args->log_decay, batch, from, own),
+      .b = kernel_ssm_scan_row_of(&args->b, batch, from, group),
+      .c = kernel_ssm_scan_row_of(&args->c, batch, from, group),
       .state = element_at(args->state.data, type, head * args->head_dim * args->n_state),
-      .out = row_of(&args->out, batch, from, own),
+      .out = kernel_ssm_scan_row_of(&args->out, batch, from, own),
       .n = n,
       .x_step = args->x.strides[1],
       .decay_step = args->log_decay.strides[1],

@@ -21,10 +21,10 @@ typedef struct resize {
   bool twice; /* each element of a row of x is repeated twice */
 } resize;
 
-static int64_t in_size(const upsample_args *args) {
+static int64_t kernel_upsample_in_size(const upsample_args *args) {
   return args->axes[0].in * args->axes[1].in * args->axes[2].in;
 }
-static int64_t out_size(const upsample_args *args) {
+static int64_t kernel_upsample_out_size(const upsample_args *args) {
   return args->axes[0].out * args->axes[1].out * args->axes[2].out;
 }
 
@@ -77,13 +77,14 @@ static void blend_plane(const void *user, int64_t task, char *scratch) {
   const upsample_args *args = resize->args;
   compute_class c = compute_class_of(args->x_type);
   int64_t rows = args->axes[1].out, n = args->axes[2].out;
-  char *row = scratch + in_size(args) * (int64_t)sizeof(double);
-  load_row(c, args->x_type, element_at(args->x, args->x_type, task * in_size(args)), 1,
-           in_size(args), scratch);
+  char *row = scratch + kernel_upsample_in_size(args) * (int64_t)sizeof(double);
+  load_row(c, args->x_type, element_at(args->x, args->x_type, task * kernel_upsample_in_size(args)),
+           1, kernel_upsample_in_size(args), scratch);
   for (int64_t i = 0; i < args->axes[0].out * rows; i++) {
     blend_row(resize, scratch, i / rows, i % rows, row);
     store_row(c, args->out_type,
-              element_at(args->out, args->out_type, task * out_size(args) + i * n), 1, n, row);
+              element_at(args->out, args->out_type, task * kernel_upsample_out_size(args) + i * n),
+              1, n, row);
   }
 }
 
@@ -138,8 +139,9 @@ static void copy_plane(const void *user, int64_t task, char *scratch) {
   int64_t last = -1;
   for (int64_t i = 0; i < rows; i++) {
     const int64_t row = row_under(resize, i);
-    const void *x = element_at(args->x, args->x_type, task * in_size(args) + row * in);
-    char *to = element_at(args->out, args->out_type, task * out_size(args) + i * n);
+    const void *x =
+        element_at(args->x, args->x_type, task * kernel_upsample_in_size(args) + row * in);
+    char *to = element_at(args->out, args->out_type, task * kernel_upsample_out_size(args) + i * n);
     if (row == last) {
       memcpy(to, to - bytes, bytes);
       continue;
@@ -158,17 +160,17 @@ static void copy_plane(const void *user, int64_t task, char *scratch) {
 
 /* ---------------------------------------------------------------- tables */
 
-static double quantize(double weight, int precision) {
+static double kernel_upsample_quantize(double weight, int precision) {
   double v = weight * (double)(1 << precision);
   return (double)(int)(v < 0 ? v - 0.5 : v + 0.5);
 }
 
-static size_t table_bytes(const resample_axis *axis) {
+static size_t kernel_upsample_table_bytes(const resample_axis *axis) {
   size_t taps = (size_t)(axis->out * axis->n_taps);
   return taps * (sizeof(int64_t) + sizeof(double)) + (size_t)axis->out * sizeof(int64_t);
 }
 
-/* Returns a table in memory of table_bytes. */
+/* Returns a table in memory of kernel_upsample_table_bytes. */
 static tap_table make_table(const resample_axis *axis, int precision, char *memory) {
   tap_table table = {.in = axis->in, .out = axis->out, .n_taps = axis->n_taps};
   table.index = (int64_t *)(void *)memory;
@@ -178,7 +180,7 @@ static tap_table make_table(const resample_axis *axis, int precision, char *memo
     double *row = table.weight + i * axis->n_taps;
     table.count[i] = resample_taps(axis, i, table.index + i * axis->n_taps, row);
     for (int64_t k = 0; axis->quantized && k < table.count[i]; k++)
-      row[k] = quantize(row[k], precision);
+      row[k] = kernel_upsample_quantize(row[k], precision);
   }
   return table;
 }
@@ -191,29 +193,33 @@ static bool is_twice(const tap_table *table) {
 
 static size_t tables_bytes(const upsample_args *args) {
   size_t bytes = 0;
-  for (int d = 0; d < UPSAMPLE_DIMS; d++) bytes += table_bytes(&args->axes[d]);
+  for (int d = 0; d < UPSAMPLE_DIMS; d++) bytes += kernel_upsample_table_bytes(&args->axes[d]);
   return (bytes + 63) / 64 * 64;
 }
 
 /* ---------------------------------------------------------------- the kernel */
 
-static int64_t taps_of(const upsample_args *args) {
+static int64_t kernel_upsample_taps_of(const upsample_args *args) {
   return args->axes[0].n_taps * args->axes[1].n_taps * args->axes[2].n_taps;
 }
 
 static int64_t upsample_work(const upsample_args *args) {
-  return args->planes * (out_size(args) * taps_of(args) + in_size(args)) / READS_PER_THREAD;
+  return args->planes *
+         (kernel_upsample_out_size(args) * kernel_upsample_taps_of(args) +
+          kernel_upsample_in_size(args)) /
+         READS_PER_THREAD;
 }
 
 /* Returns the bytes of a plane and a row, for a thread. */
-static size_t plane_bytes(const upsample_args *args) {
-  if (taps_of(args) == 1) return (size_t)args->axes[2].in * sizeof(float);
-  return (size_t)(in_size(args) + args->axes[2].out) * sizeof(double);
+static size_t kernel_upsample_plane_bytes(const upsample_args *args) {
+  if (kernel_upsample_taps_of(args) == 1) return (size_t)args->axes[2].in * sizeof(float);
+  return (size_t)(kernel_upsample_in_size(args) + args->axes[2].out) * sizeof(double);
 }
 
 static size_t upsample_scratch(const kernel_context *ctx, const void *args) {
   const upsample_args *own = args;
-  return tables_bytes(own) + slots_bytes(ctx, own->planes, upsample_work(own), plane_bytes(own));
+  return tables_bytes(own) +
+         slots_bytes(ctx, own->planes, upsample_work(own), kernel_upsample_plane_bytes(own));
 }
 
 static bool upsample(const kernel_context *ctx, const void *args) {
@@ -221,11 +227,11 @@ static bool upsample(const kernel_context *ctx, const void *args) {
   resize resize = {.args = own};
   char *memory = ctx->scratch(ctx->pool, tables_bytes(own));
   if (!memory) return false;
-  for (int d = 0; d < UPSAMPLE_DIMS; memory += table_bytes(&own->axes[d]), d++)
+  for (int d = 0; d < UPSAMPLE_DIMS; memory += kernel_upsample_table_bytes(&own->axes[d]), d++)
     resize.dims[d] = make_table(&own->axes[d], own->precision, memory);
   resize.twice = is_twice(&resize.dims[2]);
-  return run_slots(ctx, own->planes, upsample_work(own), plane_bytes(own),
-                   taps_of(own) == 1 ? copy_plane : blend_plane, &resize);
+  return run_slots(ctx, own->planes, upsample_work(own), kernel_upsample_plane_bytes(own),
+                   kernel_upsample_taps_of(own) == 1 ? copy_plane : blend_plane, &resize);
 }
 
 const kernel_desc kernel_upsample = {

@@ -60,18 +60,18 @@ typedef struct memory_info {
   void *host;         /* start of host memory (CL_MEM_USE_HOST_PTR), or NULL */
 } memory_info;
 
-static clave_status ask(const cl_device *device, cl_mem memory, cl_mem_info what, void *to,
-                        size_t size) {
+static clave_status adopt_ask(const cl_device *device, cl_mem memory, cl_mem_info what, void *to,
+                              size_t size) {
   CL_TRY(device->cl->clGetMemObjectInfo(memory, what, size, to, NULL), "clGetMemObjectInfo");
   return NULL;
 }
 
-static clave_status check_kind(const cl_device *device, cl_mem memory) {
+static clave_status adopt_check_kind(const cl_device *device, cl_mem memory) {
   cl_mem_object_type type = 0;
   cl_context context = NULL;
-  TRY(ask(device, memory, CL_MEM_CONTEXT, &context, sizeof context));
+  TRY(adopt_ask(device, memory, CL_MEM_CONTEXT, &context, sizeof context));
   if (context != device->context) return INVALID("the memory is of another OpenCL context");
-  TRY(ask(device, memory, CL_MEM_TYPE, &type, sizeof type));
+  TRY(adopt_ask(device, memory, CL_MEM_TYPE, &type, sizeof type));
   return type == CL_MEM_OBJECT_BUFFER ? NULL
                                       : INVALID("the memory is an image or a pipe, no buffer");
 }
@@ -80,14 +80,14 @@ static clave_status describe_memory(const cl_device *device, cl_mem memory, memo
   cl_mem parent = NULL;
   cl_mem_flags inherited = 0;
   *out = (memory_info){.whole = memory};
-  TRY(ask(device, memory, CL_MEM_SIZE, &out->bytes, sizeof out->bytes));
-  TRY(ask(device, memory, CL_MEM_FLAGS, &out->flags, sizeof out->flags));
-  TRY(ask(device, memory, CL_MEM_HOST_PTR, &out->host, sizeof out->host));
-  TRY(ask(device, memory, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof parent));
+  TRY(adopt_ask(device, memory, CL_MEM_SIZE, &out->bytes, sizeof out->bytes));
+  TRY(adopt_ask(device, memory, CL_MEM_FLAGS, &out->flags, sizeof out->flags));
+  TRY(adopt_ask(device, memory, CL_MEM_HOST_PTR, &out->host, sizeof out->host));
+  TRY(adopt_ask(device, memory, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof parent));
   if (parent) {
     out->whole = parent;
-    TRY(ask(device, memory, CL_MEM_OFFSET, &out->origin, sizeof out->origin));
-    TRY(ask(device, parent, CL_MEM_FLAGS, &inherited, sizeof inherited));
+    TRY(adopt_ask(device, memory, CL_MEM_OFFSET, &out->origin, sizeof out->origin));
+    TRY(adopt_ask(device, parent, CL_MEM_FLAGS, &inherited, sizeof inherited));
     out->flags |= inherited;
   }
   if (!(out->flags & CL_MEM_USE_HOST_PTR)) out->host = NULL;
@@ -103,7 +103,7 @@ static clave_status check_access(const memory_info *info, bool writable) {
 
 static clave_status check_memory(const cl_device *device, cl_mem memory, size_t offset,
                                  size_t bytes, bool writable, memory_info *out) {
-  TRY(check_kind(device, memory));
+  TRY(adopt_check_kind(device, memory));
   TRY(describe_memory(device, memory, out));
   TRY(check_access(out, writable));
   if (offset <= out->bytes && bytes <= out->bytes - offset) return NULL;

@@ -57,7 +57,7 @@ bool has_word(const char *words, const char *word) {
   return false;
 }
 
-static const char *type_name(cl_device_type type) {
+static const char *opencl_devices_type_name(cl_device_type type) {
   if (type & CL_DEVICE_TYPE_GPU) return "GPU";
   if (type & CL_DEVICE_TYPE_ACCELERATOR) return "accelerator";
   if (type & CL_DEVICE_TYPE_CPU) return "CPU";
@@ -169,7 +169,7 @@ static void describe_limits(const cl_functions *cl, device_entry *entry, const c
   backend_info *info = &entry->info;
   device_traits *traits = &entry->traits;
   info->kind = "opencl";
-  info->type = type_name(type);
+  info->type = opencl_devices_type_name(type);
   info->memory = device_ulong(cl, entry->id, CL_DEVICE_GLOBAL_MEM_SIZE);
   info->max_alloc = device_ulong(cl, entry->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
   uint64_t align = device_uint(cl, entry->id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
@@ -221,7 +221,7 @@ static void free_entry(device_entry *entry) {
   free((char *)entry->info.extensions);
 }
 
-static void free_list(device_list *list) {
+static void opencl_devices_free_list(device_list *list) {
   if (!list) return;
   for (int i = 0; i < list->count; i++) free_entry(&list->entries[i]);
   free(list->entries);
@@ -285,7 +285,7 @@ static clave_status add_platform(const cl_functions *cl, device_list *list, cl_p
   return NULL;
 }
 
-static clave_status fill_list(device_list *list, text *left_out) {
+static clave_status opencl_devices_fill_list(device_list *list, text *left_out) {
   const char *reason;
   const cl_functions *cl;
   TRY(opencl_functions(&cl, &reason));
@@ -311,15 +311,15 @@ static clave_status fill_list(device_list *list, text *left_out) {
   return NULL;
 }
 
-static clave_status make_list(device_list **out) {
+static clave_status opencl_devices_make_list(device_list **out) {
   device_list *list = calloc(1, sizeof *list);
   if (!list) return status_no_memory();
   text left_out = {0};
-  clave_status st = fill_list(list, &left_out);
+  clave_status st = opencl_devices_fill_list(list, &left_out);
   if (!st) st = text_status(&left_out);
   list->reason = left_out.data;
   *out = st ? NULL : list;
-  if (st) free_list(list);
+  if (st) opencl_devices_free_list(list);
   return st;
 }
 
@@ -329,13 +329,13 @@ clave_status opencl_device_list(const device_list **out) {
   if (*out) return NULL;
   device_list *mine, *expected = NULL;
   driver_folder_enter();
-  clave_status st = make_list(&mine);
+  clave_status st = opencl_devices_make_list(&mine);
   driver_folder_leave(st || mine->has_files); /* after an error a later call may use the folder */
   if (st) return st;
   *out = mine;
   if (!__atomic_compare_exchange_n(&published, &expected, mine, false, __ATOMIC_ACQ_REL,
                                    __ATOMIC_ACQUIRE)) {
-    free_list(mine);
+    opencl_devices_free_list(mine);
     *out = expected;
   }
   return NULL;

@@ -16,7 +16,7 @@ static const char *const no_loader =
     "no OpenCL loader (libOpenCL.so.1): install the package ocl-icd-libopencl1, and "
     "pocl-opencl-icd for the CPU";
 
-static void *find_function(loaded *loaded, const char *name) {
+static void *loader_find_function(loaded *loaded, const char *name) {
   void *from = library_symbol(loaded->library, name);
   if (!from)
     loaded->reason =
@@ -33,8 +33,8 @@ static clave_status load_functions(loaded *loaded) {
     return NULL;
   }
   void *from;
-#define X(name)                        \
-  from = find_function(loaded, #name); \
+#define X(name)                               \
+  from = loader_find_function(loaded, #name); \
   memcpy(&loaded->functions.name, &from, sizeof from);
   CL_FUNCTIONS(X)
 #undef X

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool find_function(library *library, const char *name, void *to) {
+static bool clblast_find_function(library *library, const char *name, void *to) {
   void *from = library_symbol(library, name);
   memcpy(to, &from, sizeof from);
   return from != NULL;
@@ -16,9 +16,10 @@ static clblast *open_clblast(const cl_device *device) {
   if (!clblast) return NULL;
   status_free(library_open("libclblast.so.1", &clblast->library));
   if (!clblast->library) return clblast;
-  bool all = find_function(clblast->library, "CLBlastSgemmWithTempBuffer", &clblast->gemm) &&
-             find_function(clblast->library, "CLBlastSGemmTempBufferSize", &clblast->temp_size) &&
-             find_function(clblast->library, "CLBlastSgemmStridedBatched", &clblast->batched);
+  bool all =
+      clblast_find_function(clblast->library, "CLBlastSgemmWithTempBuffer", &clblast->gemm) &&
+      clblast_find_function(clblast->library, "CLBlastSGemmTempBufferSize", &clblast->temp_size) &&
+      clblast_find_function(clblast->library, "CLBlastSgemmStridedBatched", &clblast->batched);
   if (all)
     clblast->queue = device->cl->clCreateCommandQueue(device->context, device->entry->id, 0, &code);
   all = all && clblast->queue;

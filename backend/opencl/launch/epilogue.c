@@ -27,7 +27,8 @@ static void write_list(text *text, const arg_info *args, int n, bool types) {
   for (int i = 0; i < n; i++) text_printf(text, ", %s %s", types ? args[i].type : "", args[i].name);
 }
 
-static void write_function(const steps_text *steps_text, text *text, const arg_info *args, int n) {
+static void opencl_epilogue_write_function(const steps_text *steps_text, text *text,
+                                           const arg_info *args, int n) {
   const bool has_from = steps_change_dtype(steps_text);
   steps_include(steps_text, text);
   text_printf(text, "static inline void run_epilogue(__global STORAGE(%s) *y, ",
@@ -52,28 +53,29 @@ static int list_own(const steps_text *text, arg_info *args) {
   return n;
 }
 
-static clave_status write_file(const void *ctx, text *text, arg_info *args, int *n_args) {
+static clave_status opencl_epilogue_write_file(const void *ctx, text *text, arg_info *args,
+                                               int *n_args) {
   const epilogue_part *part = ctx;
   const kernel_signature *signature = part->base;
   memcpy(args, signature->args, sizeof *args * (size_t)signature->n_args);
   int n = list_own(&part->text, args + signature->n_args);
   *n_args = signature->n_args + n;
-  write_function(&part->text, text, args + signature->n_args, n);
+  opencl_epilogue_write_function(&part->text, text, args + signature->n_args, n);
   text_printf(text, "#include \"%s.cl\"\n", signature->stem);
   return text_status(text);
 }
 
 /* ---------------------------------------------------------------- launch */
 
-static bool fits(const epilogue_part *part, const launch *launch) {
+static bool opencl_epilogue_fits(const epilogue_part *part, const launch *launch) {
   arg_info own[MAX_LAUNCH_ARGS];
   return !steps_divide(&part->text) &&
          launch->signature->n_args + list_own(&part->text, own) <= MAX_LAUNCH_ARGS;
 }
 
-static void join(launch *launch, epilogue_part *part) {
+static void opencl_epilogue_join(launch *launch, epilogue_part *part) {
   part->base = launch->signature;
-  launch->generate = write_file;
+  launch->generate = opencl_epilogue_write_file;
   launch->generate_ctx = part;
   launch_define(launch, "EPILOGUE_RANK", part->text.rank);
   launch_define(launch, "EPILOGUE_INNER", steps_inner_code(&part->text));
@@ -85,9 +87,9 @@ void launch_epilogue(launch *launch) { launch_epilogue_of_part(launch, true); }
 
 void launch_epilogue_of_part(launch *launch, bool last) {
   epilogue_part *part = launch->recorder->epilogue;
-  if (!part || steps_change_dtype(&part->text) || !fits(part, launch)) return;
+  if (!part || steps_change_dtype(&part->text) || !opencl_epilogue_fits(part, launch)) return;
   if (last) launch->recorder->epilogue = NULL;
-  join(launch, part);
+  opencl_epilogue_join(launch, part);
 }
 
 /* ---------------------------------------------------------------- results of another dtype */
@@ -100,18 +102,19 @@ bound_tensor op_result(const cl_recorder *recorder, const bound_tensor *out) {
 void launch_epilogue_of_result(launch *launch) {
   epilogue_part *part = launch->recorder->epilogue;
   int i = 0;
-  if (!part || !steps_change_dtype(&part->text) || !fits(part, launch)) return;
+  if (!part || !steps_change_dtype(&part->text) || !opencl_epilogue_fits(part, launch)) return;
   const arg_buffer out = buffer_arg(part->text.desc.out);
   while (launch->values[i].kind != VALUE_RESULT) i++;
   launch->values[i] = out.value;
   launch->values[i + 1].as.i = out.offset;
   launch->recorder->epilogue = NULL;
   launch_dtype(launch, "OUT_TYPE", part->text.desc.out->tensor.type);
-  join(launch, part);
+  opencl_epilogue_join(launch, part);
 }
 
 /* Places the result in scratch memory after all that the op requested, now that this is known. */
-static clave_status place_result(cl_recorder *recorder, const bound_tensor *result) {
+static clave_status opencl_epilogue_place_result(cl_recorder *recorder,
+                                                 const bound_tensor *result) {
   const int64_t size = (int64_t)dtype_size(result->tensor.type),
                 at = ((int64_t)recorder->out->base.scratch_bytes + size - 1) / size;
   bool is_used = false;
@@ -138,5 +141,5 @@ clave_status record_with_epilogue(cl_recorder *recorder, const node *node) {
   }
   TRY(opencl_table[node->instruction->op_type](recorder, node));
   if (recorder->epilogue) TRY(launch_epilogue_alone(recorder, node));
-  return changes ? place_result(recorder, &part.text.desc.result) : NULL;
+  return changes ? opencl_epilogue_place_result(recorder, &part.text.desc.result) : NULL;
 }

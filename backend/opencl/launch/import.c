@@ -18,8 +18,8 @@ typedef cl_int(CL_API_CALL *hand_over_fn)(cl_command_queue, cl_uint, const cl_me
 typedef cl_mem(CL_API_CALL *import_arm_fn)(cl_context, cl_mem_flags, const intptr_t *, void *,
                                            size_t, cl_int *);
 
-static clave_status find_function(const cl_device *device, const char *name, void *function,
-                                  size_t size) {
+static clave_status import_find_function(const cl_device *device, const char *name, void *function,
+                                         size_t size) {
   void *from = device->cl->clGetExtensionFunctionAddressForPlatform(device->entry->platform, name);
   memcpy(function, &from, size);
   return from ? NULL : UNSUPPORTED("the driver of '%s' has no %s", device->base.info.name, name);
@@ -64,7 +64,7 @@ static clave_status import_arm(const cl_device *device, int fd, size_t bytes, bo
   import_arm_fn import;
   cl_int code;
   *out = NULL;
-  TRY(find_function(device, "clImportMemoryARM", &import, sizeof import));
+  TRY(import_find_function(device, "clImportMemoryARM", &import, sizeof import));
   cl_mem memory = import(device->context, access_of(writable), properties, &fd, bytes, &code);
   if (code != CL_SUCCESS) return opencl_status(code, "clImportMemoryARM");
   *out = memory;
@@ -105,7 +105,7 @@ static clave_status hand_over(cl_stream *stream, const buffer *imported, const c
   const cl_buffer *memory = (const cl_buffer *)imported;
   hand_over_fn f;
   if (!memory->is_external) return NULL;
-  TRY(find_function(stream->device, call, &f, sizeof f));
+  TRY(import_find_function(stream->device, call, &f, sizeof f));
   CL_TRY(f(stream->queue, 1, &memory->memory, 0, NULL, NULL), call);
   return NULL;
 }

@@ -157,8 +157,8 @@ static clave_status record_probe(cl_device *device, const instruction *tried, cl
 }
 
 /* Runs the probe. words: receives its results, followed by its input. */
-static clave_status run_probe(stream *stream, const recording *recording, const probe *probe,
-                              buffer *memory, int32_t *words) {
+static clave_status instructions_run_probe(stream *stream, const recording *recording,
+                                           const probe *probe, buffer *memory, int32_t *words) {
   const run_operands operands = {.scratch = memory};
   void *state = NULL;
   device_fault fault;
@@ -180,7 +180,7 @@ static clave_status try_probe(cl_device *device, const instruction *tried, bool 
   clave_status st = record_probe(device, tried, recording);
   if (!st) st = opencl_stream_create(&device->base, &stream);
   if (!st) st = opencl_buffer_create(&device->base, sizeof words, &memory);
-  if (!st) st = run_probe(stream, &recording->base, tried->probe, memory, words);
+  if (!st) st = instructions_run_probe(stream, &recording->base, tried->probe, memory, words);
   opencl_buffer_destroy(&device->base, memory);
   opencl_stream_destroy(&device->base, stream);
   opencl_recording_destroy(&device->base, &recording->base);

@@ -89,8 +89,8 @@ static dtype compute_of(const launch *launch) {
   return DTYPE_F32;
 }
 
-static bool same_key(const known_program *program, const launch *launch,
-                     const launch_variant *variant) {
+static bool launch_same_key(const known_program *program, const launch *launch,
+                            const launch_variant *variant) {
   if (memcmp(&program->variant, variant, sizeof *variant) != 0) return false;
   if (program->stem != launch->stem || program->kernel != launch->kernel ||
       program->n_macros != launch->n_macros || program->fast != launch->recorder->fast)
@@ -106,7 +106,7 @@ static bool same_key(const known_program *program, const launch *launch,
 static clave_status find_program(const launch *launch, const launch_variant *variant,
                                  kernel_program **out) {
   known_program *known = *launch->node->cache;
-  while (known && !same_key(known, launch, variant)) known = known->next;
+  while (known && !launch_same_key(known, launch, variant)) known = known->next;
   if (!known) {
     kernel_program *program;
     TRY(program_find(launch->recorder->device, launch, variant, &program));

@@ -44,7 +44,8 @@ bool recorder_may_pack(const cl_recorder *recorder, const bound_tensor *tensor) 
 }
 
 /* Appends the request and returns its number. Takes ownership of `pack`, which may be NULL. */
-static int request_weight(cl_recorder *recorder, const pack_request *request, recording *pack) {
+static int opencl_recorder_request_weight(cl_recorder *recorder, const pack_request *request,
+                                          recording *pack) {
   recording *recording = &recorder->out->base;
   recording->weights[recording->n_weights] =
       (packed_weight_request){.constant = request->x->constant,
@@ -57,7 +58,7 @@ static int request_weight(cl_recorder *recorder, const pack_request *request, re
 }
 
 int recorder_packed_by_others(cl_recorder *recorder, const pack_request *request) {
-  return request_weight(recorder, request, NULL);
+  return opencl_recorder_request_weight(recorder, request, NULL);
 }
 
 clave_status recorder_pack(cl_recorder *recorder, const pack_request *request, int *number,
@@ -68,7 +69,7 @@ clave_status recorder_pack(cl_recorder *recorder, const pack_request *request, i
                       request->bytes);
   cl_recording *out = calloc(1, sizeof *out);
   if (!out) return status_no_memory();
-  *number = request_weight(recorder, request, &out->base);
+  *number = opencl_recorder_request_weight(recorder, request, &out->base);
   recorder->pack->out = out;
   *pack = recorder->pack;
   return NULL;

@@ -180,7 +180,7 @@ static void write_expression(text *text, const char *end, dtype compute) {
 }
 
 /* True if the operand is an F32 immediate and not NaN. Sets *in_int if it fits an int. */
-static bool is_known(const elementwise_operand *operand, bool *in_int) {
+static bool steps_is_known(const elementwise_operand *operand, bool *in_int) {
   *in_int = fabs(operand->f) < 0x1p31;
   return is_number(operand) && operand->source != IR_OPERAND_SOURCE_VALUE &&
          operand->compute == DTYPE_F32 && !isnan(operand->f);
@@ -190,7 +190,8 @@ static bool is_known(const elementwise_operand *operand, bool *in_int) {
 static bool is_limited(const elementwise_step *step, bool *in_int) {
   bool low_in = false, high_in = false;
   const bool is = step->kind == IR_STEP_KIND_CLAMP && step->result != STEP_CAST &&
-                  is_known(&step->operands[1], &low_in) && is_known(&step->operands[2], &high_in);
+                  steps_is_known(&step->operands[1], &low_in) &&
+                  steps_is_known(&step->operands[2], &high_in);
   *in_int = is && low_in && high_in;
   return is;
 }
@@ -211,7 +212,7 @@ static const elementwise_step *known_step(const elementwise_desc *desc, int i, i
                   step->operand_type == DTYPE_F32 &&
                   step->operands[0].source == IR_OPERAND_SOURCE_STEP &&
                   step->operands[0].index == (uint32_t)(i - 1) &&
-                  (step->n_operands == 1 || is_known(&step->operands[1], &in_int));
+                  (step->n_operands == 1 || steps_is_known(&step->operands[1], &in_int));
   return is ? step : NULL;
 }
 
@@ -329,7 +330,7 @@ void steps_write(const steps_text *steps_text, text *text) {
 /* ---------------------------------------------------------------- lines */
 
 /* Writes i0 of the first element, the elements left in its line, and the line's indices i1, ... */
-static void write_line(const steps_text *steps_text, text *text) {
+static void steps_write_line(const steps_text *steps_text, text *text) {
   const char *dims = steps_text->names->dims;
   if (steps_text->rank <= 1) {
     text_printf(text, "  const index_t i0 = first, count = n;\n");
@@ -396,7 +397,7 @@ static void write_loop(const steps_text *steps_text, text *text, int first_input
 
 void steps_write_lines(const steps_text *steps_text, text *text, int first_input) {
   text_printf(text, "  while (n > 0) {\n");
-  write_line(steps_text, text);
+  steps_write_line(steps_text, text);
   for (int i = first_input; i < steps_text->desc.n_inputs; i++) write_start(steps_text, text, i);
   write_loop(steps_text, text, first_input);
   text_printf(text, "  y += count;\n%s  first += count;\n  n -= count;\n  }\n",
@@ -404,7 +405,7 @@ void steps_write_lines(const steps_text *steps_text, text *text, int first_input
 }
 
 /* Writes the block's part of the innermost dimension, its lines, and their indices i2, ... */
-static void write_block(const steps_text *steps_text, text *text) {
+static void steps_write_block(const steps_text *steps_text, text *text) {
   const char *dims = steps_text->names->dims;
   text_printf(text,
               "  const index_t parts = (%s.s0 + each - 1) / each, blocks = (%s.s1 + 15) / 16;\n"
@@ -419,7 +420,7 @@ static void write_block(const steps_text *steps_text, text *text) {
 
 void steps_write_tiles(const steps_text *steps_text, text *text) {
   const char *out = dtype_name(steps_text->desc.out->tensor.type);
-  write_block(steps_text, text);
+  steps_write_block(steps_text, text);
   for (int i = 0; i < steps_text->desc.n_inputs; i++)
     if (steps_text->turned[i]) text_printf(text, "  float t%d[16 * TURNED];\n", i);
   text_printf(text,

@@ -48,8 +48,9 @@ static clave_status state_of(stream *stream, const cl_recording *recording, void
 /* ---------------------------------------------------------------- arguments */
 
 /* Sets argument i of the signature. */
-static clave_status set(const cl_stream *stream, const recorded_launch *launch,
-                        const bound_launch *bound_launch, int i, size_t size, const void *data) {
+static clave_status submit_set(const cl_stream *stream, const recorded_launch *launch,
+                               const bound_launch *bound_launch, int i, size_t size,
+                               const void *data) {
   cl_int code = stream->cl->clSetKernelArg(bound_launch->handle, launch->places.at[i], size, data);
   if (code == CL_SUCCESS) return NULL;
   return status_while(opencl_status(code, "clSetKernelArg"), "kernel %s argument %d (%s)",
@@ -63,7 +64,7 @@ static clave_status set_memory(const cl_stream *stream, const recorded_launch *l
   const cl_mem *memory = buf ? &buf->memory : &stream->fault;
   uint64_t serial = buf ? buf->serial : 0, *was = &bound_launch->serials[launch->places.at[i]];
   if (*was == serial && bound_launch->has_run) return NULL;
-  TRY(set(stream, launch, bound_launch, i, sizeof *memory, memory));
+  TRY(submit_set(stream, launch, bound_launch, i, sizeof *memory, memory));
   *was = serial;
   return NULL;
 }
@@ -93,9 +94,9 @@ static const cl_buffer *launch_memory(const recorded_launch *launch, int i,
 }
 
 /* Sets a buffer, and the offset of element 0 after it. Sets *changed if the offset changed. */
-static clave_status set_operand(const cl_stream *stream, const recorded_launch *launch,
-                                bound_launch *bound_launch, int i, const run_operands *operands,
-                                bool *changed) {
+static clave_status submit_set_operand(const cl_stream *stream, const recorded_launch *launch,
+                                       bound_launch *bound_launch, int i,
+                                       const run_operands *operands, bool *changed) {
   int64_t offset;
   const cl_buffer *buf = launch_memory(launch, i, operands, &offset);
   if (put_number(launch, bound_launch, i + 1, (uint64_t)offset, sizeof offset)) *changed = true;
@@ -110,7 +111,7 @@ static clave_status set_image(const cl_stream *stream, const recorded_launch *la
   cl_mem image;
   if (*was == weight->serial && bound_launch->has_run) return NULL;
   TRY(opencl_buffer_image(stream->device, weight, &image));
-  TRY(set(stream, launch, bound_launch, i, sizeof image, &image));
+  TRY(submit_set(stream, launch, bound_launch, i, sizeof image, &image));
   *was = weight->serial;
   return NULL;
 }
@@ -136,7 +137,8 @@ static clave_status set_changed(cl_stream *stream, const recorded_launch *launch
   bool changed = !bound_launch->has_run;
   for (int i = 0; i < launch->n_values; i++) {
     const launch_value *value = &launch->values[i];
-    if (is_memory(value)) TRY(set_operand(stream, launch, bound_launch, i++, operands, &changed));
+    if (is_memory(value))
+      TRY(submit_set_operand(stream, launch, bound_launch, i++, operands, &changed));
     if (value->kind == VALUE_IMAGE) TRY(set_image(stream, launch, bound_launch, i, operands));
     if (value->kind == VALUE_SEED && put_number(launch, bound_launch, i, operands->random.seed, 8))
       changed = true;
@@ -167,7 +169,7 @@ static clave_status set_constants(const cl_stream *stream, const recorded_launch
     if (arg.data)
       memcpy(bound_launch->numbers + launch->places.at[i], arg.data, arg.size);
     else
-      TRY(set(stream, launch, bound_launch, i, arg.size, NULL));
+      TRY(submit_set(stream, launch, bound_launch, i, arg.size, NULL));
   }
   return NULL;
 }
@@ -175,8 +177,8 @@ static clave_status set_constants(const cl_stream *stream, const recorded_launch
 /* ---------------------------------------------------------------- launches */
 
 /* Fails if the launch has more groups than the device allows, or larger ones than the kernel. */
-static clave_status check_groups(const cl_stream *stream, const recorded_launch *launch,
-                                 cl_kernel kernel) {
+static clave_status submit_check_groups(const cl_stream *stream, const recorded_launch *launch,
+                                        cl_kernel kernel) {
   size_t most = stream->device->entry->traits.most_groups;
   const size_t items = launch->local[0] * launch->local[1] * launch->local[2];
   for (int i = 1; i < launch->dims; i++)
@@ -198,7 +200,7 @@ static clave_status make_kernel(cl_stream *stream, const recorded_launch *launch
   if (!bound_launch->serials) return status_no_memory();
   bound_launch->numbers = (uint8_t *)(bound_launch->serials + launch->places.n_pointers);
   TRY(program_kernel(stream->device, launch->program, &bound_launch->handle));
-  TRY(check_groups(stream, launch, bound_launch->handle));
+  TRY(submit_check_groups(stream, launch, bound_launch->handle));
   return set_constants(stream, launch, bound_launch);
 }
 
@@ -237,8 +239,8 @@ static void drop_kernel(const cl_stream *stream, bound_launch *launch) {
   *launch = (bound_launch){0};
 }
 
-static clave_status run_product(cl_stream *stream, const recorded_launch *launch,
-                                bound_launch *bound_launch, const run_operands *operands) {
+static clave_status submit_run_product(cl_stream *stream, const recorded_launch *launch,
+                                       bound_launch *bound_launch, const run_operands *operands) {
   if (!blas_is_refused(stream->device)) {
     clave_status st = blas_run(stream, launch->blas, operands);
     if (!st) return NULL;
@@ -251,7 +253,7 @@ static clave_status run_product(cl_stream *stream, const recorded_launch *launch
 
 static clave_status run_launch(cl_stream *stream, const recorded_launch *launch,
                                bound_launch *bound_launch, const run_operands *operands) {
-  if (launch->blas) return run_product(stream, launch, bound_launch, operands);
+  if (launch->blas) return submit_run_product(stream, launch, bound_launch, operands);
   bool first = !bound_launch->has_run;
   clave_status st = bound_launch->handle ? NULL : make_kernel(stream, launch, bound_launch);
   if (!st) st = set_changed(stream, launch, bound_launch, operands);

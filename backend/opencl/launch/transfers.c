@@ -16,12 +16,12 @@ static clave_status pass_over(const cl_stream *stream, const cl_buffer *buffer, 
   return NULL;
 }
 
-static clave_status write_buffer(cl_stream *stream, buffer *to, size_t offset, const void *from,
-                                 size_t bytes, cl_bool waits);
-static clave_status read_buffer(cl_stream *stream, const buffer *from, size_t offset, void *to,
-                                size_t bytes, cl_bool waits);
+static clave_status transfers_write_buffer(cl_stream *stream, buffer *to, size_t offset,
+                                           const void *from, size_t bytes, cl_bool waits);
+static clave_status transfers_read_buffer(cl_stream *stream, const buffer *from, size_t offset,
+                                          void *to, size_t bytes, cl_bool waits);
 
-static bool lies_in(const cl_buffer *buffer, size_t offset, const void *host) {
+static bool transfers_lies_in(const cl_buffer *buffer, size_t offset, const void *host) {
   return buffer->host && buffer->host + offset == (const char *)host;
 }
 
@@ -31,7 +31,7 @@ static clave_status write_closed(cl_stream *stream, buffer *to, size_t offset, c
   backend *backend = &stream->device->base;
   buffer *between;
   TRY(opencl_buffer_create(backend, bytes, &between));
-  clave_status st = write_buffer(stream, between, 0, from, bytes, waits);
+  clave_status st = transfers_write_buffer(stream, between, 0, from, bytes, waits);
   if (!st) st = opencl_copy_buffer(&stream->base, to, offset, between, 0, bytes);
   opencl_buffer_destroy(backend, between);
   return st;
@@ -43,17 +43,17 @@ static clave_status read_closed(cl_stream *stream, const buffer *from, size_t of
   buffer *between;
   TRY(opencl_buffer_create(backend, bytes, &between));
   clave_status st = opencl_copy_buffer(&stream->base, between, 0, from, offset, bytes);
-  if (!st) st = read_buffer(stream, between, 0, to, bytes, waits);
+  if (!st) st = transfers_read_buffer(stream, between, 0, to, bytes, waits);
   opencl_buffer_destroy(backend, between);
   return st;
 }
 
-static clave_status write_buffer(cl_stream *stream, buffer *to, size_t offset, const void *from,
-                                 size_t bytes, cl_bool waits) {
+static clave_status transfers_write_buffer(cl_stream *stream, buffer *to, size_t offset,
+                                           const void *from, size_t bytes, cl_bool waits) {
   if (bytes == 0) return NULL;
   const cl_buffer *memory = (const cl_buffer *)to;
   if (memory->is_closed) return write_closed(stream, to, offset, from, bytes, waits);
-  if (lies_in(memory, offset, from))
+  if (transfers_lies_in(memory, offset, from))
     return pass_over(stream, memory, offset, bytes, CL_MAP_WRITE_INVALIDATE_REGION, waits);
   CL_TRY(stream->cl->clEnqueueWriteBuffer(stream->queue, memory->memory, waits, offset, bytes, from,
                                           0, NULL, NULL),
@@ -61,12 +61,12 @@ static clave_status write_buffer(cl_stream *stream, buffer *to, size_t offset, c
   return NULL;
 }
 
-static clave_status read_buffer(cl_stream *stream, const buffer *from, size_t offset, void *to,
-                                size_t bytes, cl_bool waits) {
+static clave_status transfers_read_buffer(cl_stream *stream, const buffer *from, size_t offset,
+                                          void *to, size_t bytes, cl_bool waits) {
   if (bytes == 0) return NULL;
   const cl_buffer *memory = (const cl_buffer *)from;
   if (memory->is_closed) return read_closed(stream, from, offset, to, bytes, waits);
-  if (lies_in(memory, offset, to))
+  if (transfers_lies_in(memory, offset, to))
     return pass_over(stream, memory, offset, bytes, CL_MAP_READ, waits);
   CL_TRY(stream->cl->clEnqueueReadBuffer(stream->queue, memory->memory, waits, offset, bytes, to, 0,
                                          NULL, NULL),
@@ -76,22 +76,22 @@ static clave_status read_buffer(cl_stream *stream, const buffer *from, size_t of
 
 clave_status opencl_write(stream *stream, buffer *to, size_t offset, const void *from,
                           size_t bytes) {
-  return write_buffer((cl_stream *)stream, to, offset, from, bytes, CL_TRUE);
+  return transfers_write_buffer((cl_stream *)stream, to, offset, from, bytes, CL_TRUE);
 }
 
 clave_status opencl_read(stream *stream, const buffer *from, size_t offset, void *to,
                          size_t bytes) {
-  return read_buffer((cl_stream *)stream, from, offset, to, bytes, CL_TRUE);
+  return transfers_read_buffer((cl_stream *)stream, from, offset, to, bytes, CL_TRUE);
 }
 
 clave_status opencl_enqueue_write(stream *stream, buffer *to, size_t offset, const void *from,
                                   size_t bytes) {
-  return write_buffer((cl_stream *)stream, to, offset, from, bytes, CL_FALSE);
+  return transfers_write_buffer((cl_stream *)stream, to, offset, from, bytes, CL_FALSE);
 }
 
 clave_status opencl_enqueue_read(stream *stream, const buffer *from, size_t offset, void *to,
                                  size_t bytes) {
-  return read_buffer((cl_stream *)stream, from, offset, to, bytes, CL_FALSE);
+  return transfers_read_buffer((cl_stream *)stream, from, offset, to, bytes, CL_FALSE);
 }
 
 /* Fills with zeros by a copy. Commands that use the zeros keep their buffer alive. */

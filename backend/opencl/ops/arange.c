@@ -3,8 +3,8 @@
 
 #include "opencl_ops.h"
 
-static void begin(launch *launch, cl_recorder *recorder, const node *node,
-                  const arange_desc *desc) {
+static void opencl_arange_begin(launch *launch, cl_recorder *recorder, const node *node,
+                                const arange_desc *desc) {
   launch_begin(launch, recorder, node);
   launch_dtype(launch, "OUT_TYPE", desc->out->tensor.type);
   launch_compute(launch, desc->out->tensor.type);
@@ -14,7 +14,7 @@ clave_status opencl_arange(cl_recorder *recorder, const node *node) {
   arange_desc desc;
   describe_arange(node, &desc);
   launch launch;
-  begin(&launch, recorder, node, &desc);
+  opencl_arange_begin(&launch, recorder, node, &desc);
   launch_args(&launch, &(arange_args){.out = buffer_arg(desc.out),
                                       .n = desc.n,
                                       .start = desc.start,
@@ -28,7 +28,7 @@ clave_status opencl_full(cl_recorder *recorder, const node *node) {
   arange_desc desc;
   describe_full(node, &desc);
   launch launch;
-  begin(&launch, recorder, node, &desc);
+  opencl_arange_begin(&launch, recorder, node, &desc);
   launch_args(&launch, &(full_args){.out = buffer_arg(desc.out),
                                     .n = desc.n,
                                     .value = desc.start,

@@ -7,7 +7,8 @@
 /* Below MIN_LINE an inner dimension fills no vector. PART: elements per work-item of a CPU. */
 enum { MIN_LINE = 16, TILE = 16, TILE_ROWS = 4, PART = 4096 };
 
-static void begin(launch *launch, cl_recorder *recorder, const node *node, const tensor *tensor) {
+static void opencl_copy_begin(launch *launch, cl_recorder *recorder, const node *node,
+                              const tensor *tensor) {
   launch_begin(launch, recorder, node);
   launch_define(launch, "SIZE", (int)dtype_size(tensor->type));
 }
@@ -32,7 +33,7 @@ clave_status opencl_copy_lines(cl_recorder *recorder, const node *node, const bo
   const int64_t rows = tensor_numel(&outer), part = max_i64(min_i64(line, PART), 1),
                 each = max_i64(PART / part, 1);
   launch launch;
-  begin(&launch, recorder, node, x);
+  opencl_copy_begin(&launch, recorder, node, x);
   launch_define(&launch, "DENSE", stride == 1);
   launch_args(&launch, &(copy_lines_args){.x = buffer_arg(from),
                                           .dims = dims_arg(&outer),
@@ -53,7 +54,7 @@ clave_status opencl_copy_lines(cl_recorder *recorder, const node *node, const bo
 static clave_status copy_points(cl_recorder *recorder, const node *node, const copy_desc *desc) {
   const tensor *x = &desc->x.tensor;
   launch launch;
-  begin(&launch, recorder, node, x);
+  opencl_copy_begin(&launch, recorder, node, x);
   launch_args(&launch, &(copy_points_args){.x = buffer_arg(&desc->x),
                                            .dims = dims_arg(x),
                                            .strides = strides_arg(x),
@@ -71,7 +72,7 @@ static clave_status copy_tiles(cl_recorder *recorder, const node *node, const co
   x_planes = without_axis(&x_planes, axis);
   out_planes = without_axis(&out_planes, axis);
   launch launch;
-  begin(&launch, recorder, node, x);
+  opencl_copy_begin(&launch, recorder, node, x);
   launch_args(&launch, &(copy_tiles_args){.x = buffer_arg(&desc->x),
                                           .x_stride = x->strides[inner],
                                           .out = buffer_arg(&desc->out),
@@ -99,7 +100,7 @@ static int transposed_axis(const tensor *tensor) {
   return -1;
 }
 
-static bool takes_tiles(const cl_recorder *recorder, const tensor *tensor, int axis) {
+static bool opencl_copy_takes_tiles(const cl_recorder *recorder, const tensor *tensor, int axis) {
   const int64_t tiles = max_i64(tensor->dims[axis] * tensor->dims[tensor->rank - 1], 1);
   return recorder_takes_groups(recorder, ceil_div(tensor->dims[axis], TILE)) &&
          recorder_takes_groups(recorder, tensor_numel(tensor) / tiles);
@@ -116,7 +117,7 @@ clave_status opencl_copy(cl_recorder *recorder, const node *node) {
   describe_copy(node, &desc);
   const tensor *tensor = &desc.x.tensor;
   int axis = transposed_axis(tensor);
-  if (axis >= 0 && takes_tiles(recorder, tensor, axis))
+  if (axis >= 0 && opencl_copy_takes_tiles(recorder, tensor, axis))
     return copy_tiles(recorder, node, &desc, axis);
   if (takes_lines(recorder, tensor))
     return opencl_copy_lines(recorder, node, &desc.x, buffer_arg(&desc.out));

@@ -17,7 +17,8 @@ static bool is_extreme(ir_cumulate_kind kind) {
   return kind == IR_CUMULATE_KIND_MAX || kind == IR_CUMULATE_KIND_MIN;
 }
 
-static int64_t count_splits(const cl_recorder *recorder, const cumulating *cumulating) {
+static int64_t opencl_cumulate_count_splits(const cl_recorder *recorder,
+                                            const cumulating *cumulating) {
   const device_traits *traits = recorder_traits(recorder);
   int64_t wanted = (int64_t)traits->compute_units * (traits->is_cpu ? 2 : 512);
   if (cumulating->items == 0 || cumulating->items >= wanted) return 1;
@@ -26,14 +27,14 @@ static int64_t count_splits(const cl_recorder *recorder, const cumulating *cumul
   return max_i64(1, min_i64(parts, MAX_SPLITS));
 }
 
-static void lay_out(const cl_recorder *recorder, cumulating *cumulating) {
+static void opencl_cumulate_lay_out(const cl_recorder *recorder, cumulating *cumulating) {
   split_rows(cumulating->desc.rows, 2, cumulating->kept, cumulating->over);
   row_class rows = choose_row_class(recorder, cumulating->kept, cumulating->over, 2);
   bool vector = cumulating->desc.kind == IR_CUMULATE_KIND_SUM ||
                 cumulating->desc.kind == IR_CUMULATE_KIND_PROD;
   cumulating->width = rows.row || !vector ? 1 : rows.width;
   cumulating->items = row_class_items((row_class){.width = cumulating->width}, cumulating->kept);
-  cumulating->n_splits = count_splits(recorder, cumulating);
+  cumulating->n_splits = opencl_cumulate_count_splits(recorder, cumulating);
 }
 
 static void define_fold(launch *launch, const cumulating *cumulating) {
@@ -46,7 +47,7 @@ static void define_fold(launch *launch, const cumulating *cumulating) {
 }
 
 /* Scratch memory holds the parts, then the indices; each takes at most 8 bytes. */
-static cumulate_params arguments_of(const cumulating *cumulating) {
+static cumulate_params opencl_cumulate_arguments_of(const cumulating *cumulating) {
   bool split = cumulating->n_splits > 1;
   int64_t places = 2 * cumulating->n_splits * cumulating->items * cumulating->width;
   return (cumulate_params){.x = buffer_arg(cumulating->desc.x),
@@ -61,18 +62,19 @@ static cumulate_params arguments_of(const cumulating *cumulating) {
                            .n_splits = cumulating->n_splits};
 }
 
-static clave_status run_parts(launch *launch, const cumulating *cumulating) {
+static clave_status opencl_cumulate_run_parts(launch *launch, const cumulating *cumulating) {
   return launch_loops(launch, cumulating->items, cumulating->n_splits,
                       4 * cumulating->desc.row / cumulating->n_splits * cumulating->width);
 }
 
-static clave_status launch_parts(cl_recorder *recorder, const node *node,
-                                 const cumulating *cumulating) {
+static clave_status opencl_cumulate_launch_parts(cl_recorder *recorder, const node *node,
+                                                 const cumulating *cumulating) {
   launch launch;
   launch_begin(&launch, recorder, node);
   define_fold(&launch, cumulating);
-  launch_args(&launch, &(cumulate_parts_args){.cumulate = arguments_of(cumulating)});
-  return run_parts(&launch, cumulating);
+  launch_args(&launch,
+              &(cumulate_parts_args){.cumulate = opencl_cumulate_arguments_of(cumulating)});
+  return opencl_cumulate_run_parts(&launch, cumulating);
 }
 
 static clave_status launch_folds(cl_recorder *recorder, const node *node,
@@ -80,23 +82,23 @@ static clave_status launch_folds(cl_recorder *recorder, const node *node,
   launch launch;
   launch_begin(&launch, recorder, node);
   define_fold(&launch, cumulating);
-  launch_args(&launch, &(cumulate_args){.cumulate = arguments_of(cumulating),
+  launch_args(&launch, &(cumulate_args){.cumulate = opencl_cumulate_arguments_of(cumulating),
                                         .out = buffer_arg(cumulating->desc.out),
                                         .indices = optional_arg(cumulating->desc.indices),
                                         .out_strides = strides_arg(&cumulating->kept[1]),
                                         .out_step = cumulating->over[1].strides[0]});
-  return run_parts(&launch, cumulating);
+  return opencl_cumulate_run_parts(&launch, cumulating);
 }
 
 clave_status opencl_cumulate(cl_recorder *recorder, const node *node) {
   cumulating cumulating;
   describe_cumulate(node, &cumulating.desc);
-  lay_out(recorder, &cumulating);
+  opencl_cumulate_lay_out(recorder, &cumulating);
   if (cumulating.n_splits > 1) {
     int64_t states = cumulating.n_splits * cumulating.items *
                      (2 * cumulating.width + is_extreme(cumulating.desc.kind));
     TRY(recorder_scratch(recorder, (size_t)states * sizeof(int64_t)));
-    TRY(launch_parts(recorder, node, &cumulating));
+    TRY(opencl_cumulate_launch_parts(recorder, node, &cumulating));
   }
   return launch_folds(recorder, node, &cumulating);
 }

@@ -47,7 +47,7 @@ static arg_info describe_tensor(const custom_launch *launch, const ir_custom_par
   return (arg_info){.name = parameter->name, .type = types[t], .kind = ARG_BUFFER};
 }
 
-static int list_parameters(const custom_launch *launch, arg_info *args) {
+static int opencl_custom_list_parameters(const custom_launch *launch, arg_info *args) {
   int n = 0;
   for (uint32_t i = 0; i < launch->kernel->parameters.count; i++) {
     const ir_custom_parameter *parameter = &launch->kernel->parameters.items[i];
@@ -66,9 +66,10 @@ static int list_parameters(const custom_launch *launch, arg_info *args) {
   return n;
 }
 
-static clave_status write_kernel(const void *ctx, text *text, arg_info *args, int *n_args) {
+static clave_status opencl_custom_write_kernel(const void *ctx, text *text, arg_info *args,
+                                               int *n_args) {
   const custom_launch *launch = ctx;
-  *n_args = list_parameters(launch, args);
+  *n_args = opencl_custom_list_parameters(launch, args);
   text_printf(text, "%s\n__kernel void %s() {\n", launch->kernel->prelude, custom_kernel_name);
   for (int i = 0; i < *n_args; i++)
     if (args[i].kind == ARG_BUFFER)
@@ -104,7 +105,7 @@ clave_status opencl_custom(cl_recorder *recorder, const node *node) {
   size_t global[3], local[3];
   launch launch;
   launch_begin(&launch, recorder, node);
-  launch_generated(&launch, custom_kernel_name, write_kernel, &custom_launch);
+  launch_generated(&launch, custom_kernel_name, opencl_custom_write_kernel, &custom_launch);
   for (uint32_t i = 0; i < kernel->parameters.count; i++)
     push_argument(&launch, &custom_launch, &kernel->parameters.items[i]);
   for (uint32_t i = 0; i < kernel->global.count; i++) {

@@ -25,8 +25,9 @@ encoded_params encoded_operand(const bound_tensor *tensor) {
 }
 
 /* Decodes the picked rows, or all rows if there is no index, to out, whose dtype is `type`. */
-static clave_status launch_parts(cl_recorder *recorder, const node *node,
-                                 const dequantize_desc *desc, dtype type, arg_buffer out) {
+static clave_status opencl_dequantize_launch_parts(cl_recorder *recorder, const node *node,
+                                                   const dequantize_desc *desc, dtype type,
+                                                   arg_buffer out) {
   int64_t parts = ceil_div(desc->row, DECODED_AT_ONCE);
   launch launch;
   launch_begin(&launch, recorder, node);
@@ -52,17 +53,19 @@ clave_status opencl_decode(cl_recorder *recorder, const node *node, const bound_
                                 .rows = tensor_rows(&tensor->tensor),
                                 .row = tensor_row(&tensor->tensor),
                                 .n_picks = tensor_rows(&tensor->tensor)};
-  return launch_parts(recorder, node, &desc, DTYPE_F32, out);
+  return opencl_dequantize_launch_parts(recorder, node, &desc, DTYPE_F32, out);
 }
 
 clave_status opencl_dequantize(cl_recorder *recorder, const node *node) {
   dequantize_desc desc;
   describe_dequantize(node, &desc);
-  return launch_parts(recorder, node, &desc, desc.out->tensor.type, buffer_arg(desc.out));
+  return opencl_dequantize_launch_parts(recorder, node, &desc, desc.out->tensor.type,
+                                        buffer_arg(desc.out));
 }
 
 clave_status opencl_pick_rows(cl_recorder *recorder, const node *node) {
   dequantize_desc desc;
   describe_picked_rows(node, &desc);
-  return launch_parts(recorder, node, &desc, desc.out->tensor.type, buffer_arg(desc.out));
+  return opencl_dequantize_launch_parts(recorder, node, &desc, desc.out->tensor.type,
+                                        buffer_arg(desc.out));
 }

@@ -28,7 +28,7 @@ typedef struct elementwise_kernel {
 
 /* ---------------------------------------------------------------- source text */
 
-static int list_parameters(const elementwise_kernel *kernel, arg_info *args) {
+static int opencl_elementwise_list_parameters(const elementwise_kernel *kernel, arg_info *args) {
   int n = 0;
   bool loops = kernel->how == LOOPS || kernel->how == TILES;
   args[n++] = (arg_info){.name = loops ? "total" : "n", .type = "index_t", .kind = ARG_INDEX};
@@ -103,9 +103,10 @@ static void write_items(const elementwise_kernel *kernel, text *text) {
               kernel->text.desc.n_steps - 1);
 }
 
-static clave_status write_kernel(const void *ctx, text *text, arg_info *args, int *n_args) {
+static clave_status opencl_elementwise_write_kernel(const void *ctx, text *text, arg_info *args,
+                                                    int *n_args) {
   const elementwise_kernel *kernel = ctx;
-  *n_args = list_parameters(kernel, args);
+  *n_args = opencl_elementwise_list_parameters(kernel, args);
   steps_include(&kernel->text, text);
   text_printf(text, "__kernel void elementwise() {\n");
   if (kernel->how == LOOPS)
@@ -122,13 +123,13 @@ static clave_status write_kernel(const void *ctx, text *text, arg_info *args, in
 
 /* Limits on the neighbours per work-item that loops. */
 enum { LEAST_EACH = 1024, MOST_EACH = 16384, ITEMS_PER_CORE = 8 };
-static int64_t share_of(const cl_recorder *recorder, int64_t n) {
+static int64_t opencl_elementwise_share_of(const cl_recorder *recorder, int64_t n) {
   int64_t items = ITEMS_PER_CORE * (int64_t)recorder_traits(recorder)->compute_units;
   return min_i64(max_i64(ceil_div(n, items), LEAST_EACH), MOST_EACH);
 }
 
 /* Returns the number of work-items of TILES. */
-static int64_t count_tiles(const elementwise_kernel *kernel) {
+static int64_t opencl_elementwise_count_tiles(const elementwise_kernel *kernel) {
   const tensor *out = &kernel->text.desc.shapes[0];
   const int64_t line = out->dims[out->rank - 1], lines = out->dims[out->rank - 2];
   return kernel->text.desc.n / (line * lines) * ceil_div(lines, MIN_LINE) *
@@ -138,7 +139,7 @@ static int64_t count_tiles(const elementwise_kernel *kernel) {
 static void push_arguments(launch *launch, const elementwise_kernel *kernel) {
   const tensor *out = &kernel->text.desc.shapes[0];
   const int64_t line = out->rank ? out->dims[out->rank - 1] : kernel->text.desc.n;
-  launch_push_int(launch, kernel->how == TILES   ? count_tiles(kernel)
+  launch_push_int(launch, kernel->how == TILES   ? opencl_elementwise_count_tiles(kernel)
                           : kernel->how == LINES ? line
                                                  : kernel->text.desc.n);
   if (kernel->how == LOOPS || kernel->how == TILES) launch_push_int(launch, kernel->each);
@@ -164,7 +165,8 @@ static int turned_code(const elementwise_kernel *kernel) {
   return code;
 }
 
-static walk choose_walk(const cl_recorder *recorder, elementwise_kernel *kernel) {
+static walk opencl_elementwise_choose_walk(const cl_recorder *recorder,
+                                           elementwise_kernel *kernel) {
   const tensor *out = &kernel->text.desc.shapes[0];
   const int64_t line = out->rank ? max_i64(out->dims[out->rank - 1], 1) : 1;
   if (out->rank > 1 && line < MIN_LINE) return POINTS;
@@ -174,17 +176,18 @@ static walk choose_walk(const cl_recorder *recorder, elementwise_kernel *kernel)
                                                                                        : LINES;
 }
 
-static clave_status launch_steps(cl_recorder *recorder, const node *node,
-                                 elementwise_kernel *kernel) {
+static clave_status opencl_elementwise_launch_steps(cl_recorder *recorder, const node *node,
+                                                    elementwise_kernel *kernel) {
   const tensor *out = &kernel->text.desc.shapes[0];
   kernel->text.names = &elementwise_names;
   memset(kernel->text.turned, 0, sizeof kernel->text.turned);
   TRY(steps_plan(&kernel->text));
-  kernel->how = choose_walk(recorder, kernel);
-  kernel->each = kernel->how == TILES ? LEAST_EACH / 2 : share_of(recorder, kernel->text.desc.n);
+  kernel->how = opencl_elementwise_choose_walk(recorder, kernel);
+  kernel->each = kernel->how == TILES ? LEAST_EACH / 2
+                                      : opencl_elementwise_share_of(recorder, kernel->text.desc.n);
   launch launch;
   launch_begin(&launch, recorder, node);
-  launch_generated(&launch, "elementwise", write_kernel, kernel);
+  launch_generated(&launch, "elementwise", opencl_elementwise_write_kernel, kernel);
   launch_define(&launch, "RANK", kernel->text.rank);
   launch_define(&launch, "POINTS", (int)kernel->how);
   launch_define(&launch, "INNER", steps_inner_code(&kernel->text));
@@ -192,7 +195,8 @@ static clave_status launch_steps(cl_recorder *recorder, const node *node,
   push_arguments(&launch, kernel);
   int64_t total = kernel->text.desc.n;
   if (kernel->how == LOOPS) return launch_groups(&launch, ceil_div(total, kernel->each), 1);
-  if (kernel->how == TILES) return launch_groups(&launch, count_tiles(kernel), 1);
+  if (kernel->how == TILES)
+    return launch_groups(&launch, opencl_elementwise_count_tiles(kernel), 1);
   if (kernel->how == POINTS || kernel->text.rank <= 1) return launch_items(&launch, total);
   int64_t line = out->dims[kernel->text.rank - 1];
   size_t global[2] = {(size_t)line, (size_t)(line ? total / line : 0)}, local[2] = {LOCAL_SIZE, 1};
@@ -202,11 +206,12 @@ static clave_status launch_steps(cl_recorder *recorder, const node *node,
 clave_status opencl_elementwise(cl_recorder *recorder, const node *node) {
   elementwise_kernel kernel;
   describe_elementwise(node, &kernel.text.desc);
-  return launch_steps(recorder, node, &kernel);
+  return opencl_elementwise_launch_steps(recorder, node, &kernel);
 }
 
 clave_status launch_epilogue_alone(cl_recorder *recorder, const node *node) {
   elementwise_kernel kernel;
-  return describe_own_epilogue(node, &kernel.text.desc) ? launch_steps(recorder, node, &kernel)
-                                                        : NULL;
+  return describe_own_epilogue(node, &kernel.text.desc)
+             ? opencl_elementwise_launch_steps(recorder, node, &kernel)
+             : NULL;
 }

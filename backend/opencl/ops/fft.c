@@ -28,7 +28,7 @@ static int64_t take_points(int64_t *reals, int64_t points) {
   return at;
 }
 
-static int64_t count_items(const transforming *transforming) {
+static int64_t opencl_fft_count_items(const transforming *transforming) {
   const device_traits *traits = recorder_traits(transforming->recorder);
   if (!traits->is_cpu || transforming->desc.n_rows <= FEW_ROWS ||
       transforming->desc.plan.length > LONG_ROW)
@@ -37,12 +37,12 @@ static int64_t count_items(const transforming *transforming) {
                  4 * (int64_t)traits->compute_units);
 }
 
-static clave_status lay_out(transforming *transforming) {
+static clave_status opencl_fft_lay_out(transforming *transforming) {
   const fft_desc *desc = &transforming->desc;
   int64_t length = desc->plan.length, reals = 0;
   split_rows(desc->rows, 2, transforming->kept, transforming->over);
   transforming->n_passes = fft_passes(&desc->plan, transforming->radices);
-  transforming->items = count_items(transforming);
+  transforming->items = opencl_fft_count_items(transforming);
   transforming->rows_at_once = max_i64(1, min_i64(desc->n_rows, POINTS_AT_ONCE / length));
   if (transforming->items > 0) transforming->rows_at_once = transforming->items * ROW_WIDTH;
   transforming->roots = take_points(&reals, length);
@@ -54,7 +54,7 @@ static clave_status lay_out(transforming *transforming) {
   return recorder_scratch(transforming->recorder, (size_t)reals * dtype_size(desc->x->tensor.type));
 }
 
-static void begin(launch *launch, const transforming *transforming, int width) {
+static void opencl_fft_begin(launch *launch, const transforming *transforming, int width) {
   launch_begin(launch, transforming->recorder, transforming->node);
   launch_dtype(launch, "TYPE", transforming->desc.x->tensor.type);
   launch_compute(launch, transforming->desc.x->tensor.type);
@@ -72,7 +72,7 @@ static clave_status launch_pass(const transforming *transforming, int radix, int
                                 int64_t rows, int64_t from, int64_t to) {
   launch launch;
   int64_t length = transforming->desc.plan.length, items = rows * length / radix;
-  begin(&launch, transforming, 1);
+  opencl_fft_begin(&launch, transforming, 1);
   launch_define(&launch, "RADIX", radix);
   launch_args(&launch, &(fft_pass_args){.from = scratch_arg(from),
                                         .to = scratch_arg(to),
@@ -102,7 +102,7 @@ static clave_status launch_passes(const transforming *transforming, int64_t rows
 static clave_status launch_roots(const transforming *transforming) {
   launch launch;
   int64_t length = transforming->desc.plan.length;
-  begin(&launch, transforming, 1);
+  opencl_fft_begin(&launch, transforming, 1);
   launch_args(&launch, &(fft_roots_args){
                            .roots = scratch_arg(transforming->roots),
                            .n = length,
@@ -113,7 +113,7 @@ static clave_status launch_roots(const transforming *transforming) {
 static clave_status launch_chirp(transforming *transforming) {
   launch launch;
   int64_t length = transforming->desc.plan.length;
-  begin(&launch, transforming, 1);
+  opencl_fft_begin(&launch, transforming, 1);
   launch_args(&launch, &(fft_chirp_args){.chirp = scratch_arg(transforming->chirp),
                                          .spectrum = scratch_arg(transforming->spectrum),
                                          .n = transforming->desc.n,
@@ -125,7 +125,7 @@ static clave_status launch_chirp(transforming *transforming) {
 
 /* ---------------------------------------------------------------- rows */
 
-static fft_in_params input_of(const transforming *transforming) {
+static fft_in_params opencl_fft_input_of(const transforming *transforming) {
   const fft_desc *desc = &transforming->desc;
   return (fft_in_params){.x = buffer_arg(desc->x),
                          .chirp = desc->chirp ? scratch_arg(transforming->chirp) : absent_arg(),
@@ -152,8 +152,8 @@ static fft_out_params output_of(const transforming *transforming) {
 static clave_status launch_load(const transforming *transforming, int64_t first_row, int64_t rows) {
   launch launch;
   int64_t items = rows * transforming->desc.plan.length;
-  begin(&launch, transforming, 1);
-  launch_args(&launch, &(fft_load_args){.fft_in = input_of(transforming),
+  opencl_fft_begin(&launch, transforming, 1);
+  launch_args(&launch, &(fft_load_args){.fft_in = opencl_fft_input_of(transforming),
                                         .to = scratch_arg(transforming->work),
                                         .first_row = first_row,
                                         .items = items});
@@ -163,7 +163,7 @@ static clave_status launch_load(const transforming *transforming, int64_t first_
 static clave_status launch_multiply(const transforming *transforming, int64_t rows) {
   launch launch;
   int64_t items = rows * transforming->desc.plan.length;
-  begin(&launch, transforming, 1);
+  opencl_fft_begin(&launch, transforming, 1);
   launch_args(&launch, &(fft_multiply_args){.data = scratch_arg(transforming->work),
                                             .spectrum = scratch_arg(transforming->spectrum),
                                             .length = transforming->desc.plan.length,
@@ -171,11 +171,11 @@ static clave_status launch_multiply(const transforming *transforming, int64_t ro
   return launch_loops(&launch, items, 1, 8);
 }
 
-static clave_status launch_store(const transforming *transforming, int64_t first_row,
-                                 int64_t rows) {
+static clave_status opencl_fft_launch_store(const transforming *transforming, int64_t first_row,
+                                            int64_t rows) {
   launch launch;
   int64_t items = rows * transforming->desc.n_out;
-  begin(&launch, transforming, 1);
+  opencl_fft_begin(&launch, transforming, 1);
   launch_args(&launch,
               &(fft_store_args){.from = scratch_arg(transforming->work),
                                 .chirp = transforming->desc.chirp ? scratch_arg(transforming->chirp)
@@ -197,7 +197,7 @@ static clave_status launch_some(transforming *transforming, int64_t first_row, i
     TRY(launch_multiply(transforming, rows));
     TRY(launch_passes(transforming, rows, &transforming->work, &transforming->beside_work));
   }
-  return launch_store(transforming, first_row, rows);
+  return opencl_fft_launch_store(transforming, first_row, rows);
 }
 
 static radix_params radices_of(const fft_plan *plan) {
@@ -217,9 +217,9 @@ static bool has_odd_radix(const transforming *transforming) {
 
 static clave_status launch_whole_rows(const transforming *transforming) {
   launch launch;
-  begin(&launch, transforming, ROW_WIDTH);
+  opencl_fft_begin(&launch, transforming, ROW_WIDTH);
   launch_define(&launch, "ODD", has_odd_radix(transforming));
-  launch_args(&launch, &(fft_rows_args){.fft_in = input_of(transforming),
+  launch_args(&launch, &(fft_rows_args){.fft_in = opencl_fft_input_of(transforming),
                                         .fft_out = output_of(transforming),
                                         .radix = radices_of(&transforming->desc.plan),
                                         .roots = scratch_arg(transforming->roots),
@@ -236,7 +236,7 @@ clave_status opencl_fft(cl_recorder *recorder, const node *node) {
   transforming transforming = {.recorder = recorder, .node = node};
   describe_fft(node, &transforming.desc);
   if (transforming.desc.n_rows == 0) return NULL;
-  TRY(lay_out(&transforming));
+  TRY(opencl_fft_lay_out(&transforming));
   TRY(launch_roots(&transforming));
   if (transforming.desc.chirp) TRY(launch_chirp(&transforming));
   if (transforming.items > 0) return launch_whole_rows(&transforming);

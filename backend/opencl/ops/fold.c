@@ -28,7 +28,7 @@ static int64_t chunk_of(const cl_recorder *recorder) {
   return recorder_traits(recorder)->is_cpu ? CPU_CHUNK : 1;
 }
 
-static int64_t count_items(const tensor *out, int64_t row, int64_t chunk) {
+static int64_t opencl_fold_count_items(const tensor *out, int64_t row, int64_t chunk) {
   return row ? tensor_numel(out) / row * ceil_div(row, chunk) : 0;
 }
 
@@ -36,7 +36,7 @@ clave_status opencl_im2col(cl_recorder *recorder, const node *node) {
   fold_desc desc;
   describe_im2col(node, &desc);
   int64_t chunk = chunk_of(recorder), row = desc.positions[1],
-          items = count_items(&desc.out->tensor, row, chunk);
+          items = opencl_fold_count_items(&desc.out->tensor, row, chunk);
   launch launch;
   launch_begin(&launch, recorder, node);
   launch_dtype(&launch, "MOVED", moved_type(desc.x->tensor.type));
@@ -51,7 +51,7 @@ clave_status opencl_col2im(cl_recorder *recorder, const node *node) {
   fold_desc desc;
   describe_col2im(node, &desc);
   int64_t chunk = chunk_of(recorder), row = desc.size[1],
-          items = count_items(&desc.out->tensor, row, chunk);
+          items = opencl_fold_count_items(&desc.out->tensor, row, chunk);
   launch launch;
   launch_begin(&launch, recorder, node);
   launch_dtype(&launch, "TYPE", desc.x->tensor.type);

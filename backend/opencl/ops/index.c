@@ -46,7 +46,8 @@ static indices_params indices_of(const pick_desc *desc) {
                           .i7_strides = strides_arg(&desc->index[7])};
 }
 
-static clave_status launch_pick(cl_recorder *recorder, const node *node, const pick_desc *desc) {
+static clave_status opencl_index_launch_pick(cl_recorder *recorder, const node *node,
+                                             const pick_desc *desc) {
   int64_t n_back = tensor_numel(&desc->back);
   int chunk = recorder_traits(recorder)->is_cpu ? CPU_CHUNK : 1;
   int64_t items = tensor_numel(&desc->front) * desc->n_picks * ceil_div(n_back, chunk);
@@ -77,13 +78,13 @@ clave_status opencl_index_select(cl_recorder *recorder, const node *node) {
   if (done) return NULL;
   describe_index_select(node, &desc);
   return desc.x->tensor.encoding.kind ? opencl_pick_rows(recorder, node)
-                                      : launch_pick(recorder, node, &desc);
+                                      : opencl_index_launch_pick(recorder, node, &desc);
 }
 
 clave_status opencl_index(cl_recorder *recorder, const node *node) {
   pick_desc desc;
   describe_index(node, &desc);
-  return launch_pick(recorder, node, &desc);
+  return opencl_index_launch_pick(recorder, node, &desc);
 }
 
 clave_status opencl_gather(cl_recorder *recorder, const node *node) {

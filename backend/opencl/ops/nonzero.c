@@ -12,7 +12,8 @@ static int64_t choose_chunk(const cl_recorder *recorder, int64_t n) {
   return max_i64(GPU_CHUNK, ceil_div(n, MAX_CHUNKS));
 }
 
-static void begin_launch(launch *launch, cl_recorder *recorder, const node *node, dtype type) {
+static void opencl_nonzero_begin_launch(launch *launch, cl_recorder *recorder, const node *node,
+                                        dtype type) {
   launch_begin(launch, recorder, node);
   launch_dtype(launch, "TYPE", moved_type(type));
   launch_define(launch, "SHIFT", 64 - 8 * (int)dtype_size(type) + dtype_is_float(type));
@@ -25,14 +26,14 @@ clave_status opencl_nonzero(cl_recorder *recorder, const node *node) {
   int64_t chunk = choose_chunk(recorder, desc.n), chunks = max_i64(1, ceil_div(desc.n, chunk));
   TRY(recorder_scratch(recorder, (size_t)chunks * sizeof(cl_long)));
   launch launch;
-  begin_launch(&launch, recorder, node, desc.x->tensor.type);
+  opencl_nonzero_begin_launch(&launch, recorder, node, desc.x->tensor.type);
   launch_args(&launch, &(nonzero_count_args){.x = buffer_arg(desc.x),
                                              .counts = scratch_arg(0),
                                              .chunks = chunks,
                                              .chunk = chunk,
                                              .n = desc.n});
   TRY(launch_loops(&launch, chunks, 1, chunk));
-  begin_launch(&launch, recorder, node, desc.x->tensor.type);
+  opencl_nonzero_begin_launch(&launch, recorder, node, desc.x->tensor.type);
   launch_args(&launch, &(nonzero_write_args){.x = buffer_arg(desc.x),
                                              .counts = scratch_arg(0),
                                              .out = buffer_arg(desc.out),

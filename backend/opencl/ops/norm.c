@@ -6,7 +6,8 @@
 #include "opencl_ops.h"
 #include "ops/epilogue.h"
 
-static row_walk choose_walk(cl_recorder *recorder, const node *node, const norm_desc *desc) {
+static row_walk opencl_norm_choose_walk(cl_recorder *recorder, const node *node,
+                                        const norm_desc *desc) {
   const bool is_cpu = recorder_traits(recorder)->is_cpu;
   const row_walk by_rule = {!is_cpu && desc->row >= 32 ? LOCAL_SIZE : 1, is_cpu ? 16 : 1};
   return choose_row_walk(recorder, "norm", node, &desc->x->tensor, desc->rows, desc->row, by_rule);
@@ -28,7 +29,7 @@ static void begin_norm(launch *launch, cl_recorder *recorder, const node *node,
   launch_define(launch, "TEAM", walk.team);
 }
 
-static norm_params arguments_of(const norm_desc *desc) {
+static norm_params opencl_norm_arguments_of(const norm_desc *desc) {
   return (norm_params){.x = buffer_arg(desc->x),
                        .weight = optional_arg(desc->weight),
                        .bias = optional_arg(desc->bias),
@@ -43,10 +44,10 @@ static clave_status run_norm(launch *launch, const norm_desc *desc, row_walk wal
 
 static clave_status norm_rows(cl_recorder *recorder, const node *node, const norm_desc *desc,
                               bool rms) {
-  const row_walk walk = choose_walk(recorder, node, desc);
+  const row_walk walk = opencl_norm_choose_walk(recorder, node, desc);
   launch launch;
   begin_norm(&launch, recorder, node, desc, walk, rms);
-  launch_args(&launch, &(norm_rows_args){.norm = arguments_of(desc), .n = desc->row});
+  launch_args(&launch, &(norm_rows_args){.norm = opencl_norm_arguments_of(desc), .n = desc->row});
   launch_epilogue(&launch);
   return run_norm(&launch, desc, walk, 4 * desc->row);
 }
@@ -65,7 +66,7 @@ clave_status opencl_rms_norm(cl_recorder *recorder, const node *node) {
 
 /* With few groups of channels, rows are few and long. They are split into parts, each added by a
  * separate team. */
-static int64_t count_parts(cl_recorder *recorder, const norm_desc *desc) {
+static int64_t opencl_norm_count_parts(cl_recorder *recorder, const norm_desc *desc) {
   enum { LEAST = 1024, OF_A_UNIT = 8 }; /* elements per part; teams per compute unit */
   if (recorder_traits(recorder)->is_cpu) return 1;
   tuning_key key = recorder_key(recorder);
@@ -76,8 +77,9 @@ static int64_t count_parts(cl_recorder *recorder, const norm_desc *desc) {
                       2 * desc->rows);
 }
 
-static clave_status add_part(cl_recorder *recorder, const node *node, const norm_desc *desc,
-                             row_walk walk, int64_t n_parts, bool squares) {
+static clave_status opencl_norm_add_part(cl_recorder *recorder, const node *node,
+                                         const norm_desc *desc, row_walk walk, int64_t n_parts,
+                                         bool squares) {
   launch launch;
   begin_norm(&launch, recorder, node, desc, walk, false);
   launch_define(&launch, "SQUARES", squares);
@@ -94,20 +96,20 @@ static clave_status add_part(cl_recorder *recorder, const node *node, const norm
 static clave_status add_both(cl_recorder *recorder, const node *node, const norm_desc *desc,
                              row_walk walk, int64_t n_parts) {
   TRY(begin_parts(recorder, n_parts, 2 * desc->rows, desc->x->tensor.type));
-  TRY(add_part(recorder, node, desc, walk, n_parts, false));
-  return add_part(recorder, node, desc, walk, n_parts, true);
+  TRY(opencl_norm_add_part(recorder, node, desc, walk, n_parts, false));
+  return opencl_norm_add_part(recorder, node, desc, walk, n_parts, true);
 }
 
 clave_status opencl_group_norm(cl_recorder *recorder, const node *node) {
   norm_desc desc;
   describe_group_norm(node, &desc);
-  const row_walk walk = choose_walk(recorder, node, &desc);
-  const int64_t n_parts = desc.row ? count_parts(recorder, &desc) : 1;
+  const row_walk walk = opencl_norm_choose_walk(recorder, node, &desc);
+  const int64_t n_parts = desc.row ? opencl_norm_count_parts(recorder, &desc) : 1;
   if (n_parts > 1) TRY(add_both(recorder, node, &desc, walk, n_parts));
   launch launch;
   begin_norm(&launch, recorder, node, &desc, walk, false);
   launch_define(&launch, "IN_PARTS", n_parts > 1);
-  launch_args(&launch, &(norm_groups_args){.norm = arguments_of(&desc),
+  launch_args(&launch, &(norm_groups_args){.norm = opencl_norm_arguments_of(&desc),
                                            .groups = desc.groups,
                                            .channels = desc.channels / desc.groups,
                                            .spatial = desc.plane,
@@ -122,10 +124,10 @@ clave_status opencl_group_norm(cl_recorder *recorder, const node *node) {
 clave_status opencl_batch_norm(cl_recorder *recorder, const node *node) {
   norm_desc desc;
   describe_batch_norm(node, &desc);
-  const row_walk walk = choose_walk(recorder, node, &desc);
+  const row_walk walk = opencl_norm_choose_walk(recorder, node, &desc);
   launch launch;
   begin_norm(&launch, recorder, node, &desc, walk, false);
-  launch_args(&launch, &(norm_batch_args){.norm = arguments_of(&desc),
+  launch_args(&launch, &(norm_batch_args){.norm = opencl_norm_arguments_of(&desc),
                                           .mean = buffer_arg(desc.mean),
                                           .var = buffer_arg(desc.var),
                                           .channels = desc.channels,

@@ -16,7 +16,7 @@ static void begin_pool(launch *launch, cl_recorder *recorder, const node *node,
 }
 
 /* Returns the number of rows of out on a CPU, else of its elements. */
-static int64_t count_items(const cl_recorder *recorder, const pool_desc *desc) {
+static int64_t opencl_pool_count_items(const cl_recorder *recorder, const pool_desc *desc) {
   return desc->planes * desc->size[0] * desc->size[1] *
          (recorder_traits(recorder)->is_cpu ? 1 : desc->size[2]);
 }
@@ -31,7 +31,7 @@ static planes_params planes_of(const pool_desc *desc, int64_t items) {
                          .out_columns = desc->size[2]};
 }
 
-static window_params window_of(const pool_desc *desc) {
+static window_params opencl_pool_window_of(const pool_desc *desc) {
   return (window_params){.kernel_z = desc->kernel[0],
                          .kernel_y = desc->kernel[1],
                          .kernel_x = desc->kernel[2],
@@ -48,7 +48,7 @@ static void pass_max(launch *launch, const pool_desc *desc, int64_t items) {
                                        .out = buffer_arg(desc->out),
                                        .indices = optional_arg(desc->indices),
                                        .planes = planes_of(desc, items),
-                                       .window = window_of(desc),
+                                       .window = opencl_pool_window_of(desc),
                                        .dilation_z = desc->dilation[0],
                                        .dilation_y = desc->dilation[1],
                                        .dilation_x = desc->dilation[2]});
@@ -58,13 +58,13 @@ static void pass_average(launch *launch, const pool_desc *desc, int64_t items) {
   launch_args(launch, &(pool_average_args){.x = buffer_arg(desc->x),
                                            .out = buffer_arg(desc->out),
                                            .planes = planes_of(desc, items),
-                                           .window = window_of(desc),
+                                           .window = opencl_pool_window_of(desc),
                                            .divisor = desc->divisor});
 }
 
 /* True if max_rows can compute the maxima. The kernel does not handle empty windows of integers,
  * whose result is 0. Without dilation, windows of a nonempty input are never empty. */
-static bool takes_rows(const cl_recorder *recorder, const pool_desc *desc) {
+static bool opencl_pool_takes_rows(const cl_recorder *recorder, const pool_desc *desc) {
   for (int d = 0; d < SPATIAL_DIMS; d++)
     if ((desc->dilation[d] != 1 || desc->in[d] == 0) && dtype_is_int(desc->x->tensor.type))
       return false;
@@ -85,7 +85,7 @@ static clave_status max_rows(cl_recorder *recorder, const node *node, const pool
   launch_args(&launch, &(pool_rows_args){.x = buffer_arg(desc->x),
                                          .out = buffer_arg(desc->out),
                                          .planes = planes_of(desc, items),
-                                         .window = window_of(desc),
+                                         .window = opencl_pool_window_of(desc),
                                          .dilation_z = desc->dilation[0],
                                          .dilation_y = desc->dilation[1],
                                          .dilation_x = desc->dilation[2]});
@@ -96,8 +96,8 @@ static clave_status max_rows(cl_recorder *recorder, const node *node, const pool
 clave_status opencl_pool(cl_recorder *recorder, const node *node) {
   pool_desc desc;
   describe_pool(node, &desc);
-  if (takes_rows(recorder, &desc)) return max_rows(recorder, node, &desc);
-  int64_t items = count_items(recorder, &desc),
+  if (opencl_pool_takes_rows(recorder, &desc)) return max_rows(recorder, node, &desc);
+  int64_t items = opencl_pool_count_items(recorder, &desc),
           reads = desc.kernel[0] * desc.kernel[1] * desc.kernel[2];
   launch launch;
   begin_pool(&launch, recorder, node, &desc);
@@ -114,7 +114,7 @@ clave_status opencl_adaptive_pool(cl_recorder *recorder, const node *node) {
   if (pool_is_mean(&desc))
     return launch_means(recorder, node, desc.x, desc.out, desc.planes,
                         desc.in[0] * desc.in[1] * desc.in[2]);
-  int64_t items = count_items(recorder, &desc);
+  int64_t items = opencl_pool_count_items(recorder, &desc);
   launch launch;
   begin_pool(&launch, recorder, node, &desc);
   launch_define(&launch, "MAX", !desc.average);

@@ -40,42 +40,43 @@ static void sort_dims(tensor *tensor) {
 }
 
 /* Returns the number of outputs per work-item. */
-static int64_t lanes_of(const reduction *reduction) {
+static int64_t opencl_reduce_lanes_of(const reduction *reduction) {
   return reduction->rows.row ? 1 : reduction->rows.width * reduction->rows.strip;
 }
 
-static int64_t count_splits(const cl_recorder *recorder, const reduction *reduction) {
+static int64_t opencl_reduce_count_splits(const cl_recorder *recorder, const reduction *reduction) {
   const device_traits *traits = recorder_traits(recorder);
   int64_t wanted = (int64_t)traits->compute_units * (traits->is_cpu             ? 2
                                                      : reduction->rows.team > 1 ? 8
                                                                                 : 512);
   int64_t items = row_class_items(reduction->rows, &reduction->desc.kept),
           total = reduction->n_outer * reduction->n_inner;
-  int64_t lanes = lanes_of(reduction),
+  int64_t lanes = opencl_reduce_lanes_of(reduction),
           least = traits->is_cpu ? MIN_SPLIT_WORK : MIN_ITEM_WORK * reduction->rows.team;
   if (items >= wanted || total * lanes < 2 * least) return 1;
   return min_i64(min_i64(wanted / items, total * lanes / least), MAX_SPLITS);
 }
 
 /* parameters: number of splits. */
-static bool takes_splits(const void *problem, const kernel_variant *variant) {
+static bool opencl_reduce_takes_splits(const void *problem, const kernel_variant *variant) {
   enum { LEAST = 64 }; /* elements per part */
   const reduction *reduction = problem;
   return variant->parameters[0] * LEAST <= reduction->n_outer * reduction->n_inner;
 }
 
-static const kernel_variant splits_variants[] = {{.name = "rule"},
-                                                 {"1", .parameters = {1}},
-                                                 {"2", takes_splits, .parameters = {2}},
-                                                 {"4", takes_splits, .parameters = {4}},
-                                                 {"8", takes_splits, .parameters = {8}},
-                                                 {"16", takes_splits, .parameters = {16}},
-                                                 {"32", takes_splits, .parameters = {32}},
-                                                 {"64", takes_splits, .parameters = {64}},
-                                                 {"128", takes_splits, .parameters = {128}},
-                                                 {"256", takes_splits, .parameters = {MAX_SPLITS}}};
+static const kernel_variant splits_variants[] = {
+    {.name = "rule"},
+    {"1", .parameters = {1}},
+    {"2", opencl_reduce_takes_splits, .parameters = {2}},
+    {"4", opencl_reduce_takes_splits, .parameters = {4}},
+    {"8", opencl_reduce_takes_splits, .parameters = {8}},
+    {"16", opencl_reduce_takes_splits, .parameters = {16}},
+    {"32", opencl_reduce_takes_splits, .parameters = {32}},
+    {"64", opencl_reduce_takes_splits, .parameters = {64}},
+    {"128", opencl_reduce_takes_splits, .parameters = {128}},
+    {"256", opencl_reduce_takes_splits, .parameters = {MAX_SPLITS}}};
 
-static int64_t choose_splits(cl_recorder *recorder, const reduction *reduction) {
+static int64_t opencl_reduce_choose_splits(cl_recorder *recorder, const reduction *reduction) {
   tuning_key key = recorder_key(recorder);
   tuning_key_int(&key, "kind", reduction->kind);
   tuning_key_text(&key, "x", dtype_name(reduction->desc.x->tensor.type));
@@ -88,10 +89,10 @@ static int64_t choose_splits(cl_recorder *recorder, const reduction *reduction) 
                         .n = sizeof splits_variants / sizeof *splits_variants,
                         .problem = reduction};
   const int64_t n = recorder_choose(recorder, &all, &key)->parameters[0];
-  return n ? n : count_splits(recorder, reduction);
+  return n ? n : opencl_reduce_count_splits(recorder, reduction);
 }
 
-static void lay_out(cl_recorder *recorder, reduction *reduction) {
+static void opencl_reduce_lay_out(cl_recorder *recorder, reduction *reduction) {
   if (!is_arg(reduction->kind)) sort_dims(&reduction->desc.over);
   reduction->rows = choose_row_class(recorder, &reduction->desc.kept, &reduction->desc.over, 1);
   if (is_arg(reduction->kind) && !reduction->rows.row)
@@ -105,7 +106,7 @@ static void lay_out(cl_recorder *recorder, reduction *reduction) {
   reduction->n_inner = over->rank > 0 ? over->dims[over->rank - 1] : 1;
   reduction->inner_stride = over->rank > 0 ? over->strides[over->rank - 1] : 1;
   reduction->n_outer = reduction->n_inner == 0 ? 0 : reduction->desc.n_over / reduction->n_inner;
-  reduction->n_splits = choose_splits(recorder, reduction);
+  reduction->n_splits = opencl_reduce_choose_splits(recorder, reduction);
 }
 
 static void define_types(launch *launch, const reduction *reduction) {
@@ -150,15 +151,16 @@ static clave_status launch_reduce(cl_recorder *recorder, const node *node,
                              .n_splits = reduction->n_splits,
                              .divisor = reduction->desc.divisor});
   int64_t work =
-      ceil_div(reduction->n_outer * reduction->n_inner * lanes_of(reduction), reduction->n_splits);
+      ceil_div(reduction->n_outer * reduction->n_inner * opencl_reduce_lanes_of(reduction),
+               reduction->n_splits);
   if (reduction->rows.team <= 1) return launch_loops(&launch, items, reduction->n_splits, work);
   size_t global[2] = {(size_t)items * LOCAL_SIZE, (size_t)reduction->n_splits},
          local[2] = {LOCAL_SIZE, 1};
   return launch_run(&launch, 2, global, local);
 }
 
-static clave_status launch_merge(cl_recorder *recorder, const node *node,
-                                 const reduction *reduction) {
+static clave_status opencl_reduce_launch_merge(cl_recorder *recorder, const node *node,
+                                               const reduction *reduction) {
   launch launch;
   launch_begin(&launch, recorder, node);
   define_types(&launch, reduction);
@@ -174,12 +176,12 @@ static clave_status launch_merge(cl_recorder *recorder, const node *node,
 }
 
 static clave_status run_reduction(cl_recorder *recorder, const node *node, reduction *reduction) {
-  lay_out(recorder, reduction);
+  opencl_reduce_lay_out(recorder, reduction);
   if (reduction->n_splits == 1) return launch_reduce(recorder, node, reduction);
   TRY(recorder_scratch(
       recorder, (size_t)(4 * reduction->n_splits * reduction->desc.n_kept) * sizeof(int64_t)));
   TRY(launch_reduce(recorder, node, reduction));
-  return launch_merge(recorder, node, reduction);
+  return opencl_reduce_launch_merge(recorder, node, reduction);
 }
 
 clave_status opencl_reduce(cl_recorder *recorder, const node *node) {

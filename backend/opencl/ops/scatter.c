@@ -15,15 +15,16 @@ static bool is_dense(const tensor *tensor) {
 }
 
 /* Returns the number of ranges of destinations. A work-item has one range and walks all indices. */
-static int64_t count_parts(const cl_recorder *recorder, int64_t items, int64_t size) {
+static int64_t opencl_scatter_count_parts(const cl_recorder *recorder, int64_t items,
+                                          int64_t size) {
   const device_traits *traits = recorder_traits(recorder);
   int64_t wanted =
       ceil_div(traits->is_cpu ? (int64_t)traits->compute_units : GPU_ITEMS, max_i64(items, 1));
   return max_i64(1, min_i64(wanted, size));
 }
 
-static void begin_launch(launch *launch, cl_recorder *recorder, const node *node,
-                         const scatter_desc *desc) {
+static void opencl_scatter_begin_launch(launch *launch, cl_recorder *recorder, const node *node,
+                                        const scatter_desc *desc) {
   bool assign = desc->kind == IR_SCATTER_KIND_ASSIGN;
   launch_begin(launch, recorder, node);
   launch_dtype(launch, "TYPE",
@@ -33,7 +34,7 @@ static void begin_launch(launch *launch, cl_recorder *recorder, const node *node
   launch_define(launch, "KIND", (int)desc->kind);
 }
 
-static scatter_params arguments_of(const scatter_desc *desc, int64_t items) {
+static scatter_params opencl_scatter_arguments_of(const scatter_desc *desc, int64_t items) {
   return (scatter_params){.source = buffer_arg(desc->source),
                           .index = buffer_arg(&desc->index),
                           .out = buffer_arg(desc->out),
@@ -63,19 +64,20 @@ static clave_status launch_walk(cl_recorder *recorder, const node *node, const s
   int chunk = recorder_traits(recorder)->is_cpu ? CPU_CHUNK : 1;
   int64_t n_back = tensor_numel(&desc->back[SCATTER_OUT]);
   int64_t rows = tensor_numel(&desc->front[SCATTER_OUT]) * ceil_div(n_back, chunk),
-          parts = count_parts(recorder, rows, desc->size);
+          parts = opencl_scatter_count_parts(recorder, rows, desc->size);
   launch launch;
   if (is_wide(desc))
     TRY(recorder_scratch(recorder, (size_t)tensor_numel(&desc->out->tensor) * sizeof(float)));
-  begin_launch(&launch, recorder, node, desc);
+  opencl_scatter_begin_launch(&launch, recorder, node, desc);
   launch_define(&launch, "IN_F32", is_wide(desc));
   launch_define(&launch, "WRAP", desc->wrap);
   launch_define(&launch, "CHUNK", chunk);
   launch_define(&launch, "DENSE",
                 is_dense(&desc->back[SCATTER_SOURCE]) && is_dense(&desc->back[SCATTER_OUT]));
-  launch_args(&launch, &(scatter_walk_args){.scatter = arguments_of(desc, rows * parts),
-                                            .wide = is_wide(desc) ? scratch_arg(0) : absent_arg(),
-                                            .parts = parts});
+  launch_args(&launch,
+              &(scatter_walk_args){.scatter = opencl_scatter_arguments_of(desc, rows * parts),
+                                   .wide = is_wide(desc) ? scratch_arg(0) : absent_arg(),
+                                   .parts = parts});
   return launch_loops(&launch, rows * parts, 1, desc->n * min_i64(n_back, chunk));
 }
 
@@ -86,9 +88,9 @@ static clave_status launch_segments(cl_recorder *recorder, const node *node,
   int64_t items =
       tensor_numel(&desc->front[SCATTER_OUT]) * desc->n * tensor_numel(&desc->back[SCATTER_OUT]);
   launch launch;
-  begin_launch(&launch, recorder, node, desc);
+  opencl_scatter_begin_launch(&launch, recorder, node, desc);
   if (items > INT32_MAX) launch_wide(&launch);
-  launch_args(&launch, &(scatter_segments_args){.scatter = arguments_of(desc, items),
+  launch_args(&launch, &(scatter_segments_args){.scatter = opencl_scatter_arguments_of(desc, items),
                                                 .places = scratch_arg(places.offset),
                                                 .pitch = places.pitch,
                                                 .place_step = places.step});

@@ -59,7 +59,7 @@ static int64_t gpu_stretch(const sorting *sorting, int64_t run) {
       run, min_i64(GPU_STRETCH, sorting->desc.n_rows * sorting->desc.size / wanted_runs(sorting)));
 }
 
-static void lay_out(sorting *sorting) {
+static void opencl_sort_lay_out(sorting *sorting) {
   split_rows(sorting->desc.rows, 2, sorting->kept, sorting->over);
   sorting->long_key = has_long_key(sorting->desc.x->tensor.type);
   int64_t run = run_of(sorting);
@@ -118,7 +118,7 @@ static clave_status launch_digits(sorting *sorting) {
   return launch_loops(&launch, sorting->desc.n_rows * per_row, 1, sorting->stretch * 8);
 }
 
-static clave_status launch_merge(sorting *sorting) {
+static clave_status opencl_sort_launch_merge(sorting *sorting) {
   launch launch;
   launch_begin(&launch, sorting->recorder, sorting->node);
   launch_define(&launch, "LONG_KEY", sorting->long_key);
@@ -148,11 +148,11 @@ static clave_status launch_merge(sorting *sorting) {
   return NULL;
 }
 
-static clave_status launch_order(sorting *sorting) {
+static clave_status opencl_sort_launch_order(sorting *sorting) {
   if (sorting->desc.size > UINT32_MAX) return UNSUPPORTED("sorting rows of 2^32 elements or more");
   TRY(make_entries(sorting));
   TRY(sorting->by_digits ? launch_digits(sorting) : launch_runs(sorting));
-  while (sorting->m > sorting->length) TRY(launch_merge(sorting));
+  while (sorting->m > sorting->length) TRY(opencl_sort_launch_merge(sorting));
   return NULL;
 }
 
@@ -160,14 +160,14 @@ clave_status launch_sort(cl_recorder *recorder, const node *node, const bound_te
                          int axis, sorted_places *out) {
   sorting sorting = {.recorder = recorder, .node = node};
   describe_order(tensor, axis, &sorting.desc);
-  lay_out(&sorting);
-  TRY(launch_order(&sorting));
+  opencl_sort_lay_out(&sorting);
+  TRY(opencl_sort_launch_order(&sorting));
   const int64_t step = (int64_t)(entry_bytes(&sorting) / sizeof(uint32_t));
   *out = (sorted_places){entries_offset(&sorting, sorting.now) * step, sorting.pitch * step, step};
   return NULL;
 }
 
-static clave_status launch_store(sorting *sorting) {
+static clave_status opencl_sort_launch_store(sorting *sorting) {
   launch launch;
   launch_begin(&launch, sorting->recorder, sorting->node);
   launch_dtype(&launch, "TYPE", moved_type(sorting->desc.x->tensor.type));
@@ -195,7 +195,7 @@ clave_status opencl_sort(cl_recorder *recorder, const node *node) {
   sorting sorting = {.recorder = recorder, .node = node};
   describe_sort(node, &sorting.desc);
   if (sorting.desc.n_rows * sorting.desc.k == 0) return NULL;
-  lay_out(&sorting);
-  TRY(launch_order(&sorting));
-  return launch_store(&sorting);
+  opencl_sort_lay_out(&sorting);
+  TRY(opencl_sort_launch_order(&sorting));
+  return opencl_sort_launch_store(&sorting);
 }

@@ -15,7 +15,8 @@ typedef struct resize {
   int64_t positions; /* total size of all tables */
 } resize;
 
-static void begin(launch *launch, cl_recorder *recorder, const node *node, const resize *resize) {
+static void opencl_upsample_begin(launch *launch, cl_recorder *recorder, const node *node,
+                                  const resize *resize) {
   const resample_axis *axis = &resize->axes[0];
   dtype type = resize->desc.x->tensor.type;
   launch_begin(launch, recorder, node);
@@ -44,7 +45,7 @@ static clave_status launch_taps(cl_recorder *recorder, const node *node, const r
                       *axis1 = resize->n_axes > 1 ? &resize->axes[1] : &none,
                       *axis2 = resize->n_axes > 2 ? &resize->axes[2] : &none;
   launch launch;
-  begin(&launch, recorder, node, resize);
+  opencl_upsample_begin(&launch, recorder, node, resize);
   launch_args(&launch, &(upsample_taps_args){.index = index_table(resize),
                                              .weight = weight_table(),
                                              .items = resize->positions,
@@ -75,7 +76,7 @@ static clave_status launch_blend(cl_recorder *recorder, const node *node, const 
   }
   int64_t items = tensor_numel(&resize->desc.out->tensor) / out[2] * ceil_div(out[2], chunk);
   launch launch;
-  begin(&launch, recorder, node, resize);
+  opencl_upsample_begin(&launch, recorder, node, resize);
   launch_args(&launch, &(upsample_blend_args){.x = buffer_arg(resize->desc.x),
                                               .out = buffer_arg(resize->desc.out),
                                               .index = index_table(resize),
@@ -95,7 +96,7 @@ static clave_status launch_axis(cl_recorder *recorder, const node *node, const r
   int64_t count = tensor_numel(&resize->desc.out->tensor),
           chunk = recorder_traits(recorder)->is_cpu ? CPU_CHUNK : 1;
   launch launch;
-  begin(&launch, recorder, node, resize);
+  opencl_upsample_begin(&launch, recorder, node, resize);
   launch_args(&launch, &(upsample_axis_args){.x = buffer_arg(resize->desc.x),
                                              .out = buffer_arg(resize->desc.out),
                                              .index = index_table(resize),
@@ -109,7 +110,7 @@ static clave_status launch_axis(cl_recorder *recorder, const node *node, const r
   return launch_loops(&launch, ceil_div(count, chunk), 1, 2 * axis->n_taps * min_i64(count, chunk));
 }
 
-static void find_axes(resize *resize) {
+static void opencl_upsample_find_axes(resize *resize) {
   for (int d = 0; d < SPATIAL_DIMS; d++) {
     const resample_axis *axis = &resize->desc.axes[d];
     if (axis->mode == RESAMPLE_NONE) {
@@ -126,7 +127,7 @@ clave_status opencl_upsample(cl_recorder *recorder, const node *node) {
   resize resize = {.inner = 1};
   describe_upsample(node, &resize.desc);
   if (tensor_numel(&resize.desc.out->tensor) == 0) return NULL;
-  find_axes(&resize);
+  opencl_upsample_find_axes(&resize);
   if (resize.n_axes == 0) return move_elements(recorder, node, resize.desc.x, resize.desc.out);
   size_t real = resize.axes[0].compute == DTYPE_F64 ? sizeof(double) : sizeof(float);
   size_t entries = (size_t)(resize.positions * resize.axes[0].n_taps);

@@ -65,7 +65,7 @@ arg_local local_arg(size_t bytes) { return (arg_local){bytes}; }
 
 /* ---------------------------------------------------------------- recorded by a launch */
 
-static launch_value *add_value(launch *launch, value_kind kind) {
+static launch_value *args_add_value(launch *launch, value_kind kind) {
   static launch_value nowhere;
   if (launch->n_values == MAX_LAUNCH_ARGS) {
     launch->overflow = true;
@@ -76,24 +76,26 @@ static launch_value *add_value(launch *launch, value_kind kind) {
   return value;
 }
 
-void launch_push_int(launch *launch, int64_t value) { add_value(launch, VALUE_INT)->as.i = value; }
+void launch_push_int(launch *launch, int64_t value) {
+  args_add_value(launch, VALUE_INT)->as.i = value;
+}
 void launch_push_float(launch *launch, double value) {
-  add_value(launch, VALUE_FLOAT)->as.f = value;
+  args_add_value(launch, VALUE_FLOAT)->as.f = value;
 }
 void launch_push_local(launch *launch, size_t bytes) {
-  add_value(launch, VALUE_LOCAL)->as.bytes = bytes;
+  args_add_value(launch, VALUE_LOCAL)->as.bytes = bytes;
 }
 void launch_push_index8(launch *launch, arg_index8 index8) {
-  memcpy(add_value(launch, VALUE_INDEX8)->as.i8, index8.v, sizeof index8.v);
+  memcpy(args_add_value(launch, VALUE_INDEX8)->as.i8, index8.v, sizeof index8.v);
 }
 void launch_push_buffer(launch *launch, arg_buffer buffer) {
   if (buffer.wide || (launch->always_wide && buffer.value.kind == VALUE_OPERAND))
     launch->wide = true;
-  add_value(launch, buffer.value.kind)->as = buffer.value.as;
+  args_add_value(launch, buffer.value.kind)->as = buffer.value.as;
   launch_push_int(launch, buffer.offset);
 }
 
-static void take_buffer(launch *launch, const void *field) {
+static void args_take_buffer(launch *launch, const void *field) {
   launch_push_buffer(launch, *(const arg_buffer *)field);
 }
 static void take_index8(launch *launch, const void *field) {
@@ -103,7 +105,7 @@ static void take_local(launch *launch, const void *field) {
   launch_push_local(launch, ((const arg_local *)field)->bytes);
 }
 static void take_image(launch *launch, const void *field) {
-  add_value(launch, VALUE_IMAGE)->as.i = ((const arg_image *)field)->weight;
+  args_add_value(launch, VALUE_IMAGE)->as.i = ((const arg_image *)field)->weight;
 }
 static void take_int(launch *launch, const void *field) {
   launch_push_int(launch, *(const int64_t *)field);
@@ -113,21 +115,30 @@ static void take_float(launch *launch, const void *field) {
 }
 static void take_seed(launch *launch, const void *field) {
   (void)field;
-  add_value(launch, VALUE_SEED);
+  args_add_value(launch, VALUE_SEED);
 }
 static void take_run(launch *launch, const void *field) {
   (void)field;
-  add_value(launch, VALUE_RUN);
+  args_add_value(launch, VALUE_RUN);
 }
 
 void launch_take(launch *call, const kernel_signature *signature, const void *args) {
-  static void (*const takers[])(launch *, const void *) = {
-      [ARG_BUFFER] = take_buffer, [ARG_LOCAL] = take_local, [ARG_IMAGE] = take_image,
-      [ARG_INT] = take_int,       [ARG_UINT] = take_int,    [ARG_LONG] = take_int,
-      [ARG_ULONG] = take_int,     [ARG_FLOAT] = take_float, [ARG_DOUBLE] = take_float,
-      [ARG_REAL] = take_float,    [ARG_INDEX] = take_int,   [ARG_INDEX8] = take_index8,
-      [ARG_SEED] = take_seed,     [ARG_RUN] = take_run,     [ARG_FAULT] = NULL,
-      [ARG_FAULT_NODE] = NULL};
+  static void (*const takers[])(launch *, const void *) = {[ARG_BUFFER] = args_take_buffer,
+                                                           [ARG_LOCAL] = take_local,
+                                                           [ARG_IMAGE] = take_image,
+                                                           [ARG_INT] = take_int,
+                                                           [ARG_UINT] = take_int,
+                                                           [ARG_LONG] = take_int,
+                                                           [ARG_ULONG] = take_int,
+                                                           [ARG_FLOAT] = take_float,
+                                                           [ARG_DOUBLE] = take_float,
+                                                           [ARG_REAL] = take_float,
+                                                           [ARG_INDEX] = take_int,
+                                                           [ARG_INDEX8] = take_index8,
+                                                           [ARG_SEED] = take_seed,
+                                                           [ARG_RUN] = take_run,
+                                                           [ARG_FAULT] = NULL,
+                                                           [ARG_FAULT_NODE] = NULL};
   call->signature = signature;
   call->stem = signature->stem;
   call->kernel = signature->kernel;
@@ -180,7 +191,7 @@ static const char *const number_types[] = {
 
 /* An index8 is written as eight index_t: a vector in a struct needs more alignment than some
  * drivers provide. */
-static void write_struct(text *text, const kernel_signature *signature) {
+static void args_write_struct(text *text, const kernel_signature *signature) {
   text_printf(text, "typedef struct %s_numbers {\n", signature->kernel);
   for (int i = 0; i < signature->n_args; i++) {
     const arg_info *info = &signature->args[i];
@@ -202,7 +213,7 @@ static void write_names(text *text, const kernel_signature *signature) {
 }
 
 void args_write_head(text *text, const kernel_signature *signature) {
-  write_struct(text, signature);
+  args_write_struct(text, signature);
   text_printf(text, "__kernel void %s(", signature->kernel);
   for (int i = 0; i < signature->n_args; i++)
     if (arg_is_pointer(signature->args[i].kind))
@@ -289,7 +300,9 @@ static bool raw_integer(raw_arg *arg, int64_t v, arg_kind kind, bool wide) {
 }
 
 static bool is_real(arg_kind k) { return k == ARG_FLOAT || k == ARG_DOUBLE || k == ARG_REAL; }
-static bool is_integer(arg_kind k) { return (k >= ARG_INT && k <= ARG_ULONG) || k == ARG_INDEX; }
+static bool args_is_integer(arg_kind k) {
+  return (k >= ARG_INT && k <= ARG_ULONG) || k == ARG_INDEX;
+}
 
 bool launch_raw(const launch_value *value, arg_kind kind, bool wide, dtype compute, raw_arg *arg) {
   arg->data = &arg->as;
@@ -315,7 +328,7 @@ bool launch_raw(const launch_value *value, arg_kind kind, bool wide, dtype compu
     case VALUE_FLOAT:
       return is_real(kind) && raw_real(arg, value->as.f, kind, compute);
     default:
-      return is_integer(kind) && raw_integer(arg, value->as.i, kind, wide);
+      return args_is_integer(kind) && raw_integer(arg, value->as.i, kind, wide);
   }
 }
 

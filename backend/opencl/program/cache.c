@@ -180,7 +180,8 @@ bool cache_has(const char *folder, const uint64_t key[2]) {
   return has;
 }
 
-static clave_status write_entry(const char *path, const header *header, const cache_entry *entry) {
+static clave_status opencl_cache_write_entry(const char *path, const header *header,
+                                             const cache_entry *entry) {
   file_writer *writer;
   TRY(file_writer_create(path, &writer));
   clave_status st = file_writer_append(writer, header, sizeof *header);
@@ -199,7 +200,7 @@ clave_status cache_save(const char *folder, const uint64_t key[2], const cache_e
   clave_status st = path && lock_path ? NULL : status_no_memory();
   if (!st && !file_lock_take(lock_path, LOCK_TIMEOUT_MS, &lock))
     st = status_new(STATUS_IO, "%s cannot be locked", lock_path);
-  if (!st) st = write_entry(path, &header, entry);
+  if (!st) st = opencl_cache_write_entry(path, &header, entry);
   uint64_t removed;
   if (!st) st = trim_entries(folder, CACHE_LIMIT_BYTES, &removed);
   file_lock_release(lock);

@@ -39,7 +39,7 @@ const char custom_kernel_name[] = "custom";
 
 /* ---------------------------------------------------------------- finding */
 
-static void program_destroy(cl_device *device, kernel_program *program) {
+static void programs_program_destroy(cl_device *device, kernel_program *program) {
   if (!program) return;
   if (program->handle) device->cl->clReleaseProgram(program->handle);
   free(program->name);
@@ -135,8 +135,8 @@ static void identify(kernel_program *program) {
   hash_bytes_128(all, sizeof all, program->identity);
 }
 
-static clave_status program_create(cl_device *device, const launch *launch,
-                                   const launch_variant *variant, kernel_program **out) {
+static clave_status programs_program_create(cl_device *device, const launch *launch,
+                                            const launch_variant *variant, kernel_program **out) {
   kernel_program *program = calloc(1, sizeof *program);
   *out = program;
   if (!program) return status_no_memory();
@@ -174,7 +174,7 @@ clave_status program_find(cl_device *device, const launch *launch, const launch_
                           kernel_program **out) {
   *out = NULL;
   kernel_program *mine;
-  clave_status st = program_create(device, launch, variant, &mine);
+  clave_status st = programs_program_create(device, launch, variant, &mine);
   if (!st) {
     mutex_lock(device->lock);
     *out = find_same(device, mine);
@@ -184,7 +184,7 @@ clave_status program_find(cl_device *device, const launch *launch, const launch_
     }
     mutex_unlock(device->lock);
   }
-  if (*out != mine) program_destroy(device, mine);
+  if (*out != mine) programs_program_destroy(device, mine);
   return st;
 }
 
@@ -246,7 +246,7 @@ static void publish(kernel_program *program, cl_program handle) {
   __atomic_store_n(&program->handle, handle, __ATOMIC_RELEASE);
 }
 
-static void find_key(const cl_device *device, kernel_program *program) {
+static void programs_find_key(const cl_device *device, kernel_program *program) {
   uint64_t all[10];
   hash_bytes_128(program->source, strlen(program->source), all);
   hash_bytes_128(program->options, strlen(program->options), all + 2);
@@ -297,8 +297,8 @@ static bool build_from_cache(cl_device *device, kernel_program *program) {
 }
 
 /* Builds from source. Sets *refused if the compiler rejects it. */
-static clave_status build_with(cl_device *device, kernel_program *program, const char *header,
-                               bool *refused) {
+static clave_status programs_build_with(cl_device *device, kernel_program *program,
+                                        const char *header, bool *refused) {
   cl_int code;
   const char *source = program->source;
   cl_program handle =
@@ -314,10 +314,10 @@ static clave_status build_from_source(cl_device *device, kernel_program *program
   bool refused = false;
   bool is_custom = strcmp(program->kernel, custom_kernel_name) == 0; /* calls any builtin */
   const char *header = is_custom ? NULL : quirk_header(device->base.info.platform);
-  clave_status st = build_with(device, program, header, &refused);
+  clave_status st = programs_build_with(device, program, header, &refused);
   if (!header || !refused) return st;
   clave_status first = st;
-  st = build_with(device, program, NULL, &refused);
+  st = programs_build_with(device, program, NULL, &refused);
   if (!st) device_note(device, "builtins.h lacks what a kernel needs: %s", status_message(first));
   status_free(first);
   return st;
@@ -347,7 +347,7 @@ static clave_status find_source(cl_device *device, kernel_program *program) {
       return st;
     }
   }
-  find_key(device, program);
+  programs_find_key(device, program);
   return NULL;
 }
 
@@ -450,7 +450,7 @@ clave_status program_of_order(cl_device *device, const order *order, const char 
     if (!st) *out = program;
   }
   mutex_unlock(device->lock);
-  if (*out != program) program_destroy(device, program);
+  if (*out != program) programs_program_destroy(device, program);
   return st;
 }
 
@@ -511,7 +511,7 @@ static bool save_again(cl_device *device, kernel_program *program, clave_status 
   return true;
 }
 
-static clave_status save_program(cl_device *device, kernel_program *program) {
+static clave_status programs_save_program(cl_device *device, kernel_program *program) {
   clave_status st = NULL;
   if (save_again(device, program, &st)) return st;
   unsigned char *data = NULL;
@@ -534,7 +534,7 @@ static bool save_if_new(cl_device *device, kernel_program *program) {
   clave_status st = NULL;
   bool is_new = has_run && (!program->is_saved || program->proven.count != program->saved_proven);
   if (is_new) {
-    st = save_program(device, program);
+    st = programs_save_program(device, program);
     program->is_saved = true; /* if saving failed, it is not tried again */
     program->saved_proven = program->proven.count;
   }
@@ -591,7 +591,8 @@ clave_status programs_append(cl_device *device, text *to) {
 }
 
 void programs_destroy(cl_device *device) {
-  for (int i = 0; i < device->n_programs; i++) program_destroy(device, device->programs[i]);
+  for (int i = 0; i < device->n_programs; i++)
+    programs_program_destroy(device, device->programs[i]);
   free(device->programs);
   free(device->blas_proven.items);
 }

@@ -26,7 +26,7 @@ static bool has(const int64_t *items, int n, int64_t v) {
   return false;
 }
 
-static void add_block(block_sizes *sizes, int64_t size) {
+static void shape_class_add_block(block_sizes *sizes, int64_t size) {
   if (size < 2 || sizes->n_blocks == MAX_BLOCKS || has(sizes->blocks, sizes->n_blocks, size))
     return;
   sizes->blocks[sizes->n_blocks++] = size;
@@ -48,15 +48,15 @@ static void find_blocks(block_sizes *sizes, const launch *launch, const kernel_s
                         const size_t local[3]) {
   sizes->n_blocks = sizes->n_thresholds = 0;
   for (int i = 0; i < signature->n_blocks; i++)
-    add_block(sizes, defined_value(launch, &signature->blocks[i]));
-  for (int i = 0; i < 3; i++) add_block(sizes, (int64_t)local[i]);
+    shape_class_add_block(sizes, defined_value(launch, &signature->blocks[i]));
+  for (int i = 0; i < 3; i++) shape_class_add_block(sizes, (int64_t)local[i]);
   for (int i = 0; i < sizes->n_blocks; i++) {
     add_threshold(sizes, sizes->blocks[i]);
     for (int j = 0; j < i; j++) add_threshold(sizes, sizes->blocks[i] * sizes->blocks[j]);
   }
 }
 
-static uint64_t class_of(const block_sizes *sizes, int64_t v) {
+static uint64_t shape_class_of(const block_sizes *sizes, int64_t v) {
   if (v < 2) return v < 0 ? 0 : 1 + (uint64_t)v;
   uint64_t below = 3, at = has(sizes->thresholds, sizes->n_thresholds, v), divisors = 0;
   for (int i = 0; i < sizes->n_thresholds; i++) below += sizes->thresholds[i] <= v;
@@ -84,10 +84,10 @@ uint64_t launch_class(const launch *launch, const kernel_signature *signature,
   for (int i = 0; i < launch->n_values; i++) {
     const launch_value *value = &launch->values[i];
     bool is_offset = i > 0 && launch->values[i - 1].kind <= VALUE_ABSENT;
-    if (value->kind == VALUE_INT && !is_offset) words[n++] = class_of(&sizes, value->as.i);
+    if (value->kind == VALUE_INT && !is_offset) words[n++] = shape_class_of(&sizes, value->as.i);
     if (value->kind == VALUE_FLOAT) words[n++] = float_class(value->as.f);
     if (value->kind != VALUE_INDEX8) continue;
-    words[n++] = class_of(&sizes, value->as.i8[0]);
+    words[n++] = shape_class_of(&sizes, value->as.i8[0]);
     for (int k = 1; k < 8; k++) words[n++] = sign_class(value->as.i8[k]);
   }
   return hash_bytes(words, n * sizeof *words);
@@ -96,7 +96,7 @@ uint64_t launch_class(const launch *launch, const kernel_signature *signature,
 /* ---------------------------------------------------------------- sets of classes */
 
 /* Returns the index of the class, or where to insert it. */
-static uint32_t place_of(const proof_set *set, uint64_t class) {
+static uint32_t shape_class_place_of(const proof_set *set, uint64_t class) {
   uint32_t low = 0, high = set->count;
   while (low < high) {
     uint32_t middle = (low + high) / 2;
@@ -109,7 +109,7 @@ static uint32_t place_of(const proof_set *set, uint64_t class) {
 }
 
 bool proof_set_has(const proof_set *set, uint64_t class) {
-  uint32_t at = place_of(set, class);
+  uint32_t at = shape_class_place_of(set, class);
   return at < set->count && set->items[at] == class;
 }
 
@@ -117,7 +117,7 @@ void proof_set_add(proof_set *set, uint64_t class) {
   if (set->count == MAX_PROOFS || proof_set_has(set, class)) return;
   if (!array_reserve(&set->items, &set->capacity, (size_t)set->count + 1, sizeof *set->items))
     return;
-  uint32_t at = place_of(set, class);
+  uint32_t at = shape_class_place_of(set, class);
   memmove(&set->items[at + 1], &set->items[at], sizeof *set->items * (set->count - at));
   set->items[at] = class;
   set->count++;

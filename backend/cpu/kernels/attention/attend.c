@@ -46,7 +46,7 @@ static double dot_f64(int64_t n, const double *a, const double *b) {
   return sum + ((lane[0] + lane[1]) + (lane[2] + lane[3]));
 }
 
-static void find_rows(work *work, int64_t task) {
+static void attend_find_rows(work *work, int64_t task) {
   const heads *heads = work->h;
   const attention *attention = heads->p;
   int64_t pair = task / heads->blocks, first = task % heads->blocks * heads->rows_per_task;
@@ -158,7 +158,7 @@ static void score_keys_f64(const work *work) {
 }
 
 /* Adds the mask to the first n scores of row i, which begin at key 0. */
-static void mask_scores(const work *work, int64_t i, int64_t n, char *scores) {
+static void attend_mask_scores(const work *work, int64_t i, int64_t n, char *scores) {
   const heads *heads = work->h;
   const ktensor *m = heads->p->mask;
   if (!m) return;
@@ -205,7 +205,7 @@ static void normalize_scores(const work *work) {
     const query_row *row = &work->rows[i];
     int64_t n = row->to - row->from, size = (int64_t)compute_size(heads->c);
     char *scores = work->scores + i * heads->l_k * size;
-    mask_scores(work, i, row->to, scores);
+    attend_mask_scores(work, i, row->to, scores);
     scores += row->from * size;
     if (heads->c == COMPUTE_F32) softmax_f32((float *)(void *)scores, n, heads->p->empty);
     if (heads->c == COMPUTE_F64) softmax_f64((double *)(void *)scores, n, heads->p->empty);
@@ -275,7 +275,7 @@ static void attend(const void *user, int64_t task, char *scratch) {
   const heads *heads = user;
   size_t size = compute_size(heads->c);
   work work = {.h = heads};
-  find_rows(&work, task);
+  attend_find_rows(&work, task);
   work.q = scratch;
   work.scores = work.q + (size_t)(work.n * heads->head_dim) * size;
   work.line = work.scores + (size_t)(work.n * heads->l_k) * size;
@@ -322,13 +322,13 @@ static heads make_heads(const kernel_context *ctx, const attention *attention, i
   return heads;
 }
 
-static int64_t count_rows(const attention *attention) {
+static int64_t attend_count_rows(const attention *attention) {
   return attention->sizes.share * attention->sizes.n_queries;
 }
 
 /* True if panels are used. The rows of a single query are distributed over threads instead. */
 static bool has_panels(const attention *attention) {
-  return attention->q->type != DTYPE_F64 && count_rows(attention) > MOST_ROWS &&
+  return attention->q->type != DTYPE_F64 && attend_count_rows(attention) > MOST_ROWS &&
          attention->sizes.n_queries > 1 && attention->sizes.n_keys > 0 &&
          attention->sizes.v_dim > 0;
 }
@@ -340,8 +340,9 @@ bool attend_rounds(const attention *attention) {
 /* A piece with fewer queries may use no panels; it then has few rows, or one query. */
 size_t attend_scratch(const kernel_context *ctx, const attention *attention) {
   const bool panels = has_panels(attention);
-  const heads heads = make_heads(
-      ctx, attention, panels ? larger(MOST_ROWS, attention->sizes.share) : count_rows(attention));
+  const heads heads =
+      make_heads(ctx, attention,
+                 panels ? larger(MOST_ROWS, attention->sizes.share) : attend_count_rows(attention));
   const size_t bytes = slots_bytes(ctx, heads.n_tasks, heads.work, heads.scratch_size),
                more = panels ? attend_panels_scratch(ctx, attention) : 0;
   return bytes > more ? bytes : more;
@@ -352,6 +353,6 @@ void attend_heads(const kernel_context *ctx, const attention *attention, char *s
     attend_panels(ctx, attention, scratch);
     return;
   }
-  const heads heads = make_heads(ctx, attention, count_rows(attention));
+  const heads heads = make_heads(ctx, attention, attend_count_rows(attention));
   run_slots_in(ctx, heads.n_tasks, heads.work, heads.scratch_size, attend, &heads, scratch);
 }

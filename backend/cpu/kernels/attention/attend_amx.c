@@ -12,8 +12,8 @@ enum { DEEP = AMX_WORDS };
 
 /* ---------------------------------------------------------------- products */
 
-TARGET_AMX static void begin(void) { amx_begin(); }
-TARGET_AMX static void end(void) { amx_end(); }
+TARGET_AMX static void attend_amx_begin(void) { amx_begin(); }
+TARGET_AMX static void attend_amx_end(void) { amx_end(); }
 
 /* Computes two tiles of rows from `row` on, by 16 * halves lanes. */
 TARGET_AMX KERNEL_INLINE void tile_amx(int halves, const panel_product *product, int64_t row) {
@@ -30,7 +30,7 @@ TARGET_AMX KERNEL_INLINE void tile_amx(int halves, const panel_product *product,
 }
 
 /* Requires a multiple of PANEL_PAIRS rows. */
-TARGET_AMX KERNEL_INLINE void tiles_amx(int halves, const panel_product *product) {
+TARGET_AMX KERNEL_INLINE void attend_amx_tiles_amx(int halves, const panel_product *product) {
   for (int64_t i = 0; product->fade && i < product->rows; i++)
     for (int h = 0; h < halves; h++) {
       float *c = product->c + (i * halves + h) * PANEL_HALF;
@@ -41,11 +41,11 @@ TARGET_AMX KERNEL_INLINE void tiles_amx(int halves, const panel_product *product
   for (int64_t row = 0; row < product->rows; row += PANEL_PAIRS) tile_amx(halves, product, row);
 }
 
-TARGET_AMX static void multiply_amx(int lanes, const panel_product *product) {
+TARGET_AMX static void attend_amx_multiply_amx(int lanes, const panel_product *product) {
   if (lanes == PANEL_HALF)
-    tiles_amx(1, product);
+    attend_amx_tiles_amx(1, product);
   else
-    tiles_amx(2, product);
+    attend_amx_tiles_amx(2, product);
 }
 
 /* Transposes 16 words of 16 columns at a time. */
@@ -131,9 +131,9 @@ TARGET_AMX static void soften_amx(int lanes, int64_t n, const float *scores, uin
     soften_half(lanes, n, scores + at, words + at, at, sums);
 }
 
-static const panel_tiles tiles = {.begin = begin,
-                                  .end = end,
-                                  .multiply = multiply_amx,
+static const panel_tiles tiles = {.begin = attend_amx_begin,
+                                  .end = attend_amx_end,
+                                  .multiply = attend_amx_multiply_amx,
                                   .join_columns = join_columns,
                                   .soften = soften_amx};
 #endif

@@ -45,7 +45,7 @@
 /* ---------------------------------------------------------------- exponentials */
 
 /* Returns a b + c, rounded once if `fuses`. */
-KERNEL_INLINE float add_product(float a, float b, float c, const bool fuses) {
+KERNEL_INLINE float attend_kernels_add_product(float a, float b, float c, const bool fuses) {
   return fuses ? __builtin_fmaf(a, b, c) : a * b + c;
 }
 
@@ -53,14 +53,16 @@ KERNEL_INLINE float add_product(float a, float b, float c, const bool fuses) {
  * 2^n e^r, |r| < 0.35, by a polynomial that was fitted by weighted least squares at Chebyshev
  * points, to 4e-9. */
 KERNEL_INLINE float exp_of_negative(float x, const bool fuses) {
-  const float shifted = add_product(x, 0x1.715476p+0F, 0x1.8p23F, fuses), n = shifted - 0x1.8p23F;
-  const float r = add_product(n, 0x1.bd0106p-13F, add_product(n, -0x1.63p-1F, x, fuses), fuses);
+  const float shifted = attend_kernels_add_product(x, 0x1.715476p+0F, 0x1.8p23F, fuses),
+              n = shifted - 0x1.8p23F;
+  const float r = attend_kernels_add_product(
+      n, 0x1.bd0106p-13F, attend_kernels_add_product(n, -0x1.63p-1F, x, fuses), fuses);
   float p = 0x1.687b46p-10F, scale;
-  p = add_product(p, r, 0x1.123bdcp-7F, fuses);
-  p = add_product(p, r, 0x1.555b5cp-5F, fuses);
-  p = add_product(p, r, 0x1.55548ep-3F, fuses);
-  p = add_product(p, r, 0x1.fffff8p-2F, fuses);
-  p = add_product(p * r, r, r, fuses) + 1;
+  p = attend_kernels_add_product(p, r, 0x1.123bdcp-7F, fuses);
+  p = attend_kernels_add_product(p, r, 0x1.555b5cp-5F, fuses);
+  p = attend_kernels_add_product(p, r, 0x1.55548ep-3F, fuses);
+  p = attend_kernels_add_product(p, r, 0x1.fffff8p-2F, fuses);
+  p = attend_kernels_add_product(p * r, r, r, fuses) + 1;
   uint32_t bits;
   memcpy(&bits, &shifted, sizeof bits);
   bits = (bits + 127) << 23;
@@ -116,7 +118,9 @@ static void soften_portable(int lanes, int64_t n, float *scores, panel_sums *sum
     soften_of(PANEL_LANES, n, scores, sums, false);
 }
 static void cap_portable(int64_t n, float softcap, float *scores) { cap_of(n, softcap, scores); }
-static int32_t largest_portable(int64_t n, const float *x) { return largest_of(n, x); }
+static int32_t attend_kernels_largest_portable(int64_t n, const float *x) {
+  return largest_of(n, x);
+}
 
 #if KERNEL_X86
 TARGET_AVX2 static void soften_avx2(int lanes, int64_t n, float *scores, panel_sums *sums) {
@@ -128,7 +132,9 @@ TARGET_AVX2 static void soften_avx2(int lanes, int64_t n, float *scores, panel_s
 TARGET_AVX2 static void cap_avx2(int64_t n, float softcap, float *scores) {
   cap_of(n, softcap, scores);
 }
-TARGET_AVX2 static int32_t largest_avx2(int64_t n, const float *x) { return largest_of(n, x); }
+TARGET_AVX2 static int32_t attend_kernels_largest_avx2(int64_t n, const float *x) {
+  return largest_of(n, x);
+}
 TARGET_AVX512 static void soften_avx512(int lanes, int64_t n, float *scores, panel_sums *sums) {
   if (lanes == PANEL_HALF)
     soften_of(PANEL_HALF, n, scores, sums, true);
@@ -153,10 +159,10 @@ panel_kernels choose_panel_kernels(void) {
     return (panel_kernels){.multiply = multiply_avx2,
                            .soften = soften_avx2,
                            .cap = cap_avx2,
-                           .largest_bits = largest_avx2};
+                           .largest_bits = attend_kernels_largest_avx2};
 #endif
   return (panel_kernels){.multiply = multiply_portable,
                          .soften = soften_portable,
                          .cap = cap_portable,
-                         .largest_bits = largest_portable};
+                         .largest_bits = attend_kernels_largest_portable};
 }

@@ -127,7 +127,7 @@ enum { MAGNITUDE = 0x7fffffff, NOT_FINITE = 0x7f800000, NOT_BF16 = 0x7f7f8000 };
 static int32_t largest_bits(const plan *plan, int64_t n, const float *x) {
   return plan->kernels.largest_bits(n, x);
 }
-static bool all_finite(const plan *plan, int64_t n, const float *x) {
+static bool attend_panels_all_finite(const plan *plan, int64_t n, const float *x) {
   return largest_bits(plan, n, x) < NOT_FINITE;
 }
 
@@ -186,8 +186,8 @@ static void store_panel(const attention *attention, const panel *panel) {
 /* ---------------------------------------------------------------- keys and values */
 
 /* Loads rows [j, j + n) as floats, `width` apart; pads columns and `more` rows with zeros. */
-static void fill_rows(const key_rows *rows, int64_t j, int64_t n, int64_t more, int64_t width,
-                      float *to) {
+static void attend_panels_fill_rows(const key_rows *rows, int64_t j, int64_t n, int64_t more,
+                                    int64_t width, float *to) {
   const ktensor *t = rows->t;
   const int64_t size = t->dims[t->rank - 1], step = t->strides[t->rank - 2];
   const bool dense = step == size && width == size;
@@ -213,8 +213,8 @@ static void fill_block(work *work, int64_t at) {
   work->at = at;
   work->n_keys = min_i64(plan->block, work->to - at);
   const int64_t all = round_up(work->n_keys, plan->tile), more = all - work->n_keys;
-  fill_rows(&work->k, at, work->n_keys, more, plan->k_width, work->keys);
-  fill_rows(&work->v, at, work->n_keys, more, plan->v_width, work->values);
+  attend_panels_fill_rows(&work->k, at, work->n_keys, more, plan->k_width, work->keys);
+  attend_panels_fill_rows(&work->v, at, work->n_keys, more, plan->v_width, work->values);
   if (!plan->pairs) return;
   keep_finite(plan, work->n_keys * plan->k_width, work->keys);
   pairs_round(work->keys, all * plan->k_width / 2, work->key_words);
@@ -252,8 +252,8 @@ typedef struct span {
   int64_t from, to;
 } span;
 
-static void multiply(const work *work, const panel *panel, bool pairs,
-                     const panel_product *product) {
+static void attend_panels_multiply(const work *work, const panel *panel, bool pairs,
+                                   const panel_product *product) {
   const panel_kernels *kernels = &work->s->kernels;
   if (pairs && work->s->tiles)
     work->s->tiles->multiply(panel->lanes, product);
@@ -270,20 +270,21 @@ static void score_keys(const work *work, const panel *panel, span keys) {
   float ones[PANEL_LANES];
   for (int l = 0; l < PANEL_LANES; l++) ones[l] = 1;
   for (int64_t d = 0; d == 0 || d < size; d += most)
-    multiply(work, panel, pairs,
-             &(panel_product){
-                 .rows = n,
-                 .k = min_i64(most, size - d),
-                 .a = (pairs ? (const float *)work->key_words : work->keys) + keys.from * size + d,
-                 .a_row = size,
-                 .a_k = 1,
-                 .b = panel->q + d * panel->lanes,
-                 .c = work->scores,
-                 .fade = d > 0 ? ones : NULL});
+    attend_panels_multiply(
+        work, panel, pairs,
+        &(panel_product){
+            .rows = n,
+            .k = min_i64(most, size - d),
+            .a = (pairs ? (const float *)work->key_words : work->keys) + keys.from * size + d,
+            .a_row = size,
+            .a_k = 1,
+            .b = panel->q + d * panel->lanes,
+            .c = work->scores,
+            .fade = d > 0 ? ones : NULL});
 }
 
 /* Adds a float mask; where a BOOL mask is false, replaces the score by `masked`. */
-static void mask_scores(const work *work, const panel *panel, span keys) {
+static void attend_panels_mask_scores(const work *work, const panel *panel, span keys) {
   const attention *attention = work->s->p;
   const ktensor *m = attention->mask;
   const int64_t n = keys.to - keys.from, stride = m->strides[m->rank - 1];
@@ -315,8 +316,9 @@ static void hide_scores(const work *work, const panel *panel, span keys) {
 static bool hides_infinite(const work *work, const panel *panel, span keys) {
   const int64_t width = work->s->v_width, first = min_i64(panel->all_from - work->at, keys.to),
                 last = larger(panel->all_to - work->at, keys.from);
-  return !all_finite(work->s, (first - keys.from) * width, work->values + keys.from * width) ||
-         !all_finite(work->s, (keys.to - last) * width, work->values + last * width);
+  return !attend_panels_all_finite(work->s, (first - keys.from) * width,
+                                   work->values + keys.from * width) ||
+         !attend_panels_all_finite(work->s, (keys.to - last) * width, work->values + last * width);
 }
 
 /* sum_values restricted to the keys that each lane may see. */
@@ -353,7 +355,7 @@ static void sum_values(const work *work, panel *panel, span keys) {
     product.a = (const float *)work->value_words + keys.from / 2 * width;
     join_rows(work->scores, n, panel->lanes, work->score_words);
   }
-  multiply(work, panel, work->joined, &product);
+  attend_panels_multiply(work, panel, work->joined, &product);
 }
 
 static void attend_block(const work *work, panel *panel) {
@@ -366,7 +368,7 @@ static void attend_block(const work *work, panel *panel) {
   score_keys(work, panel, keys);
   if (attention->softcap > 0)
     plan->kernels.cap(n * panel->lanes, (float)attention->softcap, work->scores);
-  if (attention->mask) mask_scores(work, panel, keys);
+  if (attention->mask) attend_panels_mask_scores(work, panel, keys);
   hide_scores(work, panel, keys);
   if (plan->tiles && work->joined)
     plan->tiles->soften(panel->lanes, n, work->scores, work->score_words, &panel->state);
@@ -380,13 +382,13 @@ static void attend_block(const work *work, panel *panel) {
 
 /* ---------------------------------------------------------------- tasks */
 
-static size_t panel_bytes(const plan *plan) {
+static size_t attend_panels_panel_bytes(const plan *plan) {
   return sizeof(panel) + (size_t)((plan->q_width + plan->v_width) * PANEL_LANES) * sizeof(float);
 }
 
 /* Returns the bytes of a block: scores, keys, values and, with half the size, their words. It
  * includes the words if `rounds`, even on processors that do not use them. */
-static size_t block_bytes(const plan *plan) {
+static size_t attend_panels_block_bytes(const plan *plan) {
   const int64_t n = plan->block * (PANEL_LANES + plan->k_width + plan->v_width);
   return (size_t)(plan->p->rounds ? n + n / 2 : n) * sizeof(float);
 }
@@ -437,7 +439,7 @@ static void attend_task(const void *user, int64_t task, char *scratch) {
 
 /* Chooses the number of panels per task so that each thread has a task: each task converts all keys
  * and values that it sees. */
-static plan make_plan(const kernel_context *ctx, const attention *attention) {
+static plan attend_panels_make_plan(const kernel_context *ctx, const attention *attention) {
   const attention_sizes *sizes = &attention->sizes;
   const int64_t pairs = sizes->n_batch * sizes->n_kv;
   plan plan = {
@@ -450,24 +452,24 @@ static plan make_plan(const kernel_context *ctx, const attention *attention) {
   plan.k_width = plan.tiles ? plan.q_width : sizes->head_dim;
   plan.block = min_i64(BLOCK_KEYS, round_up(sizes->n_keys, plan.tile));
   plan.panels = (plan.rows + PANEL_LANES - 1) / PANEL_LANES;
-  const int64_t most = larger(MOST_BYTES / (int64_t)panel_bytes(&plan), 1),
+  const int64_t most = larger(MOST_BYTES / (int64_t)attend_panels_panel_bytes(&plan), 1),
                 each = min_i64(larger(pairs * plan.panels / larger(ctx->n_threads, 1), 1), most);
   plan.tasks_per_pair = (plan.panels + each - 1) / each;
   plan.panels_per_task = (plan.panels + plan.tasks_per_pair - 1) / larger(plan.tasks_per_pair, 1);
   plan.n_tasks = pairs * plan.tasks_per_pair;
   plan.work =
       pairs * plan.rows * sizes->n_keys * (sizes->head_dim + sizes->v_dim) / MULTIPLIES_PER_THREAD;
-  plan.scratch_size =
-      (size_t)each * panel_bytes(&plan) + block_bytes(&plan); /* does not decrease with more rows */
+  plan.scratch_size = (size_t)each * attend_panels_panel_bytes(&plan) +
+                      attend_panels_block_bytes(&plan); /* does not decrease with more rows */
   return plan;
 }
 
 size_t attend_panels_scratch(const kernel_context *ctx, const attention *attention) {
-  const plan plan = make_plan(ctx, attention);
+  const plan plan = attend_panels_make_plan(ctx, attention);
   return slots_bytes(ctx, plan.n_tasks, plan.work, plan.scratch_size);
 }
 
 void attend_panels(const kernel_context *ctx, const attention *attention, char *scratch) {
-  const plan plan = make_plan(ctx, attention);
+  const plan plan = attend_panels_make_plan(ctx, attention);
   run_slots_in(ctx, plan.n_tasks, plan.work, plan.scratch_size, attend_task, &plan, scratch);
 }

@@ -10,7 +10,7 @@
 
 enum { ELEMENTS_PER_THREAD = 16 * 1024 };
 
-static attention whole(const attention_args *args) {
+static attention kernel_attention_whole(const attention_args *args) {
   return (attention){.q = &args->q,
                      .k = &args->k,
                      .v = &args->v,
@@ -25,17 +25,17 @@ static attention whole(const attention_args *args) {
 }
 
 bool attention_rounds(const attention_args *args) {
-  const attention attention = whole(args);
+  const attention attention = kernel_attention_whole(args);
   return attend_rounds(&attention);
 }
 
 static size_t attention_scratch(const kernel_context *ctx, const void *args) {
-  const attention attention = whole(args);
+  const attention attention = kernel_attention_whole(args);
   return attend_scratch(ctx, &attention);
 }
 
 static bool run_attention(const kernel_context *ctx, const void *args) {
-  const attention attention = whole(args);
+  const attention attention = kernel_attention_whole(args);
   size_t bytes = attend_scratch(ctx, &attention);
   char *scratch = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
   if (bytes > 0 && !scratch) return false;
@@ -70,14 +70,16 @@ static const int32_t *pages_of(const page_places *places, int64_t token) {
   return places->table + places->sequences[token] * places->most;
 }
 
-static int64_t block_end(int64_t i, int64_t n) { return n - i < ROW_BLOCK ? n : i + ROW_BLOCK; }
+static int64_t kernel_attention_block_end(int64_t i, int64_t n) {
+  return n - i < ROW_BLOCK ? n : i + ROW_BLOCK;
+}
 
 /* Returns the largest magnitude, or NaN if an element is NaN. */
 static float largest_magnitude(dtype t, const void *x, int64_t n) {
   row_block block;
   float largest = 0;
   for (int64_t from = 0; from < n; from += ROW_BLOCK) {
-    int64_t count = block_end(from, n) - from;
+    int64_t count = kernel_attention_block_end(from, n) - from;
     load_row(COMPUTE_F32, t, element_at(x, t, from), 1, count, &block);
     for (int64_t i = 0; i < count; i++) {
       float v = fabsf(block.f32[i]);
@@ -88,7 +90,7 @@ static float largest_magnitude(dtype t, const void *x, int64_t n) {
 }
 
 /* Returns x / scale, rounded to nearest even. It is 0 if the scale is 0, infinite or NaN. */
-static float quantize(float x, float scale) {
+static float kernel_attention_quantize(float x, float scale) {
   float q = scale > 0 ? rintf(x / scale) : 0;
   return isnan(q) ? 0 : q > 127 ? 127 : q < -127 ? -127 : q;
 }
@@ -98,16 +100,17 @@ static void store_cache_row(const storing *storing, const void *x, void *to, flo
   int64_t n = storing->x->dims[3];
   if (scale) *scale = largest_magnitude(storing->x->type, x, n) / 127;
   for (int64_t from = 0; from < n; from += ROW_BLOCK) {
-    int64_t count = block_end(from, n) - from;
+    int64_t count = kernel_attention_block_end(from, n) - from;
     load_row(COMPUTE_F32, storing->x->type, element_at(x, storing->x->type, from), 1, count,
              &block);
-    for (int64_t i = 0; scale && i < count; i++) block.f32[i] = quantize(block.f32[i], *scale);
+    for (int64_t i = 0; scale && i < count; i++)
+      block.f32[i] = kernel_attention_quantize(block.f32[i], *scale);
     store_row(COMPUTE_F32, storing->cache->type, element_at(to, storing->cache->type, from), 1,
               count, &block);
   }
 }
 
-static void store_rows(void *ctx, int64_t begin, int64_t end) {
+static void kernel_attention_store_rows(void *ctx, int64_t begin, int64_t end) {
   const storing *storing = ctx;
   const ktensor *x = storing->x, *cache = storing->cache, *scale = storing->scale;
   for (int64_t flat = begin; flat < end; flat++) {
@@ -136,13 +139,14 @@ static void store_new(const kernel_context *ctx, const ktensor *x, int64_t at, c
                       const ktensor *scale, const page_places *pages) {
   storing storing = {x, cache, scale, at % larger(cache->dims[2], 1), pages};
   int64_t grain = ELEMENTS_PER_THREAD / larger(x->dims[3], 1);
-  ctx->parallel_for(ctx->pool, product_of(x->dims, 3), larger(grain, 1), store_rows, &storing);
+  ctx->parallel_for(ctx->pool, product_of(x->dims, 3), larger(grain, 1),
+                    kernel_attention_store_rows, &storing);
 }
 
 /* ---------------------------------------------------------------- with a cache */
 
 /* Returns rows [first, first + n) of t (B, heads, L, size). */
-static ktensor rows_from(const ktensor *t, int64_t first, int64_t n) {
+static ktensor kernel_attention_rows_from(const ktensor *t, int64_t first, int64_t n) {
   ktensor part = *t;
   part.data = element_at(t->data, t->type, first * t->strides[2]);
   part.dims[2] = n;
@@ -168,11 +172,14 @@ static attention piece_of(const attention_cached_args *args, int64_t n, int64_t 
 }
 
 /* Stores and attends to rows [first, first + n); the first is at position `at`. */
-static void attend_piece(const kernel_context *ctx, const attention_cached_args *args,
-                         int64_t first, int64_t n, int64_t at, char *scratch) {
+static void kernel_attention_attend_piece(const kernel_context *ctx,
+                                          const attention_cached_args *args, int64_t first,
+                                          int64_t n, int64_t at, char *scratch) {
   int64_t start = args->window && at >= args->window ? at - args->window + 1 : 0;
-  ktensor q = rows_from(&args->q, first, n), out = rows_from(&args->out, first, n),
-          k = rows_from(&args->new_k, first, n), v = rows_from(&args->new_v, first, n);
+  ktensor q = kernel_attention_rows_from(&args->q, first, n),
+          out = kernel_attention_rows_from(&args->out, first, n),
+          k = kernel_attention_rows_from(&args->new_k, first, n),
+          v = kernel_attention_rows_from(&args->new_v, first, n);
   attention attention = piece_of(args, n, at - start + n);
   attention.q = &q;
   attention.out = &out;
@@ -205,9 +212,9 @@ static bool run_attention_cached(const kernel_context *ctx, const void *args) {
   char *scratch = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
   if (bytes > 0 && !scratch) return false;
   for (int64_t first = 0; first < rows; first += own->max_new_rows)
-    attend_piece(ctx, own, first,
-                 rows - first < own->max_new_rows ? rows - first : own->max_new_rows,
-                 position + first, scratch);
+    kernel_attention_attend_piece(
+        ctx, own, first, rows - first < own->max_new_rows ? rows - first : own->max_new_rows,
+        position + first, scratch);
   return true;
 }
 
@@ -225,8 +232,8 @@ const kernel_desc kernel_attention_cached = {
 /* ---------------------------------------------------------------- in pages */
 
 /* True if the token's position, and the pages up to it, are valid; else records a fault. */
-static bool is_placed(const kernel_context *ctx, const attention_paged_args *args,
-                      const page_places *at, int64_t token) {
+static bool kernel_attention_is_placed(const kernel_context *ctx, const attention_paged_args *args,
+                                       const page_places *at, int64_t token) {
   int64_t position = at->positions[token], sequence = at->sequences[token],
           n_pages = args->cached.k.dims[0], n_keys = args->cached.sizes.n_keys;
   if (sequence < 0 || sequence >= args->n_sequences) {
@@ -263,8 +270,8 @@ static size_t attention_paged_scratch(const kernel_context *ctx, const void *arg
 static void attend_run(const kernel_context *ctx, const attention_cached_args *args,
                        const page_places *at, int64_t first, int64_t to, int64_t n_keys,
                        char *scratch) {
-  ktensor q = rows_from(&args->q, first, to - first),
-          out = rows_from(&args->out, first, to - first);
+  ktensor q = kernel_attention_rows_from(&args->q, first, to - first),
+          out = kernel_attention_rows_from(&args->out, first, to - first);
   attention attention = piece_of(args, to - first, n_keys);
   attention.q = &q;
   attention.out = &out;
@@ -280,7 +287,7 @@ static bool run_attention_paged(const kernel_context *ctx, const void *args) {
                           own->page_table.dims[1], problem->k.dims[2]};
   int64_t n = problem->sizes.n_queries;
   for (int64_t i = 0; i < n; i++)
-    if (!is_placed(ctx, own, &at, i)) return true;
+    if (!kernel_attention_is_placed(ctx, own, &at, i)) return true;
   size_t bytes = attention_paged_scratch(ctx, own);
   char *scratch = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
   if (bytes > 0 && !scratch) return false;

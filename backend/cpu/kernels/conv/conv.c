@@ -30,8 +30,8 @@ static int64_t output_row(const conv_part *part, const int64_t cell[]) {
 }
 
 /* Returns the weight's element of an output and an input channel, counted within their group. */
-static int64_t weight_at(const conv_part *part, int64_t group, int64_t output, int64_t channel,
-                         const int64_t tap[]) {
+static int64_t kernel_conv_weight_at(const conv_part *part, int64_t group, int64_t output,
+                                     int64_t channel, const int64_t tap[]) {
   const conv_args *args = part->args;
   int64_t at = args->transposed ? (group * args->channels + channel) * args->outputs + output
                                 : (group * args->outputs + output) * args->channels + channel;
@@ -40,7 +40,7 @@ static int64_t weight_at(const conv_part *part, int64_t group, int64_t output, i
   return at;
 }
 
-static void add_bias(const conv_part *part, int64_t output, int64_t n, void *values) {
+static void kernel_conv_add_bias(const conv_part *part, int64_t output, int64_t n, void *values) {
   const conv_args *args = part->args;
   row_block bias;
   if (!args->bias) return;
@@ -62,29 +62,29 @@ bool conv_takes_epilogue(const conv_args *args) {
 
 /* ---------------------------------------------------------------- as a matrix product */
 
-static void pack_weight(const void *user, int64_t group, int64_t lane, int64_t lanes, int64_t k,
-                        int64_t kn, int64_t width, void *to) {
+static void kernel_conv_pack_weight(const void *user, int64_t group, int64_t lane, int64_t lanes,
+                                    int64_t k, int64_t kn, int64_t width, void *to) {
   const conv_part *part = user;
   const conv_args *args = part->args;
   int64_t taps = tap_count(part), patch = args->channels * taps, tap[CONV_DIMS] = {0};
   if (!args->transposed) {
-    const void *from =
-        element_at(args->weight, args->weight_type, weight_at(part, group, lane, 0, tap) + k);
+    const void *from = element_at(args->weight, args->weight_type,
+                                  kernel_conv_weight_at(part, group, lane, 0, tap) + k);
     gemm_pack_strided(part->c, args->weight_type, from, patch, 1, lanes, kn, width, to);
     return;
   }
   for (int64_t i = k; i < k + kn; i++) {
     split_tap(part, i % taps, tap);
-    const void *from =
-        element_at(args->weight, args->weight_type, weight_at(part, group, lane, i / taps, tap));
+    const void *from = element_at(args->weight, args->weight_type,
+                                  kernel_conv_weight_at(part, group, lane, i / taps, tap));
     load_row(part->c, args->weight_type, from, kernel_size(args), lanes,
              (char *)to + (i - k) * width * (int64_t)compute_size(part->c));
   }
 }
 
 /* Packs words of pairs.h, for a kernel of one tap. */
-static void pack_pairs(const void *user, int64_t group, int64_t lane, int64_t lanes, int64_t word,
-                       int64_t n, int64_t width, void *to) {
+static void kernel_conv_pack_pairs(const void *user, int64_t group, int64_t lane, int64_t lanes,
+                                   int64_t word, int64_t n, int64_t width, void *to) {
   const conv_args *args = ((const conv_part *)user)->args;
   const pairs_source rows = {
       args->weight_type,
@@ -192,8 +192,8 @@ static void pack_patches(const void *user, int64_t group, int64_t lane, int64_t 
 }
 
 /* Stores cells [at, at + n) of output plane `plane`. */
-static void store_cells(const conv_part *part, int64_t plane, int64_t at, int64_t n,
-                        const char *values) {
+static void kernel_conv_store_cells(const conv_part *part, int64_t plane, int64_t at, int64_t n,
+                                    const char *values) {
   const conv_args *args = part->args;
   int64_t cell[CONV_DIMS], step = part->d[2].step;
   if (!args->transposed) { /* cells of a plane are contiguous */
@@ -217,8 +217,8 @@ static void finish_cells(const conv_part *part, int64_t output, int64_t plane, i
                          int64_t n, char *values) {
   const conv_args *args = part->args;
   if (!conv_takes_epilogue(args)) {
-    add_bias(part, output, n, values);
-    store_cells(part, plane, at, n, values);
+    kernel_conv_add_bias(part, output, n, values);
+    kernel_conv_store_cells(part, plane, at, n, values);
     return;
   }
   const float bias = args->bias ? ((const float *)args->bias)[output] : -0.0F;
@@ -246,8 +246,8 @@ static void store_outputs(const void *user, int64_t group, int64_t row, int64_t 
 /* ---------------------------------------------------------------- depthwise */
 
 /* values[i] += weight * x[i * stride], all in class c. */
-static void add_scaled(compute_class c, int64_t n, const void *weight, const void *from,
-                       int64_t stride, void *values) {
+static void kernel_conv_add_scaled(compute_class c, int64_t n, const void *weight, const void *from,
+                                   int64_t stride, void *values) {
   float *f = values;
   double *d = values;
   uint64_t *k = values;
@@ -277,26 +277,27 @@ static void sum_taps(const conv_part *part, const char *plane, const char *weigh
     valid_columns(part, shift, at, at + n, &first, &stop);
     int64_t from = row * part->args->dims[2].in + first * part->d[2].stride + shift;
     if (stop > first)
-      add_scaled(part->c, stop - first, weight + weight_at(part, 0, 0, 0, tap) * size,
-                 plane + from * size, part->d[2].stride, values + (first - at) * size);
+      kernel_conv_add_scaled(part->c, stop - first,
+                             weight + kernel_conv_weight_at(part, 0, 0, 0, tap) * size,
+                             plane + from * size, part->d[2].stride, values + (first - at) * size);
   }
 }
 
-static void find_taps(const conv_part *part, const float *weight, plane_taps *taps) {
+static void kernel_conv_find_taps(const conv_part *part, const float *weight, plane_taps *taps) {
   int64_t tap[CONV_DIMS];
   plane_taps_init(part, taps);
   for (int64_t t = 0; t < tap_count(part); t++) {
     split_tap(part, t, tap);
-    taps->weight[t] = weight[weight_at(part, 0, 0, 0, tap)];
+    taps->weight[t] = weight[kernel_conv_weight_at(part, 0, 0, 0, tap)];
   }
 }
 
-static size_t plane_bytes(const conv_part *part) {
+static size_t kernel_conv_plane_bytes(const conv_part *part) {
   return (size_t)(in_size(part->args) + kernel_size(part->args)) * compute_size(part->c);
 }
 
 /* Computes one output plane. */
-static void run_plane(const void *user, int64_t task, char *scratch) {
+static void kernel_conv_run_plane(const void *user, int64_t task, char *scratch) {
   const conv_part *part = user;
   const conv_args *args = part->args;
   int64_t outputs = args->groups * args->outputs, image = task / outputs, output = task % outputs;
@@ -309,7 +310,7 @@ static void run_plane(const void *user, int64_t task, char *scratch) {
   if (!in_place) load_row(part->c, args->type, from, 1, in, plane);
   bool few = part->c == COMPUTE_F32 && has_few_taps(part);
   plane_taps taps;
-  if (few) find_taps(part, (const float *)(const void *)weight, &taps);
+  if (few) kernel_conv_find_taps(part, (const float *)(const void *)weight, &taps);
   row_block values;
   int64_t cells = cell_count(part), cell[CONV_DIMS];
   for (int64_t at = 0, n; at < cells; at += n) {
@@ -341,7 +342,7 @@ static int64_t plane_work(const conv_part *part) {
   return plane_count(part->args) * cell_count(part) * tap_count(part) / MULTIPLIES_PER_THREAD;
 }
 
-static kgemm gemm_of(const conv_part *part) {
+static kgemm kernel_conv_gemm_of(const conv_part *part) {
   const conv_args *args = part->args;
   if (conv_is_rounded(args))
     return (kgemm){.c = COMPUTE_F32,
@@ -349,7 +350,7 @@ static kgemm gemm_of(const conv_part *part) {
                    .m = args->outputs,
                    .n = args->images * cell_count(part),
                    .k = pairs_of(args->channels),
-                   .pack_a = pack_pairs,
+                   .pack_a = kernel_conv_pack_pairs,
                    .user = part,
                    .packed_a = part->packed,
                    .a_is_packed = true,
@@ -360,7 +361,7 @@ static kgemm gemm_of(const conv_part *part) {
                  .m = args->outputs,
                  .n = args->images * cell_count(part),
                  .k = args->channels * tap_count(part),
-                 .pack_a = pack_weight,
+                 .pack_a = kernel_conv_pack_weight,
                  .pack_b = pack_patches,
                  .store = store_outputs,
                  .user = part,
@@ -372,46 +373,47 @@ static kgemm gemm_of(const conv_part *part) {
 }
 
 static size_t plane_slots_bytes(const kernel_context *ctx, const conv_part *part) {
-  return slots_bytes(ctx, plane_count(part->args), plane_work(part), plane_bytes(part));
+  return slots_bytes(ctx, plane_count(part->args), plane_work(part), kernel_conv_plane_bytes(part));
 }
-static void run_planes(const kernel_context *ctx, const conv_part *part, char *memory) {
-  run_slots_in(ctx, plane_count(part->args), plane_work(part), plane_bytes(part), run_plane, part,
-               memory);
+static void kernel_conv_run_planes(const kernel_context *ctx, const conv_part *part, char *memory) {
+  run_slots_in(ctx, plane_count(part->args), plane_work(part), kernel_conv_plane_bytes(part),
+               kernel_conv_run_plane, part, memory);
 }
 
 static size_t product_bytes(const kernel_context *ctx, const conv_part *part) {
-  const kgemm kgemm = gemm_of(part);
+  const kgemm kgemm = kernel_conv_gemm_of(part);
   return gemm_bytes(ctx, &kgemm);
 }
-static void run_product(const kernel_context *ctx, const conv_part *part, char *memory) {
-  const kgemm kgemm = gemm_of(part);
+static void kernel_conv_run_product(const kernel_context *ctx, const conv_part *part,
+                                    char *memory) {
+  const kgemm kgemm = kernel_conv_gemm_of(part);
   gemm_run(ctx, &kgemm, memory);
 }
 
 /* Planes that are narrower than this processor's tiles are multiplied as patches. This happens if a
  * compiled program runs on another processor than the one it was recorded on. */
 static size_t pointwise_way_bytes(const kernel_context *ctx, const conv_part *part) {
-  const kgemm kgemm = gemm_of(part);
+  const kgemm kgemm = kernel_conv_gemm_of(part);
   return pointwise_fills_a_tile(part) ? pointwise_bytes(ctx, part, &kgemm)
                                       : product_bytes(ctx, part);
 }
 static void run_pointwise(const kernel_context *ctx, const conv_part *part, char *memory) {
-  const kgemm kgemm = gemm_of(part);
+  const kgemm kgemm = kernel_conv_gemm_of(part);
   if (pointwise_fills_a_tile(part))
     pointwise_run(ctx, part, &kgemm, memory);
   else
-    run_product(ctx, part, memory);
+    kernel_conv_run_product(ctx, part, memory);
 }
 
 typedef struct way_functions {
   size_t (*bytes)(const kernel_context *ctx, const conv_part *part);
   void (*run)(const kernel_context *ctx, const conv_part *part, char *memory);
 } way_functions;
-static const way_functions ways[] = {[CONV_BY_PRODUCT] = {product_bytes, run_product},
+static const way_functions ways[] = {[CONV_BY_PRODUCT] = {product_bytes, kernel_conv_run_product},
                                      [CONV_BY_POINTWISE] = {pointwise_way_bytes, run_pointwise},
 #if !KERNEL_WHOLE
                                      [CONV_BY_STRIPS] = {depthwise_bytes, depthwise_run},
-                                     [CONV_BY_PLANES] = {plane_slots_bytes, run_planes}
+                                     [CONV_BY_PLANES] = {plane_slots_bytes, kernel_conv_run_planes}
 #endif
 };
 
@@ -452,7 +454,7 @@ static conv_part make_set(const conv_args *args, int64_t i) {
 
 static size_t set_bytes(const conv_args *args, int64_t i) {
   const conv_part part = make_set(args, i);
-  const kgemm kgemm = gemm_of(&part);
+  const kgemm kgemm = kernel_conv_gemm_of(&part);
   return gemm_packed_bytes(&kgemm);
 }
 
@@ -469,7 +471,7 @@ static const void *packed_taps(const conv_part *part) {
   return at;
 }
 
-static conv_part make_part(const conv_args *args, int64_t i) {
+static conv_part kernel_conv_make_part(const conv_args *args, int64_t i) {
   conv_part part = {.args = args, .c = compute_class_of(args->type)};
   int64_t phase[CONV_DIMS];
   split_index(i, args->dims[1].phases, args->dims[2].phases, phase);
@@ -489,7 +491,7 @@ static size_t conv_scratch(const kernel_context *ctx, const void *args) {
   const conv_args own = conv_decodes(args) ? conv_decoded(args, NULL) : *(const conv_args *)args;
   size_t most = 0;
   for (int64_t i = 0; i < part_count(&own); i++) {
-    const conv_part part = make_part(&own, i);
+    const conv_part part = kernel_conv_make_part(&own, i);
     size_t bytes = part_bytes(ctx, &part);
     if (bytes > most) most = bytes;
   }
@@ -506,7 +508,7 @@ static bool conv(const kernel_context *ctx, const void *args) {
     own = conv_decoded(args, memory);
   }
   for (int64_t i = 0; i < part_count(&own); i++) {
-    const conv_part part = make_part(&own, i);
+    const conv_part part = kernel_conv_make_part(&own, i);
     run_part(ctx, &part, weight > 0 ? memory + weight : memory);
   }
   return true;
@@ -526,7 +528,7 @@ const kernel_desc kernel_conv = {
 /* ---------------------------------------------------------------- packing */
 
 /* Describes the panels of an encoded weight, in which each output has one row of codes. */
-static bool panels_of(const conv_args *args, code_panels *of) {
+static bool kernel_conv_panels_of(const conv_args *args, code_panels *of) {
   return code_panels_of(&args->encoding, conv_weight_row(args), of);
 }
 
@@ -534,13 +536,13 @@ bool conv_packs(const conv_args *args) {
   code_panels of;
   if (conv_is_depthwise(args)) return false;
   if (is_encoded(&args->encoding))
-    return !args->transposed && conv_weight_row(args) > 0 && panels_of(args, &of);
+    return !args->transposed && conv_weight_row(args) > 0 && kernel_conv_panels_of(args, &of);
   return set_count(args) <= MOST_SETS;
 }
 
 bool conv_takes_way(const conv_args *args, conv_way way) {
   const conv_args decoded = conv_decodes(args) ? conv_decoded(args, NULL) : *args, *own = &decoded;
-  const conv_part part = make_part(own, 0);
+  const conv_part part = kernel_conv_make_part(own, 0);
   if (way == CONV_BY_POINTWISE) return !conv_is_depthwise(own) && pointwise_fits(&part);
   if (way == CONV_BY_PRODUCT) return !conv_is_depthwise(own);
   return conv_is_depthwise(own) && (way == CONV_BY_PLANES || depthwise_fits(&part));
@@ -549,26 +551,26 @@ bool conv_takes_way(const conv_args *args, conv_way way) {
 bool conv_rounds(const conv_args *args) {
   conv_args rounded = *args;
   rounded.is_packed = rounded.rounds = true;
-  const conv_part part = make_part(&rounded, 0);
+  const conv_part part = kernel_conv_make_part(&rounded, 0);
   return conv_packs(args) && pointwise_fits(&part) && pointwise_fills_a_tile(&part);
 }
 
 static size_t pack_bytes(const conv_args *args) {
   code_panels of;
   if (is_encoded(&args->encoding))
-    return panels_of(args, &of) ? codes_panels_bytes(&of, conv_weight_rows(args)) : 0;
+    return kernel_conv_panels_of(args, &of) ? codes_panels_bytes(&of, conv_weight_rows(args)) : 0;
   if (conv_is_tiled(args)) return conv_amx_packed_bytes(args);
   size_t bytes = 0;
   for (int64_t i = 0; i < set_count(args); i++) bytes += set_bytes(args, i);
   return bytes;
 }
 
-static size_t pack_scratch(const kernel_context *ctx, const void *args) {
+static size_t kernel_conv_pack_scratch(const kernel_context *ctx, const void *args) {
   (void)ctx;
   return kernel_scratch_size(pack_bytes(args));
 }
 
-static bool pack(const kernel_context *ctx, const void *args) {
+static bool conv_kernel_conv_pack(const kernel_context *ctx, const void *args) {
   const conv_args *own = args;
   char *to = ctx->scratch(ctx->pool, pack_bytes(own));
   if (to && is_encoded(&own->encoding)) {
@@ -581,14 +583,14 @@ static bool pack(const kernel_context *ctx, const void *args) {
   }
   for (int64_t i = 0; to && i < set_count(own); to += set_bytes(own, i++)) {
     const conv_part part = make_set(own, i);
-    const kgemm kgemm = gemm_of(&part);
+    const kgemm kgemm = kernel_conv_gemm_of(&part);
     gemm_pack_a(ctx, &kgemm, to);
   }
   return to != NULL;
 }
 
 const kernel_desc kernel_conv_pack = {.name = "conv_pack",
-                                      .run = pack,
-                                      .scratch = pack_scratch,
+                                      .run = conv_kernel_conv_pack,
+                                      .scratch = kernel_conv_pack_scratch,
                                       .args_size = sizeof(conv_args),
                                       .operands = {OPERAND(conv_args, weight)}};

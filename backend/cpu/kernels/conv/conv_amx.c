@@ -53,7 +53,7 @@ static void find_patch(const conv_amx *amx, int64_t place, conv_amx_patch *patch
   patch->columns = min_i64(amx->columns, dim[2].out - patch->column);
 }
 
-static conv_amx plan(const kernel_context *ctx, const conv_args *args) {
+static conv_amx conv_amx_plan(const kernel_context *ctx, const conv_args *args) {
   conv_amx amx = {.args = args, .products = args->groups, .strips = conv_tiled_strips(args)};
   const int64_t tasks = TASKS * ctx->n_threads;
   if (args->transposed) {
@@ -70,20 +70,20 @@ static conv_amx plan(const kernel_context *ctx, const conv_args *args) {
   return amx;
 }
 
-static bool is_empty(const conv_args *args) {
+static bool conv_amx_is_empty(const conv_args *args) {
   return args->images * args->groups * args->outputs * out_size(args) == 0;
 }
-static int64_t task_count(const conv_amx *amx) {
+static int64_t conv_amx_task_count(const conv_amx *amx) {
   return amx->products * amx->strip_parts * amx->places;
 }
-static int64_t work_of(const conv_amx *amx) {
+static int64_t conv_amx_work_of(const conv_amx *amx) {
   return amx->products * out_size(amx->args) * amx->args->outputs * amx->depth / WORK;
 }
-static size_t copy_bytes(const conv_amx *amx) {
+static size_t conv_amx_copy_bytes(const conv_amx *amx) {
   return kernel_scratch_size((size_t)amx->copied_words * sizeof(uint32_t));
 }
-/* A task has a panel, sums, and memory for store(). */
-static size_t task_bytes(const conv_amx *amx) {
+/* A task has a panel, sums, and memory for conv_amx_store(). */
+static size_t conv_amx_task_bytes(const conv_amx *amx) {
   const int64_t sums = AMX_OUTPUTS * (amx->sum_step + amx->rows * amx->columns);
   return (size_t)(amx->panel_words + sums) * sizeof(float);
 }
@@ -103,8 +103,8 @@ static int64_t find_task(const conv_amx *amx, int64_t task, conv_amx_patch *patc
 }
 
 /* Computes sums (AMX_OUTPUTS, sum_step) of a strip and n columns of x, pass by pass. */
-static void multiply(const conv_amx *amx, const conv_amx_patch *patch, const uint32_t *x, int64_t n,
-                     float *sums) {
+static void conv_amx_multiply(const conv_amx *amx, const conv_amx_patch *patch, const uint32_t *x,
+                              int64_t n, float *sums) {
   const int64_t blocks = amx->words / AMX_WORDS;
   const uint32_t *weight =
       (const uint32_t *)amx->args->packed +
@@ -142,8 +142,9 @@ typedef struct stored_sums {
 } stored_sums;
 
 #if KERNEL_X86
-TARGET_AVX512_BF16 KERNEL_INLINE void store_some(const stored_sums *sums, const float *from,
-                                                 __m512 bias, int64_t at, __mmask16 there) {
+TARGET_AVX512_BF16 KERNEL_INLINE void conv_amx_store_some(const stored_sums *sums,
+                                                          const float *from, __m512 bias,
+                                                          int64_t at, __mmask16 there) {
   __m512 sum = _mm512_maskz_loadu_ps(there, from) + bias;
   if (sums->added && sums->added_is_bf16)
     sum += load_bf16_avx512(there, (const uint16_t *)sums->added + at);
@@ -156,7 +157,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void store_some(const stored_sums *sums, const 
     _mm512_mask_storeu_ps((float *)sums->out + at, there, sum);
 }
 
-TARGET_AVX512_BF16 static void store_sums(const stored_sums *of) {
+TARGET_AVX512_BF16 static void conv_amx_store_sums(const stored_sums *of) {
   enum { LANES = 16 };
   const stored_sums sums = *of; /* a copy that no store can change */
   for (int64_t o = 0; o < sums.outputs; o++) {
@@ -166,20 +167,21 @@ TARGET_AVX512_BF16 static void store_sums(const stored_sums *of) {
       const int64_t at = o * sums.out_step + row * sums.columns;
       int64_t i = 0;
       for (; i + LANES <= sums.columns; i += LANES)
-        store_some(&sums, from + i, bias, at + i, 0xffff);
+        conv_amx_store_some(&sums, from + i, bias, at + i, 0xffff);
       if (i < sums.columns)
-        store_some(&sums, from + i, bias, at + i, (__mmask16)bits_between(0, sums.columns - i));
+        conv_amx_store_some(&sums, from + i, bias, at + i,
+                            (__mmask16)bits_between(0, sums.columns - i));
     }
   }
 }
 #else
-static void store_sums(const stored_sums *of) { (void)of; }
+static void conv_amx_store_sums(const stored_sums *of) { (void)of; }
 #endif
 
 /* Stores a patch of a strip with bias, tail and steps. If out is BF16 and has steps, they run on
  * F32 in `memory` (outputs, rows, columns) before rounding. */
-static void store(const conv_amx *amx, const conv_amx_patch *patch, const float *sums,
-                  float *memory) {
+static void conv_amx_store(const conv_amx *amx, const conv_amx_patch *patch, const float *sums,
+                           float *memory) {
   const conv_args *args = amx->args;
   const bool bf16 = is_bf16(args->out_type), apart = bf16 && args->steps.head.n_steps > 0;
   const int64_t output = patch->group * args->outputs + patch->strip * AMX_OUTPUTS,
@@ -189,7 +191,7 @@ static void store(const conv_amx *amx, const conv_amx_patch *patch, const float 
                      patch->column;
   void *out = (char *)args->out + (size_t)to * (bf16 ? sizeof(uint16_t) : sizeof(float));
   const bool added_bf16 = is_bf16(args->epilogue.added_type);
-  store_sums(&(stored_sums){
+  conv_amx_store_sums(&(stored_sums){
       .sums = sums,
       .sums_step = amx->sum_step,
       .row_step = amx->row_step,
@@ -212,7 +214,7 @@ static void store(const conv_amx *amx, const conv_amx_patch *patch, const float 
 
 /* ---------------------------------------------------------------- the kernel */
 
-static void run_task(const void *user, int64_t task, char *scratch) {
+static void conv_amx_run_task(const void *user, int64_t task, char *scratch) {
   const conv_amx *amx = user;
   conv_amx_patch patch;
   const int64_t end = find_task(amx, task, &patch),
@@ -224,11 +226,11 @@ static void run_task(const void *user, int64_t task, char *scratch) {
   for (; patch.strip < end; patch.strip++) {
     if (!amx->store) {
       patch.outputs = min_i64(AMX_OUTPUTS, amx->args->outputs - patch.strip * AMX_OUTPUTS);
-      multiply(amx, &patch, x, n, sums);
-      store(amx, &patch, sums, sums + AMX_OUTPUTS * amx->sum_step);
+      conv_amx_multiply(amx, &patch, x, n, sums);
+      conv_amx_store(amx, &patch, sums, sums + AMX_OUTPUTS * amx->sum_step);
     }
     for (int64_t at = 0; amx->store && at < n; at += AMX_COLUMNS) {
-      multiply(amx, &patch, x + at * amx->words, min_i64(AMX_COLUMNS, n - at), sums);
+      conv_amx_multiply(amx, &patch, x + at * amx->words, min_i64(AMX_COLUMNS, n - at), sums);
       amx->store(amx, &patch, at, sums);
     }
   }
@@ -236,20 +238,21 @@ static void run_task(const void *user, int64_t task, char *scratch) {
 }
 
 size_t conv_amx_scratch(const kernel_context *ctx, const conv_args *args) {
-  const conv_amx amx = plan(ctx, args);
-  if (is_empty(args)) return 0;
-  return copy_bytes(&amx) + slots_bytes(ctx, task_count(&amx), work_of(&amx), task_bytes(&amx));
+  const conv_amx amx = conv_amx_plan(ctx, args);
+  if (conv_amx_is_empty(args)) return 0;
+  return conv_amx_copy_bytes(&amx) + slots_bytes(ctx, conv_amx_task_count(&amx),
+                                                 conv_amx_work_of(&amx), conv_amx_task_bytes(&amx));
 }
 
 void conv_amx_run(const kernel_context *ctx, const conv_args *args, char *memory) {
-  conv_amx amx = plan(ctx, args);
+  conv_amx amx = conv_amx_plan(ctx, args);
   amx.copied = (uint32_t *)(void *)memory;
   /* If nothing is copied, the tasks of all images run together. */
   for (amx.image = 0; amx.image < args->images; amx.image += amx.products / args->groups) {
     if (amx.copy_rows)
       ctx->parallel_for(ctx->pool, amx.copied_rows,
                         ceil_div(COPY_WORK, max_i64(2 * amx.row_words, 1)), amx.copy_rows, &amx);
-    run_slots_in(ctx, task_count(&amx), work_of(&amx), task_bytes(&amx), run_task, &amx,
-                 memory + copy_bytes(&amx));
+    run_slots_in(ctx, conv_amx_task_count(&amx), conv_amx_work_of(&amx), conv_amx_task_bytes(&amx),
+                 conv_amx_run_task, &amx, memory + conv_amx_copy_bytes(&amx));
   }
 }

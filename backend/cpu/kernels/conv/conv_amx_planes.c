@@ -21,7 +21,7 @@ static int64_t group_words(const conv_amx *amx) {
 }
 
 /* Computes the offset of each tap's words. */
-static void find_offsets(conv_amx *amx) {
+static void conv_amx_planes_find_offsets(conv_amx *amx) {
   const conv_args *args = amx->args;
   for (int64_t i = 0; i < kernel_size(args); i++) {
     int64_t tap[CONV_DIMS], phase = 0, at = 0;
@@ -56,8 +56,8 @@ static phase_row find_phase_row(const conv_amx *amx, int64_t phase) {
 }
 
 /* Copies a row of one plane from two rows of x, either of which may be NULL for zeros. */
-static void copy_row(const conv_amx *amx, phase_row row, const void *from, const void *odd,
-                     uint32_t *to) {
+static void conv_amx_planes_copy_row(const conv_amx *amx, phase_row row, const void *from,
+                                     const void *odd, uint32_t *to) {
   const int64_t width = amx->seen[2], n = from ? row.n : 0;
   const bool bf16 = is_bf16(amx->args->x_type);
   memset(to, 0, (size_t)row.left * sizeof *to);
@@ -75,7 +75,7 @@ typedef struct plane_row {
 } plane_row;
 
 /* Finds a row, counted over the phases of the other two dimensions. */
-static plane_row find_row(const conv_amx *amx, int64_t row) {
+static plane_row conv_amx_planes_find_row(const conv_amx *amx, int64_t row) {
   const conv_dim *dim = amx->args->dims;
   const int64_t y = row % amx->seen[1], py = row / amx->seen[1] % amx->phases[1],
                 z = row / amx->seen[1] / amx->phases[1] % amx->seen[0],
@@ -112,17 +112,18 @@ static void copy_planes(const conv_amx *amx, int64_t group, int64_t word, int64_
   }
   for (int64_t i = 0; i < words; i++) {
     const bool even = inside && 2 * i < channels, odd = inside && 2 * i + 1 < channels;
-    copy_row(amx, row, even ? float_at(args->x, bf16, at + 2 * i * size) : NULL,
-             odd ? float_at(args->x, bf16, at + (2 * i + 1) * size) : NULL, to + i * amx->plane);
+    conv_amx_planes_copy_row(amx, row, even ? float_at(args->x, bf16, at + 2 * i * size) : NULL,
+                             odd ? float_at(args->x, bf16, at + (2 * i + 1) * size) : NULL,
+                             to + i * amx->plane);
   }
 }
 
 /* Copies rows, counted over the words of all groups. */
-static void copy_rows(void *ctx, int64_t begin, int64_t end) {
+static void conv_amx_planes_copy_rows(void *ctx, int64_t begin, int64_t end) {
   const conv_amx *amx = ctx;
   const int64_t planes = amx->args->groups * amx->words;
   for (int64_t i = begin, n; i < end; i += n) {
-    const plane_row row = find_row(amx, i / planes);
+    const plane_row row = conv_amx_planes_find_row(amx, i / planes);
     const int64_t group = i % planes / amx->words, word = i % amx->words;
     n = min_i64(end - i, amx->words - word);
     uint32_t *to = amx->copied + group * group_words(amx) + row.to + word * amx->plane;
@@ -133,7 +134,8 @@ static void copy_rows(void *ctx, int64_t begin, int64_t end) {
 
 /* ---------------------------------------------------------------- the plan */
 
-static const uint32_t *gather(const conv_amx *amx, const conv_amx_patch *patch, uint32_t *panel) {
+static const uint32_t *conv_amx_planes_gather(const conv_amx *amx, const conv_amx_patch *patch,
+                                              uint32_t *panel) {
   (void)panel;
   return amx->copied + patch->group * group_words(amx) +
          (patch->z * amx->seen[1] + patch->row) * amx->seen[2] + patch->column;
@@ -152,8 +154,8 @@ void conv_amx_plan_planes(conv_amx *amx) {
     if (d < CONV_DIMS - 1) amx->copied_rows *= amx->phases[d] * amx->seen[d];
   }
   if (amx->plane % SAME_SETS == 0) amx->plane += AMX_WORDS;
-  find_offsets(amx);
-  amx->copy_rows = copy_rows;
+  conv_amx_planes_find_offsets(amx);
+  amx->copy_rows = conv_amx_planes_copy_rows;
   amx->row_words = amx->seen[2] * amx->phases[2];
   amx->copied_words = args->groups * group_words(amx) + 2 * AMX_COLUMNS;
   amx->most_columns = MOST_COLUMNS;
@@ -161,7 +163,7 @@ void conv_amx_plan_planes(conv_amx *amx) {
   amx->strip_parts = amx->strips;
   /* Consecutive tasks share the larger of the weight and the planes of a group. */
   amx->strips_first = group_words(amx) > amx->strips * conv_strip_words(args);
-  amx->gather = gather;
+  amx->gather = conv_amx_planes_gather;
   amx->taps = kernel_size(args);
   amx->depth = args->channels * amx->taps;
   amx->step = amx->plane;

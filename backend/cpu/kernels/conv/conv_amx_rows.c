@@ -50,7 +50,7 @@ static void join_words(const conv_amx *amx, const void *from, int64_t at, int64_
     pairs_round(even, n, to);
 }
 
-static void copy_row(const conv_amx *amx, const void *from, uint32_t *to) {
+static void conv_amx_rows_copy_row(const conv_amx *amx, const void *from, uint32_t *to) {
   const conv_dim *dim = &amx->args->dims[2];
   const int64_t step = word_step(amx->args),
                 begin = min_i64(ceil_div(dim->padding, step), amx->seen[2]),
@@ -62,7 +62,7 @@ static void copy_row(const conv_amx *amx, const void *from, uint32_t *to) {
   for (int64_t i = end; i < amx->seen[2]; i++) to[i] = word_at(amx, from, i);
 }
 
-static void copy_rows(void *ctx, int64_t begin, int64_t end) {
+static void conv_amx_rows_copy_rows(void *ctx, int64_t begin, int64_t end) {
   const conv_amx *amx = ctx;
   const conv_args *args = amx->args;
   const conv_dim *dim = args->dims;
@@ -76,7 +76,7 @@ static void copy_rows(void *ctx, int64_t begin, int64_t end) {
     if (z < 0 || z >= dim[0].in || y < 0 || y >= dim[1].in)
       memset(to, 0, (size_t)amx->seen[2] * sizeof *to);
     else
-      copy_row(amx, float_at(args->x, is_bf16(args->x_type), at), to);
+      conv_amx_rows_copy_row(amx, float_at(args->x, is_bf16(args->x_type), at), to);
   }
 }
 
@@ -101,7 +101,8 @@ static void copy_words(const uint32_t *from, int64_t n, uint32_t keep, uint32_t 
 /* Packs the words that outputs of a row read for a row of the kernel, one row of words for each
  * pair of taps. With an odd number of taps, the second half of the last pair is zeroed, because an
  * infinity times a zero weight would be NaN. */
-static void pack_row(const conv_amx *amx, const uint32_t *from, int64_t columns, uint32_t *to) {
+static void conv_amx_rows_pack_row(const conv_amx *amx, const uint32_t *from, int64_t columns,
+                                   uint32_t *to) {
   const int64_t kernel = amx->args->dims[2].kernel, step = output_step(amx), next = pair_step(amx),
                 wide = amx->step;
   for (int64_t i = 0; i < kernel; i += 2, from += next, to += wide) {
@@ -112,8 +113,8 @@ static void pack_row(const conv_amx *amx, const uint32_t *from, int64_t columns,
 }
 
 /* Packs panel (words, step). */
-static const uint32_t *pack_panel(const conv_amx *amx, const conv_amx_patch *patch,
-                                  uint32_t *panel) {
+static const uint32_t *conv_amx_rows_pack_panel(const conv_amx *amx, const conv_amx_patch *patch,
+                                                uint32_t *panel) {
   const conv_args *args = amx->args;
   const conv_dim *dim = args->dims;
   const int64_t wide = amx->step, own = conv_rows_words(args);
@@ -127,8 +128,8 @@ static const uint32_t *pack_panel(const conv_amx *amx, const conv_amx_patch *pat
         (patch->group * args->channels + i / dim[1].kernel / dim[0].kernel) * amx->plane +
         z * amx->seen[1] * amx->seen[2] + patch->column * output_step(amx);
     for (int64_t row = 0; row < patch->rows; row++)
-      pack_row(amx, slice + ((patch->row + row) * dim[1].stride + y) * amx->seen[2], patch->columns,
-               to + row * patch->columns);
+      conv_amx_rows_pack_row(amx, slice + ((patch->row + row) * dim[1].stride + y) * amx->seen[2],
+                             patch->columns, to + row * patch->columns);
     to += conv_row_words(args) * wide;
   }
   memset(to, 0, (size_t)((amx->words - own) * wide) * sizeof *to);
@@ -147,14 +148,14 @@ void conv_amx_plan_rows(conv_amx *amx) {
                    (conv_row_words(args) - 1) * pair_step(amx);
   }
   amx->plane = amx->seen[0] * amx->seen[1] * amx->seen[2];
-  amx->copy_rows = copy_rows;
+  amx->copy_rows = conv_amx_rows_copy_rows;
   amx->copied_rows = args->groups * args->channels * amx->seen[0] * amx->seen[1];
   amx->row_words = amx->seen[2];
   amx->copied_words = args->groups * args->channels * amx->plane;
   amx->most_columns = MOST_COLUMNS;
   amx->row_step = args->dims[2].out;
   amx->strip_parts = 1;
-  amx->gather = pack_panel;
+  amx->gather = conv_amx_rows_pack_panel;
   amx->taps = 1;
   amx->depth = 2 * amx->words;
   amx->blocks_at_once = amx->words / AMX_WORDS;

@@ -48,8 +48,8 @@ static int columns_at(const conv_args *args, int64_t column, int64_t *first) {
 }
 
 /* Stores sums (AMX_OUTPUTS, AMX_COLUMNS) of a strip. */
-static void store_tile(const conv_amx *amx, const conv_amx_patch *patch, int64_t column,
-                       const float *sums) {
+static void conv_amx_transposed_store_tile(const conv_amx *amx, const conv_amx_patch *patch,
+                                           int64_t column, const float *sums) {
   const conv_args *args = amx->args;
   const conv_column_pairs pairs = conv_find_column_pairs(args, patch->strip);
   const int64_t width = args->dims[2].in, output = patch->group * args->outputs + pairs.first;
@@ -81,8 +81,9 @@ static void find_place(const conv_amx *amx, int64_t place, conv_amx_patch *patch
 }
 
 /* Packs panel (panels, words, AMX_COLUMNS). */
-static const uint32_t *pack_panels(const conv_amx *amx, const conv_amx_patch *patch,
-                                   uint32_t *panel) {
+static const uint32_t *conv_amx_transposed_pack_panels(const conv_amx *amx,
+                                                       const conv_amx_patch *patch,
+                                                       uint32_t *panel) {
   const conv_args *args = amx->args;
   const bool bf16 = is_bf16(args->x_type);
   const int64_t x = (patch->image * args->groups + patch->group) * args->channels * in_size(args);
@@ -104,11 +105,11 @@ void conv_amx_plan_transposed(conv_amx *amx) {
   amx->places = max_i64(ceil_div(panels, TASK_PANELS), 1);
   amx->strips_first = true;
   amx->find_place = find_place;
-  amx->gather = pack_panels;
+  amx->gather = conv_amx_transposed_pack_panels;
   amx->panel_words = (ceil_div(panels, amx->places) + 1) * amx->words * AMX_COLUMNS;
   amx->taps = 1;
   amx->step = amx->sum_step = AMX_COLUMNS;
   amx->blocks_at_once = amx->words / AMX_WORDS;
   amx->asks = true;
-  amx->store = store_tile;
+  amx->store = conv_amx_transposed_store_tile;
 }

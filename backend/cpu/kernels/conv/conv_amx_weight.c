@@ -23,8 +23,8 @@ size_t conv_amx_packed_bytes(const conv_args *args) {
 
 /* Packs an output's words of channels from `channel` on. Words of consecutive taps are `step` words
  * apart, which is one strip's tiles. */
-static void pack_row(const conv_args *args, int64_t row, int64_t channel, int64_t step,
-                     uint32_t *to) {
+static void conv_amx_weight_pack_row(const conv_args *args, int64_t row, int64_t channel,
+                                     int64_t step, uint32_t *to) {
   const conv_weight all = {args->weight, args->weight_type, args->encoding, conv_weight_row(args)};
   const int64_t taps = kernel_size(args),
                 channels = min_i64(BLOCK_CHANNELS, args->channels - channel);
@@ -37,7 +37,8 @@ static void pack_row(const conv_args *args, int64_t row, int64_t channel, int64_
 }
 
 /* Packs the words of all rows of an output's kernel. Consecutive steps are `step` words apart. */
-static void pack_rows(const conv_args *args, int64_t row, int64_t step, uint32_t *to) {
+static void conv_amx_weight_pack_rows(const conv_args *args, int64_t row, int64_t step,
+                                      uint32_t *to) {
   const conv_weight all = {args->weight, args->weight_type, args->encoding, conv_weight_row(args)};
   const int64_t kernel = args->dims[2].kernel, words = conv_row_words(args);
   float some[CONV_FEW_CHANNELS * CONV_MOST_TAPS], pairs[CONV_MOST_TAPS + 1] = {0};
@@ -51,25 +52,27 @@ static void pack_rows(const conv_args *args, int64_t row, int64_t step, uint32_t
     memcpy(to, all_words + i, AMX_WORDS * sizeof *to);
 }
 
-static void pack_output(const conv_args *args, int64_t row, uint32_t *to) {
+static void conv_amx_weight_pack_output(const conv_args *args, int64_t row, uint32_t *to) {
   const int64_t step = AMX_OUTPUTS * AMX_WORDS;
   if (conv_is_by_rows(args)) {
-    pack_rows(args, row, step, to);
+    conv_amx_weight_pack_rows(args, row, step, to);
     return;
   }
   for (int64_t c = 0; c < args->channels; c += BLOCK_CHANNELS, to += step * kernel_size(args))
-    pack_row(args, row, c, step, to);
+    conv_amx_weight_pack_row(args, row, c, step, to);
 }
 
 /* Packs a strip of outputs, one row of the tiles for each. */
-static void pack_strip(const conv_args *args, int64_t group, int64_t strip, uint32_t *to) {
+static void conv_amx_weight_pack_strip(const conv_args *args, int64_t group, int64_t strip,
+                                       uint32_t *to) {
   const int64_t first = strip * AMX_OUTPUTS;
   for (int64_t o = 0; o < min_i64(AMX_OUTPUTS, args->outputs - first); o++)
-    pack_output(args, group * args->outputs + first + o, to + o * AMX_WORDS);
+    conv_amx_weight_pack_output(args, group * args->outputs + first + o, to + o * AMX_WORDS);
 }
 
 /* Packs a strip of a transposed convolution: rows 2 o and 2 o + 1 are columns of output o. */
-static void pack_transposed(const conv_args *args, int64_t group, int64_t strip, uint32_t *to) {
+static void conv_amx_weight_pack_transposed(const conv_args *args, int64_t group, int64_t strip,
+                                            uint32_t *to) {
   const conv_weight all = {args->weight, args->weight_type, args->encoding, conv_weight_row(args)};
   const conv_column_pairs pairs = conv_find_column_pairs(args, strip);
   float x[2][AMX_OUTPUTS] = {{0}}; /* two channels */
@@ -90,7 +93,7 @@ typedef struct packing {
   uint32_t *to;
 } packing;
 
-static void pack_strips(void *ctx, int64_t begin, int64_t end) {
+static void conv_amx_weight_pack_strips(void *ctx, int64_t begin, int64_t end) {
   const packing *packing = ctx;
   const conv_args *args = packing->args;
   const int64_t strips = conv_tiled_strips(args), words = conv_strip_words(args);
@@ -98,12 +101,13 @@ static void pack_strips(void *ctx, int64_t begin, int64_t end) {
     uint32_t *to = packing->to + i * words;
     if (args->transposed || (i % strips + 1) * AMX_OUTPUTS > args->outputs)
       memset(to, 0, (size_t)words * sizeof *to);
-    (args->transposed ? pack_transposed : pack_strip)(args, i / strips, i % strips, to);
+    (args->transposed ? conv_amx_weight_pack_transposed : conv_amx_weight_pack_strip)(
+        args, i / strips, i % strips, to);
   }
 }
 
 void conv_amx_pack(const kernel_context *ctx, const conv_args *args, char *to) {
   packing packing = {args, (uint32_t *)(void *)to};
-  ctx->parallel_for(ctx->pool, args->groups * conv_tiled_strips(args), PACK_GRAIN, pack_strips,
-                    &packing);
+  ctx->parallel_for(ctx->pool, args->groups * conv_tiled_strips(args), PACK_GRAIN,
+                    conv_amx_weight_pack_strips, &packing);
 }

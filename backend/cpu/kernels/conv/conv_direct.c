@@ -40,14 +40,14 @@ enum {
 
 /* Returns the distance along a dimension from the first input of the first output to the last input
  * of the last one, inclusive. */
-static int64_t reach_of(const conv_dim *dim) {
+static int64_t kernel_conv_direct_reach_of(const conv_dim *dim) {
   return dim->out > 0 && dim->kernel > 0 ? conv_dim_reach(dim, dim->out) : 0;
 }
 
 /* True for a kernel of one tap whose inputs are copied in the order of outputs, as one long row per
  * channel: rounded inputs, and floats with a stride, each of which would be in another cache line
  * or page. */
-static bool is_one_row(const conv_args *args) {
+static bool kernel_conv_direct_is_one_row(const conv_args *args) {
   bool copies = conv_is_rounded(args);
   for (int d = 0; d < CONV_DIMS; d++) {
     if (args->dims[d].kernel != 1) return false;
@@ -59,15 +59,16 @@ static bool is_one_row(const conv_args *args) {
 /* Returns the distance of the inputs that are copied: with a kernel of one tap, inputs that no
  * output reads are skipped. */
 static int64_t apart(const conv_args *args, int d) {
-  const bool skips = conv_is_rounded(args) ? args->dims[d].kernel == 1 : is_one_row(args);
+  const bool skips =
+      conv_is_rounded(args) ? args->dims[d].kernel == 1 : kernel_conv_direct_is_one_row(args);
   return skips ? args->dims[d].stride : 1;
 }
 
 static bool copies_planes(const conv_args *args) {
   if (conv_is_rounded(args)) return true;
   for (int d = 0; d < CONV_DIMS; d++)
-    if (args->dims[d].padding > 0 || reach_of(&args->dims[d]) > args->dims[d].in ||
-        apart(args, d) > 1)
+    if (args->dims[d].padding > 0 ||
+        kernel_conv_direct_reach_of(&args->dims[d]) > args->dims[d].in || apart(args, d) > 1)
       return true;
   return false;
 }
@@ -75,7 +76,7 @@ static bool copies_planes(const conv_args *args) {
 /* True if wide padding around few outputs would make large copies. */
 static bool has_large_copies(const conv_args *args) {
   double size = 1;
-  for (int d = 0; d < CONV_DIMS; d++) size *= (double)reach_of(&args->dims[d]);
+  for (int d = 0; d < CONV_DIMS; d++) size *= (double)kernel_conv_direct_reach_of(&args->dims[d]);
   return copies_planes(args) && size > LARGE_COPY + 4 * (double)(in_size(args) + out_size(args));
 }
 
@@ -117,39 +118,40 @@ static int64_t plane_size(const direct *direct) {
 }
 static int64_t copied_planes(const direct *direct) { return direct->args->groups * direct->depth; }
 
-static int64_t depth_of(const conv_args *args) {
+static int64_t kernel_conv_direct_depth_of(const conv_args *args) {
   return conv_is_rounded(args) ? pairs_of(args->channels) : args->channels;
 }
-static direct_kernel kernel_of(const conv_args *args) {
+static direct_kernel kernel_conv_direct_kernel_of(const conv_args *args) {
   return conv_is_rounded(args) ? direct_pairs_kernel_for(args->outputs)
                                : direct_kernel_for(args->outputs);
 }
 
 /* Sets the distances of elements: planes follow each other, or rows of all channels do. */
 static void set_steps(direct *direct) {
-  const bool rows = conv_is_rounded(direct->args) && !is_one_row(direct->args);
+  const bool rows = conv_is_rounded(direct->args) && !kernel_conv_direct_is_one_row(direct->args);
   direct->depth_step = rows ? direct->seen[2] : plane_size(direct);
   direct->steps[2] = 1;
   direct->steps[1] = direct->seen[2] * (rows ? direct->depth : 1);
   direct->steps[0] = direct->seen[1] * direct->steps[1];
 }
 
-static direct plan(const kernel_context *ctx, const conv_args *args) {
+static direct kernel_conv_direct_plan(const kernel_context *ctx, const conv_args *args) {
   direct direct = {
       .args = args, .part = {.args = args, .c = COMPUTE_F32}, .copies = copies_planes(args)};
   for (int d = 0; d < CONV_DIMS; d++) {
     direct.part.d[d] = whole_window(&args->dims[d]);
-    direct.seen[d] =
-        direct.copies ? ceil_div(reach_of(&args->dims[d]), apart(args, d)) : args->dims[d].in;
+    direct.seen[d] = direct.copies
+                         ? ceil_div(kernel_conv_direct_reach_of(&args->dims[d]), apart(args, d))
+                         : args->dims[d].in;
     direct.strides[d] = args->dims[d].stride / apart(args, d);
   }
-  direct.kernel = kernel_of(args);
+  direct.kernel = kernel_conv_direct_kernel_of(args);
   direct.cells = cell_count(&direct.part);
   direct.taps = tap_count(&direct.part);
-  direct.depth = depth_of(args);
+  direct.depth = kernel_conv_direct_depth_of(args);
   direct.k = direct.depth * direct.taps;
   set_steps(&direct);
-  for (int d = 0; d < CONV_DIMS && is_one_row(args); d++)
+  for (int d = 0; d < CONV_DIMS && kernel_conv_direct_is_one_row(args); d++)
     direct.part.d[d].count = d == CONV_DIMS - 1 ? direct.cells : 1;
   direct.panels = ceil_div(args->outputs, direct.kernel.nr);
   const int64_t tasks = ceil_div(direct.cells, MOST_CELLS), wanted = TASKS * ctx->n_threads;
@@ -163,32 +165,32 @@ static direct plan(const kernel_context *ctx, const conv_args *args) {
 
 /* Returns the positions of a task, rounded up to blocks that are transposed at once. */
 static int64_t turned_cells(const direct *direct) { return round_up(direct->chunk, 16); }
-static size_t task_bytes(const direct *direct) {
+static size_t kernel_conv_direct_task_bytes(const direct *direct) {
   return (size_t)(2 * turned_cells(direct) * direct->kernel.nr) * sizeof(float);
 }
 static size_t offset_bytes(const direct *direct) {
   return kernel_scratch_size((size_t)(direct->k + DIRECT_AHEAD) * sizeof *direct->offsets);
 }
-static size_t copy_bytes(const direct *direct) {
+static size_t kernel_conv_direct_copy_bytes(const direct *direct) {
   return direct->copies ? kernel_scratch_size((size_t)(copied_planes(direct) * plane_size(direct)) *
                                               sizeof(float))
                         : 0;
 }
-static int64_t task_count(const direct *direct) {
+static int64_t kernel_conv_direct_task_count(const direct *direct) {
   return direct->args->groups * direct->panels * direct->chunks;
 }
-static int64_t work_of(const direct *direct) {
+static int64_t kernel_conv_direct_work_of(const direct *direct) {
   return direct->args->groups * (direct->cells * direct->k * direct->args->outputs / 1024 + 1) /
          (WORK / 1024);
 }
-static bool is_empty(const direct *direct) {
+static bool kernel_conv_direct_is_empty(const direct *direct) {
   return direct->args->images * direct->args->groups * direct->panels * direct->cells == 0;
 }
 
 /* ---------------------------------------------------------------- inputs */
 
 /* Computes the offset of each channel and tap from a position's first input. */
-static void find_offsets(direct *direct) {
+static void kernel_conv_direct_find_offsets(direct *direct) {
   const conv_args *args = direct->args;
   int64_t tap[CONV_DIMS];
   for (int64_t i = 0; direct->k > 0 && i < direct->taps; i++) {
@@ -206,7 +208,8 @@ static void find_offsets(direct *direct) {
 
 /* Copies a row of a plane from a row of the image; NULL: padding. Rounded inputs make words, with
  * the row `odd` of the next channel, which may be NULL. */
-static void copy_row(const direct *direct, const void *from, const void *odd, float *to) {
+static void kernel_conv_direct_copy_row(const direct *direct, const void *from, const void *odd,
+                                        float *to) {
   const conv_dim *dim = &direct->args->dims[2];
   const int64_t width = direct->seen[2], step = apart(direct->args, 2);
   const int64_t left = min_i64(ceil_div(dim->padding, step), width);
@@ -241,15 +244,15 @@ static void copy_plane_row(const direct *direct, int64_t plane, int64_t row) {
   const int64_t at = from * size + (at_z * dim[1].in + at_y) * dim[2].in;
   const bool bf16 = is_bf16(direct->args->x_type), pairs = channel + 1 < direct->args->channels;
   float *to = direct->copied + group * direct->depth * plane_size(direct) + i * direct->depth_step;
-  copy_row(direct, inside ? float_at(direct->args->x, bf16, at) : NULL,
-           inside && conv_is_rounded(direct->args) && pairs
-               ? float_at(direct->args->x, bf16, at + size)
-               : NULL,
-           to + z * direct->steps[0] + y * direct->steps[1]);
+  kernel_conv_direct_copy_row(direct, inside ? float_at(direct->args->x, bf16, at) : NULL,
+                              inside && conv_is_rounded(direct->args) && pairs
+                                  ? float_at(direct->args->x, bf16, at + size)
+                                  : NULL,
+                              to + z * direct->steps[0] + y * direct->steps[1]);
 }
 
 /* Copies rows of all planes, in an order in which threads later read what they wrote. */
-static void copy_rows(void *ctx, int64_t begin, int64_t end) {
+static void kernel_conv_direct_copy_rows(void *ctx, int64_t begin, int64_t end) {
   const direct *direct = ctx;
   const int64_t planes = copied_planes(direct), rows = copied_rows(direct);
   const bool large = direct->cells >= LARGE_PLANE;
@@ -259,7 +262,8 @@ static void copy_rows(void *ctx, int64_t begin, int64_t end) {
 
 static void copy_image(const kernel_context *ctx, direct *direct) {
   ctx->parallel_for(ctx->pool, copied_planes(direct) * copied_rows(direct),
-                    ceil_div(COPY_WORK, max_i64(direct->seen[2], 1)), copy_rows, direct);
+                    ceil_div(COPY_WORK, max_i64(direct->seen[2], 1)), kernel_conv_direct_copy_rows,
+                    direct);
 }
 
 /* ---------------------------------------------------------------- outputs */
@@ -273,7 +277,7 @@ static const float *first_input(const direct *direct, int64_t group, const int64
 
 /* Returns how many neighbouring positions of a row the next tile has, of n that are left: about
  * equally many for all tiles of the row. */
-static int64_t tile_rows(const direct *direct, int64_t n) {
+static int64_t kernel_conv_direct_tile_rows(const direct *direct, int64_t n) {
   const int64_t tiles = ceil_div(n, direct->kernel.mr);
   return ceil_div(n, tiles);
 }
@@ -284,7 +288,7 @@ static int64_t panel_outputs(const direct *direct, int64_t panel) {
   return direct->kernel.run_half && left <= nr / 2 ? nr / 2 : nr;
 }
 
-static int64_t block_of(const direct *direct) {
+static int64_t kernel_conv_direct_block_of(const direct *direct) {
   return conv_is_rounded(direct->args) ? BLOCK_WORDS : BLOCK_K;
 }
 
@@ -293,7 +297,7 @@ static int64_t block_of(const direct *direct) {
 static void add_products(const direct *direct, int64_t group, const float *weight, int64_t outputs,
                          int64_t k, int64_t at, int64_t n, float *sums) {
   int64_t cell[CONV_DIMS];
-  direct_product product = {.k = min_i64(block_of(direct), direct->k - k),
+  direct_product product = {.k = min_i64(kernel_conv_direct_block_of(direct), direct->k - k),
                             .offsets = direct->offsets + k,
                             .step = direct->strides[2],
                             .b = weight + k * direct->kernel.nr,
@@ -308,7 +312,7 @@ static void add_products(const direct *direct, int64_t group, const float *weigh
     int64_t left = min_i64(n, direct->part.d[2].count - cell[2]);
     n -= left;
     for (int64_t rows; left > 0; left -= rows, at += rows, cell[2] += rows) {
-      rows = tile_rows(direct, left);
+      rows = kernel_conv_direct_tile_rows(direct, left);
       product.x = first_input(direct, group, cell);
       product.c = sums;
       (outputs == direct->kernel.nr ? direct->kernel.run : direct->kernel.run_half)(&product,
@@ -320,8 +324,9 @@ static void add_products(const direct *direct, int64_t group, const float *weigh
 }
 
 /* Stores outputs (outputs, n) with bias, tail and steps, by way of `rows` if out is BF16. */
-static void store_rows(const direct *direct, int64_t output, int64_t to, int64_t n, int64_t outputs,
-                       const float *sums, float *rows) {
+static void kernel_conv_direct_store_rows(const direct *direct, int64_t output, int64_t to,
+                                          int64_t n, int64_t outputs, const float *sums,
+                                          float *rows) {
   const conv_args *args = direct->args;
   const bool bf16 = is_bf16(args->out_type);
   const int64_t step = bf16 ? n : direct->cells;
@@ -340,8 +345,8 @@ static void store_rows(const direct *direct, int64_t output, int64_t to, int64_t
 }
 
 /* Stores sums (n, nr) of a panel, or of half of one. turned: memory for (nr, n). */
-static void store_sums(const direct *direct, int64_t group, int64_t panel, int64_t at, int64_t n,
-                       float *sums, float *turned) {
+static void kernel_conv_direct_store_sums(const direct *direct, int64_t group, int64_t panel,
+                                          int64_t at, int64_t n, float *sums, float *turned) {
   const conv_args *args = direct->args;
   const int64_t nr = panel_outputs(direct, panel), width = turned_cells(direct),
                 first = panel * direct->kernel.nr;
@@ -364,10 +369,10 @@ static void store_sums(const direct *direct, int64_t group, int64_t panel, int64
   for (int64_t i = 0; i < n; i += 8)
     for (int64_t o = 0; o < nr; o += 8)
       transpose_8x8(sums + i * nr + o, nr, turned + o * width + i, width);
-  store_rows(direct, output, to, n, outputs, turned, sums);
+  kernel_conv_direct_store_rows(direct, output, to, n, outputs, turned, sums);
 }
 
-static void run_task(const void *user, int64_t task, char *scratch) {
+static void kernel_conv_direct_run_task(const void *user, int64_t task, char *scratch) {
   const direct *direct = user;
   const int64_t chunk = task % direct->chunks, panel = task / direct->chunks % direct->panels,
                 group = task / direct->chunks / direct->panels;
@@ -378,22 +383,25 @@ static void run_task(const void *user, int64_t task, char *scratch) {
   float *sums = (float *)(void *)scratch, *turned = sums + turned_cells(direct) * nr;
   if (direct->k == 0) memset(sums, 0, (size_t)(n * nr) * sizeof *sums);
   const int64_t outputs = panel_outputs(direct, panel);
-  for (int64_t k = 0; k < direct->k; k += block_of(direct))
+  for (int64_t k = 0; k < direct->k; k += kernel_conv_direct_block_of(direct))
     add_products(direct, group, weight, outputs, k, at, n, sums);
-  store_sums(direct, group, panel, at, n, sums, turned);
+  kernel_conv_direct_store_sums(direct, group, panel, at, n, sums, turned);
 }
 
 /* ---------------------------------------------------------------- the kernel */
 
-static size_t slot_bytes(const kernel_context *ctx, const direct *direct) {
-  return slots_bytes(ctx, task_count(direct), work_of(direct), task_bytes(direct));
+static size_t kernel_conv_direct_slot_bytes(const kernel_context *ctx, const direct *direct) {
+  return slots_bytes(ctx, kernel_conv_direct_task_count(direct), kernel_conv_direct_work_of(direct),
+                     kernel_conv_direct_task_bytes(direct));
 }
 
 static size_t direct_scratch(const kernel_context *ctx, const void *args) {
   if (conv_is_tiled(args)) return conv_amx_scratch(ctx, args);
-  const direct direct = plan(ctx, args);
-  return is_empty(&direct) ? 0
-                           : offset_bytes(&direct) + copy_bytes(&direct) + slot_bytes(ctx, &direct);
+  const direct direct = kernel_conv_direct_plan(ctx, args);
+  return kernel_conv_direct_is_empty(&direct)
+             ? 0
+             : offset_bytes(&direct) + kernel_conv_direct_copy_bytes(&direct) +
+                   kernel_conv_direct_slot_bytes(ctx, &direct);
 }
 
 static bool run_direct(const kernel_context *ctx, const void *args) {
@@ -405,11 +413,11 @@ static bool run_direct(const kernel_context *ctx, const void *args) {
     conv_amx_run(ctx, args, memory);
     return true;
   }
-  direct direct = plan(ctx, args);
+  direct direct = kernel_conv_direct_plan(ctx, args);
   direct.offsets = (int64_t *)(void *)memory;
   direct.copied = (float *)(void *)(memory + offset_bytes(&direct));
-  char *slots = memory + offset_bytes(&direct) + copy_bytes(&direct);
-  find_offsets(&direct);
+  char *slots = memory + offset_bytes(&direct) + kernel_conv_direct_copy_bytes(&direct);
+  kernel_conv_direct_find_offsets(&direct);
   for (direct.image = 0; direct.image < direct.args->images; direct.image++) {
     direct.from = direct.copied;
     if (direct.copies)
@@ -417,7 +425,8 @@ static bool run_direct(const kernel_context *ctx, const void *args) {
     else
       direct.from = (const float *)direct.args->x + direct.image * direct.args->groups *
                                                         direct.args->channels * plane_size(&direct);
-    run_slots_in(ctx, task_count(&direct), work_of(&direct), task_bytes(&direct), run_task, &direct,
+    run_slots_in(ctx, kernel_conv_direct_task_count(&direct), kernel_conv_direct_work_of(&direct),
+                 kernel_conv_direct_task_bytes(&direct), kernel_conv_direct_run_task, &direct,
                  slots);
   }
   return true;
@@ -442,21 +451,21 @@ typedef struct packing {
 } packing;
 
 static packing packing_of(const conv_args *args) {
-  const int64_t nr = kernel_of(args).nr;
+  const int64_t nr = kernel_conv_direct_kernel_of(args).nr;
   return (packing){.args = args,
                    .nr = nr,
                    .panels = ceil_div(args->outputs, nr),
-                   .k = depth_of(args) * kernel_size(args)};
+                   .k = kernel_conv_direct_depth_of(args) * kernel_size(args)};
 }
 
-static size_t packed_bytes(const packing *packing) {
+static size_t kernel_conv_direct_packed_bytes(const packing *packing) {
   return (size_t)(packing->args->groups * packing->panels * packing->k * packing->nr) *
          sizeof(float);
 }
 
 /* Loads words [at, at + n) of an output: each joins one tap of two channels. */
-static void load_words(const conv_args *args, const conv_weight *all, int64_t row, int64_t at,
-                       int64_t n, uint32_t *to) {
+static void kernel_conv_direct_load_words(const conv_args *args, const conv_weight *all,
+                                          int64_t row, int64_t at, int64_t n, uint32_t *to) {
   const int64_t taps = kernel_size(args);
   float x[2 * PACK_K];
   for (int64_t m; n > 0; at += m, n -= m, to += m) {
@@ -469,7 +478,7 @@ static void load_words(const conv_args *args, const conv_weight *all, int64_t ro
   }
 }
 
-/* Like load_words, for a kernel of one tap: words are neighbouring weights. */
+/* Like kernel_conv_direct_load_words, for a kernel of one tap: words are neighbouring weights. */
 static void load_neighbours(const conv_weight *all, int64_t row, int64_t at, int64_t n,
                             uint32_t *to) {
   float x[2 * PACK_K];
@@ -489,11 +498,12 @@ static void load_output(const packing *packing, int64_t row, int64_t at, int64_t
   else if (kernel_size(args) == 1)
     load_neighbours(&all, row, at, n, (uint32_t *)(void *)to);
   else
-    load_words(args, &all, row, at, n, (uint32_t *)(void *)to);
+    kernel_conv_direct_load_words(args, &all, row, at, n, (uint32_t *)(void *)to);
 }
 
 /* Packs a panel, PACK_K elements of k at a time. */
-static void pack_panel(const packing *packing, int64_t first, int64_t lanes, float *to) {
+static void kernel_conv_direct_pack_panel(const packing *packing, int64_t first, int64_t lanes,
+                                          float *to) {
   float some[MOST_LANES * PACK_K];
   for (int64_t at = 0; at < packing->k; at += PACK_K) {
     const int64_t n = min_i64(PACK_K, packing->k - at);
@@ -504,40 +514,40 @@ static void pack_panel(const packing *packing, int64_t first, int64_t lanes, flo
   }
 }
 
-static void pack_panels(void *ctx, int64_t begin, int64_t end) {
+static void kernel_conv_direct_pack_panels(void *ctx, int64_t begin, int64_t end) {
   const packing *packing = ctx;
   for (int64_t i = begin; i < end; i++) {
     const int64_t group = i / packing->panels, first = i % packing->panels * packing->nr;
     const int64_t lanes = min_i64(packing->nr, packing->args->outputs - first);
     float *to = packing->to + i * packing->k * packing->nr;
     if (lanes < packing->nr) memset(to, 0, (size_t)(packing->k * packing->nr) * sizeof *to);
-    pack_panel(packing, group * packing->args->outputs + first, lanes, to);
+    kernel_conv_direct_pack_panel(packing, group * packing->args->outputs + first, lanes, to);
   }
 }
 
-static size_t pack_scratch(const kernel_context *ctx, const void *args) {
+static size_t kernel_conv_direct_pack_scratch(const kernel_context *ctx, const void *args) {
   const packing packing = packing_of(args);
   (void)ctx;
   return kernel_scratch_size(conv_is_tiled(args) ? conv_amx_packed_bytes(args)
-                                                 : packed_bytes(&packing));
+                                                 : kernel_conv_direct_packed_bytes(&packing));
 }
 
-static bool pack(const kernel_context *ctx, const void *args) {
+static bool conv_kernel_conv_direct_pack(const kernel_context *ctx, const void *args) {
   packing packing = packing_of(args);
-  char *to = ctx->scratch(ctx->pool, pack_scratch(ctx, args));
+  char *to = ctx->scratch(ctx->pool, kernel_conv_direct_pack_scratch(ctx, args));
   if (!to) return false;
   if (conv_is_tiled(args)) {
     conv_amx_pack(ctx, args, to);
     return true;
   }
   packing.to = (float *)(void *)to;
-  ctx->parallel_for(ctx->pool, packing.args->groups * packing.panels, PACK_GRAIN, pack_panels,
-                    &packing);
+  ctx->parallel_for(ctx->pool, packing.args->groups * packing.panels, PACK_GRAIN,
+                    kernel_conv_direct_pack_panels, &packing);
   return true;
 }
 
 const kernel_desc kernel_conv_direct_pack = {.name = "conv_direct_pack",
-                                             .run = pack,
-                                             .scratch = pack_scratch,
+                                             .run = conv_kernel_conv_direct_pack,
+                                             .scratch = kernel_conv_direct_pack_scratch,
                                              .args_size = sizeof(conv_args),
                                              .operands = {OPERAND(conv_args, weight)}};

@@ -6,8 +6,9 @@
 #include "backend/cpu/kernels/support/vec4.h"
 
 /* Finishes outputs [i, n). */
-KERNEL_INLINE void finish(const conv_epilogue *epilogue, float bias, const float *added, int64_t i,
-                          int64_t n, const float *from, float *to) {
+KERNEL_INLINE void conv_epilogue_finish(const conv_epilogue *epilogue, float bias,
+                                        const float *added, int64_t i, int64_t n, const float *from,
+                                        float *to) {
   for (; i < n; i++) {
     float y = from[i] + bias;
     if (added) y += added[i];
@@ -26,7 +27,7 @@ static void finish_portable(const conv_epilogue *epilogue, float bias, const flo
     y = vec4_smaller(high, vec4_larger(low, y));
     memcpy(to + i, &y, sizeof y);
   }
-  finish(epilogue, bias, added, i, n, from, to);
+  conv_epilogue_finish(epilogue, bias, added, i, n, from, to);
 }
 
 #if KERNEL_X86
@@ -40,7 +41,7 @@ TARGET_AVX2 static void finish_avx2(const conv_epilogue *epilogue, float bias, c
     if (added) y += _mm256_loadu_ps(added + i);
     _mm256_storeu_ps(to + i, _mm256_min_ps(high, _mm256_max_ps(low, y)));
   }
-  finish(epilogue, bias, added, i, n, from, to);
+  conv_epilogue_finish(epilogue, bias, added, i, n, from, to);
 }
 
 TARGET_AVX512 static void finish_avx512(const conv_epilogue *epilogue, float bias,
@@ -90,8 +91,8 @@ TARGET_AVX512 static void turn_avx512_rows(const turned_outputs *given) {
 #endif
 
 /* Adds BF16 values, widened ROW_BLOCK at a time. */
-static void add_bf16(const conv_epilogue *epilogue, float bias, int64_t at, int64_t n,
-                     const float *from, float *to) {
+static void conv_epilogue_add_bf16(const conv_epilogue *epilogue, float bias, int64_t at, int64_t n,
+                                   const float *from, float *to) {
   conv_epilogue wide = *epilogue;
   wide.added_type = DTYPE_F32;
   for (int64_t i = 0, some; i < n; i += some) {
@@ -118,7 +119,7 @@ void conv_epilogue_row(const conv_epilogue *epilogue, float bias, int64_t at, in
                        const float *from, float *to) {
   const float *added = epilogue->added ? (const float *)epilogue->added + at : NULL;
   if (epilogue->added && is_bf16(epilogue->added_type)) {
-    add_bf16(epilogue, bias, at, n, from, to);
+    conv_epilogue_add_bf16(epilogue, bias, at, n, from, to);
     return;
   }
 #if KERNEL_X86

@@ -56,7 +56,7 @@ typedef struct integer_conv {
 } integer_conv;
 
 /* Returns 1 or -1 if patch bytes are x + 128 or x - 128, otherwise 0. */
-static int shift_of(const integer_conv *conv) {
+static int patch_shift(const integer_conv *conv) {
   bool is_signed = conv->args->type == DTYPE_I8;
   if (conv->args->is_packed) return 0;
   return is_signed == conv->kernel.is_signed ? 0 : is_signed ? 1 : -1;
@@ -68,7 +68,7 @@ static int64_t word_planes(const integer_conv *conv) {
 }
 
 /* Returns the words per patch; whole tiles if the weight is packed. */
-static int64_t word_count(const integer_conv *conv) {
+static int64_t patch_words(const integer_conv *conv) {
   return conv->args->is_packed ? word_planes(conv) : integer_words(&conv->kernel, conv->k);
 }
 
@@ -79,23 +79,6 @@ static bool has_word_planes(const integer_conv *conv) {
 
 /* ---------------------------------------------------------------- planes */
 
-static inline void fill_few(unsigned char *to, int value, int64_t n) {
-  if (n > 16)
-    memset(to, value, (size_t)n);
-  else
-    for (int64_t i = 0; i < n; i++) to[i] = (unsigned char)value;
-}
-
-static void copy_row(const unsigned char *restrict x, int64_t stride, int64_t n,
-                     unsigned char *restrict to) {
-  if (stride == 1)
-    copy_few(to, x, n);
-  else if (stride == 2)
-    for (int64_t i = 0; i < n; i++) to[i] = x[2 * i];
-  else
-    for (int64_t i = 0; i < n; i++) to[i] = x[i * stride];
-}
-
 /* Lays out n elements of a row of x (in): first, first + stride, ... NULL: a row of padding. */
 static void lay_out_row(const integer_conv *conv, const unsigned char *x, int64_t first, int64_t n,
                         unsigned char *to) {
@@ -103,12 +86,13 @@ static void lay_out_row(const integer_conv *conv, const unsigned char *x, int64_
   int64_t begin = n, end = n;
   if (x) columns_within(dim->in, dim->stride, first, 0, n, &begin, &end);
   fill_few(to, conv->padding_value, begin);
-  if (begin < end) copy_row(x + first + begin * dim->stride, dim->stride, end - begin, to + begin);
+  if (begin < end)
+    copy_strided(x + first + begin * dim->stride, dim->stride, end - begin, to + begin);
   fill_few(to + end, conv->padding_value, n - end);
 }
 
 /* Returns the index in x of index i of a phase, in one dimension; -1: padding. */
-static int64_t source_of(const conv_dim *dim, int64_t i, int64_t phase) {
+static int64_t phase_source(const conv_dim *dim, int64_t i, int64_t phase) {
   int64_t at = i * dim->stride + phase - dim->padding;
   return at >= 0 && at < dim->in ? at : -1;
 }
@@ -119,7 +103,7 @@ static unsigned char *lay_out_phase(const integer_conv *conv, const unsigned cha
   const conv_dim *dim = conv->args->dims;
   for (int64_t z = 0; z < conv->d[0].size; z++)
     for (int64_t y = 0; y < conv->d[1].size; y++, to += conv->d[2].size) {
-      int64_t in_z = source_of(&dim[0], z, phase[0]), in_y = source_of(&dim[1], y, phase[1]);
+      int64_t in_z = phase_source(&dim[0], z, phase[0]), in_y = phase_source(&dim[1], y, phase[1]);
       bool is_inside = in_z >= 0 && in_y >= 0;
       lay_out_row(conv, is_inside ? x + (in_z * dim[1].in + in_y) * dim[2].in : NULL,
                   phase[2] - dim[2].padding, conv->d[2].size, to);
@@ -128,7 +112,7 @@ static unsigned char *lay_out_phase(const integer_conv *conv, const unsigned cha
 }
 
 /* Lays out channels [first, first + n) of all images. */
-static void lay_out(const integer_conv *conv, int64_t first, int64_t n, unsigned char *to) {
+static void lay_out_planes(const integer_conv *conv, int64_t first, int64_t n, unsigned char *to) {
   int64_t phase[CONV_DIMS], size = in_size(conv->args);
   for (int64_t c = first; c < first + n; c++) {
     const unsigned char *x = (const unsigned char *)conv->args->x + c * size;
@@ -141,7 +125,7 @@ static void lay_out(const integer_conv *conv, int64_t first, int64_t n, unsigned
 
 static void lay_out_channels(void *ctx, int64_t begin, int64_t end) {
   const integer_conv *conv = ctx;
-  lay_out(conv, begin, end - begin, conv->planes + begin * conv->plane);
+  lay_out_planes(conv, begin, end - begin, conv->planes + begin * conv->plane);
 }
 
 /* Lays out words of four channels of an image, from `channel` on, in one phase. */
@@ -158,7 +142,8 @@ static uint32_t *lay_out_word_phase(const integer_conv *conv, int64_t image, int
       .step = dim[2].stride, .left = begin, .width = width, .padding = conv->padding_value};
   for (int64_t z = 0; z < conv->d[0].size; z++)
     for (int64_t y = 0; y < conv->d[1].size; y++, to += width) {
-      const int64_t in_z = source_of(&dim[0], z, phase[0]), in_y = source_of(&dim[1], y, phase[1]),
+      const int64_t in_z = phase_source(&dim[0], z, phase[0]),
+                    in_y = phase_source(&dim[1], y, phase[1]),
                     at = (in_z * dim[1].in + in_y) * dim[2].in + first + begin * dim[2].stride;
       row.n = in_z >= 0 && in_y >= 0 ? end - begin : 0;
       for (int c = 0; c < 4; c++)
@@ -184,7 +169,7 @@ static void lay_out_words(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-static void find_taps(const integer_conv *conv, int64_t *to) {
+static void conv_integer_find_taps(const integer_conv *conv, int64_t *to) {
   const conv_dim *dim = conv->args->dims;
   int64_t one = conv->d[0].size * conv->d[1].size * conv->d[2].size;
   for (int64_t t = 0; t < conv->taps; t++) {
@@ -208,8 +193,8 @@ typedef struct source {
 } source;
 
 /* Returns TILE bytes from `at` on, of which `there` bytes are in a plane; others are undefined. */
-static const unsigned char *row_at(const unsigned char *plane, int64_t at, int64_t there,
-                                   unsigned char *copy) {
+static const unsigned char *row_or_copy(const unsigned char *plane, int64_t at, int64_t there,
+                                        unsigned char *copy) {
   if (at + TILE <= there) return plane + at;
   if (at < there) memcpy(copy, plane + at, (size_t)(there - at));
   return copy;
@@ -220,12 +205,12 @@ static void pack_tile(const integer_conv *conv, const source *source, int64_t at
                       uint32_t *patches) {
   unsigned char copies[4][TILE];
   const unsigned char *rows[4], *plane = source->planes;
-  const uint32_t flip = shift_of(conv) ? 0x80808080U : 0;
+  const uint32_t flip = patch_shift(conv) ? 0x80808080U : 0;
   int64_t k = 0;
   if (source->there < INT64_MAX) memset(copies, 0, sizeof copies);
   for (int64_t c = 0; c < conv->args->channels; c++, plane += conv->plane)
     for (int64_t t = 0; t < conv->taps; t++) {
-      rows[k % 4] = row_at(plane, at + conv->tap_at[t], source->there, copies[k % 4]);
+      rows[k % 4] = row_or_copy(plane, at + conv->tap_at[t], source->there, copies[k % 4]);
       if (++k % 4) continue;
       conv->kernel.pack(rows, flip, patches);
       patches += TILE;
@@ -265,7 +250,7 @@ static int cells_of(const cell_run *runs, int n_runs) {
   return (int)(runs[n_runs - 1].from + runs[n_runs - 1].n);
 }
 
-/* Stores rows of tiles as codes or decoded. at: see store_codes. */
+/* Stores rows of tiles as codes or decoded. at: see conv_integer_store_codes. */
 static void scatter_codes(const integer_conv *conv, int rows, int64_t at,
                           unsigned char tiles[][TILE], const cell_run *runs, int n_runs) {
   const int64_t size = conv->integer->decodes ? sizeof(float) : 1;
@@ -281,8 +266,8 @@ static void scatter_codes(const integer_conv *conv, int rows, int64_t at,
 
 /* Stores codes of `rows` outputs of a tile. If the tile is one whole run, out and codes.terms[1]
  * are used in place. at: index in out of the first output's first element. */
-static void store_codes(const integer_conv *conv, int64_t output, int rows, int64_t at,
-                        const int32_t *sums, const cell_run *runs, int n_runs) {
+static void conv_integer_store_codes(const integer_conv *conv, int64_t output, int rows, int64_t at,
+                                     const int32_t *sums, const cell_run *runs, int n_runs) {
   const conv_integer_args *args = conv->integer;
   const requantise_term *term = &args->codes.terms[1];
   const bool is_whole = n_runs == 1 && runs->n == TILE, has_other = term->x != NULL,
@@ -304,10 +289,10 @@ static void store_codes(const integer_conv *conv, int64_t output, int rows, int6
   if (!is_stored) scatter_codes(conv, rows, at, tiles, runs, n_runs);
 }
 
-static void store_tile(const integer_conv *conv, int64_t output, int rows, int64_t at,
-                       const int32_t *sums, const cell_run *runs, int n_runs) {
+static void conv_integer_store_tile(const integer_conv *conv, int64_t output, int rows, int64_t at,
+                                    const int32_t *sums, const cell_run *runs, int n_runs) {
   if (conv->integer->makes_codes) {
-    store_codes(conv, output, rows, at, sums, runs, n_runs);
+    conv_integer_store_codes(conv, output, rows, at, sums, runs, n_runs);
     return;
   }
   for (int r = 0; r < rows; r++)
@@ -315,8 +300,10 @@ static void store_tile(const integer_conv *conv, int64_t output, int rows, int64
                          (char *)((int32_t *)conv->args->out + at + r * conv->cells));
 }
 
-/* Prefetches what store_tile will read of the same outputs, and write unless it writes codes. */
-static void prefetch_tile(const integer_conv *conv, int rows, int64_t at, const cell_run *runs) {
+/* Prefetches what conv_integer_store_tile will read of the same outputs, and write unless it writes
+ * codes. */
+static void conv_integer_prefetch_tile(const integer_conv *conv, int rows, int64_t at,
+                                       const cell_run *runs) {
   const requantise_term *term = &conv->integer->codes.terms[1];
   const bool makes_codes = conv->integer->makes_codes;
   const int64_t other = (int64_t)dtype_size(term->type),
@@ -330,8 +317,9 @@ static void prefetch_tile(const integer_conv *conv, int rows, int64_t at, const 
 }
 
 /* Computes a tile of outputs [output, last), counted over all groups. */
-static void multiply_tile(const integer_conv *conv, int64_t image, int64_t output, int64_t last,
-                          const uint32_t *patches, const cell_run *runs, int n_runs) {
+static void conv_integer_multiply_tile(const integer_conv *conv, int64_t image, int64_t output,
+                                       int64_t last, const uint32_t *patches, const cell_run *runs,
+                                       int n_runs) {
   const int cells = cells_of(runs, n_runs);
   const conv_args *args = conv->args;
   for (int64_t o = output; o < last; o += conv->kernel.rows) {
@@ -344,14 +332,15 @@ static void multiply_tile(const integer_conv *conv, int64_t image, int64_t outpu
     const weight_rows weights =
         integer_weight(&conv->kernel, args->weight, conv->rest, conv->k, from);
     const int64_t at = (image * args->groups * args->outputs + o) * conv->cells;
-    prefetch_tile(conv, rows, at, runs);
+    conv_integer_prefetch_tile(conv, rows, at, runs);
     conv->kernel.multiply((int)(o - from) + rows, cells, &weights, patches, conv->begin + from,
                           sums);
-    store_tile(conv, o, rows, at, sums + (o - from) * TILE, runs, n_runs);
+    conv_integer_store_tile(conv, o, rows, at, sums + (o - from) * TILE, runs, n_runs);
   }
 }
 
-/* Like multiply_tile, with a packed weight, which asks prefetches. words: at the first position. */
+/* Like conv_integer_multiply_tile, with a packed weight, which asks prefetches. words: at the first
+ * position. */
 static void multiply_strips(const integer_conv *conv, int64_t image, int64_t first, int64_t last,
                             bool asks, const uint32_t *words, const cell_run *runs, int n_runs) {
   const conv_args *args = conv->args;
@@ -372,16 +361,18 @@ static void multiply_strips(const integer_conv *conv, int64_t image, int64_t fir
     strip.weight = (const unsigned char *)args->packed + o / INTEGER_OUTPUTS * bytes;
     strip.begin = args->bias ? (const int32_t *)args->bias + o : NULL;
     for (int r = 0; r < strip.outputs; r += ROWS)
-      prefetch_tile(conv, (int)min_i64(ROWS, strip.outputs - r), at + r * conv->cells, runs);
+      conv_integer_prefetch_tile(conv, (int)min_i64(ROWS, strip.outputs - r), at + r * conv->cells,
+                                 runs);
     integer_strip_multiply(&strip, sums);
     for (int r = 0; r < strip.outputs; r += ROWS)
-      store_tile(conv, o + r, (int)min_i64(ROWS, strip.outputs - r), at + r * conv->cells,
-                 sums + r * TILE, runs, n_runs);
+      conv_integer_store_tile(conv, o + r, (int)min_i64(ROWS, strip.outputs - r),
+                              at + r * conv->cells, sums + r * TILE, runs, n_runs);
   }
 }
 
-static void run_tile(const integer_conv *conv, int64_t image, int64_t group, int64_t block,
-                     int64_t tile, const source *source, uint32_t *patches) {
+static void conv_integer_run_tile(const integer_conv *conv, int64_t image, int64_t group,
+                                  int64_t block, int64_t tile, const source *source,
+                                  uint32_t *patches) {
   const conv_args *args = conv->args;
   cell_run runs[TILE];
   int n_runs = find_runs(conv, tile * TILE, runs);
@@ -396,22 +387,23 @@ static void run_tile(const integer_conv *conv, int64_t image, int64_t group, int
   if (args->is_packed)
     multiply_strips(conv, image, first, last, tile % conv->share == 0, words, runs, n_runs);
   else
-    multiply_tile(conv, image, group * args->outputs + first, group * args->outputs + last, patches,
-                  runs, n_runs);
+    conv_integer_multiply_tile(conv, image, group * args->outputs + first,
+                               group * args->outputs + last, patches, runs, n_runs);
 }
 
 /* Runs tiles [first, last) of a block of outputs. plane: image and group. */
-static void run_tiles(const integer_conv *conv, int64_t plane, int64_t block, int64_t first,
-                      int64_t last, const source *source, uint32_t *patches) {
+static void conv_integer_run_tiles(const integer_conv *conv, int64_t plane, int64_t block,
+                                   int64_t first, int64_t last, const source *source,
+                                   uint32_t *patches) {
   const int64_t groups = conv->args->groups;
   if (conv->kernel.begin) conv->kernel.begin();
   for (int64_t tile = first; tile < last; tile++)
-    run_tile(conv, plane / groups, plane % groups, block, tile, source, patches);
+    conv_integer_run_tile(conv, plane / groups, plane % groups, block, tile, source, patches);
   if (conv->kernel.end) conv->kernel.end();
 }
 
 /* A task: a share of the tiles of a block of a group of an image. */
-static void run_task(const void *user, int64_t task, char *scratch) {
+static void conv_integer_run_task(const void *user, int64_t task, char *scratch) {
   const integer_conv *conv = user;
   const conv_args *args = conv->args;
   int64_t first = task % conv->shares * conv->share, block = task / conv->shares % conv->blocks,
@@ -420,8 +412,8 @@ static void run_task(const void *user, int64_t task, char *scratch) {
   const unsigned char *planes = conv->from_x ? args->x : conv->planes;
   const source source = {.planes = planes + plane * args->channels * size,
                          .there = conv->from_x ? size : INT64_MAX};
-  run_tiles(conv, plane, block, first, min_i64(first + conv->share, conv->tiles), &source,
-            (uint32_t *)(void *)scratch);
+  conv_integer_run_tiles(conv, plane, block, first, min_i64(first + conv->share, conv->tiles),
+                         &source, (uint32_t *)(void *)scratch);
 }
 
 /* A task: one group of an image, whose planes stay in the first-level cache. */
@@ -429,10 +421,10 @@ static void run_group(const void *user, int64_t task, char *scratch) {
   const integer_conv *conv = user;
   const conv_args *args = conv->args;
   uint32_t *patches = (uint32_t *)(void *)scratch;
-  unsigned char *planes = (unsigned char *)(patches + word_count(conv) * TILE);
+  unsigned char *planes = (unsigned char *)(patches + patch_words(conv) * TILE);
   const source source = {.planes = planes, .there = INT64_MAX};
-  lay_out(conv, task * args->channels, args->channels, planes);
-  run_tiles(conv, task, 0, 0, conv->tiles, &source, patches);
+  lay_out_planes(conv, task * args->channels, args->channels, planes);
+  conv_integer_run_tiles(conv, task, 0, 0, conv->tiles, &source, patches);
 }
 
 /* ---------------------------------------------------------------- the kernel */
@@ -478,12 +470,12 @@ static integer_conv make_conv(const kernel_context *ctx, const conv_integer_args
   return conv;
 }
 
-static int64_t task_count(const integer_conv *conv) {
+static int64_t conv_integer_task_count(const integer_conv *conv) {
   int64_t groups = conv->args->images * conv->args->groups;
   return conv->by_group ? groups : groups * conv->blocks * conv->shares;
 }
 
-static int64_t work_of(const integer_conv *conv) {
+static int64_t conv_integer_work_of(const integer_conv *conv) {
   const conv_args *args = conv->args;
   return args->images * args->groups * args->outputs * conv->tiles * TILE * conv->k /
          MULTIPLIES_PER_TASK;
@@ -498,9 +490,9 @@ static size_t plus_product(size_t a, int64_t b, int64_t c) {
   return bytes;
 }
 
-static size_t task_bytes(const integer_conv *conv) {
+static size_t conv_integer_task_bytes(const integer_conv *conv) {
   if (has_word_planes(conv)) return 0;
-  size_t patches = plus_product(0, word_count(conv), TILE * (int64_t)sizeof(uint32_t));
+  size_t patches = plus_product(0, patch_words(conv), TILE * (int64_t)sizeof(uint32_t));
   return conv->by_group ? plus_product(patches + TILE, conv->args->channels, conv->plane) : patches;
 }
 
@@ -509,7 +501,7 @@ typedef struct parts {
   size_t rest, taps, planes, tasks, all;
 } parts;
 
-static int64_t rest_step(const integer_conv *conv) {
+static int64_t conv_integer_rest_step(const integer_conv *conv) {
   return conv->args->is_packed || conv->k % conv->kernel.step == 0 ? 0 : conv->kernel.step;
 }
 
@@ -519,40 +511,41 @@ static size_t words_end(const integer_conv *conv, size_t from) {
   return plus_product(plus_product(from, TILE, word), planes, conv->plane * word);
 }
 
-static parts find_parts(const kernel_context *ctx, const integer_conv *conv) {
+static parts conv_integer_find_parts(const kernel_context *ctx, const integer_conv *conv) {
   const conv_args *args = conv->args;
   int64_t planes = conv->from_x || conv->by_group ? 0 : conv->plane;
   parts parts;
   parts.rest = kernel_scratch_size(plus_product(0, args->groups * args->outputs, sizeof(int32_t)));
-  parts.taps =
-      kernel_scratch_size(plus_product(parts.rest, args->groups * args->outputs, rest_step(conv)));
+  parts.taps = kernel_scratch_size(
+      plus_product(parts.rest, args->groups * args->outputs, conv_integer_rest_step(conv)));
   parts.planes = kernel_scratch_size(plus_product(parts.taps, conv->taps, sizeof(int64_t)));
   parts.tasks = has_word_planes(conv)
                     ? words_end(conv, parts.planes)
                     : plus_product(parts.planes + (planes ? TILE : 0),
                                    args->images * args->groups * args->channels, planes);
   parts.tasks = kernel_scratch_size(parts.tasks);
-  parts.all = kernel_scratch_size(
-      parts.tasks + slots_bytes(ctx, task_count(conv), work_of(conv), task_bytes(conv)));
+  parts.all = kernel_scratch_size(parts.tasks + slots_bytes(ctx, conv_integer_task_count(conv),
+                                                            conv_integer_work_of(conv),
+                                                            conv_integer_task_bytes(conv)));
   return parts;
 }
 
 static size_t conv_integer_scratch(const kernel_context *ctx, const void *args) {
   const integer_conv conv = make_conv(ctx, args);
-  return conv.tiles ? find_parts(ctx, &conv).all : 0;
+  return conv.tiles ? conv_integer_find_parts(ctx, &conv).all : 0;
 }
 
-/* Computes begin (the bias and the correction for shift_of) and rest. */
-static void find_begin(void *ctx, int64_t begin, int64_t end) {
+/* Computes begin (the bias and the correction for patch_shift) and rest. */
+static void conv_integer_find_begin(void *ctx, int64_t begin, int64_t end) {
   const integer_conv *conv = ctx;
   const conv_args *args = conv->args;
   const signed char *weight = args->weight;
-  int shift = shift_of(conv);
+  int shift = patch_shift(conv);
   for (int64_t o = begin; o < end; o++) {
     int32_t sum = 0;
     for (int64_t k = 0; k < conv->k && shift; k++) sum += weight[o * conv->k + k];
     conv->begin[o] = (args->bias ? ((const int32_t *)args->bias)[o] : 0) - 128 * shift * sum;
-    if (rest_step(conv))
+    if (conv_integer_rest_step(conv))
       integer_rest(&conv->kernel, weight + o * conv->k, conv->k,
                    conv->rest + o * conv->kernel.step);
   }
@@ -563,28 +556,30 @@ static bool conv_integer(const kernel_context *ctx, const void *args) {
   const conv_args *own = conv.args;
   if (depthwise_integer_fits(args)) depthwise_integer_run(ctx, args);
   if (!conv.tiles) return true;
-  const parts parts = find_parts(ctx, &conv);
+  const parts parts = conv_integer_find_parts(ctx, &conv);
   char *memory = ctx->scratch(ctx->pool, parts.all);
   if (!memory) return false;
   int64_t *tap_at = (int64_t *)(void *)(memory + parts.taps);
-  find_taps(&conv, tap_at);
+  conv_integer_find_taps(&conv, tap_at);
   conv.begin = (int32_t *)(void *)memory;
   conv.rest = (unsigned char *)memory + parts.rest;
   conv.tap_at = tap_at;
   conv.planes = (unsigned char *)memory + parts.planes;
   conv.words = (uint32_t *)(void *)conv.planes;
   if (!own->is_packed)
-    ctx->parallel_for(ctx->pool, own->groups * own->outputs,
-                      BYTES_PER_TASK / ((shift_of(&conv) ? conv.k : rest_step(&conv)) + 1) + 1,
-                      find_begin, &conv);
+    ctx->parallel_for(
+        ctx->pool, own->groups * own->outputs,
+        BYTES_PER_TASK / ((patch_shift(&conv) ? conv.k : conv_integer_rest_step(&conv)) + 1) + 1,
+        conv_integer_find_begin, &conv);
   if (has_word_planes(&conv))
     ctx->parallel_for(ctx->pool, own->images * word_planes(&conv),
                       WORDS_PER_TASK / (conv.plane + 1) + 1, lay_out_words, &conv);
   else if (!conv.from_x && !conv.by_group)
     ctx->parallel_for(ctx->pool, own->images * own->groups * own->channels,
                       BYTES_PER_TASK / (conv.plane + 1) + 1, lay_out_channels, &conv);
-  run_slots_in(ctx, task_count(&conv), work_of(&conv), task_bytes(&conv),
-               conv.by_group ? run_group : run_task, &conv, memory + parts.tasks);
+  run_slots_in(ctx, conv_integer_task_count(&conv), conv_integer_work_of(&conv),
+               conv_integer_task_bytes(&conv), conv.by_group ? run_group : conv_integer_run_task,
+               &conv, memory + parts.tasks);
   return true;
 }
 

@@ -21,23 +21,24 @@ KERNEL_INLINE uint32_t weight_word(const weight_rows *weights, int row, int64_t 
   return word;
 }
 
-KERNEL_INLINE int64_t word_count(const weight_rows *weights) {
+KERNEL_INLINE int64_t conv_integer_kernels_word_count(const weight_rows *weights) {
   return weights->n + (weights->has_rest ? 1 : 0);
 }
 
 /* Returns the rows from r on. */
-static inline weight_rows rows_from(const weight_rows *weights, int r) {
+static inline weight_rows conv_integer_kernels_rows_from(const weight_rows *weights, int r) {
   weight_rows some = *weights;
   some.first += r * weights->stride;
   if (weights->has_rest) some.rest += 4 * r;
   return some;
 }
 
-static void multiply_portable(int rows, int cells, const weight_rows *weights,
-                              const uint32_t *patches, const int32_t *begin, int32_t *sums) {
+static void conv_integer_kernels_multiply_portable(int rows, int cells, const weight_rows *weights,
+                                                   const uint32_t *patches, const int32_t *begin,
+                                                   int32_t *sums) {
   for (int r = 0; r < rows; r++)
     for (int c = 0; c < cells; c++) sums[r * TILE + c] = begin[r];
-  for (int64_t i = 0; i < word_count(weights); i++, patches += TILE)
+  for (int64_t i = 0; i < conv_integer_kernels_word_count(weights); i++, patches += TILE)
     for (int r = 0; r < rows; r++) {
       uint32_t word = weight_word(weights, r, i);
       int b[4];
@@ -64,7 +65,7 @@ KERNEL_INLINE __attribute__((target("avx2"))) void multiply_avx2_rows(int rows,
   __m256i sum[ROWS][AVX2_VECTORS];
   for (int r = 0; r < rows; r++)
     for (int v = 0; v < AVX2_VECTORS; v++) sum[r][v] = _mm256_set1_epi32(begin[r]);
-  for (int64_t i = 0; i < word_count(weights); i++, patches += TILE) {
+  for (int64_t i = 0; i < conv_integer_kernels_word_count(weights); i++, patches += TILE) {
     __m256i even[AVX2_VECTORS], odd[AVX2_VECTORS];
     for (int v = 0; v < AVX2_VECTORS; v++) {
       const __m256i x = _mm256_loadu_si256((const __m256i *)(patches + 8 * v));
@@ -86,13 +87,12 @@ KERNEL_INLINE __attribute__((target("avx2"))) void multiply_avx2_rows(int rows,
       _mm256_storeu_si256((__m256i *)(sums + r * TILE + 8 * v), sum[r][v]);
 }
 
-static __attribute__((target("avx2"))) void multiply_avx2(int rows, int cells,
-                                                          const weight_rows *weights,
-                                                          const uint32_t *patches,
-                                                          const int32_t *begin, int32_t *sums) {
+static __attribute__((target("avx2"))) void conv_integer_kernels_multiply_avx2(
+    int rows, int cells, const weight_rows *weights, const uint32_t *patches, const int32_t *begin,
+    int32_t *sums) {
   for (int r = 0, n; r < rows; r += n) {
     n = rows - r < AVX2_ROWS ? 1 : AVX2_ROWS;
-    const weight_rows some = rows_from(weights, r);
+    const weight_rows some = conv_integer_kernels_rows_from(weights, r);
     for (int c = 0; c < cells; c += 8 * AVX2_VECTORS) {
       int32_t *to = sums + r * TILE + c;
       if (n == AVX2_ROWS)
@@ -146,9 +146,11 @@ KERNEL_INLINE TARGET_AVX512_VNNI void multiply_vnni_rows(int rows, const weight_
       _mm512_storeu_si512(sums + r * TILE + 16 * v, sum[r][v]);
 }
 
-static TARGET_AVX512_VNNI void multiply_vnni(int rows, int cells, const weight_rows *weights,
-                                             const uint32_t *patches, const int32_t *begin,
-                                             int32_t *sums) {
+static TARGET_AVX512_VNNI void conv_integer_kernels_multiply_vnni(int rows, int cells,
+                                                                  const weight_rows *weights,
+                                                                  const uint32_t *patches,
+                                                                  const int32_t *begin,
+                                                                  int32_t *sums) {
   for (int c = 0; c < cells; c += 16 * AVX512_VECTORS) {
     if (rows == 8) multiply_vnni_rows(8, weights, patches + c, begin, sums + c);
     if (rows == 7) multiply_vnni_rows(7, weights, patches + c, begin, sums + c);
@@ -237,8 +239,10 @@ KERNEL_INLINE TARGET_AMX void multiply_amx_tiles(int tiles, int rows, const weig
     }
 }
 
-static TARGET_AMX void multiply_amx(int rows, int cells, const weight_rows *weights,
-                                    const uint32_t *patches, const int32_t *begin, int32_t *sums) {
+static TARGET_AMX void conv_integer_kernels_multiply_amx(int rows, int cells,
+                                                         const weight_rows *weights,
+                                                         const uint32_t *patches,
+                                                         const int32_t *begin, int32_t *sums) {
   const int tiles = (cells + AMX_CELLS - 1) / AMX_CELLS;
   if (tiles == 1) multiply_amx_tiles(1, rows, weights, patches, begin, sums);
   if (tiles == 2) multiply_amx_tiles(2, rows, weights, patches, begin, sums);
@@ -246,8 +250,8 @@ static TARGET_AMX void multiply_amx(int rows, int cells, const weight_rows *weig
   if (tiles == 4) multiply_amx_tiles(4, rows, weights, patches, begin, sums);
 }
 
-static TARGET_AMX void begin_amx(void) { amx_begin(); }
-static TARGET_AMX void end_amx(void) { amx_end(); }
+static TARGET_AMX void conv_integer_kernels_begin_amx(void) { amx_begin(); }
+static TARGET_AMX void conv_integer_kernels_end_amx(void) { amx_end(); }
 #endif
 
 #if KERNEL_ARM
@@ -261,7 +265,7 @@ KERNEL_INLINE TARGET_DOTPROD void multiply_dotprod_rows(int rows, const weight_r
   for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
     for (int v = 0; v < NEON_VECTORS; v++) sum[r][v] = vdupq_n_s32(begin[r]);
-  for (int64_t i = 0; i < word_count(weights); i++, patches += TILE) {
+  for (int64_t i = 0; i < conv_integer_kernels_word_count(weights); i++, patches += TILE) {
     int8x16_t x[NEON_VECTORS];
 #pragma GCC unroll 4
     for (int v = 0; v < NEON_VECTORS; v++)
@@ -279,11 +283,13 @@ KERNEL_INLINE TARGET_DOTPROD void multiply_dotprod_rows(int rows, const weight_r
     for (int v = 0; v < NEON_VECTORS; v++) vst1q_s32(sums + r * TILE + NEON_CELLS * v, sum[r][v]);
 }
 
-static TARGET_DOTPROD void multiply_dotprod(int rows, int cells, const weight_rows *weights,
-                                            const uint32_t *patches, const int32_t *begin,
-                                            int32_t *sums) {
+static TARGET_DOTPROD void conv_integer_kernels_multiply_dotprod(int rows, int cells,
+                                                                 const weight_rows *weights,
+                                                                 const uint32_t *patches,
+                                                                 const int32_t *begin,
+                                                                 int32_t *sums) {
   for (int r = 0; r < rows; r += NEON_ROWS) {
-    const weight_rows some = rows_from(weights, r);
+    const weight_rows some = conv_integer_kernels_rows_from(weights, r);
     const int n = rows - r < NEON_ROWS ? rows - r : NEON_ROWS;
     for (int c = 0; c < cells; c += NEON_CELLS * NEON_VECTORS) {
       int32_t *to = sums + r * TILE + c;
@@ -298,7 +304,7 @@ static TARGET_DOTPROD void multiply_dotprod(int rows, int cells, const weight_ro
 /* Returns words i and i + 1 of rows r and r + 1, or r twice. Missing words are zeros. */
 KERNEL_INLINE int8x16_t weight_pair(int rows, const weight_rows *weights, int r, int64_t i) {
   const int next = r + 1 < rows ? r + 1 : r;
-  const bool is_last = i + 1 == word_count(weights);
+  const bool is_last = i + 1 == conv_integer_kernels_word_count(weights);
   const uint32_t words[4] = {
       weight_word(weights, r, i), is_last ? 0 : weight_word(weights, r, i + 1),
       weight_word(weights, next, i), is_last ? 0 : weight_word(weights, next, i + 1)};
@@ -315,8 +321,9 @@ KERNEL_INLINE TARGET_I8MM void multiply_i8mm_rows(int rows, const weight_rows *w
   for (int p = 0; p < pairs; p++)
 #pragma GCC unroll 4
     for (int v = 0; v < NEON_VECTORS; v++) acc[p][v][0] = acc[p][v][1] = vdupq_n_s32(0);
-  for (int64_t i = 0; i < word_count(weights); i += 2, patches += 2 * TILE) {
-    const uint32_t *next = i + 1 < word_count(weights) ? patches + TILE : patches; /* weight 0 */
+  for (int64_t i = 0; i < conv_integer_kernels_word_count(weights); i += 2, patches += 2 * TILE) {
+    const uint32_t *next =
+        i + 1 < conv_integer_kernels_word_count(weights) ? patches + TILE : patches; /* weight 0 */
     int8x16_t y[NEON_ROWS / 2];
 #pragma GCC unroll 2
     for (int p = 0; p < pairs; p++) y[p] = weight_pair(rows, weights, 2 * p, i);
@@ -342,11 +349,12 @@ KERNEL_INLINE TARGET_I8MM void multiply_i8mm_rows(int rows, const weight_rows *w
     }
 }
 
-static TARGET_I8MM void multiply_i8mm(int rows, int cells, const weight_rows *weights,
-                                      const uint32_t *patches, const int32_t *begin,
-                                      int32_t *sums) {
+static TARGET_I8MM void conv_integer_kernels_multiply_i8mm(int rows, int cells,
+                                                           const weight_rows *weights,
+                                                           const uint32_t *patches,
+                                                           const int32_t *begin, int32_t *sums) {
   for (int r = 0; r < rows; r += NEON_ROWS) {
-    const weight_rows some = rows_from(weights, r);
+    const weight_rows some = conv_integer_kernels_rows_from(weights, r);
     const int n = rows - r < NEON_ROWS ? rows - r : NEON_ROWS;
     for (int c = 0; c < cells; c += NEON_CELLS * NEON_VECTORS) {
       int32_t *to = sums + r * TILE + c;
@@ -361,7 +369,8 @@ static TARGET_I8MM void multiply_i8mm(int rows, int cells, const weight_rows *we
 
 /* ---------------------------------------------------------------- words of patches */
 
-static void pack_portable(const unsigned char *const rows[4], uint32_t flip, uint32_t *to) {
+static void conv_integer_kernels_pack_portable(const unsigned char *const rows[4], uint32_t flip,
+                                               uint32_t *to) {
   for (int c = 0; c < TILE; c++)
     to[c] = ((uint32_t)rows[0][c] | (uint32_t)rows[1][c] << 8 | (uint32_t)rows[2][c] << 16 |
              (uint32_t)rows[3][c] << 24) ^
@@ -371,8 +380,8 @@ static void pack_portable(const unsigned char *const rows[4], uint32_t flip, uin
 #if KERNEL_X86
 /* Joins bytes of four rows to words. The dwords of each row are first permuted so that unpacking
  * bytes, then pairs of bytes, yields the words in order. */
-static TARGET_AVX512_VNNI void pack_vnni(const unsigned char *const rows[4], uint32_t flip,
-                                         uint32_t *to) {
+static TARGET_AVX512_VNNI void conv_integer_kernels_pack_vnni(const unsigned char *const rows[4],
+                                                              uint32_t flip, uint32_t *to) {
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15),
                 all = _mm512_set1_epi32((int)flip);
   __m512i r[4];
@@ -444,8 +453,8 @@ static TARGET_AVX512_VNNI void gather_vnni(const char *row, int64_t size, const 
 }
 #endif
 
-static const integer_kernel portable = {.multiply = multiply_portable,
-                                        .pack = pack_portable,
+static const integer_kernel portable = {.multiply = conv_integer_kernels_multiply_portable,
+                                        .pack = conv_integer_kernels_pack_portable,
                                         .scatter = scatter_portable,
                                         .gather = gather_portable,
                                         .rows = ROWS,
@@ -466,18 +475,18 @@ static integer_kernel with_multiply(void (*multiply)(int rows, int cells,
 #endif
 
 #if KERNEL_X86
-static const integer_kernel vnni = {.multiply = multiply_vnni,
-                                    .pack = pack_vnni,
+static const integer_kernel vnni = {.multiply = conv_integer_kernels_multiply_vnni,
+                                    .pack = conv_integer_kernels_pack_vnni,
                                     .scatter = scatter_vnni,
                                     .gather = gather_vnni,
                                     .rows = ROWS,
                                     .step = 4};
-static const integer_kernel amx = {.multiply = multiply_amx,
-                                   .pack = pack_vnni,
+static const integer_kernel amx = {.multiply = conv_integer_kernels_multiply_amx,
+                                   .pack = conv_integer_kernels_pack_vnni,
                                    .scatter = scatter_vnni,
                                    .gather = gather_vnni,
-                                   .begin = begin_amx,
-                                   .end = end_amx,
+                                   .begin = conv_integer_kernels_begin_amx,
+                                   .end = conv_integer_kernels_end_amx,
                                    .rows = AMX_ROWS,
                                    .fills = true,
                                    .step = AMX_STEP};
@@ -487,11 +496,11 @@ integer_kernel choose_integer_kernel(int64_t k) {
 #if KERNEL_X86
   if (cpu_has_amx() && k >= LEAST_AMX_K) return amx;
   if (cpu_has_avx512_vnni()) return vnni;
-  if (cpu_has_avx2()) return with_multiply(multiply_avx2, false);
+  if (cpu_has_avx2()) return with_multiply(conv_integer_kernels_multiply_avx2, false);
 #endif
 #if KERNEL_ARM
-  if (cpu_has_i8mm()) return with_multiply(multiply_i8mm, true);
-  if (cpu_has_dotprod()) return with_multiply(multiply_dotprod, true);
+  if (cpu_has_i8mm()) return with_multiply(conv_integer_kernels_multiply_i8mm, true);
+  if (cpu_has_dotprod()) return with_multiply(conv_integer_kernels_multiply_dotprod, true);
 #endif
   (void)k;
   return portable;

@@ -28,6 +28,25 @@ static inline void copy_few(void *to, const void *from, int64_t n) {
   for (; i < n; i++) y[i] = x[i];
 }
 
+/* Like memset, fast for few bytes. */
+static inline void fill_few(unsigned char *to, int value, int64_t n) {
+  if (n > 16)
+    memset(to, value, (size_t)n);
+  else
+    for (int64_t i = 0; i < n; i++) to[i] = (unsigned char)value;
+}
+
+/* Copies n bytes that are `stride` apart in x. */
+static inline void copy_strided(const unsigned char *restrict x, int64_t stride, int64_t n,
+                                unsigned char *restrict to) {
+  if (stride == 1)
+    copy_few(to, x, n);
+  else if (stride == 2)
+    for (int64_t i = 0; i < n; i++) to[i] = x[2 * i];
+  else
+    for (int64_t i = 0; i < n; i++) to[i] = x[i * stride];
+}
+
 /* Neighbouring cells of one row of outputs, which are elements [from, from + n) of a tile. */
 typedef struct cell_run {
   int from;

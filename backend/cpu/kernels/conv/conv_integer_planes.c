@@ -4,7 +4,7 @@
 #include "backend/cpu/kernels/support/avx512.h"
 #include "base/counts.h"
 
-static void join_portable(const integer_row *row) {
+static void conv_integer_planes_join_portable(const integer_row *row) {
   const uint32_t padding = (uint32_t)(row->padding & 255) * 0x01010101U;
   for (int64_t i = 0; i < row->width; i++) {
     const bool is_there = i >= row->left && i < row->left + row->n;
@@ -19,8 +19,9 @@ static void join_portable(const integer_row *row) {
 enum { LANES = 16 };
 
 /* Loads one byte for each lane in `there`. For a step of 2, lane i is bit 2 i. */
-KERNEL_INLINE TARGET_AVX512_VNNI __m512i load_bytes(const int step, uint32_t there,
-                                                    const unsigned char *x) {
+KERNEL_INLINE TARGET_AVX512_VNNI __m512i conv_integer_planes_load_bytes(const int step,
+                                                                        uint32_t there,
+                                                                        const unsigned char *x) {
   if (step == 2) return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi8(there, x));
   return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8((__mmask16)there, x));
 }
@@ -48,8 +49,8 @@ KERNEL_INLINE TARGET_AVX512_VNNI void join_vectors(const integer_row *integer_ro
       const unsigned char *row =
           integer_row->x[c] ? integer_row->x[c] : (const unsigned char *)integer_row->to;
       const uintptr_t x = (uintptr_t)row + (uintptr_t)((at - integer_row->left) * step);
-      const __m512i some =
-          load_bytes(step, integer_row->x[c] ? there : 0, (const unsigned char *)x);
+      const __m512i some = conv_integer_planes_load_bytes(step, integer_row->x[c] ? there : 0,
+                                                          (const unsigned char *)x);
       words = _mm512_or_si512(words, _mm512_slli_epi32(some, (unsigned)(8 * c)));
     }
     words = _mm512_mask_mov_epi32(padding, (__mmask16)lanes, words);
@@ -70,5 +71,5 @@ void integer_join_row(const integer_row *row) {
     return;
   }
 #endif
-  join_portable(row);
+  conv_integer_planes_join_portable(row);
 }

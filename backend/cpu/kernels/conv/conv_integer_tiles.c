@@ -16,33 +16,35 @@ bool conv_integer_likes_tiles(const conv_args *args) {
 
 /* ---------------------------------------------------------------- products */
 
-static int byte_of(uint32_t word, int i, bool is_signed) {
+static int conv_integer_tiles_byte_of(uint32_t word, int i, bool is_signed) {
   const uint32_t byte = word >> 8 * i & 255;
   return is_signed ? (int)(signed char)byte : (int)byte;
 }
 
 /* Adds the product of a tile of the weight, and of the second strip's, with the words it meets. */
-static void add_tile(const integer_strip *strip, const signed char *tile, const uint32_t *words,
-                     int32_t *sums) {
+static void conv_integer_tiles_add_tile(const integer_strip *strip, const signed char *tile,
+                                        const uint32_t *words, int32_t *sums) {
   for (int o = 0; o < strip->outputs; o++) {
     const signed char *weight = tile + o / INTEGER_OUTPUTS * strip->strip_bytes;
     for (int k = 0; k < INTEGER_BLOCK; k++)
       for (int c = 0; c < strip->cells; c++) {
-        const int x = byte_of(words[k / 4 * strip->plane + c], k % 4, strip->is_signed);
+        const int x =
+            conv_integer_tiles_byte_of(words[k / 4 * strip->plane + c], k % 4, strip->is_signed);
         const int product = x * weight[o % INTEGER_OUTPUTS * INTEGER_BLOCK + k];
         sums[o * SUMS + c] = (int32_t)((uint32_t)sums[o * SUMS + c] + (uint32_t)product);
       }
   }
 }
 
-static void multiply_portable(const integer_strip *strip, int32_t *sums) {
+static void conv_integer_tiles_multiply_portable(const integer_strip *strip, int32_t *sums) {
   const signed char *weight = (const signed char *)strip->weight;
   for (int i = 0; i < strip->outputs * SUMS; i++)
     sums[i] = strip->begin ? strip->begin[i / SUMS] : 0;
   for (int64_t block = 0; block < strip->blocks; block++)
     for (int64_t tap = 0; tap < strip->taps; tap++, weight += INTEGER_TILE_BYTES)
-      add_tile(strip, weight,
-               strip->words + block * BLOCK_WORDS * strip->plane + strip->tap_at[tap], sums);
+      conv_integer_tiles_add_tile(
+          strip, weight, strip->words + block * BLOCK_WORDS * strip->plane + strip->tap_at[tap],
+          sums);
 }
 
 #if KERNEL_X86
@@ -54,7 +56,7 @@ enum {
   AHEAD = 8 /* tiles of the weight that are prefetched */
 };
 
-KERNEL_INLINE void prefetch_tile(const unsigned char *weight) {
+KERNEL_INLINE void conv_integer_tiles_prefetch_tile(const unsigned char *weight) {
   enum { LINE = 64 };
 #pragma GCC unroll 16
   for (int i = 0; i < INTEGER_TILE_BYTES; i += LINE)
@@ -74,9 +76,11 @@ KERNEL_INLINE TARGET_AMX void add_tile_amx(const int sum, const bool is_signed) 
 
 /* Multiplies one or two strips with one or two times 16 cells. Loads of words mostly cross cache
  * lines, so they take twice as long as loads of weight tiles. */
-KERNEL_INLINE TARGET_AMX void multiply_tiles(const int strips, const int columns,
-                                             const bool is_signed, const integer_strip *strip,
-                                             const uint32_t *first, int32_t *sums) {
+KERNEL_INLINE TARGET_AMX void conv_integer_tiles_multiply_tiles(const int strips, const int columns,
+                                                                const bool is_signed,
+                                                                const integer_strip *strip,
+                                                                const uint32_t *first,
+                                                                int32_t *sums) {
   const size_t row = (size_t)strip->plane * sizeof *strip->words;
   const unsigned char *weight = strip->weight, *below = weight + strip->strip_bytes;
   const bool asks = strip->asks && first == strip->words;
@@ -85,8 +89,8 @@ KERNEL_INLINE TARGET_AMX void multiply_tiles(const int strips, const int columns
   for (int64_t block = 0; block < strip->blocks; block++, first += BLOCK_WORDS * strip->plane)
     for (int64_t tap = 0; tap < strip->taps; tap++) {
       const uint32_t *words = first + strip->tap_at[tap];
-      if (asks) prefetch_tile(weight);
-      if (asks && strips > 1) prefetch_tile(below);
+      if (asks) conv_integer_tiles_prefetch_tile(weight);
+      if (asks && strips > 1) conv_integer_tiles_prefetch_tile(below);
       _tile_loadd(4, weight, INTEGER_BLOCK);
       _tile_loadd(6, words, row);
       add_tile_amx(0, is_signed);
@@ -102,14 +106,19 @@ KERNEL_INLINE TARGET_AMX void multiply_tiles(const int strips, const int columns
   amx_sees_memory();
 }
 
-KERNEL_INLINE TARGET_AMX void multiply_columns(const bool is_signed, const integer_strip *strip,
-                                               int cell, int32_t *sums) {
+KERNEL_INLINE TARGET_AMX void conv_integer_tiles_multiply_columns(const bool is_signed,
+                                                                  const integer_strip *strip,
+                                                                  int cell, int32_t *sums) {
   const uint32_t *words = strip->words + cell;
   const bool is_pair = strip->outputs > INTEGER_OUTPUTS, is_wide = strip->cells - cell > CELLS;
-  if (is_pair && is_wide) multiply_tiles(2, 2, is_signed, strip, words, sums + cell);
-  if (is_pair && !is_wide) multiply_tiles(2, 1, is_signed, strip, words, sums + cell);
-  if (!is_pair && is_wide) multiply_tiles(1, 2, is_signed, strip, words, sums + cell);
-  if (!is_pair && !is_wide) multiply_tiles(1, 1, is_signed, strip, words, sums + cell);
+  if (is_pair && is_wide)
+    conv_integer_tiles_multiply_tiles(2, 2, is_signed, strip, words, sums + cell);
+  if (is_pair && !is_wide)
+    conv_integer_tiles_multiply_tiles(2, 1, is_signed, strip, words, sums + cell);
+  if (!is_pair && is_wide)
+    conv_integer_tiles_multiply_tiles(1, 2, is_signed, strip, words, sums + cell);
+  if (!is_pair && !is_wide)
+    conv_integer_tiles_multiply_tiles(1, 1, is_signed, strip, words, sums + cell);
 }
 
 static TARGET_AMX void add_begin(const integer_strip *strip, int32_t *sums) {
@@ -121,12 +130,12 @@ static TARGET_AMX void add_begin(const integer_strip *strip, int32_t *sums) {
     }
 }
 
-static TARGET_AMX void multiply_amx(const integer_strip *strip, int32_t *sums) {
+static TARGET_AMX void conv_integer_tiles_multiply_amx(const integer_strip *strip, int32_t *sums) {
   for (int cell = 0; cell < strip->cells; cell += 2 * CELLS) {
     if (strip->is_signed)
-      multiply_columns(true, strip, cell, sums);
+      conv_integer_tiles_multiply_columns(true, strip, cell, sums);
     else
-      multiply_columns(false, strip, cell, sums);
+      conv_integer_tiles_multiply_columns(false, strip, cell, sums);
   }
   if (strip->begin) add_begin(strip, sums);
 }
@@ -175,7 +184,8 @@ KERNEL_INLINE TARGET_AVX512_VNNI void multiply_outputs(const bool is_signed,
 }
 
 /* For a program that was compiled where AMX is available and runs elsewhere. */
-static TARGET_AVX512_VNNI void multiply_vnni(const integer_strip *strip, int32_t *sums) {
+static TARGET_AVX512_VNNI void conv_integer_tiles_multiply_vnni(const integer_strip *strip,
+                                                                int32_t *sums) {
   for (int o = 0; o < strip->outputs; o += VNNI_OUTPUTS) {
     if (strip->is_signed)
       multiply_outputs(true, strip, o, sums);
@@ -188,27 +198,28 @@ static TARGET_AVX512_VNNI void multiply_vnni(const integer_strip *strip, int32_t
 void integer_strip_multiply(const integer_strip *strip, int32_t *sums) {
 #if KERNEL_X86
   if (cpu_has_amx()) {
-    multiply_amx(strip, sums);
+    conv_integer_tiles_multiply_amx(strip, sums);
     return;
   }
   if (cpu_has_avx512_vnni()) {
-    multiply_vnni(strip, sums);
+    conv_integer_tiles_multiply_vnni(strip, sums);
     return;
   }
 #endif
-  multiply_portable(strip, sums);
+  conv_integer_tiles_multiply_portable(strip, sums);
 }
 
 /* ---------------------------------------------------------------- packing */
 
-static int64_t strip_count(const conv_args *args) {
+static int64_t conv_integer_tiles_strip_count(const conv_args *args) {
   return ceil_div(args->outputs, INTEGER_OUTPUTS);
 }
 
-static size_t pack_scratch(const kernel_context *ctx, const void *args) {
+static size_t conv_integer_tiles_pack_scratch(const kernel_context *ctx, const void *args) {
   const conv_args *own = args;
   (void)ctx;
-  return kernel_scratch_size((size_t)(strip_count(own) * integer_strip_bytes(own)));
+  return kernel_scratch_size(
+      (size_t)(conv_integer_tiles_strip_count(own) * integer_strip_bytes(own)));
 }
 
 typedef struct packing {
@@ -217,7 +228,8 @@ typedef struct packing {
 } packing;
 
 /* Packs an output's row of each tile. */
-static void pack_output(const conv_args *args, int64_t output, unsigned char *to) {
+static void conv_integer_tiles_pack_output(const conv_args *args, int64_t output,
+                                           unsigned char *to) {
   const int64_t taps = kernel_size(args);
   const unsigned char *from = (const unsigned char *)args->weight + output * args->channels * taps;
   for (int64_t c = 0; c < args->channels; c++)
@@ -225,26 +237,27 @@ static void pack_output(const conv_args *args, int64_t output, unsigned char *to
       to[(c / INTEGER_BLOCK * taps + tap) * INTEGER_TILE_BYTES + c % INTEGER_BLOCK] = *from++;
 }
 
-static void pack_strips(void *ctx, int64_t begin, int64_t end) {
+static void conv_integer_tiles_pack_strips(void *ctx, int64_t begin, int64_t end) {
   const packing *packing = ctx;
   const conv_args *args = packing->args;
   const int64_t bytes = integer_strip_bytes(args);
   memset(packing->to + begin * bytes, 0, (size_t)((end - begin) * bytes));
   for (int64_t o = begin * INTEGER_OUTPUTS; o < min_i64(end * INTEGER_OUTPUTS, args->outputs); o++)
-    pack_output(args, o,
-                packing->to + o / INTEGER_OUTPUTS * bytes + o % INTEGER_OUTPUTS * INTEGER_BLOCK);
+    conv_integer_tiles_pack_output(
+        args, o, packing->to + o / INTEGER_OUTPUTS * bytes + o % INTEGER_OUTPUTS * INTEGER_BLOCK);
 }
 
-static bool pack(const kernel_context *ctx, const void *args) {
+static bool conv_integer_tiles_pack(const kernel_context *ctx, const void *args) {
   packing packing = {.args = args};
-  packing.to = ctx->scratch(ctx->pool, pack_scratch(ctx, args));
+  packing.to = ctx->scratch(ctx->pool, conv_integer_tiles_pack_scratch(ctx, args));
   if (packing.to)
-    ctx->parallel_for(ctx->pool, strip_count(packing.args), PACK_GRAIN, pack_strips, &packing);
+    ctx->parallel_for(ctx->pool, conv_integer_tiles_strip_count(packing.args), PACK_GRAIN,
+                      conv_integer_tiles_pack_strips, &packing);
   return packing.to;
 }
 
 const kernel_desc kernel_conv_integer_pack = {.name = "conv_integer_pack",
-                                              .run = pack,
-                                              .scratch = pack_scratch,
+                                              .run = conv_integer_tiles_pack,
+                                              .scratch = conv_integer_tiles_pack_scratch,
                                               .args_size = sizeof(conv_args),
                                               .operands = {OPERAND(conv_args, weight)}};

@@ -8,15 +8,16 @@
 
 enum { SOME = 64 /* words that are gathered at once */ };
 
-static void join_bf16(const uint16_t *even, const uint16_t *odd, int64_t step, int64_t n,
-                      uint32_t *to) {
+static void conv_words_join_bf16(const uint16_t *even, const uint16_t *odd, int64_t step, int64_t n,
+                                 uint32_t *to) {
   if (step == 1) bf16_join(even, odd, n, to);
   if (step == 2) bf16_join_halves(even, odd, n, to);
   for (int64_t i = 0; step > 2 && i < n; i++)
     to[i] = even[i * step] | (odd ? (uint32_t)odd[i * step] << 16 : 0);
 }
 
-static void join_wide(const float *even, const float *odd, int64_t step, int64_t n, uint32_t *to) {
+static void conv_words_join_wide(const float *even, const float *odd, int64_t step, int64_t n,
+                                 uint32_t *to) {
   float x[SOME], y[SOME];
   if (step == 1) {
     pairs_join(even, odd, n, to);
@@ -33,9 +34,9 @@ static void join_wide(const float *even, const float *odd, int64_t step, int64_t
 void conv_join_row(bool bf16, const void *even, const void *odd, int64_t step, int64_t n,
                    uint32_t *to) {
   if (bf16)
-    join_bf16(even, odd, step, n, to);
+    conv_words_join_bf16(even, odd, step, n, to);
   else
-    join_wide(even, odd, step, n, to);
+    conv_words_join_wide(even, odd, step, n, to);
 }
 
 #if KERNEL_X86

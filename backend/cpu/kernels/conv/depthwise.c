@@ -76,7 +76,7 @@ static bool is_plain_depth(const window *window, const conv_dim *dim) {
 }
 
 /* Padding on either side is less than the kernel. */
-static bool is_small(const window *window, const conv_dim *dim) {
+static bool depthwise_is_small(const window *window, const conv_dim *dim) {
   const int64_t behind = input_at(window, window->count - 1, window->taps - 1) - (dim->in - 1);
   return (window->taps == 3 || window->taps == 5) && (window->stride == 1 || window->stride == 2) &&
          window->dilation == 1 && window->origin > -window->taps && behind < window->taps &&
@@ -86,12 +86,13 @@ static bool is_small(const window *window, const conv_dim *dim) {
 bool depthwise_fits(const conv_part *part) {
   const conv_args *args = part->args;
   return args->type == DTYPE_F32 && args->weight_type == DTYPE_F32 && !args->transposed &&
-         is_plain_depth(&part->d[0], &args->dims[0]) && is_small(&part->d[1], &args->dims[1]) &&
-         is_small(&part->d[2], &args->dims[2]) && part->d[1].taps == part->d[2].taps &&
+         is_plain_depth(&part->d[0], &args->dims[0]) &&
+         depthwise_is_small(&part->d[1], &args->dims[1]) &&
+         depthwise_is_small(&part->d[2], &args->dims[2]) && part->d[1].taps == part->d[2].taps &&
          part->d[1].stride == part->d[2].stride && part->d[2].count <= WIDEST;
 }
 
-static int64_t at_least_one(int64_t n) { return n > 1 ? n : 1; }
+static int64_t depthwise_at_least_one(int64_t n) { return n > 1 ? n : 1; }
 
 static void cut_rows(strips *strips, int64_t strips_wanted) {
   const int64_t rows = strips->a->d[1].count;
@@ -116,11 +117,11 @@ static strips make_strips(const kernel_context *ctx, const conv_part *part) {
   const int64_t seen = STRIP_BYTES / (int64_t)sizeof(float) / strips.pitch,
                 fit = seen > side ? (seen - side) / stride + 1 : 1;
   cut_rows(&strips, ceil_div(rows, fit > STRIP_ROWS ? fit : STRIP_ROWS));
-  strips.planes = strips.n > 1 ? 1 : at_least_one(TASK_SUMS / (rows * columns));
+  strips.planes = strips.n > 1 ? 1 : depthwise_at_least_one(TASK_SUMS / (rows * columns));
   return strips;
 }
 
-static int64_t strip_work(const strips *strips) {
+static int64_t depthwise_strip_work(const strips *strips) {
   return strips->n_planes * cell_count(strips->a) * tap_count(strips->a) / MULTIPLIES_PER_THREAD;
 }
 static int64_t strip_tasks(const strips *strips) {
@@ -134,14 +135,15 @@ static size_t strip_bytes(const strips *strips) {
 }
 
 /* With finite weights, zeros of the padding add nothing to a sum. */
-static bool are_finite(const float *weight, int64_t n) {
+static bool depthwise_are_finite(const float *weight, int64_t n) {
   float sum = 0;
   for (int64_t i = 0; i < n; i++) sum += weight[i] * 0;
   return sum == 0;
 }
 
 /* Computes one output; taps outside the image are left out. */
-static float sum_bf16(const conv_part *part, const depthwise_strip *strip, int64_t y, int64_t x) {
+static float depthwise_sum_bf16(const conv_part *part, const depthwise_strip *strip, int64_t y,
+                                int64_t x) {
   const int64_t side = part->d[2].taps;
   float sum = 0;
   for (int64_t t = 0; t < side * side; t++) {
@@ -157,7 +159,7 @@ static float sum_bf16(const conv_part *part, const depthwise_strip *strip, int64
 
 static void sum_bf16_rows(const conv_part *part, const depthwise_strip *strip) {
   for (int64_t i = 0; i < strip->rows * strip->columns; i++) {
-    float sum = sum_bf16(part, strip, i / strip->columns, i % strip->columns);
+    float sum = depthwise_sum_bf16(part, strip, i / strip->columns, i % strip->columns);
     conv_epilogue_row(&strip->epilogue, strip->bias, i, 1, &sum, &sum);
     if (strip->bf16_out)
       row_to_bf16(&sum, 1, strip->bf16_out + i);
@@ -167,7 +169,7 @@ static void sum_bf16_rows(const conv_part *part, const depthwise_strip *strip) {
 }
 
 /* Computes a strip row by row; taps outside the image are left out. */
-static void sum_rows(const conv_part *part, const depthwise_strip *strip) {
+static void depthwise_sum_rows(const conv_part *part, const depthwise_strip *strip) {
   plane_taps taps;
   if (strip->bf16_x || strip->bf16_out) {
     sum_bf16_rows(part, strip);
@@ -183,7 +185,7 @@ static void sum_rows(const conv_part *part, const depthwise_strip *strip) {
   }
 }
 
-static void run_strip(const strips *strips, int64_t plane, int64_t strip, char *scratch) {
+static void depthwise_run_strip(const strips *strips, int64_t plane, int64_t strip, char *scratch) {
   const conv_part *part = strips->a;
   const conv_args *args = part->args;
   const int64_t outputs = args->groups * args->outputs, output = plane % outputs,
@@ -217,12 +219,12 @@ static void run_strip(const strips *strips, int64_t plane, int64_t strip, char *
   else
     of.out = (float *)args->out + at;
   if (of.epilogue.added) of.epilogue.added = (const float *)of.epilogue.added + at;
-  if (are_finite(of.weight, tap_count(part)) && of.bf16_x)
+  if (depthwise_are_finite(of.weight, tap_count(part)) && of.bf16_x)
     depthwise_bf16_run(&of, part->d[2].taps, part->d[2].stride);
-  else if (are_finite(of.weight, tap_count(part)))
+  else if (depthwise_are_finite(of.weight, tap_count(part)))
     strips->run(&of);
   else
-    sum_rows(part, &of);
+    depthwise_sum_rows(part, &of);
   if (!in_scratch) {
     steps_in_place(&args->steps, of.out, at, n, 1, 0);
     return;
@@ -231,7 +233,7 @@ static void run_strip(const strips *strips, int64_t plane, int64_t strip, char *
   row_to_bf16(of.out, n, (uint16_t *)args->out + at);
 }
 
-static void run_strips(const void *user, int64_t task, char *scratch) {
+static void depthwise_run_strips(const void *user, int64_t task, char *scratch) {
   const strips *strips = user;
   const int64_t first = task / strips->n * strips->planes, strip = task % strips->n,
                 row = strip * strips->rows,
@@ -239,16 +241,18 @@ static void run_strips(const void *user, int64_t task, char *scratch) {
                 rows = min_i64(strips->rows, strips->a->d[1].count - row);
   if (strips->lanes && depthwise_lanes_run(strips->a, first, stop - first, row, rows, scratch))
     return;
-  for (int64_t plane = first; plane < stop; plane++) run_strip(strips, plane, strip, scratch);
+  for (int64_t plane = first; plane < stop; plane++)
+    depthwise_run_strip(strips, plane, strip, scratch);
 }
 
 size_t depthwise_bytes(const kernel_context *ctx, const conv_part *part) {
   const strips strips = make_strips(ctx, part);
-  return slots_bytes(ctx, strip_tasks(&strips), strip_work(&strips), strip_bytes(&strips));
+  return slots_bytes(ctx, strip_tasks(&strips), depthwise_strip_work(&strips),
+                     strip_bytes(&strips));
 }
 
 void depthwise_run(const kernel_context *ctx, const conv_part *part, char *scratch) {
   const strips strips = make_strips(ctx, part);
-  run_slots_in(ctx, strip_tasks(&strips), strip_work(&strips), strip_bytes(&strips), run_strips,
-               &strips, scratch);
+  run_slots_in(ctx, strip_tasks(&strips), depthwise_strip_work(&strips), strip_bytes(&strips),
+               depthwise_run_strips, &strips, scratch);
 }

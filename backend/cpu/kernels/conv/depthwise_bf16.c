@@ -35,8 +35,8 @@ TARGET_AVX512_BF16 KERNEL_INLINE __m512 limited(const depthwise_strip *strip, __
 }
 
 /* Stores up to 16 outputs from element `at` on, of which n are wanted. */
-TARGET_AVX512_BF16 KERNEL_INLINE void store_some(const depthwise_strip *strip, __m512 y, int64_t at,
-                                                 int64_t n) {
+TARGET_AVX512_BF16 KERNEL_INLINE void depthwise_bf16_store_some(const depthwise_strip *strip,
+                                                                __m512 y, int64_t at, int64_t n) {
   const __mmask16 there = n >= LANES ? 0xffff : (__mmask16)bits_between(0, n > 0 ? n : 0);
   if (!strip->bf16_out)
     _mm512_mask_storeu_ps(strip->out + at, there, y);
@@ -53,8 +53,9 @@ TARGET_AVX512_BF16 KERNEL_INLINE void store_turns(const depthwise_strip *strip, 
                 second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
   const __m512 even = limited(strip, sums[0]), odd = limited(strip, sums[1]);
   const int64_t at = y * strip->columns + column, n = strip->columns - column;
-  store_some(strip, _mm512_permutex2var_ps(even, first, odd), at, n);
-  store_some(strip, _mm512_permutex2var_ps(even, second, odd), at + LANES, n - LANES);
+  depthwise_bf16_store_some(strip, _mm512_permutex2var_ps(even, first, odd), at, n);
+  depthwise_bf16_store_some(strip, _mm512_permutex2var_ps(even, second, odd), at + LANES,
+                            n - LANES);
 }
 
 /* Computes `rows` rows of outputs from row y of the strip on, from `column` on. */
@@ -90,8 +91,8 @@ TARGET_AVX512_BF16 KERNEL_INLINE void block(const depthwise_strip *strip, const 
     if (stride == 1)
       store_turns(strip, sums + i * TURNS, y + i, column);
     else
-      store_some(strip, limited(strip, sums[i * TURNS]), (y + i) * strip->columns + column,
-                 strip->columns - column);
+      depthwise_bf16_store_some(strip, limited(strip, sums[i * TURNS]),
+                                (y + i) * strip->columns + column, strip->columns - column);
 }
 
 /* If the last block of a row would not be whole, it starts earlier. */
@@ -109,8 +110,8 @@ TARGET_AVX512_BF16 KERNEL_INLINE void some_rows(const depthwise_strip *strip, co
   }
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void run_strip(const depthwise_strip *given, const int side,
-                                                const int stride) {
+TARGET_AVX512_BF16 KERNEL_INLINE void depthwise_bf16_run_strip(const depthwise_strip *given,
+                                                               const int side, const int stride) {
   const depthwise_strip own = *given, *strip = &own; /* a copy that no store can change */
   float weight[MOST_TAPS];
   int64_t y = 0;
@@ -119,21 +120,23 @@ TARGET_AVX512_BF16 KERNEL_INLINE void run_strip(const depthwise_strip *given, co
   for (; y < strip->rows; y++) some_rows(strip, weight, y, side, stride, 1);
 }
 
-TARGET_AVX512_BF16 static void strip_3_1(const depthwise_strip *depthwise_strip) {
-  run_strip(depthwise_strip, 3, 1);
+TARGET_AVX512_BF16 static void depthwise_bf16_strip_3_1(const depthwise_strip *depthwise_strip) {
+  depthwise_bf16_run_strip(depthwise_strip, 3, 1);
 }
-TARGET_AVX512_BF16 static void strip_3_2(const depthwise_strip *depthwise_strip) {
-  run_strip(depthwise_strip, 3, 2);
+TARGET_AVX512_BF16 static void depthwise_bf16_strip_3_2(const depthwise_strip *depthwise_strip) {
+  depthwise_bf16_run_strip(depthwise_strip, 3, 2);
 }
-TARGET_AVX512_BF16 static void strip_5_1(const depthwise_strip *depthwise_strip) {
-  run_strip(depthwise_strip, 5, 1);
+TARGET_AVX512_BF16 static void depthwise_bf16_strip_5_1(const depthwise_strip *depthwise_strip) {
+  depthwise_bf16_run_strip(depthwise_strip, 5, 1);
 }
-TARGET_AVX512_BF16 static void strip_5_2(const depthwise_strip *depthwise_strip) {
-  run_strip(depthwise_strip, 5, 2);
+TARGET_AVX512_BF16 static void depthwise_bf16_strip_5_2(const depthwise_strip *depthwise_strip) {
+  depthwise_bf16_run_strip(depthwise_strip, 5, 2);
 }
 
 void depthwise_bf16_run(const depthwise_strip *strip, int64_t side, int64_t stride) {
-  static const depthwise_kernel kernels[2][2] = {{strip_3_1, strip_3_2}, {strip_5_1, strip_5_2}};
+  static const depthwise_kernel kernels[2][2] = {
+      {depthwise_bf16_strip_3_1, depthwise_bf16_strip_3_2},
+      {depthwise_bf16_strip_5_1, depthwise_bf16_strip_5_2}};
   kernels[side == 5][stride == 2](strip);
 }
 #else

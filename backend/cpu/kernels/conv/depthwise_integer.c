@@ -57,7 +57,7 @@ static sight make_sight(const conv_integer_args *args) {
   return sight;
 }
 
-static void find_taps(const conv_args *args, plane *plane) {
+static void depthwise_integer_find_taps(const conv_args *args, plane *plane) {
   const int64_t rows = args->dims[1].kernel, columns = args->dims[2].kernel;
   const signed char *weight = (const signed char *)args->weight + plane->channel * rows * columns;
   plane->begin = args->bias ? ((const int32_t *)args->bias)[plane->channel] : 0;
@@ -76,9 +76,9 @@ static __mmask64 seen_bytes(const conv_dim *dim, int64_t from) {
 }
 
 /* Stores the first n of 16 sums at element `at` of out. */
-KERNEL_INLINE TARGET_AVX512_VNNI void store_sums(const conv_integer_args *args,
-                                                 const requantise_vectors *vectors, int64_t at,
-                                                 int64_t n, __m512i sums) {
+KERNEL_INLINE TARGET_AVX512_VNNI void depthwise_integer_store_sums(
+    const conv_integer_args *args, const requantise_vectors *vectors, int64_t at, int64_t n,
+    __m512i sums) {
   const requantise_term *term = &args->codes.terms[1];
   const __mmask16 some = (__mmask16)(0xffff >> (LANES - n));
   if (!args->makes_codes) {
@@ -105,9 +105,9 @@ typedef struct row_reader {
   __mmask64 seen;
 } row_reader;
 
-KERNEL_INLINE TARGET_AVX512_VNNI void read_row(const row_reader *reader, int words,
-                                               const unsigned char *x, bool is_inside,
-                                               __m512i *to) {
+KERNEL_INLINE TARGET_AVX512_VNNI void depthwise_integer_read_row(const row_reader *reader,
+                                                                 int words, const unsigned char *x,
+                                                                 bool is_inside, __m512i *to) {
   __m512i bytes = _mm512_mask_loadu_epi8(reader->around, is_inside ? reader->seen : 0, x);
   bytes = _mm512_permutexvar_epi32(reader->spread, _mm512_xor_si512(bytes, reader->flip));
   for (int w = 0; w < words; w++) to[w] = _mm512_shuffle_epi8(bytes, reader->shuffles[w]);
@@ -115,9 +115,9 @@ KERNEL_INLINE TARGET_AVX512_VNNI void read_row(const row_reader *reader, int wor
 
 /* Computes 16 columns from `from` on, one row of outputs after another. rows, words: size of the
  * window. rolls: each output reads the same rows as the one above, except one. */
-KERNEL_INLINE TARGET_AVX512_VNNI void run_columns(const plane *plane, const row_reader *reader,
-                                                  const requantise_vectors *vectors, int64_t from,
-                                                  int rows, int words, bool rolls, bool is_plain) {
+KERNEL_INLINE TARGET_AVX512_VNNI void depthwise_integer_run_columns(
+    const plane *plane, const row_reader *reader, const requantise_vectors *vectors, int64_t from,
+    int rows, int words, bool rolls, bool is_plain) {
   const conv_integer_args *args = plane->s->args;
   const conv_dim y = args->conv.dims[1], x = args->conv.dims[2];
   const int64_t n = x.out - from < LANES ? x.out - from : LANES;
@@ -137,18 +137,21 @@ KERNEL_INLINE TARGET_AVX512_VNNI void run_columns(const plane *plane, const row_
       if (rolls && i > 0 && r + 1 < rows)
         for (int w = 0; w < words; w++) seen[r][w] = seen[r + 1][w];
       else
-        read_row(reader, words, column + row * x.in, row >= 0 && row < y.in, seen[r]);
+        depthwise_integer_read_row(reader, words, column + row * x.in, row >= 0 && row < y.in,
+                                   seen[r]);
       for (int w = 0; w < words; w++) sum = add_dots_avx512(sum, seen[r][w], taps[r][w]);
     }
     if (is_plain)
       _mm_mask_storeu_epi8(codes, some, plain_codes(vectors, saturates, _mm512_cvtepi32_ps(sum)));
     else
-      store_sums(args, vectors, plane->first + i * x.out + from, n, sum);
+      depthwise_integer_store_sums(args, vectors, plane->first + i * x.out + from, n, sum);
   }
 }
 
-KERNEL_INLINE TARGET_AVX512_VNNI void run_plane(const plane *plane, requantise_vectors v, int rows,
-                                                int words, bool rolls, bool is_plain) {
+KERNEL_INLINE TARGET_AVX512_VNNI void depthwise_integer_run_plane(const plane *plane,
+                                                                  requantise_vectors v, int rows,
+                                                                  int words, bool rolls,
+                                                                  bool is_plain) {
   const conv_integer_args *args = plane->s->args;
   const conv_dim *dim = &args->conv.dims[2];
   row_reader reader = {.flip = _mm512_set1_epi8((char)(args->conv.type == DTYPE_I8 ? 0x80 : 0)),
@@ -158,16 +161,16 @@ KERNEL_INLINE TARGET_AVX512_VNNI void run_plane(const plane *plane, requantise_v
   for (int w = 0; w < words; w++) reader.shuffles[w] = _mm512_loadu_si512(plane->s->shuffles[w]);
   for (int64_t from = 0; from < dim->out; from += LANES) {
     reader.seen = seen_bytes(dim, from);
-    run_columns(plane, &reader, &v, from, rows, words, rolls, is_plain);
+    depthwise_integer_run_columns(plane, &reader, &v, from, rows, words, rolls, is_plain);
   }
 }
 
 static TARGET_AVX512_VNNI void run_plain_plane(const plane *plane,
                                                const requantise_vectors *vectors, bool rolls) {
   if (rolls)
-    run_plane(plane, *vectors, 3, 1, true, true);
+    depthwise_integer_run_plane(plane, *vectors, 3, 1, true, true);
   else
-    run_plane(plane, *vectors, 3, 1, false, true);
+    depthwise_integer_run_plane(plane, *vectors, 3, 1, false, true);
 }
 
 static TARGET_AVX512_VNNI void run_some_plane(const plane *plane,
@@ -179,14 +182,14 @@ static TARGET_AVX512_VNNI void run_some_plane(const plane *plane,
   if (rows == 3 && words == 1 && args->makes_codes && requantise_is_plain(vectors))
     run_plain_plane(plane, vectors, rolls);
   else if (rows == 3 && words == 1)
-    run_plane(plane, *vectors, 3, 1, false, false);
+    depthwise_integer_run_plane(plane, *vectors, 3, 1, false, false);
   else if (rows == 5 && words == 2 && rolls)
-    run_plane(plane, *vectors, 5, 2, true, false);
+    depthwise_integer_run_plane(plane, *vectors, 5, 2, true, false);
   else
-    run_plane(plane, *vectors, rows, words, false, false);
+    depthwise_integer_run_plane(plane, *vectors, rows, words, false, false);
 }
 
-static TARGET_AVX512_VNNI void run_planes(void *ctx, int64_t begin, int64_t end) {
+static TARGET_AVX512_VNNI void depthwise_integer_run_planes(void *ctx, int64_t begin, int64_t end) {
   const sight *sight = ctx;
   const conv_args *args = &sight->args->conv;
   const int64_t channels = args->groups * args->outputs;
@@ -197,7 +200,7 @@ static TARGET_AVX512_VNNI void run_planes(void *ctx, int64_t begin, int64_t end)
     plane.first = k * out_size(args);
     plane.x = (const unsigned char *)args->x +
               (k / channels * args->groups + plane.channel / args->outputs) * in_size(args);
-    find_taps(args, &plane);
+    depthwise_integer_find_taps(args, &plane);
     requantise_vectors_set_channel(&v, &sight->args->codes, plane.channel);
     run_some_plane(&plane, &v);
   }
@@ -209,7 +212,8 @@ void depthwise_integer_run(const kernel_context *ctx, const conv_integer_args *a
   const conv_args *own = &args->conv;
   sight sight = make_sight(args);
   ctx->parallel_for(ctx->pool, own->images * own->groups * own->outputs,
-                    OUTPUTS_PER_TASK / (out_size(own) + 1) + 1, run_planes, &sight);
+                    OUTPUTS_PER_TASK / (out_size(own) + 1) + 1, depthwise_integer_run_planes,
+                    &sight);
 #else
   (void)ctx, (void)args;
 #endif

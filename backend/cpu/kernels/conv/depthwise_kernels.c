@@ -112,13 +112,22 @@ TARGET_AVX512 KERNEL_INLINE void strip_avx512(const depthwise_strip *given, int 
   if (y < strip->rows) rows_avx512(strip, weight, y, side, stride, 1);
 }
 
-TARGET_AVX512 static void strip_3_1(const depthwise_strip *strip) { strip_avx512(strip, 3, 1); }
-TARGET_AVX512 static void strip_3_2(const depthwise_strip *strip) { strip_avx512(strip, 3, 2); }
-TARGET_AVX512 static void strip_5_1(const depthwise_strip *strip) { strip_avx512(strip, 5, 1); }
-TARGET_AVX512 static void strip_5_2(const depthwise_strip *strip) { strip_avx512(strip, 5, 2); }
+TARGET_AVX512 static void depthwise_kernels_strip_3_1(const depthwise_strip *strip) {
+  strip_avx512(strip, 3, 1);
+}
+TARGET_AVX512 static void depthwise_kernels_strip_3_2(const depthwise_strip *strip) {
+  strip_avx512(strip, 3, 2);
+}
+TARGET_AVX512 static void depthwise_kernels_strip_5_1(const depthwise_strip *strip) {
+  strip_avx512(strip, 5, 1);
+}
+TARGET_AVX512 static void depthwise_kernels_strip_5_2(const depthwise_strip *strip) {
+  strip_avx512(strip, 5, 2);
+}
 
-static const depthwise_kernel avx512_kernels[2][2] = {{strip_3_1, strip_3_2},
-                                                      {strip_5_1, strip_5_2}};
+static const depthwise_kernel avx512_kernels[2][2] = {
+    {depthwise_kernels_strip_3_1, depthwise_kernels_strip_3_2},
+    {depthwise_kernels_strip_5_1, depthwise_kernels_strip_5_2}};
 #endif
 
 depthwise_kernel depthwise_kernel_for(int64_t side, int64_t stride) {

@@ -62,8 +62,9 @@ TARGET_AVX512 static void turn_weights(const float *const from[LANES], int64_t n
 }
 
 /* Transposes rows [row, stop) of planes to padded rows of `pitch` vectors. */
-TARGET_AVX512 static void turn_rows(const conv_part *part, const void *const from[LANES],
-                                    int64_t row, int64_t stop, int64_t pitch, float *to) {
+TARGET_AVX512 static void depthwise_lanes_turn_rows(const conv_part *part,
+                                                    const void *const from[LANES], int64_t row,
+                                                    int64_t stop, int64_t pitch, float *to) {
   const int64_t columns = part->args->dims[2].in, left = -part->d[2].origin,
                 beside = pitch - columns, end = stop * columns;
   __m512 v[LANES];
@@ -116,8 +117,9 @@ TARGET_AVX512 static void store_planes(const conv_part *part, int64_t plane, int
 
 /* Like store_planes, for BF16 without tail.added. The last vector overlaps the one before, because
  * masked stores are slow. */
-TARGET_AVX512_BF16 static void store_bf16(const conv_part *part, int64_t plane, int64_t count,
-                                          int64_t cell, int64_t n, const float *sums) {
+TARGET_AVX512_BF16 static void depthwise_lanes_store_bf16(const conv_part *part, int64_t plane,
+                                                          int64_t count, int64_t cell, int64_t n,
+                                                          const float *sums) {
   const conv_epilogue epilogue = part->args->epilogue;
   const int64_t size = out_size(part->args);
   uint16_t *out = (uint16_t *)part->args->out + plane * size + cell;
@@ -174,23 +176,23 @@ TARGET_AVX512 KERNEL_INLINE void sum_some(const lane_cells *cells, const int n, 
   for (int c = 0; c < n; c++) _mm512_storeu_ps(cells->sums + c * LANES, sums[c] + bias);
 }
 
-TARGET_AVX512 KERNEL_INLINE void sum_rows(const lane_cells *cells, int rows, const int side,
-                                          const int stride){
+TARGET_AVX512 KERNEL_INLINE void depthwise_lanes_sum_rows(const lane_cells *cells, int rows,
+                                                          const int side, const int stride){
 #define TILE_CASE(n) sum_some(cells, n, side, stride)
 #include "backend/cpu/kernels/support/tile_rows.h"
 }
 
 TARGET_AVX512 static void sum_3_1(const lane_cells *cells, int rows) {
-  sum_rows(cells, rows, 3, 1);
+  depthwise_lanes_sum_rows(cells, rows, 3, 1);
 }
 TARGET_AVX512 static void sum_3_2(const lane_cells *cells, int rows) {
-  sum_rows(cells, rows, 3, 2);
+  depthwise_lanes_sum_rows(cells, rows, 3, 2);
 }
 TARGET_AVX512 static void sum_5_1(const lane_cells *cells, int rows) {
-  sum_rows(cells, rows, 5, 1);
+  depthwise_lanes_sum_rows(cells, rows, 5, 1);
 }
 TARGET_AVX512 static void sum_5_2(const lane_cells *cells, int rows) {
-  sum_rows(cells, rows, 5, 2);
+  depthwise_lanes_sum_rows(cells, rows, 5, 2);
 }
 
 typedef void (*cells_kernel)(const lane_cells *cells, int rows);
@@ -251,8 +253,8 @@ static void turn_band(band *band, int64_t row, int64_t rows) {
   if (kept > 0)
     memmove(band->m.x, band->m.x + (first - band->first) * pitch,
             (size_t)(kept * pitch) * sizeof *band->m.x);
-  turn_rows(band->a, band->x, first + kept, stop, vectors_of_row(band->a),
-            band->m.x + kept * pitch);
+  depthwise_lanes_turn_rows(band->a, band->x, first + kept, stop, vectors_of_row(band->a),
+                            band->m.x + kept * pitch);
   band->first = first;
   band->stop = stop;
 }
@@ -285,14 +287,14 @@ static void make_band(band *band, int64_t row, int64_t rows) {
   sum_band(band, row, rows);
   if (is_bf16(args->out_type)) {
     bf16_steps(&args->steps, band->m.sums, n * LANES);
-    store_bf16(band->a, band->plane, band->count, cell, n, band->m.sums);
+    depthwise_lanes_store_bf16(band->a, band->plane, band->count, cell, n, band->m.sums);
     return;
   }
   store_planes(band->a, band->plane, band->count, cell, n, band->m.sums);
   steps_in_place(&args->steps, (float *)args->out + at, at, n, band->count, out_size(args));
 }
 
-TARGET_AVX512 static bool are_finite(const float *weight, int64_t taps) {
+TARGET_AVX512 static bool depthwise_lanes_are_finite(const float *weight, int64_t taps) {
   __m512 sum = _mm512_setzero_ps();
   for (int64_t t = 0; t < taps; t++)
     sum = _mm512_fmadd_ps(_mm512_loadu_ps(weight + t * LANES), _mm512_setzero_ps(), sum);
@@ -317,7 +319,7 @@ bool depthwise_lanes_run(const conv_part *part, int64_t plane, int64_t count, in
     band.m.bias[i] = args->bias ? ((const float *)args->bias)[output] : -0.0F;
   }
   turn_weights(weight, tap_count(part), band.m.weight);
-  if (!are_finite(band.m.weight, tap_count(part))) return false;
+  if (!depthwise_lanes_are_finite(band.m.weight, tap_count(part))) return false;
   for (int64_t at = 0; at < rows; at += some) make_band(&band, row + at, min_i64(some, rows - at));
   return true;
 }

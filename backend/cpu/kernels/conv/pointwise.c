@@ -42,35 +42,40 @@ typedef struct cutting {
   char *words;          /* panels (k, nr) of all images, if tasks share them */
 } cutting;
 
-static bool is_rounded(const cutting *cutting) { return conv_is_rounded(cutting->a->args); }
+static bool pointwise_is_rounded(const cutting *cutting) {
+  return conv_is_rounded(cutting->a->args);
+}
 /* True if planes are packed as words. BF16 planes, which need two more instructions per word when
  * read in place, are not packed if few strips read them. */
 static bool packs_words(const cutting *cutting) {
-  return is_rounded(cutting) &&
+  return pointwise_is_rounded(cutting) &&
          (cutting->tiled || !is_bf16(cutting->a->args->x_type) || cutting->strips > FEW_STRIPS);
 }
 static bool shares_words(const cutting *cutting) {
   return packs_words(cutting) && cutting->down > 1;
 }
-static size_t panel_bytes(const cutting *cutting) {
+static size_t pointwise_panel_bytes(const cutting *cutting) {
   return (size_t)(cutting->k * cutting->whole.nr) * sizeof(uint32_t);
 }
-static int64_t panel_count(const cutting *cutting) {
+static int64_t pointwise_panel_count(const cutting *cutting) {
   return ceil_div(cutting->cells, cutting->whole.nr);
 }
-static size_t shared_bytes(const cutting *cutting) {
-  const int64_t all = cutting->a->args->images * cutting->g->batch * panel_count(cutting);
-  return shares_words(cutting) ? kernel_scratch_size((size_t)all * panel_bytes(cutting)) : 0;
+static size_t pointwise_shared_bytes(const cutting *cutting) {
+  const int64_t all = cutting->a->args->images * cutting->g->batch * pointwise_panel_count(cutting);
+  return shares_words(cutting) ? kernel_scratch_size((size_t)all * pointwise_panel_bytes(cutting))
+                               : 0;
 }
 /* Returns the scratch bytes per task. */
 static size_t own_bytes(const cutting *cutting) {
   const int64_t panels = ceil_div(cutting->cells / cutting->whole.nr, cutting->across) + 1;
-  return packs_words(cutting) && cutting->down == 1 ? (size_t)panels * panel_bytes(cutting) : 0;
+  return packs_words(cutting) && cutting->down == 1
+             ? (size_t)panels * pointwise_panel_bytes(cutting)
+             : 0;
 }
-static int64_t task_count(const cutting *cutting) {
+static int64_t pointwise_task_count(const cutting *cutting) {
   return cutting->a->args->images * cutting->g->batch * cutting->across * cutting->down;
 }
-static int64_t work_of(const cutting *cutting) {
+static int64_t pointwise_work_of(const cutting *cutting) {
   return cutting->a->args->images * cutting->g->batch *
          (cutting->g->m * cutting->g->k * cutting->cells / 1024 + 1) / (WORK / 1024);
 }
@@ -104,7 +109,7 @@ static int64_t columns_cut(const cutting *cutting, int64_t panels, int64_t wante
   return max_i64(cutting->across, min_i64(min_i64(panels, worth), wanted));
 }
 
-static cutting cut(const kernel_context *ctx, const conv_part *part, const kgemm *kgemm) {
+static cutting pointwise_cut(const kernel_context *ctx, const conv_part *part, const kgemm *kgemm) {
   cutting cutting = {.a = part,
                      .g = kgemm,
                      .tiled = conv_is_tiled(part->args),
@@ -168,32 +173,33 @@ static void join_panels(const cutting *cutting, const void *from, int64_t column
 }
 
 /* Packs columns [from, to) of a group of an image as panels. `from` is the start of a panel. */
-static void pack_columns(const cutting *cutting, int64_t image, int64_t group, int64_t from,
-                         int64_t to, char *panels) {
+static void pointwise_pack_columns(const cutting *cutting, int64_t image, int64_t group,
+                                   int64_t from, int64_t to, char *panels) {
   const int64_t nr = cutting->whole.nr, whole = (to - from) / nr * nr;
   int64_t first;
   join_panels(cutting, plane_at(cutting, image, group, 0, from), whole, (uint32_t *)(void *)panels);
   if (from + whole == to) return;
   const pointwise_kernel *kernel = kernel_at(cutting, from + whole, &first);
   join_panels(cutting, plane_at(cutting, image, group, 0, first), kernel->nr,
-              (uint32_t *)(void *)(panels + whole / nr * (int64_t)panel_bytes(cutting)));
+              (uint32_t *)(void *)(panels + whole / nr * (int64_t)pointwise_panel_bytes(cutting)));
 }
 
-static void pack_panels(void *ctx, int64_t begin, int64_t end) {
+static void pointwise_pack_panels(void *ctx, int64_t begin, int64_t end) {
   const cutting *cutting = ctx;
   for (int64_t i = begin; i < end; i++) {
-    const int64_t panels = panel_count(cutting), product = i / panels;
+    const int64_t panels = pointwise_panel_count(cutting), product = i / panels;
     const int64_t from = i % panels * cutting->whole.nr;
-    pack_columns(cutting, product / cutting->g->batch, product % cutting->g->batch, from,
-                 min_i64(cutting->cells, from + cutting->whole.nr),
-                 cutting->words + (size_t)i * panel_bytes(cutting));
+    pointwise_pack_columns(cutting, product / cutting->g->batch, product % cutting->g->batch, from,
+                           min_i64(cutting->cells, from + cutting->whole.nr),
+                           cutting->words + (size_t)i * pointwise_panel_bytes(cutting));
   }
 }
 
-static void pack_all(const kernel_context *ctx, cutting *cutting) {
-  const int64_t panels = cutting->a->args->images * cutting->g->batch * panel_count(cutting);
+static void pointwise_pack_all(const kernel_context *ctx, cutting *cutting) {
+  const int64_t panels =
+      cutting->a->args->images * cutting->g->batch * pointwise_panel_count(cutting);
   ctx->parallel_for(ctx->pool, panels, PACK_WORK / (2 * cutting->g->k * cutting->whole.nr) + 1,
-                    pack_panels, cutting);
+                    pointwise_pack_panels, cutting);
 }
 
 /* ---------------------------------------------------------------- products */
@@ -204,7 +210,7 @@ typedef struct patch {
   char *words; /* panels of its columns, if the task packs them */
 } patch;
 
-static patch patch_of(const cutting *cutting, int64_t task) {
+static patch pointwise_patch_of(const cutting *cutting, int64_t task) {
   const int64_t panels = cutting->cells / cutting->whole.nr,
                 across = task / cutting->down % cutting->across;
   patch patch = {.image = task / cutting->down / cutting->across / cutting->g->batch,
@@ -222,9 +228,9 @@ static char *panel_at(const cutting *cutting, const patch *patch, int64_t column
   const int64_t product = patch->image * cutting->g->batch + patch->group;
   if (!shares_words(cutting))
     return patch->words +
-           (column - patch->from) / cutting->whole.nr * (int64_t)panel_bytes(cutting);
-  return cutting->words + (product * panel_count(cutting) + column / cutting->whole.nr) *
-                              (int64_t)panel_bytes(cutting);
+           (column - patch->from) / cutting->whole.nr * (int64_t)pointwise_panel_bytes(cutting);
+  return cutting->words + (product * pointwise_panel_count(cutting) + column / cutting->whole.nr) *
+                              (int64_t)pointwise_panel_bytes(cutting);
 }
 
 /* Returns the index of a group's output row among those of all images. */
@@ -259,8 +265,8 @@ static void run_sums(const cutting *cutting, const bf16_tile *tile, int rows, in
 }
 
 /* Computes a tile of words, or one that reads, adds or writes BF16. */
-static void run_bf16(const cutting *cutting, const pointwise_tile *pointwise_tile, int64_t at,
-                     int rows, int columns) {
+static void pointwise_run_bf16(const cutting *cutting, const pointwise_tile *pointwise_tile,
+                               int64_t at, int rows, int columns) {
   const conv_args *args = cutting->a->args;
   bf16_tile tile = {.channels = args->channels,
                     .a = (const uint32_t *)(const void *)pointwise_tile->a,
@@ -292,7 +298,8 @@ static void run_bf16(const cutting *cutting, const pointwise_tile *pointwise_til
 }
 
 /* Computes a strip by the columns of a tile from `column` on. */
-static void run_tile(const cutting *cutting, const patch *patch, int64_t strip, int64_t column) {
+static void pointwise_run_tile(const cutting *cutting, const patch *patch, int64_t strip,
+                               int64_t column) {
   const conv_args *args = cutting->a->args;
   int64_t first;
   const pointwise_kernel *kernel = kernel_at(cutting, column, &first);
@@ -318,14 +325,15 @@ static void run_tile(const cutting *cutting, const patch *patch, int64_t strip, 
   const int rows = (int)min_i64(cutting->height, cutting->g->m - row);
   if (cutting->tiled || is_bf16(args->x_type) || is_bf16(args->out_type) ||
       is_bf16(args->epilogue.added_type))
-    run_bf16(cutting, &tile, at, rows, kernel->nr);
+    pointwise_run_bf16(cutting, &tile, at, rows, kernel->nr);
   else
     kernel->run(&tile, rows);
 }
 
-static void run_strips(const cutting *cutting, const patch *patch, int64_t strip, int64_t stop) {
+static void pointwise_run_strips(const cutting *cutting, const patch *patch, int64_t strip,
+                                 int64_t stop) {
   for (int64_t column = patch->from; column < patch->to; column += cutting->whole.nr)
-    for (int64_t s = strip; s < stop; s++) run_tile(cutting, patch, s, column);
+    for (int64_t s = strip; s < stop; s++) pointwise_run_tile(cutting, patch, s, column);
   const conv_args *args = cutting->a->args;
   const int64_t row = strip * cutting->height,
                 rows = min_i64(stop * cutting->height, cutting->g->m) - row;
@@ -337,37 +345,39 @@ static void run_strips(const cutting *cutting, const patch *patch, int64_t strip
 
 static void run_patch(const void *user, int64_t task, char *scratch) {
   const cutting *cutting = user;
-  patch patch = patch_of(cutting, task);
+  patch patch = pointwise_patch_of(cutting, task);
   const int64_t weight =
       (patch.stop - patch.strip) * cutting->height * cutting->k * (int64_t)sizeof(float);
   const int64_t strips = weight <= CACHED_WEIGHT ? patch.stop - patch.strip : 1;
   patch.words = scratch;
   if (packs_words(cutting) && !shares_words(cutting))
-    pack_columns(cutting, patch.image, patch.group, patch.from, patch.to, scratch);
+    pointwise_pack_columns(cutting, patch.image, patch.group, patch.from, patch.to, scratch);
   if (cutting->tiled) amx_sums_begin();
   for (int64_t s = patch.strip; s < patch.stop; s += strips)
-    run_strips(cutting, &patch, s, s + strips);
+    pointwise_run_strips(cutting, &patch, s, s + strips);
   if (cutting->tiled) amx_sums_end();
 }
 
-static bool is_empty(const cutting *cutting) {
+static bool pointwise_is_empty(const cutting *cutting) {
   return cutting->a->args->images * cutting->g->batch * cutting->g->m == 0;
 }
 
 size_t pointwise_bytes(const kernel_context *ctx, const conv_part *part, const kgemm *kgemm) {
-  const cutting cutting = cut(ctx, part, kgemm);
-  if (!packs_words(&cutting) || is_empty(&cutting)) return 0;
-  return shared_bytes(&cutting) +
-         slots_bytes(ctx, task_count(&cutting), work_of(&cutting), own_bytes(&cutting));
+  const cutting cutting = pointwise_cut(ctx, part, kgemm);
+  if (!packs_words(&cutting) || pointwise_is_empty(&cutting)) return 0;
+  return pointwise_shared_bytes(&cutting) + slots_bytes(ctx, pointwise_task_count(&cutting),
+                                                        pointwise_work_of(&cutting),
+                                                        own_bytes(&cutting));
 }
 
 void pointwise_run(const kernel_context *ctx, const conv_part *part, const kgemm *kgemm,
                    char *memory) {
   char none = 0;
-  cutting cutting = cut(ctx, part, kgemm);
-  if (is_empty(&cutting)) return;
+  cutting cutting = pointwise_cut(ctx, part, kgemm);
+  if (pointwise_is_empty(&cutting)) return;
   cutting.words = memory;
-  if (shares_words(&cutting)) pack_all(ctx, &cutting);
-  run_slots_in(ctx, task_count(&cutting), work_of(&cutting), own_bytes(&cutting), run_patch,
-               &cutting, memory ? memory + shared_bytes(&cutting) : &none);
+  if (shares_words(&cutting)) pointwise_pack_all(ctx, &cutting);
+  run_slots_in(ctx, pointwise_task_count(&cutting), pointwise_work_of(&cutting),
+               own_bytes(&cutting), run_patch, &cutting,
+               memory ? memory + pointwise_shared_bytes(&cutting) : &none);
 }

@@ -11,8 +11,9 @@ enum { LANES = 16, MOST_SUMS = TILE_ROWS * BF16_COLUMNS / LANES };
 
 /* Loads words of 16 or 32 columns of two rows of BF16; odd may be NULL for zeros. 32 columns are
  * left in the order of the unpack instructions, see in_order. */
-TARGET_AVX512_BF16 KERNEL_INLINE void load_words(const uint16_t *even, const uint16_t *odd,
-                                                 const int vectors, __m512i *words) {
+TARGET_AVX512_BF16 KERNEL_INLINE void pointwise_bf16_load_words(const uint16_t *even,
+                                                                const uint16_t *odd,
+                                                                const int vectors, __m512i *words) {
   if (vectors == 1) {
     const __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)even)),
                   high = odd ? _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)odd))
@@ -35,8 +36,9 @@ TARGET_AVX512_BF16 KERNEL_INLINE void in_order(__m512 *sums) {
   sums[1] = _mm512_permutex2var_ps(a, second, b);
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void add_words(const uint32_t *a, const __m512i *words,
-                                                const int rows, const int vectors, __m512 *sums) {
+TARGET_AVX512_BF16 KERNEL_INLINE void pointwise_bf16_add_words(const uint32_t *a,
+                                                               const __m512i *words, const int rows,
+                                                               const int vectors, __m512 *sums) {
 #pragma GCC unroll 12
   for (int i = 0; i < rows; i++) {
     const __m512bh x = (__m512bh)_mm512_set1_epi32((int)a[i]);
@@ -46,21 +48,21 @@ TARGET_AVX512_BF16 KERNEL_INLINE void add_words(const uint32_t *a, const __m512i
   }
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void sum_bf16(const bf16_tile *tile, const int rows,
-                                               const int vectors, __m512 *sums) {
+TARGET_AVX512_BF16 KERNEL_INLINE void pointwise_bf16_sum_bf16(const bf16_tile *tile, const int rows,
+                                                              const int vectors, __m512 *sums) {
   const uint32_t *a = tile->a;
   const uint16_t *b = tile->b;
   const int64_t step = tile->b_step, a_step = tile->a_step;
   __m512i words[2];
   for (int64_t k = tile->channels; k > 1; k -= 2, a += a_step, b += 2 * step) {
-    load_words(b, b + step, vectors, words);
+    pointwise_bf16_load_words(b, b + step, vectors, words);
     prefetch_line(b, vectors * LANES * (int)sizeof *b);
     prefetch_line(b + step, vectors * LANES * (int)sizeof *b);
-    add_words(a, words, rows, vectors, sums);
+    pointwise_bf16_add_words(a, words, rows, vectors, sums);
   }
   if (tile->channels % 2) {
-    load_words(b, NULL, vectors, words);
-    add_words(a, words, rows, vectors, sums);
+    pointwise_bf16_load_words(b, NULL, vectors, words);
+    pointwise_bf16_add_words(a, words, rows, vectors, sums);
   }
   if (vectors == 2)
 #pragma GCC unroll 12
@@ -74,12 +76,13 @@ TARGET_AVX512_BF16 KERNEL_INLINE void sum_wide(const bf16_tile *tile, const int 
   for (int64_t k = 0; k < tile->channels; k += 2, a += tile->a_step, b += tile->b_step) {
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; v++) words[v] = _mm512_loadu_si512(b + v * LANES);
-    add_words(a, words, rows, vectors, sums);
+    pointwise_bf16_add_words(a, words, rows, vectors, sums);
   }
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void store_tile(const bf16_tile *tile, const int rows,
-                                                 const int vectors, const __m512 *sums) {
+TARGET_AVX512_BF16 KERNEL_INLINE void pointwise_bf16_store_tile(const bf16_tile *tile,
+                                                                const int rows, const int vectors,
+                                                                const __m512 *sums) {
   const bf16_tile own = *tile; /* a copy that no store can change */
   const __m512 low = _mm512_set1_ps(own.low), high = _mm512_set1_ps(own.high);
 #pragma GCC unroll 12
@@ -105,28 +108,30 @@ TARGET_AVX512_BF16 KERNEL_INLINE void tile_one(const bf16_tile *tile, const int 
 #pragma GCC unroll 24
   for (int i = 0; i < rows * vectors; i++) sums[i] = _mm512_setzero_ps();
   if (tile->b_is_planes)
-    sum_bf16(tile, rows, vectors, sums);
+    pointwise_bf16_sum_bf16(tile, rows, vectors, sums);
   else
     sum_wide(tile, rows, vectors, sums);
-  store_tile(tile, rows, vectors, sums);
+  pointwise_bf16_store_tile(tile, rows, vectors, sums);
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void tile_rows(const bf16_tile *tile, int rows, const int vectors){
+TARGET_AVX512_BF16 KERNEL_INLINE void pointwise_bf16_tile_rows(const bf16_tile *tile, int rows,
+                                                               const int vectors){
 #define TILE_CASE(n) tile_one(tile, n, vectors)
 #include "backend/cpu/kernels/support/tile_rows.h"
 }
 
 TARGET_AVX512_BF16 static void run_whole(const bf16_tile *tile, int rows) {
-  tile_rows(tile, rows, 2);
+  pointwise_bf16_tile_rows(tile, rows, 2);
 }
 TARGET_AVX512_BF16 static void run_half(const bf16_tile *tile, int rows) {
-  tile_rows(tile, rows, 1);
+  pointwise_bf16_tile_rows(tile, rows, 1);
 }
 #undef TILE_ROWS
 
 /* vectors and adds are constants where this is inlined, so that a row takes few instructions. */
-TARGET_AVX512_BF16 KERNEL_INLINE void store_all(const bf16_tile *tile, int rows, const int vectors,
-                                                const bool adds, const float *sums) {
+TARGET_AVX512_BF16 KERNEL_INLINE void pointwise_bf16_store_all(const bf16_tile *tile, int rows,
+                                                               const int vectors, const bool adds,
+                                                               const float *sums) {
   const bf16_tile own = *tile;
   const __m512 low = _mm512_set1_ps(own.low), high = _mm512_set1_ps(own.high);
   for (int i = 0; i < rows; i++, sums += BF16_COLUMNS) {
@@ -146,14 +151,14 @@ TARGET_AVX512_BF16 KERNEL_INLINE void store_all(const bf16_tile *tile, int rows,
   }
 }
 
-TARGET_AVX512_BF16 static void store_rows(const bf16_tile *tile, int rows, int columns,
-                                          const float *sums) {
+TARGET_AVX512_BF16 static void pointwise_bf16_store_rows(const bf16_tile *tile, int rows,
+                                                         int columns, const float *sums) {
   if (columns < BF16_COLUMNS)
-    store_all(tile, rows, 1, tile->added != NULL, sums);
+    pointwise_bf16_store_all(tile, rows, 1, tile->added != NULL, sums);
   else if (tile->added)
-    store_all(tile, rows, 2, true, sums);
+    pointwise_bf16_store_all(tile, rows, 2, true, sums);
   else
-    store_all(tile, rows, 2, false, sums);
+    pointwise_bf16_store_all(tile, rows, 2, false, sums);
 }
 #endif
 
@@ -174,7 +179,7 @@ static float sum_of(const bf16_tile *tile, int row, int column) {
   return sum;
 }
 
-static void run_portable(const bf16_tile *tile, int rows, int columns) {
+static void pointwise_bf16_run_portable(const bf16_tile *tile, int rows, int columns) {
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < columns; j++) {
       const int64_t at = i * tile->c_step + j;
@@ -197,12 +202,12 @@ void bf16_tile_run(const bf16_tile *tile, int rows, int columns) {
     return;
   }
 #endif
-  run_portable(tile, rows, columns);
+  pointwise_bf16_run_portable(tile, rows, columns);
 }
 
 void bf16_tile_store(const bf16_tile *tile, int rows, int columns, const float *sums) {
 #if KERNEL_X86
-  store_rows(tile, rows, columns, sums);
+  pointwise_bf16_store_rows(tile, rows, columns, sums);
 #else
   (void)tile, (void)rows, (void)columns, (void)sums;
 #endif

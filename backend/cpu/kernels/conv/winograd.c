@@ -63,10 +63,10 @@ static size_t input_bytes(const tiling *tiling) {
 static size_t sum_bytes(const tiling *tiling) {
   return (size_t)(tiling->n * tiling->n * sum_step(tiling)) * sizeof(float);
 }
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+static size_t kernel_winograd_larger(size_t a, size_t b) { return a > b ? a : b; }
 /* Tasks of both kinds run one after the other and use the same memory. */
-static size_t task_bytes(const tiling *tiling) {
-  return larger(input_bytes(tiling), sum_bytes(tiling));
+static size_t kernel_winograd_task_bytes(const tiling *tiling) {
+  return kernel_winograd_larger(input_bytes(tiling), sum_bytes(tiling));
 }
 
 /* Returns the size of equal parts of n of at most `most`; their number is a multiple of `of`. */
@@ -90,7 +90,7 @@ static int64_t most_of_task(const tiling *tiling, int64_t n_threads) {
   return min_i64(PART, most < LEAST_PART ? LEAST_PART : most);
 }
 
-static tiling plan_tiling(const kernel_context *ctx, const winograd_args *args) {
+static tiling kernel_winograd_plan_tiling(const kernel_context *ctx, const winograd_args *args) {
   tiling tiling = {.args = args,
                    .kernel = winograd_kernel_for(args->tile),
                    .m = args->tile,
@@ -135,8 +135,8 @@ static void turn(const float *from, int64_t plane, int64_t here, int64_t n, floa
 }
 
 /* Like turn, for a row from element `at` of x on, which may be BF16. */
-static void turn_row(const tiling *tiling, int64_t at, int64_t plane, int64_t here, int64_t n,
-                     float *to) {
+static void kernel_winograd_turn_row(const tiling *tiling, int64_t at, int64_t plane, int64_t here,
+                                     int64_t n, float *to) {
   enum { WIDEST = RUN * WINOGRAD_MOST + 2 };
   float wide[LANES * WIDEST];
   if (!is_bf16(tiling->args->x_type)) {
@@ -162,8 +162,8 @@ static void load_inputs(const tiling *tiling, int64_t plane, int64_t here, int64
     }
     memset(to, 0, (size_t)(low * LANES) * sizeof *to);
     if (high > low)
-      turn_row(tiling, plane * size + y * args->in_columns + x0 + low, size, here, high - low,
-               to + low * LANES);
+      kernel_winograd_turn_row(tiling, plane * size + y * args->in_columns + x0 + low, size, here,
+                               high - low, to + low * LANES);
     memset(to + high * LANES, 0, (size_t)((width - high) * LANES) * sizeof *to);
   }
 }
@@ -173,18 +173,18 @@ typedef struct place {
   int64_t image, row, column;
 } place;
 
-static place place_of(const tiling *tiling, int64_t tile) {
+static place kernel_winograd_place_of(const tiling *tiling, int64_t tile) {
   return (place){tile / (tiling->rows * tiling->columns), tile / tiling->columns % tiling->rows,
                  tile % tiling->columns};
 }
 
 /* Computes factors of tiles [first, first + count) for LANES channels. to: the first tile's. */
-static void make_factors(const tiling *tiling, int64_t group, int64_t channels, int64_t first,
-                         int64_t count, float *to, float *inputs) {
+static void kernel_winograd_make_factors(const tiling *tiling, int64_t group, int64_t channels,
+                                         int64_t first, int64_t count, float *to, float *inputs) {
   const winograd_args *args = tiling->args;
   int64_t channel = channels * LANES, here = min_i64(LANES, args->channels - channel);
   for (int64_t n; count > 0; first += n, count -= n) {
-    place at = place_of(tiling, first);
+    place at = kernel_winograd_place_of(tiling, first);
     n = min_i64(min_i64(RUN, count), tiling->columns - at.column);
     int64_t width = n * tiling->m + 2,
             plane = (at.image * args->groups + group) * args->channels + channel;
@@ -202,14 +202,15 @@ typedef struct patch {
   int64_t at, rows, columns;
 } patch;
 
-static patch patch_of(const winograd_args *args, int64_t m, const place *at, int64_t output) {
+static patch kernel_winograd_patch_of(const winograd_args *args, int64_t m, const place *at,
+                                      int64_t output) {
   int64_t y = at->row * m, x = at->column * m;
   int64_t plane = at->image * args->groups * args->outputs + output;
   return (patch){(plane * args->out_rows + y) * args->out_columns + x,
                  min_i64(m, args->out_rows - y), min_i64(m, args->out_columns - x)};
 }
 
-static inline float widened(uint16_t h) {
+static inline float kernel_winograd_widened(uint16_t h) {
   const uint32_t bits = (uint32_t)h << 16;
   float f;
   memcpy(&f, &bits, sizeof f);
@@ -217,7 +218,7 @@ static inline float widened(uint16_t h) {
 }
 
 /* Adds tail.added to cells (m, m). */
-static void add_tile(const tiling *tiling, const patch *of, float *cells) {
+static void kernel_winograd_add_tile(const tiling *tiling, const patch *of, float *cells) {
   const winograd_args *args = tiling->args;
   const float *from = (const float *)args->epilogue.added + of->at;
   const uint16_t *bf16 = (const uint16_t *)args->epilogue.added + of->at;
@@ -228,9 +229,9 @@ static void add_tile(const tiling *tiling, const patch *of, float *cells) {
       continue;
     }
     if (of->columns == 4)
-      for (int x = 0; x < 4; x++) cells[x] += widened(bf16[x]);
+      for (int x = 0; x < 4; x++) cells[x] += kernel_winograd_widened(bf16[x]);
     else
-      for (int64_t x = 0; x < of->columns; x++) cells[x] += widened(bf16[x]);
+      for (int64_t x = 0; x < of->columns; x++) cells[x] += kernel_winograd_widened(bf16[x]);
     bf16 += args->out_columns;
   }
 }
@@ -245,7 +246,7 @@ static void store_bf16_tile(const tiling *tiling, const patch *of, const uint16_
   }
 }
 
-static void store_tile(const tiling *tiling, const patch *of, const float *cells) {
+static void kernel_winograd_store_tile(const tiling *tiling, const patch *of, const float *cells) {
   float *to = (float *)tiling->args->out + of->at;
   for (int64_t i = 0; i < of->rows; i++, to += tiling->args->out_columns, cells += tiling->m) {
     if (of->columns == 4)
@@ -258,8 +259,8 @@ static void store_tile(const tiling *tiling, const patch *of, const float *cells
 }
 
 /* Stores cells (LANES, CELLS) of n tiles of outputs [output, output + here). */
-static void store_cells(const tiling *tiling, int64_t first, int64_t n, int64_t output,
-                        int64_t here, float *cells) {
+static void kernel_winograd_store_cells(const tiling *tiling, int64_t first, int64_t n,
+                                        int64_t output, int64_t here, float *cells) {
   const winograd_args *args = tiling->args;
   const conv_epilogue *epilogue = &args->epilogue;
   const conv_epilogue limits = {.low = epilogue->low, .high = epilogue->high};
@@ -267,10 +268,10 @@ static void store_cells(const tiling *tiling, int64_t first, int64_t n, int64_t 
   const bool has_limits =
       limits.low > conv_epilogue_none.low || limits.high < conv_epilogue_none.high;
   for (int64_t k = 0; epilogue->added && k < n; k++) {
-    const place at = place_of(tiling, first + k);
+    const place at = kernel_winograd_place_of(tiling, first + k);
     for (int64_t lane = 0; lane < here; lane++) {
-      const patch of = patch_of(args, tiling->m, &at, output + lane);
-      add_tile(tiling, &of, cells + lane * CELLS + k * step);
+      const patch of = kernel_winograd_patch_of(args, tiling->m, &at, output + lane);
+      kernel_winograd_add_tile(tiling, &of, cells + lane * CELLS + k * step);
     }
   }
   if (has_limits) conv_epilogue_row(&limits, -0.0F, 0, here * CELLS, cells, cells);
@@ -282,13 +283,13 @@ static void store_cells(const tiling *tiling, int64_t first, int64_t n, int64_t 
     steps_in_place(&args->steps, cells, 0, here * CELLS, 1, 0);
   }
   for (int64_t k = 0; k < n; k++) {
-    const place at = place_of(tiling, first + k);
+    const place at = kernel_winograd_place_of(tiling, first + k);
     for (int64_t lane = 0; lane < here; lane++) {
-      const patch of = patch_of(args, tiling->m, &at, output + lane);
+      const patch of = kernel_winograd_patch_of(args, tiling->m, &at, output + lane);
       if (is_bf16(args->out_type))
         store_bf16_tile(tiling, &of, bf16 + lane * CELLS + k * step);
       else
-        store_tile(tiling, &of, cells + lane * CELLS + k * step);
+        kernel_winograd_store_tile(tiling, &of, cells + lane * CELLS + k * step);
     }
   }
 }
@@ -350,7 +351,7 @@ static void compute_directly(const tiling *tiling, const place *at, int64_t outp
   }
 }
 
-static bool are_finite(const float *check) {
+static bool kernel_winograd_are_finite(const float *check) {
   int others = 0;
   for (int lane = 0; lane < LANES; lane++) others |= check[lane] - check[lane] != 0;
   return !others;
@@ -361,9 +362,9 @@ static bool are_finite(const float *check) {
 static void mend(const tiling *tiling, int64_t first, int64_t count, int64_t output, int64_t here,
                  const float *check, float *cells) {
   const int n_cells = tiling->m * tiling->m;
-  if (are_finite(check)) return;
+  if (kernel_winograd_are_finite(check)) return;
   for (int64_t tile = first; tile < first + count; tile++, cells += n_cells * LANES) {
-    const place at = place_of(tiling, tile);
+    const place at = kernel_winograd_place_of(tiling, tile);
     bool wanted[LANES];
     for (int lane = 0; lane < LANES; lane++) {
       float sum = 0;
@@ -391,7 +392,7 @@ static void finish_tiles(const tiling *tiling, int64_t first, int64_t count, int
     for (int h = 0; h < 4; h++)
       transpose_8x8(cells + h / 2 * 8 * LANES + h % 2 * 8, LANES,
                     turned + h % 2 * 8 * CELLS + h / 2 * 8, CELLS);
-    store_cells(tiling, first + i, n, output, here, turned);
+    kernel_winograd_store_cells(tiling, first + i, n, output, here, turned);
   }
 }
 
@@ -413,8 +414,9 @@ static void multiply_factor(const tiling *tiling, const float *factors, int64_t 
 }
 
 /* Computes a panel of outputs for tiles [at, at + count) of the block that starts at `first`. */
-static void make_outputs(const tiling *tiling, int64_t group, int64_t panel, int64_t first,
-                         int64_t at, int64_t count, const float *factors, float *sums) {
+static void kernel_winograd_make_outputs(const tiling *tiling, int64_t group, int64_t panel,
+                                         int64_t first, int64_t at, int64_t count,
+                                         const float *factors, float *sums) {
   const winograd_args *args = tiling->args;
   int64_t nr = tiling->kernel.nr, n_factors = (int64_t)tiling->n * tiling->n;
   const float *weight = (const float *)args->packed +
@@ -429,7 +431,7 @@ static void make_outputs(const tiling *tiling, int64_t group, int64_t panel, int
 
 /* ---------------------------------------------------------------- a block for each thread */
 
-static void run_block(const void *user, int64_t task, char *scratch) {
+static void kernel_winograd_run_block(const void *user, int64_t task, char *scratch) {
   const tiling *tiling = user;
   int64_t of_group = ceil_div(tiling->tiles, tiling->block), group = task / of_group;
   int64_t first = task % of_group * tiling->block,
@@ -437,11 +439,12 @@ static void run_block(const void *user, int64_t task, char *scratch) {
   float *factors = (float *)(void *)scratch,
         *rest = (float *)(void *)(scratch + factor_bytes(tiling));
   for (int64_t c = 0; c < tiling->blocks; c++)
-    make_factors(tiling, group, c, first, count, factors + c * tiling->block * LANES, rest);
+    kernel_winograd_make_factors(tiling, group, c, first, count,
+                                 factors + c * tiling->block * LANES, rest);
   for (int64_t panel = 0; panel < tiling->panels; panel++)
     for (int64_t at = 0; at < count; at += tiling->part)
-      make_outputs(tiling, group, panel, first, at, min_i64(tiling->part, count - at), factors,
-                   rest);
+      kernel_winograd_make_outputs(tiling, group, panel, first, at,
+                                   min_i64(tiling->part, count - at), factors, rest);
 }
 
 /* ---------------------------------------------------------------- a block for all threads */
@@ -449,36 +452,37 @@ static void run_block(const void *user, int64_t task, char *scratch) {
 static void run_factors(const void *user, int64_t task, char *scratch) {
   const tiling *tiling = user;
   int64_t runs = ceil_div(tiling->count, RUN), at = task % runs * RUN, channels = task / runs;
-  make_factors(tiling, tiling->group, channels, tiling->first + at,
-               min_i64(RUN, tiling->count - at),
-               tiling->factors + (channels * tiling->block + at) * LANES, (float *)(void *)scratch);
+  kernel_winograd_make_factors(
+      tiling, tiling->group, channels, tiling->first + at, min_i64(RUN, tiling->count - at),
+      tiling->factors + (channels * tiling->block + at) * LANES, (float *)(void *)scratch);
 }
 
 static void run_outputs(const void *user, int64_t task, char *scratch) {
   const tiling *tiling = user;
   int64_t parts = ceil_div(tiling->count, tiling->part), at = task % parts * tiling->part;
-  make_outputs(tiling, tiling->group, task / parts, tiling->first, at,
-               min_i64(tiling->part, tiling->count - at), tiling->factors,
-               (float *)(void *)scratch);
+  kernel_winograd_make_outputs(tiling, tiling->group, task / parts, tiling->first, at,
+                               min_i64(tiling->part, tiling->count - at), tiling->factors,
+                               (float *)(void *)scratch);
 }
 
-static size_t shared_bytes(const kernel_context *ctx, const tiling *tiling) {
+static size_t kernel_winograd_shared_bytes(const kernel_context *ctx, const tiling *tiling) {
   int64_t factors = tiling->blocks * ceil_div(tiling->block, RUN);
   int64_t outputs = tiling->panels * ceil_div(tiling->block, tiling->part);
   return kernel_scratch_size(factor_bytes(tiling)) +
-         slots_bytes(ctx, factors > outputs ? factors : outputs, tiling->work, task_bytes(tiling));
+         slots_bytes(ctx, factors > outputs ? factors : outputs, tiling->work,
+                     kernel_winograd_task_bytes(tiling));
 }
 
-static void run_shared(const kernel_context *ctx, tiling *tiling, char *memory) {
+static void kernel_winograd_run_shared(const kernel_context *ctx, tiling *tiling, char *memory) {
   char *slots = memory + kernel_scratch_size(factor_bytes(tiling));
   tiling->factors = (float *)(void *)memory;
   for (tiling->group = 0; tiling->group < tiling->args->groups; tiling->group++)
     for (tiling->first = 0; tiling->first < tiling->tiles; tiling->first += tiling->block) {
       tiling->count = min_i64(tiling->block, tiling->tiles - tiling->first);
       run_slots_in(ctx, tiling->blocks * ceil_div(tiling->count, RUN), tiling->work,
-                   task_bytes(tiling), run_factors, tiling, slots);
+                   kernel_winograd_task_bytes(tiling), run_factors, tiling, slots);
       run_slots_in(ctx, tiling->panels * ceil_div(tiling->count, tiling->part), tiling->work,
-                   task_bytes(tiling), run_outputs, tiling, slots);
+                   kernel_winograd_task_bytes(tiling), run_outputs, tiling, slots);
     }
 }
 
@@ -489,24 +493,25 @@ static int64_t block_tasks(const tiling *tiling) {
 }
 
 static size_t winograd_scratch(const kernel_context *ctx, const void *args) {
-  const tiling tiling = plan_tiling(ctx, args);
+  const tiling tiling = kernel_winograd_plan_tiling(ctx, args);
   if (tiling.tiles == 0 || tiling.panels == 0) return 0;
-  if (tiling.shared) return shared_bytes(ctx, &tiling);
+  if (tiling.shared) return kernel_winograd_shared_bytes(ctx, &tiling);
   return slots_bytes(ctx, block_tasks(&tiling), tiling.work,
-                     factor_bytes(&tiling) + task_bytes(&tiling));
+                     factor_bytes(&tiling) + kernel_winograd_task_bytes(&tiling));
 }
 
 static bool winograd(const kernel_context *ctx, const void *args) {
-  tiling tiling = plan_tiling(ctx, args);
+  tiling tiling = kernel_winograd_plan_tiling(ctx, args);
   size_t bytes = winograd_scratch(ctx, args);
   char *memory = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
   if (bytes == 0) return true;
   if (!memory) return false;
   if (tiling.shared)
-    run_shared(ctx, &tiling, memory);
+    kernel_winograd_run_shared(ctx, &tiling, memory);
   else
     run_slots_in(ctx, block_tasks(&tiling), tiling.work,
-                 factor_bytes(&tiling) + task_bytes(&tiling), run_block, &tiling, memory);
+                 factor_bytes(&tiling) + kernel_winograd_task_bytes(&tiling),
+                 kernel_winograd_run_block, &tiling, memory);
   return true;
 }
 
@@ -528,7 +533,7 @@ typedef struct packing {
   float *to; /* (groups, panels, n * n, channels, nr) */
 } packing;
 
-static size_t packed_bytes(const winograd_args *args) {
+static size_t kernel_winograd_packed_bytes(const winograd_args *args) {
   int64_t nr = winograd_kernel_for(args->tile).nr, n = args->tile + 2;
   return (size_t)(args->groups * ceil_div(args->outputs, nr) * n * n * args->channels * nr) *
          sizeof(float);
@@ -568,15 +573,15 @@ static void pack_channels(void *ctx, int64_t begin, int64_t end) {
     pack_channel(packing, i / packing->args->channels, i % packing->args->channels);
 }
 
-static size_t pack_scratch(const kernel_context *ctx, const void *args) {
+static size_t kernel_winograd_pack_scratch(const kernel_context *ctx, const void *args) {
   (void)ctx;
-  return kernel_scratch_size(packed_bytes(args));
+  return kernel_scratch_size(kernel_winograd_packed_bytes(args));
 }
 
-static bool pack(const kernel_context *ctx, const void *args) {
+static bool conv_kernel_winograd_pack(const kernel_context *ctx, const void *args) {
   const winograd_args *own = args;
   packing packing = {.args = own, .nr = winograd_kernel_for(own->tile).nr};
-  packing.to = ctx->scratch(ctx->pool, packed_bytes(own));
+  packing.to = ctx->scratch(ctx->pool, kernel_winograd_packed_bytes(own));
   packing.panels = ceil_div(own->outputs, packing.nr);
   if (!packing.to) return false;
   ctx->parallel_for(ctx->pool, own->groups * packing.panels * own->channels, PACK_GRAIN,
@@ -585,7 +590,7 @@ static bool pack(const kernel_context *ctx, const void *args) {
 }
 
 const kernel_desc kernel_winograd_pack = {.name = "winograd_pack",
-                                          .run = pack,
-                                          .scratch = pack_scratch,
+                                          .run = conv_kernel_winograd_pack,
+                                          .scratch = kernel_winograd_pack_scratch,
                                           .args_size = sizeof(winograd_args),
                                           .operands = {OPERAND(winograd_args, weight)}};

@@ -20,11 +20,11 @@ enum { LANES = WINOGRAD_LANES, MOST_N = 6, AHEAD = 8192 /* bytes of the weight *
 typedef float lanes __attribute__((vector_size(64)));
 
 /* Loads n vectors, `step` elements apart. */
-KERNEL_INLINE void load(int n, const float *from, int64_t step, lanes *to) {
+KERNEL_INLINE void winograd_kernels_load(int n, const float *from, int64_t step, lanes *to) {
 #pragma GCC unroll 6
   for (int i = 0; i < n; i++) memcpy(&to[i], from + i * step, sizeof *to);
 }
-KERNEL_INLINE void store(int n, const lanes *from, float *to, int64_t step) {
+KERNEL_INLINE void winograd_kernels_store(int n, const lanes *from, float *to, int64_t step) {
 #pragma GCC unroll 6
   for (int i = 0; i < n; i++) memcpy(to + i * step, &from[i], sizeof *from);
 }
@@ -32,15 +32,15 @@ KERNEL_INLINE void store(int n, const lanes *from, float *to, int64_t step) {
 /* Transforms a row or column of a tile, from elements `step` apart to `to_step` apart. */
 KERNEL_INLINE void factors_of_4(const float *from, int64_t step, float *to, int64_t to_step) {
   lanes d[4];
-  load(4, from, step, d);
+  winograd_kernels_load(4, from, step, d);
   const lanes f[4] = {d[0] - d[2], d[1] + d[2], d[2] - d[1], d[3] - d[1]};
-  store(4, f, to, to_step);
+  winograd_kernels_store(4, f, to, to_step);
 }
 
 KERNEL_INLINE void factors_of_6(const float *from, int64_t step, float *to, int64_t to_step) {
   const float a2 = A * A, b2 = B * B;
   lanes d[6];
-  load(6, from, step, d);
+  winograd_kernels_load(6, from, step, d);
   const lanes even_a = d[4] - b2 * d[2], odd_a = A * d[3] - A * b2 * d[1];
   const lanes even_b = d[4] - a2 * d[2], odd_b = B * d[3] - B * a2 * d[1];
   const lanes f[6] = {a2 * b2 * d[0] - (a2 + b2) * d[2] + d[4],
@@ -49,7 +49,7 @@ KERNEL_INLINE void factors_of_6(const float *from, int64_t step, float *to, int6
                       even_b + odd_b,
                       even_b - odd_b,
                       a2 * b2 * d[1] - (a2 + b2) * d[3] + d[5]};
-  store(6, f, to, to_step);
+  winograd_kernels_store(6, f, to, to_step);
 }
 
 /* Transforms columns, then rows. */
@@ -76,19 +76,19 @@ KERNEL_INLINE void factors_of_tile(int m, const float *from, int64_t row, float 
 
 KERNEL_INLINE void outputs_of_4(const float *from, int64_t step, float *to, int64_t to_step) {
   lanes s[4];
-  load(4, from, step, s);
+  winograd_kernels_load(4, from, step, s);
   const lanes y[2] = {s[0] + s[1] + s[2], s[1] - s[2] + s[3]};
-  store(2, y, to, to_step);
+  winograd_kernels_store(2, y, to, to_step);
 }
 
 KERNEL_INLINE void outputs_of_6(const float *from, int64_t step, float *to, int64_t to_step) {
   lanes s[6];
-  load(6, from, step, s);
+  winograd_kernels_load(6, from, step, s);
   const lanes even_a = s[1] + s[2], odd_a = s[1] - s[2], even_b = s[3] + s[4], odd_b = s[3] - s[4];
   const lanes y[4] = {s[0] + even_a + even_b, A * odd_a + B * odd_b,
                       A * A * even_a + B * B * even_b,
                       A * A * A * odd_a + B * B * B * odd_b + s[5]};
-  store(4, y, to, to_step);
+  winograd_kernels_store(4, y, to, to_step);
 }
 
 KERNEL_INLINE void outputs_of_tile(int m, const float *from, int64_t step, const float *bias,
@@ -96,8 +96,8 @@ KERNEL_INLINE void outputs_of_tile(int m, const float *from, int64_t step, const
   const int n = m + 2;
   float half[WINOGRAD_LANES * 4 * MOST_N];
   lanes seen, add;
-  load(1, check, LANES, &seen);
-  load(1, bias, LANES, &add);
+  winograd_kernels_load(1, check, LANES, &seen);
+  winograd_kernels_load(1, bias, LANES, &add);
 #pragma GCC unroll 6
   for (int x = 0; x < n; x++) {
     if (m == 2)
@@ -112,12 +112,12 @@ KERNEL_INLINE void outputs_of_tile(int m, const float *from, int64_t step, const
       outputs_of_4(half + y * n * LANES, LANES, to + y * m * LANES, LANES);
     else
       outputs_of_6(half + y * n * LANES, LANES, to + y * m * LANES, LANES);
-    load(m, to + y * m * LANES, LANES, made);
+    winograd_kernels_load(m, to + y * m * LANES, LANES, made);
 #pragma GCC unroll 4
     for (int x = 0; x < m; x++) seen += made[x] += add;
-    store(m, made, to + y * m * LANES, LANES);
+    winograd_kernels_store(m, made, to + y * m * LANES, LANES);
   }
-  store(1, &seen, check, LANES);
+  winograd_kernels_store(1, &seen, check, LANES);
 }
 
 /* ---------------------------------------------------------------- any processor */

@@ -39,7 +39,7 @@ TARGET_AVX512 KERNEL_INLINE __m512 gelu(__m512 x) {
   return _mm512_mul_ps(x, _mm512_rcp14_ps(power_of_2(-some * y) + _mm512_set1_ps(1)));
 }
 
-TARGET_AVX512 KERNEL_INLINE void run_step(int kind, float *x, int64_t n) {
+TARGET_AVX512 KERNEL_INLINE void bf16_steps_run_step(int kind, float *x, int64_t n) {
   enum { LANES = 16 };
   for (int64_t i = 0; i < n; i += LANES) {
     const __mmask16 there = n - i < LANES ? (__mmask16)bits_between(0, n - i) : 0xffff;
@@ -48,8 +48,12 @@ TARGET_AVX512 KERNEL_INLINE void run_step(int kind, float *x, int64_t n) {
   }
 }
 
-TARGET_AVX512 static void run_silu(float *x, int64_t n) { run_step(FLOAT_STEP_SILU, x, n); }
-TARGET_AVX512 static void run_gelu(float *x, int64_t n) { run_step(FLOAT_STEP_GELU, x, n); }
+TARGET_AVX512 static void run_silu(float *x, int64_t n) {
+  bf16_steps_run_step(FLOAT_STEP_SILU, x, n);
+}
+TARGET_AVX512 static void run_gelu(float *x, int64_t n) {
+  bf16_steps_run_step(FLOAT_STEP_GELU, x, n);
+}
 #endif
 
 void bf16_steps(const short_elementwise_args *args, float *values, int64_t n) {

@@ -16,22 +16,23 @@ typedef struct row_numbers {
   dtype out_type; /* F32 or BF16; the same holds for x */
 } row_numbers;
 
-KERNEL_INLINE void combine(bool multiplies, int64_t n, const float *x, float number, float *out) {
+KERNEL_INLINE void kernel_elementwise_combine(bool multiplies, int64_t n, const float *x,
+                                              float number, float *out) {
   for (int64_t i = 0; i < n; i++) out[i] = multiplies ? x[i] * number : x[i] + number;
 }
 
 typedef void (*combine_row)(bool multiplies, int64_t n, const float *x, float number, float *out);
 static void combine_portable(bool multiplies, int64_t n, const float *x, float number, float *out) {
-  combine(multiplies, n, x, number, out);
+  kernel_elementwise_combine(multiplies, n, x, number, out);
 }
 #if KERNEL_X86
 TARGET_AVX2 static void combine_avx2(bool multiplies, int64_t n, const float *x, float number,
                                      float *out) {
-  combine(multiplies, n, x, number, out);
+  kernel_elementwise_combine(multiplies, n, x, number, out);
 }
 TARGET_AVX512 static void combine_avx512(bool multiplies, int64_t n, const float *x, float number,
                                          float *out) {
-  combine(multiplies, n, x, number, out);
+  kernel_elementwise_combine(multiplies, n, x, number, out);
 }
 #endif
 
@@ -86,8 +87,8 @@ static void combine_rows(void *ctx, int64_t begin, int64_t end) {
 /* True if x is contiguous in out's order; its dims are then merged into one. */
 static bool lies_as_out(const ktensor *x) { return x->rank == 1 && x->strides[0] == 1; }
 
-static bool find_rows(const elementwise_head *head, const ktensor *inputs, const kstep *kstep,
-                      row_numbers *row) {
+static bool kernel_elementwise_find_rows(const elementwise_head *head, const ktensor *inputs,
+                                         const kstep *kstep, row_numbers *row) {
   if (head->n_steps != 1 || head->n_inputs != 2 || head->n_constants != 0 || kstep->arity != 2 ||
       kstep->role != KSTEP_MAP || kstep->type != DTYPE_F32 || kstep->operand_type != DTYPE_F32 ||
       (kstep->kind != FLOAT_STEP_MUL && kstep->kind != FLOAT_STEP_ADD))
@@ -109,7 +110,7 @@ typedef struct task {
   int64_t n_tasks;
 } task;
 
-static void run_tasks(void *ctx, int64_t begin, int64_t end) {
+static void kernel_elementwise_run_tasks(void *ctx, int64_t begin, int64_t end) {
   const task *task = ctx;
   const elementwise_head *head = task->e->head;
   int64_t share = (head->n + task->n_tasks - 1) / task->n_tasks;
@@ -144,8 +145,8 @@ static int64_t cost_of(const kstep *kstep) {
   return is_float && costs[kstep->kind] > 0 ? costs[kstep->kind] : 1;
 }
 
-static int64_t task_count(const kernel_context *ctx, const elementwise_head *head,
-                          const kstep *steps) {
+static int64_t kernel_elementwise_task_count(const kernel_context *ctx,
+                                             const elementwise_head *head, const kstep *steps) {
   int64_t cost = 0;
   for (int i = 0; i < head->n_steps; i++) cost += cost_of(&steps[i]);
   const int64_t blocks = (head->n + ROW_BLOCK - 1) / ROW_BLOCK,
@@ -157,33 +158,35 @@ static int64_t task_count(const kernel_context *ctx, const elementwise_head *hea
 static size_t list_scratch(const kernel_context *ctx, const elementwise_head *head,
                            const kstep *steps) {
   return head->n == 0 ? 0
-                      : (size_t)task_count(ctx, head, steps) * step_slots_bytes(head, ROW_BLOCK);
+                      : (size_t)kernel_elementwise_task_count(ctx, head, steps) *
+                            step_slots_bytes(head, ROW_BLOCK);
 }
 
-static bool run_list(const kernel_context *ctx, const elementwise_head *head, const ktensor *inputs,
-                     const kstep *steps) {
+static bool kernel_elementwise_run_list(const kernel_context *ctx, const elementwise_head *head,
+                                        const ktensor *inputs, const kstep *steps) {
   row_numbers rows;
   if (head->n == 0) return true;
-  if (find_rows(head, inputs, steps, &rows)) {
+  if (kernel_elementwise_find_rows(head, inputs, steps, &rows)) {
     ctx->parallel_for(ctx->pool, head->n, GRAIN, combine_rows, &rows);
     return true;
   }
   const step_list list = step_list_of(head, inputs, steps, ROW_BLOCK);
-  task task = {.e = &list, .fault = ctx->fault, .n_tasks = task_count(ctx, head, steps)};
+  task task = {
+      .e = &list, .fault = ctx->fault, .n_tasks = kernel_elementwise_task_count(ctx, head, steps)};
   task.slots = ctx->scratch(ctx->pool, list_scratch(ctx, head, steps));
   if (!task.slots) return false;
-  ctx->parallel_for(ctx->pool, task.n_tasks, 1, run_tasks, &task);
+  ctx->parallel_for(ctx->pool, task.n_tasks, 1, kernel_elementwise_run_tasks, &task);
   return true;
 }
 
 static bool run_long(const kernel_context *ctx, const void *args) {
   const elementwise_args *own = args;
-  return run_list(ctx, &own->head, own->inputs, own->steps);
+  return kernel_elementwise_run_list(ctx, &own->head, own->inputs, own->steps);
 }
 
 static bool run_short(const kernel_context *ctx, const void *args) {
   const short_elementwise_args *own = args;
-  return run_list(ctx, &own->head, own->inputs, own->steps);
+  return kernel_elementwise_run_list(ctx, &own->head, own->inputs, own->steps);
 }
 
 static size_t long_scratch(const kernel_context *ctx, const void *args) {

@@ -27,7 +27,8 @@ typedef struct floats {
   const float *first, *other;
 } floats;
 
-KERNEL_INLINE void compute(const floats_numbers *numbers, floats floats, int64_t n, float *to) {
+KERNEL_INLINE void kernel_requantise_compute(const floats_numbers *numbers, floats floats,
+                                             int64_t n, float *to) {
   const floats_numbers v = *numbers;
   for (int64_t i = 0; i < n; i++)
     to[i] = floats_code(&v, floats.first[i], v.has_other ? floats.other[i] : 0);
@@ -36,7 +37,7 @@ KERNEL_INLINE void compute(const floats_numbers *numbers, floats floats, int64_t
 #if KERNEL_X86
 TARGET_AVX2 static void compute_avx2(const floats_numbers *numbers, floats floats, int64_t n,
                                      float *to) {
-  compute(numbers, floats, n, to);
+  kernel_requantise_compute(numbers, floats, n, to);
 }
 #endif
 
@@ -48,7 +49,7 @@ static void compute_block(const floats_numbers *numbers, floats floats, int64_t 
     return;
   }
 #endif
-  compute(numbers, floats, n, to);
+  kernel_requantise_compute(numbers, floats, n, to);
 }
 
 /* Returns elements [at, at + n) of a term as floats, in `block` unless they are stored so. */
@@ -116,22 +117,24 @@ static void run_row(const requantise_args *args, int64_t row) {
 
 #if KERNEL_X86
 /* Returns vector i of the other term of a row of sums. */
-KERNEL_INLINE TARGET_AVX512 __m512 other_at(const requantise_vectors *vectors, dtype type,
-                                            const void *other, int i) {
+KERNEL_INLINE TARGET_AVX512 __m512 kernel_requantise_other_at(const requantise_vectors *vectors,
+                                                              dtype type, const void *other,
+                                                              int i) {
   const int64_t size = type == DTYPE_F32 || type == DTYPE_I32 ? 4 : 1;
   return vectors->has_other ? requantise_load(type, (const char *)other + i * 16 * size)
                             : vectors->zero;
 }
 
 /* Computes a row of a tile whose codes saturation yields. */
-KERNEL_INLINE TARGET_AVX512 void pack_row(const requantise_vectors *vectors, dtype other_type,
-                                          const int32_t *sums, const void *other,
-                                          unsigned char *codes) {
+KERNEL_INLINE TARGET_AVX512 void kernel_requantise_pack_row(const requantise_vectors *vectors,
+                                                            dtype other_type, const int32_t *sums,
+                                                            const void *other,
+                                                            unsigned char *codes) {
   __m512i whole[REQUANTISE_TILE / 16];
 #pragma GCC unroll 4
   for (int i = 0; i < REQUANTISE_TILE / 16; i++)
     whole[i] = requantise_whole(vectors, requantise_load(DTYPE_I32, sums + i * 16),
-                                other_at(vectors, other_type, other, i));
+                                kernel_requantise_other_at(vectors, other_type, other, i));
   _mm512_storeu_si512(codes, requantise_pack(whole));
 }
 
@@ -145,18 +148,21 @@ KERNEL_INLINE TARGET_AVX512 void sums_vectors(const requantise_args *args, requa
   for (int r = 0; r < rows; r++, sums += REQUANTISE_TILE) {
     requantise_vectors_set_channel(&v, args, channel + r);
     if (is_plain) v = requantise_plain(v);
-    if (packs) pack_row(&v, other_type, sums, other[r], codes[r]);
+    if (packs) kernel_requantise_pack_row(&v, other_type, sums, other[r], codes[r]);
     for (int i = 0; i * 16 < n && !packs; i++) {
-      const __m128i some = requantise_vector(&v, requantise_load(DTYPE_I32, sums + i * 16),
-                                             other_at(&v, other_type, other[r], i));
+      const __m128i some =
+          requantise_vector(&v, requantise_load(DTYPE_I32, sums + i * 16),
+                            kernel_requantise_other_at(&v, other_type, other[r], i));
       _mm_storeu_si128((__m128i *)(void *)(codes[r] + i * 16), some);
     }
   }
 }
 
-static TARGET_AVX512 void sums_avx512(const requantise_args *args, int64_t channel, int rows, int n,
-                                      const int32_t *sums, const void *const *other,
-                                      unsigned char *const *codes) {
+static TARGET_AVX512 void kernel_requantise_sums_avx512(const requantise_args *args,
+                                                        int64_t channel, int rows, int n,
+                                                        const int32_t *sums,
+                                                        const void *const *other,
+                                                        unsigned char *const *codes) {
   const dtype t = args->terms[1].type;
   const requantise_vectors v = requantise_vectors_numbers_of(args, channel);
   if (requantise_is_plain(&v))
@@ -182,7 +188,7 @@ void requantise_sums(const requantise_args *args, int64_t channel, int rows, int
                      const int32_t *sums, const void *const *other, unsigned char *const *codes) {
 #if KERNEL_X86
   if (cpu_has_avx512()) {
-    sums_avx512(args, channel, rows, n, sums, other, codes);
+    kernel_requantise_sums_avx512(args, channel, rows, n, sums, other, codes);
     return;
   }
 #endif
@@ -192,14 +198,15 @@ void requantise_sums(const requantise_args *args, int64_t channel, int rows, int
 
 /* ---------------------------------------------------------------- the kernel */
 
-static void run_rows(void *ctx, int64_t begin, int64_t end) {
+static void kernel_requantise_run_rows(void *ctx, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; row++) run_row(ctx, row);
 }
 
 static bool requantise(const kernel_context *ctx, const void *args) {
   requantise_args own = *(const requantise_args *)args;
   if (own.row > 0)
-    ctx->parallel_for(ctx->pool, own.images * own.channels, GRAIN / own.row + 1, run_rows, &own);
+    ctx->parallel_for(ctx->pool, own.images * own.channels, GRAIN / own.row + 1,
+                      kernel_requantise_run_rows, &own);
   return true;
 }
 

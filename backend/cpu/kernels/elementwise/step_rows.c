@@ -244,10 +244,10 @@ static bool is_stored_cast(const kstep *kstep) {
          is_small_int(kstep->type);
 }
 
-static size_t slot_bytes(int block) { return (size_t)block * 8 + SLOT_SPACE; }
+static size_t step_rows_slot_bytes(int block) { return (size_t)block * 8 + SLOT_SPACE; }
 
 size_t step_slots_bytes(const elementwise_head *head, int block) {
-  return (size_t)(head->n_inputs + head->n_steps + head->n_constants) * slot_bytes(block);
+  return (size_t)(head->n_inputs + head->n_steps + head->n_constants) * step_rows_slot_bytes(block);
 }
 
 step_list step_list_of(const elementwise_head *head, const ktensor *inputs, const kstep *steps,
@@ -279,8 +279,8 @@ static void fill_constant(compute_class c, kstep_constant constant, int n, void 
 }
 
 static char *constant_slot(const step_list *list, char *slots, int index) {
-  return slots +
-         (size_t)(list->head->n_inputs + list->head->n_steps + index) * slot_bytes(list->block);
+  return slots + (size_t)(list->head->n_inputs + list->head->n_steps + index) *
+                     step_rows_slot_bytes(list->block);
 }
 
 void step_slots_fill(const step_list *list, char *slots) {
@@ -322,8 +322,8 @@ static void check_divisors(kernel_fault *fault, int64_t n, const int64_t *diviso
   if (zero) kernel_fault_set(fault, KERNEL_FAULT_DIVISION, 0, 0, 0);
 }
 
-static void run_step(kernel_fault *fault, const kstep *kstep, int64_t n,
-                     const void *const x[STEP_ARITY], void *out) {
+static void step_rows_run_step(kernel_fault *fault, const kstep *kstep, int64_t n,
+                               const void *const x[STEP_ARITY], void *out) {
   if (kstep->divides && compute_class_of(kstep->operand_type) == COMPUTE_I64)
     check_divisors(fault, n, x[1]);
   if (kstep->role == KSTEP_MAP || kstep->role == KSTEP_BOOL) run_map(kstep, n, x, out);
@@ -340,19 +340,19 @@ static bool is_float_already(const step_list *list, const kstep *kstep) {
 }
 
 /* True if the result is F32 that is stored as BF16. */
-static bool keeps_bf16(const step_list *list) {
+static bool step_rows_keeps_bf16(const step_list *list) {
   const elementwise_head *head = list->head;
   return is_bf16(head->out_type) && list->steps[head->n_steps - 1].type == DTYPE_F32;
 }
 
 /* Runs the steps over elements [at, at + n), n <= block. */
-static void run_block(const step_list *list, kernel_fault *fault, char *slots, int64_t at,
-                      int64_t n) {
+static void step_rows_run_block(const step_list *list, kernel_fault *fault, char *slots, int64_t at,
+                                int64_t n) {
   const elementwise_head *head = list->head;
-  const size_t slot = slot_bytes(list->block);
+  const size_t slot = step_rows_slot_bytes(list->block);
   const void *inputs[ELEMENTWISE_INPUTS];
   void *results[ELEMENTWISE_STEPS];
-  const bool rounds = keeps_bf16(list);
+  const bool rounds = step_rows_keeps_bf16(list);
   for (int k = 0; k < head->n_inputs; k++)
     inputs[k] = fetch(&list->inputs[k], input_class(list, k), at, n, slots + (size_t)k * slot);
   for (int s = 0; s < head->n_steps; s++) {
@@ -374,7 +374,7 @@ static void run_block(const step_list *list, kernel_fault *fault, char *slots, i
     if (is_float_already(list, step))
       memcpy(results[s], x[0], (size_t)n * sizeof(float));
     else
-      run_step(fault, step, n, x, results[s]);
+      step_rows_run_step(fault, step, n, x, results[s]);
   }
   dtype type = list->steps[head->n_steps - 1].type;
   if (rounds)
@@ -386,7 +386,7 @@ static void run_block(const step_list *list, kernel_fault *fault, char *slots, i
 
 void step_rows_run(const step_list *list, kernel_fault *fault, char *slots, int64_t at, int64_t n) {
   for (int64_t i = 0; i < n; i += list->block)
-    run_block(list, fault, slots, at + i, n - i < list->block ? n - i : list->block);
+    step_rows_run_block(list, fault, slots, at + i, n - i < list->block ? n - i : list->block);
 }
 
 /* True if the list is one step of one input in F32. */
@@ -408,8 +408,8 @@ static void run_single(int kind, float *x, int64_t n) {
 }
 
 /* Runs a list with row buffers on the stack. */
-static void run_list(const short_elementwise_args *args, float *values, int64_t at, int64_t n,
-                     int64_t rows, int64_t pitch) {
+static void step_rows_run_list(const short_elementwise_args *args, float *values, int64_t at,
+                               int64_t n, int64_t rows, int64_t pitch) {
   enum { BLOCK = 128 };
   _Alignas(64) char slots[STACK_SLOTS * (BLOCK * 8 + SLOT_SPACE)];
   /* address that element 0 would have */
@@ -434,7 +434,7 @@ void steps_in_place(const short_elementwise_args *args, float *values, int64_t a
     rows = 1;
   }
   if (!is_single(args)) {
-    run_list(args, values, at, n, rows, pitch);
+    step_rows_run_list(args, values, at, n, rows, pitch);
     return;
   }
   for (int64_t i = 0; i < rows; i++) run_single(args->steps[0].kind, values + i * pitch, n);

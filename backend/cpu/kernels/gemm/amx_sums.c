@@ -34,7 +34,7 @@ TARGET_AMX KERNEL_INLINE void add_all(const amx_sums *sums, const int rows, cons
   amx_store_sums(rows, columns, sums->c, bytes(sums->c_step));
 }
 
-TARGET_AMX static void run_tiles(const amx_sums *sums, int outputs, int columns) {
+TARGET_AMX static void amx_sums_run_tiles(const amx_sums *sums, int outputs, int columns) {
   if (outputs > 16 && columns > 16)
     add_all(sums, 2, 2);
   else if (outputs > 16)
@@ -46,8 +46,8 @@ TARGET_AMX static void run_tiles(const amx_sums *sums, int outputs, int columns)
 }
 
 /* Joins some columns of two rows to words. odd may be NULL for zeros. */
-TARGET_AVX512_BF16 KERNEL_INLINE void join_bf16(const uint16_t *even, const uint16_t *odd,
-                                                const int columns, uint32_t *to) {
+TARGET_AVX512_BF16 KERNEL_INLINE void amx_sums_join_bf16(const uint16_t *even, const uint16_t *odd,
+                                                         const int columns, uint32_t *to) {
   if (columns == 16) {
     const __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)even)),
                   high = odd ? _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)odd))
@@ -64,8 +64,8 @@ TARGET_AVX512_BF16 KERNEL_INLINE void join_bf16(const uint16_t *even, const uint
   _mm512_storeu_si512(to + 16, _mm512_permutex2var_epi16(low, next, high));
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void join_wide(const float *even, const float *odd,
-                                                const int columns, uint32_t *to) {
+TARGET_AVX512_BF16 KERNEL_INLINE void amx_sums_join_wide(const float *even, const float *odd,
+                                                         const int columns, uint32_t *to) {
 #pragma GCC unroll 2
   for (int i = 0; i < columns; i += 16) {
     const __m512 low = _mm512_loadu_ps(even + i),
@@ -74,9 +74,9 @@ TARGET_AVX512_BF16 KERNEL_INLINE void join_wide(const float *even, const float *
   }
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void pack(const void *x, const bool is_rounded, int64_t step,
-                                           int64_t rows, int64_t words, const int columns,
-                                           uint32_t *to) {
+TARGET_AVX512_BF16 KERNEL_INLINE void amx_sums_pack(const void *x, const bool is_rounded,
+                                                    int64_t step, int64_t rows, int64_t words,
+                                                    const int columns, uint32_t *to) {
   const uint16_t *bf16 = x;
   const float *wide = x;
   int64_t word = 0;
@@ -85,35 +85,36 @@ TARGET_AVX512_BF16 KERNEL_INLINE void pack(const void *x, const bool is_rounded,
     if (is_rounded) {
       prefetch_line(bf16, 2 * 32);
       prefetch_line(bf16 + odd, 2 * 32);
-      join_bf16(bf16, odd ? bf16 + odd : NULL, columns, to);
+      amx_sums_join_bf16(bf16, odd ? bf16 + odd : NULL, columns, to);
       bf16 += 2 * step;
     } else {
-      join_wide(wide, odd ? wide + odd : NULL, columns, to);
+      amx_sums_join_wide(wide, odd ? wide + odd : NULL, columns, to);
       wide += 2 * step;
     }
   }
   memset(to, 0, (size_t)((words - word) * AMX_COLUMNS) * sizeof *to);
 }
 
-TARGET_AVX512_BF16 static void pack_panel(const void *x, bool is_rounded, int64_t step,
-                                          int64_t rows, int64_t words, int columns, uint32_t *to) {
+TARGET_AVX512_BF16 static void amx_sums_pack_panel(const void *x, bool is_rounded, int64_t step,
+                                                   int64_t rows, int64_t words, int columns,
+                                                   uint32_t *to) {
   if (is_rounded && columns > 16)
-    pack(x, true, step, rows, words, 32, to);
+    amx_sums_pack(x, true, step, rows, words, 32, to);
   else if (is_rounded)
-    pack(x, true, step, rows, words, 16, to);
+    amx_sums_pack(x, true, step, rows, words, 16, to);
   else if (columns > 16)
-    pack(x, false, step, rows, words, 32, to);
+    amx_sums_pack(x, false, step, rows, words, 32, to);
   else
-    pack(x, false, step, rows, words, 16, to);
+    amx_sums_pack(x, false, step, rows, words, 16, to);
 }
 TARGET_AMX void amx_sums_begin(void) { amx_begin(); }
 TARGET_AMX void amx_sums_end(void) { amx_end(); }
 void amx_sums_run(const amx_sums *sums, int outputs, int columns) {
-  run_tiles(sums, outputs, columns);
+  amx_sums_run_tiles(sums, outputs, columns);
 }
 void amx_pack_panel(const void *x, bool is_rounded, int64_t step, int64_t rows, int64_t words,
                     int columns, uint32_t *to) {
-  pack_panel(x, is_rounded, step, rows, words, columns, to);
+  amx_sums_pack_panel(x, is_rounded, step, rows, words, columns, to);
 }
 #else
 void amx_sums_begin(void) {}

@@ -16,7 +16,7 @@ enum {
   PACK_GRAIN = 16 << 10
 };
 
-static int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t codes_ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* ---------------------------------------------------------------- packing */
 
@@ -60,7 +60,7 @@ static inline uint32_t stored_code(int code, int first, float x) {
 }
 
 /* Stores the words of a column, with `bits` per code. */
-static inline void store_words(int bits, int code, int first, const float *codes, char *to) {
+static inline void codes_store_words(int bits, int code, int first, const float *codes, char *to) {
   const int each = 32 / bits;
   for (int v = 0; v < bits; v++) {
     uint32_t word = 0;
@@ -70,16 +70,16 @@ static inline void store_words(int bits, int code, int first, const float *codes
   }
 }
 
-static void store_codes(const code_panels *panels, const float *codes, int64_t part, int lane,
-                        char *block) {
+static void codes_store_codes(const code_panels *panels, const float *codes, int64_t part, int lane,
+                              char *block) {
   char *to = block + (part * panels->bits * CODE_PANEL + lane) * 4;
   if (panels->bits == 4)
-    store_words(4, CODE_INT, panels->least, codes, to);
+    codes_store_words(4, CODE_INT, panels->least, codes, to);
   else
-    store_words(8, panels->code, panels->least, codes, to);
+    codes_store_words(8, panels->code, panels->least, codes, to);
 }
 
-static void pack_panels(void *ctx, int64_t begin, int64_t end) {
+static void codes_pack_panels(void *ctx, int64_t begin, int64_t end) {
   const packing *packing = ctx;
   size_t row_bytes = encoding_row_bytes(packing->e, packing->k);
   float codes[DECODED_AT_ONCE];
@@ -93,7 +93,7 @@ static void pack_panels(void *ctx, int64_t begin, int64_t end) {
         int64_t last = min_i64(DECODED_AT_ONCE, packing->k - part * DECODED_AT_ONCE);
         for (int64_t k = last; k < DECODED_AT_ONCE; k++) codes[k] = (float)packing->of.least;
         char *block = panel + code_block_at(&packing->of, part);
-        store_codes(&packing->of, codes, part % packing->of.block, lane, block);
+        codes_store_codes(&packing->of, codes, part % packing->of.block, lane, block);
         store_factors(&packing->of, &factors, part % packing->of.block, lane, block);
       }
     }
@@ -101,16 +101,16 @@ static void pack_panels(void *ctx, int64_t begin, int64_t end) {
 }
 
 size_t codes_panels_bytes(const code_panels *panels, int64_t n) {
-  return (size_t)ceil_of(n, CODE_PANEL) * panels->bytes;
+  return (size_t)codes_ceil_of(n, CODE_PANEL) * panels->bytes;
 }
 
 void codes_pack(const kernel_context *ctx, const encoding *encoding, const void *b, int64_t n,
                 int64_t k, char *to) {
   packing packing = {.e = encoding, .b = b, .n = n, .k = k, .to = to};
   if (!code_panels_of(encoding, k, &packing.of)) return;
-  ctx->parallel_for(ctx->pool, ceil_of(n, CODE_PANEL),
-                    PACK_GRAIN / (packing.of.parts * DECODED_AT_ONCE * CODE_PANEL) + 1, pack_panels,
-                    &packing);
+  ctx->parallel_for(ctx->pool, codes_ceil_of(n, CODE_PANEL),
+                    PACK_GRAIN / (packing.of.parts * DECODED_AT_ONCE * CODE_PANEL) + 1,
+                    codes_pack_panels, &packing);
 }
 
 /* ---------------------------------------------------------------- rows of b */
@@ -182,32 +182,36 @@ typedef struct few {
   float *a, *sums;
 } few;
 
-static int64_t panel_count(const few *few) { return ceil_of(few->p->g->n, CODE_PANEL); }
-static int64_t task_count(const few *few) { return ceil_of(panel_count(few), few->each); }
-static size_t task_scratch(const few *few) {
+static int64_t codes_panel_count(const few *few) { return codes_ceil_of(few->p->g->n, CODE_PANEL); }
+static int64_t codes_task_count(const few *few) {
+  return codes_ceil_of(codes_panel_count(few), few->each);
+}
+static size_t codes_task_scratch(const few *few) {
   return (size_t)(few->p->g->m * few->each * CODE_PANEL) * sizeof(float);
 }
-static size_t rounded(int64_t floats) { return ((size_t)floats * sizeof(float) + 63) / 64 * 64; }
-static size_t a_bytes(const few *few) { return rounded(few->p->g->m * few->depth); }
-static size_t sums_bytes(const few *few) {
-  return few->p->of.has_lows ? rounded(few->p->g->m * few->spans) : 0;
+static size_t codes_rounded(int64_t floats) {
+  return ((size_t)floats * sizeof(float) + 63) / 64 * 64;
+}
+static size_t codes_a_bytes(const few *few) { return codes_rounded(few->p->g->m * few->depth); }
+static size_t codes_sums_bytes(const few *few) {
+  return few->p->of.has_lows ? codes_rounded(few->p->g->m * few->spans) : 0;
 }
 
 static few plan_few(const kernel_context *ctx, const codes_product *product) {
   const kgemm *kgemm = product->g;
   few few = {.p = product, .kernel = codes_kernel_for()};
-  few.height = ceil_of(kgemm->m, ceil_of(kgemm->m, few.kernel.most_rows));
+  few.height = codes_ceil_of(kgemm->m, codes_ceil_of(kgemm->m, few.kernel.most_rows));
   few.depth = product->of.parts * DECODED_AT_ONCE;
   few.spans = product->of.parts * product->of.spans;
   few.work = kgemm->m * kgemm->n * kgemm->k / MULTIPLIES_PER_THREAD;
   int64_t tasks = few.work > 1 ? TASKS_PER_THREAD * ctx->n_threads : 1;
-  few.each = min_i64(panel_count(&few) / tasks, TASK_SUMS / CODE_PANEL / kgemm->m);
+  few.each = min_i64(codes_panel_count(&few) / tasks, TASK_SUMS / CODE_PANEL / kgemm->m);
   if (few.each < 1) few.each = 1;
   return few;
 }
 
 /* Packs parts [begin, end) of all rows of a. */
-static void pack_rows(void *ctx, int64_t begin, int64_t end) {
+static void codes_pack_rows(void *ctx, int64_t begin, int64_t end) {
   const few *few = ctx;
   const kgemm *kgemm = few->p->g;
   int64_t from = begin * DECODED_AT_ONCE, n = min_i64(end * DECODED_AT_ONCE, kgemm->k) - from;
@@ -228,11 +232,11 @@ static void pack_rows(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-static void run_task(const void *user, int64_t task, char *scratch) {
+static void codes_run_task(const void *user, int64_t task, char *scratch) {
   const few *few = user;
   const kgemm *kgemm = few->p->g;
   float *out = (float *)(void *)scratch; /* (m, panels) */
-  int64_t first = task * few->each, panels = min_i64(few->each, panel_count(few) - first);
+  int64_t first = task * few->each, panels = min_i64(few->each, codes_panel_count(few) - first);
   int64_t ldc = panels * CODE_PANEL, column = first * CODE_PANEL;
   for (int64_t i = 0; i < panels; i++) {
     const char *panel = (const char *)few->p->panels + (size_t)(first + i) * few->p->of.bytes;
@@ -254,20 +258,21 @@ static void run_task(const void *user, int64_t task, char *scratch) {
 size_t codes_bytes(const kernel_context *ctx, const codes_product *product) {
   if (product->g->batch * product->g->m * product->g->n == 0) return 0;
   const few few = plan_few(ctx, product);
-  return a_bytes(&few) + sums_bytes(&few) +
-         slots_bytes(ctx, task_count(&few), few.work, task_scratch(&few));
+  return codes_a_bytes(&few) + codes_sums_bytes(&few) +
+         slots_bytes(ctx, codes_task_count(&few), few.work, codes_task_scratch(&few));
 }
 
 void codes_run(const kernel_context *ctx, const codes_product *product, char *memory) {
   if (product->g->batch * product->g->m * product->g->n == 0) return;
   few few = plan_few(ctx, product);
   few.a = (float *)(void *)memory;
-  few.sums = (float *)(void *)(memory + a_bytes(&few));
-  char *slots = memory + a_bytes(&few) + sums_bytes(&few);
+  few.sums = (float *)(void *)(memory + codes_a_bytes(&few));
+  char *slots = memory + codes_a_bytes(&few) + codes_sums_bytes(&few);
   for (few.batch = 0; few.batch < product->g->batch; few.batch++) {
     ctx->parallel_for(ctx->pool, product->of.parts,
-                      PACK_GRAIN / (product->g->m * DECODED_AT_ONCE) + 1, pack_rows, &few);
-    run_slots_in(ctx, task_count(&few), few.work, task_scratch(&few), run_task, &few, slots);
+                      PACK_GRAIN / (product->g->m * DECODED_AT_ONCE) + 1, codes_pack_rows, &few);
+    run_slots_in(ctx, codes_task_count(&few), few.work, codes_task_scratch(&few), codes_run_task,
+                 &few, slots);
   }
 }
 
@@ -316,8 +321,8 @@ static void copy_columns(const float *from, int64_t n, int64_t height, float *to
 }
 
 /* Makes strips that start at a multiple of the height, converting each panel once. */
-static void widen_strips(const codes_product *product, int64_t lane, int64_t lanes, int64_t k,
-                         int64_t kn, int64_t height, float *to) {
+static void codes_widen_strips(const codes_product *product, int64_t lane, int64_t lanes, int64_t k,
+                               int64_t kn, int64_t height, float *to) {
   const codes_kernel kernel = codes_kernel_for();
   float x[DECODED_AT_ONCE * CODE_PANEL];
   for (int64_t at = lane, next; at < lane + lanes; at = next) {
@@ -337,7 +342,7 @@ static void widen_strips(const codes_product *product, int64_t lane, int64_t lan
 void codes_strips(const codes_product *product, int64_t lane, int64_t lanes, int64_t k, int64_t kn,
                   int64_t height, float *to) {
   if (lane % height == 0) {
-    widen_strips(product, lane, lanes, k, kn, height, to);
+    codes_widen_strips(product, lane, lanes, k, kn, height, to);
     return;
   }
   for (int64_t at = 0; at < lanes; at += height, to += kn * height) {

@@ -46,8 +46,8 @@ KERNEL_INLINE void add_block_portable(int rows, int quarters, int first, const c
   }
 }
 
-KERNEL_INLINE void multiply_portable(int rows, int quarters, int first,
-                                     const codes_rows *codes_rows) {
+KERNEL_INLINE void codes_kernels_multiply_portable(int rows, int quarters, int first,
+                                                   const codes_rows *codes_rows) {
   vec4 total[PORTABLE_SUMS] = {{0}};
   for (int64_t part = 0; part < codes_rows->p->parts; part += codes_rows->p->block) {
     const block_place place = block_at(codes_rows, rows, part);
@@ -59,12 +59,12 @@ KERNEL_INLINE void multiply_portable(int rows, int quarters, int first,
 }
 
 /* Handles as many quarters at once as eight sums allow. */
-static void run_portable(const codes_rows *codes_rows, int rows) {
-  if (rows == 1) multiply_portable(1, 4, 0, codes_rows);
-  if (rows == 2) multiply_portable(2, 4, 0, codes_rows);
+static void codes_kernels_run_portable(const codes_rows *codes_rows, int rows) {
+  if (rows == 1) codes_kernels_multiply_portable(1, 4, 0, codes_rows);
+  if (rows == 2) codes_kernels_multiply_portable(2, 4, 0, codes_rows);
   for (int first = 0; first < 4; first += 2) {
-    if (rows == 3) multiply_portable(3, 2, first, codes_rows);
-    if (rows == 4) multiply_portable(4, 2, first, codes_rows);
+    if (rows == 3) codes_kernels_multiply_portable(3, 2, first, codes_rows);
+    if (rows == 4) codes_kernels_multiply_portable(4, 2, first, codes_rows);
   }
 }
 
@@ -95,8 +95,8 @@ static void widen_portable(const code_panels *panels, const char *block, int par
 #if KERNEL_X86
 /* Kinds of codes, for which kernels have separate code. */
 typedef enum code_storage { NIBBLES, BYTES, FLOATS } code_storage;
-KERNEL_INLINE int bits_of(code_storage storage) { return storage == NIBBLES ? 4 : 8; }
-static inline code_storage storage_of(const code_panels *panels) {
+KERNEL_INLINE int codes_kernels_bits_of(code_storage storage) { return storage == NIBBLES ? 4 : 8; }
+static inline code_storage codes_kernels_storage_of(const code_panels *panels) {
   return panels->code != CODE_INT ? FLOATS : panels->bits == 4 ? NIBBLES : BYTES;
 }
 
@@ -149,7 +149,7 @@ TARGET_AVX512 KERNEL_INLINE __m512 floats_avx512(__m512i codes, const constants_
  * makes them integers; subtracting the base is exact. */
 TARGET_AVX512 KERNEL_INLINE __m512 code_avx512(code_storage storage, __m512i w, int j,
                                                const constants_avx512 *constants) {
-  const __m512i at = j ? _mm512_srli_epi32(w, (unsigned)(j * bits_of(storage))) : w;
+  const __m512i at = j ? _mm512_srli_epi32(w, (unsigned)(j * codes_kernels_bits_of(storage))) : w;
   if (storage == NIBBLES)
     return _mm512_permutexvar_ps(at, constants->base); /* indexed by the lowest 4 bits */
   if (storage == FLOATS) return floats_avx512(at, constants);
@@ -171,7 +171,9 @@ TARGET_AVX512 KERNEL_INLINE __m512 code_avx512(code_storage storage, __m512i w, 
 enum { PLACES = 5 };
 
 /* Returns how many codes of a word are converted in place; others are shifted there first. */
-KERNEL_INLINE int places_of(code_storage storage) { return storage == NIBBLES ? PLACES : 2; }
+KERNEL_INLINE int codes_kernels_places_of(code_storage storage) {
+  return storage == NIBBLES ? PLACES : 2;
+}
 
 /* Base of each place, which the exponent of a code's float adds. For floats see float_codes. */
 typedef struct constants_avx2 {
@@ -191,8 +193,9 @@ TARGET_AVX2 KERNEL_INLINE constants_avx2 constants_of_avx2(code_storage storage,
     return avx2;
   }
 #pragma GCC unroll 5
-  for (int i = 0; i < places_of(storage); i++)
-    avx2.bases[i] = _mm256_set1_ps((float)((1 << (23 - i * bits_of(storage))) - panels->least));
+  for (int i = 0; i < codes_kernels_places_of(storage); i++)
+    avx2.bases[i] =
+        _mm256_set1_ps((float)((1 << (23 - i * codes_kernels_bits_of(storage))) - panels->least));
   return avx2;
 }
 
@@ -214,10 +217,12 @@ TARGET_AVX2 KERNEL_INLINE __m256 floats_avx2(__m256i codes, const constants_avx2
 /* Returns code j of each word, converted like 8-bit codes in code_avx512. */
 TARGET_AVX2 KERNEL_INLINE __m256 code_avx2(code_storage storage, __m256i w, int j,
                                            const constants_avx2 *avx2) {
-  const int place = j % places_of(storage), at = place * bits_of(storage);
-  if (j >= places_of(storage)) w = _mm256_srli_epi32(w, bits_of(storage) * places_of(storage));
+  const int place = j % codes_kernels_places_of(storage),
+            at = place * codes_kernels_bits_of(storage);
+  if (j >= codes_kernels_places_of(storage))
+    w = _mm256_srli_epi32(w, codes_kernels_bits_of(storage) * codes_kernels_places_of(storage));
   if (storage == FLOATS) return floats_avx2(at ? _mm256_srli_epi32(w, at) : w, avx2);
-  const __m256i mask = _mm256_set1_epi32(((1 << bits_of(storage)) - 1) << at),
+  const __m256i mask = _mm256_set1_epi32(((1 << codes_kernels_bits_of(storage)) - 1) << at),
                 ones = _mm256_set1_epi32((150 - at) << 23);
   const __m256i x = _mm256_or_si256(_mm256_and_si256(w, mask), ones);
   return _mm256_sub_ps(_mm256_castsi256_ps(x), avx2->bases[place]);
@@ -238,5 +243,5 @@ codes_kernel codes_kernel_for(void) {
   if (cpu_has_avx512()) return (codes_kernel){most_rows_avx512, run_avx512, widen_avx512};
   if (cpu_has_avx2()) return (codes_kernel){most_rows_avx2, run_avx2, widen_avx2};
 #endif
-  return (codes_kernel){PORTABLE_ROWS, run_portable, widen_portable};
+  return (codes_kernel){PORTABLE_ROWS, codes_kernels_run_portable, widen_portable};
 }

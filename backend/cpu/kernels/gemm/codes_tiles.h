@@ -18,7 +18,7 @@ enum { TILE(parts) = CODE_PANEL / TILE(width), TILE(most_rows) = TILE_ROWS };
 TILE_TARGET KERNEL_INLINE void TILE(sum)(code_storage storage, int rows, int vectors,
                                          const char *words, const float *inputs,
                                          const TILE(constants) * constants, TILE_VECTOR *sums) {
-  const int chains = chains_of(rows), codes = 32 / bits_of(storage);
+  const int chains = chains_of(rows), codes = 32 / codes_kernels_bits_of(storage);
   TILE_VECTOR sum[TILE_ROWS];
 #pragma GCC unroll 12
   for (int i = 0; i < rows * chains; i++) sum[i] = TILE_FILL(0);
@@ -91,7 +91,7 @@ TILE_TARGET KERNEL_INLINE void TILE(run_codes)(code_storage storage, int rows,
 }
 
 TILE_TARGET static void TILE(run)(const codes_rows *task, int rows) {
-  const code_storage storage = storage_of(task->p);
+  const code_storage storage = codes_kernels_storage_of(task->p);
   if (storage == NIBBLES) TILE(run_codes)(NIBBLES, rows, task);
   if (storage == BYTES) TILE(run_codes)(BYTES, rows, task);
   if (storage == FLOATS) TILE(run_codes)(FLOATS, rows, task);
@@ -112,7 +112,7 @@ TILE_TARGET KERNEL_INLINE void TILE(widen_codes)(code_storage storage, const cod
     for (int v = 0; v < vectors_of(panels); v++, words += VECTOR) {
       const TILE_WORDS w = TILE_LOAD_WORDS(words);
 #pragma GCC unroll 8
-      for (int j = 0; j < 32 / bits_of(storage); j++, to += step) {
+      for (int j = 0; j < 32 / codes_kernels_bits_of(storage); j++, to += step) {
         const TILE_VECTOR x = TILE_ADD(TILE(code)(storage, w, j, &constants), scale, low);
         memcpy(to, &x, sizeof x);
       }
@@ -122,7 +122,7 @@ TILE_TARGET KERNEL_INLINE void TILE(widen_codes)(code_storage storage, const cod
 
 TILE_TARGET static void TILE(widen)(const code_panels *panels, const char *block, int part,
                                     float *to, int64_t step) {
-  const code_storage storage = storage_of(panels);
+  const code_storage storage = codes_kernels_storage_of(panels);
 #pragma GCC unroll 2
   for (int at = 0; at < CODE_PANEL; at += TILE(width)) {
     if (storage == NIBBLES) TILE(widen_codes)(NIBBLES, panels, block, part, at, to + at, step);

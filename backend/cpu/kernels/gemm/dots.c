@@ -19,7 +19,7 @@ enum {
   PACK_GRAIN = 1     /* in units of PACKED_PARTS parts of a tile */
 };
 
-static int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t dots_ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 typedef struct dots {
   const codes_product *p;
@@ -39,17 +39,17 @@ static int64_t group_columns(const dots *dots) { return (int64_t)dots->panels * 
 static dots plan_dots(const kernel_context *ctx, const codes_product *product) {
   const kgemm *kgemm = product->g;
   dots dots = {.p = product, .kernel = dots_kernel_for()};
-  dots.rows = (int)ceil_of(kgemm->m, ceil_of(kgemm->m, dots.kernel.most_rows));
+  dots.rows = (int)dots_ceil_of(kgemm->m, dots_ceil_of(kgemm->m, dots.kernel.most_rows));
   dots.panels = dots.kernel.panels(dots.rows);
-  dots.tiles = ceil_of(kgemm->m, dots.rows);
-  dots.groups = ceil_of(kgemm->n, group_columns(&dots));
+  dots.tiles = dots_ceil_of(kgemm->m, dots.rows);
+  dots.groups = dots_ceil_of(kgemm->n, group_columns(&dots));
   dots.work = kgemm->m * kgemm->n * kgemm->k / MULTIPLIES_PER_THREAD;
   dots.tiles_of_task = min_i64(dots.tiles, TASK_ROWS / dots.rows);
-  dots.tasks_of_rows = ceil_of(dots.tiles, dots.tiles_of_task);
+  dots.tasks_of_rows = dots_ceil_of(dots.tiles, dots.tiles_of_task);
   int64_t wanted = dots.work > 1 ? TASKS_PER_THREAD * ctx->n_threads : 1;
   dots.groups_of_task = dots.groups * dots.tasks_of_rows / wanted;
   if (dots.groups_of_task < 1) dots.groups_of_task = 1;
-  dots.tasks_of_panels = ceil_of(dots.groups, dots.groups_of_task);
+  dots.tasks_of_panels = dots_ceil_of(dots.groups, dots.groups_of_task);
   int64_t most =
       dots.tiles_of_task * dots.rows < STRIP_ROWS ? 1 : STRIP_COLUMNS / group_columns(&dots);
   dots.strip = min_i64(dots.groups_of_task, most);
@@ -58,7 +58,7 @@ static dots plan_dots(const kernel_context *ctx, const codes_product *product) {
 
 /* ---------------------------------------------------------------- rows */
 
-static void store_words(int bits, const int8_t *q, int rows, int32_t *to) {
+static void dots_store_words(int bits, const int8_t *q, int rows, int32_t *to) {
   for (int i = 0; i < DOT_WORDS; i++) {
     int8_t bytes[4];
     for (int j = 0; j < 4; j++) bytes[j] = q[bits == 8 ? 4 * i + j : i / 2 * 8 + 2 * j + i % 2];
@@ -71,7 +71,7 @@ static void store_part(const code_panels *panels, const float *x, int rows, int3
   int8_t q[DECODED_AT_ONCE];
   const int deep = DECODED_AT_ONCE / panels->spans;
   float scale = rounded_group(x, DECODED_AT_ONCE, q);
-  store_words(panels->bits, q, rows, to);
+  dots_store_words(panels->bits, q, rows, to);
   memcpy(&to[DOT_WORDS * rows], &scale, sizeof scale);
   for (int span = 0; span < panels->spans; span++) {
     int32_t sum = 0, *at = &to[(DOT_WORDS + 1 + span) * rows];
@@ -101,9 +101,11 @@ static void pack_some(const dots *dots, int64_t tile, int64_t part) {
   }
 }
 
-static int64_t packs_of_tile(const dots *dots) { return ceil_of(dots->p->of.parts, PACKED_PARTS); }
+static int64_t packs_of_tile(const dots *dots) {
+  return dots_ceil_of(dots->p->of.parts, PACKED_PARTS);
+}
 
-static void pack_rows(void *ctx, int64_t begin, int64_t end) {
+static void dots_pack_rows(void *ctx, int64_t begin, int64_t end) {
   const dots *dots = ctx;
   int64_t packs = packs_of_tile(dots);
   for (int64_t i = begin; i < end; i++) pack_some(dots, i / packs, i % packs * PACKED_PARTS);
@@ -111,7 +113,7 @@ static void pack_rows(void *ctx, int64_t begin, int64_t end) {
 
 /* ---------------------------------------------------------------- products */
 
-static size_t a_bytes(const dots *dots) {
+static size_t dots_a_bytes(const dots *dots) {
   int64_t words = dots->tiles * dots->p->of.parts * dots_part_words(&dots->p->of, dots->rows);
   return kernel_scratch_size((size_t)words * sizeof(int32_t));
 }
@@ -119,17 +121,20 @@ static int64_t strip_columns(const dots *dots) { return dots->strip * group_colu
 static int64_t task_sums(const dots *dots) {
   return dots->tiles_of_task * dots->rows * strip_columns(dots);
 }
-static size_t task_scratch(const dots *dots) {
+static size_t dots_task_scratch(const dots *dots) {
   int64_t factors = dots->p->of.block * dots_part_factors(&dots->p->of, dots->panels);
   return (size_t)(task_sums(dots) + factors) * sizeof(float);
 }
-static int64_t task_count(const dots *dots) { return dots->tasks_of_rows * dots->tasks_of_panels; }
+static int64_t dots_task_count(const dots *dots) {
+  return dots->tasks_of_rows * dots->tasks_of_panels;
+}
 
 /* Multiplies tiles [first, first + n) by one block of k of a group of panels. */
 static void multiply_blocks(const dots *dots, int64_t first, int64_t n, int64_t group, int64_t part,
                             dots_tile *tile) {
   const code_panels *of = &dots->p->of;
-  int64_t words = dots_part_words(of, dots->rows), last = ceil_of(dots->p->g->n, CODE_PANEL) - 1;
+  int64_t words = dots_part_words(of, dots->rows),
+          last = dots_ceil_of(dots->p->g->n, CODE_PANEL) - 1;
   float *sums = tile->sums;
   for (int i = 0; i < dots->panels; i++) /* missing panels repeat the last one */
     tile->block[i] = (const char *)dots->p->panels +
@@ -147,8 +152,8 @@ static void multiply_blocks(const dots *dots, int64_t first, int64_t n, int64_t 
 
 /* Computes sums (n, rows, columns) of tiles [first, first + n) by a strip of groups. A block of k
  * of all rows stays in the cache meanwhile. Memory for factors follows the sums of a task. */
-static void multiply_strip(const dots *dots, int64_t first, int64_t n, int64_t group,
-                           int64_t groups, float *sums) {
+static void dots_multiply_strip(const dots *dots, int64_t first, int64_t n, int64_t group,
+                                int64_t groups, float *sums) {
   const code_panels *of = &dots->p->of;
   dots_tile tile = {.p = of, .factors = sums + task_sums(dots), .ld = strip_columns(dots)};
   memset(sums, 0, (size_t)(n * dots->rows * tile.ld) * sizeof *sums);
@@ -170,7 +175,7 @@ static void store_strip(const dots *dots, int64_t first, int64_t n, int64_t grou
                  sums + i * strip_columns(dots));
 }
 
-static void run_task(const void *user, int64_t task, char *scratch) {
+static void dots_run_task(const void *user, int64_t task, char *scratch) {
   const dots *dots = user;
   int64_t first = task % dots->tasks_of_rows * dots->tiles_of_task,
           n = min_i64(dots->tiles_of_task, dots->tiles - first);
@@ -179,7 +184,7 @@ static void run_task(const void *user, int64_t task, char *scratch) {
   float *sums = (float *)(void *)scratch;
   for (; group < end; group += dots->strip) {
     int64_t groups = min_i64(dots->strip, end - group);
-    multiply_strip(dots, first, n, group, groups, sums);
+    dots_multiply_strip(dots, first, n, group, groups, sums);
     store_strip(dots, first, n, group, groups, sums);
   }
 }
@@ -187,7 +192,8 @@ static void run_task(const void *user, int64_t task, char *scratch) {
 size_t dots_bytes(const kernel_context *ctx, const codes_product *product) {
   if (product->g->batch * product->g->m * product->g->n == 0) return 0;
   const dots dots = plan_dots(ctx, product);
-  return a_bytes(&dots) + slots_bytes(ctx, task_count(&dots), dots.work, task_scratch(&dots));
+  return dots_a_bytes(&dots) +
+         slots_bytes(ctx, dots_task_count(&dots), dots.work, dots_task_scratch(&dots));
 }
 
 void dots_run(const kernel_context *ctx, const codes_product *product, char *memory) {
@@ -195,8 +201,9 @@ void dots_run(const kernel_context *ctx, const codes_product *product, char *mem
   dots dots = plan_dots(ctx, product);
   dots.a = (int32_t *)(void *)memory;
   for (dots.batch = 0; dots.batch < product->g->batch; dots.batch++) {
-    ctx->parallel_for(ctx->pool, dots.tiles * packs_of_tile(&dots), PACK_GRAIN, pack_rows, &dots);
-    run_slots_in(ctx, task_count(&dots), dots.work, task_scratch(&dots), run_task, &dots,
-                 memory + a_bytes(&dots));
+    ctx->parallel_for(ctx->pool, dots.tiles * packs_of_tile(&dots), PACK_GRAIN, dots_pack_rows,
+                      &dots);
+    run_slots_in(ctx, dots_task_count(&dots), dots.work, dots_task_scratch(&dots), dots_run_task,
+                 &dots, memory + dots_a_bytes(&dots));
   }
 }

@@ -11,15 +11,16 @@
 static inline const float *scales_of(const int32_t *part, int rows) {
   return (const float *)(const void *)(part + DOT_WORDS * rows);
 }
-static inline const int32_t *sums_of(const int32_t *part, int rows, int span) {
+static inline const int32_t *dots_kernels_sums_of(const int32_t *part, int rows, int span) {
   return part + (DOT_WORDS + 1 + span) * rows;
 }
 static inline const float *scaled_sums_of(const int32_t *part, int rows, int span) {
-  return (const float *)(const void *)sums_of(part, rows, span);
+  return (const float *)(const void *)dots_kernels_sums_of(part, rows, span);
 }
 
 /* Returns the factors d * s of span s of part i; lows_of: the factors m * l that follow. */
-static inline const float *factors_of(const dots_tile *tile, int panels, int i, int s) {
+static inline const float *dots_kernels_factors_of(const dots_tile *tile, int panels, int i,
+                                                   int s) {
   return tile->factors +
          (i * tile->p->spans + s) * (tile->p->has_lows ? 2 : 1) * panels * CODE_PANEL;
 }
@@ -45,7 +46,7 @@ static void unpack_rows(int bits, const int32_t *part, int rows, float *to) {
 }
 
 /* to += x * y, each rounded once. */
-static inline void add_scaled(float *to /* (QUARTER) */, vec4 x, vec4 y) {
+static inline void dots_kernels_add_scaled(float *to /* (QUARTER) */, vec4 x, vec4 y) {
   for (int i = 0; i < QUARTER; i++) to[i] = fmaf(x[i], y[i], to[i]);
 }
 
@@ -64,16 +65,16 @@ static void read_factors_portable(const dots_tile *tile, int panels, float *to) 
 KERNEL_INLINE void scale_quarter(const dots_tile *tile, int rows, const int32_t *part, int i, int s,
                                  int quarter, const vec4 *sums) {
   const code_panels *panels = tile->p;
-  const float *from = factors_of(tile, 1, i, s) + quarter * QUARTER;
+  const float *from = dots_kernels_factors_of(tile, 1, i, s) + quarter * QUARTER;
   vec4 scale, low = {0};
   memcpy(&scale, from, sizeof scale);
   if (panels->has_lows) memcpy(&low, lows_of(from, 1), sizeof low);
   for (int r = 0; r < rows; r++) {
     float *to = tile->sums + r * tile->ld + quarter * QUARTER;
-    add_scaled(to, sums[r], scale * scales_of(part, rows)[r]);
+    dots_kernels_add_scaled(to, sums[r], scale * scales_of(part, rows)[r]);
     if (!panels->has_lows) continue;
     float sum = scaled_sums_of(part, rows, s)[r];
-    add_scaled(to, (vec4){sum, sum, sum, sum}, low);
+    dots_kernels_add_scaled(to, (vec4){sum, sum, sum, sum}, low);
   }
 }
 
@@ -89,7 +90,7 @@ static void multiply_quarter(const dots_tile *tile, int rows, const int32_t *par
   }
 }
 
-static void run_portable(const dots_tile *tile, int rows) {
+static void dots_kernels_run_portable(const dots_tile *tile, int rows) {
   const int32_t *part = tile->a;
   for (int i = 0; i < tile->n; i++, part += dots_part_words(tile->p, rows)) {
     float q[DECODED_AT_ONCE * PORTABLE_ROWS];
@@ -201,7 +202,7 @@ TARGET_AVX512_VNNI KERNEL_INLINE void sum_vnni(int bits, int spans, bool lows, i
 #pragma GCC unroll 8
   for (int i = 0; i < chains * count; i++)
     sums[i] = lows || i >= count ? _mm512_setzero_si512()
-                                 : _mm512_set1_epi32(sums_of(part, rows, s)[i % rows]);
+                                 : _mm512_set1_epi32(dots_kernels_sums_of(part, rows, s)[i % rows]);
 #pragma GCC unroll 8
   for (int v = s * vectors; v < (s + 1) * vectors; v++)
     add_vnni(bits, rows, tile, from + (size_t)v * VECTOR, v, part + v * words * rows, sums);
@@ -215,8 +216,8 @@ static inline float *sums_at(const dots_tile *tile, int rows, int i) {
 }
 
 /* bits, spans and lows are constants where this is inlined, so the products have no tests. */
-TARGET_AVX512_VNNI KERNEL_INLINE void multiply_vnni(int bits, int spans, bool lows, int rows,
-                                                    const dots_tile *tile) {
+TARGET_AVX512_VNNI KERNEL_INLINE void dots_kernels_multiply_vnni(int bits, int spans, bool lows,
+                                                                 int rows, const dots_tile *tile) {
   const int panels = panels_of_vnni(rows), count = rows * panels;
   const int32_t *part = tile->a;
   const float *factors = tile->factors;
@@ -236,10 +237,10 @@ TARGET_AVX512_VNNI KERNEL_INLINE void multiply_vnni(int bits, int spans, bool lo
 
 TARGET_AVX512_VNNI KERNEL_INLINE void rows_vnni(int bits, int spans, bool lows,
                                                 const dots_tile *tile, int rows) {
-  if (rows == 1) multiply_vnni(bits, spans, lows, 1, tile);
-  if (rows == 2) multiply_vnni(bits, spans, lows, 2, tile);
-  if (rows == 3) multiply_vnni(bits, spans, lows, 3, tile);
-  if (rows == 4) multiply_vnni(bits, spans, lows, 4, tile);
+  if (rows == 1) dots_kernels_multiply_vnni(bits, spans, lows, 1, tile);
+  if (rows == 2) dots_kernels_multiply_vnni(bits, spans, lows, 2, tile);
+  if (rows == 3) dots_kernels_multiply_vnni(bits, spans, lows, 3, tile);
+  if (rows == 4) dots_kernels_multiply_vnni(bits, spans, lows, 4, tile);
 }
 
 TARGET_AVX512_VNNI KERNEL_INLINE void spans_vnni(int bits, bool lows, const dots_tile *tile,
@@ -264,8 +265,9 @@ enum { AVX2_ROWS = 4 };
 
 /* Computes sums (rows) of a span without the codes' base. Low and high halves of bytes are
  * separate: 16 bits hold the sum of 16 products, at most 2 * 8 * 15 * 127. */
-TARGET_AVX2 KERNEL_INLINE void sum_avx2(int bits, int rows, int vectors, const char *words,
-                                        const int32_t *a, __m256i *sums) {
+TARGET_AVX2 KERNEL_INLINE void dots_kernels_sum_avx2(int bits, int rows, int vectors,
+                                                     const char *words, const int32_t *a,
+                                                     __m256i *sums) {
   const __m256i mask = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1),
                 sixteens = _mm256_set1_epi16(16);
   __m256i low[AVX2_ROWS], high[AVX2_ROWS];
@@ -299,16 +301,18 @@ TARGET_AVX2 static void read_factors_avx2(const dots_tile *tile, int panels, flo
                                           low ? of->l_at : of->s_at, span, half % 2));
 }
 
-TARGET_AVX2 KERNEL_INLINE void scale_avx2(int rows, const dots_tile *tile, const int32_t *part,
-                                          int i, int span, int half, const __m256i *sums) {
+TARGET_AVX2 KERNEL_INLINE void dots_kernels_scale_avx2(int rows, const dots_tile *tile,
+                                                       const int32_t *part, int i, int span,
+                                                       int half, const __m256i *sums) {
   const code_panels *of = tile->p;
-  const float *from = factors_of(tile, 1, i, span) + half * HALF;
+  const float *from = dots_kernels_factors_of(tile, 1, i, span) + half * HALF;
   const __m256 scale = _mm256_loadu_ps(from),
                low = of->has_lows ? _mm256_loadu_ps(lows_of(from, 1)) : _mm256_setzero_ps();
 #pragma GCC unroll 4
   for (int r = 0; r < rows; r++) {
     float *to = tile->sums + r * tile->ld + half * HALF;
-    const __m256i begin = _mm256_set1_epi32(of->has_lows ? 0 : sums_of(part, rows, span)[r]);
+    const __m256i begin =
+        _mm256_set1_epi32(of->has_lows ? 0 : dots_kernels_sums_of(part, rows, span)[r]);
     __m256 total = _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(sums[r], begin)),
                                    _mm256_mul_ps(scale, _mm256_set1_ps(scales_of(part, rows)[r])),
                                    _mm256_loadu_ps(to));
@@ -318,28 +322,29 @@ TARGET_AVX2 KERNEL_INLINE void scale_avx2(int rows, const dots_tile *tile, const
   }
 }
 
-TARGET_AVX2 KERNEL_INLINE void multiply_avx2(int bits, int rows, const dots_tile *tile) {
+TARGET_AVX2 KERNEL_INLINE void dots_kernels_multiply_avx2(int bits, int rows,
+                                                          const dots_tile *tile) {
   const code_panels *of = tile->p;
   const int32_t *part = tile->a;
   for (int i = 0; i < tile->n; i++, part += dots_part_words(of, rows))
     for (int s = 0; s < of->spans; s++)
       for (int half = 0; half < 2; half++) {
         __m256i sums[AVX2_ROWS];
-        sum_avx2(bits, rows, vectors_of(of),
-                 words_of(of, tile->block[0], i * of->spans + s) + half * (VECTOR / 2),
-                 part + s * (DOT_WORDS / of->spans) * rows, sums);
-        scale_avx2(rows, tile, part, i, s, half, sums);
+        dots_kernels_sum_avx2(bits, rows, vectors_of(of),
+                              words_of(of, tile->block[0], i * of->spans + s) + half * (VECTOR / 2),
+                              part + s * (DOT_WORDS / of->spans) * rows, sums);
+        dots_kernels_scale_avx2(rows, tile, part, i, s, half, sums);
       }
 }
 
 TARGET_AVX2 KERNEL_INLINE void run_bits_avx2(int bits, const dots_tile *tile, int rows) {
-  if (rows == 1) multiply_avx2(bits, 1, tile);
-  if (rows == 2) multiply_avx2(bits, 2, tile);
-  if (rows == 3) multiply_avx2(bits, 3, tile);
-  if (rows == 4) multiply_avx2(bits, 4, tile);
+  if (rows == 1) dots_kernels_multiply_avx2(bits, 1, tile);
+  if (rows == 2) dots_kernels_multiply_avx2(bits, 2, tile);
+  if (rows == 3) dots_kernels_multiply_avx2(bits, 3, tile);
+  if (rows == 4) dots_kernels_multiply_avx2(bits, 4, tile);
 }
 
-TARGET_AVX2 static void run_avx2(const dots_tile *tile, int rows) {
+TARGET_AVX2 static void dots_kernels_run_avx2(const dots_tile *tile, int rows) {
   if (tile->p->bits == 4)
     run_bits_avx2(4, tile, rows);
   else
@@ -381,13 +386,14 @@ KERNEL_INLINE void scale_integers(const dots_tile *tile, int rows, const int32_t
                                   int s, int quarter, const int4 *sums) {
   vec4 floats[DOTPROD_ROWS];
   for (int r = 0; r < rows; r++) {
-    int begin = tile->p->has_lows ? 0 : sums_of(part, rows, s)[r];
+    int begin = tile->p->has_lows ? 0 : dots_kernels_sums_of(part, rows, s)[r];
     floats[r] = __builtin_convertvector(sums[r] + begin, vec4);
   }
   scale_quarter(tile, rows, part, i, s, quarter, floats);
 }
 
-TARGET_DOTPROD KERNEL_INLINE void multiply_dotprod(int bits, int rows, const dots_tile *tile) {
+TARGET_DOTPROD KERNEL_INLINE void dots_kernels_multiply_dotprod(int bits, int rows,
+                                                                const dots_tile *tile) {
   const code_panels *of = tile->p;
   const int32_t *part = tile->a;
   for (int i = 0; i < tile->n; i++, part += dots_part_words(of, rows))
@@ -402,10 +408,10 @@ TARGET_DOTPROD KERNEL_INLINE void multiply_dotprod(int bits, int rows, const dot
 }
 
 TARGET_DOTPROD KERNEL_INLINE void run_bits_dotprod(int bits, const dots_tile *tile, int rows) {
-  if (rows == 1) multiply_dotprod(bits, 1, tile);
-  if (rows == 2) multiply_dotprod(bits, 2, tile);
-  if (rows == 3) multiply_dotprod(bits, 3, tile);
-  if (rows == 4) multiply_dotprod(bits, 4, tile);
+  if (rows == 1) dots_kernels_multiply_dotprod(bits, 1, tile);
+  if (rows == 2) dots_kernels_multiply_dotprod(bits, 2, tile);
+  if (rows == 3) dots_kernels_multiply_dotprod(bits, 3, tile);
+  if (rows == 4) dots_kernels_multiply_dotprod(bits, 4, tile);
 }
 
 TARGET_DOTPROD static void run_dotprod(const dots_tile *tile, int rows) {
@@ -463,7 +469,8 @@ TARGET_I8MM KERNEL_INLINE void sum_i8mm(int bits, int rows, int vectors, const c
   }
 }
 
-TARGET_I8MM KERNEL_INLINE void multiply_i8mm(int bits, int rows, const dots_tile *tile) {
+TARGET_I8MM KERNEL_INLINE void dots_kernels_multiply_i8mm(int bits, int rows,
+                                                          const dots_tile *tile) {
   const code_panels *of = tile->p;
   const int32_t *part = tile->a;
   for (int i = 0; i < tile->n; i++, part += dots_part_words(of, rows))
@@ -479,10 +486,10 @@ TARGET_I8MM KERNEL_INLINE void multiply_i8mm(int bits, int rows, const dots_tile
 }
 
 TARGET_I8MM KERNEL_INLINE void run_bits_i8mm(int bits, const dots_tile *tile, int rows) {
-  if (rows == 1) multiply_i8mm(bits, 1, tile);
-  if (rows == 2) multiply_i8mm(bits, 2, tile);
-  if (rows == 3) multiply_i8mm(bits, 3, tile);
-  if (rows == 4) multiply_i8mm(bits, 4, tile);
+  if (rows == 1) dots_kernels_multiply_i8mm(bits, 1, tile);
+  if (rows == 2) dots_kernels_multiply_i8mm(bits, 2, tile);
+  if (rows == 3) dots_kernels_multiply_i8mm(bits, 3, tile);
+  if (rows == 4) dots_kernels_multiply_i8mm(bits, 4, tile);
 }
 
 TARGET_I8MM static void run_i8mm(const dots_tile *tile, int rows) {
@@ -498,7 +505,8 @@ dots_kernel dots_kernel_for(void) {
 #if KERNEL_X86
   if (cpu_has_avx512_vnni())
     return (dots_kernel){VNNI_ROWS, VNNI_IN_ORDER, vnni_panels, read_factors_avx512, run_vnni};
-  if (cpu_has_avx2()) return (dots_kernel){AVX2_ROWS, 0, one_panel, read_factors_avx2, run_avx2};
+  if (cpu_has_avx2())
+    return (dots_kernel){AVX2_ROWS, 0, one_panel, read_factors_avx2, dots_kernels_run_avx2};
 #endif
 #if KERNEL_ARM
   if (cpu_has_i8mm())
@@ -506,5 +514,6 @@ dots_kernel dots_kernel_for(void) {
   if (cpu_has_dotprod())
     return (dots_kernel){DOTPROD_ROWS, 0, one_panel, read_factors_portable, run_dotprod};
 #endif
-  return (dots_kernel){PORTABLE_ROWS, 0, one_panel, read_factors_portable, run_portable};
+  return (dots_kernel){PORTABLE_ROWS, 0, one_panel, read_factors_portable,
+                       dots_kernels_run_portable};
 }

@@ -168,7 +168,7 @@ void dots_of_rows(int64_t rows, int64_t columns, int64_t k, const float *a, int6
 enum { SUMS_ROWS = 4, SUMS_VECTORS = 4, SUMS_COLUMNS = 16 * SUMS_VECTORS };
 
 /* Returns how many of n columns vector v has. */
-KERNEL_INLINE int part_of(int n, int v) {
+KERNEL_INLINE int few_rows_part_of(int n, int v) {
   const int left = n - 16 * v;
   return left < 0 ? 0 : left < 16 ? left : 16;
 }
@@ -182,12 +182,12 @@ TARGET_AVX512 KERNEL_INLINE void sums_tile(dtype t, int rows, int n, int64_t k, 
   for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
     for (int v = 0; v < SUMS_VECTORS; v++)
-      acc[i][v] = load_some_avx512(DTYPE_F32, c + i * ldc, 16 * v, part_of(n, v));
+      acc[i][v] = load_some_avx512(DTYPE_F32, c + i * ldc, 16 * v, few_rows_part_of(n, v));
   for (int64_t j = 0; j < k; j++) {
     __m512 x[SUMS_VECTORS];
 #pragma GCC unroll 4
     for (int v = 0; v < SUMS_VECTORS; v++)
-      x[v] = load_some_avx512(t, b, j * ldb + 16 * v, part_of(n, v));
+      x[v] = load_some_avx512(t, b, j * ldb + 16 * v, few_rows_part_of(n, v));
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
@@ -198,8 +198,8 @@ TARGET_AVX512 KERNEL_INLINE void sums_tile(dtype t, int rows, int n, int64_t k, 
   for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
     for (int v = 0; v < SUMS_VECTORS; v++)
-      _mm512_mask_storeu_ps(c + i * ldc + 16 * v, (__mmask16)bits_between(0, part_of(n, v)),
-                            acc[i][v]);
+      _mm512_mask_storeu_ps(c + i * ldc + 16 * v,
+                            (__mmask16)bits_between(0, few_rows_part_of(n, v)), acc[i][v]);
 }
 
 TARGET_AVX512 KERNEL_INLINE void sums_strip(dtype t, int64_t rows, int n, int64_t k, const float *a,
@@ -222,8 +222,9 @@ TARGET_AVX512 KERNEL_INLINE void sums_of_type(dtype t, int64_t rows, int64_t col
     sums_strip(t, rows, (int)(columns - at), k, a, lda, element_at(b, t, at), ldb, c + at, ldc);
 }
 
-TARGET_AVX512 static void sums_avx512(int64_t rows, int64_t columns, int64_t k, const float *a,
-                                      int64_t lda, const rows_in_place *b, float *c, int64_t ldc) {
+TARGET_AVX512 static void few_rows_sums_avx512(int64_t rows, int64_t columns, int64_t k,
+                                               const float *a, int64_t lda, const rows_in_place *b,
+                                               float *c, int64_t ldc) {
   if (b->type == DTYPE_F32)
     sums_of_type(DTYPE_F32, rows, columns, k, a, lda, b->x, b->ld, c, ldc);
   else if (b->type == DTYPE_F16)
@@ -237,7 +238,7 @@ void sums_of_rows(int64_t rows, int64_t columns, int64_t k, const float *a, int6
                   const rows_in_place *b, float *c, int64_t ldc) {
 #if KERNEL_X86
   if (cpu_has_avx512()) {
-    sums_avx512(rows, columns, k, a, lda, b, c, ldc);
+    few_rows_sums_avx512(rows, columns, k, a, lda, b, c, ldc);
     return;
   }
 #endif

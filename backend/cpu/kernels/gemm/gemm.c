@@ -62,7 +62,7 @@ static size_t slab_bytes(const gemm_tiling *tiling) {
   const int64_t elements = tiling->slab * round_up(tiling->g->k, tiling->k_unit);
   return tiling->g->a_is_packed ? 0 : ((size_t)elements * tiling->size + 63) / 64 * 64;
 }
-static size_t block_bytes(const gemm_tiling *tiling) {
+static size_t kernel_gemm_block_bytes(const gemm_tiling *tiling) {
   return tiling->g->b_is_packed ? 0 : (size_t)(tiling->block_k * tiling->kernel.nr) * tiling->size;
 }
 static bool has_16_bits(const kgemm *kgemm) {
@@ -81,8 +81,9 @@ static size_t tile_bytes(const gemm_tiling *tiling) {
 }
 
 /* Packs lanes [lane, lane + width) of an operand into a panel. Lanes from `stop` on are zeros. */
-static void pack_panel(const gemm_tiling *tiling, gemm_pack pack, int64_t batch, int64_t lane,
-                       int64_t stop, int64_t k, int64_t kn, int64_t width, char *to) {
+static void kernel_gemm_pack_panel(const gemm_tiling *tiling, gemm_pack pack, int64_t batch,
+                                   int64_t lane, int64_t stop, int64_t k, int64_t kn, int64_t width,
+                                   char *to) {
   int64_t lanes = min_i64(width, stop - lane);
   if (kn == 0) return;
   if (lanes < width) memset(to, 0, (size_t)(round_up(kn, tiling->k_unit) * width) * tiling->size);
@@ -95,9 +96,9 @@ static int64_t rows_of_strip(const gemm_tiling *tiling, int64_t left) {
 }
 
 /* Packs strip `i` of all of a, over all of k. */
-static void pack_strip(const gemm_tiling *tiling, int64_t batch, int64_t i, char *to) {
-  pack_panel(tiling, tiling->g->pack_a, batch, i * tiling->height, tiling->g->m, 0, tiling->g->k,
-             tiling->height, to);
+static void kernel_gemm_pack_strip(const gemm_tiling *tiling, int64_t batch, int64_t i, char *to) {
+  kernel_gemm_pack_panel(tiling, tiling->g->pack_a, batch, i * tiling->height, tiling->g->m, 0,
+                         tiling->g->k, tiling->height, to);
 }
 
 static int64_t slab_height(const gemm_tiling *tiling, int64_t row) {
@@ -112,9 +113,10 @@ static void pack_slab_strip(const gemm_tiling *tiling, int64_t batch, int64_t ro
                 all = round_up(slab_height(tiling, row), tiling->rows_unit);
   for (int64_t k = 0; k < tiling->g->k; k += tiling->block_k) {
     const int64_t kn = min_i64(tiling->block_k, tiling->g->k - k);
-    pack_panel(tiling, tiling->g->pack_a, batch, row + first, tiling->g->m, k, kn,
-               round_up(rows_of_strip(tiling, tiling->g->m - row - first), tiling->rows_unit),
-               slab + (k * all + first * round_up(kn, tiling->k_unit)) * (int64_t)tiling->size);
+    kernel_gemm_pack_panel(
+        tiling, tiling->g->pack_a, batch, row + first, tiling->g->m, k, kn,
+        round_up(rows_of_strip(tiling, tiling->g->m - row - first), tiling->rows_unit),
+        slab + (k * all + first * round_up(kn, tiling->k_unit)) * (int64_t)tiling->size);
   }
 }
 
@@ -135,7 +137,8 @@ static const void *provide_panel(const gemm_tiling *tiling, int64_t batch, int64
   const kgemm *kgemm = tiling->g;
   const gemm_b gemm_b = {.type = kgemm->b_type, .n = kgemm->n, .k = kgemm->k};
   if (kgemm->b_is_packed) return gemm_b_panel(&gemm_b, kgemm->packed_b, column, k);
-  pack_panel(tiling, kgemm->pack_b, batch, column, kgemm->n, k, kn, tiling->kernel.nr, to);
+  kernel_gemm_pack_panel(tiling, kgemm->pack_b, batch, column, kgemm->n, k, kn, tiling->kernel.nr,
+                         to);
   return to;
 }
 
@@ -153,8 +156,8 @@ typedef struct packed_rows {
 } packed_rows;
 
 /* Converts rows [m0, m0 + rows) of a slab, from k on, to floats. */
-static void widen_strips(const gemm_tiling *tiling, const packed_rows *packed_rows, int64_t m0,
-                         int64_t rows, int64_t k, int64_t kn, char *to) {
+static void kernel_gemm_widen_strips(const gemm_tiling *tiling, const packed_rows *packed_rows,
+                                     int64_t m0, int64_t rows, int64_t k, int64_t kn, char *to) {
   const kgemm *kgemm = tiling->g;
   const int64_t height = tiling->height, size = (int64_t)tiling->size;
   if (kgemm->strips_a)
@@ -166,7 +169,7 @@ static void widen_strips(const gemm_tiling *tiling, const packed_rows *packed_ro
              kn * height, to + i * kn * size);
 }
 
-/* Finds a block of k of rows from m0 on. widened: where widen_strips wrote it. */
+/* Finds a block of k of rows from m0 on. widened: where kernel_gemm_widen_strips wrote it. */
 static strip_block find_strips(const gemm_tiling *tiling, const packed_rows *rows, int64_t m0,
                                int64_t k, int64_t kn, const char *widened) {
   const kgemm *kgemm = tiling->g;
@@ -189,8 +192,9 @@ typedef struct part_sums {
 } part_sums;
 
 /* Multiplies kn of k of a panel of b with a strip. */
-static void multiply_strip(const gemm_tiling *tiling, int64_t rows, const char *a, int64_t kn,
-                           const char *b, part_sums sums, const char *next, int64_t next_step) {
+static void kernel_gemm_multiply_strip(const gemm_tiling *tiling, int64_t rows, const char *a,
+                                       int64_t kn, const char *b, part_sums sums, const char *next,
+                                       int64_t next_step) {
   const int64_t size = (int64_t)tiling->size, b_size = (int64_t)tiling->b_size,
                 packed = round_up(rows, tiling->rows_unit);
   for (int64_t k = 0; k == 0 || k < kn; k += tiling->chain_k) {
@@ -218,7 +222,7 @@ static void multiply_panel(const gemm_tiling *tiling, strip_block block, int64_t
   const char *next = b + bytes;
   for (int64_t i = 0; i < rows; i += tiling->height, next += kn * step) {
     const int64_t n = rows_of_strip(tiling, rows - i);
-    multiply_strip(tiling, n, block.at + i * block.step, kn, b, sums, next, step);
+    kernel_gemm_multiply_strip(tiling, n, block.at + i * block.step, kn, b, sums, next, step);
     sums.c += tiling->height * sums.c_step * size;
     sums.from += tiling->height * sums.from_step * size;
   }
@@ -232,7 +236,7 @@ typedef struct tile_task {
   char *block, *tile, *widened;
 } tile_task;
 
-static bool is_placed(const tile_task *task, const gemm_tiling *tiling, int64_t j) {
+static bool kernel_gemm_is_placed(const tile_task *task, const gemm_tiling *tiling, int64_t j) {
   return task->place.c && j + tiling->kernel.nr <= task->columns;
 }
 
@@ -241,7 +245,7 @@ static part_sums begin_sums(const gemm_tiling *tiling, const tile_task *task, in
   static const _Alignas(64) char zeros[GEMM_ROW_BYTES];
   if (!task->place.c)
     return (part_sums){task->tile + j * (int64_t)tiling->size, tiling->block_n, zeros, 0};
-  if (!is_placed(task, tiling, j))
+  if (!kernel_gemm_is_placed(task, tiling, j))
     return (part_sums){task->tile, tiling->kernel.nr, task->tile, tiling->kernel.nr};
   part_sums sums = {(char *)(task->place.c + j), task->place.c_step, zeros, 0};
   if (task->place.from) {
@@ -256,7 +260,7 @@ static void multiply_panels(const gemm_tiling *tiling, const tile_task *task, in
                             int64_t kn) {
   const int64_t nr = tiling->kernel.nr;
   if (widens_a(tiling->g) && kn > 0)
-    widen_strips(tiling, task->slab, task->m0, task->rows, k, kn, task->widened);
+    kernel_gemm_widen_strips(tiling, task->slab, task->m0, task->rows, k, kn, task->widened);
   for (int64_t j = 0; j < task->columns; j += nr) {
     part_sums sums = begin_sums(tiling, task, j);
     for (int64_t at = k; at == k || at < k + kn; at += tiling->block_k) {
@@ -288,7 +292,7 @@ static void store_edge(const gemm_tiling *tiling, const tile_task *task) {
            (size_t)n * tiling->size);
 }
 
-static void store_tile(const gemm_tiling *tiling, const tile_task *task) {
+static void kernel_gemm_store_tile(const gemm_tiling *tiling, const tile_task *task) {
   const kgemm *kgemm = tiling->g;
   for (int64_t i = 0; i < task->rows; i++)
     kgemm->store(kgemm->user, task->slab->batch, task->slab->row + task->m0 + i, task->n0,
@@ -305,8 +309,8 @@ static gemm_place place_tile(const gemm_tiling *tiling, int64_t batch, int64_t r
 }
 
 /* Multiplies rows [m0, m0 + block_m) of a slab with columns [n0, n0 + block_n) of b. */
-static void multiply_tile(const gemm_tiling *tiling, const packed_rows *slab, int64_t m0,
-                          int64_t n0, char *scratch) {
+static void kernel_gemm_multiply_tile(const gemm_tiling *tiling, const packed_rows *slab,
+                                      int64_t m0, int64_t n0, char *scratch) {
   const kgemm *kgemm = tiling->g;
   const int64_t row = slab->row + m0;
   tile_task task = {
@@ -317,7 +321,7 @@ static void multiply_tile(const gemm_tiling *tiling, const packed_rows *slab, in
       .columns = min_i64(tiling->block_n, kgemm->n - n0),
       .place = place_tile(tiling, slab->batch, row, n0),
       .block = scratch,
-      .tile = scratch + block_bytes(tiling)};
+      .tile = scratch + kernel_gemm_block_bytes(tiling)};
   task.widened = task.tile + tile_bytes(tiling);
   const bool has_edge = task.place.c && task.columns % tiling->kernel.nr > 0;
   if (has_edge) begin_edge(tiling, &task);
@@ -327,13 +331,13 @@ static void multiply_tile(const gemm_tiling *tiling, const packed_rows *slab, in
     multiply_panels(tiling, &task, k, min_i64(tiling->deep, kgemm->k - k));
   if (blocks) blocks->end();
   if (has_edge) store_edge(tiling, &task);
-  if (!task.place.c) store_tile(tiling, &task);
+  if (!task.place.c) kernel_gemm_store_tile(tiling, &task);
   if (kgemm->finish) kgemm->finish(kgemm->user, slab->batch, row, task.rows, n0, task.columns);
 }
 
 /* ---------------------------------------------------------------- one product for all threads */
 
-static void pack_strips(void *ctx, int64_t begin, int64_t end) {
+static void kernel_gemm_pack_strips(void *ctx, int64_t begin, int64_t end) {
   const gemm_tiling *tiling = ctx;
   for (int64_t i = begin; i < end; i++)
     pack_slab_strip(tiling, tiling->batch, tiling->row, i, tiling->slab_memory);
@@ -348,7 +352,7 @@ static void provide_slab(const kernel_context *ctx, gemm_tiling *tiling) {
       (min_i64(tiling->slab, kgemm->m - tiling->row) + tiling->height - 1) / tiling->height;
   ctx->parallel_for(ctx->pool, strips,
                     tiling->work > 1 ? PACK_GRAIN / (kgemm->k * tiling->height + 1) + 1 : strips,
-                    pack_strips, tiling);
+                    kernel_gemm_pack_strips, tiling);
 }
 
 static int64_t tasks_along_m(const gemm_tiling *tiling) {
@@ -356,12 +360,12 @@ static int64_t tasks_along_m(const gemm_tiling *tiling) {
          tiling->block_m;
 }
 
-static void run_tile(const void *user, int64_t task, char *scratch) {
+static void kernel_gemm_run_tile(const void *user, int64_t task, char *scratch) {
   const gemm_tiling *tiling = user;
   int64_t along_m = tasks_along_m(tiling);
   const packed_rows slab = {tiling->batch, tiling->row, tiling->panels};
-  multiply_tile(tiling, &slab, task % along_m * tiling->block_m, task / along_m * tiling->block_n,
-                scratch);
+  kernel_gemm_multiply_tile(tiling, &slab, task % along_m * tiling->block_m,
+                            task / along_m * tiling->block_n, scratch);
 }
 
 /* Makes smaller tasks if there would be fewer than threads. */
@@ -374,28 +378,28 @@ static void split_tasks(gemm_tiling *tiling, int n_threads) {
 
 /* Returns the bytes of a slot of run_slots. */
 static size_t tile_scratch(const gemm_tiling *tiling) {
-  return block_bytes(tiling) + tile_bytes(tiling) + strips_bytes(tiling);
+  return kernel_gemm_block_bytes(tiling) + tile_bytes(tiling) + strips_bytes(tiling);
 }
 
 static int64_t count_tasks(const gemm_tiling *tiling) {
   return tasks_along_m(tiling) * ((tiling->g->n + tiling->block_n - 1) / tiling->block_n);
 }
 
-static void run_shared(const kernel_context *ctx, gemm_tiling *tiling, char *memory) {
+static void kernel_gemm_run_shared(const kernel_context *ctx, gemm_tiling *tiling, char *memory) {
   const kgemm *kgemm = tiling->g;
   tiling->slab_memory = memory;
   char *slots = memory + slab_bytes(tiling);
   for (tiling->batch = 0; tiling->batch < kgemm->batch; tiling->batch++)
     for (tiling->row = 0; tiling->row < kgemm->m; tiling->row += tiling->slab) {
       provide_slab(ctx, tiling);
-      run_slots_in(ctx, count_tasks(tiling), tiling->work, tile_scratch(tiling), run_tile, tiling,
-                   slots);
+      run_slots_in(ctx, count_tasks(tiling), tiling->work, tile_scratch(tiling),
+                   kernel_gemm_run_tile, tiling, slots);
     }
 }
 
 /* ---------------------------------------------------------------- a product for each thread */
 
-static void run_product(const void *user, int64_t batch, char *scratch) {
+static void kernel_gemm_run_product(const void *user, int64_t batch, char *scratch) {
   const gemm_tiling *tiling = user;
   const kgemm *kgemm = tiling->g;
   char *memory = scratch + tile_scratch(tiling);
@@ -406,7 +410,7 @@ static void run_product(const void *user, int64_t batch, char *scratch) {
     for (int64_t i = 0; !kgemm->a_is_packed && i * tiling->height < rows; i++)
       pack_slab_strip(tiling, batch, row, i, memory);
     for (int64_t n0 = 0; n0 < kgemm->n; n0 += tiling->block_n)
-      multiply_tile(tiling, &slab, 0, n0, scratch);
+      kernel_gemm_multiply_tile(tiling, &slab, 0, n0, scratch);
   }
 }
 
@@ -461,13 +465,13 @@ static gemm_tiling begin_tiling(const kgemm *kgemm) {
 int64_t gemm_strip_height(const kgemm *kgemm) { return begin_tiling(kgemm).height; }
 
 /* Reads as much k of a packed panel, a stream of reads, as the rows stay in the cache. */
-static int64_t depth_of(const gemm_tiling *tiling) {
+static int64_t kernel_gemm_depth_of(const gemm_tiling *tiling) {
   const int64_t blocks = CACHED_A / (tiling->block_m * tiling->block_k + 1);
   if (!tiling->g->b_is_packed || widens_a(tiling->g) || blocks < 2) return tiling->block_k;
   return blocks * tiling->block_k;
 }
 
-static gemm_tiling plan_tiling(const kernel_context *ctx, const kgemm *kgemm) {
+static gemm_tiling kernel_gemm_plan_tiling(const kernel_context *ctx, const kgemm *kgemm) {
   gemm_tiling tiling = begin_tiling(kgemm);
   int64_t multiplies = kgemm->m * kgemm->n * kgemm->k;
   tiling.block_n = columns_per_task(&tiling, kgemm->batch > 1 ? 1 : ctx->n_threads);
@@ -483,30 +487,30 @@ static gemm_tiling plan_tiling(const kernel_context *ctx, const kgemm *kgemm) {
                     : kgemm->batch * (multiplies / 1024 + 1) / (MULTIPLIES_PER_THREAD / 1024);
   if (kgemm->b_is_packed) tiling.work += kgemm->n * kgemm->k / READS_PER_THREAD;
   if (tiling.shared && tiling.work > 1) split_tasks(&tiling, ctx->n_threads);
-  tiling.deep = depth_of(&tiling);
+  tiling.deep = kernel_gemm_depth_of(&tiling);
   return tiling;
 }
 
-static bool is_empty(const kgemm *kgemm) {
+static bool kernel_gemm_is_empty(const kgemm *kgemm) {
   return kgemm->batch == 0 || kgemm->m == 0 || kgemm->n == 0;
 }
 
 size_t gemm_bytes(const kernel_context *ctx, const kgemm *kgemm) {
-  if (is_empty(kgemm)) return 0;
-  gemm_tiling tiling = plan_tiling(ctx, kgemm);
+  if (kernel_gemm_is_empty(kgemm)) return 0;
+  gemm_tiling tiling = kernel_gemm_plan_tiling(ctx, kgemm);
   if (!tiling.shared) return slots_bytes(ctx, kgemm->batch, tiling.work, product_scratch(&tiling));
   return slab_bytes(&tiling) +
          slots_bytes(ctx, count_tasks(&tiling), tiling.work, tile_scratch(&tiling));
 }
 
 void gemm_run(const kernel_context *ctx, const kgemm *kgemm, char *memory) {
-  if (is_empty(kgemm)) return;
-  gemm_tiling tiling = plan_tiling(ctx, kgemm);
+  if (kernel_gemm_is_empty(kgemm)) return;
+  gemm_tiling tiling = kernel_gemm_plan_tiling(ctx, kgemm);
   if (tiling.shared)
-    run_shared(ctx, &tiling, memory);
+    kernel_gemm_run_shared(ctx, &tiling, memory);
   else
-    run_slots_in(ctx, kgemm->batch, tiling.work, product_scratch(&tiling), run_product, &tiling,
-                 memory);
+    run_slots_in(ctx, kgemm->batch, tiling.work, product_scratch(&tiling), kernel_gemm_run_product,
+                 &tiling, memory);
 }
 
 /* ---------------------------------------------------------------- packing */
@@ -524,21 +528,22 @@ static void pack_16_bits(const gemm_tiling *tiling, int64_t batch, int64_t strip
   row_block some;
   for (int64_t k = 0; k < kgemm->k; k += deep) {
     int64_t kn = min_i64(deep, kgemm->k - k);
-    pack_panel(tiling, kgemm->pack_a, batch, strip * height, kgemm->m, k, kn, height,
-               (char *)&some);
+    kernel_gemm_pack_panel(tiling, kgemm->pack_a, batch, strip * height, kgemm->m, k, kn, height,
+                           (char *)&some);
     store_row(COMPUTE_F32, kgemm->a_type, element_at(to, kgemm->a_type, k * height), 1, kn * height,
               &some);
   }
 }
 
-static void pack_all(void *ctx, int64_t begin, int64_t end) {
+static void kernel_gemm_pack_all(void *ctx, int64_t begin, int64_t end) {
   const gemm_tiling *tiling = ctx;
   for (int64_t i = begin; i < end; i++) {
     int64_t batch = i / count_strips(tiling), strip = i % count_strips(tiling);
     if (has_16_bits(tiling->g))
       pack_16_bits(tiling, batch, strip, packed_strip(tiling, tiling->slab_memory, batch, strip));
     else
-      pack_strip(tiling, batch, strip, packed_strip(tiling, tiling->slab_memory, batch, strip));
+      kernel_gemm_pack_strip(tiling, batch, strip,
+                             packed_strip(tiling, tiling->slab_memory, batch, strip));
   }
 }
 
@@ -546,5 +551,5 @@ void gemm_pack_a(const kernel_context *ctx, const kgemm *kgemm, char *to) {
   gemm_tiling tiling = begin_tiling(kgemm);
   tiling.slab_memory = to;
   ctx->parallel_for(ctx->pool, kgemm->batch * count_strips(&tiling),
-                    PACK_GRAIN / (kgemm->k + 1) + 1, pack_all, &tiling);
+                    PACK_GRAIN / (kgemm->k + 1) + 1, kernel_gemm_pack_all, &tiling);
 }

@@ -8,8 +8,8 @@ enum { PACK_GRAIN = 16 << 10 /* elements that justify waking a thread */ };
 
 /* Packs float panels from rows along k, by transposing blocks of 8 by 8 in registers. Returns the k
  * up to which it packed. */
-static int64_t pack_transposed(const float *from, int64_t lane_stride, int64_t lanes, int64_t kn,
-                               int64_t width, float *to) {
+static int64_t gemm_pack_transposed(const float *from, int64_t lane_stride, int64_t lanes,
+                                    int64_t kn, int64_t width, float *to) {
   int64_t k = 0;
   for (; k + 8 <= kn; k += 8) {
     int64_t lane = 0;
@@ -51,7 +51,8 @@ void gemm_pack_strided(compute_class c, dtype t, const void *data, int64_t lane_
                (char *)to + k * width * size);
     return;
   }
-  int64_t first = t == DTYPE_F32 ? pack_transposed(data, lane_stride, lanes, kn, width, to) : 0;
+  int64_t first =
+      t == DTYPE_F32 ? gemm_pack_transposed(data, lane_stride, lanes, kn, width, to) : 0;
   row_block block;
   for (int64_t lane = 0; lane < lanes; lane++)
     for (int64_t k = first; k < kn; k += ROW_BLOCK) {
@@ -69,10 +70,12 @@ typedef struct b_packing {
 } b_packing;
 
 static int64_t panel_width(const gemm_b *b) { return gemm_kernel_for(COMPUTE_F32, b->type).nr; }
-static int64_t panel_count(const gemm_b *b) { return (b->n + panel_width(b) - 1) / panel_width(b); }
+static int64_t gemm_pack_panel_count(const gemm_b *b) {
+  return (b->n + panel_width(b) - 1) / panel_width(b);
+}
 
 size_t gemm_b_bytes(const gemm_b *b) {
-  return (size_t)(panel_count(b) * panel_width(b) * b->k) * dtype_size(b->type);
+  return (size_t)(gemm_pack_panel_count(b) * panel_width(b) * b->k) * dtype_size(b->type);
 }
 
 const void *gemm_b_panel(const gemm_b *b, const void *packed, int64_t column, int64_t k) {
@@ -125,6 +128,6 @@ static void pack_b_panels(void *ctx, int64_t begin, int64_t end) {
 
 void gemm_pack_b(const kernel_context *ctx, const gemm_b *b, char *to) {
   b_packing packing = {b, to};
-  ctx->parallel_for(ctx->pool, panel_count(b), PACK_GRAIN / (b->k * panel_width(b)) + 1,
+  ctx->parallel_for(ctx->pool, gemm_pack_panel_count(b), PACK_GRAIN / (b->k * panel_width(b)) + 1,
                     pack_b_panels, &packing);
 }

@@ -120,7 +120,7 @@ static size_t pack_groups_scratch(const kernel_context *ctx, const void *args) {
   return kernel_scratch_size((size_t)own->groups * panels_bytes(own));
 }
 
-static bool pack_groups(const kernel_context *ctx, const void *args) {
+static bool grouped_matmul_pack_groups(const kernel_context *ctx, const void *args) {
   const grouped_matmul_args *own = args;
   char *to = ctx->scratch(ctx->pool, pack_groups_scratch(ctx, args));
   for (int64_t i = 0; to && i < own->groups; i++)
@@ -130,7 +130,7 @@ static bool pack_groups(const kernel_context *ctx, const void *args) {
 }
 
 const kernel_desc kernel_grouped_matmul_pack = {.name = "grouped_matmul_pack",
-                                                .run = pack_groups,
+                                                .run = grouped_matmul_pack_groups,
                                                 .scratch = pack_groups_scratch,
                                                 .args_size = sizeof(grouped_matmul_args),
                                                 .operands = {OPERAND(grouped_matmul_args, b)}};

@@ -25,7 +25,9 @@ enum {
   READS_PER_THREAD = 64 * 1024
 };
 
-static bool is_rounded(const matmul_args *args) { return !KERNEL_PLAIN && args->rounds; }
+static bool kernel_matmul_is_rounded(const matmul_args *args) {
+  return !KERNEL_PLAIN && args->rounds;
+}
 static bool stores_bf16(const matmul_args *args) {
   return args->type == DTYPE_F32 && is_bf16(args->out_type);
 }
@@ -134,8 +136,8 @@ static void finish_product(const void *user, int64_t batch, int64_t row, int64_t
   }
 }
 
-static void pack_a(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t k,
-                   int64_t kn, int64_t width, void *to) {
+static void kernel_matmul_pack_a(const void *user, int64_t batch, int64_t lane, int64_t lanes,
+                                 int64_t k, int64_t kn, int64_t width, void *to) {
   const product *product = user;
   const matmul_args *args = product->args;
   gemm_pack_strided(
@@ -145,8 +147,8 @@ static void pack_a(const void *user, int64_t batch, int64_t lane, int64_t lanes,
 }
 
 /* Packs words of pairs.h. */
-static void pack_pairs(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t word,
-                       int64_t n, int64_t width, void *to) {
+static void kernel_matmul_pack_pairs(const void *user, int64_t batch, int64_t lane, int64_t lanes,
+                                     int64_t word, int64_t n, int64_t width, void *to) {
   const matmul_args *args = ((const product *)user)->args;
   const pairs_source source = {args->a_type,
                                operand_at(args->a_type, args->a, &args->a_batch, batch, 0), args->k,
@@ -185,8 +187,8 @@ static gemm_b b_of(const matmul_args *args) {
                   .k_stride = args->b_k};
 }
 
-static void pack_b(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t k,
-                   int64_t kn, int64_t width, void *to) {
+static void kernel_matmul_pack_b(const void *user, int64_t batch, int64_t lane, int64_t lanes,
+                                 int64_t k, int64_t kn, int64_t width, void *to) {
   const product *product = user;
   const matmul_args *args = product->args;
   gemm_pack_strided(
@@ -206,8 +208,8 @@ static void pack_widened(const void *user, int64_t batch, int64_t lane, int64_t 
            to);
 }
 
-static void pack_codes(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t k,
-                       int64_t kn, int64_t width, void *to) {
+static void kernel_matmul_pack_codes(const void *user, int64_t batch, int64_t lane, int64_t lanes,
+                                     int64_t k, int64_t kn, int64_t width, void *to) {
   const product *product = user;
   (void)batch;
   codes_widen(&product->codes, lane, lanes, k, kn, width, to);
@@ -265,11 +267,11 @@ static void add_rows(const product *product, int64_t column, int64_t n, float (*
 /* Columns along k are long enough that a task can have fewer. */
 static int64_t strip_width(const matmul_args *args) { return args->b_k == 1 ? STRIP / 4 : STRIP; }
 
-static int64_t strip_count(const matmul_args *args) {
+static int64_t kernel_matmul_strip_count(const matmul_args *args) {
   return (args->n + strip_width(args) - 1) / strip_width(args);
 }
 
-static void multiply_strip(const void *user, int64_t task, char *scratch) {
+static void kernel_matmul_multiply_strip(const void *user, int64_t task, char *scratch) {
   const product *product = user;
   const matmul_args *args = product->args;
   float(*sums)[STRIP] = (float(*)[STRIP])(void *)scratch; /* (m, STRIP) */
@@ -286,7 +288,9 @@ static void multiply_strip(const void *user, int64_t task, char *scratch) {
     store_columns(product, product->batch, i, column, n, sums[i]);
 }
 
-static int64_t strip_work(const matmul_args *args) { return args->n * args->k / READS_PER_THREAD; }
+static int64_t kernel_matmul_strip_work(const matmul_args *args) {
+  return args->n * args->k / READS_PER_THREAD;
+}
 static size_t strip_scratch(const matmul_args *args) {
   return (size_t)args->m * STRIP * sizeof(float);
 }
@@ -295,7 +299,7 @@ static size_t rows_bytes(const matmul_args *args) {
 }
 
 /* memory: rows_bytes, and the slots of strips. */
-static void multiply_few(const kernel_context *ctx, product *product, char *memory) {
+static void kernel_matmul_multiply_few(const kernel_context *ctx, product *product, char *memory) {
   const matmul_args *args = product->args;
   product->a_rows = (float *)(void *)memory;
   for (product->batch = 0; product->batch < args->batches; product->batch++) {
@@ -303,14 +307,15 @@ static void multiply_few(const kernel_context *ctx, product *product, char *memo
       load_row(COMPUTE_F32, args->type,
                operand_at(args->type, args->a, &args->a_batch, product->batch, i * args->a_m),
                args->a_k, args->k, product->a_rows + i * args->k);
-    run_slots_in(ctx, strip_count(args), strip_work(args), strip_scratch(args), multiply_strip,
-                 product, memory + rows_bytes(args));
+    run_slots_in(ctx, kernel_matmul_strip_count(args), kernel_matmul_strip_work(args),
+                 strip_scratch(args), kernel_matmul_multiply_strip, product,
+                 memory + rows_bytes(args));
   }
 }
 
 /* ---------------------------------------------------------------- the kernel */
 
-static bool has_few_rows(const matmul_args *args) {
+static bool kernel_matmul_has_few_rows(const matmul_args *args) {
   int64_t few = args->b_k == 1 ? FEW_DOTS : args->b_n == 1 ? FEW_ROWS : 0;
   return compute_class_of(args->type) == COMPUTE_F32 && args->m <= few &&
          args->batches <= FEW_BATCHES;
@@ -325,15 +330,15 @@ static bool reads_panels(const matmul_args *args) {
 
 /* True for products of pairs of BF16. */
 static bool has_pairs(const matmul_args *args) {
-  return is_rounded(args) && !is_encoded(&args->encoding);
+  return kernel_matmul_is_rounded(args) && !is_encoded(&args->encoding);
 }
 
 static gemm_pack packing_of_b(const matmul_args *args) {
-  if (args->is_packed) return is_encoded(&args->encoding) ? pack_codes : pack_widened;
-  return is_encoded(&args->encoding) ? pack_encoded : pack_b;
+  if (args->is_packed) return is_encoded(&args->encoding) ? kernel_matmul_pack_codes : pack_widened;
+  return is_encoded(&args->encoding) ? pack_encoded : kernel_matmul_pack_b;
 }
 
-static kgemm gemm_of(const product *product) {
+static kgemm kernel_matmul_gemm_of(const product *product) {
   const matmul_args *args = product->args;
   bool pairs = has_pairs(args);
   return (kgemm){.c = product->c,
@@ -341,7 +346,7 @@ static kgemm gemm_of(const product *product) {
                  .m = args->m,
                  .n = args->n,
                  .k = pairs ? pairs_of(args->k) : args->k,
-                 .pack_a = pairs ? pack_pairs : pack_a,
+                 .pack_a = pairs ? kernel_matmul_pack_pairs : kernel_matmul_pack_a,
                  .pack_b = packing_of_b(args),
                  .store = store_columns,
                  .place = is_plain_sum(args) ? place_product : NULL,
@@ -358,10 +363,10 @@ static kgemm gemm_of(const product *product) {
 typedef enum product_way { WAY_FEW, WAY_CODES, WAY_DOTS, WAY_GEMM } product_way;
 
 static product_way way_of(const matmul_args *args) {
-  if (is_rounded(args)) return is_encoded(&args->encoding) ? WAY_DOTS : WAY_GEMM;
+  if (kernel_matmul_is_rounded(args)) return is_encoded(&args->encoding) ? WAY_DOTS : WAY_GEMM;
   if (args->is_packed && is_encoded(&args->encoding) && args->m <= codes_few_rows())
     return WAY_CODES;
-  return !args->is_packed && has_few_rows(args) ? WAY_FEW : WAY_GEMM;
+  return !args->is_packed && kernel_matmul_has_few_rows(args) ? WAY_FEW : WAY_GEMM;
 }
 
 bool matmul_is_cut(const matmul_args *args) { return way_of(args) == WAY_GEMM; }
@@ -375,12 +380,12 @@ bool matmul_may_be_bf16(const matmul_args *args) {
 }
 
 /* Sums that are rounded to out when all of k is added. */
-static size_t sums_bytes(const matmul_args *args) {
+static size_t kernel_matmul_sums_bytes(const matmul_args *args) {
   if (!stores_bf16(args)) return 0;
   return kernel_scratch_size((size_t)(args->batches * args->m * args->n) * sizeof(float));
 }
 
-static product make_product(const matmul_args *args) {
+static product kernel_matmul_make_product(const matmul_args *args) {
   product q = {.args = args, .c = compute_class_of(args->type), .codes = {.panels = args->panels}};
   if (args->is_packed && is_encoded(&args->encoding))
     (void)code_panels_of(&args->encoding, args->k, &q.codes.of);
@@ -389,8 +394,8 @@ static product make_product(const matmul_args *args) {
 
 size_t matmul_scratch(const kernel_context *ctx, const void *args) {
   const matmul_args *own = args;
-  product q = make_product(own);
-  const kgemm kgemm = gemm_of(&q);
+  product q = kernel_matmul_make_product(own);
+  const kgemm kgemm = kernel_matmul_gemm_of(&q);
   if (kgemm.batch * kgemm.m * kgemm.n == 0) return 0;
   q.codes.g = &kgemm;
   switch (way_of(own)) {
@@ -399,23 +404,23 @@ size_t matmul_scratch(const kernel_context *ctx, const void *args) {
     case WAY_DOTS:
       return dots_bytes(ctx, &q.codes);
     case WAY_FEW:
-      return rows_bytes(own) +
-             slots_bytes(ctx, strip_count(own), strip_work(own), strip_scratch(own));
+      return rows_bytes(own) + slots_bytes(ctx, kernel_matmul_strip_count(own),
+                                           kernel_matmul_strip_work(own), strip_scratch(own));
     default:
-      return sums_bytes(own) + gemm_bytes(ctx, &kgemm);
+      return kernel_matmul_sums_bytes(own) + gemm_bytes(ctx, &kgemm);
   }
 }
 
 void matmul_multiply(const kernel_context *ctx, const matmul_args *args, char *memory) {
-  product q = make_product(args);
-  const kgemm kgemm = gemm_of(&q);
+  product q = kernel_matmul_make_product(args);
+  const kgemm kgemm = kernel_matmul_gemm_of(&q);
   product_way way = way_of(args);
   q.codes.g = &kgemm;
   if (way == WAY_CODES) codes_run(ctx, &q.codes, memory);
   if (way == WAY_DOTS) dots_run(ctx, &q.codes, memory);
-  if (way == WAY_FEW) multiply_few(ctx, &q, memory);
+  if (way == WAY_FEW) kernel_matmul_multiply_few(ctx, &q, memory);
   q.sums = (float *)(void *)memory;
-  if (way == WAY_GEMM) gemm_run(ctx, &kgemm, memory + sums_bytes(args));
+  if (way == WAY_GEMM) gemm_run(ctx, &kgemm, memory + kernel_matmul_sums_bytes(args));
 }
 
 static bool matmul(const kernel_context *ctx, const void *args) {
@@ -460,25 +465,26 @@ bool matmul_rounds(const matmul_args *args) {
   return code_panels_of(&args->encoding, args->k, &of) && code_panels_take_rounded(&of);
 }
 
-static size_t pack_scratch(const kernel_context *ctx, const void *args) {
+static size_t kernel_matmul_pack_scratch(const kernel_context *ctx, const void *args) {
   (void)ctx;
   const matmul_args *own = args;
   const gemm_b gemm_b = b_of(own);
   code_panels of;
   if (!is_encoded(&own->encoding))
-    return kernel_scratch_size(is_rounded(own) ? pairs_b_bytes(&gemm_b) : gemm_b_bytes(&gemm_b));
+    return kernel_scratch_size(kernel_matmul_is_rounded(own) ? pairs_b_bytes(&gemm_b)
+                                                             : gemm_b_bytes(&gemm_b));
   if (!code_panels_of(&own->encoding, own->k, &of)) return 0;
   return kernel_scratch_size(codes_panels_bytes(&of, own->n));
 }
 
-static bool pack(const kernel_context *ctx, const void *args) {
+static bool gemm_kernel_matmul_pack(const kernel_context *ctx, const void *args) {
   const matmul_args *own = args;
   const gemm_b gemm_b = b_of(own);
-  char *to = ctx->scratch(ctx->pool, pack_scratch(ctx, args));
+  char *to = ctx->scratch(ctx->pool, kernel_matmul_pack_scratch(ctx, args));
   if (!to) return false;
   if (is_encoded(&own->encoding))
     codes_pack(ctx, &own->encoding, own->b, own->n, own->k, to);
-  else if (is_rounded(own))
+  else if (kernel_matmul_is_rounded(own))
     pairs_pack_b(ctx, &gemm_b, to);
   else
     gemm_pack_b(ctx, &gemm_b, to);
@@ -486,7 +492,7 @@ static bool pack(const kernel_context *ctx, const void *args) {
 }
 
 const kernel_desc kernel_matmul_pack = {.name = "matmul_pack",
-                                        .run = pack,
-                                        .scratch = pack_scratch,
+                                        .run = gemm_kernel_matmul_pack,
+                                        .scratch = kernel_matmul_pack_scratch,
                                         .args_size = sizeof(matmul_args),
                                         .operands = {OPERAND(matmul_args, b)}};

@@ -29,13 +29,14 @@ typedef struct product {
 } product;
 
 /* Returns 1 or -1 if word bytes are a + 128 or a - 128, otherwise 0. */
-static int shift_of(const product *product) {
+static int kernel_matmul_integer_shift_of(const product *product) {
   bool is_signed = product->args->type == DTYPE_I8;
   return is_signed == product->kernel.is_signed ? 0 : is_signed ? 1 : -1;
 }
 
 /* Computes columns of a tile and stores them, at most COLUMNS at a time. */
-static void multiply_columns(const product *product, out_tile tile, const uint32_t *words) {
+static void kernel_matmul_integer_multiply_columns(const product *product, out_tile tile,
+                                                   const uint32_t *words) {
   _Alignas(64) int32_t sums[INTEGER_ROWS * TILE];
   const int64_t first = tile.column, last = first + tile.columns;
   for (int64_t n, at = first; at < last; at += n) {
@@ -64,13 +65,13 @@ static void multiply_block(const product *product, out_tile tile, int64_t last,
     tile.columns = (int)min_i64(max_i64(product->kernel.rows, COLUMNS), last - tile.column);
     for (tile.row = row; tile.row < end; tile.row += TILE) {
       tile.rows = (int)min_i64(TILE, end - tile.row);
-      multiply_columns(product, tile, words + (tile.row - row) / TILE * each);
+      kernel_matmul_integer_multiply_columns(product, tile, words + (tile.row - row) / TILE * each);
     }
   }
   if (product->kernel.end) product->kernel.end();
 }
 
-static void run_task(const void *user, int64_t task, char *scratch) {
+static void kernel_matmul_integer_run_task(const void *user, int64_t task, char *scratch) {
   const product *product = user;
   const matmul_integer_args *args = product->args;
   uint32_t *words = (uint32_t *)(void *)scratch;
@@ -80,15 +81,16 @@ static void run_task(const void *user, int64_t task, char *scratch) {
                 first = task / product->tiles * product->block,
                 last = min_i64(first + product->block, args->n);
   for (int64_t r = row; r < end; r += TILE)
-    product->rows.pack((const unsigned char *)args->a + r * args->k, args->k,
-                       (int)min_i64(TILE, end - r), shift_of(product) ? 0x80808080 : 0,
-                       words + (r - row) / TILE * each);
+    product->rows.pack(
+        (const unsigned char *)args->a + r * args->k, args->k, (int)min_i64(TILE, end - r),
+        kernel_matmul_integer_shift_of(product) ? 0x80808080 : 0, words + (r - row) / TILE * each);
   multiply_block(product, (out_tile){.row = row, .column = first}, last, words);
 }
 
 /* ---------------------------------------------------------------- the kernel */
 
-static product make_product(const kernel_context *ctx, const matmul_integer_args *args) {
+static product kernel_matmul_integer_make_product(const kernel_context *ctx,
+                                                  const matmul_integer_args *args) {
   product a = {
       .args = args, .kernel = choose_integer_kernel(args->k), .rows = choose_integer_rows()};
   if (args->m == 0 || args->n == 0) return a;
@@ -101,23 +103,24 @@ static product make_product(const kernel_context *ctx, const matmul_integer_args
 }
 
 /* Returns n * size; SIZE_MAX / 4, more than any allocation, on overflow. */
-static size_t bytes_of(int64_t n, size_t size) {
+static size_t kernel_matmul_integer_bytes_of(int64_t n, size_t size) {
   size_t bytes;
   return __builtin_mul_overflow((size_t)n, size, &bytes) || bytes > SIZE_MAX / 4 ? SIZE_MAX / 4
                                                                                  : bytes;
 }
 
 static size_t begin_bytes(const product *product) {
-  return kernel_scratch_size(bytes_of(product->args->n, sizeof(int32_t)));
+  return kernel_scratch_size(kernel_matmul_integer_bytes_of(product->args->n, sizeof(int32_t)));
 }
-static int64_t rest_step(const product *product) {
+static int64_t kernel_matmul_integer_rest_step(const product *product) {
   return product->args->k % product->kernel.step ? product->kernel.step : 0;
 }
 static size_t rest_bytes(const product *product) {
-  return kernel_scratch_size(bytes_of(product->args->n, (size_t)rest_step(product)));
+  return kernel_scratch_size(kernel_matmul_integer_bytes_of(
+      product->args->n, (size_t)kernel_matmul_integer_rest_step(product)));
 }
-static size_t task_bytes(const product *product) {
-  return bytes_of(
+static size_t kernel_matmul_integer_task_bytes(const product *product) {
+  return kernel_matmul_integer_bytes_of(
       integer_words(&product->kernel, product->args->k),
       (size_t)min_i64(TILES, ceil_div(product->args->m, TILE)) * TILE * sizeof(uint32_t));
 }
@@ -125,7 +128,7 @@ static size_t fixed_bytes(const product *product) {
   return begin_bytes(product) + rest_bytes(product);
 }
 
-static int64_t work_of(const product *product) {
+static int64_t kernel_matmul_integer_work_of(const product *product) {
   const double work =
       (double)product->args->m * (double)product->args->n * (double)product->args->k;
   return (int64_t)(work < 1e18 ? work : 1e18) / MULTIPLIES_PER_TASK;
@@ -134,22 +137,23 @@ static int64_t work_of(const product *product) {
 static size_t matmul_integer_scratch(const kernel_context *ctx, const void *args) {
   const matmul_integer_args *own = args;
   if (own->in_tiles) return matmul_integer_tiles_scratch(ctx, own);
-  const product a = make_product(ctx, own);
-  return a.tiles
-             ? fixed_bytes(&a) + slots_bytes(ctx, a.tiles * a.blocks, work_of(&a), task_bytes(&a))
-             : 0;
+  const product a = kernel_matmul_integer_make_product(ctx, own);
+  return a.tiles ? fixed_bytes(&a) + slots_bytes(ctx, a.tiles * a.blocks,
+                                                 kernel_matmul_integer_work_of(&a),
+                                                 kernel_matmul_integer_task_bytes(&a))
+                 : 0;
 }
 
-static void find_begin(void *ctx, int64_t begin, int64_t end) {
+static void kernel_matmul_integer_find_begin(void *ctx, int64_t begin, int64_t end) {
   const product *product = ctx;
   const matmul_integer_args *args = product->args;
-  const int shift = shift_of(product);
+  const int shift = kernel_matmul_integer_shift_of(product);
   for (int64_t n = begin; n < end; n++) {
     int32_t sum = 0;
     for (int64_t k = 0; k < args->k && shift; k++) sum += args->b[n * args->k + k];
     product->begin[n] =
         (int32_t)((args->bias ? (uint32_t)args->bias[n] : 0) - 128 * (uint32_t)(shift * sum));
-    if (rest_step(product))
+    if (kernel_matmul_integer_rest_step(product))
       integer_rest(&product->kernel, args->b + n * args->k, args->k,
                    product->rest + n * product->kernel.step);
   }
@@ -158,16 +162,18 @@ static void find_begin(void *ctx, int64_t begin, int64_t end) {
 static bool matmul_integer(const kernel_context *ctx, const void *args) {
   const matmul_integer_args *given = args;
   if (given->in_tiles) return matmul_integer_run_tiles(ctx, given);
-  product a = make_product(ctx, given);
+  product a = kernel_matmul_integer_make_product(ctx, given);
   if (!a.tiles) return true;
   char *memory = ctx->scratch(ctx->pool, matmul_integer_scratch(ctx, args));
   if (!memory) return false;
   a.begin = (int32_t *)(void *)memory;
   a.rest = (unsigned char *)memory + begin_bytes(&a);
-  ctx->parallel_for(ctx->pool, a.args->n,
-                    shift_of(&a) ? BYTES_PER_TASK / (a.args->k + 1) + 1 : BYTES_PER_TASK,
-                    find_begin, &a);
-  run_slots_in(ctx, a.tiles * a.blocks, work_of(&a), task_bytes(&a), run_task, &a,
+  ctx->parallel_for(
+      ctx->pool, a.args->n,
+      kernel_matmul_integer_shift_of(&a) ? BYTES_PER_TASK / (a.args->k + 1) + 1 : BYTES_PER_TASK,
+      kernel_matmul_integer_find_begin, &a);
+  run_slots_in(ctx, a.tiles * a.blocks, kernel_matmul_integer_work_of(&a),
+               kernel_matmul_integer_task_bytes(&a), kernel_matmul_integer_run_task, &a,
                memory + fixed_bytes(&a));
   return true;
 }
@@ -185,20 +191,22 @@ const kernel_desc kernel_matmul_integer = {
 
 /* ---------------------------------------------------------------- with other steps */
 
-static size_t sums_bytes(const matmul_integer_steps_args *args) {
-  return bytes_of(args->steps.head.n, sizeof(int32_t));
+static size_t kernel_matmul_integer_sums_bytes(const matmul_integer_steps_args *args) {
+  return kernel_matmul_integer_bytes_of(args->steps.head.n, sizeof(int32_t));
 }
 
 static size_t matmul_integer_steps_scratch(const kernel_context *ctx, const void *args) {
   const matmul_integer_steps_args *own = args;
-  return kernel_scratch_size(sums_bytes(own)) + matmul_integer_scratch(ctx, &own->product) +
+  return kernel_scratch_size(kernel_matmul_integer_sums_bytes(own)) +
+         matmul_integer_scratch(ctx, &own->product) +
          kernel_scratch_size(kernel_elementwise.scratch(ctx, &own->steps));
 }
 
 static bool matmul_integer_steps(const kernel_context *ctx, const void *args) {
   matmul_integer_steps_args own = *(const matmul_integer_steps_args *)args;
   if (own.steps.head.n == 0) return true;
-  own.product.out = own.steps.inputs[0].data = ctx->scratch(ctx->pool, sums_bytes(&own));
+  own.product.out = own.steps.inputs[0].data =
+      ctx->scratch(ctx->pool, kernel_matmul_integer_sums_bytes(&own));
   return own.product.out && matmul_integer(ctx, &own.product) &&
          kernel_elementwise.run(ctx, &own.steps);
 }

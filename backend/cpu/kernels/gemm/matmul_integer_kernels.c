@@ -20,7 +20,8 @@ enum { TILE = INTEGER_TILE, COLUMNS = INTEGER_COLUMNS };
 #define FORMULA_HAS(changes) (changes) /* zeros keep their sign: steps add no 0 either */
 #include "backend/cpu/kernels/elementwise/requantise_formula.h"
 
-static int64_t place_of(const matmul_integer_args *args, const out_tile *tile, int row) {
+static int64_t matmul_integer_kernels_place_of(const matmul_integer_args *args,
+                                               const out_tile *tile, int row) {
   return (tile->row + row) * args->n + tile->column;
 }
 
@@ -30,8 +31,8 @@ static void apply_step(const matmul_integer_args *args, float *values, int64_t n
 
 /* ---------------------------------------------------------------- for any processor */
 
-static void pack_portable(const unsigned char *x, int64_t k, int rows, uint32_t flip,
-                          uint32_t *to) {
+static void matmul_integer_kernels_pack_portable(const unsigned char *x, int64_t k, int rows,
+                                                 uint32_t flip, uint32_t *to) {
   for (int64_t i = 0; 4 * i < k; i++, to += TILE) {
     const size_t bytes = k - 4 * i < 4 ? (size_t)(k - 4 * i) : 4;
     for (int r = 0; r < rows; r++) {
@@ -42,7 +43,7 @@ static void pack_portable(const unsigned char *x, int64_t k, int rows, uint32_t 
   }
 }
 
-static float other_at(const matmul_integer_args *args, int64_t at) {
+static float matmul_integer_kernels_other_at(const matmul_integer_args *args, int64_t at) {
   const requantise_term *term = &args->formula.terms[1];
   float x = 0;
   if (term->x) load_row(COMPUTE_F32, term->type, element_at(term->x, term->type, at), 1, 1, &x);
@@ -53,10 +54,12 @@ static float other_at(const matmul_integer_args *args, int64_t at) {
 static void finish_column(const matmul_integer_args *args, const column_numbers *numbers,
                           const out_tile *tile, int column, float *y) {
   for (int r = 0; r < tile->rows && args->makes == INTEGER_FLOATS; r++)
-    ((float *)args->out)[place_of(args, tile, r) + column] = column_limited(numbers, y[r]);
+    ((float *)args->out)[matmul_integer_kernels_place_of(args, tile, r) + column] =
+        column_limited(numbers, y[r]);
   for (int r = 0; r < tile->rows && args->makes == INTEGER_CODES; r++) {
     const float code = column_code_of(numbers, y[r]);
-    cast_row(args->formula.type, (char *)args->out + place_of(args, tile, r) + column, 1, &code);
+    cast_row(args->formula.type,
+             (char *)args->out + matmul_integer_kernels_place_of(args, tile, r) + column, 1, &code);
   }
 }
 
@@ -67,12 +70,15 @@ static void store_portable(const matmul_integer_args *args, const out_tile *tile
     const int32_t *of = sums->at + c * sums->column;
     if (args->makes == INTEGER_SUMS) {
       for (int r = 0; r < tile->rows; r++)
-        ((int32_t *)args->out)[place_of(args, tile, r) + c] = of[r * sums->row];
+        ((int32_t *)args->out)[matmul_integer_kernels_place_of(args, tile, r) + c] =
+            of[r * sums->row];
       continue;
     }
     const column_numbers v = column_numbers_of(&args->formula, tile->column + c);
     for (int r = 0; r < tile->rows; r++)
-      y[r] = column_sum(&v, (float)of[r * sums->row], other_at(args, place_of(args, tile, r) + c));
+      y[r] = column_sum(&v, (float)of[r * sums->row],
+                        matmul_integer_kernels_other_at(
+                            args, matmul_integer_kernels_place_of(args, tile, r) + c));
     apply_step(args, y, tile->rows);
     finish_column(args, &v, tile, c, y);
   }
@@ -104,8 +110,9 @@ KERNEL_INLINE TARGET_AVX512_VNNI void pack_16(const unsigned char *x, int64_t k,
     if (i < words) _mm512_storeu_si512(to + i * TILE, _mm512_xor_si512(w[i], flip));
 }
 
-static TARGET_AVX512_VNNI void pack_vnni(const unsigned char *x, int64_t k, int rows, uint32_t flip,
-                                         uint32_t *to) {
+static TARGET_AVX512_VNNI void matmul_integer_kernels_pack_vnni(const unsigned char *x, int64_t k,
+                                                                int rows, uint32_t flip,
+                                                                uint32_t *to) {
   const __m512i all = _mm512_set1_epi32((int)flip);
   for (int r = 0; r < rows; r += 16) {
     const unsigned char *from = x + r * k;
@@ -160,14 +167,13 @@ KERNEL_INLINE TARGET_AVX512_VNNI __m512 sum_of_row(const matmul_integer_args *ar
 }
 
 /* Stores at most 16 rows of a tile. */
-KERNEL_INLINE TARGET_AVX512_VNNI void store_rows(const matmul_integer_args *args,
-                                                 const requantise_vectors *vectors,
-                                                 const out_tile *tile, __mmask16 some,
-                                                 const __m512i x[16]) {
+KERNEL_INLINE TARGET_AVX512_VNNI void matmul_integer_kernels_store_rows(
+    const matmul_integer_args *args, const requantise_vectors *vectors, const out_tile *tile,
+    __mmask16 some, const __m512i x[16]) {
   _Alignas(64) float y[16][COLUMNS];
   const bool has_step = args->steps.head.n_steps > 0;
   for (int r = 0; r < tile->rows; r++) {
-    const int64_t at = place_of(args, tile, r);
+    const int64_t at = matmul_integer_kernels_place_of(args, tile, r);
     const __m512 sum = sum_of_row(args, vectors, at, some, x[r]);
     if (has_step)
       _mm512_store_ps(y[r], sum);
@@ -177,7 +183,8 @@ KERNEL_INLINE TARGET_AVX512_VNNI void store_rows(const matmul_integer_args *args
   if (!has_step) return;
   apply_step(args, y[0], tile->rows * COLUMNS);
   for (int r = 0; r < tile->rows; r++)
-    finish_row(args, vectors, place_of(args, tile, r), some, _mm512_load_ps(y[r]));
+    finish_row(args, vectors, matmul_integer_kernels_place_of(args, tile, r), some,
+               _mm512_load_ps(y[r]));
 }
 
 /* Loads 16 columns of at most 16 rows from r on, transposed if columns are not neighbours. */
@@ -204,17 +211,18 @@ static TARGET_AVX512_VNNI void store_vnni(const matmul_integer_args *args, const
     __m512i x[16];
     load_rows(sums, r, rows.rows, x);
     if (has_formula)
-      store_rows(args, &v, &rows, some, x);
+      matmul_integer_kernels_store_rows(args, &v, &rows, some, x);
     else
       for (int i = 0; i < rows.rows; i++)
-        _mm512_mask_storeu_epi32((int32_t *)args->out + place_of(args, &rows, i), some, x[i]);
+        _mm512_mask_storeu_epi32(
+            (int32_t *)args->out + matmul_integer_kernels_place_of(args, &rows, i), some, x[i]);
   }
 }
 #endif
 
 integer_rows choose_integer_rows(void) {
 #if KERNEL_X86
-  if (cpu_has_avx512_vnni()) return (integer_rows){pack_vnni, store_vnni};
+  if (cpu_has_avx512_vnni()) return (integer_rows){matmul_integer_kernels_pack_vnni, store_vnni};
 #endif
-  return (integer_rows){pack_portable, store_portable};
+  return (integer_rows){matmul_integer_kernels_pack_portable, store_portable};
 }

@@ -62,7 +62,8 @@ static int64_t step_count(const matmul_integer_args *args) {
 
 /* ---------------------------------------------------------------- products */
 
-static void multiply_portable(const tile_block *block, int rows, bool is_signed) {
+static void matmul_integer_tiles_multiply_portable(const tile_block *block, int rows,
+                                                   bool is_signed) {
   for (int r = 0; r < rows; r++) {
     uint32_t *to = (uint32_t *)block->sums + r * TILED_COLUMNS; /* modulo 2^32, as tiles add */
     if (!block->adds) memcpy(to, block->begin, TILED_COLUMNS * sizeof *to);
@@ -78,8 +79,10 @@ static void multiply_portable(const tile_block *block, int rows, bool is_signed)
 }
 
 #if KERNEL_X86
-KERNEL_INLINE TARGET_AMX void add_step(int halves, bool is_signed, const tile_block *block,
-                                       const unsigned char *a, const unsigned char *tiles) {
+KERNEL_INLINE TARGET_AMX void matmul_integer_tiles_add_step(int halves, bool is_signed,
+                                                            const tile_block *block,
+                                                            const unsigned char *a,
+                                                            const unsigned char *tiles) {
   const size_t step = (size_t)block->row_bytes;
   _tile_loadd(4, a, step);
   _tile_loadd(6, tiles, TILED_BYTES);
@@ -112,7 +115,7 @@ KERNEL_INLINE TARGET_AMX void multiply_halves(int halves, bool is_signed, const 
   if (halves > 1) _tile_loadd(3, below + SIDE, row);
   for (int64_t i = 0; i < block->steps; i++, a += TILED_BYTES, tiles += STEP_BYTES) {
     for (int j = 0; j < block->lines; j++, next += LINE) prefetch_line(next, 0);
-    add_step(halves, is_signed, block, a, tiles);
+    matmul_integer_tiles_add_step(halves, is_signed, block, a, tiles);
   }
   _tile_stored(0, block->sums, ROW);
   _tile_stored(1, block->sums + SIDE, ROW);
@@ -121,7 +124,8 @@ KERNEL_INLINE TARGET_AMX void multiply_halves(int halves, bool is_signed, const 
   amx_sees_memory();
 }
 
-static TARGET_AMX void multiply_amx(const tile_block *block, int rows, bool is_signed) {
+static TARGET_AMX void matmul_integer_tiles_multiply_amx(const tile_block *block, int rows,
+                                                         bool is_signed) {
   if (rows > SIDE && is_signed) multiply_halves(2, true, block);
   if (rows > SIDE && !is_signed) multiply_halves(2, false, block);
   if (rows <= SIDE && is_signed) multiply_halves(1, true, block);
@@ -160,7 +164,8 @@ KERNEL_INLINE TARGET_AVX512_VNNI void multiply_rows(const bool is_signed, const 
 }
 
 /* For a program that was compiled where AMX is available and runs elsewhere. */
-static TARGET_AVX512_VNNI void multiply_vnni(const tile_block *block, int rows, bool is_signed) {
+static TARGET_AVX512_VNNI void matmul_integer_tiles_multiply_vnni(const tile_block *block, int rows,
+                                                                  bool is_signed) {
   for (int r = 0; r < rows; r += VNNI_ROWS) {
     if (is_signed)
       multiply_rows(true, block, r);
@@ -169,24 +174,26 @@ static TARGET_AVX512_VNNI void multiply_vnni(const tile_block *block, int rows, 
   }
 }
 
-static TARGET_AMX void begin_amx(void) { amx_begin(); }
-static TARGET_AMX void end_amx(void) { amx_end(); }
+static TARGET_AMX void matmul_integer_tiles_begin_amx(void) { amx_begin(); }
+static TARGET_AMX void matmul_integer_tiles_end_amx(void) { amx_end(); }
 #endif
 
 static tile_kernel choose_tile_kernel(void) {
 #if KERNEL_X86
-  if (cpu_has_amx()) return (tile_kernel){multiply_amx, begin_amx, end_amx};
-  if (cpu_has_avx512_vnni()) return (tile_kernel){.multiply = multiply_vnni};
+  if (cpu_has_amx())
+    return (tile_kernel){matmul_integer_tiles_multiply_amx, matmul_integer_tiles_begin_amx,
+                         matmul_integer_tiles_end_amx};
+  if (cpu_has_avx512_vnni()) return (tile_kernel){.multiply = matmul_integer_tiles_multiply_vnni};
 #endif
-  return (tile_kernel){.multiply = multiply_portable};
+  return (tile_kernel){.multiply = matmul_integer_tiles_multiply_portable};
 }
 
 bool matmul_integer_likes_tiles(const matmul_integer_args *args) {
   return cpu_has_amx() && args->k >= LEAST_TILED_K;
 }
 
-static void store_block(const tiled_product *product, int64_t row, int64_t column, int rows,
-                        const int32_t *sums) {
+static void matmul_integer_tiles_store_block(const tiled_product *product, int64_t row,
+                                             int64_t column, int rows, const int32_t *sums) {
   for (int at = 0; at < TILED_COLUMNS && column + at < product->args->n; at += INTEGER_COLUMNS) {
     const out_tile tile = {
         .row = row,
@@ -208,8 +215,8 @@ static void begin_strip(const matmul_integer_args *args, int64_t strip, int32_t 
 
 /* Multiplies a block of rows by a group of strips, block of k by block of k. asks: prefetches the
  * next strips. */
-static void run_rows(const tiled_product *product, int64_t first, int64_t strips, int64_t row,
-                     int rows, bool asks) {
+static void matmul_integer_tiles_run_rows(const tiled_product *product, int64_t first,
+                                          int64_t strips, int64_t row, int rows, bool asks) {
   _Alignas(64) int32_t sums[GROUP][TILED_ROWS * TILED_COLUMNS], begin[TILED_COLUMNS];
   const int64_t bytes = product->steps * STEP_BYTES;
   tile_block block = {
@@ -227,12 +234,13 @@ static void run_rows(const tiled_product *product, int64_t first, int64_t strips
       if (!block.adds) begin_strip(product->args, first + i, begin);
       product->kernel.multiply(&block, rows, product->args->type == DTYPE_I8);
       if (step + block.steps == product->steps)
-        store_block(product, row, (first + i) * TILED_COLUMNS, rows, block.sums);
+        matmul_integer_tiles_store_block(product, row, (first + i) * TILED_COLUMNS, rows,
+                                         block.sums);
     }
   }
 }
 
-static void run_tasks(void *ctx, int64_t begin, int64_t end) {
+static void matmul_integer_tiles_run_tasks(void *ctx, int64_t begin, int64_t end) {
   const tiled_product *product = ctx;
   if (product->kernel.begin) product->kernel.begin();
   for (int64_t task = begin; task < end; task++) {
@@ -241,7 +249,8 @@ static void run_tasks(void *ctx, int64_t begin, int64_t end) {
     const int64_t strips = min_i64(product->share, product->strips - strip),
                   last = min_i64(first + MOST_ROWS, product->args->m);
     for (int64_t row = first; row < last; row += TILED_ROWS)
-      run_rows(product, strip, strips, row, (int)min_i64(TILED_ROWS, last - row), row == first);
+      matmul_integer_tiles_run_rows(product, strip, strips, row,
+                                    (int)min_i64(TILED_ROWS, last - row), row == first);
   }
   if (product->kernel.end) product->kernel.end();
 }
@@ -249,7 +258,7 @@ static void run_tasks(void *ctx, int64_t begin, int64_t end) {
 /* ---------------------------------------------------------------- the kernel */
 
 /* Copies rows, with zeros after each row and after the last row. */
-static void pad_rows(void *ctx, int64_t begin, int64_t end) {
+static void matmul_integer_tiles_pad_rows(void *ctx, int64_t begin, int64_t end) {
   const tiled_product *product = ctx;
   const size_t k = (size_t)product->args->k, behind = (size_t)product->row_bytes - k;
   for (int64_t r = begin; r < end; r++) {
@@ -260,7 +269,8 @@ static void pad_rows(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-static tiled_product make_product(const kernel_context *ctx, const matmul_integer_args *args) {
+static tiled_product matmul_integer_tiles_make_product(const kernel_context *ctx,
+                                                       const matmul_integer_args *args) {
   tiled_product product = {
       .args = args, .kernel = choose_tile_kernel(), .rows = choose_integer_rows(), .a = args->a};
   product.steps = step_count(args);
@@ -276,7 +286,7 @@ static tiled_product make_product(const kernel_context *ctx, const matmul_intege
 }
 
 size_t matmul_integer_tiles_scratch(const kernel_context *ctx, const matmul_integer_args *args) {
-  const tiled_product product = make_product(ctx, args);
+  const tiled_product product = matmul_integer_tiles_make_product(ctx, args);
   size_t bytes;
   if (product.is_whole || args->n == 0) return 0;
   if (__builtin_mul_overflow((size_t)product.padded_rows, (size_t)product.row_bytes, &bytes) ||
@@ -286,22 +296,23 @@ size_t matmul_integer_tiles_scratch(const kernel_context *ctx, const matmul_inte
 }
 
 bool matmul_integer_run_tiles(const kernel_context *ctx, const matmul_integer_args *args) {
-  tiled_product product = make_product(ctx, args);
+  tiled_product product = matmul_integer_tiles_make_product(ctx, args);
   if (args->m == 0 || args->n == 0) return true;
   if (!product.is_whole) {
     unsigned char *rows = ctx->scratch(ctx->pool, matmul_integer_tiles_scratch(ctx, args));
     if (!rows) return false;
     product.a = rows;
     ctx->parallel_for(ctx->pool, product.padded_rows, ROW_GRAIN / (product.row_bytes + 1) + 1,
-                      pad_rows, &product);
+                      matmul_integer_tiles_pad_rows, &product);
   }
-  ctx->parallel_for(ctx->pool, product.chunks * product.shares, 1, run_tasks, &product);
+  ctx->parallel_for(ctx->pool, product.chunks * product.shares, 1, matmul_integer_tiles_run_tasks,
+                    &product);
   return true;
 }
 
 /* ---------------------------------------------------------------- packing */
 
-static size_t pack_scratch(const kernel_context *ctx, const void *args) {
+static size_t matmul_integer_tiles_pack_scratch(const kernel_context *ctx, const void *args) {
   const matmul_integer_args *own = args;
   const size_t strips = (size_t)ceil_div(own->n, TILED_COLUMNS), steps = (size_t)step_count(own);
   (void)ctx;
@@ -313,7 +324,7 @@ typedef struct packing {
   unsigned char *to;
 } packing;
 
-static void pack_strips(void *ctx, int64_t begin, int64_t end) {
+static void matmul_integer_tiles_pack_strips(void *ctx, int64_t begin, int64_t end) {
   const packing *packing = ctx;
   const matmul_integer_args *args = packing->args;
   const int64_t bytes = step_count(args) * STEP_BYTES;
@@ -327,17 +338,17 @@ static void pack_strips(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-static bool pack(const kernel_context *ctx, const void *args) {
+static bool matmul_integer_tiles_pack(const kernel_context *ctx, const void *args) {
   packing packing = {.args = args};
-  packing.to = ctx->scratch(ctx->pool, pack_scratch(ctx, args));
+  packing.to = ctx->scratch(ctx->pool, matmul_integer_tiles_pack_scratch(ctx, args));
   if (packing.to)
-    ctx->parallel_for(ctx->pool, ceil_div(packing.args->n, TILED_COLUMNS), 1, pack_strips,
-                      &packing);
+    ctx->parallel_for(ctx->pool, ceil_div(packing.args->n, TILED_COLUMNS), 1,
+                      matmul_integer_tiles_pack_strips, &packing);
   return packing.to;
 }
 
 const kernel_desc kernel_matmul_integer_pack = {.name = "matmul_integer_pack",
-                                                .run = pack,
-                                                .scratch = pack_scratch,
+                                                .run = matmul_integer_tiles_pack,
+                                                .scratch = matmul_integer_tiles_pack_scratch,
                                                 .args_size = sizeof(matmul_integer_args),
                                                 .operands = {OPERAND(matmul_integer_args, b)}};

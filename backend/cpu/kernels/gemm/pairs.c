@@ -40,8 +40,8 @@ TARGET_AVX512_BF16 KERNEL_INLINE void join_some(const float *even, const float *
   _mm512_mask_storeu_epi32(to + i, some, join_avx512(low, high, order));
 }
 
-TARGET_AVX512_BF16 static void join_bf16(const float *even, const float *odd, int64_t n,
-                                         uint32_t *to) {
+TARGET_AVX512_BF16 static void pairs_join_bf16(const float *even, const float *odd, int64_t n,
+                                               uint32_t *to) {
   const __m512i order = join_order();
   int64_t i = 0;
   for (; i + 16 <= n; i += 16) join_some(even, odd, i, 16, order, to);
@@ -49,7 +49,7 @@ TARGET_AVX512_BF16 static void join_bf16(const float *even, const float *odd, in
 }
 #endif
 
-static void join_portable(const float *even, const float *odd, int64_t n, uint32_t *to) {
+static void pairs_join_portable(const float *even, const float *odd, int64_t n, uint32_t *to) {
   for (int64_t i = 0; i < n; i++)
     to[i] = f32_to_bf16(even[i]) | (odd ? (uint32_t)f32_to_bf16(odd[i]) << 16 : 0);
 }
@@ -63,7 +63,7 @@ TARGET_ARM_BF16 static void join_arm(const float *even, const float *odd, int64_
                      high = vreinterpret_u16_bf16(vcvt_bf16_f32(odd ? vld1q_f32(odd + i) : none));
     vst1q_u32(to + i, vorrq_u32(vmovl_u16(low), vshll_n_u16(high, 16)));
   }
-  join_portable(even + i, odd ? odd + i : NULL, n - i, to + i);
+  pairs_join_portable(even + i, odd ? odd + i : NULL, n - i, to + i);
 }
 
 TARGET_ARM_BF16 static void round_arm(const float *x, int64_t n, uint32_t *to) {
@@ -95,7 +95,7 @@ void pairs_round(const float *x, int64_t n, uint32_t *to) {
 void pairs_join(const float *even, const float *odd, int64_t n, uint32_t *to) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
-    join_bf16(even, odd, n, to);
+    pairs_join_bf16(even, odd, n, to);
     return;
   }
 #endif
@@ -105,7 +105,7 @@ void pairs_join(const float *even, const float *odd, int64_t n, uint32_t *to) {
     return;
   }
 #endif
-  join_portable(even, odd, n, to);
+  pairs_join_portable(even, odd, n, to);
 }
 
 void pairs_join_panels(const float *x, int64_t step, int64_t rows, int64_t n, int64_t width,
@@ -118,8 +118,8 @@ void pairs_join_panels(const float *x, int64_t step, int64_t rows, int64_t n, in
 }
 
 /* Loads n words of a lane. */
-static void load_words(const pairs_source *source, int64_t lane, int64_t word, int64_t n,
-                       uint32_t *to) {
+static void pairs_load_words(const pairs_source *source, int64_t lane, int64_t word, int64_t n,
+                             uint32_t *to) {
   float x[2 * SOME];
   int64_t k = 2 * word, kn = min_i64(2 * n, source->k - k);
   const void *from =
@@ -142,7 +142,8 @@ void pairs_pack(const pairs_source *source, int64_t lane, int64_t lanes, int64_t
   uint32_t words[MOST_LANES][SOME];
   for (int64_t at = 0; at < n; at += SOME) {
     int64_t some = min_i64(SOME, n - at);
-    for (int64_t i = 0; i < lanes; i++) load_words(source, lane + i, word + at, some, words[i]);
+    for (int64_t i = 0; i < lanes; i++)
+      pairs_load_words(source, lane + i, word + at, some, words[i]);
     gemm_pack_strided(COMPUTE_F32, DTYPE_F32, words, SOME, 1, lanes, some, width, to + at * width);
   }
 }
@@ -154,7 +155,7 @@ void pairs_pack_blocks(const pairs_source *source, int64_t lane, int64_t lanes, 
   for (int64_t i = 0; i < lanes; i++)
     for (int64_t at = 0; at < n; at += SOME) {
       const int64_t some = min_i64(SOME, n - at), whole = round_up(some, PAIRS_DEEP);
-      load_words(source, lane + i, word + at, some, words);
+      pairs_load_words(source, lane + i, word + at, some, words);
       for (int64_t j = some; j < whole; j++) words[j] = 0;
       for (int64_t j = 0; j < whole; j += PAIRS_DEEP)
         memcpy(to + (at + j) * width + i * PAIRS_DEEP, words + j, BLOCK);
@@ -167,11 +168,11 @@ typedef struct packing {
 } packing;
 
 /* Describes the words of b as gemm.c reads them. */
-static gemm_b words_of(const gemm_b *b) {
+static gemm_b pairs_words_of(const gemm_b *b) {
   return (gemm_b){.type = DTYPE_F32, .n = b->n, .k = pairs_of(b->k)};
 }
 
-static void pack_panels(void *ctx, int64_t begin, int64_t end) {
+static void pairs_pack_panels(void *ctx, int64_t begin, int64_t end) {
   const packing *packing = ctx;
   const gemm_b *gemm_b = packing->b;
   const pairs_source source = {gemm_b->type, gemm_b->data, gemm_b->k, gemm_b->n_stride,
@@ -186,7 +187,7 @@ static void pack_panels(void *ctx, int64_t begin, int64_t end) {
 }
 
 size_t pairs_b_bytes(const gemm_b *b) {
-  const gemm_b words = words_of(b);
+  const gemm_b words = pairs_words_of(b);
   return gemm_b_bytes(&words);
 }
 
@@ -195,7 +196,7 @@ void pairs_pack_b(const kernel_context *ctx, const gemm_b *b, char *to) {
   packing packing = {b, (uint32_t *)(void *)to};
   int64_t width = pairs_kernel().nr;
   ctx->parallel_for(ctx->pool, (b->n + width - 1) / width, GRAIN / (pairs_of(b->k) * width) + 1,
-                    pack_panels, &packing);
+                    pairs_pack_panels, &packing);
 }
 
 /* ---------------------------------------------------------------- any processor */
@@ -218,20 +219,20 @@ static void run_four(const gemm_tile *tile, int rows, int columns, int column) {
           ((const float *)tile->from)[i * tile->from_step + column + j] + sums[i][j];
 }
 
-static void run_columns(const gemm_tile *tile, int rows, int columns) {
+static void pairs_run_columns(const gemm_tile *tile, int rows, int columns) {
   for (int j = 0; j < columns; j += 4) run_four(tile, rows, columns, j);
 }
-static void run_8(const gemm_tile *tile, int rows) { run_columns(tile, rows, 8); }
+static void run_8(const gemm_tile *tile, int rows) { pairs_run_columns(tile, rows, 8); }
 
 #if KERNEL_X86
-static void run_16(const gemm_tile *tile, int rows) { run_columns(tile, rows, 16); }
-static void run_32(const gemm_tile *tile, int rows) { run_columns(tile, rows, 32); }
+static void run_16(const gemm_tile *tile, int rows) { pairs_run_columns(tile, rows, 16); }
+static void run_32(const gemm_tile *tile, int rows) { pairs_run_columns(tile, rows, 32); }
 
 /* ---------------------------------------------------------------- AVX-512 BF16 */
 
 /* sums (rows, 2) += words of a (rows) * 32 columns of b. */
-TARGET_AVX512_BF16 KERNEL_INLINE void add_bf16(dtype type, int rows, const float *a, const void *b,
-                                               int64_t at, __m512 *sums) {
+TARGET_AVX512_BF16 KERNEL_INLINE void pairs_add_bf16(dtype type, int rows, const float *a,
+                                                     const void *b, int64_t at, __m512 *sums) {
   enum { AHEAD = 2048 /* bytes */ };
   const char *from = (const char *)b + at * (int64_t)sizeof *a;
   const __m512bh b0 = (__m512bh)_mm512_loadu_si512(from),
@@ -253,10 +254,10 @@ TARGET_AVX512_BF16 KERNEL_INLINE void add_bf16(dtype type, int rows, const float
 #define TILE_ROWS 12
 #define TILE_COLUMNS 32
 #define TILE_VECTOR __m512
-#define TILE_ADD add_bf16
+#define TILE_ADD pairs_add_bf16
 #include "backend/cpu/kernels/gemm/gemm_tiles.h"
 
-TARGET_AVX512_BF16 static void run_bf16(const gemm_tile *tile, int rows) {
+TARGET_AVX512_BF16 static void pairs_run_bf16(const gemm_tile *tile, int rows) {
   rows_bf16(DTYPE_F32, tile, rows);
 }
 
@@ -289,7 +290,7 @@ KERNEL_INLINE void prefetch_rows_amx(const char *c, int64_t step) {
 }
 
 /* Computes all rows of the tiles. */
-TARGET_AMX KERNEL_INLINE void tiles_amx(int tiles, const gemm_tile *tile) {
+TARGET_AMX KERNEL_INLINE void pairs_tiles_amx(int tiles, const gemm_tile *tile) {
   const int64_t c_step = tile->ldc * 4, a_step = tiles * AMX_ROWS * AMX_ROW_BYTES;
   const char *a = tile->a, *b = tile->b;
   char *c = tile->c;
@@ -319,25 +320,28 @@ TARGET_AMX static void some_rows_amx(const gemm_tile *tile, int rows) {
   memset(sums[rows], 0, (size_t)(AMX_TILE_ROWS - rows) * ROW);
   amx_sees_memory();
   if (rows > AMX_ROWS)
-    tiles_amx(2, &apart);
+    pairs_tiles_amx(2, &apart);
   else
-    tiles_amx(1, &apart);
+    pairs_tiles_amx(1, &apart);
   for (int i = 0; i < rows; i++) memcpy((float *)tile->c + i * tile->ldc, sums[i], ROW);
 }
 
 TARGET_AMX static void run_amx(const gemm_tile *tile, int rows) {
   if (rows == AMX_TILE_ROWS)
-    tiles_amx(2, tile);
+    pairs_tiles_amx(2, tile);
   else if (rows == AMX_ROWS)
-    tiles_amx(1, tile);
+    pairs_tiles_amx(1, tile);
   else
     some_rows_amx(tile, rows);
 }
 
-TARGET_AMX static void begin_amx(void) { amx_begin(); }
-TARGET_AMX static void end_amx(void) { amx_end(); }
-static const gemm_blocks blocks_amx = {
-    .rows = AMX_ROWS, .k = PAIRS_DEEP, .chain = AMX_CHAIN, .begin = begin_amx, .end = end_amx};
+TARGET_AMX static void pairs_begin_amx(void) { amx_begin(); }
+TARGET_AMX static void pairs_end_amx(void) { amx_end(); }
+static const gemm_blocks blocks_amx = {.rows = AMX_ROWS,
+                                       .k = PAIRS_DEEP,
+                                       .chain = AMX_CHAIN,
+                                       .begin = pairs_begin_amx,
+                                       .end = pairs_end_amx};
 #endif
 
 #if KERNEL_ARM
@@ -400,8 +404,8 @@ TARGET_ARM_BF16 KERNEL_INLINE void add_bfmmla(int rows, const uint32_t *a0, cons
 }
 
 /* Stores rows i and i + 1. sums has a matrix (2, 2) for each pair of columns. */
-TARGET_ARM_BF16 KERNEL_INLINE void store_rows(const gemm_tile *tile, int i,
-                                              const float32x4_t sums[4]) {
+TARGET_ARM_BF16 KERNEL_INLINE void pairs_store_rows(const gemm_tile *tile, int i,
+                                                    const float32x4_t sums[4]) {
   float *c = (float *)tile->c + i * tile->ldc;
   const float *from = (const float *)tile->from + i * tile->from_step;
 #pragma GCC unroll 2
@@ -428,7 +432,7 @@ TARGET_ARM_BF16 KERNEL_INLINE void tile_bfmmla(const gemm_tile *tile, int rows) 
     add_bfmmla(rows, a, a + rows, b, b + MATRIX_COLUMNS, sums);
   if (tile->k % 2) add_bfmmla(rows, a, zeros, b, zeros, sums);
 #pragma GCC unroll 6
-  for (int i = 0; i < rows / 2; i++) store_rows(tile, 2 * i, sums[i]);
+  for (int i = 0; i < rows / 2; i++) pairs_store_rows(tile, 2 * i, sums[i]);
 }
 
 /* Uses matrix instructions if rows come in fours. */
@@ -454,7 +458,7 @@ bool pairs_are_fast(void) { return cpu_has_avx512_bf16() || cpu_has_arm_bf16(); 
 /* The panels are as wide as those of floats. */
 gemm_kernel pairs_kernel(void) {
 #if KERNEL_X86
-  if (cpu_has_avx512_bf16()) return (gemm_kernel){.mr = 12, .nr = 32, .run = run_bf16};
+  if (cpu_has_avx512_bf16()) return (gemm_kernel){.mr = 12, .nr = 32, .run = pairs_run_bf16};
   if (cpu_has_avx512()) return (gemm_kernel){.mr = PORTABLE_ROWS, .nr = 32, .run = run_32};
   if (cpu_has_avx2()) return (gemm_kernel){.mr = PORTABLE_ROWS, .nr = 16, .run = run_16};
 #endif

@@ -16,7 +16,7 @@ typedef struct rows_task {
   code_panels of; /* of an encoded table */
 } rows_task;
 
-static void copy_row(const panel_rows_args *args, int64_t row, void *to) {
+static void kernel_panel_rows_copy_row(const panel_rows_args *args, int64_t row, void *to) {
   const gemm_b gemm_b = {.type = args->x_type, .n = args->rows, .k = args->row};
   if (args->panels)
     gemm_b_column(&gemm_b, args->panels, row, to);
@@ -25,7 +25,7 @@ static void copy_row(const panel_rows_args *args, int64_t row, void *to) {
            (size_t)args->row * dtype_size(args->x_type));
 }
 
-static void decode_row(const rows_task *task, int64_t row, void *to) {
+static void kernel_panel_rows_decode_row(const rows_task *task, int64_t row, void *to) {
   const panel_rows_args *args = task->args;
   code_bytes from =
       (code_bytes)args->x + (size_t)row * encoding_row_bytes(&args->encoding, args->row);
@@ -50,13 +50,13 @@ static void pick_rows(void *ctx, int64_t begin, int64_t end) {
     const int64_t row = load_row_index(task->ctx, &args->index, w.offset[0], args->rows);
     void *to = element_at(args->out, args->type, i * args->row);
     if (is_encoded(&args->encoding))
-      decode_row(task, row, to);
+      kernel_panel_rows_decode_row(task, row, to);
     else
-      copy_row(args, row, to);
+      kernel_panel_rows_copy_row(args, row, to);
   }
 }
 
-static bool panel_rows(const kernel_context *ctx, const void *args) {
+static bool gemm_kernel_panel_rows(const kernel_context *ctx, const void *args) {
   const panel_rows_args *own = args;
   rows_task task = {.ctx = ctx, .args = own};
   if (is_encoded(&own->encoding)) (void)code_panels_of(&own->encoding, own->row, &task.of);
@@ -66,7 +66,7 @@ static bool panel_rows(const kernel_context *ctx, const void *args) {
 
 const kernel_desc kernel_panel_rows = {
     .name = "panel_rows",
-    .run = panel_rows,
+    .run = gemm_kernel_panel_rows,
     .args_size = sizeof(panel_rows_args),
     .operands = {OPERAND(panel_rows_args, x), OPERAND(panel_rows_args, panels),
                  OPERAND(panel_rows_args, index), OPERAND(panel_rows_args, out)}};

@@ -31,8 +31,8 @@ static double make_reflection(double *x, int64_t m, int64_t n, int64_t k) {
 
 /* Reflects rows k.. of y (m, n), from column `from` on, by the vector below x's element (k, k);
  * work: (n). */
-static void reflect(const double *x, int64_t x_step, double tau, int64_t m, int64_t k, double *y,
-                    int64_t n, int64_t from, double *work) {
+static void householder_reflect(const double *x, int64_t x_step, double tau, int64_t m, int64_t k,
+                                double *y, int64_t n, int64_t from, double *work) {
   if (tau == 0) return;
   for (int64_t j = from; j < n; j++) work[j] = y[k * n + j];
   for (int64_t i = k + 1; i < m; i++)
@@ -45,7 +45,7 @@ static void reflect(const double *x, int64_t x_step, double tau, int64_t m, int6
 void matrix_qr(double *x, int64_t m, int64_t n, double *tau, double *work) {
   for (int64_t k = 0; k < m && k < n; k++) {
     tau[k] = make_reflection(x, m, n, k);
-    reflect(x, n, tau[k], m, k, x, n, k + 1, work);
+    householder_reflect(x, n, tau[k], m, k, x, n, k + 1, work);
   }
 }
 
@@ -53,5 +53,6 @@ void matrix_q(const double *x, int64_t m, int64_t n, const double *tau, double *
               double *work) {
   for (int64_t i = 0; i < m; i++)
     for (int64_t c = 0; c < j; c++) q[i * j + c] = i == c;
-  for (int64_t k = (m < n ? m : n) - 1; k >= 0; k--) reflect(x, n, tau[k], m, k, q, j, 0, work);
+  for (int64_t k = (m < n ? m : n) - 1; k >= 0; k--)
+    householder_reflect(x, n, tau[k], m, k, q, j, 0, work);
 }

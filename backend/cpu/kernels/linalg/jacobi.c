@@ -8,14 +8,14 @@
 
 enum { MOST_SWEEPS = 60 /* ten would already be many */ };
 
-static double dot(int64_t n, const double *x, const double *y) {
+static double jacobi_dot(int64_t n, const double *x, const double *y) {
   double sum = 0;
   for (int64_t i = 0; i < n; i++) sum += x[i] * y[i];
   return sum;
 }
 
 /* Rotates elements `step` apart: (x, y) = (c x - s y, s x + c y). */
-static void rotate(int64_t n, double *x, double *y, int64_t step, double c, double s) {
+static void jacobi_rotate(int64_t n, double *x, double *y, int64_t step, double c, double s) {
   for (int64_t i = 0; i < n; i++) {
     double a = x[i * step], b = y[i * step];
     x[i * step] = c * a - s * b;
@@ -35,7 +35,7 @@ static void set_identity(double *x, int64_t n) {
   for (int64_t i = 0; i < n * n; i++) x[i] = i % (n + 1) == 0;
 }
 
-static void fill(double *x, int64_t n, double value) {
+static void jacobi_fill(double *x, int64_t n, double value) {
   for (int64_t i = 0; i < n; i++) x[i] = value;
 }
 
@@ -65,10 +65,10 @@ static bool sweep_symmetric(double *x, int64_t n, double least, double *vectors)
       double g = x[p * n + q], c, s;
       if (fabs(g) <= least) continue;
       find_rotation(x[p * n + p], x[q * n + q], g, &c, &s);
-      rotate(n, x + p * n, x + q * n, 1, c, s);
-      rotate(n, x + p, x + q, n, c, s);
+      jacobi_rotate(n, x + p * n, x + q * n, 1, c, s);
+      jacobi_rotate(n, x + p, x + q, n, c, s);
       x[p * n + q] = x[q * n + p] = 0;
-      if (vectors) rotate(n, vectors + p * n, vectors + q * n, 1, c, s);
+      if (vectors) jacobi_rotate(n, vectors + p * n, vectors + q * n, 1, c, s);
       any = true;
     }
   return any;
@@ -81,7 +81,7 @@ static double largest(const double *x, int64_t n) {
   return most;
 }
 
-static void scale(double *x, int64_t n, double factor) {
+static void jacobi_scale(double *x, int64_t n, double factor) {
   for (int64_t i = 0; i < n; i++) x[i] *= factor;
 }
 
@@ -96,13 +96,13 @@ static double scale_for(double most) {
 void matrix_eigh(double *x, int64_t n, double *values, double *vectors) {
   if (vectors) set_identity(vectors, n);
   if (!all_finite(x, n * n)) {
-    fill(values, n, NAN);
-    if (vectors) fill(vectors, n * n, NAN);
+    jacobi_fill(values, n, NAN);
+    if (vectors) jacobi_fill(vectors, n * n, NAN);
     return;
   }
   double factor = scale_for(largest(x, n * n));
-  scale(x, n * n, factor);
-  double least = DBL_EPSILON / 64 * sqrt(dot(n * n, x, x)) / (double)(n > 0 ? n : 1);
+  jacobi_scale(x, n * n, factor);
+  double least = DBL_EPSILON / 64 * sqrt(jacobi_dot(n * n, x, x)) / (double)(n > 0 ? n : 1);
   for (int sweep = 0; sweep < MOST_SWEEPS && sweep_symmetric(x, n, least, vectors); sweep++)
     continue;
   for (int64_t i = 0; i < n; i++) values[i] = x[i * n + i] / factor;
@@ -118,11 +118,11 @@ static bool sweep_rows(double *w, int64_t k, int64_t l, double *shorts) {
   for (int64_t p = 0; p < k; p++)
     for (int64_t q = p + 1; q < k; q++) {
       double *x = w + p * l, *y = w + q * l, c, s;
-      double a = dot(l, x, x), b = dot(l, y, y), g = dot(l, x, y);
+      double a = jacobi_dot(l, x, x), b = jacobi_dot(l, y, y), g = jacobi_dot(l, x, y);
       if (fabs(g) <= least * sqrt(a) * sqrt(b)) continue;
       find_rotation(a, b, g, &c, &s);
-      rotate(l, x, y, 1, c, s);
-      rotate(k, shorts + p * k, shorts + q * k, 1, c, s);
+      jacobi_rotate(l, x, y, 1, c, s);
+      jacobi_rotate(k, shorts + p * k, shorts + q * k, 1, c, s);
       any = true;
     }
   return any;
@@ -150,28 +150,28 @@ static void add_orthonormal(double *w, int64_t n, int64_t l) {
   for (int64_t i = 0; i < l; i++) row[i] = i == unit;
   for (int again = 0; again < 2; again++)
     for (int64_t j = 0; j < n; j++) {
-      double part = dot(l, row, w + j * l);
+      double part = jacobi_dot(l, row, w + j * l);
       for (int64_t i = 0; i < l; i++) row[i] -= part * w[j * l + i];
     }
-  scale(row, l, 1 / sqrt(dot(l, row, row)));
+  jacobi_scale(row, l, 1 / sqrt(jacobi_dot(l, row, row)));
 }
 
 void matrix_svd(double *w, int64_t k, int64_t l, int64_t rows, double *values, double *shorts) {
   if (!all_finite(w, k * l)) {
-    fill(values, k, NAN);
-    fill(shorts, k * k, NAN);
-    fill(w, rows * l, NAN);
+    jacobi_fill(values, k, NAN);
+    jacobi_fill(shorts, k * k, NAN);
+    jacobi_fill(w, rows * l, NAN);
     return;
   }
   set_identity(shorts, k);
   double factor = scale_for(largest(w, k * l));
-  scale(w, k * l, factor);
+  jacobi_scale(w, k * l, factor);
   for (int sweep = 0; sweep < MOST_SWEEPS && sweep_rows(w, k, l, shorts); sweep++) continue;
-  for (int64_t i = 0; i < k; i++) values[i] = sqrt(dot(l, w + i * l, w + i * l));
+  for (int64_t i = 0; i < k; i++) values[i] = sqrt(jacobi_dot(l, w + i * l, w + i * l));
   order_values(k, -1, values, w, l, shorts, k);
   int64_t rank = 0;
   while (rank < k && values[rank] > DBL_MIN) rank++;
-  for (int64_t i = 0; i < rank; i++) scale(w + i * l, l, 1 / values[i]);
+  for (int64_t i = 0; i < rank; i++) jacobi_scale(w + i * l, l, 1 / values[i]);
   for (int64_t i = rank; i < rows; i++) add_orthonormal(w, i, l);
   for (int64_t i = 0; i < k; i++) values[i] /= factor;
 }

@@ -12,11 +12,11 @@ enum { WORK_PER_THREAD = 1 << 14 /* multiplications */ };
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Loads matrix i, of n elements. */
-static void load(const ktensor *t, int64_t i, int64_t n, double *to) {
+static void kernel_linalg_load(const ktensor *t, int64_t i, int64_t n, double *to) {
   if (n > 0) load_row(COMPUTE_F64, t->type, element_at(t->data, t->type, i * n), 1, n, to);
 }
 
-static void store(const ktensor *t, int64_t i, int64_t n, const double *from) {
+static void kernel_linalg_store(const ktensor *t, int64_t i, int64_t n, const double *from) {
   if (t->data) store_row(COMPUTE_F64, t->type, element_at(t->data, t->type, i * n), 1, n, from);
 }
 
@@ -44,15 +44,15 @@ static void mirror(double *x, int64_t n, bool upper) {
 /* ---------------------------------------------------------------- one matrix */
 
 static void run_lu(const linalg_args *args, int64_t i, double *x) {
-  load(&args->x, i, args->m * args->n, x);
+  kernel_linalg_load(&args->x, i, args->m * args->n, x);
   int32_t *pivots = args->b.data ? (int32_t *)args->b.data + i * min_i64(args->m, args->n) : NULL;
   store_info(&args->info, i, matrix_lu(x, args->m, args->n, pivots));
-  store(&args->out, i, args->m * args->n, x);
+  kernel_linalg_store(&args->out, i, args->m * args->n, x);
 }
 
 static void run_cholesky(const linalg_args *args, int64_t i, double *x) {
   int64_t n = args->n;
-  load(&args->x, i, n * n, x);
+  kernel_linalg_load(&args->x, i, n * n, x);
   mirror(x, n, args->upper);
   store_info(&args->info, i, matrix_cholesky(x, n));
   for (int64_t r = 0; r < n; r++)
@@ -60,7 +60,7 @@ static void run_cholesky(const linalg_args *args, int64_t i, double *x) {
   if (args->upper)
     store_transposed(&args->out, i, n, n, x);
   else
-    store(&args->out, i, n * n, x);
+    kernel_linalg_store(&args->out, i, n * n, x);
 }
 
 /* Returns the number of rows of R, which is that of the columns of Q. */
@@ -69,24 +69,24 @@ static int64_t qr_size(const linalg_args *args) { return args->out.dims[args->ou
 static void run_qr(const linalg_args *args, int64_t i, double *x) {
   int64_t m = args->m, n = args->n, k = min_i64(m, n), j = qr_size(args);
   double *tau = x + m * n, *work = tau + k, *q = work + most(n, j);
-  load(&args->x, i, m * n, x);
+  kernel_linalg_load(&args->x, i, m * n, x);
   matrix_qr(x, m, n, tau, work);
   if (args->b.data) {
     matrix_q(x, m, n, tau, q, j, work);
-    store(&args->b, i, m * j, q);
+    kernel_linalg_store(&args->b, i, m * j, q);
   }
   for (int64_t r = 0; r < m; r++)
     for (int64_t c = 0; c < min_i64(r, n); c++) x[r * n + c] = 0;
-  store(&args->out, i, j * n, x);
+  kernel_linalg_store(&args->out, i, j * n, x);
 }
 
 static void run_eigh(const linalg_args *args, int64_t i, double *x) {
   int64_t n = args->n;
   double *values = x + n * n, *vectors = args->b.data ? values + n : NULL;
-  load(&args->x, i, n * n, x);
+  kernel_linalg_load(&args->x, i, n * n, x);
   mirror(x, n, args->upper);
   matrix_eigh(x, n, values, vectors);
-  store(&args->out, i, n, values);
+  kernel_linalg_store(&args->out, i, n, values);
   if (vectors) store_transposed(&args->b, i, n, n, vectors);
 }
 
@@ -102,22 +102,22 @@ static void run_svd(const linalg_args *args, int64_t i, double *x) {
   bool wide = m < n;
   double *values = x + rows * l, *shorts = values + k;
   if (wide)
-    load(&args->x, i, m * n, x);
+    kernel_linalg_load(&args->x, i, m * n, x);
   else
     for (int64_t r = 0; r < n; r++)
       load_row(COMPUTE_F64, args->x.type, element_at(args->x.data, args->x.type, i * m * n + r), n,
                m, x + r * l);
   matrix_svd(x, k, l, rows, values, shorts);
-  store(&args->out, i, k, values);
+  kernel_linalg_store(&args->out, i, k, values);
   store_transposed(&args->b, i, wide ? k : rows, wide ? k : l, wide ? shorts : x);
-  store(&args->c, i, wide ? rows * l : k * k, wide ? x : shorts);
+  kernel_linalg_store(&args->c, i, wide ? rows * l : k * k, wide ? x : shorts);
 }
 
 static void run_exp(const linalg_args *args, int64_t i, double *x) {
   int64_t size = args->n * args->n;
-  load(&args->x, i, size, x);
+  kernel_linalg_load(&args->x, i, size, x);
   matrix_exp(x, args->n, x + size);
-  store(&args->out, i, size, x);
+  kernel_linalg_store(&args->out, i, size, x);
 }
 
 /* Returns the number of doubles of scratch memory per matrix. */
@@ -145,23 +145,25 @@ static void run_matrix(const void *user, int64_t i, char *scratch) {
   runs[args->kind](args, i, (double *)(void *)scratch);
 }
 
-static int64_t work_of(const linalg_args *args) {
+static int64_t kernel_linalg_work_of(const linalg_args *args) {
   int64_t each =
       args->m * args->n * min_i64(args->m, args->n) * (args->kind < KLINALG_EIGH ? 1 : 20);
   return args->batches * (each / 64 + 1) / (WORK_PER_THREAD / 64);
 }
 
 /* One more than needed, because scratch memory of zero bytes cannot be distinguished from none. */
-static size_t task_bytes(size_t doubles) { return (doubles + 1) * sizeof(double); }
+static size_t kernel_linalg_task_bytes(size_t doubles) { return (doubles + 1) * sizeof(double); }
 
 static size_t linalg_scratch(const kernel_context *ctx, const void *args) {
   const linalg_args *own = args;
-  return slots_bytes(ctx, own->batches, work_of(own), task_bytes(working_size(own)));
+  return slots_bytes(ctx, own->batches, kernel_linalg_work_of(own),
+                     kernel_linalg_task_bytes(working_size(own)));
 }
 
 static bool linalg(const kernel_context *ctx, const void *args) {
   const linalg_args *own = args;
-  return run_slots(ctx, own->batches, work_of(own), task_bytes(working_size(own)), run_matrix, own);
+  return run_slots(ctx, own->batches, kernel_linalg_work_of(own),
+                   kernel_linalg_task_bytes(working_size(own)), run_matrix, own);
 }
 
 const kernel_desc kernel_linalg = {
@@ -177,10 +179,10 @@ const kernel_desc kernel_linalg = {
 static void run_triangular(const void *user, int64_t i, char *scratch) {
   const triangular_solve_args *args = user;
   double *a = (double *)(void *)scratch, *x = a + args->m * args->m;
-  load(&args->a, i, args->m * args->m, a);
-  load(&args->b, i, args->m * args->n, x);
+  kernel_linalg_load(&args->a, i, args->m * args->m, a);
+  kernel_linalg_load(&args->b, i, args->m * args->n, x);
   matrix_solve_triangular(a, args->m, args->upper, args->unit, x, args->n);
-  store(&args->out, i, args->m * args->n, x);
+  kernel_linalg_store(&args->out, i, args->m * args->n, x);
 }
 
 static int64_t triangular_work(const triangular_solve_args *args) {
@@ -188,7 +190,7 @@ static int64_t triangular_work(const triangular_solve_args *args) {
 }
 
 static size_t triangular_bytes(const triangular_solve_args *args) {
-  return task_bytes((size_t)(args->m * args->m + args->m * args->n));
+  return kernel_linalg_task_bytes((size_t)(args->m * args->m + args->m * args->n));
 }
 
 static size_t triangular_scratch(const kernel_context *ctx, const void *args) {

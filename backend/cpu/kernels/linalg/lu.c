@@ -17,7 +17,7 @@ static void subtract_row(int64_t n, double factor, const double *y, double *x) {
   for (int64_t i = 0; i < n; i++) x[i] -= factor * y[i];
 }
 
-static double dot(int64_t n, const double *x, const double *y) {
+static double lu_dot(int64_t n, const double *x, const double *y) {
   double sum = 0;
   for (int64_t i = 0; i < n; i++) sum += x[i] * y[i];
   return sum;
@@ -56,9 +56,9 @@ int32_t matrix_cholesky(double *x, int64_t n) {
     double *row = x + i * n;
     for (int64_t j = 0; j < i; j++) {
       const double *other = x + j * n;
-      row[j] = (row[j] - dot(j, row, other)) / other[j];
+      row[j] = (row[j] - lu_dot(j, row, other)) / other[j];
     }
-    double pivot = row[i] - dot(i, row, row);
+    double pivot = row[i] - lu_dot(i, row, row);
     if (!(pivot > 0)) return (int32_t)(i + 1);
     row[i] = sqrt(pivot);
   }

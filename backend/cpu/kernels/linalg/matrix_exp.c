@@ -25,7 +25,7 @@ enum { MOST_SQUARINGS = 1023 };                       /* exponent of the largest
 size_t matrix_exp_work(int64_t n) { return (size_t)(6 * n * n); }
 
 /* out = a b */
-static void multiply(int64_t n, const double *a, const double *b, double *out) {
+static void matrix_exp_multiply(int64_t n, const double *a, const double *b, double *out) {
   for (int64_t i = 0; i < n; i++) {
     double *row = out + i * n;
     for (int64_t j = 0; j < n; j++) row[j] = 0;
@@ -56,7 +56,7 @@ static void even_powers(int64_t n, const double *x2, const double *x4, const dou
 static void half_approximant(int64_t n, const double *x2, const double *x4, const double *x6,
                              int parity, double *high, double *out) {
   even_powers(n, x2, x4, x6, parity + 6, false, high);
-  multiply(n, x6, high, out);
+  matrix_exp_multiply(n, x6, high, out);
   even_powers(n, x2, x4, x6, parity, true, high);
   for (int64_t i = 0; i < n * n; i++) out[i] += high[i];
 }
@@ -83,12 +83,12 @@ static void approximate(double *x, int64_t n, double *work) {
   int64_t size = n * n;
   double *x2 = work, *x4 = x2 + size, *x6 = x4 + size, *even = x6 + size, *odd = even + size,
          *high = odd + size;
-  multiply(n, x, x, x2);
-  multiply(n, x2, x2, x4);
-  multiply(n, x4, x2, x6);
+  matrix_exp_multiply(n, x, x, x2);
+  matrix_exp_multiply(n, x2, x2, x4);
+  matrix_exp_multiply(n, x4, x2, x6);
   half_approximant(n, x2, x4, x6, 0, high, even);
   half_approximant(n, x2, x4, x6, 1, high, odd);
-  multiply(n, x, odd, high);
+  matrix_exp_multiply(n, x, odd, high);
   for (int64_t i = 0; i < size; i++) {
     x[i] = even[i] + high[i];
     even[i] -= high[i];
@@ -108,7 +108,7 @@ void matrix_exp(double *x, int64_t n, double *work) {
   for (int64_t i = 0; i < size; i++) x[i] = ldexp(x[i], -squarings);
   approximate(x, n, work);
   for (int s = 0; s < squarings; s++) {
-    multiply(n, x, x, work);
+    matrix_exp_multiply(n, x, x, work);
     for (int64_t i = 0; i < size; i++) x[i] = work[i];
   }
 }

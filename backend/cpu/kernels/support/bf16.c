@@ -12,25 +12,25 @@ bool bf16_pays(void) { return cpu_has_avx512_bf16(); }
 enum { LANES = 16 };
 
 /* Returns the start of the vector that covers element i of n. */
-KERNEL_INLINE int64_t vector_at(int64_t i, int64_t n) { return min_i64(i, n - LANES); }
-KERNEL_INLINE __mmask16 first_of(int64_t n) { return (__mmask16)bits_between(0, n); }
+KERNEL_INLINE int64_t kernel_bf16_vector_at(int64_t i, int64_t n) { return min_i64(i, n - LANES); }
+KERNEL_INLINE __mmask16 kernel_bf16_first_of(int64_t n) { return (__mmask16)bits_between(0, n); }
 
-TARGET_AVX512_BF16 KERNEL_INLINE __m512 widened(const uint16_t *x) {
+TARGET_AVX512_BF16 KERNEL_INLINE __m512 kernel_bf16_widened(const uint16_t *x) {
   return load_avx512(DTYPE_BF16, x, 0);
 }
-TARGET_AVX512_BF16 KERNEL_INLINE void store_bf16(uint16_t *to, __m512 x) {
+TARGET_AVX512_BF16 KERNEL_INLINE void kernel_bf16_store_bf16(uint16_t *to, __m512 x) {
   _mm256_storeu_si256((void *)to, (__m256i)_mm512_cvtneps_pbh(x));
 }
 
 TARGET_AVX512_BF16 KERNEL_INLINE void convert_one(const float *from, int64_t n, uint16_t *to) {
   if (n < LANES) {
-    const __m512 x = _mm512_maskz_loadu_ps(first_of(n), from);
-    _mm256_mask_storeu_epi16(to, first_of(n), (__m256i)_mm512_cvtneps_pbh(x));
+    const __m512 x = _mm512_maskz_loadu_ps(kernel_bf16_first_of(n), from);
+    _mm256_mask_storeu_epi16(to, kernel_bf16_first_of(n), (__m256i)_mm512_cvtneps_pbh(x));
     return;
   }
   for (int64_t i = 0; i < n; i += LANES) {
-    const int64_t at = vector_at(i, n);
-    store_bf16(to + at, _mm512_loadu_ps(from + at));
+    const int64_t at = kernel_bf16_vector_at(i, n);
+    kernel_bf16_store_bf16(to + at, _mm512_loadu_ps(from + at));
   }
 }
 
@@ -39,14 +39,15 @@ TARGET_AVX512_BF16 static void rows_to_bf16_avx512(const float *from, int64_t ro
   for (int64_t i = 0; i < rows; i++) convert_one(from + i * n, n, to + i * step);
 }
 
-TARGET_AVX512_BF16 static void widen_bf16(const uint16_t *from, int64_t n, float *to) {
+TARGET_AVX512_BF16 static void kernel_bf16_widen_bf16(const uint16_t *from, int64_t n, float *to) {
   if (n < LANES) {
-    _mm512_mask_storeu_ps(to, first_of(n), load_bf16_avx512(first_of(n), from));
+    _mm512_mask_storeu_ps(to, kernel_bf16_first_of(n),
+                          load_bf16_avx512(kernel_bf16_first_of(n), from));
     return;
   }
   for (int64_t i = 0; i < n; i += LANES) {
-    const int64_t at = vector_at(i, n);
-    _mm512_storeu_ps(to + at, widened(from + at));
+    const int64_t at = kernel_bf16_vector_at(i, n);
+    _mm512_storeu_ps(to + at, kernel_bf16_widened(from + at));
   }
 }
 
@@ -64,17 +65,18 @@ TARGET_AVX512_BF16 KERNEL_INLINE __m512i joined(const uint16_t *even, const uint
 TARGET_AVX512_BF16 KERNEL_INLINE void join_row(const uint16_t *even, const uint16_t *odd, int64_t n,
                                                uint32_t *to) {
   if (n < LANES) {
-    _mm512_mask_storeu_epi32(to, first_of(n), joined(even, odd, first_of(n)));
+    _mm512_mask_storeu_epi32(to, kernel_bf16_first_of(n),
+                             joined(even, odd, kernel_bf16_first_of(n)));
     return;
   }
   for (int64_t i = 0; i < n; i += LANES) {
-    const int64_t at = vector_at(i, n);
+    const int64_t at = kernel_bf16_vector_at(i, n);
     _mm512_storeu_si512(to + at, joined(even + at, odd ? odd + at : NULL, 0xffff));
   }
 }
 
-TARGET_AVX512_BF16 static void join_bf16(const uint16_t *even, const uint16_t *odd, int64_t n,
-                                         uint32_t *to) {
+TARGET_AVX512_BF16 static void kernel_bf16_join_bf16(const uint16_t *even, const uint16_t *odd,
+                                                     int64_t n, uint32_t *to) {
   join_row(even, odd, n, to);
 }
 
@@ -100,14 +102,15 @@ TARGET_AVX512_BF16 static void join_halves_bf16(const uint16_t *even, const uint
     const int64_t some = min_i64(LANES, n - i);
     __m512i word = low_halves(even + 2 * i, some);
     if (odd) word = _mm512_or_si512(word, _mm512_slli_epi32(low_halves(odd + 2 * i, some), 16));
-    _mm512_mask_storeu_epi32(to + i, first_of(some), word);
+    _mm512_mask_storeu_epi32(to + i, kernel_bf16_first_of(some), word);
   }
 }
 
-TARGET_AVX512_BF16 static double sum_bf16(const uint16_t *x, int64_t n) {
+TARGET_AVX512_BF16 static double kernel_bf16_sum_bf16(const uint16_t *x, int64_t n) {
   __m512d low = _mm512_setzero_pd(), high = _mm512_setzero_pd();
   for (int64_t i = 0; i < n; i += LANES) {
-    const __m512 some = n - i < LANES ? load_bf16_avx512(first_of(n - i), x + i) : widened(x + i);
+    const __m512 some = n - i < LANES ? load_bf16_avx512(kernel_bf16_first_of(n - i), x + i)
+                                      : kernel_bf16_widened(x + i);
     low += _mm512_cvtps_pd(_mm512_castps512_ps256(some));
     high += _mm512_cvtps_pd(_mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(some), 1)));
   }
@@ -122,12 +125,12 @@ TARGET_AVX512_BF16 static void moments_bf16(const uint16_t *x, int64_t n, float 
   for (; i + 2 * LANES <= n; i += 2 * LANES)
 #pragma GCC unroll 2
     for (int k = 0; k < 2; k++) {
-      const __m512 some = widened(x + i + k * LANES) - by;
+      const __m512 some = kernel_bf16_widened(x + i + k * LANES) - by;
       sum[k] += some;
       squares[k] = _mm512_fmadd_ps(some, some, squares[k]);
     }
   for (; i < n; i += LANES) {
-    const __mmask16 there = first_of(min_i64(LANES, n - i));
+    const __mmask16 there = kernel_bf16_first_of(min_i64(LANES, n - i));
     const __m512 some = _mm512_maskz_sub_ps(there, load_bf16_avx512(there, x + i), by);
     sum[0] += some;
     squares[0] = _mm512_fmadd_ps(some, some, squares[0]);
@@ -140,7 +143,7 @@ TARGET_AVX512_BF16 static void shift_bf16(const uint16_t *x, int64_t n, float sc
                                           float *to) {
   const __m512 a = _mm512_set1_ps(scale), b = _mm512_set1_ps(shift);
   for (int64_t i = 0; i < n; i += LANES) {
-    const __mmask16 there = first_of(min_i64(LANES, n - i));
+    const __mmask16 there = kernel_bf16_first_of(min_i64(LANES, n - i));
     _mm512_mask_storeu_ps(to + i, there, _mm512_fmadd_ps(load_bf16_avx512(there, x + i), a, b));
   }
 }
@@ -149,15 +152,15 @@ TARGET_AVX512_BF16 static void combine_bf16(bool multiplies, const uint16_t *x, 
                                             float number, uint16_t *to) {
   const __m512 by = _mm512_set1_ps(number);
   if (n < LANES) {
-    const __m512 some = load_bf16_avx512(first_of(n), x);
-    _mm256_mask_storeu_epi16(to, first_of(n),
+    const __m512 some = load_bf16_avx512(kernel_bf16_first_of(n), x);
+    _mm256_mask_storeu_epi16(to, kernel_bf16_first_of(n),
                              (__m256i)_mm512_cvtneps_pbh(multiplies ? some * by : some + by));
     return;
   }
   for (int64_t i = 0; i < n; i += LANES) {
-    const int64_t at = vector_at(i, n);
-    const __m512 some = widened(x + at);
-    store_bf16(to + at, multiplies ? some * by : some + by);
+    const int64_t at = kernel_bf16_vector_at(i, n);
+    const __m512 some = kernel_bf16_widened(x + at);
+    kernel_bf16_store_bf16(to + at, multiplies ? some * by : some + by);
   }
 }
 
@@ -186,7 +189,7 @@ TARGET_AVX512_BF16 static void larger_halves_bf16(const int16_t *x, int64_t n, i
   for (int64_t i = 0; i < n; i += LANES) {
     const int64_t some = min_i64(LANES, n - i);
     const __m512i words = _mm512_maskz_loadu_epi16(bits_between(0, 2 * some - 1), x + 2 * i);
-    const __mmask16 there = first_of(some);
+    const __mmask16 there = kernel_bf16_first_of(some);
     const __m256i old = _mm256_maskz_loadu_epi16(there, y + i);
     _mm256_mask_storeu_epi16(y + i, there, _mm256_max_epi16(_mm512_cvtepi32_epi16(words), old));
   }
@@ -202,8 +205,8 @@ TARGET_AVX512_BF16 static void ordered_bf16(const int16_t *x, int64_t n, uint16_
 
 /* ---------------------------------------------------------------- any processor */
 
-static void join_portable(const uint16_t *even, const uint16_t *odd, int64_t step, int64_t n,
-                          uint32_t *to) {
+static void kernel_bf16_join_portable(const uint16_t *even, const uint16_t *odd, int64_t step,
+                                      int64_t n, uint32_t *to) {
   for (int64_t i = 0; i < n; i++)
     to[i] = even[i * step] | (odd ? (uint32_t)odd[i * step] << 16 : 0);
 }
@@ -224,7 +227,7 @@ void row_to_bf16(const float *from, int64_t n, uint16_t *to) { rows_to_bf16(from
 void widen_row(const uint16_t *from, int64_t n, float *to) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
-    widen_bf16(from, n, to);
+    kernel_bf16_widen_bf16(from, n, to);
     return;
   }
 #endif
@@ -234,11 +237,11 @@ void widen_row(const uint16_t *from, int64_t n, float *to) {
 void bf16_join(const uint16_t *even, const uint16_t *odd, int64_t n, uint32_t *to) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
-    join_bf16(even, odd, n, to);
+    kernel_bf16_join_bf16(even, odd, n, to);
     return;
   }
 #endif
-  join_portable(even, odd, 1, n, to);
+  kernel_bf16_join_portable(even, odd, 1, n, to);
 }
 
 void bf16_join_halves(const uint16_t *even, const uint16_t *odd, int64_t n, uint32_t *to) {
@@ -248,7 +251,7 @@ void bf16_join_halves(const uint16_t *even, const uint16_t *odd, int64_t n, uint
     return;
   }
 #endif
-  join_portable(even, odd, 2, n, to);
+  kernel_bf16_join_portable(even, odd, 2, n, to);
 }
 
 void bf16_join_panels(const uint16_t *x, int64_t step, int64_t rows, int64_t n, int64_t width,
@@ -262,13 +265,13 @@ void bf16_join_panels(const uint16_t *x, int64_t step, int64_t rows, int64_t n, 
   const int64_t words = (rows + 1) / 2;
   for (int64_t i = 0; i < words; i++, x += 2 * step)
     for (int64_t column = 0; column < n; column += width)
-      join_portable(x + column, 2 * i + 1 < rows ? x + step + column : NULL, 1,
-                    min_i64(width, n - column), to + column * words + i * width);
+      kernel_bf16_join_portable(x + column, 2 * i + 1 < rows ? x + step + column : NULL, 1,
+                                min_i64(width, n - column), to + column * words + i * width);
 }
 
 double bf16_sum(const uint16_t *x, int64_t n) {
 #if KERNEL_X86
-  if (cpu_has_avx512_bf16()) return sum_bf16(x, n);
+  if (cpu_has_avx512_bf16()) return kernel_bf16_sum_bf16(x, n);
 #endif
   double sum = 0;
   for (int64_t i = 0; i < n; i++) sum += (double)bf16_to_f32(x[i]);
@@ -312,7 +315,7 @@ void bf16_combine(bool multiplies, const uint16_t *x, int64_t n, float number, u
   }
 }
 
-static int16_t order_of(uint16_t x) {
+static int16_t kernel_bf16_order_of(uint16_t x) {
   if ((x & 0x7fff) > 0x7f80) return 0x7fff;
   return (int16_t)(x & 0x8000 ? x ^ 0x7fff : x);
 }
@@ -324,7 +327,8 @@ void bf16_larger(const uint16_t *x, int64_t n, int16_t *y) {
     return;
   }
 #endif
-  for (int64_t i = 0; i < n; i++) y[i] = order_of(x[i]) > y[i] ? order_of(x[i]) : y[i];
+  for (int64_t i = 0; i < n; i++)
+    y[i] = kernel_bf16_order_of(x[i]) > y[i] ? kernel_bf16_order_of(x[i]) : y[i];
 }
 
 void bf16_larger_halves(const int16_t *x, int64_t n, int16_t *y) {

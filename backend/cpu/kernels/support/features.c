@@ -69,7 +69,8 @@ bool cpu_allows_amx(void) { return false; }
 /* True if an instruction set is used: the processor has it (is_there) and cpu_use_at_most allows
  * its level. While pretending: true if the pretended kind is at least `least`. Unused if bare-metal
  * aarch64 is compiled without extensions. */
-__attribute__((unused)) static bool is_used(cpu_level level, cpu_kind least, bool is_there) {
+__attribute__((unused)) static bool features_is_used(cpu_level level, cpu_kind least,
+                                                     bool is_there) {
   const int kind = pretended;
   if (kind != KIND_OWN) return kind >= (int)least;
   return is_there && (int)level <= __atomic_load_n(&most, __ATOMIC_RELAXED);
@@ -78,14 +79,14 @@ __attribute__((unused)) static bool is_used(cpu_level level, cpu_kind least, boo
 
 #if KERNEL_X86
 bool cpu_has_avx2(void) {
-  return is_used(CPU_AVX2, KIND_AVX2,
-                 __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
+  return features_is_used(CPU_AVX2, KIND_AVX2,
+                          __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
 }
 static bool has_avx512(cpu_kind least, bool is_there) {
-  return is_used(CPU_AVX512, least,
-                 is_there && __builtin_cpu_supports("avx512f") &&
-                     __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-                     cpu_has_avx2());
+  return features_is_used(CPU_AVX512, least,
+                          is_there && __builtin_cpu_supports("avx512f") &&
+                              __builtin_cpu_supports("avx512bw") &&
+                              __builtin_cpu_supports("avx512vl") && cpu_has_avx2());
 }
 bool cpu_has_avx512(void) { return has_avx512(KIND_AVX512, true); }
 bool cpu_has_avx512_vnni(void) {
@@ -98,8 +99,9 @@ bool cpu_has_avx512_bf16(void) {
 bool cpu_has_amx(void) {
   const bool matters =
       (int)pretended == KIND_OWN && __atomic_load_n(&most, __ATOMIC_RELAXED) >= CPU_AMX;
-  return is_used(CPU_AMX, KIND_ALL,
-                 matters && cpu_has_avx512_vnni() && cpu_has_avx512_bf16() && cpu_allows_amx());
+  return features_is_used(
+      CPU_AMX, KIND_ALL,
+      matters && cpu_has_avx512_vnni() && cpu_has_avx512_bf16() && cpu_allows_amx());
 }
 #else
 bool cpu_has_avx2(void) { return false; }
@@ -111,27 +113,27 @@ bool cpu_has_amx(void) { return false; }
 
 #if KERNEL_ARM && defined(__linux__)
 bool cpu_has_dotprod(void) {
-  return is_used(CPU_AVX2, KIND_AVX2, (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0);
+  return features_is_used(CPU_AVX2, KIND_AVX2, (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0);
 }
 bool cpu_has_i8mm(void) {
-  return is_used(CPU_AVX512, KIND_ALL, (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0);
+  return features_is_used(CPU_AVX512, KIND_ALL, (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0);
 }
 bool cpu_has_arm_bf16(void) {
-  return is_used(CPU_AVX512, KIND_ALL, (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0);
+  return features_is_used(CPU_AVX512, KIND_ALL, (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0);
 }
 #elif KERNEL_ARM
 #ifdef __ARM_FEATURE_DOTPROD
-bool cpu_has_dotprod(void) { return is_used(CPU_AVX2, KIND_AVX2, true); }
+bool cpu_has_dotprod(void) { return features_is_used(CPU_AVX2, KIND_AVX2, true); }
 #else
 bool cpu_has_dotprod(void) { return false; }
 #endif
 #ifdef __ARM_FEATURE_MATMUL_INT8
-bool cpu_has_i8mm(void) { return is_used(CPU_AVX512, KIND_ALL, true); }
+bool cpu_has_i8mm(void) { return features_is_used(CPU_AVX512, KIND_ALL, true); }
 #else
 bool cpu_has_i8mm(void) { return false; }
 #endif
 #ifdef __ARM_FEATURE_BF16
-bool cpu_has_arm_bf16(void) { return is_used(CPU_AVX512, KIND_ALL, true); }
+bool cpu_has_arm_bf16(void) { return features_is_used(CPU_AVX512, KIND_ALL, true); }
 #else
 bool cpu_has_arm_bf16(void) { return false; }
 #endif

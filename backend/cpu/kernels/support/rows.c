@@ -28,13 +28,13 @@ float round_to_odd(double x) {
 }
 
 /* Converts BF16 with integer arithmetic, so that loops over it vectorise. */
-static inline float widen_bf16(uint16_t h) {
+static inline float rows_widen_bf16(uint16_t h) {
   uint32_t bits = (uint32_t)h << 16;
   float f;
   memcpy(&f, &bits, sizeof f);
   return f;
 }
-static inline uint16_t round_to_bf16(float f) {
+static inline uint16_t rows_round_to_bf16(float f) {
   uint32_t bits;
   memcpy(&bits, &f, sizeof bits);
   uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
@@ -88,7 +88,7 @@ static void store_f16(uint16_t *to, int64_t stride, int64_t n, const float *from
 static void load_f32(dtype t, const void *from, int64_t stride, int64_t n, float *to) {
   switch (t) {
     LOAD(DTYPE_F32, float, v)
-    LOAD(DTYPE_BF16, uint16_t, widen_bf16(v))
+    LOAD(DTYPE_BF16, uint16_t, rows_widen_bf16(v))
     LOAD(DTYPE_F64, double, (float)v)
     LOAD(DTYPE_I8, int8_t, (float)v)
     LOAD(DTYPE_U8, uint8_t, (float)v)
@@ -110,7 +110,7 @@ static void load_f64(dtype t, const void *from, int64_t stride, int64_t n, doubl
   switch (t) {
     LOAD(DTYPE_F32, float, (double)v)
     LOAD(DTYPE_F16, uint16_t, (double)f16_to_f32(v))
-    LOAD(DTYPE_BF16, uint16_t, (double)widen_bf16(v))
+    LOAD(DTYPE_BF16, uint16_t, (double)rows_widen_bf16(v))
     LOAD(DTYPE_F64, double, v)
     LOAD(DTYPE_I8, int8_t, (double)v)
     LOAD(DTYPE_U8, uint8_t, (double)v)
@@ -132,7 +132,7 @@ static void load_i64(dtype t, const void *from, int64_t stride, int64_t n, int64
   switch (t) {
     LOAD(DTYPE_F32, float, float_to_i64((double)v))
     LOAD(DTYPE_F16, uint16_t, float_to_i64((double)f16_to_f32(v)))
-    LOAD(DTYPE_BF16, uint16_t, float_to_i64((double)widen_bf16(v)))
+    LOAD(DTYPE_BF16, uint16_t, float_to_i64((double)rows_widen_bf16(v)))
     LOAD(DTYPE_F64, double, float_to_i64(v))
     LOAD(DTYPE_I8, int8_t, v)
     LOAD(DTYPE_U8, uint8_t, v)
@@ -286,7 +286,7 @@ static void store_f32(dtype t, void *to, int64_t stride, int64_t n, const float 
   typedef float real;
   switch (t) {
     STORE(DTYPE_F32, float, v)
-    STORE(DTYPE_BF16, uint16_t, round_to_bf16(v))
+    STORE(DTYPE_BF16, uint16_t, rows_round_to_bf16(v))
     STORE(DTYPE_F64, double, v)
     STORE(DTYPE_I8, int8_t, float_to_i64((double)v))
     STORE(DTYPE_U8, uint8_t, float_to_i64((double)v))
@@ -309,7 +309,7 @@ static void store_f64(dtype t, void *to, int64_t stride, int64_t n, const double
   switch (t) {
     STORE(DTYPE_F32, float, v)
     STORE(DTYPE_F16, uint16_t, f32_to_f16(round_to_odd(v)))
-    STORE(DTYPE_BF16, uint16_t, round_to_bf16(round_to_odd(v)))
+    STORE(DTYPE_BF16, uint16_t, rows_round_to_bf16(round_to_odd(v)))
     STORE(DTYPE_F64, double, v)
     STORE(DTYPE_I8, int8_t, float_to_i64(v))
     STORE(DTYPE_U8, uint8_t, float_to_i64(v))
@@ -332,7 +332,7 @@ static void store_i64(dtype t, void *to, int64_t stride, int64_t n, const int64_
   switch (t) {
     STORE(DTYPE_F32, float, v)
     STORE(DTYPE_F16, uint16_t, f32_to_f16((float)v))
-    STORE(DTYPE_BF16, uint16_t, round_to_bf16((float)v))
+    STORE(DTYPE_BF16, uint16_t, rows_round_to_bf16((float)v))
     STORE(DTYPE_F64, double, v)
     STORE(DTYPE_I8, int8_t, v)
     STORE(DTYPE_U8, uint8_t, v)
@@ -372,7 +372,7 @@ static void round_stored(dtype t, float *x, int64_t n) {
 
 void round_row(dtype t, float *x, int64_t n) {
   if (t == DTYPE_BF16)
-    for (int64_t i = 0; i < n; i++) x[i] = widen_bf16(round_to_bf16(x[i]));
+    for (int64_t i = 0; i < n; i++) x[i] = rows_widen_bf16(rows_round_to_bf16(x[i]));
   if (t == DTYPE_F16 || t == DTYPE_F8_E4M3 || t == DTYPE_F8_E5M2) round_stored(t, x, n);
 }
 

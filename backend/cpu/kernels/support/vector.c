@@ -125,8 +125,8 @@ TARGET_AVX512 KERNEL_INLINE __m512 cells_avx512(const weighted_row *row, int64_t
   return _mm512_loadu_ps(some);
 }
 
-TARGET_AVX512 static void sums_avx512(int64_t n, int rows, const weighted_row *row, int64_t step,
-                                      float *y) {
+TARGET_AVX512 static void vector_sums_avx512(int64_t n, int rows, const weighted_row *row,
+                                             int64_t step, float *y) {
   for (int64_t i = 0; i < n; i += 16) {
     __m512 sum = _mm512_setzero_ps();
     for (int t = 0; t < rows; t++) {
@@ -164,7 +164,7 @@ enum { LANES = 16 }; /* independent sums, so that loops over them become vectors
 /* Returns the larger; NaN if either is NaN. */
 KERNEL_INLINE float larger_or_nan(float a, float b) { return b > a || b != b ? b : a; }
 
-static float largest_portable(int64_t n, const float *x) {
+static float vector_largest_portable(int64_t n, const float *x) {
   float largest = -INFINITY;
   for (int64_t i = 0; i < n; i++) largest = larger_or_nan(largest, x[i]);
   return largest;
@@ -185,7 +185,7 @@ KERNEL_INLINE double exponentials_of(int64_t n, float less, const float *x, floa
 
 #if KERNEL_X86
 /* Tests for NaN separately, because the maximum instruction skips NaN. */
-TARGET_AVX2 static float largest_avx2(int64_t n, const float *x) {
+TARGET_AVX2 static float vector_largest_avx2(int64_t n, const float *x) {
   __m256 least = _mm256_set1_ps(-INFINITY), largest[] = {least, least};
   __m256 nan[] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
   float lane[8], found = -INFINITY;
@@ -212,9 +212,9 @@ TARGET_AVX512 static double exponentials_avx512(int64_t n, float less, const flo
 
 float largest_f32(int64_t n, const float *x) {
 #if KERNEL_X86
-  if (cpu_has_avx2()) return largest_avx2(n, x);
+  if (cpu_has_avx2()) return vector_largest_avx2(n, x);
 #endif
-  return largest_portable(n, x);
+  return vector_largest_portable(n, x);
 }
 
 double exponentials_f32(int64_t n, float less, const float *x, float *y) {
@@ -236,8 +236,9 @@ KERNEL_INLINE float sum_of_lanes(const float *lane) {
 }
 
 /* Advances h by one token and returns the sum of h c. decay: (n) if `each`, otherwise (1). */
-KERNEL_INLINE float advance(int64_t n, const float *restrict decay, bool each, float x,
-                            const float *restrict b, const float *restrict c, float *restrict h) {
+KERNEL_INLINE float vector_advance(int64_t n, const float *restrict decay, bool each, float x,
+                                   const float *restrict b, const float *restrict c,
+                                   float *restrict h) {
   float lane[LANES] = {0}, sum = 0;
   int64_t i = 0;
   for (; i + LANES <= n; i += LANES)
@@ -256,8 +257,8 @@ KERNEL_INLINE float advance(int64_t n, const float *restrict decay, bool each, f
 KERNEL_INLINE void scan_of(const scanned_row *row, bool each) {
   for (int64_t t = 0; t < row->n_tokens; t++)
     row->out[t * row->out_step] +=
-        advance(row->n, row->decay + t * (each ? row->n : 1), each, row->x[t * row->x_step],
-                row->b + t * row->b_step, row->c + t * row->c_step, row->h);
+        vector_advance(row->n, row->decay + t * (each ? row->n : 1), each, row->x[t * row->x_step],
+                       row->b + t * row->b_step, row->c + t * row->c_step, row->h);
 }
 
 #if KERNEL_X86
@@ -283,7 +284,7 @@ void scan_row_f32(const scanned_row *row) {
 void weighted_sums_f32(int64_t n, int rows, const weighted_row *row, int64_t step, float *y) {
 #if KERNEL_X86
   if (cpu_has_avx512()) {
-    sums_avx512(n, rows, row, step, y);
+    vector_sums_avx512(n, rows, row, step, y);
     return;
   }
   if (cpu_has_avx2()) {

@@ -34,7 +34,7 @@ static int size_class(int64_t n) { return n <= 64 ? 64 : n <= 128 ? 128 : LARGES
 static int rows_class(int64_t share) { return share > 4 ? 8 : share > 2 ? 4 : share > 1 ? 2 : 1; }
 
 /* Returns the number of query rows in all pieces. */
-static int64_t count_rows(const attention *attention) {
+static int64_t opencl_attention_count_rows(const attention *attention) {
   return attention->cache ? attention->cache->attention.n_queries : attention->desc.n_queries;
 }
 
@@ -117,7 +117,7 @@ static const kernel_variant attention_variants[] = {
     {"groups 32", takes_groups, .cost = 1, .cost_of = cost_of_many, .parameters = {GROUPS, 32}},
     {"groups 64", takes_groups, .cost = ON_REQUEST, .parameters = {GROUPS, 64}}};
 
-static const kernel_variant *choose_variant(const attention *attention) {
+static const kernel_variant *opencl_attention_choose_variant(const attention *attention) {
   const tuning_key key = attention_key(attention->recorder, attention);
   const variants all = {.family = "attention",
                         .rows = attention_variants,
@@ -127,20 +127,21 @@ static const kernel_variant *choose_variant(const attention *attention) {
 }
 
 /* parameters: number of splits. */
-static bool takes_splits(const void *problem, const kernel_variant *variant) {
+static bool opencl_attention_takes_splits(const void *problem, const kernel_variant *variant) {
   enum { LEAST_KEYS = 16 };
   return variant->parameters[0] <= ((const attention *)problem)->desc.n_keys / LEAST_KEYS;
 }
 
-static const kernel_variant splits_variants[] = {{.name = "rule"},
-                                                 {.name = "1", .parameters = {1}},
-                                                 {"2", takes_splits, .parameters = {2}},
-                                                 {"4", takes_splits, .parameters = {4}},
-                                                 {"8", takes_splits, .parameters = {8}},
-                                                 {"16", takes_splits, .parameters = {16}},
-                                                 {"32", takes_splits, .parameters = {32}},
-                                                 {"64", takes_splits, .parameters = {64}},
-                                                 {"128", takes_splits, .parameters = {128}}};
+static const kernel_variant splits_variants[] = {
+    {.name = "rule"},
+    {.name = "1", .parameters = {1}},
+    {"2", opencl_attention_takes_splits, .parameters = {2}},
+    {"4", opencl_attention_takes_splits, .parameters = {4}},
+    {"8", opencl_attention_takes_splits, .parameters = {8}},
+    {"16", opencl_attention_takes_splits, .parameters = {16}},
+    {"32", opencl_attention_takes_splits, .parameters = {32}},
+    {"64", opencl_attention_takes_splits, .parameters = {64}},
+    {"128", opencl_attention_takes_splits, .parameters = {128}}};
 
 /* True if groups of work-items share what single ones do elsewhere. */
 static bool by_groups(const attention *attention) {
@@ -161,7 +162,7 @@ static int64_t splits_by_rule(const cl_recorder *recorder, const attention *atte
   return max_i64(min_i64(splits, attention->desc.n_keys / SPLIT_KEYS), 1);
 }
 
-static void choose_splits(attention *attention, const char *variant) {
+static void opencl_attention_choose_splits(attention *attention, const char *variant) {
   tuning_key key = attention_key(attention->recorder, attention);
   tuning_key_text(&key, "by", variant);
   const variants all = {.family = "attention splits",
@@ -185,7 +186,7 @@ static bool copies_keys(const cl_recorder *recorder, const attention *attention)
          tensor_numel(&desc->k->tensor) + tensor_numel(&desc->v->tensor) <= MOST_FLOATS;
 }
 
-static void choose_kernel(attention *attention) {
+static void opencl_attention_choose_kernel(attention *attention) {
   const attention_desc *desc = &attention->desc;
   const device_traits *traits = recorder_traits(attention->recorder);
   attention->width = traits->is_cpu ? 16 : 1;
@@ -194,7 +195,7 @@ static void choose_kernel(attention *attention) {
   attention->is_few = attention->pages
                           ? desc->n_queries <= FEW_TOKENS * attention->pages->n_sequences
                           : rows <= FEW_ROWS && ceil_div(rows, few) <= FEW_ITEMS;
-  const kernel_variant *variant = choose_variant(attention);
+  const kernel_variant *variant = opencl_attention_choose_variant(attention);
   attention->kernel = (int)variant->parameters[0];
   attention->by_token = by_row(attention) && attention->pages;
   const int block =
@@ -206,9 +207,9 @@ static void choose_kernel(attention *attention) {
                      (attention->by_token ? desc->n_queries * ceil_div(desc->share, attention->rows)
                                           : ceil_div(rows, attention->rows));
   attention->one_block = copies_keys(attention->recorder, attention);
-  attention->one_token = attention->cache && by_row(attention) && count_rows(attention) == 1 &&
-                         rows <= attention->rows;
-  choose_splits(attention, variant->name);
+  attention->one_token = attention->cache && by_row(attention) &&
+                         opencl_attention_count_rows(attention) == 1 && rows <= attention->rows;
+  opencl_attention_choose_splits(attention, variant->name);
 }
 
 /* ---------------------------------------------------------------- launches */
@@ -233,7 +234,7 @@ static int64_t count_copied(const attention *attention) {
 }
 
 /* Returns the parts, which follow the copies in scratch memory. */
-static arg_buffer parts_of(const attention *attention) {
+static arg_buffer opencl_attention_parts_of(const attention *attention) {
   return scratch_arg(count_copied(attention));
 }
 
@@ -244,7 +245,7 @@ static tensor contiguous_of(const bound_tensor *operand) {
   return tensor;
 }
 
-static attention_params arguments_of(const attention *attention) {
+static attention_params opencl_attention_arguments_of(const attention *attention) {
   const attention_desc *desc = &attention->desc;
   const attention_cached_desc *cached = attention->cache;
   const attention_paged_desc *paged = attention->pages;
@@ -258,7 +259,7 @@ static attention_params arguments_of(const attention *attention) {
       .v = attention->one_block ? scratch_arg(tensor_numel(&k)) : buffer_arg(desc->v),
       .mask = optional_arg(desc->mask),
       .out = buffer_arg(desc->out),
-      .parts = attention->n_splits > 1 ? parts_of(attention) : absent_arg(),
+      .parts = attention->n_splits > 1 ? opencl_attention_parts_of(attention) : absent_arg(),
       .k_scale = optional_arg(cached ? cached->k_scale : NULL),
       .v_scale = optional_arg(cached ? cached->v_scale : NULL),
       .position = optional_arg(cached ? cached->position : NULL),
@@ -276,7 +277,7 @@ static attention_params arguments_of(const attention *attention) {
       .head_dim = desc->head_dim,
       .v_dim = desc->v_dim,
       .n_splits = attention->n_splits,
-      .out_rows = count_rows(attention),
+      .out_rows = opencl_attention_count_rows(attention),
       .skip = attention->skip,
       .window = cached ? cached->window : 0,
       .scale = desc->scale,
@@ -318,8 +319,8 @@ static void define_attention(launch *launch, const attention *attention) {
   if (desc->mask && tensor_numel(&desc->mask_view) > INT32_MAX / 2) launch_wide(launch);
 }
 
-static void take_token(launch *launch, const attention *attention) {
-  const attention_params all = arguments_of(attention);
+static void opencl_attention_take_token(launch *launch, const attention *attention) {
+  const attention_params all = opencl_attention_arguments_of(attention);
   const attention_cached_desc *desc = attention->cache;
   if (attention->kernel == TEAM)
     launch_args(launch,
@@ -337,10 +338,10 @@ static void take_token(launch *launch, const attention *attention) {
                                         .new_v_strides = row_strides(&desc->new_v->tensor)});
 }
 
-static void take_arguments(launch *launch, const attention *attention) {
-  const attention_params all = arguments_of(attention);
+static void opencl_attention_take_arguments(launch *launch, const attention *attention) {
+  const attention_params all = opencl_attention_arguments_of(attention);
   if (attention->one_token)
-    take_token(launch, attention);
+    opencl_attention_take_token(launch, attention);
   else if (attention->kernel == BLOCK)
     launch_args(launch, &(attention_args){.attention = all});
   else if (attention->kernel == ROW)
@@ -356,7 +357,7 @@ static clave_status launch_attention(cl_recorder *recorder, const node *node,
   launch launch;
   launch_begin(&launch, recorder, node);
   define_attention(&launch, attention);
-  take_arguments(&launch, attention);
+  opencl_attention_take_arguments(&launch, attention);
   size_t local = recorder_traits(recorder)->is_cpu ? 1 : LOCAL_SIZE,
          items = (size_t)attention->items,
          columns = (size_t)(attention->kernel == BLOCK
@@ -373,8 +374,8 @@ static int64_t count_queries(const attention *attention) {
          attention->desc.n_queries;
 }
 
-static clave_status launch_merge(cl_recorder *recorder, const node *node,
-                                 const attention *attention) {
+static clave_status opencl_attention_launch_merge(cl_recorder *recorder, const node *node,
+                                                  const attention *attention) {
   const attention_desc *desc = &attention->desc;
   int64_t rows = count_queries(attention), size = max_i64(desc->v_dim, 1),
           chunk = recorder_traits(recorder)->is_cpu ? size : 1, n_chunks = ceil_div(size, chunk);
@@ -383,7 +384,7 @@ static clave_status launch_merge(cl_recorder *recorder, const node *node,
   launch_dtype(&launch, "X_TYPE", desc->q->tensor.type);
   launch_compute(&launch, desc->q->tensor.type);
   launch_define(&launch, "EMPTY_NAN", desc->empty_nan);
-  launch_args(&launch, &(attention_merge_args){.parts = parts_of(attention),
+  launch_args(&launch, &(attention_merge_args){.parts = opencl_attention_parts_of(attention),
                                                .out = buffer_arg(desc->out),
                                                .items = rows * n_chunks,
                                                .n_chunks = n_chunks,
@@ -391,7 +392,7 @@ static clave_status launch_merge(cl_recorder *recorder, const node *node,
                                                .v_dim = desc->v_dim,
                                                .n_splits = attention->n_splits,
                                                .n_queries = desc->n_queries,
-                                               .out_rows = count_rows(attention)});
+                                               .out_rows = opencl_attention_count_rows(attention)});
   return launch_loops(&launch, rows * n_chunks, 1, chunk * attention->n_splits * 8);
 }
 
@@ -402,7 +403,8 @@ static clave_status copy_keys(cl_recorder *recorder, const node *node, const att
                            scratch_arg(tensor_numel(&attention->desc.k->tensor)));
 }
 
-static clave_status attend(cl_recorder *recorder, const node *node, const attention *attention) {
+static clave_status opencl_attention_attend(cl_recorder *recorder, const node *node,
+                                            const attention *attention) {
   if (attention->one_block) TRY(copy_keys(recorder, node, attention));
   if (attention->n_splits == 1) return launch_attention(recorder, node, attention);
   size_t bytes =
@@ -410,21 +412,21 @@ static clave_status attend(cl_recorder *recorder, const node *node, const attent
       sizeof(double);
   TRY(recorder_scratch(recorder, bytes + (size_t)count_copied(attention) * sizeof(float)));
   TRY(launch_attention(recorder, node, attention));
-  return launch_merge(recorder, node, attention);
+  return opencl_attention_launch_merge(recorder, node, attention);
 }
 
 clave_status opencl_attention(cl_recorder *recorder, const node *node) {
   attention attention = {.recorder = recorder};
   describe_attention(node, &attention.desc);
-  choose_kernel(&attention);
-  return attend(recorder, node, &attention);
+  opencl_attention_choose_kernel(&attention);
+  return opencl_attention_attend(recorder, node, &attention);
 }
 
 /* ---------------------------------------------------------------- with a cache */
 
 /* Stores the new rows in the caches. The scale of an I8 row depends on the whole row. */
-static clave_status launch_store(cl_recorder *recorder, const node *node,
-                                 const attention *attention) {
+static clave_status opencl_attention_launch_store(cl_recorder *recorder, const node *node,
+                                                  const attention *attention) {
   const attention_desc *desc = &attention->desc;
   const attention_cached_desc *cached = attention->cache;
   const attention_paged_desc *paged = attention->pages;
@@ -454,7 +456,7 @@ static clave_status launch_store(cl_recorder *recorder, const node *node,
                                       .n_keys = desc->n_keys,
                                       .head_dim = desc->head_dim,
                                       .v_dim = desc->v_dim,
-                                      .total = count_rows(attention),
+                                      .total = opencl_attention_count_rows(attention),
                                       .skip = attention->skip,
                                       .sequence = optional_arg(paged ? paged->sequence : NULL),
                                       .page_table = optional_arg(paged ? paged->page_table : NULL),
@@ -466,19 +468,21 @@ static clave_status launch_store(cl_recorder *recorder, const node *node,
 }
 
 /* Returns rows [first, first + n) of tensor: (B, heads, L, size). */
-static bound_tensor rows_from(const bound_tensor *tensor, int64_t first, int64_t n) {
+static bound_tensor opencl_attention_rows_from(const bound_tensor *tensor, int64_t first,
+                                               int64_t n) {
   bound_tensor part = *tensor;
   part.tensor.offset += first * tensor->tensor.strides[2];
   part.tensor.dims[2] = n;
   return part;
 }
 
-static clave_status attend_piece(cl_recorder *recorder, const node *node,
-                                 const attention_cached_desc *desc, int64_t first, int64_t count) {
-  bound_tensor q = rows_from(desc->attention.q, first, count),
-               out = rows_from(desc->attention.out, first, count),
-               new_k = rows_from(desc->new_k, first, count),
-               new_v = rows_from(desc->new_v, first, count);
+static clave_status opencl_attention_attend_piece(cl_recorder *recorder, const node *node,
+                                                  const attention_cached_desc *desc, int64_t first,
+                                                  int64_t count) {
+  bound_tensor q = opencl_attention_rows_from(desc->attention.q, first, count),
+               out = opencl_attention_rows_from(desc->attention.out, first, count),
+               new_k = opencl_attention_rows_from(desc->new_k, first, count),
+               new_v = opencl_attention_rows_from(desc->new_v, first, count);
   attention_cached_desc piece = *desc;
   piece.new_k = &new_k;
   piece.new_v = &new_v;
@@ -487,9 +491,9 @@ static clave_status attend_piece(cl_recorder *recorder, const node *node,
   attention.desc.q = &q;
   attention.desc.out = &out;
   attention.desc.n_queries = count;
-  choose_kernel(&attention);
-  if (!attention.one_token) TRY(launch_store(recorder, node, &attention));
-  return attend(recorder, node, &attention);
+  opencl_attention_choose_kernel(&attention);
+  if (!attention.one_token) TRY(opencl_attention_launch_store(recorder, node, &attention));
+  return opencl_attention_attend(recorder, node, &attention);
 }
 
 clave_status opencl_attention_cached(cl_recorder *recorder, const node *node) {
@@ -497,7 +501,8 @@ clave_status opencl_attention_cached(cl_recorder *recorder, const node *node) {
   describe_attention_cached(node, &desc);
   int64_t rows = desc.attention.n_queries;
   for (int64_t first = 0; first < rows; first += desc.max_new_rows)
-    TRY(attend_piece(recorder, node, &desc, first, min_i64(desc.max_new_rows, rows - first)));
+    TRY(opencl_attention_attend_piece(recorder, node, &desc, first,
+                                      min_i64(desc.max_new_rows, rows - first)));
   return NULL;
 }
 
@@ -509,7 +514,8 @@ clave_status opencl_attention_paged(cl_recorder *recorder, const node *node) {
   attention attention = {
       .recorder = recorder, .desc = desc.cached.attention, .cache = &desc.cached, .pages = &desc};
   bool has_rows = desc.n_pages > 0 && attention.desc.n_keys > 0;
-  choose_kernel(&attention);
-  if (!attention.one_token || !has_rows) TRY(launch_store(recorder, node, &attention));
-  return has_rows ? attend(recorder, node, &attention) : NULL;
+  opencl_attention_choose_kernel(&attention);
+  if (!attention.one_token || !has_rows)
+    TRY(opencl_attention_launch_store(recorder, node, &attention));
+  return has_rows ? opencl_attention_attend(recorder, node, &attention) : NULL;
 }

@@ -3,7 +3,7 @@
 
 #include "opencl_ops.h"
 
-static bool takes_dots(const void *conv, const kernel_variant *variant) {
+static bool opencl_conv_takes_dots(const void *conv, const kernel_variant *variant) {
   (void)variant;
   return ((const conv_problem *)conv)->takes_dots;
 }
@@ -12,7 +12,7 @@ static double cost_of_dots(const void *conv, const kernel_variant *variant) {
   return ((const conv_problem *)conv)->has_dots ? variant->cost : ON_REQUEST;
 }
 
-static double cost_of_winograd(const void *conv, const kernel_variant *variant) {
+static double opencl_conv_cost_of_winograd(const void *conv, const kernel_variant *variant) {
   const conv_desc *desc = &((const conv_problem *)conv)->desc;
   return conv_takes_winograd(desc) && conv_winograd_tile(desc) == variant->parameters[0]
              ? variant->cost
@@ -53,11 +53,11 @@ static const kernel_variant conv_variants[] = {
     {"direct 4x1x1", conv_direct_tile_usable, .cost = ON_REQUEST, .record = conv_direct,
      .parameters = {4, 1, 1}},
     {"depthwise", conv_depthwise_usable, .cost = 1, .record = conv_depthwise},
-    {"winograd 2", conv_winograd_usable, .cost = 2, .cost_of = cost_of_winograd,
+    {"winograd 2", conv_winograd_usable, .cost = 2, .cost_of = opencl_conv_cost_of_winograd,
      .record = conv_winograd, .parameters = {2}},
-    {"winograd 4", conv_winograd_usable, .cost = 2, .cost_of = cost_of_winograd,
+    {"winograd 4", conv_winograd_usable, .cost = 2, .cost_of = opencl_conv_cost_of_winograd,
      .record = conv_winograd, .parameters = {4}},
-    {"dots", takes_dots, .cost_of = cost_of_dots, .record = conv_dots},
+    {"dots", opencl_conv_takes_dots, .cost_of = cost_of_dots, .record = conv_dots},
     {"planes", conv_planes_usable, .cost = 3, .record = conv_planes},
     {"groups", conv_groups_usable, .cost = 5, .record = conv_groups}};
 
@@ -69,7 +69,7 @@ static clave_status check_places(const conv_desc *desc) {
   return NULL;
 }
 
-static clave_status record_conv(conv_problem *problem) {
+static clave_status opencl_conv_record_conv(conv_problem *problem) {
   if (tensor_numel(&problem->desc.out->tensor) == 0) return NULL;
   TRY(check_places(&problem->desc));
   TRY(conv_probe_dots(problem));
@@ -86,13 +86,13 @@ static clave_status record_conv(conv_problem *problem) {
 clave_status opencl_conv(cl_recorder *recorder, const node *node) {
   conv_problem problem = {.recorder = recorder, .node = node};
   describe_conv(node, &problem.desc);
-  return record_conv(&problem);
+  return opencl_conv_record_conv(&problem);
 }
 
 clave_status opencl_conv_transpose(cl_recorder *recorder, const node *node) {
   conv_problem problem = {.recorder = recorder, .node = node};
   describe_conv_transpose(node, &problem.desc);
-  return record_conv(&problem);
+  return opencl_conv_record_conv(&problem);
 }
 
 clave_status opencl_conv_integer(cl_recorder *recorder, const node *node) {
@@ -100,5 +100,5 @@ clave_status opencl_conv_integer(cl_recorder *recorder, const node *node) {
   describe_conv_integer(node, &problem.desc);
   const bound_tensor sums = op_result(recorder, problem.desc.out);
   problem.desc.out = &sums;
-  return record_conv(&problem);
+  return opencl_conv_record_conv(&problem);
 }

@@ -12,7 +12,7 @@ enum {
 };
 
 /* True if the kernel supports the dimension: padding must be less than its size on both sides. */
-static bool is_small(const conv_dim *dim) {
+static bool conv_depthwise_is_small(const conv_dim *dim) {
   int64_t behind = (dim->out - 1) * dim->stride + dim->kernel - dim->padding - dim->in;
   return (dim->kernel == 3 || dim->kernel == 5) && (dim->stride == 1 || dim->stride == 2) &&
          dim->dilation == 1 && dim->padding < dim->kernel && behind < dim->kernel && dim->out > 0 &&
@@ -38,8 +38,8 @@ bool conv_depthwise_usable(const void *conv, const kernel_variant *variant) {
   return traits->is_cpu && desc->groups > 1 && desc->channels == 1 && !desc->transposed &&
          desc->x->tensor.type == DTYPE_F32 && desc->out->tensor.type == DTYPE_F32 &&
          desc->weight->tensor.type == DTYPE_F32 && !desc->weight->tensor.encoding.kind &&
-         conv_dim_is_absent(&desc->dims[0]) && is_small(y) && is_small(x) &&
-         x->kernel == y->kernel && x->stride == y->stride &&
+         conv_dim_is_absent(&desc->dims[0]) && conv_depthwise_is_small(y) &&
+         conv_depthwise_is_small(x) && x->kernel == y->kernel && x->stride == y->stride &&
          max_i64(tensor_numel(&desc->x->tensor), tensor_numel(&desc->out->tensor)) < INT32_MAX / 2;
 }
 

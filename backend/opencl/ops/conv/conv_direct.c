@@ -30,7 +30,7 @@ typedef struct tile {
   int64_t image, images, out, out_slices, in, slices;
 } tile;
 
-static plane_dim lay_out(const conv_dim *dim, bool transposed) {
+static plane_dim opencl_conv_direct_lay_out(const conv_dim *dim, bool transposed) {
   plane_dim plane_dim = {.d = *dim};
   if (transposed) {
     plane_dim.lead = max_i64((dim->kernel - 1) * dim->dilation - dim->padding, 0) / dim->stride;
@@ -42,7 +42,7 @@ static plane_dim lay_out(const conv_dim *dim, bool transposed) {
   return plane_dim;
 }
 
-static bool is_plain(const plane_dim *dim, bool transposed) {
+static bool opencl_conv_direct_is_plain(const plane_dim *dim, bool transposed) {
   return transposed ? dim->size == dim->d.in : dim->d.padding == 0 && dim->d.stride == 1;
 }
 
@@ -64,7 +64,7 @@ static void choose_kernel_tile(const cl_recorder *recorder, convolution *convolu
 
 /* Chooses whether vectors are cut from output rows, or run over the padded width, whichever wastes
  * less at the ends of rows. Stores are faster with the former. */
-static void choose_walk(convolution *convolution) {
+static void opencl_conv_direct_choose_walk(convolution *convolution) {
   int64_t cut = ceil_div(phase_size(&convolution->x), convolution->width) * convolution->width;
   convolution->by_row = 10 * cut <= 11 * convolution->x.size;
   int64_t image = convolution->desc.channels * convolution->y.d.in * convolution->x.d.in,
@@ -75,9 +75,9 @@ static void choose_walk(convolution *convolution) {
 
 static convolution plan_conv(const cl_recorder *recorder, const conv_desc *desc) {
   convolution convolution = {.desc = *desc};
-  convolution.z = lay_out(&desc->dims[0], desc->transposed);
-  convolution.y = lay_out(&desc->dims[1], desc->transposed);
-  convolution.x = lay_out(&desc->dims[2], desc->transposed);
+  convolution.z = opencl_conv_direct_lay_out(&desc->dims[0], desc->transposed);
+  convolution.y = opencl_conv_direct_lay_out(&desc->dims[1], desc->transposed);
+  convolution.x = opencl_conv_direct_lay_out(&desc->dims[2], desc->transposed);
   dtype t = desc->x->tensor.type;
   convolution.integer = desc->out->tensor.type != t;
   convolution.weight_type = desc->weight->tensor.type;
@@ -85,8 +85,8 @@ static convolution plan_conv(const cl_recorder *recorder, const conv_desc *desc)
       convolution.integer && desc->dims[1].kernel * desc->dims[2].kernel <= EXACT_TAPS ? DTYPE_F32
                                                                                        : t;
   bool converts = t != DTYPE_F32 && t != DTYPE_F64 && t != DTYPE_I64;
-  convolution.from_x = !converts && is_plain(&convolution.y, desc->transposed) &&
-                       is_plain(&convolution.x, desc->transposed);
+  convolution.from_x = !converts && opencl_conv_direct_is_plain(&convolution.y, desc->transposed) &&
+                       opencl_conv_direct_is_plain(&convolution.x, desc->transposed);
   if (convolution.from_x) convolution.y.size = convolution.y.d.in;
   if (convolution.from_x) convolution.x.size = convolution.x.d.in;
   choose_kernel_tile(recorder, &convolution);
@@ -111,7 +111,7 @@ static const kernel_variant walk_variants[] = {
 static void choose_walk_variant(cl_recorder *recorder, convolution *convolution) {
   tuning_key key = conv_key(recorder, &convolution->desc);
   tuning_key_int(&key, "width", convolution->width);
-  choose_walk(convolution);
+  opencl_conv_direct_choose_walk(convolution);
   const variants all = {.family = "conv walk",
                         .rows = walk_variants,
                         .n = sizeof walk_variants / sizeof *walk_variants,
@@ -187,7 +187,7 @@ static int64_t skip_of(const convolution *convolution, const conv_dim *dim) {
 
 /* Returns kernel sizes, distances between taps, strides, the gather steps of transposed
  * convolutions, and the padding value. */
-static taps_params taps_of(const convolution *convolution) {
+static taps_params opencl_conv_direct_taps_of(const convolution *convolution) {
   const conv_dim *z = &convolution->z.d, *y = &convolution->y.d, *x = &convolution->x.d;
   return (taps_params){
       .kernel_z = z->kernel,
@@ -226,7 +226,7 @@ static void define_class(launch *launch, const convolution *convolution) {
 }
 
 /* Returns the number of work-items for a tile. */
-static int64_t count_items(const convolution *convolution, const tile *tile) {
+static int64_t opencl_conv_direct_count_items(const convolution *convolution, const tile *tile) {
   int64_t rows = phase_size(&convolution->y), columns = phase_size(&convolution->x),
           parts = convolution->y.d.phases * convolution->x.d.phases;
   int64_t positions = (rows - 1) * convolution->x.size + columns;
@@ -237,11 +237,11 @@ static int64_t count_items(const convolution *convolution, const tile *tile) {
          ceil_div(n_vectors, convolution->vectors);
 }
 
-static clave_status multiply(cl_recorder *recorder, const node *node,
-                             const convolution *convolution, const tile *tile) {
+static clave_status opencl_conv_direct_multiply(cl_recorder *recorder, const node *node,
+                                                const convolution *convolution, const tile *tile) {
   bound_tensor x = take_images(convolution->desc.x, tile->image, tile->images),
                out = take_images(convolution->desc.out, tile->image, tile->images);
-  int64_t items = count_items(convolution, tile);
+  int64_t items = opencl_conv_direct_count_items(convolution, tile);
   launch launch;
   begin_conv(&launch, recorder, node, convolution);
   define_class(&launch, convolution);
@@ -264,7 +264,7 @@ static clave_status multiply(cl_recorder *recorder, const node *node,
                                   .slices = tile->slices,
                                   .plane_rows = convolution->y.size,
                                   .plane_columns = convolution->x.size,
-                                  .taps = taps_of(convolution)});
+                                  .taps = opencl_conv_direct_taps_of(convolution)});
   if (tile->images == convolution->desc.images && tile->out_slices == convolution->z.d.out)
     launch_epilogue(&launch);
   int64_t taps = convolution->z.d.kernel * convolution->y.d.kernel * convolution->x.d.kernel;
@@ -319,8 +319,8 @@ static int64_t most_slices(const convolution *convolution, tile tile) {
   return most;
 }
 
-static clave_status run_tiles(cl_recorder *recorder, const node *node,
-                              const convolution *convolution, const tile *size) {
+static clave_status opencl_conv_direct_run_tiles(cl_recorder *recorder, const node *node,
+                                                 const convolution *convolution, const tile *size) {
   for (int64_t image = 0; image < convolution->desc.images; image += size->images)
     for (int64_t out = 0; out < convolution->z.d.out; out += size->out_slices) {
       tile tile = {.image = image,
@@ -332,7 +332,7 @@ static clave_status run_tiles(cl_recorder *recorder, const node *node,
         find_slices(convolution, &tile);
         TRY(pad_planes(recorder, node, convolution, &tile));
       }
-      TRY(multiply(recorder, node, convolution, &tile));
+      TRY(opencl_conv_direct_multiply(recorder, node, convolution, &tile));
     }
   return NULL;
 }
@@ -365,5 +365,5 @@ clave_status conv_direct(const void *conv) {
     elements += first.images * most_slices(&convolution, first) * slice_size(&convolution);
   if (!convolution.from_x) TRY(recorder_scratch(recorder, (size_t)(elements * (wide ? 8 : 4))));
   TRY(conv_weight(problem, elements, &convolution.weight, &convolution.weight_type));
-  return run_tiles(recorder, problem->node, &convolution, &first);
+  return opencl_conv_direct_run_tiles(recorder, problem->node, &convolution, &first);
 }

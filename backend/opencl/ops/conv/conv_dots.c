@@ -17,7 +17,7 @@ typedef struct dots_conv {
   bool from_x; /* x itself serves as the planes */
 } dots_conv;
 
-static dots_conv plan(const node *node, const conv_desc *desc) {
+static dots_conv conv_dots_plan(const node *node, const conv_desc *desc) {
   dots_conv conv = {
       .node = node, .desc = desc, .k = desc->channels, .phase_bytes = 1, .from_x = true};
   int64_t phases = 1, last = 0;
@@ -50,7 +50,7 @@ static int64_t packed_words(const dots_conv *conv) {
 clave_status conv_probe_dots(conv_problem *problem) {
   cl_recorder *recorder = problem->recorder;
   const conv_desc *desc = &problem->desc;
-  const dots_conv conv = plan(NULL, desc);
+  const dots_conv conv = conv_dots_plan(NULL, desc);
   dots_kind dots;
   problem->takes_dots = !recorder_traits(recorder)->is_cpu &&
                         desc->out->tensor.type != desc->x->tensor.type &&
@@ -63,7 +63,7 @@ clave_status conv_probe_dots(conv_problem *problem) {
   return NULL;
 }
 
-static void begin(launch *launch, cl_recorder *recorder, const dots_conv *conv) {
+static void conv_dots_begin(launch *launch, cl_recorder *recorder, const dots_conv *conv) {
   launch_begin(launch, recorder, conv->node);
   launch_dots(launch, conv->dots);
   launch_define(launch, "SIGNED", conv->desc->x->tensor.type == DTYPE_I8);
@@ -72,7 +72,7 @@ static void begin(launch *launch, cl_recorder *recorder, const dots_conv *conv) 
 static clave_status write_words(cl_recorder *recorder, const dots_conv *conv) {
   const int64_t items = conv->desc->groups * conv->desc->outputs;
   launch launch;
-  begin(&launch, recorder, conv);
+  conv_dots_begin(&launch, recorder, conv);
   launch_args(&launch, &(conv_dots_weight_args){.weight = buffer_arg(conv->desc->weight),
                                                 .packed = scratch_arg(0),
                                                 .items = items,
@@ -81,7 +81,8 @@ static clave_status write_words(cl_recorder *recorder, const dots_conv *conv) {
   return launch_loops(&launch, items, 1, conv->k);
 }
 
-static clave_status pack_weight(cl_recorder *recorder, const dots_conv *conv, arg_buffer *packed) {
+static clave_status conv_dots_pack_weight(cl_recorder *recorder, const dots_conv *conv,
+                                          arg_buffer *packed) {
   const pack_request request = {
       .x = conv->desc->weight,
       .kind = PACKED_CONV_DOTS,
@@ -95,14 +96,14 @@ static clave_status pack_weight(cl_recorder *recorder, const dots_conv *conv, ar
   return NULL;
 }
 
-static clave_status lay_out(cl_recorder *recorder, const dots_conv *conv) {
+static clave_status conv_dots_lay_out(cl_recorder *recorder, const dots_conv *conv) {
   const conv_desc *desc = conv->desc;
   const conv_dim *z = &desc->dims[0], *y = &desc->dims[1], *x = &desc->dims[2];
   const int64_t slice = conv->size[1] * conv->size[2], items = desc->images * desc->groups *
                                                                desc->channels * conv->plane_bytes /
                                                                max_i64(slice, 1);
   launch launch;
-  begin(&launch, recorder, conv);
+  conv_dots_begin(&launch, recorder, conv);
   launch_args(&launch, &(conv_dots_planes_args){.x = buffer_arg(desc->x),
                                                 .planes = scratch_arg(0),
                                                 .items = items,
@@ -153,12 +154,13 @@ static geometry_params geometry(const dots_conv *conv) {
                            .phases_x = conv->phases[2]};
 }
 
-static clave_status multiply(cl_recorder *recorder, const dots_conv *conv, arg_buffer packed) {
+static clave_status conv_dots_multiply(cl_recorder *recorder, const dots_conv *conv,
+                                       arg_buffer packed) {
   const conv_desc *desc = conv->desc;
   const int64_t items =
       desc->images * desc->groups * ceil_div(desc->outputs, LANE_OUTPUTS) * conv->positions;
   launch launch;
-  begin(&launch, recorder, conv);
+  conv_dots_begin(&launch, recorder, conv);
   launch_define(&launch, "HAS_BIAS", desc->bias != NULL);
   launch_args(&launch,
               &(conv_dots_lanes_args){.planes = conv->from_x ? buffer_arg(desc->x) : scratch_arg(0),
@@ -174,13 +176,13 @@ static clave_status multiply(cl_recorder *recorder, const dots_conv *conv, arg_b
 clave_status conv_dots(const void *conv) {
   const conv_problem *problem = conv;
   cl_recorder *recorder = problem->recorder;
-  dots_conv dots_conv = plan(problem->node, &problem->desc);
+  dots_conv dots_conv = conv_dots_plan(problem->node, &problem->desc);
   arg_buffer packed;
   TRY(recorder_dots(recorder, &dots_conv.dots));
-  TRY(pack_weight(recorder, &dots_conv, &packed));
+  TRY(conv_dots_pack_weight(recorder, &dots_conv, &packed));
   if (!dots_conv.from_x) {
     TRY(recorder_scratch(recorder, (size_t)planes_size(&dots_conv)));
-    TRY(lay_out(recorder, &dots_conv));
+    TRY(conv_dots_lay_out(recorder, &dots_conv));
   }
-  return multiply(recorder, &dots_conv, packed);
+  return conv_dots_multiply(recorder, &dots_conv, packed);
 }

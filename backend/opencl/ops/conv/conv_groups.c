@@ -36,13 +36,13 @@ static int64_t element_bytes(const conv_desc *desc) {
   return desc->x->tensor.type == DTYPE_F64 ? 8 : 4;
 }
 
-static int64_t taps_of(const conv_desc *desc) {
+static int64_t conv_groups_taps_of(const conv_desc *desc) {
   return desc->dims[1].kernel * desc->dims[2].kernel;
 }
 
 /* Returns the bytes of local memory per channel. */
 static int64_t channel_bytes(const conv_desc *desc, conv_block block, const tiling *tiling) {
-  int64_t weights = is_depthwise(block) ? 0 : taps_of(desc) * (block.outputs + 1);
+  int64_t weights = is_depthwise(block) ? 0 : conv_groups_taps_of(desc) * (block.outputs + 1);
   return (tiling->seen_rows * tiling->seen_columns + weights) * element_bytes(desc);
 }
 
@@ -53,14 +53,15 @@ static int64_t count_staged(const cl_recorder *recorder, const conv_desc *desc, 
   if (is_depthwise(block))
     return desc->dims[0].kernel * one <= available ? desc->dims[0].kernel : 0;
   if (one > available) return 0;
-  int64_t most =
-      max_i64(min_i64(min_i64(available, STAGE_BYTES) / one, STAGE_TAPS / taps_of(desc)), 1);
+  int64_t most = max_i64(
+      min_i64(min_i64(available, STAGE_BYTES) / one, STAGE_TAPS / conv_groups_taps_of(desc)), 1);
   return ceil_div(desc->channels, max_i64(ceil_div(desc->channels, most), 1));
 }
 
 /* Returns the best tiling with a power of two of columns that fits local memory: the one with the
  * fewest tiles, then with the smallest input region. */
-static tiling plan_tiling(const cl_recorder *recorder, const conv_desc *desc, conv_block block) {
+static tiling conv_groups_plan_tiling(const cl_recorder *recorder, const conv_desc *desc,
+                                      conv_block block) {
   const conv_dim *y = &desc->dims[1], *x = &desc->dims[2];
   tiling best = {0};
   for (int64_t columns = 4; columns <= block.positions; columns *= 2) {
@@ -92,16 +93,16 @@ static int64_t count_groups(const conv_desc *desc, conv_block block, const tilin
 /* ---------------------------------------------------------------- variants */
 
 /* parameters: outputs and positions of a block. */
-static conv_block block_of(const kernel_variant *variant) {
+static conv_block conv_groups_block_of(const kernel_variant *variant) {
   return (conv_block){.outputs = variant->parameters[0], .positions = variant->parameters[1]};
 }
 
 static bool takes_block(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
-  const conv_block block = block_of(variant);
+  const conv_block block = conv_groups_block_of(variant);
   return is_depthwise(block) <= (problem->desc.channels == 1) &&
          recorder_takes_groups(problem->recorder, count_blocks(&problem->desc, block)) &&
-         plan_tiling(problem->recorder, &problem->desc, block).some > 0;
+         conv_groups_plan_tiling(problem->recorder, &problem->desc, block).some > 0;
 }
 
 /* Estimates the time, to compare blocks: products per group (including those beyond the edges of
@@ -109,9 +110,9 @@ static bool takes_block(const void *conv, const kernel_variant *variant) {
 static double cost_of_block(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
   const conv_desc *desc = &problem->desc;
-  const conv_block block = block_of(variant);
+  const conv_block block = conv_groups_block_of(variant);
   if (!takes_block(conv, variant)) return ON_REQUEST;
-  const tiling tiling = plan_tiling(problem->recorder, desc, block);
+  const tiling tiling = conv_groups_plan_tiling(problem->recorder, desc, block);
   const int64_t made = is_depthwise(block) ? desc->outputs : block.outputs;
   const double products = (double)(made * block.positions * desc->channels),
                loads = 1.0 / tiling.outputs + 1.0 / tiling.positions;
@@ -149,7 +150,7 @@ bool conv_groups_usable(const void *conv, const kernel_variant *variant) {
 
 /* ---------------------------------------------------------------- launches */
 
-static kernel_params kernel_of(const conv_desc *desc) {
+static kernel_params conv_groups_kernel_of(const conv_desc *desc) {
   const conv_dim *z = &desc->dims[0], *y = &desc->dims[1], *x = &desc->dims[2];
   return (kernel_params){.kernel_z = z->kernel,
                          .kernel_y = y->kernel,
@@ -187,8 +188,9 @@ static int64_t channels_of_part(const conv_desc *desc, const tiling *tiling, int
 }
 
 /* Returns into how many parts the channels of a group are split. */
-static int64_t count_parts(cl_recorder *recorder, const conv_desc *desc, conv_block block,
-                           const tiling *tiling, const tuning_key *key) {
+static int64_t conv_groups_count_parts(cl_recorder *recorder, const conv_desc *desc,
+                                       conv_block block, const tiling *tiling,
+                                       const tuning_key *key) {
   enum { OF_A_UNIT = 8 }; /* groups per compute unit */
   if (is_depthwise(block)) return 1;
   const int64_t n =
@@ -198,7 +200,7 @@ static int64_t count_parts(cl_recorder *recorder, const conv_desc *desc, conv_bl
 }
 
 /* Returns a product whose result has the shape of out: (images, channels, positions). */
-static matmul_desc product_of(const conv_desc *desc) {
+static matmul_desc conv_groups_product_of(const conv_desc *desc) {
   matmul_desc product = {.bias = desc->bias, .out = desc->out, .bias_m = 1, .alpha = 1, .beta = 1};
   product.batches = desc->images;
   product.m = desc->groups * desc->outputs;
@@ -206,8 +208,8 @@ static matmul_desc product_of(const conv_desc *desc) {
   return product;
 }
 
-static void take_arguments(launch *launch, const conv_desc *desc, arg_buffer weight,
-                           conv_block block, const tiling *tiling, int64_t n_parts) {
+static void conv_groups_take_arguments(launch *launch, const conv_desc *desc, arg_buffer weight,
+                                       conv_block block, const tiling *tiling, int64_t n_parts) {
   const size_t bytes = (size_t)(tiling->some * element_bytes(desc));
   const arg_local cells = local_arg((size_t)(tiling->seen_rows * tiling->seen_columns) * bytes);
   if (is_depthwise(block))
@@ -216,7 +218,7 @@ static void take_arguments(launch *launch, const conv_desc *desc, arg_buffer wei
                                                       .bias = optional_arg(desc->bias),
                                                       .out = buffer_arg(desc->out),
                                                       .volumes = volumes_of(desc, tiling),
-                                                      .kernel = kernel_of(desc),
+                                                      .kernel = conv_groups_kernel_of(desc),
                                                       .cells = cells});
   else
     launch_args(launch,
@@ -231,9 +233,10 @@ static void take_arguments(launch *launch, const conv_desc *desc, arg_buffer wei
                     .part_size = tensor_numel(&desc->out->tensor),
                     .some = tiling->some,
                     .volumes = volumes_of(desc, tiling),
-                    .kernel = kernel_of(desc),
+                    .kernel = conv_groups_kernel_of(desc),
                     .cells = cells,
-                    .factors = local_arg((size_t)(taps_of(desc) * (block.outputs + 1)) * bytes)});
+                    .factors = local_arg((size_t)(conv_groups_taps_of(desc) * (block.outputs + 1)) *
+                                         bytes)});
 }
 
 clave_status conv_groups(const void *conv) {
@@ -242,14 +245,15 @@ clave_status conv_groups(const void *conv) {
   const conv_desc *desc = &problem->desc;
   const tuning_key key = conv_key(recorder, desc);
   const variants blocks = blocks_for(problem);
-  const conv_block block = block_of(recorder_choose(recorder, &blocks, &key));
+  const conv_block block = conv_groups_block_of(recorder_choose(recorder, &blocks, &key));
   arg_buffer weight;
   dtype weight_type;
   TRY(conv_weight(problem, 0, &weight, &weight_type));
-  const tiling tiling = plan_tiling(recorder, desc, block);
+  const tiling tiling = conv_groups_plan_tiling(recorder, desc, block);
   /* parts would overlap a weight in scratch memory */
-  const int64_t n_parts =
-      weight.value.kind == VALUE_SCRATCH ? 1 : count_parts(recorder, desc, block, &tiling, &key);
+  const int64_t n_parts = weight.value.kind == VALUE_SCRATCH
+                              ? 1
+                              : conv_groups_count_parts(recorder, desc, block, &tiling, &key);
   if (n_parts > 1)
     TRY(begin_parts(recorder, n_parts, tensor_numel(&desc->out->tensor), desc->x->tensor.type));
   launch launch;
@@ -262,13 +266,13 @@ clave_status conv_groups(const void *conv) {
   launch_define(&launch, "POSITIONS", tiling.positions);
   if (!is_depthwise(block)) launch_define(&launch, "OUTPUTS", tiling.outputs);
   launch_define(&launch, "IN_PARTS", n_parts > 1);
-  take_arguments(&launch, desc, weight, block, &tiling, n_parts);
+  conv_groups_take_arguments(&launch, desc, weight, block, &tiling, n_parts);
   if (n_parts == 1) launch_epilogue(&launch);
   size_t tiles = (size_t)(tiling.tiles * desc->images * desc->dims[0].out);
   size_t global[3] = {tiles * LOCAL_SIZE, (size_t)count_blocks(desc, block),
                       (size_t)(desc->groups * n_parts)},
          local[3] = {LOCAL_SIZE, 1, 1};
   TRY(launch_run(&launch, 3, global, local));
-  const matmul_desc as_product = product_of(desc);
+  const matmul_desc as_product = conv_groups_product_of(desc);
   return n_parts > 1 ? add_parts(recorder, problem->node, &as_product, n_parts) : NULL;
 }

@@ -23,7 +23,7 @@ bool conv_product_usable(const void *conv, const kernel_variant *variant) {
   return is_product(problem->recorder, &problem->desc);
 }
 
-static int64_t count_positions(const conv_desc *desc) {
+static int64_t conv_product_count_positions(const conv_desc *desc) {
   return desc->dims[0].in * desc->dims[1].in * desc->dims[2].in;
 }
 
@@ -31,7 +31,7 @@ static int64_t count_positions(const conv_desc *desc) {
  * positions). `weight` is storage that the product points to. */
 static gemm planes_product(cl_recorder *recorder, const node *node, const conv_desc *desc,
                            bound_tensor *weight) {
-  const int64_t positions = count_positions(desc);
+  const int64_t positions = conv_product_count_positions(desc);
   gemm gemm = {.recorder = recorder, .node = node};
   *weight = *desc->weight;
   if (weight->tensor.encoding.kind) {
@@ -74,7 +74,8 @@ clave_status conv_product(const void *conv) {
   const conv_problem *problem = conv;
   const conv_desc *desc = &problem->desc;
   bound_tensor weight;
-  const bool by_images = count_positions(desc) == 1 && !desc->weight->tensor.encoding.kind;
+  const bool by_images =
+      conv_product_count_positions(desc) == 1 && !desc->weight->tensor.encoding.kind;
   const gemm gemm = by_images ? images_product(problem->recorder, problem->node, desc)
                               : planes_product(problem->recorder, problem->node, desc, &weight);
   return gemm_record(&gemm);
@@ -100,9 +101,9 @@ typedef struct cutting {
   int64_t panels, each;   /* panels of the weight; panels per work-item */
 } cutting;
 
-static cutting cut(cl_recorder *recorder, const conv_desc *desc) {
+static cutting conv_product_cut(cl_recorder *recorder, const conv_desc *desc) {
   const int64_t tile = tile_columns(recorder), rows = gemm_panel_rows(recorder_traits(recorder)),
-                positions = count_positions(desc),
+                positions = conv_product_count_positions(desc),
                 wanted = TASKS * (int64_t)recorder_traits(recorder)->compute_units;
   cutting cutting = {.panels = ceil_div(desc->outputs, rows)};
   cutting.block = CACHED_X / (int64_t)sizeof(float) / desc->channels / tile * tile;
@@ -125,7 +126,8 @@ bool conv_planes_usable(const void *conv, const kernel_variant *variant) {
   (void)variant;
   return recorder_traits(problem->recorder)->is_cpu && is_product(problem->recorder, desc) &&
          desc->x->tensor.type == DTYPE_F32 && desc->out->tensor.type == DTYPE_F32 &&
-         desc->weight->is_constant && count_positions(desc) >= tile_columns(problem->recorder) / 2;
+         desc->weight->is_constant &&
+         conv_product_count_positions(desc) >= tile_columns(problem->recorder) / 2;
 }
 
 clave_status conv_planes(const void *conv) {
@@ -136,7 +138,7 @@ clave_status conv_planes(const void *conv) {
   bound_tensor weight;
   arg_buffer panels;
   const gemm gemm = planes_product(recorder, node, desc, &weight);
-  const cutting cutting = cut(recorder, desc);
+  const cutting cutting = conv_product_cut(recorder, desc);
   TRY(gemm_a_panels(&gemm, 0, &panels));
   launch launch;
   launch_begin(&launch, recorder, node);
@@ -148,12 +150,12 @@ clave_status conv_planes(const void *conv) {
                                               .out = buffer_arg(desc->out),
                                               .channels = desc->channels,
                                               .n_outputs = desc->outputs,
-                                              .positions = count_positions(desc),
+                                              .positions = conv_product_count_positions(desc),
                                               .columns_each = cutting.columns,
                                               .block = cutting.block,
                                               .panels_each = cutting.each});
   launch_epilogue(&launch);
-  size_t global[3] = {(size_t)ceil_div(count_positions(desc), cutting.columns),
+  size_t global[3] = {(size_t)ceil_div(conv_product_count_positions(desc), cutting.columns),
                       (size_t)ceil_div(cutting.panels, cutting.each), (size_t)desc->images},
          local[3] = {1, 1, 1};
   return launch_run(&launch, 3, global, local);

@@ -25,9 +25,9 @@ typedef struct tiling {
   int64_t part_tiles;  /* tiles per work-item, an even number; on CPUs */
 } tiling;
 
-static int64_t lanes_of(const tiling *tiling) { return min_i64(tiling->columns, 16); }
-static int64_t sums_of(const tiling *tiling) {
-  return tiling->factors * (tiling->part_tiles * tiling->columns + lanes_of(tiling));
+static int64_t conv_winograd_lanes_of(const tiling *tiling) { return min_i64(tiling->columns, 16); }
+static int64_t conv_winograd_sums_of(const tiling *tiling) {
+  return tiling->factors * (tiling->part_tiles * tiling->columns + conv_winograd_lanes_of(tiling));
 }
 
 /* Returns the tiles per work-item: as many as have sums that fit local memory, but few enough to
@@ -35,8 +35,8 @@ static int64_t sums_of(const tiling *tiling) {
 static int64_t tiles_of_part(const device_traits *traits, const tiling *tiling) {
   const int64_t each = tiling->factors * (int64_t)sizeof(float),
                 tiles = tiling->chunk * tiling->tile_columns,
-                fit = ((int64_t)traits->local_memory / each - lanes_of(tiling)) / tiling->columns /
-                      2 * 2,
+                fit = ((int64_t)traits->local_memory / each - conv_winograd_lanes_of(tiling)) /
+                      tiling->columns / 2 * 2,
                 items = ceil_div(ITEMS_EACH * (int64_t)traits->compute_units,
                                  tiling->panels * tiling->desc->groups);
   int64_t most = max_i64(ceil_div(tiles, items), gemm_panel_rows(traits));
@@ -53,18 +53,19 @@ static int64_t pitch_of(const device_traits *traits, const tiling *tiling, int64
   return traits->is_cpu ? (tiles + 1) | 1 : (ceil_div(tiles + LINE, LINE) | 1) * LINE;
 }
 
-static int64_t blocks_of(const tiling *tiling) {
-  return ceil_div(tiling->desc->channels, lanes_of(tiling));
+static int64_t conv_winograd_blocks_of(const tiling *tiling) {
+  return ceil_div(tiling->desc->channels, conv_winograd_lanes_of(tiling));
 }
 
 static int64_t factor_floats(const device_traits *traits, const tiling *tiling) {
   int64_t step = tiling->desc->channels * tiling->pitch;
-  if (traits->is_cpu) step = (blocks_of(tiling) * tiling->pitch + 1) * lanes_of(tiling);
+  if (traits->is_cpu)
+    step = (conv_winograd_blocks_of(tiling) * tiling->pitch + 1) * conv_winograd_lanes_of(tiling);
   return tiling->desc->groups * tiling->factors * step;
 }
 
 /* Returns the floats of the sums, which follow the factors in scratch memory on GPUs. */
-static int64_t sum_floats(const device_traits *traits, const tiling *tiling) {
+static int64_t conv_winograd_sum_floats(const device_traits *traits, const tiling *tiling) {
   return traits->is_cpu
              ? 0
              : tiling->desc->groups * tiling->desc->outputs * tiling->factors * tiling->pitch;
@@ -72,10 +73,11 @@ static int64_t sum_floats(const device_traits *traits, const tiling *tiling) {
 
 static int64_t scratch_floats(const cl_recorder *recorder, const tiling *tiling) {
   return factor_floats(recorder_traits(recorder), tiling) +
-         sum_floats(recorder_traits(recorder), tiling);
+         conv_winograd_sum_floats(recorder_traits(recorder), tiling);
 }
 
-static tiling plan_tiling(const cl_recorder *recorder, const conv_desc *desc, int tile) {
+static tiling conv_winograd_plan_tiling(const cl_recorder *recorder, const conv_desc *desc,
+                                        int tile) {
   const device_traits *traits = recorder_traits(recorder);
   tiling tiling = {.desc = desc,
                    .tile = tile,
@@ -94,7 +96,7 @@ static tiling plan_tiling(const cl_recorder *recorder, const conv_desc *desc, in
   return tiling;
 }
 
-static size_t packed_bytes(const tiling *tiling) {
+static size_t conv_winograd_packed_bytes(const tiling *tiling) {
   return sizeof(float) * (size_t)(tiling->desc->groups * tiling->panels * tiling->factors *
                                   tiling->desc->channels * tiling->columns);
 }
@@ -105,10 +107,10 @@ bool conv_winograd_usable(const void *conv, const kernel_variant *variant) {
   const conv_desc *desc = &problem->desc;
   const device_traits *traits = recorder_traits(recorder);
   if (!conv_takes_winograd(desc) || !recorder_may_pack(recorder, desc->weight)) return false;
-  const tiling tiling = plan_tiling(recorder, desc, (int)variant->parameters[0]);
+  const tiling tiling = conv_winograd_plan_tiling(recorder, desc, (int)variant->parameters[0]);
   return (tiling.part_tiles > 0 || !traits->is_cpu) &&
          tiling.rows * tiling.tile_columns < INT32_MAX / 2 &&
-         packed_bytes(&tiling) <= traits->max_alloc &&
+         conv_winograd_packed_bytes(&tiling) <= traits->max_alloc &&
          (uint64_t)scratch_floats(recorder, &tiling) * sizeof(float) <= traits->max_alloc;
 }
 
@@ -131,7 +133,7 @@ static clave_status transform_weight(cl_recorder *recorder, const node *node,
                                      const tiling *tiling) {
   const conv_desc *desc = tiling->desc;
   const int64_t items = desc->groups * tiling->panels * desc->channels,
-                packed = (int64_t)(packed_bytes(tiling) / sizeof(float));
+                packed = (int64_t)(conv_winograd_packed_bytes(tiling) / sizeof(float));
   arg_buffer weight = buffer_arg(desc->weight);
   launch launch;
   if (!has_floats(desc->weight)) {
@@ -161,7 +163,7 @@ static clave_status provide_weight(cl_recorder *recorder, const node *node, cons
   const pack_request request = {.x = tiling->desc->weight,
                                 .kind = PACKED_WINOGRAD,
                                 .size = {tiling->desc->groups, tiling->tile, tiling->columns},
-                                .bytes = packed_bytes(tiling)};
+                                .bytes = conv_winograd_packed_bytes(tiling)};
   cl_recorder *pack;
   TRY(recorder_pack(recorder, &request, &out->factors, &pack));
   TRY(transform_weight(pack, node, tiling));
@@ -202,8 +204,8 @@ static void begin_vectors(launch *launch, cl_recorder *recorder, const node *nod
   launch_define(launch, "HAS_BIAS", tiling->desc->bias != NULL);
 }
 
-static clave_status make_factors(cl_recorder *recorder, const node *node, const tiling *tiling,
-                                 int64_t first, int64_t rows) {
+static clave_status conv_winograd_make_factors(cl_recorder *recorder, const node *node,
+                                               const tiling *tiling, int64_t first, int64_t rows) {
   const conv_desc *desc = tiling->desc;
   launch launch;
   begin_vectors(&launch, recorder, node, tiling);
@@ -212,23 +214,25 @@ static clave_status make_factors(cl_recorder *recorder, const node *node, const 
                                                 .images = desc->images,
                                                 .groups = desc->groups,
                                                 .tiles = tiles_of(tiling, first)});
-  size_t global[2] = {(size_t)rows, (size_t)(desc->groups * blocks_of(tiling))}, local[2] = {1, 1};
+  size_t global[2] = {(size_t)rows, (size_t)(desc->groups * conv_winograd_blocks_of(tiling))},
+         local[2] = {1, 1};
   return launch_run(&launch, 2, global, local);
 }
 
-static clave_status make_outputs(cl_recorder *recorder, const node *node, const tiling *tiling,
-                                 const weights *weights, int64_t first, int64_t rows) {
+static clave_status conv_winograd_make_outputs(cl_recorder *recorder, const node *node,
+                                               const tiling *tiling, const weights *weights,
+                                               int64_t first, int64_t rows) {
   const conv_desc *desc = tiling->desc;
   launch launch;
   begin_vectors(&launch, recorder, node, tiling);
-  launch_args(&launch,
-              &(winograd_args){.images = images_of(desc, weights),
-                               .factors = scratch_arg(0),
-                               .packed = packed_arg(weights->factors),
-                               .rows = rows,
-                               .part_tiles = tiling->part_tiles,
-                               .tiles = tiles_of(tiling, first),
-                               .sums = local_arg(sizeof(float) * (size_t)sums_of(tiling))});
+  launch_args(&launch, &(winograd_args){.images = images_of(desc, weights),
+                                        .factors = scratch_arg(0),
+                                        .packed = packed_arg(weights->factors),
+                                        .rows = rows,
+                                        .part_tiles = tiling->part_tiles,
+                                        .tiles = tiles_of(tiling, first),
+                                        .sums = local_arg(sizeof(float) *
+                                                          (size_t)conv_winograd_sums_of(tiling))});
   launch_epilogue_of_part(&launch, first + rows == tiling->rows);
   size_t global[2] = {(size_t)ceil_div(rows * tiling->tile_columns, tiling->part_tiles),
                       (size_t)(desc->groups * tiling->panels)},
@@ -254,8 +258,9 @@ static clave_status make_tile_factors(cl_recorder *recorder, const node *node, c
   return launch_items(&launch, items);
 }
 
-static clave_status multiply_tiles(cl_recorder *recorder, const node *node, const tiling *tiling,
-                                   const weights *weights, int64_t rows) {
+static clave_status conv_winograd_multiply_tiles(cl_recorder *recorder, const node *node,
+                                                 const tiling *tiling, const weights *weights,
+                                                 int64_t rows) {
   const conv_desc *desc = tiling->desc;
   const int64_t n_tiles = rows * tiling->tile_columns;
   launch launch;
@@ -294,14 +299,15 @@ static clave_status make_tile_outputs(cl_recorder *recorder, const node *node, c
 
 /* ---------------------------------------------------------------- the op */
 
-static clave_status run_rows(cl_recorder *recorder, const node *node, const tiling *tiling,
-                             const weights *weights, int64_t first, int64_t rows) {
+static clave_status conv_winograd_run_rows(cl_recorder *recorder, const node *node,
+                                           const tiling *tiling, const weights *weights,
+                                           int64_t first, int64_t rows) {
   if (recorder_traits(recorder)->is_cpu) {
-    TRY(make_factors(recorder, node, tiling, first, rows));
-    return make_outputs(recorder, node, tiling, weights, first, rows);
+    TRY(conv_winograd_make_factors(recorder, node, tiling, first, rows));
+    return conv_winograd_make_outputs(recorder, node, tiling, weights, first, rows);
   }
   TRY(make_tile_factors(recorder, node, tiling, first, rows));
-  TRY(multiply_tiles(recorder, node, tiling, weights, rows));
+  TRY(conv_winograd_multiply_tiles(recorder, node, tiling, weights, rows));
   return make_tile_outputs(recorder, node, tiling, weights, first, rows);
 }
 
@@ -309,12 +315,13 @@ clave_status conv_winograd(const void *conv) {
   const conv_problem *problem = conv;
   cl_recorder *recorder = problem->recorder;
   const node *node = problem->node;
-  const tiling tiling = plan_tiling(recorder, &problem->desc, (int)problem->parameters[0]);
+  const tiling tiling =
+      conv_winograd_plan_tiling(recorder, &problem->desc, (int)problem->parameters[0]);
   weights weights;
   TRY(provide_weight(recorder, node, &tiling, &weights));
   TRY(recorder_scratch(recorder, sizeof(float) * (size_t)scratch_floats(recorder, &tiling)));
   for (int64_t first = 0; first < tiling.rows; first += tiling.chunk)
-    TRY(run_rows(recorder, node, &tiling, &weights, first,
-                 min_i64(tiling.chunk, tiling.rows - first)));
+    TRY(conv_winograd_run_rows(recorder, node, &tiling, &weights, first,
+                               min_i64(tiling.chunk, tiling.rows - first)));
   return NULL;
 }

@@ -19,10 +19,12 @@ bool gemm_codes_usable(const gemm *gemm, code_panels *panels) {
 }
 
 /* Returns the number of matrices, each with separate panels. */
-static int64_t count_matrices(const gemm *gemm) {
+static int64_t gemm_codes_count_matrices(const gemm *gemm) {
   return gemm->grouped ? gemm->desc.b->tensor.dims[0] : 1;
 }
-static int64_t count_panels(const gemm *gemm) { return ceil_div(gemm->desc.n, CODE_PANEL); }
+static int64_t gemm_codes_count_panels(const gemm *gemm) {
+  return ceil_div(gemm->desc.n, CODE_PANEL);
+}
 
 void gemm_codes_define(launch *launch, const code_panels *panels) {
   launch_define(launch, "CODE_BITS", panels->bits);
@@ -39,7 +41,7 @@ void gemm_codes_define(launch *launch, const code_panels *panels) {
                                             : 0);
 }
 
-static clave_status pack_codes(cl_recorder *recorder, const gemm *gemm) {
+static clave_status gemm_codes_pack_codes(cl_recorder *recorder, const gemm *gemm) {
   code_panels panels;
   if (!code_panels_of(&gemm->desc.b->tensor.encoding, gemm->desc.k, &panels))
     return UNSUPPORTED("b has no panels of codes");
@@ -52,21 +54,21 @@ static clave_status pack_codes(cl_recorder *recorder, const gemm *gemm) {
                                                .panel_bytes = (int64_t)panels.bytes,
                                                .n_size = gemm->desc.n,
                                                .k_size = gemm->desc.k});
-  size_t global[3] = {(size_t)count_panels(gemm), (size_t)panels.parts,
-                      (size_t)count_matrices(gemm)},
+  size_t global[3] = {(size_t)gemm_codes_count_panels(gemm), (size_t)panels.parts,
+                      (size_t)gemm_codes_count_matrices(gemm)},
          local[3] = {1, 1, 1};
   return launch_run(&launch, 3, global, local);
 }
 
 clave_status gemm_pack_codes(const gemm *gemm, const code_panels *panels, int *number) {
-  const pack_request request = {
-      .x = gemm->desc.b,
-      .kind = PACKED_GEMM_CODES,
-      .size = {CODE_PANEL, gemm->desc.n, gemm->desc.k},
-      .bytes = panels->bytes * (size_t)(count_panels(gemm) * count_matrices(gemm))};
+  const pack_request request = {.x = gemm->desc.b,
+                                .kind = PACKED_GEMM_CODES,
+                                .size = {CODE_PANEL, gemm->desc.n, gemm->desc.k},
+                                .bytes = panels->bytes * (size_t)(gemm_codes_count_panels(gemm) *
+                                                                  gemm_codes_count_matrices(gemm))};
   cl_recorder *pack;
   TRY(recorder_pack(gemm->recorder, &request, number, &pack));
-  return pack_codes(pack, gemm);
+  return gemm_codes_pack_codes(pack, gemm);
 }
 
 codes_params gemm_codes_operand(const code_panels *panels, int packed) {
@@ -78,7 +80,7 @@ bool gemm_codes_few(const gemm *gemm) { return gemm->desc.m <= FEW_ROWS; }
 
 /* Returns the rows at once. Each has a register of sums and one of totals, of 32 registers, or two
  * of each if there are 16. */
-static int rows_at_once(const gemm *gemm) {
+static int gemm_codes_rows_at_once(const gemm *gemm) {
   int most = recorder_traits(gemm->recorder)->vector_width == 16 ? 8 : 4, rows = 1;
   while (rows < most && rows < gemm->desc.m) rows *= 2;
   return rows;
@@ -86,20 +88,21 @@ static int rows_at_once(const gemm *gemm) {
 
 /* The work of a work-item of gemv_codes. */
 typedef struct share {
-  int64_t rows;  /* rounded up to a multiple of rows_at_once */
+  int64_t rows;  /* rounded up to a multiple of gemm_codes_rows_at_once */
   int64_t each;  /* panels */
   int64_t depth; /* parts */
   size_t floats; /* of local memory */
 } share;
 
 /* Assigns each core several work-items, with sums of up to 8 KB and rows of a of up to 16 KB. */
-static share share_panels(const gemm *gemm, const code_panels *panels) {
+static share gemm_codes_share_panels(const gemm *gemm, const code_panels *panels) {
   enum { SUMS = 2048, FLOATS = 4096 };
-  int64_t at_once = rows_at_once(gemm);
+  int64_t at_once = gemm_codes_rows_at_once(gemm);
   share share = {.rows = ceil_div(gemm->desc.m, at_once) * at_once};
   int64_t wanted = 4 * (int64_t)recorder_traits(gemm->recorder)->compute_units,
           most = SUMS / (share.rows * CODE_PANEL);
-  share.each = max_i64(1, min_i64(most, count_panels(gemm) * gemm->desc.batches / wanted));
+  share.each =
+      max_i64(1, min_i64(most, gemm_codes_count_panels(gemm) * gemm->desc.batches / wanted));
   share.depth = min_i64(panels->parts, max_i64(1, FLOATS / (gemm->desc.m * DECODED_AT_ONCE)));
   int64_t sums = panels->has_lows ? gemm->desc.m * share.depth * panels->spans : 0;
   share.floats = (size_t)(share.each * share.rows * CODE_PANEL +
@@ -108,13 +111,13 @@ static share share_panels(const gemm *gemm, const code_panels *panels) {
 }
 
 clave_status gemm_codes_rows(const gemm *gemm, const code_panels *panels) {
-  share share = share_panels(gemm, panels);
+  share share = gemm_codes_share_panels(gemm, panels);
   int b;
   TRY(gemm_pack_codes(gemm, panels, &b));
   launch launch;
   gemm_begin_a(&launch, gemm);
   gemm_codes_define(&launch, panels);
-  launch_define(&launch, "M", rows_at_once(gemm));
+  launch_define(&launch, "M", gemm_codes_rows_at_once(gemm));
   launch_args(&launch, &(gemv_codes_args){.gemm = gemm_operands(gemm),
                                           .codes = gemm_codes_operand(panels, b),
                                           .padded = share.rows,
@@ -122,7 +125,8 @@ clave_status gemm_codes_rows(const gemm *gemm, const code_panels *panels) {
                                           .depth = share.depth,
                                           .scratch = local_arg(sizeof(float) * share.floats)});
   launch_epilogue(&launch);
-  size_t global[2] = {(size_t)ceil_div(count_panels(gemm), share.each), (size_t)gemm->desc.batches},
+  size_t global[2] = {(size_t)ceil_div(gemm_codes_count_panels(gemm), share.each),
+                      (size_t)gemm->desc.batches},
          local[2] = {1, 1};
   return launch_run(&launch, 2, global, local);
 }

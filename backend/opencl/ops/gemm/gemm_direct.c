@@ -6,11 +6,13 @@
 /* Same values as in kernels_cl/gemm/gemm_direct.cl. */
 enum { DEPTH = 4, SIDE = 8 };
 
-static int64_t columns_of(const gemm *gemm) {
+static int64_t gemm_direct_columns_of(const gemm *gemm) {
   return IMAGE_WORD / (int64_t)dtype_size(gemm->desc.b->tensor.type);
 }
-static int64_t row_words(const gemm *gemm) { return ceil_div(gemm->desc.n, columns_of(gemm)); }
-static int64_t count_words(const gemm *gemm) {
+static int64_t row_words(const gemm *gemm) {
+  return ceil_div(gemm->desc.n, gemm_direct_columns_of(gemm));
+}
+static int64_t gemm_direct_count_words(const gemm *gemm) {
   return row_words(gemm) * ceil_div(gemm->desc.k, DEPTH) * DEPTH;
 }
 
@@ -19,17 +21,18 @@ bool gemm_direct_usable(const gemm *gemm) {
          gemm->desc.k > 0 && gemm_is_small_float(gemm->desc.a->tensor.type) &&
          gemm_is_small_float(gemm->desc.b->tensor.type) &&
          gemm_is_small_float(gemm->desc.out->tensor.type) && gemm_has_one_b(gemm) &&
-         count_words(gemm) <= INT32_MAX &&
-         IMAGE_WORD * (uint64_t)count_words(gemm) <= recorder_traits(gemm->recorder)->max_alloc &&
+         gemm_direct_count_words(gemm) <= INT32_MAX &&
+         IMAGE_WORD * (uint64_t)gemm_direct_count_words(gemm) <=
+             recorder_traits(gemm->recorder)->max_alloc &&
          recorder_may_pack(gemm->recorder, gemm->desc.b);
 }
 
 bool gemm_image_usable(const gemm *gemm) {
   return gemm_direct_usable(gemm) &&
-         (uint64_t)count_words(gemm) <= recorder_traits(gemm->recorder)->image_words;
+         (uint64_t)gemm_direct_count_words(gemm) <= recorder_traits(gemm->recorder)->image_words;
 }
 
-static clave_status pack_b(cl_recorder *recorder, const gemm *gemm) {
+static clave_status gemm_direct_pack_b(cl_recorder *recorder, const gemm *gemm) {
   launch launch;
   launch_begin(&launch, recorder, gemm->node);
   launch_dtype(&launch, "B_TYPE", gemm->desc.b->tensor.type);
@@ -41,26 +44,26 @@ static clave_status pack_b(cl_recorder *recorder, const gemm *gemm) {
                                                 .n_size = gemm->desc.n,
                                                 .k_size = gemm->desc.k,
                                                 .words = row_words(gemm)});
-  return launch_items(&launch, count_words(gemm));
+  return launch_items(&launch, gemm_direct_count_words(gemm));
 }
 
 static clave_status pack_words(const gemm *gemm, int *number) {
   const pack_request request = {.x = gemm->desc.b,
                                 .kind = PACKED_GEMM_WORDS,
                                 .size = {gemm->desc.k, gemm->desc.n, gemm->desc.b_n},
-                                .bytes = IMAGE_WORD * (size_t)count_words(gemm)};
+                                .bytes = IMAGE_WORD * (size_t)gemm_direct_count_words(gemm)};
   cl_recorder *pack;
   TRY(recorder_pack(gemm->recorder, &request, number, &pack));
-  return pack_b(pack, gemm);
+  return gemm_direct_pack_b(pack, gemm);
 }
 
 /* Returns the rows per work-item, which share each word of b. More sums would not fit registers. */
-static int rows_of(const gemm *gemm) {
+static int gemm_direct_rows_of(const gemm *gemm) {
   enum { SUMS = 32 };
-  return gemm->each ? (int)gemm->each : (int)(SUMS / columns_of(gemm) / 2);
+  return gemm->each ? (int)gemm->each : (int)(SUMS / gemm_direct_columns_of(gemm) / 2);
 }
 
-static void choose_kernel(launch *launch, const gemm *gemm, bool as_image, int packed) {
+static void gemm_direct_choose_kernel(launch *launch, const gemm *gemm, bool as_image, int packed) {
   if (as_image)
     launch_args(launch, &(gemm_direct_image_args){.gemm = gemm_operands(gemm),
                                                   .dense = gemm_dense_at(gemm, absent_arg()),
@@ -70,14 +73,14 @@ static void choose_kernel(launch *launch, const gemm *gemm, bool as_image, int p
                                             .dense = gemm_dense_at(gemm, packed_arg(packed))});
 }
 
-static clave_status multiply(const gemm *gemm, bool as_image) {
-  int packed, rows = rows_of(gemm);
+static clave_status gemm_direct_multiply(const gemm *gemm, bool as_image) {
+  int packed, rows = gemm_direct_rows_of(gemm);
   TRY(pack_words(gemm, &packed));
   launch launch;
   gemm_begin(&launch, gemm);
   launch_define(&launch, "ROWS", rows);
   launch_define(&launch, "IMAGE", as_image);
-  choose_kernel(&launch, gemm, as_image, packed);
+  gemm_direct_choose_kernel(&launch, gemm, as_image, packed);
   launch_epilogue(&launch);
   size_t global[3] = {(size_t)row_words(gemm), (size_t)ceil_div(gemm->desc.m, rows),
                       (size_t)gemm->desc.batches},
@@ -85,5 +88,5 @@ static clave_status multiply(const gemm *gemm, bool as_image) {
   return launch_run(&launch, 3, global, local);
 }
 
-clave_status gemm_direct(const void *product) { return multiply(product, false); }
-clave_status gemm_image(const void *product) { return multiply(product, true); }
+clave_status gemm_direct(const void *product) { return gemm_direct_multiply(product, false); }
+clave_status gemm_image(const void *product) { return gemm_direct_multiply(product, true); }

@@ -36,7 +36,7 @@ typedef struct tile_problem {
 } tile_problem;
 
 /* parameters: rows and panels of a tile, for many rows; lanes that share a column, for few. */
-static bool takes_rows(const void *problem, const kernel_variant *variant) {
+static bool gemm_dots_takes_rows(const void *problem, const kernel_variant *variant) {
   (void)variant;
   return !is_few(((const tile_problem *)problem)->gemm);
 }
@@ -48,12 +48,13 @@ static bool takes_lanes(const void *problem, const kernel_variant *variant) {
          recorder_traits(tile_problem->gemm->recorder)->max_local >= (size_t)(lanes * CODE_PANEL);
 }
 
-static const kernel_variant tile_variants[] = {{.name = "rule"},
-                                               {"2x2", takes_rows, .parameters = {2, 2, 0}},
-                                               {"4x2", takes_rows, .parameters = {4, 2, 0}},
-                                               {"lanes 4", takes_lanes, .parameters = {0, 0, 4}},
-                                               {"lanes 8", takes_lanes, .parameters = {0, 0, 8}},
-                                               {"lanes 16", takes_lanes, .parameters = {0, 0, 16}}};
+static const kernel_variant tile_variants[] = {
+    {.name = "rule"},
+    {"2x2", gemm_dots_takes_rows, .parameters = {2, 2, 0}},
+    {"4x2", gemm_dots_takes_rows, .parameters = {4, 2, 0}},
+    {"lanes 4", takes_lanes, .parameters = {0, 0, 4}},
+    {"lanes 8", takes_lanes, .parameters = {0, 0, 8}},
+    {"lanes 16", takes_lanes, .parameters = {0, 0, 16}}};
 
 /* Replaces members of tile by those of the tuning table, if it has any. */
 static void tune_tile(const tile_problem *problem, tile *tile) {
@@ -80,7 +81,7 @@ static clave_status choose_tile(const gemm *gemm, const code_panels *panels, til
   return NULL;
 }
 
-static int64_t count_tiles(const gemm *gemm, const tile *tile) {
+static int64_t gemm_dots_count_tiles(const gemm *gemm, const tile *tile) {
   return ceil_div(gemm->desc.m, tile->rows);
 }
 
@@ -102,7 +103,8 @@ static arg_buffer tiles_of_rows(const gemm *gemm) {
   return gemm->grouped ? scratch_arg(0) : absent_arg();
 }
 
-static clave_status pack_a(const gemm *gemm, const code_panels *panels, const tile *tile) {
+static clave_status gemm_dots_pack_a(const gemm *gemm, const code_panels *panels,
+                                     const tile *tile) {
   launch launch;
   launch_begin(&launch, gemm->recorder, gemm->node);
   launch_dtype(&launch, "A_TYPE", gemm->desc.a->tensor.type);
@@ -119,7 +121,7 @@ static clave_status pack_a(const gemm *gemm, const code_panels *panels, const ti
                                               .m_size = gemm->desc.m,
                                               .k_size = gemm->desc.k,
                                               .parts = panels->parts});
-  size_t global[3] = {(size_t)count_tiles(gemm, tile), (size_t)panels->parts,
+  size_t global[3] = {(size_t)gemm_dots_count_tiles(gemm, tile), (size_t)panels->parts,
                       (size_t)gemm->desc.batches},
          local[3] = {1, LOCAL_SIZE, 1};
   return launch_run(&launch, 3, global, local);
@@ -162,8 +164,8 @@ static int choose_lanes(const gemm *gemm, const code_panels *panels, const tile 
              : LANES;
 }
 
-static clave_status multiply_few(const gemm *gemm, const code_panels *panels, const tile *tile,
-                                 int b) {
+static clave_status gemm_dots_multiply_few(const gemm *gemm, const code_panels *panels,
+                                           const tile *tile, int b) {
   int lanes = choose_lanes(gemm, panels, tile);
   launch launch;
   begin_multiply(&launch, gemm, panels, tile);
@@ -174,13 +176,13 @@ static clave_status multiply_few(const gemm *gemm, const code_panels *panels, co
   launch_epilogue(&launch);
   size_t group = (size_t)(CODE_PANEL * lanes);
   size_t global[3] = {(size_t)ceil_div(gemm->desc.n, CODE_PANEL) * group,
-                      (size_t)count_tiles(gemm, tile), (size_t)gemm->desc.batches},
+                      (size_t)gemm_dots_count_tiles(gemm, tile), (size_t)gemm->desc.batches},
          local[3] = {group, 1, 1};
   return launch_run(&launch, 3, global, local);
 }
 
-static clave_status multiply_tiles(const gemm *gemm, const code_panels *panels, const tile *tile,
-                                   int b) {
+static clave_status gemm_dots_multiply_tiles(const gemm *gemm, const code_panels *panels,
+                                             const tile *tile, int b) {
   launch launch;
   begin_multiply(&launch, gemm, panels, tile);
   launch_define(&launch, "PANELS", tile->panels);
@@ -188,7 +190,7 @@ static clave_status multiply_tiles(const gemm *gemm, const code_panels *panels, 
               &(matmul_dots_args){.dots = operands(gemm), .codes = gemm_codes_operand(panels, b)});
   launch_epilogue(&launch);
   size_t global[3] = {(size_t)ceil_div(gemm->desc.n, LANES_PANELS * CODE_PANEL) * CODE_PANEL,
-                      (size_t)count_tiles(gemm, tile), (size_t)gemm->desc.batches},
+                      (size_t)gemm_dots_count_tiles(gemm, tile), (size_t)gemm->desc.batches},
          local[3] = {CODE_PANEL, LANES, 1};
   return launch_run(&launch, 3, global, local);
 }
@@ -198,11 +200,11 @@ clave_status gemm_dots(const gemm *gemm, const code_panels *panels) {
   int b;
   TRY(choose_tile(gemm, panels, &tile));
   TRY(gemm_pack_codes(gemm, panels, &b));
-  int64_t words = gemm->desc.batches *
-                  (6 + count_tiles(gemm, &tile) * panels->parts * tile_words(panels, &tile));
+  int64_t words = gemm->desc.batches * (6 + gemm_dots_count_tiles(gemm, &tile) * panels->parts *
+                                                tile_words(panels, &tile));
   TRY(recorder_scratch(gemm->recorder, sizeof(int32_t) * (size_t)words));
   recorder_rounds(gemm->recorder, ROUNDS_ROWS);
-  TRY(pack_a(gemm, panels, &tile));
-  return is_few(gemm) ? multiply_few(gemm, panels, &tile, b)
-                      : multiply_tiles(gemm, panels, &tile, b);
+  TRY(gemm_dots_pack_a(gemm, panels, &tile));
+  return is_few(gemm) ? gemm_dots_multiply_few(gemm, panels, &tile, b)
+                      : gemm_dots_multiply_tiles(gemm, panels, &tile, b);
 }

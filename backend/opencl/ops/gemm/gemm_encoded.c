@@ -8,14 +8,14 @@
 /* Same values as in kernels_cl/gemm/gemv_encoded.cl. */
 enum { GROUP = 64, MOST_ROWS = 8 };
 
-static int rows_at_once(const gemm *gemm) {
+static int gemm_encoded_rows_at_once(const gemm *gemm) {
   int rows = 1;
   while (rows < MOST_ROWS && rows < gemm->desc.m) rows *= 2;
   return rows;
 }
 
 /* Returns the work-items of a GPU that share a row of b: 4, or more if each has two parts. */
-static int lanes_of(const gemm *gemm) {
+static int gemm_encoded_lanes_of(const gemm *gemm) {
   int64_t parts = ceil_div(gemm->desc.k, DECODED_AT_ONCE);
   int lanes = 4;
   while (lanes < GROUP && 4 * lanes <= parts) lanes *= 2;
@@ -23,7 +23,7 @@ static int lanes_of(const gemm *gemm) {
 }
 
 /* Multiplies many rows on GPUs. */
-static clave_status multiply_tiles(const void *product) {
+static clave_status gemm_encoded_multiply_tiles(const void *product) {
   const gemm *gemm = product;
   enum { BLOCK_M = 4, BLOCK_N = 8, SIDE = 8 }; /* as in kernels_cl/gemm/matmul_encoded.cl */
   launch launch;
@@ -37,10 +37,10 @@ static clave_status multiply_tiles(const void *product) {
   return launch_run(&launch, 3, global, local);
 }
 
-static clave_status multiply_few(const void *product) {
+static clave_status gemm_encoded_multiply_few(const void *product) {
   const gemm *gemm = product;
   bool is_cpu = recorder_traits(gemm->recorder)->is_cpu;
-  int rows = rows_at_once(gemm), lanes = lanes_of(gemm);
+  int rows = gemm_encoded_rows_at_once(gemm), lanes = gemm_encoded_lanes_of(gemm);
   int64_t wanted = 4 * (int64_t)recorder_traits(gemm->recorder)->compute_units,
           each = is_cpu ? max_i64(1, min_i64(64, gemm->desc.n * gemm->desc.batches / wanted)) : 1;
   launch launch;
@@ -64,7 +64,7 @@ static clave_status multiply_few(const void *product) {
 
 /* ---------------------------------------------------------------- the choice */
 
-static bool takes_dots(const void *product, const kernel_variant *variant) {
+static bool gemm_encoded_takes_dots(const void *product, const kernel_variant *variant) {
   code_panels panels;
   (void)variant;
   return gemm_dots_usable(product, &panels);
@@ -82,29 +82,30 @@ static double cost_of_codes(const void *product, const kernel_variant *variant) 
   return gemm_codes_few(product) ? variant->cost : ON_REQUEST;
 }
 
-static bool takes_packed(const void *product, const kernel_variant *variant) {
+static bool gemm_encoded_takes_packed(const void *product, const kernel_variant *variant) {
   (void)variant;
   return gemm_packed_usable(product);
 }
 
-static bool has_few_rows(const gemm *gemm) {
+static bool gemm_encoded_has_few_rows(const gemm *gemm) {
   return gemm->desc.m <= MOST_ROWS || gemm->desc.k == 0;
 }
 
 /* Without panels of codes, packing decodes b in each run, which pays off only for many rows. */
 static double cost_of_packed(const void *product, const kernel_variant *variant) {
   code_panels panels;
-  return gemm_codes_usable(product, &panels) || !has_few_rows(product) ? variant->cost : ON_REQUEST;
+  return gemm_codes_usable(product, &panels) || !gemm_encoded_has_few_rows(product) ? variant->cost
+                                                                                    : ON_REQUEST;
 }
 
-static bool takes_tiles(const void *product, const kernel_variant *variant) {
+static bool gemm_encoded_takes_tiles(const void *product, const kernel_variant *variant) {
   const gemm *gemm = product;
   (void)variant;
   return !recorder_traits(gemm->recorder)->is_cpu && gemm->desc.k > 0;
 }
 
 static double cost_of_tiles(const void *product, const kernel_variant *variant) {
-  return has_few_rows(product) ? ON_REQUEST : variant->cost;
+  return gemm_encoded_has_few_rows(product) ? ON_REQUEST : variant->cost;
 }
 
 static clave_status record_dots(const void *product) {
@@ -120,16 +121,20 @@ static clave_status record_codes(const void *product) {
 }
 
 static const kernel_variant encoded_variants[] = {
-    {"dots", takes_dots, .record = record_dots},
+    {"dots", gemm_encoded_takes_dots, .record = record_dots},
     {"codes", takes_codes, .cost = 1, .cost_of = cost_of_codes, .record = record_codes},
-    {"packed", takes_packed, .cost = 2, .cost_of = cost_of_packed, .record = gemm_packed},
-    {"few", .cost = 4, .record = multiply_few},
-    {"tiles", takes_tiles, .cost = 3, .cost_of = cost_of_tiles, .record = multiply_tiles}};
+    {"packed", gemm_encoded_takes_packed, .cost = 2, .cost_of = cost_of_packed,
+     .record = gemm_packed},
+    {"few", .cost = 4, .record = gemm_encoded_multiply_few},
+    {"tiles", gemm_encoded_takes_tiles, .cost = 3, .cost_of = cost_of_tiles,
+     .record = gemm_encoded_multiply_tiles}};
 
 /* Grouped products without dots use the kernel for few rows, which reads them in place. */
 clave_status gemm_encoded(const void *product) {
   const gemm *gemm = product;
-  if (gemm->grouped) return takes_dots(gemm, NULL) ? record_dots(gemm) : multiply_few(gemm);
+  if (gemm->grouped)
+    return gemm_encoded_takes_dots(gemm, NULL) ? record_dots(gemm)
+                                               : gemm_encoded_multiply_few(gemm);
   tuning_key key = gemm_key(gemm);
   tuning_key_encoding(&key, "encoding", &gemm->desc.b->tensor.encoding);
   const variants all = {.family = "encoded matmul",

@@ -7,14 +7,14 @@
 enum { SIDE = 16, GROUP = SIDE * SIDE, DEPTH = 16, SMALL = 64, LARGE = 128 };
 
 /* Returns 1 if k is contiguous, 0 if rows of a or columns of b are, -1 if neither is. */
-static int order_of(int64_t step, int64_t k_step, int64_t rows, int64_t k) {
+static int gemm_local_order_of(int64_t step, int64_t k_step, int64_t rows, int64_t k) {
   return k_step == 1 || k == 1 ? 1 : step == 1 || rows == 1 ? 0 : -1;
 }
 static int order_of_a(const gemm *gemm) {
-  return order_of(gemm->desc.a_m, gemm->desc.a_k, gemm->desc.m, gemm->desc.k);
+  return gemm_local_order_of(gemm->desc.a_m, gemm->desc.a_k, gemm->desc.m, gemm->desc.k);
 }
 static int order_of_b(const gemm *gemm) {
-  return order_of(gemm->desc.b_n, gemm->desc.b_k, gemm->desc.n, gemm->desc.k);
+  return gemm_local_order_of(gemm->desc.b_n, gemm->desc.b_k, gemm->desc.n, gemm->desc.k);
 }
 
 void gemm_define_orders(launch *launch, const gemm *gemm) {
@@ -23,7 +23,7 @@ void gemm_define_orders(launch *launch, const gemm *gemm) {
 }
 
 /* True if local memory holds DEPTH k of both operands' tiles, with each row padded by a float4. */
-static bool fits(const device_traits *traits, int64_t tile) {
+static bool gemm_local_fits(const device_traits *traits, int64_t tile) {
   return traits->max_local >= GROUP &&
          traits->local_memory >= 2 * sizeof(float) * DEPTH * (size_t)(tile + 4);
 }
@@ -34,11 +34,11 @@ bool gemm_local_usable(const gemm *gemm) {
          gemm_is_small_float(gemm->desc.a->tensor.type) &&
          gemm_is_small_float(gemm->desc.b->tensor.type) &&
          gemm_is_small_float(gemm->desc.out->tensor.type) && order_of_a(gemm) >= 0 &&
-         order_of_b(gemm) >= 0 && fits(traits, SMALL);
+         order_of_b(gemm) >= 0 && gemm_local_fits(traits, SMALL);
 }
 
 bool gemm_local_takes(const gemm *gemm, int64_t tile) {
-  return fits(recorder_traits(gemm->recorder), tile);
+  return gemm_local_fits(recorder_traits(gemm->recorder), tile);
 }
 
 int64_t gemm_groups(const gemm *gemm, int64_t tile) {
@@ -47,10 +47,10 @@ int64_t gemm_groups(const gemm *gemm, int64_t tile) {
 
 /* Returns the tile size. A tile of 128 reads half as much as tiles of 64, but needs four times the
  * registers. It is used on GPUs with dedicated memory if each compute unit still has two groups. */
-static int64_t tile_of(const gemm *gemm) {
+static int64_t gemm_local_tile_of(const gemm *gemm) {
   const device_traits *traits = recorder_traits(gemm->recorder);
   if (gemm->each) return gemm->each;
-  bool large = !traits->shares_host_memory && fits(traits, LARGE) &&
+  bool large = !traits->shares_host_memory && gemm_local_fits(traits, LARGE) &&
                gemm_groups(gemm, LARGE) >= 2 * (int64_t)traits->compute_units;
   return large ? LARGE : SMALL;
 }
@@ -89,7 +89,7 @@ parts_params gemm_parts_of(launch *launch, const gemm *gemm, int64_t n_parts) {
 
 clave_status gemm_local(const void *product) {
   const gemm *gemm = product;
-  const int64_t tile = tile_of(gemm), n_parts = gemm_parts(gemm, tile);
+  const int64_t tile = gemm_local_tile_of(gemm), n_parts = gemm_parts(gemm, tile);
   TRY(gemm_begin_parts(gemm, n_parts));
   launch launch;
   gemm_begin(&launch, gemm);

@@ -42,7 +42,7 @@ clave_status gemm_choose_mma(gemm *gemm) {
   return recorder_mma(gemm->recorder, &gemm->mma);
 }
 
-static int64_t tile_of(const gemm *gemm) {
+static int64_t gemm_mma_tile_of(const gemm *gemm) {
   if (gemm->each) return gemm->each;
   bool large = gemm_mma_takes(gemm, LARGE) &&
                gemm_groups(gemm, LARGE) >= (int64_t)recorder_traits(gemm->recorder)->compute_units;
@@ -51,7 +51,7 @@ static int64_t tile_of(const gemm *gemm) {
 
 clave_status gemm_mma(const void *product) {
   const gemm *gemm = product;
-  const int64_t tile = tile_of(gemm), n_parts = gemm_parts(gemm, tile);
+  const int64_t tile = gemm_mma_tile_of(gemm), n_parts = gemm_parts(gemm, tile);
   dtype type;
   bool rounds;
   if (choose_type(gemm, &type, &rounds) && rounds) recorder_rounds(gemm->recorder, ROUNDS_TO_BF16);

@@ -21,8 +21,12 @@ typedef struct b_place {
   int codes; /* number of the packed weight */
 } b_place;
 
-static int panel_rows(const gemm *gemm) { return gemm_panel_rows(recorder_traits(gemm->recorder)); }
-static int64_t count_panels(const gemm *gemm) { return ceil_div(gemm->desc.m, panel_rows(gemm)); }
+static int gemm_packed_panel_rows(const gemm *gemm) {
+  return gemm_panel_rows(recorder_traits(gemm->recorder));
+}
+static int64_t gemm_packed_count_panels(const gemm *gemm) {
+  return ceil_div(gemm->desc.m, gemm_packed_panel_rows(gemm));
+}
 /* Returns the columns that fit in local memory, in whole panels; 0 if not even one panel fits. */
 static int64_t fitting_strip(const gemm *gemm, int64_t most) {
   const device_traits *traits = recorder_traits(gemm->recorder);
@@ -77,9 +81,11 @@ static bool has_one_a(const gemm *gemm) {
     if (gemm->desc.batch_a.dims[i] > 1 && gemm->desc.batch_a.strides[i] != 0) return false;
   return true;
 }
-static int64_t count_matrices(const gemm *gemm) { return has_one_a(gemm) ? 1 : gemm->desc.batches; }
+static int64_t gemm_packed_count_matrices(const gemm *gemm) {
+  return has_one_a(gemm) ? 1 : gemm->desc.batches;
+}
 
-static clave_status pack_a(const gemm *gemm, arg_buffer a, arg_buffer packed) {
+static clave_status gemm_packed_pack_a(const gemm *gemm, arg_buffer a, arg_buffer packed) {
   launch launch;
   gemm_begin_a(&launch, gemm);
   define_shape(&launch, gemm);
@@ -91,8 +97,8 @@ static clave_status pack_a(const gemm *gemm, arg_buffer a, arg_buffer packed) {
                                          .packed = packed,
                                          .m_size = gemm->desc.m,
                                          .k_size = gemm->desc.k});
-  size_t global[3] = {(size_t)count_panels(gemm), (size_t)ceil_div(gemm->desc.k, DEPTH),
-                      (size_t)count_matrices(gemm)},
+  size_t global[3] = {(size_t)gemm_packed_count_panels(gemm), (size_t)ceil_div(gemm->desc.k, DEPTH),
+                      (size_t)gemm_packed_count_matrices(gemm)},
          local[3] = {1, 1, 1};
   return launch_run(&launch, 3, global, local);
 }
@@ -100,7 +106,7 @@ static clave_status pack_a(const gemm *gemm, arg_buffer a, arg_buffer packed) {
 /* Returns the panels of rows per work-item: all if it packs b, which is then packed once, unless
  * cores would be idle. Below MIN_PANELS, packing b again costs more than another core gains. If
  * sums are local, no more than fit there. */
-static int64_t share_panels(const gemm *gemm, int64_t panels) {
+static int64_t gemm_packed_share_panels(const gemm *gemm, int64_t panels) {
   enum { MIN_PANELS = 4 };
   const bool is_local = sums_are_local(gemm);
   int64_t strips = ceil_div(gemm->desc.n, strip_of(gemm)) * gemm->desc.batches,
@@ -108,7 +114,7 @@ static int64_t share_panels(const gemm *gemm, int64_t panels) {
                    (int64_t)recorder_traits(gemm->recorder)->compute_units;
   int64_t chunks = strips >= wanted ? 1 : ceil_div(wanted, strips);
   if (chunks > panels / MIN_PANELS) chunks = panels / MIN_PANELS;
-  if (is_local) chunks = max_i64(chunks, ceil_div(panels, SUM_ROWS / panel_rows(gemm)));
+  if (is_local) chunks = max_i64(chunks, ceil_div(panels, SUM_ROWS / gemm_packed_panel_rows(gemm)));
   return chunks > 1 ? ceil_div(panels, chunks) : panels;
 }
 
@@ -135,8 +141,8 @@ static panels_params all_panels(const gemm *gemm, arg_buffer buffer, int64_t a_s
 }
 
 /* Selects the kernel for the layout of b, and its arguments. */
-static void choose_kernel(launch *launch, const gemm *gemm, const panels_params *panels,
-                          const b_place *place) {
+static void gemm_packed_choose_kernel(launch *launch, const gemm *gemm, const panels_params *panels,
+                                      const b_place *place) {
   const size_t bytes = sizeof(float) * SUM_ROWS * (size_t)strip_of(gemm);
   const arg_local memory = local_arg(bytes * (size_t)(copies_b(gemm) + sums_are_local(gemm)));
   if (place->coded) {
@@ -161,14 +167,14 @@ static void choose_kernel(launch *launch, const gemm *gemm, const panels_params 
   }
 }
 
-static clave_status multiply(const gemm *gemm, arg_buffer buffer, int64_t a_stride,
-                             const b_place *place) {
-  int64_t panels = count_panels(gemm), each = share_panels(gemm, panels);
+static clave_status gemm_packed_multiply(const gemm *gemm, arg_buffer buffer, int64_t a_stride,
+                                         const b_place *place) {
+  int64_t panels = gemm_packed_count_panels(gemm), each = gemm_packed_share_panels(gemm, panels);
   const panels_params all = all_panels(gemm, buffer, a_stride, each);
   launch launch;
   gemm_begin_a(&launch, gemm);
   define_shape(&launch, gemm);
-  choose_kernel(&launch, gemm, &all, place);
+  gemm_packed_choose_kernel(&launch, gemm, &all, place);
   launch_epilogue(&launch);
   size_t global[3] = {(size_t)ceil_div(gemm->desc.n, strip_of(gemm)),
                       (size_t)ceil_div(panels, each), (size_t)gemm->desc.batches},
@@ -177,26 +183,26 @@ static clave_status multiply(const gemm *gemm, arg_buffer buffer, int64_t a_stri
 }
 
 /* Decodes gemm->codes after `used` floats of scratch memory, then packs the floats in `to`. */
-static clave_status pack_codes(const gemm *gemm, int64_t used, arg_buffer to) {
+static clave_status gemm_packed_pack_codes(const gemm *gemm, int64_t used, arg_buffer to) {
   const arg_buffer floats = scratch_arg(used);
   int64_t decoded = tensor_numel(&gemm->codes->tensor);
   TRY(recorder_scratch(gemm->recorder, sizeof(float) * (size_t)(used + decoded)));
   TRY(opencl_decode(gemm->recorder, gemm->node, gemm->codes, floats));
-  return pack_a(gemm, floats, to);
+  return gemm_packed_pack_a(gemm, floats, to);
 }
 
 static int64_t matrix_floats(const gemm *gemm) {
-  return count_panels(gemm) * panel_rows(gemm) * gemm->desc.k;
+  return gemm_packed_count_panels(gemm) * gemm_packed_panel_rows(gemm) * gemm->desc.k;
 }
 static int64_t packed_floats(const gemm *gemm) {
-  return count_matrices(gemm) * matrix_floats(gemm);
+  return gemm_packed_count_matrices(gemm) * matrix_floats(gemm);
 }
 
 static clave_status pack_weight_a(cl_recorder *recorder, const gemm *product) {
   gemm gemm = *product;
   gemm.recorder = recorder;
-  if (gemm.codes) return pack_codes(&gemm, packed_floats(&gemm), scratch_arg(0));
-  return pack_a(&gemm, buffer_arg(gemm.desc.a), scratch_arg(0));
+  if (gemm.codes) return gemm_packed_pack_codes(&gemm, packed_floats(&gemm), scratch_arg(0));
+  return gemm_packed_pack_a(&gemm, buffer_arg(gemm.desc.a), scratch_arg(0));
 }
 
 clave_status gemm_a_panels(const gemm *gemm, int64_t used, arg_buffer *buffer) {
@@ -205,11 +211,11 @@ clave_status gemm_a_panels(const gemm *gemm, int64_t used, arg_buffer *buffer) {
   int64_t packed = packed_floats(gemm);
   *buffer = scratch_arg(used);
   TRY(recorder_scratch(gemm->recorder, sizeof(float) * (size_t)(used + (is_packed ? 0 : packed))));
-  if (!is_packed && gemm->codes) return pack_codes(gemm, used + packed, *buffer);
-  if (!is_packed) return pack_a(gemm, buffer_arg(gemm->desc.a), *buffer);
+  if (!is_packed && gemm->codes) return gemm_packed_pack_codes(gemm, used + packed, *buffer);
+  if (!is_packed) return gemm_packed_pack_a(gemm, buffer_arg(gemm->desc.a), *buffer);
   const pack_request request = {.x = tensor,
                                 .kind = PACKED_GEMM_A,
-                                .size = {panel_rows(gemm), gemm->desc.m, gemm->desc.k},
+                                .size = {gemm_packed_panel_rows(gemm), gemm->desc.m, gemm->desc.k},
                                 .bytes = sizeof(float) * (size_t)packed};
   cl_recorder *pack;
   int number;
@@ -221,7 +227,7 @@ clave_status gemm_a_panels(const gemm *gemm, int64_t used, arg_buffer *buffer) {
 
 clave_status gemm_packed(const void *product) {
   const gemm *gemm = product;
-  int64_t matrix = matrix_floats(gemm), matrices = count_matrices(gemm);
+  int64_t matrix = matrix_floats(gemm), matrices = gemm_packed_count_matrices(gemm);
   bool waits =
       gemm->desc.out->tensor.type != DTYPE_F32 && gemm->desc.k > DEPTH && !sums_are_local(gemm);
   int64_t sums = waits ? gemm->desc.batches * gemm->desc.m * gemm->desc.n : 0;
@@ -231,5 +237,5 @@ clave_status gemm_packed(const void *product) {
   TRY(gemm_a_panels(gemm, sums, &buffer));
   if (place.packed) TRY(gemm_b_panels(gemm, &place.buffer));
   if (place.coded) TRY(gemm_pack_codes(gemm, &place.layout, &place.codes));
-  return multiply(gemm, buffer, matrices > 1 ? matrix : 0, &place);
+  return gemm_packed_multiply(gemm, buffer, matrices > 1 ? matrix : 0, &place);
 }

@@ -13,15 +13,20 @@ static int width_of(const gemm *gemm) { return (int)recorder_traits(gemm->record
 int64_t gemm_panel_columns(const cl_recorder *recorder) {
   return 2 * recorder_traits(recorder)->vector_width;
 }
-static int columns_of(const gemm *gemm) { return (int)gemm_panel_columns(gemm->recorder); }
-static int64_t count_panels(const gemm *gemm) { return ceil_div(gemm->desc.n, columns_of(gemm)); }
+static int gemm_panels_columns_of(const gemm *gemm) {
+  return (int)gemm_panel_columns(gemm->recorder);
+}
+static int64_t gemm_panels_count_panels(const gemm *gemm) {
+  return ceil_div(gemm->desc.n, gemm_panels_columns_of(gemm));
+}
 /* Returns the most panels that a work-item reads at once, each as a separate stream. The packed
  * weight is padded to whole groups of them. */
-static int64_t most_at_once(const gemm *gemm) {
-  return count_panels(gemm) >= 4 ? 4 : count_panels(gemm) >= 2 ? 2 : 1;
+static int64_t gemm_panels_most_at_once(const gemm *gemm) {
+  return gemm_panels_count_panels(gemm) >= 4 ? 4 : gemm_panels_count_panels(gemm) >= 2 ? 2 : 1;
 }
 static int64_t padded_panels(const gemm *gemm) {
-  return ceil_div(count_panels(gemm), most_at_once(gemm)) * most_at_once(gemm);
+  return ceil_div(gemm_panels_count_panels(gemm), gemm_panels_most_at_once(gemm)) *
+         gemm_panels_most_at_once(gemm);
 }
 
 bool gemm_has_one_b(const gemm *gemm) {
@@ -38,7 +43,7 @@ bool gemm_panels_usable(const gemm *gemm) {
 
 bool gemm_panels_few(const gemm *gemm) { return gemm->desc.m <= FEW_ROWS; }
 
-static clave_status pack_b(cl_recorder *recorder, const gemm *gemm) {
+static clave_status gemm_panels_pack_b(cl_recorder *recorder, const gemm *gemm) {
   launch launch;
   launch_begin(&launch, recorder, gemm->node);
   launch_dtype(&launch, "B_TYPE", moved_type(gemm->desc.b->tensor.type));
@@ -60,21 +65,21 @@ clave_status gemm_b_panels(const gemm *gemm, arg_buffer *panels) {
   const pack_request request = {
       .x = gemm->desc.b,
       .kind = PACKED_GEMM_B,
-      .size = {columns_of(gemm), gemm->desc.n,
+      .size = {gemm_panels_columns_of(gemm), gemm->desc.n,
                gemm->desc.b_n}, /* distinguishes a square matrix from its transpose */
       .bytes = dtype_size(gemm->desc.b->tensor.type) *
-               (size_t)(padded_panels(gemm) * columns_of(gemm) * gemm->desc.k)};
+               (size_t)(padded_panels(gemm) * gemm_panels_columns_of(gemm) * gemm->desc.k)};
   cl_recorder *pack;
   int number;
   TRY(recorder_pack(gemm->recorder, &request, &number, &pack));
-  TRY(pack_b(pack, gemm));
+  TRY(gemm_panels_pack_b(pack, gemm));
   *panels = packed_arg(number);
   return NULL;
 }
 
 /* Returns the rows at once, each with two of 32 registers for sums (of 16 on CPUs with shorter
  * vectors). */
-static int rows_at_once(const gemm *gemm) {
+static int gemm_panels_rows_at_once(const gemm *gemm) {
   int most = width_of(gemm) == 16 ? 8 : 4, rows = 1;
   while (rows < most && rows < gemm->desc.m) rows *= 2;
   return rows;
@@ -82,12 +87,13 @@ static int rows_at_once(const gemm *gemm) {
 
 /* Returns the panels at once, for eight registers of sums in all. */
 static int64_t panels_at_once(const gemm *gemm) {
-  return min_i64(rows_at_once(gemm) >= 4 ? 1 : 4 / rows_at_once(gemm), most_at_once(gemm));
+  return min_i64(gemm_panels_rows_at_once(gemm) >= 4 ? 1 : 4 / gemm_panels_rows_at_once(gemm),
+                 gemm_panels_most_at_once(gemm));
 }
 
 /* The work of a work-item of gemm_panels. */
 typedef struct share {
-  int64_t rows; /* rounded up to a multiple of rows_at_once */
+  int64_t rows; /* rounded up to a multiple of gemm_panels_rows_at_once */
   int64_t each; /* panels */
   int64_t depth;
   size_t floats; /* of local memory */
@@ -98,33 +104,35 @@ enum { FLOATS = 4096 };
 
 /* Returns the panels per work-item whose sums fit. */
 static int64_t most_panels(const gemm *gemm) {
-  int64_t rows = ceil_div(gemm->desc.m, rows_at_once(gemm)) * rows_at_once(gemm);
-  return FLOATS / (rows * columns_of(gemm));
+  int64_t rows =
+      ceil_div(gemm->desc.m, gemm_panels_rows_at_once(gemm)) * gemm_panels_rows_at_once(gemm);
+  return FLOATS / (rows * gemm_panels_columns_of(gemm));
 }
 
 bool gemm_panels_takes(const gemm *gemm, int64_t panels) {
   return max_i64(panels, 1) <= most_panels(gemm) && panels % panels_at_once(gemm) == 0 &&
-         panels <= count_panels(gemm);
+         panels <= gemm_panels_count_panels(gemm);
 }
 
 /* Returns shares that give each core several work-items. */
-static share share_panels(const gemm *gemm) {
-  int64_t at_once = rows_at_once(gemm), unit = panels_at_once(gemm);
+static share gemm_panels_share_panels(const gemm *gemm) {
+  int64_t at_once = gemm_panels_rows_at_once(gemm), unit = panels_at_once(gemm);
   bool copies = gemm->desc.a->tensor.type != DTYPE_F32;
   share share = {.rows = ceil_div(gemm->desc.m, at_once) * at_once, .depth = gemm->desc.k};
   int64_t wanted = 4 * (int64_t)recorder_traits(gemm->recorder)->compute_units,
-          each = gemm->each ? gemm->each : count_panels(gemm) * gemm->desc.batches / wanted;
+          each = gemm->each ? gemm->each
+                            : gemm_panels_count_panels(gemm) * gemm->desc.batches / wanted;
   share.each = max_i64(1, min_i64(most_panels(gemm), each) / unit) * unit;
   if (gemm->desc.m > at_once) share.depth = CACHED_DEPTH;
   if (copies) share.depth = min_i64(share.depth, FLOATS / share.rows);
-  share.floats = (size_t)(share.each * share.rows * columns_of(gemm) +
+  share.floats = (size_t)(share.each * share.rows * gemm_panels_columns_of(gemm) +
                           (copies ? share.rows * share.depth : 0));
   return share;
 }
 
 clave_status gemm_panels(const void *product) {
   const gemm *gemm = product;
-  share share = share_panels(gemm);
+  share share = gemm_panels_share_panels(gemm);
   arg_buffer buffer;
   TRY(gemm_b_panels(gemm, &buffer));
   launch launch;
@@ -132,7 +140,7 @@ clave_status gemm_panels(const void *product) {
   launch_dtype(&launch, "B_TYPE", gemm->desc.b->tensor.type);
   launch_define(&launch, "WIDTH", width_of(gemm));
   launch_define(&launch, "A_ORDER", gemm->desc.a_k == 1);
-  launch_define(&launch, "M", rows_at_once(gemm));
+  launch_define(&launch, "M", gemm_panels_rows_at_once(gemm));
   launch_define(&launch, "P", (int)panels_at_once(gemm));
   launch_args(&launch, &(gemm_panels_args){.gemm = gemm_operands(gemm),
                                            .b = buffer,
@@ -141,7 +149,8 @@ clave_status gemm_panels(const void *product) {
                                            .depth = share.depth,
                                            .scratch = local_arg(sizeof(float) * share.floats)});
   launch_epilogue(&launch);
-  size_t global[2] = {(size_t)ceil_div(count_panels(gemm), share.each), (size_t)gemm->desc.batches},
+  size_t global[2] = {(size_t)ceil_div(gemm_panels_count_panels(gemm), share.each),
+                      (size_t)gemm->desc.batches},
          local[2] = {1, 1};
   return launch_run(&launch, 2, global, local);
 }

@@ -5,9 +5,9 @@
 enum { CHUNK_FLOATS = 4096 };
 
 /* Returns the rows of a that the kernel is compiled for, of a few sizes to limit compilation. */
-static int class_of(int64_t m) { return m <= 1 ? 1 : m <= 2 ? 2 : m <= 4 ? 4 : 8; }
+static int gemv_class_of(int64_t m) { return m <= 1 ? 1 : m <= 2 ? 2 : m <= 4 ? 4 : 8; }
 /* Returns the neighbours of n at once: class * rows sums and `rows` weights fit 32 registers. */
-static int rows_of(int class) { return class <= 4 ? 4 : 2; }
+static int gemv_rows_of(int class) { return class <= 4 ? 4 : 2; }
 
 /* Returns the neighbours of n per work-item on a CPU: a multiple of `unit`, at most `most`, so that
  * each core has several items. */
@@ -18,12 +18,12 @@ static int64_t share_columns(const gemm *gemm, int64_t unit, int64_t most) {
   return each < unit ? unit : each > most ? most : each;
 }
 
-static clave_status run(const gemm *gemm, bool by_rows, int64_t each, size_t floats) {
-  int class = class_of(gemm->desc.m);
+static clave_status gemv_run(const gemm *gemm, bool by_rows, int64_t each, size_t floats) {
+  int class = gemv_class_of(gemm->desc.m);
   launch launch;
   gemm_begin(&launch, gemm);
   launch_define(&launch, "M", class);
-  launch_define(&launch, "ROWS", rows_of(class));
+  launch_define(&launch, "ROWS", gemv_rows_of(class));
   arg_local scratch = local_arg(sizeof(float) * floats);
   if (by_rows)
     launch_args(&launch, &(gemv_rows_args){.gemm = gemm_operands(gemm),
@@ -43,17 +43,19 @@ static clave_status run(const gemm *gemm, bool by_rows, int64_t each, size_t flo
 
 clave_status gemm_rows(const void *product) {
   const gemm *gemm = product;
-  int64_t m = class_of(gemm->desc.m), each = share_columns(gemm, 4, 64);
-  return run(gemm, true, each, (size_t)(each * m + (m > 1 ? CHUNK_FLOATS : 0)));
+  int64_t m = gemv_class_of(gemm->desc.m), each = share_columns(gemm, 4, 64);
+  return gemv_run(gemm, true, each, (size_t)(each * m + (m > 1 ? CHUNK_FLOATS : 0)));
 }
 
 /* OpenCL 1.2 guarantees 32 KB of local memory: 8 rows by 512 floats take half of it. */
-static int64_t most_columns(const gemm *gemm) { return class_of(gemm->desc.m) == 8 ? 512 : 1024; }
+static int64_t most_columns(const gemm *gemm) {
+  return gemv_class_of(gemm->desc.m) == 8 ? 512 : 1024;
+}
 
 bool gemm_columns_takes(const gemm *gemm, int64_t columns) { return columns <= most_columns(gemm); }
 
 clave_status gemm_columns(const void *product) {
   const gemm *gemm = product;
-  int64_t m = class_of(gemm->desc.m), each = share_columns(gemm, 64, most_columns(gemm));
-  return run(gemm, false, each, (size_t)(each * m));
+  int64_t m = gemv_class_of(gemm->desc.m), each = share_columns(gemm, 64, most_columns(gemm));
+  return gemv_run(gemm, false, each, (size_t)(each * m));
 }

@@ -5,7 +5,7 @@
 /* Same values as in kernels_cl/gemm/gemv_lanes.cl. */
 enum { GROUP = LOCAL_SIZE, WORD = 8, COLUMNS = 8 };
 
-static int class_of(int64_t m) { return m <= 1 ? 1 : m <= 2 ? 2 : m <= 4 ? 4 : 8; }
+static int gemv_lanes_class_of(int64_t m) { return m <= 1 ? 1 : m <= 2 ? 2 : m <= 4 ? 4 : 8; }
 
 /* True if each compute unit has enough groups to hide memory latency. */
 static bool has_work(const gemm *gemm, int64_t groups) {
@@ -14,14 +14,14 @@ static bool has_work(const gemm *gemm, int64_t groups) {
          GROUPS * (int64_t)recorder_traits(gemm->recorder)->compute_units;
 }
 
-static void begin(launch *launch, const gemm *gemm, int64_t lanes) {
+static void gemv_lanes_begin(launch *launch, const gemm *gemm, int64_t lanes) {
   gemm_begin(launch, gemm);
-  launch_define(launch, "M", class_of(gemm->desc.m));
+  launch_define(launch, "M", gemv_lanes_class_of(gemm->desc.m));
   launch_define(launch, "LANES", (int)lanes);
 }
 
 /* columns: columns of out per group. */
-static clave_status run(launch *launch, const gemm *gemm, int64_t columns) {
+static clave_status gemv_lanes_run(launch *launch, const gemm *gemm, int64_t columns) {
   launch_epilogue(launch);
   size_t global[2] = {(size_t)(ceil_div(gemm->desc.n, columns) * GROUP),
                       (size_t)gemm->desc.batches},
@@ -37,23 +37,23 @@ static int64_t row_lanes(const gemm *gemm) {
 }
 
 /* Returns the columns at once, which share each word of a. Their sums must fit registers. */
-static int64_t rows_at_once(const gemm *gemm, int64_t lanes) {
-  int64_t most = class_of(gemm->desc.m) <= 4 ? 4 : 2;
+static int64_t gemv_lanes_rows_at_once(const gemm *gemm, int64_t lanes) {
+  int64_t most = gemv_lanes_class_of(gemm->desc.m) <= 4 ? 4 : 2;
   return has_work(gemm, gemm->desc.n / (most * GROUP / lanes)) ? most : 1;
 }
 
 clave_status gemm_row_lanes(const void *product) {
   const gemm *gemm = product;
-  int64_t lanes = row_lanes(gemm), rows = rows_at_once(gemm, lanes);
+  int64_t lanes = row_lanes(gemm), rows = gemv_lanes_rows_at_once(gemm, lanes);
   bool subgroups = false;
   if (lanes == GROUP) TRY(recorder_has_subgroups(gemm->recorder, &subgroups));
   launch launch;
-  begin(&launch, gemm, lanes);
+  gemv_lanes_begin(&launch, gemm, lanes);
   launch_define(&launch, "ROWS", (int)rows);
   launch_subgroups(&launch, subgroups);
   launch_args(&launch,
               &(gemv_row_lanes_args){.gemm = gemm_operands(gemm), .dense = gemm_dense(gemm)});
-  return run(&launch, gemm, GROUP / lanes * rows);
+  return gemv_lanes_run(&launch, gemm, GROUP / lanes * rows);
 }
 
 /* Returns the work-items side by side: a line of memory, or fewer if that leaves few groups. */
@@ -67,8 +67,8 @@ clave_status gemm_column_lanes(const void *product) {
   const gemm *gemm = product;
   int64_t lanes = column_lanes(gemm);
   launch launch;
-  begin(&launch, gemm, lanes);
+  gemv_lanes_begin(&launch, gemm, lanes);
   launch_args(&launch,
               &(gemv_column_lanes_args){.gemm = gemm_operands(gemm), .dense = gemm_dense(gemm)});
-  return run(&launch, gemm, lanes * COLUMNS);
+  return gemv_lanes_run(&launch, gemm, lanes * COLUMNS);
 }

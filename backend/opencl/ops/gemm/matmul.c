@@ -54,13 +54,13 @@ static bool is_float_product(const gemm *gemm) {
 /* True if kernels for many rows may be used; they do not support grouped products. */
 static bool is_in_one_piece(const gemm *gemm) { return is_float_product(gemm) && !gemm->grouped; }
 
-static bool takes_packed(const void *product, const kernel_variant *variant) {
+static bool opencl_matmul_takes_packed(const void *product, const kernel_variant *variant) {
   const int64_t columns = variant->parameters[0];
   return is_in_one_piece(product) && gemm_packed_usable(product) &&
          (!columns || gemm_packed_takes(product, columns));
 }
 
-static bool takes_panels(const void *product, const kernel_variant *variant) {
+static bool opencl_matmul_takes_panels(const void *product, const kernel_variant *variant) {
   return is_float_product(product) && gemm_panels_usable(product) &&
          gemm_panels_takes(product, variant->parameters[0]);
 }
@@ -79,12 +79,12 @@ static double cost_of_local(const void *product, const kernel_variant *variant) 
   return gemm_local_is_better(product) ? variant->cost : ON_REQUEST;
 }
 
-static bool takes_direct(const void *product, const kernel_variant *variant) {
+static bool opencl_matmul_takes_direct(const void *product, const kernel_variant *variant) {
   (void)variant;
   return is_in_one_piece(product) && gemm_direct_usable(product);
 }
 
-static double cost_of_direct(const void *product, const kernel_variant *variant) {
+static double opencl_matmul_cost_of_direct(const void *product, const kernel_variant *variant) {
   return recorder_traits(((const gemm *)product)->recorder)->shares_badly ? variant->cost
                                                                           : ON_REQUEST;
 }
@@ -127,17 +127,19 @@ static double cost_of_clblast(const void *product, const kernel_variant *variant
  * Costs are ordered by measurement (docs/notebook/2026-11-26-products.md). */
 static const kernel_variant gemm_variants[] = {
     {"tile", .cost = 9, .record = gemm_tile},
-    {"packed", takes_packed, .cost = 5, .record = gemm_packed},
-    {"packed 32", takes_packed, .cost = 5, .record = gemm_packed, .parameters = {32}},
-    {"packed 64", takes_packed, .cost = 5, .record = gemm_packed, .parameters = {64}},
-    {"packed 256", takes_packed, .cost = 5, .record = gemm_packed, .parameters = {256}},
-    {"panels", takes_panels, .cost = 1, .cost_of = cost_of_panels, .record = gemm_panels},
-    {"panels 4", takes_panels, .cost = 1, .cost_of = cost_of_panels, .record = gemm_panels,
-     .parameters = {4}},
-    {"panels 8", takes_panels, .cost = 1, .cost_of = cost_of_panels, .record = gemm_panels,
-     .parameters = {8}},
-    {"panels 16", takes_panels, .cost = 1, .cost_of = cost_of_panels, .record = gemm_panels,
-     .parameters = {16}},
+    {"packed", opencl_matmul_takes_packed, .cost = 5, .record = gemm_packed},
+    {"packed 32", opencl_matmul_takes_packed, .cost = 5, .record = gemm_packed, .parameters = {32}},
+    {"packed 64", opencl_matmul_takes_packed, .cost = 5, .record = gemm_packed, .parameters = {64}},
+    {"packed 256", opencl_matmul_takes_packed, .cost = 5, .record = gemm_packed,
+     .parameters = {256}},
+    {"panels", opencl_matmul_takes_panels, .cost = 1, .cost_of = cost_of_panels,
+     .record = gemm_panels},
+    {"panels 4", opencl_matmul_takes_panels, .cost = 1, .cost_of = cost_of_panels,
+     .record = gemm_panels, .parameters = {4}},
+    {"panels 8", opencl_matmul_takes_panels, .cost = 1, .cost_of = cost_of_panels,
+     .record = gemm_panels, .parameters = {8}},
+    {"panels 16", opencl_matmul_takes_panels, .cost = 1, .cost_of = cost_of_panels,
+     .record = gemm_panels, .parameters = {16}},
     {"rows", takes_few, .cost = 2, .record = gemm_rows},
     {"rows 4", takes_few, .cost = 2, .record = gemm_rows, .parameters = {4}},
     {"rows 16", takes_few, .cost = 2, .record = gemm_rows, .parameters = {16}},
@@ -152,13 +154,14 @@ static const kernel_variant gemm_variants[] = {
      .parameters = {64}},
     {"local 128", takes_local, .cost = 8, .cost_of = cost_of_local, .record = gemm_local,
      .parameters = {128}},
-    {"direct", takes_direct, .cost = 7, .cost_of = cost_of_direct, .record = gemm_direct},
-    {"direct 2", takes_direct, .cost = 7, .cost_of = cost_of_direct, .record = gemm_direct,
-     .parameters = {2}},
-    {"direct 4", takes_direct, .cost = 7, .cost_of = cost_of_direct, .record = gemm_direct,
-     .parameters = {4}},
-    {"direct 8", takes_direct, .cost = 7, .cost_of = cost_of_direct, .record = gemm_direct,
-     .parameters = {8}},
+    {"direct", opencl_matmul_takes_direct, .cost = 7, .cost_of = opencl_matmul_cost_of_direct,
+     .record = gemm_direct},
+    {"direct 2", opencl_matmul_takes_direct, .cost = 7, .cost_of = opencl_matmul_cost_of_direct,
+     .record = gemm_direct, .parameters = {2}},
+    {"direct 4", opencl_matmul_takes_direct, .cost = 7, .cost_of = opencl_matmul_cost_of_direct,
+     .record = gemm_direct, .parameters = {4}},
+    {"direct 8", opencl_matmul_takes_direct, .cost = 7, .cost_of = opencl_matmul_cost_of_direct,
+     .record = gemm_direct, .parameters = {8}},
     {"image", takes_image, .cost = 6, .cost_of = cost_of_image, .record = gemm_image},
     {"image 2", takes_image, .cost = 6, .cost_of = cost_of_image, .record = gemm_image,
      .parameters = {2}},
@@ -239,7 +242,7 @@ static const kernel_variant rows_variants[] = {{.name = "rule"},
                                                {"4", takes_any_rows, .parameters = {4}},
                                                {"8", takes_any_rows, .parameters = {8}}};
 
-static int64_t tile_rows(const gemm *gemm, const grouped_matmul_desc *desc) {
+static int64_t opencl_matmul_tile_rows(const gemm *gemm, const grouped_matmul_desc *desc) {
   tuning_key key = gemm_key(gemm);
   tuning_key_int(&key, "rows", desc->rows);
   tuning_key_int(&key, "groups", desc->groups);
@@ -252,7 +255,7 @@ static int64_t tile_rows(const gemm *gemm, const grouped_matmul_desc *desc) {
 }
 
 /* Returns an upper bound on the number of tiles, since each group begins a new tile. */
-static int64_t count_tiles(const grouped_matmul_desc *desc, int64_t tile_rows) {
+static int64_t opencl_matmul_count_tiles(const grouped_matmul_desc *desc, int64_t tile_rows) {
   return min_i64(desc->rows, (desc->rows + (desc->groups + 1) * (tile_rows - 1)) / tile_rows);
 }
 
@@ -276,8 +279,8 @@ clave_status opencl_grouped_matmul(cl_recorder *recorder, const node *node) {
   describe_grouped_matmul(node, &desc);
   if (desc.rows * desc.n == 0) return NULL;
   gemm gemm = begin_grouped(recorder, node, &desc);
-  gemm.desc.m = tile_rows(&gemm, &desc);
-  gemm.desc.batches = count_tiles(&desc, gemm.desc.m);
+  gemm.desc.m = opencl_matmul_tile_rows(&gemm, &desc);
+  gemm.desc.batches = opencl_matmul_count_tiles(&desc, gemm.desc.m);
   TRY(launch_tiles(&gemm, &desc));
   return gemm_record(&gemm);
 }

@@ -66,8 +66,8 @@ CLAVE_API void clave_sampler_destroy(clave_sampler *sampler);
 CLAVE_API clave_status clave_tokenizer_of_program(const clave_program *program,
                                                   clave_tokenizer **out) CLAVE_CHECK;
 
-/* A program with its tokenizer on a device; docs/howto/language_models.md lists the methods that it
- * must have. Its conversations share the weights. */
+/* A program with its tokenizer on a device; docs/reference/language_models.md lists the methods
+ * that it must have. Its conversations share the weights. */
 typedef struct clave_llm clave_llm;
 
 typedef struct clave_llm_options {

@@ -1,7 +1,7 @@
 #ifndef CLAVE_TEMPLATE_H
 #define CLAVE_TEMPLATE_H
 /* clave_template: renders conversations as text, by the chat templates that are published with
- * models (Jinja2, with transformers' settings and additions; docs/howto/language_models.md lists
+ * models (Jinja2, with transformers' settings and additions; docs/reference/chat_templates.md lists
  * the supported part).
  *
  *   clave_template *t; char *text; size_t size;

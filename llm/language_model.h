@@ -1,7 +1,7 @@
 #ifndef LLM_LANGUAGE_MODEL_H
 #define LLM_LANGUAGE_MODEL_H
 /* The implementation of clave_llm.h's language models: the properties that a program declares
- * (docs/howto/language_models.md), and the model that conversations share. */
+ * (docs/reference/language_models.md), and the model that conversations share. */
 #include <stdatomic.h>
 
 #include "base/memory.h"
@@ -96,7 +96,7 @@ bool llm_is_stop_id(const clave_llm *llm, uint32_t id);
 /* own_session.c: sets capacity_name and max_capacity. */
 clave_status llm_capacity_find(clave_llm *llm) STATUS_CHECK;
 /* methods.c: reads the methods of the program. Fails if one does not conform to
- * docs/howto/language_models.md. */
+ * docs/reference/language_models.md. */
 clave_status llm_methods_read(const clave_program *program, llm_method methods[LLM_METHODS],
                               int *count) STATUS_CHECK;
 clave_status llm_find_method(const clave_program *program, const char *name, clave_method_info *out,

@@ -23,7 +23,7 @@ _log = logging.getLogger("clave")
 
 
 class LLM(L.Uncopied):
-    """A program that docs/howto/language_models.md calls a language model, with its tokenizer, on a device.
+    """A program that docs/reference/language_models.md calls a language model, with its tokenizer, on a device.
 
     path: of a .clv, or a .json with its constants. device: a Device, or the spec of one ("cpu", "opencl", ...).
     tokenizer: a file or Hugging Face folder instead of the one that the .clv carries. chat_template: instead of the

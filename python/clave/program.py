@@ -275,7 +275,7 @@ class Program:
     @property
     def metadata(self) -> dict[str, Any]:
         """What the program says besides its methods, as JSON. "llm" is a language model's part: see
-        docs/howto/language_models.md."""
+        docs/reference/language_models.md."""
         return _read_json(_info(self.handle).metadata)
 
     @metadata.setter

@@ -264,7 +264,7 @@ def test_tinylm_knows_shakespeare():
 @needs_data
 @pytest.mark.parametrize("form", ["int8", "Q4_1"])
 def test_tinylm_in_fast_precision_loses_little(form, tmp_path):
-    """The columns of docs/howto/export.md, on one window."""
+    """The columns of docs/howto/quantise.md, on one window."""
     out = tmp_path / "losses.json"
     command = ["quantise.py", "--precision", "strict", "fast", "--windows", "1", "--forms", form, "--json", out]
     env = os.environ | {"PYTHONPATH": str(ROOT / "python"), "CLAVE_DEVICE": "opencl", "CLAVE_DEVICE_CLASS": "cpu"}

@@ -71,7 +71,7 @@ def read_tokenizer(file: File, n_vocab: int) -> bytes | None:
 
 
 def read_metadata(file: File, n_vocab: int, given: Given | None = None) -> dict[str, Any]:
-    """Returns the metadata of tokens and templates that docs/howto/language_models.md describes.
+    """Returns the metadata of tokens and templates that docs/reference/language_models.md describes.
 
     given: what says of tokens what the file's keys do not."""
     other = given.tokenizer if given else None

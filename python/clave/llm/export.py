@@ -12,7 +12,7 @@ from clave.errors import UsageError
 
 _EPILOG = """
 FORM is int8 (a scale for each row), int4:32, int4:64 or int4:128 (one for so many neighbours), or any other of
-docs/howto/export.md. What the file carries, and which models there are: docs/howto/language_models.md.
+docs/howto/quantise.md. What the file carries, and which models there are: docs/howto/language_models.md.
 
 Exit 0 good, 1 the export failed, 2 malformed command line.
 """

@@ -102,7 +102,7 @@ def test_rows_that_do_not_fit(process, page, rows, words):
     [
         (["--only", "models,modls"], "--only: no table is named modls"),
         (["--check", "--only", "gemm"], "--only: no table with bounds is named gemm"),
-        (["--rows", "("], "argument --rows: '(' is no regular expression"),
+        (["--rows", "("], "argument --rows: '(' is not a regular expression"),
     ],
 )
 def test_options_that_are_wrong(root, process, options, words):

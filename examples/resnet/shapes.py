@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 NAMES = ("disc", "ring", "square", "triangle", "star", "cross", "heart", "moon", "arrow", "frame")
-HELD_OUT = 1  # the seed of the pictures that are not trained on
+HELD_OUT = 1  # seed of the held-out pictures
 SIDE, FINE = 32, 3  # pixels per side; samples per side of a pixel
 
 

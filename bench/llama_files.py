@@ -1,5 +1,5 @@
 """GGUF files of Llama models with seeded random weights, and programs made from them, for llama_bench.py. Their sizes
-are those of real models. Blocks are random codes with scales that give all weights the same standard deviation."""
+are those of real models. Blocks are random codes whose scales make the standard deviation of all weights equal."""
 
 import gguf
 import numpy as np

@@ -1,5 +1,5 @@
 """Draws pictures of ten kinds of shapes: 32 x 32 pixels, coloured, turned, on backgrounds with a gradient, stripes and
-noise. A seed always gives the same pictures, so that training and tests download nothing."""
+noise. The same seed always draws the same pictures, so that training and tests download nothing."""
 
 from __future__ import annotations
 

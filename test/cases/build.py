@@ -164,11 +164,11 @@ def rows_left_out(index, only):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/cases")
-    parser.add_argument("--only", help="cases whose family/name holds this")
+    parser.add_argument("--only", help="cases whose family/name contains this")
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count())
-    parser.add_argument("--list", action="store_true", help="names only, and why a reference is no op-by-op one")
-    parser.add_argument("--eager", action="store_true", help="torch's side only: checks the descriptions")
-    parser.add_argument("--replay", type=pathlib.Path, help="build/test/replay, which checks tolerances")
+    parser.add_argument("--list", action="store_true", help="print only names, and why a reference is not op by op")
+    parser.add_argument("--eager", action="store_true", help="run only torch: check the descriptions")
+    parser.add_argument("--replay", type=pathlib.Path, help="path of build/test/replay, which checks tolerances")
     args = parser.parse_args()
     args.replay = args.replay or args.out.parent / "test/replay"
     begin = time.monotonic()

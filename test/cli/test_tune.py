@@ -241,7 +241,7 @@ def test_damaged(tool, tune, cache):
 
 @pytest.mark.by_turn(9)
 def test_of_another_device(tool, tune, cache):
-    """A table with this device's file name, but for another device, version or number of threads, is ignored."""
+    """A table of another device, version or number of threads is ignored, though its file has this device's name."""
     tune("cpu")
     r = tool.run("tune", "--list", "--device", "cpu", env={"CLAVE_CACHE_DIR": str(cache), "CLAVE_THREADS": "1"})
     assert "rows    0" in r.stdout

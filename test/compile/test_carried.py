@@ -196,7 +196,7 @@ def test_sizes_of_several_files(tmp_path, target):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_size_that_does_not_follow(tmp_path, target):
-    """Of a batch and a length in one file, one must be given; a wrong one is refused."""
+    """A file has a batch and a length: one of them must be given, and a wrong one is refused."""
     batch, length = torch.export.Dim("batch", max=5), torch.export.Dim("length", max=40)
     program = saved(tmp_path, Sequence(), noise(2, 6, 8), dynamic_shapes=({0: batch, 1: length},))
     exe = tmp_path / "m"

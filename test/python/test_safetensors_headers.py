@@ -1,4 +1,4 @@
-"""Headers of safetensors files that an export reads: it takes and refuses what the safetensors library does."""
+"""Headers of safetensors files that an export reads: it accepts and refuses the same as the safetensors library."""
 
 import json
 import struct
@@ -56,7 +56,7 @@ FILES = {
 def by_library(path):
     try:
         with safetensors.safe_open(path, "np") as f:
-            slices = {name: f.get_slice(name) for name in f.keys()}  # noqa: SIM118  (not a dict)
+            slices = {name: f.get_slice(name) for name in f.keys()}  # not a dict
             return {name: (tuple(s.get_shape()), s.get_dtype()) for name, s in slices.items()}
     except safetensors.SafetensorError:
         return None

@@ -98,7 +98,7 @@ def run_faults(runner, *arguments, env=None, least):
     p = run_checked([str(a) for a in (runner, *arguments)], os.environ | (env or {}))
     bad, ran = failures(p.stdout)
     assert p.returncode == 0 and not bad, f"exit {p.returncode}\n" + "\n".join(bad[:20]) + p.stderr[-4000:]
-    assert ran >= least, f"{ran} lives"
+    assert ran >= least, f"expected at least {least} runs, got {ran}"
 
 
 def case(build, name):

@@ -56,7 +56,7 @@ FILES = {
 def by_library(path):
     try:
         with safetensors.safe_open(path, "np") as f:
-            slices = {name: f.get_slice(name) for name in f.keys()}  # not a dict
+            slices = {name: f.get_slice(name) for name in f.keys()}  # noqa: SIM118  (not a dict)
             return {name: (tuple(s.get_shape()), s.get_dtype()) for name, s in slices.items()}
     except safetensors.SafetensorError:
         return None

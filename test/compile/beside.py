@@ -43,7 +43,7 @@ def open_dims(exe: pathlib.Path, program: pathlib.Path, given: list[Any]) -> lis
 
 def compare_sizes(builder: Builder, graph: Graph, folder: pathlib.Path) -> str:
     """Compiles m.clv in the folder, with all sizes dynamic, and runs each set of sizes of the graph. Returns "same",
-    "fixed" if it has no dynamic sizes, "carried", or the difference. It must refuse sizes as a session."""
+    "fixed" if it has no dynamic sizes, "carried", or the difference. Both must refuse the same sizes."""
     program = folder / "m.clv"
     if not graph.sizes[0]:
         return "fixed"

@@ -430,7 +430,7 @@ def test_stories_by_a_model_of_any_length(tmp_path, monkeypatch, test_data):
     assert r.returncode == 1 and "m.clv has no chat template" in r.stderr
 
 
-# ---------------------------------------------------------------- what goes wrong
+# ---------------------------------------------------------------- errors
 
 
 def bad(tmp_path, *args, env=None):

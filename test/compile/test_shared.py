@@ -340,7 +340,7 @@ def test_a_system_message(tmp_path):
     lib.close()
 
 
-# ---------------------------------------------------------------- what was kept
+# ---------------------------------------------------------------- stored results
 
 PROGRAMS = {
     "state": (Counter, (noise(3),)),

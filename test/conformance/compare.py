@@ -3,8 +3,8 @@ eager result in the same dtype, or as near to the same computation in f64 as tor
 
 Errors allowed (per element; ulp: the result's unit in the last place, acc: the accumulator's eps, f32's for 16 bits)
   pointwise ops   ULP[op] ulp (OpenCL's table of relative errors), or twice torch's own distance from the f64 result.
-                  Sums of a few terms that may cancel (COMPOSED): also 2 acc of the largest term, or 2 eps if torch
-                  rounds the terms to the dtype, whose eps it is (ROUNDED_TERMS). Functions whose terms of about 1
+                  Sums of a few terms that may cancel (COMPOSED): also 2 acc of the largest term; if torch rounds the
+                  terms to the dtype (ROUNDED_TERMS), 2 eps of the dtype instead. Functions whose terms of about 1
                   cancel at a zero (ZEROS): also 4 acc.
   other ops       4 * acc * sqrt(n) * M + 2 ulp, or twice the largest distance of torch's result from the f64 result:
                   sums of n terms. n is at most the elements of the inputs, and M the largest magnitude of the result on

@@ -67,7 +67,7 @@ def test_a_compiled_program_runs(processor, tmp_path):
         assert "verified: 1 outputs" in run(emulator, folder / "model", "--verify")
 
 
-# ---------------------------------------------------------------- what is made here
+# ---------------------------------------------------------------- outputs
 
 
 def headers_of(file):

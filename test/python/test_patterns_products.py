@@ -136,7 +136,7 @@ def test_products_of_one_tensor(bias, dtype):
     batch, length = torch.export.Dim("batch", max=8), torch.export.Dim("length", max=64)
     _, program = export(module, (x(2, 5, D, dtype=dtype),), dynamic_shapes=({0: batch, 1: length},))
     assert program.passes["join_matmul"] == 2 and program.refused == {} and matmuls(program) == 3
-    assert len(program.schema.constants) == 4 + bool(bias), "no weight is there twice"
+    assert len(program.schema.constants) == 4 + bool(bias), "a weight is stored twice"
     tolerance = {F16: 4e-3, BF16: 4e-2, F64: 1e-12}.get(dtype, 2e-5)
     for shape in ((2, 5, D), (1, 1, D), (3, 9, D)):
         run(module, program, (x(*shape, dtype=dtype),), tolerance, tolerance)

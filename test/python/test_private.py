@@ -194,7 +194,7 @@ PARTS = {
 
 @pytest.mark.parametrize("name", PARTS)
 def test_the_part_is_there(name):
-    assert PARTS[name](), f"{name} is no longer what clave.private takes it for"
+    assert PARTS[name](), f"{name} is no longer what clave.private expects"
 
 
 def test_functions_of_a_model_are_put_back():

@@ -156,7 +156,7 @@ def taken_for_right(replay, index, only):
 
 
 def rows_left_out(index, only):
-    """Returns the index rows of the cases that are not built again."""
+    """An index's rows of cases that are not built anew."""
     rows = index.read_text().splitlines(keepends=True) if only and index.exists() else []
     return [row for row in rows if only not in row.partition("\t")[0]]
 

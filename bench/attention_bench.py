@@ -12,7 +12,7 @@ CACHES = ("float32", "float16", "int8")
 
 
 def written_out():
-    """The same module without the op."""
+    """Returns the module without the attention op: it writes the rows by index_copy and attends under a mask."""
     import torch
 
     class Masked(torch.nn.Module):

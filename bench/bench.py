@@ -1,11 +1,11 @@
 """Makes the measurements of docs/performance.md and docs/developers/measurements.md, and writes their tables.
 
-Compare ratios of one run only.
+Compare only ratios of the same run.
 
 bench.py [--build build] [--only NAME,NAME] [--rows REGEX] [--device opencl] [--rounds N] [--check]. NAME: gemm, gemv,
 quantised, overhead, launch, startup, session, delegate, executorch, memory, indexing, attention, models, fast, int8,
-works, sweeps, sharing, compiled, limits, tokenizers, llm, sampler, llama, load, export, breakdown. --rows: measures
-and replaces only these rows of the page. --check writes nothing, and fails if a row exceeds its bound.
+works, sweeps, sharing, compiled, limits, tokenizers, llm, sampler, llama, load, export, breakdown. --rows measures
+and replaces only the rows that match REGEX. --check writes nothing, and fails if a row exceeds its bound.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def cpu_flags():
 
 
 def save(path, methods):
-    """Exports each of {name: (module, args)} once."""
+    """Exports the methods {name: (module, args)} as one program, unless the file exists. Returns its path."""
     if not path.exists():
         import clave
 
@@ -79,7 +79,8 @@ def save(path, methods):
 
 
 def products(weight_shape, x_shape, dtype):
-    """Methods "one" and "five": 1 and 5 products with one constant; outputs are the first element of each."""
+    """Returns methods "one" and "five": 1 and 5 products with the same constant. Their outputs are the first element of
+    each product."""
     import torch
 
     weight = torch.nn.Parameter(torch.randn(weight_shape).to(dtype), requires_grad=False)
@@ -137,7 +138,7 @@ def bench_gemv(args):
 
 
 def quantised_program(args, form, m, n, k):
-    """Methods "one" and "five": products with a weight in that quantised format, or plain."""
+    """Returns a program with the methods of `products` and a weight in the given quantised format, or in f32."""
     path = args.work / f"quantised_{form.replace(':', '_')}_{m}_{n}_{k}.clv"
     if not path.exists():
         import torch
@@ -151,8 +152,8 @@ def quantised_program(args, form, m, n, k):
 
 
 def bench_quantised(args):
-    """Compares products in both precisions with those of f32 and, for one row, with reading as many bytes, in
-    alternation, by the CPU time of all cores."""
+    """Compares quantised products in both precisions with f32 products, by the CPU time of all cores, in alternation.
+    Products with one row are also compared with a loop that reads as many bytes."""
     rows = []
     for n, k in QUANTISED_SIZES:
         for m in (1, 8, 128):
@@ -187,7 +188,8 @@ def softmaxes(args):
 
 
 def bench_launch(args):
-    """Compares these softmaxes with as many launches of a small kernel in the same context, without clave."""
+    """Compares the program of `softmaxes` with as many launches of a small kernel in the same context, without
+    clave."""
     program = softmaxes(args)
     runs = [tool(args, "launch", program, args.device, 101) for _ in range(5)]
     ours, own, ratio = (statistics.median(r[k] for r in runs) for k in ("clave_us", "driver_us", "ratio"))
@@ -256,7 +258,7 @@ def bench_startup(args):
 
 
 def bench_session(args):
-    """Times a further session of a program: its creation and its first run, minus a later run."""
+    """Times a second session of a program: its creation and its first run, minus a later run."""
     rows = []
     for name in ("mnist", "tinylm"):
         program = ROOT / "examples" / name / f"{name}.clv"
@@ -271,7 +273,7 @@ def bench_session(args):
 
 
 def bench_delegate(args):
-    """Times a run through the plugin minus the same by clave's own functions, in several processes."""
+    """Times a run through the plugin minus the same run by clave's own functions, in several processes."""
     rows = []
     runs = [tool(args, "delegate", args.build / "libclave_delegate.so", 51) for _ in range(5)]
     for what, key in (("a run", "us"), ("input and output bound, a run", "bound_us")):
@@ -283,7 +285,8 @@ def bench_delegate(args):
 
 
 def bench_memory(args):
-    """Peak memory of a model with large weights minus that of the same model with small ones (same kernels)."""
+    """Measures the peak memory of a model with large weights, minus that of a model with small weights and the same
+    kernels."""
     import torch
 
     layers = 6
@@ -401,7 +404,7 @@ def machine(args):
 
 
 def check(args, name):
-    """Reports rows of a table that exceed their bound in each of three attempts. Returns True if there are none."""
+    """Reports rows of a table that exceed their bound in each of three attempts. Returns True if no row does."""
     over = {}
     for attempt in range(3):
         lines = BENCHES[name](args)
@@ -430,7 +433,7 @@ def pattern(text):
     try:
         return re.compile(text)
     except re.error as e:
-        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {e}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a regular expression: {e}") from None
 
 
 def main():
@@ -440,13 +443,13 @@ def main():
     parser.add_argument(
         "--rows",
         type=pattern,
-        help="of models, fast, int8, works, sweeps, llama: what matches; others stay as they are",
+        help="measure only the rows that match (models, fast, int8, works, sweeps, llama); others stay unchanged",
     )
     parser.add_argument("--device", default="opencl")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--wait", type=float, default=60, help="seconds to wait for an idle machine")
     parser.add_argument("--print", action="store_true", help="write no page")
-    parser.add_argument("--check", action="store_true", help="exit 1 where a row is over what it should be at most")
+    parser.add_argument("--check", action="store_true", help="exit 1 if a row exceeds its bound")
     args = parser.parse_args()
     args.build = args.build.resolve()
     args.work, args.print = args.build / "bench/programs", args.print or args.check

@@ -26,7 +26,7 @@ SHAPE = re.compile(r"([\w:]+) \[([\d, ]*)\]")
 
 
 def shapes(row):
-    """Returns the dims of a node's operands and of its results."""
+    """Returns the dims of a node's operands and those of its results."""
     read, _, written = row["shapes"].partition("-> ")
     return tuple([[int(n) for n in dims.split(", ") if n] for _, dims in SHAPE.findall(s)] for s in (read, written))
 

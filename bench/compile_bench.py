@@ -59,7 +59,7 @@ class Compiled:
         return PYTHON.with_name(f"iree-{tool}")
 
     def make(self):
-        """Returns the build seconds of each."""
+        """Makes the executables and IREE's module, and records the seconds of each in self.made."""
         mlir, program = self.folder / "model.mlir", self.folder / "model.clv"
         for target in TARGETS:
             command = [self.tool, "compile", program, "-o", self.folder / target, "--target", target]
@@ -92,7 +92,7 @@ class Compiled:
         return ((self.folder / "model.vmfb").stat().st_size + runtime.stat().st_size - self.weights) / 1000
 
     def run_ms(self, name, runs):
-        """Returns the median of a process's runs."""
+        """Returns the median of a process's runs, in ms."""
         if name == "iree":
             more = [f"--benchmark_min_time={runs}x", "--benchmark_format=json"]
             (found,) = measured(self.of_iree("benchmark-module", *more))["benchmarks"]

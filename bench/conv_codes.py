@@ -2,7 +2,8 @@
 
     conv_codes.py [--turns N]
 
-One thread. The sessions alternate, and a ratio is the median over turns. Peak memory is that of a whole process.
+Each session has one thread. The sessions alternate, and a ratio is the median over turns. Peak memory is that of a
+whole process.
 """
 
 import argparse
@@ -28,7 +29,7 @@ FORMS = (None, "int8", "int4:32")
 
 
 def peak(program, device):
-    """Returns the MB of a process that runs it."""
+    """Returns the peak memory, in MB, of a process that runs the program."""
     command = [ROOT / "build/clave", "bench", program, "--device", device, "--runs", "3", "--json"]
     return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["peak_rss_mb"]
 

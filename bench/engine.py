@@ -4,8 +4,8 @@ engine.py export NAME FOLDER            writes inputs.safetensors, torch.safeten
                                         with --onnx, model.onnx; with --int8, exports the model quantised by
                                         pt2e, and writes plain.safetensors, the results in f32
 engine.py torch NAME FOLDER RUNS        {"median_ms": ..., "peak_rss_mb": ...} of runs after the warm-up
-engine.py onnxruntime NAME FOLDER RUNS  the same of model.onnx; writes onnxruntime.safetensors
-engine.py openvino NAME FOLDER RUNS     the same; writes openvino.safetensors. In f32, with --fast in bf16
+engine.py onnxruntime NAME FOLDER RUNS  the same for model.onnx; writes onnxruntime.safetensors
+engine.py openvino NAME FOLDER RUNS     the same; writes openvino.safetensors. Computes in f32, or with --fast in bf16
 """
 
 import argparse
@@ -134,10 +134,10 @@ def main():
     parser.add_argument("name")
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("runs", type=int, nargs="?", default=1)
-    parser.add_argument("--small", action="store_true", help="the small model of the tests")
-    parser.add_argument("--int8", action="store_true", help="export: quantised to 8 bits")
-    parser.add_argument("--onnx", action="store_true", help="export: model.onnx too")
-    parser.add_argument("--fast", action="store_true", help="openvino: in bf16")
+    parser.add_argument("--small", action="store_true", help="use the small model of the tests")
+    parser.add_argument("--int8", action="store_true", help="export: quantise to 8 bits")
+    parser.add_argument("--onnx", action="store_true", help="export: also write model.onnx")
+    parser.add_argument("--fast", action="store_true", help="openvino: compute in bf16")
     args = parser.parse_args()
     sys.path.insert(0, str(ROOT / "python"))
     print(json.dumps(ENGINES[args.engine](args)))

@@ -3,7 +3,7 @@
     fast_errors.py [--device cpu] [--turns N] [--rows REGEX]
 
 The trained ResNet-20 on 200 images, the loss of the trained tinylm on held-out text, and results of models with random
-weights. One thread. The sessions alternate, and a ratio of times is the median over turns.
+weights. Each session has one thread. The sessions alternate, and a ratio of times is the median over turns.
 """
 
 import argparse
@@ -86,7 +86,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--turns", type=int, default=9)
-    parser.add_argument("--rows", default="", help="those whose names match this regular expression")
+    parser.add_argument("--rows", default="", help="only models whose names match this regular expression")
     args = parser.parse_args()
     print("| model, device | strict | fast | largest difference | over the largest value | time, fast/strict |")
     print("|---|---|---|---|---|---|")

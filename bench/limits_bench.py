@@ -34,7 +34,7 @@ def python_ms(program):
 
 
 def import_ms():
-    """Returns the milliseconds in addition to Python's own start."""
+    """Returns the milliseconds of `import clave`, without Python's own start."""
     return statistics.median(python_ms("import clave") - python_ms("pass") for _ in range(11))
 
 
@@ -45,7 +45,8 @@ def compile_program(args, program, to, *more):
 
 
 def executable_rows(args, name, bounds, *more):
-    """MNIST: the shortest time from start to a file with the answer, and the executable's size minus its weights."""
+    """Measures MNIST: the shortest time from start to a file with the answer, and the size of the executable minus its
+    weights."""
     import numpy as np
 
     exe, given, out = (args.work / f for f in ("limits.exe", "limits.in", "limits.out"))

@@ -1,6 +1,6 @@
 """Makes the measurements of decoder.c with llama.cpp (PyPI's llama-cpp-python) on a GGUF file, in the same format.
 
-llama_engine.py FILE VOCABULARY ROOM THREADS NEW CONTEXT LENGTH...; ROOM: tokens of the cache
+llama_engine.py FILE VOCABULARY ROOM THREADS NEW CONTEXT LENGTH...; ROOM: capacity of the cache in tokens
 """
 
 import json
@@ -28,12 +28,12 @@ class Engine:
     def __init__(self, path, n_vocab, n_context, n_threads):
         params = L.llama_model_default_params()
         self.model = L.llama_model_load_from_file(path.encode(), params)
-        assert self.model, f"llama.cpp does not take {path}"
+        assert self.model, f"llama.cpp does not load {path}"
         params = L.llama_context_default_params()
         params.n_ctx, params.n_batch, params.n_ubatch = n_context, CHUNK, CHUNK
         params.n_threads = params.n_threads_batch = n_threads
         self.context = L.llama_init_from_model(self.model, params)
-        assert self.context, f"llama.cpp makes no context of {path}"
+        assert self.context, f"llama.cpp does not create a context for {path}"
         self.n_vocab = n_vocab
 
     def read(self, position, n):
@@ -52,7 +52,7 @@ class Engine:
         return tuple(map(sum, zip(*parts, strict=True)))
 
     def decode(self, position, n):
-        """Returns the result of `read` for each of n tokens after others."""
+        """Returns the result of `read` for each of the n tokens after `position` tokens."""
         self.prefill(position)
         self.read(position, 1)
         return [self.read(position + i, 1) for i in range(n)]

@@ -1,5 +1,5 @@
 """GGUF files of Llama models with seeded random weights, and programs made from them, for llama_bench.py. Their sizes
-are those of real models. Blocks are random codes with scales that give all weights the same standard deviation."""
+are those of real models. Blocks are random codes whose scales make the standard deviation of all weights equal."""
 
 import gguf
 import numpy as np
@@ -15,7 +15,7 @@ SHAPES = {
 }
 TIED = ("110 M",)  # models with tied embeddings
 TYPES = ("F16", "Q8_0", "Q4_0", "Q4_K")
-# Offsets of the f16 scales in a block of each type, each as a share of the first; minima put the mean near 0.
+# {offset of an f16 scale in a block: its value relative to the first scale}. The scale of minima puts the mean near 0.
 FACTORS = {"Q8_0": {0: 1}, "Q4_0": {0: 1}, "Q4_K": {0: 1, 2: 7.5}}
 
 
@@ -57,7 +57,7 @@ def matrix(random, kind, rows, columns):
 
 
 def tensors(name):
-    """Returns (name, rows, columns) of each tensor; rows 0: a vector."""
+    """Returns (name, rows, columns) of each tensor. A vector has 0 rows."""
     layers, size, heads, kv, hidden, vocabulary = SHAPES[name]
     yield from (("token_embd", vocabulary, size), ("output_norm", 0, size))
     if name not in TIED:
@@ -86,7 +86,7 @@ def _add_keys(writer, shape):
 
 
 def write(path, name, kind):
-    """Writes a file of that shape with matrices of that type."""
+    """Writes a GGUF file of the named shape with matrices of the given type."""
     random, kind = np.random.default_rng(7), GGMLQuantizationType[kind]
     writer = gguf.GGUFWriter(path, "llama")
     _add_keys(writer, SHAPES[name])

@@ -36,7 +36,7 @@ def generate(args, program, device, n=NEW_TOKENS):
 
 
 def transformers_speed(model):
-    """Greedy sampling with its dynamic cache; returns tokens per second after the first."""
+    """Returns transformers' tokens per second after the first, with greedy sampling and its dynamic cache."""
     import torch
 
     ids = torch.tensor([[1]])

@@ -85,7 +85,7 @@ def inverted_residual(
     return Residual(body, act=nn.Identity) if stride == 1 and n_in == n_out else body
 
 
-# Expansion, channels, repetitions, stride of the first.
+# expansion, channels, repetitions, stride of the first repetition
 MOBILENET = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 
 
@@ -100,7 +100,7 @@ def mobilenet_v2(stages: tuple = MOBILENET, head: int = 1280, classes: int = 100
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(head, classes))
 
 
-# Kernel size, followed by the same columns.
+# kernel size, followed by the columns of MOBILENET
 EFFICIENTNET = (
     *((3, 1, 16, 1, 1), (3, 6, 24, 2, 2), (5, 6, 40, 2, 2), (3, 6, 80, 3, 2)),
     *((5, 6, 112, 3, 1), (5, 6, 192, 4, 2), (3, 6, 320, 1, 1)),
@@ -153,7 +153,7 @@ class Encoder(nn.Module):
 
 
 class ViT(nn.Module):
-    """Dosovitskiy et al. 2020, with a class token; of size S as in Touvron et al. 2020."""
+    """Dosovitskiy et al. 2020, with a class token; size S as in Touvron et al. 2020."""
 
     def __init__(
         self, size: int = 384, heads: int = 6, layers: int = 12, image: int = 224, patch: int = 16, classes: int = 1000
@@ -193,7 +193,7 @@ class Bert(nn.Module):
 
 
 class WhisperEncoder(nn.Module):
-    """Radford et al. 2022: of size tiny."""
+    """Radford et al. 2022, size tiny."""
 
     def __init__(self, size: int = 384, heads: int = 6, layers: int = 4, mels: int = 80, positions: int = 1500):
         super().__init__()
@@ -223,8 +223,8 @@ def upsampled(n_in: int, n_out: int) -> nn.Module:
 
 
 class UNet(nn.Module):
-    """Ronneberger et al. 2015, with padded convolutions: a class for each pixel. With batch norms and transposed
-    convolutions, or, as those of diffusion models, with group norms and convolutions of upsampled images."""
+    """Ronneberger et al. 2015, with padded convolutions: a class for each pixel. It has batch norms and transposed
+    convolutions or, as in diffusion models, group norms and convolutions of upsampled images."""
 
     def __init__(self, widths: tuple[int, ...] = (64, 128, 256, 512, 1024), classes: int = 2, groups: bool = False):
         super().__init__()
@@ -253,7 +253,7 @@ def fan_in(m: nn.Module) -> int:
 
 
 def fill(m: nn.Module) -> None:
-    """Sets weights that preserve the scale of activations; batch norms with statistics other than 0 and 1."""
+    """Sets weights that preserve the scale of activations. Statistics of batch norms are other than 0 and 1."""
     if isinstance(m, nn.Conv1d | nn.Conv2d | nn.ConvTranspose2d | nn.Linear):
         gain = 1 if isinstance(m, nn.Linear) else 2
         m.weight.normal_(0, (gain / fan_in(m)) ** 0.5)
@@ -299,7 +299,7 @@ class Model:
 
 
 def mnist() -> nn.Module:
-    """The digits' network of examples/mnist."""
+    """Returns the network of examples/mnist."""
     spec = importlib.util.spec_from_file_location("mnist_model", ROOT / "examples/mnist/model.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -32,7 +32,7 @@ def seconds(call, clock=time.perf_counter):
 
 
 def times_in_turns(calls, turns, clock=time.process_time):
-    """Returns the seconds of each call in each turn: CPU time, or by another clock."""
+    """Returns the seconds of each call in each turn, by default in CPU time."""
     for call in [*calls, *calls]:  # the first half warms up
         call()
     turn_by_turn = [[seconds(call, clock) for call in calls] for _ in range(turns)]
@@ -51,7 +51,7 @@ def peak_rss_mb():
 
 
 def wanted(args, name):
-    """True if --rows selects the row of that name, or is not given."""
+    """True if --rows selects the row of this name, or is not given."""
     return not args.rows or re.search(args.rows, name)
 
 
@@ -60,7 +60,7 @@ def merged(before, rows):
     if before[0] != rows[0]:
         raise SystemExit(f"--rows: the table on the page has other columns, measure it whole: {before[0]}")
     is_line = [line.startswith("|") for line in rows]
-    if not any(all(is_line[i - 2 : i + 1]) for i in range(2, len(rows))):  # after a table's head
+    if not any(all(is_line[i - 2 : i + 1]) for i in range(2, len(rows))):  # after a table's header
         raise SystemExit("--rows: no row has such a name")
     title = lambda line: line.split(" | ")[0]
     anew = {}

@@ -25,7 +25,7 @@ WAYS = ("f32", "f16", "bf16", "f32, cache of int8", *FORMS, *PT2E)
 
 
 def stories(folder):
-    """Returns the folder's model and a text, the story that its authors publish. None: the data are missing."""
+    """Returns the folder's model and a text, the story that its authors publish, or None if the data are missing."""
     data = os.environ.get("CLAVE_TEST_DATA")
     if not data:
         return None
@@ -36,7 +36,7 @@ def stories(folder):
 
 
 def tinylm(folder):
-    """Same for tinylm, with a held-out part of Tiny Shakespeare."""
+    """Does the same for tinylm, with a held-out part of Tiny Shakespeare."""
     sys.path.insert(0, str(ROOT / "examples/tinylm"))
     from quantise import load
     from train import HELD_OUT, TEXT
@@ -132,12 +132,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--print", action="store_true", help="leave docs alone")
+    parser.add_argument("--print", action="store_true", help="do not change docs")
     args = parser.parse_args()
     measured = {m.__name__: measure(args, m) for m in (stories, tinylm)}
     measured = {"stories260K" if name == "stories" else name: found for name, found in measured.items() if found}
     if not measured:
-        raise SystemExit("there is neither stories260K nor Tiny Shakespeare")
+        raise SystemExit("neither stories260K nor Tiny Shakespeare is present")
     lines = table(measured)
     print("\n".join(lines))
     if not args.print:

@@ -21,8 +21,8 @@ LEFT, TOP, ACROSS, DOWN = 50, 40, 60, 70  # margins, gaps between panels, pixels
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """make(size): (module, inputs); units(size): amount of work; dynamic: the open dimension of the input, in one
-    program for all sizes; None: one program per size."""
+    """make(size): (module, inputs); units(size): amount of work; dynamic: the dynamic dimension of the input, if one
+    program serves all sizes; None: one program per size."""
 
     sizes: tuple[int, ...]
     make: Callable
@@ -42,7 +42,7 @@ def images(batch):
 
 
 def tokens(length, size=384, heads=6):
-    """One layer of ViT-S."""
+    """Returns one layer of ViT-S."""
     import models
     import torch
 
@@ -130,7 +130,7 @@ def row(name, device, sizes, units):
 
 
 def draw(found):
-    """found: {sweep: {device: units}}; two panels side by side."""
+    """Draws two panels side by side; found: {sweep: {device: units}}."""
     wide, high = plot.WIDTH + ACROSS, plot.HEIGHT + DOWN
     lines = [text_of_all()]
     for i, (name, curves) in enumerate(found.items()):

@@ -65,7 +65,7 @@ def tiktoken_pairs():
 
 
 def byte_level():
-    """GPT-2's, as a tokenizer.json."""
+    """Returns GPT-2's tokenizer, as a tokenizer.json."""
     import tokenizers as hf
 
     folder = DATA / "tokenizers/gpt2"
@@ -76,7 +76,7 @@ def byte_level():
 
 
 def word_pieces():
-    """A tokenizer like BERT's, trained on the text."""
+    """Returns a tokenizer like BERT's, trained on the text."""
     import tokenizers as hf
 
     out = hf.Tokenizer(hf.models.WordPiece(unk_token="[UNK]"))

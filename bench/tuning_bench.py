@@ -2,9 +2,9 @@
 benefit of tuning.
 
 For each program one cache folder is tuned and another is not. N runs of each alternate, and medians are compared turn
-by turn, so that other load affects both. Prints a row of a table for each: the number of choices, how many
-a variant other than the default won, the best of these (empty if none), the seconds of tuning, and the median of the
-turns' ratios. Without --program: MNIST, ResNet-20 (if examples/resnet has made
+by turn, so that other load affects both. Prints a row of a table for each: the number of choices, the number that a
+variant other than the default won, the best of their ratios (empty if there is no such choice), the seconds of tuning,
+and the median of the turns' ratios. Without --program it measures MNIST, ResNet-20 (if examples/resnet has made
 build/resnet20.clv), tinylm and products of square matrices.
 """
 

@@ -20,7 +20,7 @@ class Function(nn.Module):
 
 
 def op(function: Callable, sizes: tuple, small_sizes: tuple) -> Model:
-    """A function with normally distributed inputs of these sizes."""
+    """Returns a model of a function with normally distributed inputs of these sizes."""
     made = lambda of: lambda: tuple(torch.randn(s) for s in of)
     build = lambda: Function(function)
     return Model(build, made(sizes), build, made(small_sizes))
@@ -42,7 +42,7 @@ def softmax(x: Tensor) -> Tensor:
 
 
 def recurrent(kind: Callable, batch: int) -> Model:
-    """Two layers of 512 units over 64 steps of 256 numbers."""
+    """Returns a model of two recurrent layers of 512 units over 64 steps of 256 numbers."""
     return Model(
         lambda: kind(256, 512, 2, batch_first=True),
         lambda: (torch.randn(batch, 64, 256),),
@@ -52,7 +52,7 @@ def recurrent(kind: Callable, batch: int) -> Model:
 
 
 def drawn(shape: tuple[int, ...]) -> Callable:
-    """Returns normal random numbers, and its input, because a program needs one."""
+    """Returns a function that draws normal numbers. It also returns its input, because a program needs one."""
     return lambda x: (torch.randn(shape), x + 1)
 
 

@@ -1,6 +1,6 @@
 """Data sets of the examples that are not in the repository: finds them and downloads them (examples/fetch).
 
-Standard library only. data.tsv lists the files with their sizes, hashes, licences and addresses.
+It uses only the standard library. data.tsv lists the files with their sizes, hashes, licences and addresses.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def fetch(f: File, origin: str | None, folder: Path) -> str:
     """Fetches a file, which appears only when complete. Returns a text to print. origin: the mirror of --from."""
     to = folder / f.name / f.file
     if to.exists() and to.stat().st_size == f.size and sha256(to) == f.sha256:
-        return "is there"
+        return "already present"
     to.parent.mkdir(parents=True, exist_ok=True)
     part = to.with_name(f"{to.name}.part")
     url = f.url if origin is None else f"{origin.rstrip('/')}/{f.name}/{f.file}"
@@ -138,10 +138,10 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="examples/fetch",
         description="Downloads data that examples use, and checks its SHA-256.",
-        epilog=f"Names: {names}. What is there is not fetched again; a download that was cut off goes on.",
+        epilog=f"Names: {names}. Files that are present are not downloaded again; an interrupted download continues.",
     )
     made.add_argument("names", nargs="*", metavar="NAME")
-    made.add_argument("--list", action="store_true", help="names, files, sizes, licences and addresses")
+    made.add_argument("--list", action="store_true", help="list names, files, sizes, licences and addresses")
     made.add_argument("--from", dest="origin", metavar="FOLDER_OR_URL", help="a mirror that holds NAME/FILE")
     made.add_argument("--to", type=Path, default=FETCHED, metavar="FOLDER", help="default: examples/data")
     return made
@@ -167,6 +167,6 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"fetch: {e}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("fetch: interrupted; the next call goes on", file=sys.stderr)
+        print("fetch: interrupted; the next call continues", file=sys.stderr)
         return 130
     return 0

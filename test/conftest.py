@@ -9,12 +9,12 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# It would put the CPU backend in the place of a wrong kernel.
+# The self-check would run the CPU backend instead of a kernel that is wrong.
 os.environ.setdefault("CLAVE_SELF_CHECK", "off")
 
 
 def pytest_configure(config):
-    meaning = "make check runs one in n of these, make check-more others each day; those with one name together"
+    meaning = "make check runs one in n of these tests, make check-more others each day; equal names run together"
     config.addinivalue_line("markers", f"by_turn(n, together=''): {meaning}")
 
 
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(scope="session", autouse=True)
 def no_fallback():
-    """What a device cannot run is an error in every test, but where one asks for fallback."""
+    """Makes unsupported ops errors in all tests except those that request the fallback."""
     sys.path.insert(0, str(ROOT / "python"))
     import clave
 
@@ -40,8 +40,8 @@ def no_fallback():
 
 @pytest.fixture(autouse=True)
 def verified_exports(request, monkeypatch):
-    """Exports are verified against their modules (clave.export's verify=True), whatever else a test looks at:
-    below make check-all those of one test in sixteen, of others on the next day."""
+    """Verifies each export against its module (clave.export's verify=True), whatever the test checks. Below make
+    check-all this applies to one test in sixteen, others each day."""
     turn = os.environ.get("CLAVE_TEST_TURN")
     if turn and zlib.crc32(f"verify {turn} {request.node.nodeid}".encode()) % 16:
         return
@@ -74,7 +74,7 @@ def build():
 
 @pytest.fixture(scope="session")
 def test_data():
-    """../shared/data; a test that needs it is skipped where it is absent."""
+    """Returns ../shared/data; skips the test if the folder does not exist."""
     folder = pathlib.Path(os.environ.get("CLAVE_TEST_DATA") or ROOT / "../shared/data").resolve()
     if not folder.is_dir():
         pytest.skip(f"no outside test data at {folder}")
@@ -89,7 +89,7 @@ def everything():
 
 @pytest.fixture(scope="session")
 def real_opencl():
-    """Path of the OpenCL loader that programs find without our help."""
+    """Returns the path of the OpenCL loader that programs find without our help."""
     sys.path.insert(0, str(ROOT / "ci"))
     import classes
 
@@ -98,7 +98,7 @@ def real_opencl():
 
 @pytest.fixture(scope="module")
 def processes():
-    """By device class: processes whose OpenCL devices are of it (_as_class.py)."""
+    """Returns the processes by device class: the OpenCL devices of each are of that class (_as_class.py)."""
     import _as_class
 
     started = _as_class.Processes()
@@ -109,9 +109,9 @@ def processes():
 
 @pytest.fixture(scope="module")
 def stub(build, real_opencl):
-    """The environment in which a process has test/stub_opencl for its OpenCL."""
+    """Returns the environment in which a process loads test/stub_opencl as its OpenCL."""
     folder = build / "stub"
     if not (folder / "libOpenCL.so.1").exists():
         pytest.skip("the stub OpenCL is not built")
-    alone = {"CLAVE_HELPER": "off"}  # child processes would count and log calls of their own
+    alone = {"CLAVE_HELPER": "off"}  # child processes would count and log their own calls
     return {"LD_LIBRARY_PATH": str(folder), "CLAVE_STUB_REAL": real_opencl, "CLAVE_DEVICE": ""} | alone

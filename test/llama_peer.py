@@ -1,4 +1,4 @@
-"""llama.cpp itself, by PyPI's llama-cpp-python (`ci/venv llama`): what it makes of a GGUF file."""
+"""Runs llama.cpp, by PyPI's llama-cpp-python (`ci/venv llama`), on GGUF files as a reference."""
 
 import llama_cpp as L
 import numpy as np
@@ -17,7 +17,7 @@ def _load(path, vocab_only=False):
     params = L.llama_model_default_params()
     params.n_gpu_layers, params.vocab_only = 0, vocab_only
     model = L.llama_model_load_from_file(str(path).encode(), params)
-    assert model, f"llama.cpp does not take {path}"
+    assert model, f"llama.cpp does not load {path}"
     return model
 
 
@@ -32,11 +32,11 @@ class Context:
         params.type_k = params.type_v = L.GGML_TYPE_F32
         params.flash_attn_type = L.LLAMA_FLASH_ATTN_TYPE_DISABLED
         self.context = L.llama_init_from_model(self.model, params)
-        assert self.context, f"llama.cpp makes no context of {path}"
+        assert self.context, f"llama.cpp does not create a context for {path}"
         self.n_vocab = n_vocab
 
     def __call__(self, ids):
-        """(n_vocab) of the last of the ids, which follow those of earlier calls."""
+        """Returns the logits (n_vocab) of the last id. The ids follow those of earlier calls."""
         array = (L.llama_token * len(ids))(*ids)
         assert L.llama_decode(self.context, L.llama_batch_get_one(array, len(ids))) == 0
         found = L.llama_get_logits_ith(self.context, -1)
@@ -48,8 +48,8 @@ class Context:
 
 
 def logits_of(path, n_vocab, n_context, ids, pieces, n_new):
-    """Logits of the last token of each piece, and of each of the ids that follow greedily: (pieces + n_new, n_vocab);
-    these ids."""
+    """Returns the logits (pieces + n_new, n_vocab) of the last token of each piece and of each id generated greedily,
+    and these ids."""
     context, found, new, at = Context(path, n_vocab, n_context), [], [], 0
     try:
         for n in pieces:
@@ -64,7 +64,7 @@ def logits_of(path, n_vocab, n_context, ids, pieces, n_new):
 
 
 def ids_of(path, texts, add_special=False):
-    """Of each text, special tokens in it as their ids."""
+    """Returns the ids of each text; special tokens in a text are encoded as their ids."""
     model, found = _load(path, vocab_only=True), []
     vocab, room = L.llama_model_get_vocab(model), (L.llama_token * 10_000)()
     for text in texts:

@@ -1,4 +1,4 @@
-"""Makes many exports in one process faster: what torch does anew at each, though nothing changes between two here."""
+"""Makes many exports in one process faster: caches what torch computes anew at each although it does not change."""
 
 import contextlib
 import functools
@@ -13,7 +13,7 @@ from torch._subclasses import fake_impls
 
 
 def speed_up_export() -> None:
-    """Most of the time goes into a search for composite ops in every namespace, and into registering some five thousand
+    """Caches two slow steps: a search for composite ops in every namespace, and the registration of some five thousand
     kernels for them, by a function that makes a generic type for each."""
     utils._materialize_cpp_cia_ops = functools.cache(utils._materialize_cpp_cia_ops)
     utils._is_preservable_cia_op = functools.cache(utils._is_preservable_cia_op)
@@ -28,7 +28,7 @@ _py_impl = OperatorBase.py_impl
 
 
 def _quick_py_impl(op: Any, key: Any) -> Callable[[Any], Any]:
-    """OperatorBase.py_impl for new dispatch keys; torch's own for all else."""
+    """Replaces OperatorBase.py_impl for new dispatch keys; calls torch's own for all other keys."""
     if not isinstance(key, DispatchKey) or key == DispatchKey.Python or key in op.py_kernels:
         return _py_impl(op, key)
 
@@ -49,7 +49,7 @@ class _Overrides:
 
 @contextlib.contextmanager
 def _override(callables: dict[Any, Callable]) -> Iterator[None]:
-    """torch's own at first; then, for the same ops, with the tables of that time."""
+    """Calls torch's own function at first; then, for the same ops, restores the tables that it made."""
     key = tuple((str(op), getattr(f, "__qualname__", type(f).__qualname__)) for op, f in callables.items())
     rules = fake_impls.op_implementations_dict
     if key not in _Overrides.kept:

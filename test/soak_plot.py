@@ -1,4 +1,4 @@
-"""Draws what test/soak.c saw as an SVG: a row for each gauge, a column for each device.
+"""Draws the measurements of test/soak.c as an SVG: a row for each gauge, a column for each device.
 
 soak_plot.py --out FILE.svg CSV...
 """
@@ -7,7 +7,7 @@ import argparse
 import csv
 import pathlib
 
-WIDTH, HEIGHT, GAP, LEFT, TOP = 360, 80, 24, 110, 40  # of a panel, between panels, of the margins; pixels
+WIDTH, HEIGHT, GAP, LEFT, TOP = 360, 80, 24, 110, 40  # size of a panel, gap between panels, margins; pixels
 NAMES = {
     "rss_kb": "memory, KB",
     "heap_kb": "heap, KB",
@@ -18,7 +18,7 @@ NAMES = {
 
 
 def read(path):
-    """Columns by name."""
+    """Returns the columns by name."""
     with open(path, newline="") as f:
         rows = list(csv.DictReader(f))
     return {name: [float(row[name]) for row in rows] for name in rows[0]}
@@ -29,7 +29,7 @@ def text(x, y, words, anchor="start"):
 
 
 def panel(x, y, seconds, values):
-    """One curve over time, from 0 up, with its last value."""
+    """Draws one curve over time, from 0 up, with its last value."""
     high = max(values) * 1.15 or 1
     step = 1 + len(values) // (WIDTH // 2)
     points = [

@@ -1,4 +1,4 @@
-"""torchvision's ops by the formulas of its documentation, under their own names, where torchvision is not installed."""
+"""Defines torchvision's ops by the formulas of its documentation, under their own names, unless it is installed."""
 
 import itertools
 import math
@@ -9,7 +9,7 @@ if not hasattr(torch.ops.torchvision, "nms"):
 
     @torch.library.custom_op("torchvision::nms", mutates_args=())
     def nms(dets: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> torch.Tensor:
-        """dets: (N, 4), as x1, y1, x2, y2; scores: (N). The boxes that no better kept one overlaps, best first."""
+        """dets: (N, 4), as x1, y1, x2, y2; scores: (N). Returns the boxes without a better kept one that overlaps."""
         areas = (dets[:, 2] - dets[:, 0]) * (dets[:, 3] - dets[:, 1])
         order, kept = scores.sort(stable=True, descending=True)[1].tolist(), []
         for i in order:
@@ -28,7 +28,7 @@ if not hasattr(torch.ops.torchvision, "nms"):
 
 
 def _read(picture, y, x):
-    """picture: (C, H, W): the values (C) at a position by the four elements around it; those outside are 0."""
+    """picture: (C, H, W). Returns the values (C) at a position, from its four neighbours, which are 0 outside."""
     low_y, low_x = math.floor(y), math.floor(x)
     total = torch.zeros(picture.shape[0], dtype=torch.float64)
     for i, j in itertools.product((low_y, low_y + 1), (low_x, low_x + 1)):
@@ -38,7 +38,7 @@ def _read(picture, y, x):
 
 
 def _aligned(picture, y, x):
-    """The same; up to 1 outside the edge's elements count."""
+    """Returns the same, but a position up to 1 outside the picture reads the elements of its edge."""
     h, w = picture.shape[1:]
     if not (-1 <= y <= h and -1 <= x <= w):
         return torch.zeros(picture.shape[0], dtype=torch.float64)
@@ -57,7 +57,7 @@ if not hasattr(torch.ops.torchvision, "roi_align"):
         sampling_ratio: int,
         aligned: bool,
     ) -> torch.Tensor:
-        """rois: (K, 5), as picture, x1, y1, x2, y2. The mean of each bin's samples: (K, C, *pooled)."""
+        """rois: (K, 5), as picture, x1, y1, x2, y2. Returns the mean of each bin's samples: (K, C, *pooled)."""
         bins = (pooled_height, pooled_width)
         out = input.new_zeros(rois.shape[0], input.shape[1], *bins)
         for k, (picture, *sides) in enumerate(rois.double().tolist()):
@@ -79,7 +79,7 @@ if not hasattr(torch.ops.torchvision, "roi_align"):
     def roi_pool(
         input: torch.Tensor, rois: torch.Tensor, spatial_scale: float, pooled_height: int, pooled_width: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The largest element of each bin, whose edges are whole numbers; 0 of an empty one. Its places: zeros here."""
+        """Returns the largest element of each bin, or 0 for an empty bin; edges are integers. The argmax is 0 here."""
         bins = (pooled_height, pooled_width)
         out = input.new_zeros(rois.shape[0], input.shape[1], *bins)
         for k, (picture, *sides) in enumerate(rois.double().tolist()):
@@ -115,7 +115,7 @@ if not hasattr(torch.ops.torchvision, "roi_align"):
         offset_groups: int,
         use_mask: bool,
     ) -> torch.Tensor:
-        """A convolution whose taps read the picture where the offsets say, times their mask."""
+        """Computes a convolution whose taps read the picture at offset positions, multiplied by the mask."""
         (n, channels, *_), (kh, kw), (oh, ow) = input.shape, weight.shape[2:], offset.shape[2:]
         per = channels // offset_groups
         moved = offset.double().view(n, offset_groups, kh, kw, 2, oh, ow).tolist()

@@ -1,4 +1,4 @@
-"""Steps 2 to 4 in one: makes SOURCE an executable that needs no other files.
+"""Steps 2 to 4 in one: compiles SOURCE to an executable that needs no other files.
 
 SOURCE is a program (.clv, .json), or a source of converter.py, which is converted and optimised first. `clave compile`
 does the work and defines the options.
@@ -31,9 +31,9 @@ def main() -> int:
     parser.add_argument("source", metavar="SOURCE")
     parser.add_argument("executable", metavar="BIN")
     parser.add_argument("--args", help="example inputs of a module")
-    parser.add_argument("--debug", action="store_true", help="with debugging information, little optimised")
-    parser.add_argument("--keep-build", action="store_true", help="sources and objects stay in BIN.build")
-    parser.add_argument("--kernel-dir", metavar="DIR", help="kernels in the place of clave's own")
+    parser.add_argument("--debug", action="store_true", help="compile with debugging information and few optimisations")
+    parser.add_argument("--keep-build", action="store_true", help="keep sources and objects in BIN.build")
+    parser.add_argument("--kernel-dir", metavar="DIR", help="use these kernels instead of clave's own")
 
     def command(options: argparse.Namespace) -> None:
         passed = ["--debug"] * options.debug + ["--keep-build"] * options.keep_build

@@ -1,5 +1,5 @@
 """Step 3, optimisation: runs clave's passes on a program (all, or those of --pass), and prints the IR before and
-after. `clave optimize` is the same without the IR.
+after. `clave optimize` does the same without printing the IR.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", metavar="PROG")
     parser.add_argument("output", metavar="OUT")
-    parser.add_argument("--pass", dest="passes", action="append", metavar="NAME", help="only this pass; repeatable")
+    parser.add_argument("--pass", dest="passes", action="append", metavar="NAME", help="run only this pass; repeatable")
 
     def command(options: argparse.Namespace) -> None:
         before = clave.load(options.program)

@@ -17,10 +17,10 @@ from clave.reference import reference, write
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", metavar="MODEL.pt2", help="the model that the program was made of")
+    parser.add_argument("model", metavar="MODEL.pt2", help="the model from which the program was made")
     parser.add_argument("program", metavar="PROG")
-    parser.add_argument("--executable", metavar="BIN", help="what compiler_driver.py made of it")
-    parser.add_argument("--html", metavar="F.html", help="writes the graph, coloured by error")
+    parser.add_argument("--executable", metavar="BIN", help="the executable that compiler_driver.py made")
+    parser.add_argument("--html", metavar="F.html", help="write the graph, coloured by error")
 
     def command(options: argparse.Namespace) -> None:
         more = ["--executable", options.executable] if options.executable else []

@@ -35,7 +35,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("weights", type=pathlib.Path)
     parser.add_argument("images", type=pathlib.Path)
-    parser.add_argument("--count", type=int, default=200, help="of pictures; default: %(default)s")
+    parser.add_argument("--count", type=int, default=200, help="number of pictures; default: %(default)s")
     args = parser.parse_args()
     with torch.no_grad():
         args.weights.write_bytes(b"".join(w.contiguous().numpy().tobytes() for w in weights()))

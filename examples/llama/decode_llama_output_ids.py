@@ -14,7 +14,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("ids", type=Path, nargs="?", default=Path("build/llama/output_ids.txt"))
     parser.add_argument(
-        "--tokenizer", type=Path, help="a tokenizer's file or a folder; default: that of examples/tinylm"
+        "--tokenizer", type=Path, help="a tokenizer's file or folder; default: the tokenizer of examples/tinylm"
     )
     args = parser.parse_args()
     tokenizer = clave.Tokenizer(args.tokenizer) if args.tokenizer else clave.load(TINYLM).tokenizer

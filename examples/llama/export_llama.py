@@ -1,7 +1,7 @@
 """Exports a Llama for run_llama: prog.json, consts.safetensors and prompt_ids.txt.
 
 --model is a Hugging Face folder (weights, config.json, a tokenizer); by default it is the model of examples/tinylm.
---stories: stories260K, whose weights are put under transformers' names (examples/fetch stories260K downloads it).
+--stories exports stories260K, with its weights renamed as in transformers (examples/fetch stories260K downloads it).
 """
 
 from __future__ import annotations
@@ -99,10 +99,10 @@ def export(model: LlamaForCausalLM, context: int) -> clave.Program:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, help="a Hugging Face folder; default: examples/tinylm")
-    parser.add_argument("--stories", action="store_true", help="stories260K in the place of a folder")
+    parser.add_argument("--stories", action="store_true", help="export stories260K instead of a folder")
     parser.add_argument("--prompt", default="ROMEO:", help="default: %(default)s")
     parser.add_argument("--dtype", choices=DTYPES, default="f32")
-    parser.add_argument("--max-context", type=int, help="tokens in the cache; default: what the model was made for")
+    parser.add_argument("--max-context", type=int, help="tokens in the cache; default: the model's own context")
     parser.add_argument("-o", "--output", type=Path, default=Path("build/llama"), help="folder; default: %(default)s")
     args = parser.parse_args()
     if args.model:

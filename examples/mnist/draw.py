@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws digits as with a pen, like MNIST's: 28 x 28, white on black, the digit in the middle 20 x 20.
+"""Draws digits as with a pen, like MNIST's: 28 x 28, white on black, with the digit in the middle 20 x 20.
 
 draw.py [FOLDER]     writes 0.pgm ... 9.pgm (default: digits/ beside this file), and 7.npy, a 7 as the network's input
 """
@@ -35,7 +35,7 @@ STROKES = {
 
 
 def distance(px, py, a, b):
-    """Returns the distance from a point to the line from a to b."""
+    """Returns the distance from a point to the line segment from a to b."""
     dx, dy = b[0] - a[0], b[1] - a[1]
     length = dx * dx + dy * dy
     t = max(0.0, min(1.0, ((px - a[0]) * dx + (py - a[1]) * dy) / length)) if length else 0.0

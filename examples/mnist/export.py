@@ -1,5 +1,5 @@
-"""Writes mnist.clv, the program that `make demo` runs; with --int8 that of the network rounded to 8 bits, with
---inputs also the 2,000 held-out images for `clave run`."""
+"""Writes mnist.clv, the program that `make demo` runs; with --int8, the network is rounded to 8 bits; with
+--inputs, also writes the 2,000 held-out images for `clave run`."""
 
 from __future__ import annotations
 

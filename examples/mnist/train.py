@@ -1,4 +1,4 @@
-"""Trains the network on 8,000 images, tests it on the other 2,000, and writes weights.pt. Under a minute."""
+"""Trains the network on 8,000 images, tests it on the other 2,000, and writes weights.pt. Takes less than a minute."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from model import TRAINING, WEIGHTS, Net, dataset
 
 
 def disturbed(x: torch.Tensor) -> torch.Tensor:
-    """Rotates, stretches, slants and moves images a little, so that they vary like those of more writers."""
+    """Rotates, stretches, slants and moves images a little, so that they vary like the digits of more writers."""
     n = len(x)
     turn, slant = ((torch.rand(n) * 2 - 1) * 0.2 for _ in range(2))
     wide, high = (1 + (torch.rand(n) * 2 - 1) * 0.15 for _ in range(2))

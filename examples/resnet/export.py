@@ -16,7 +16,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path, default=Path("resnet20.clv"))
     parser.add_argument("--inputs", type=Path, help="also write the pictures here")
-    parser.add_argument("--weights", type=Path, default=WEIGHTS, help="a checkpoint; default: weights.pt, for shapes")
+    parser.add_argument("--weights", type=Path, default=WEIGHTS, help="checkpoint; default: weights.pt, of shapes")
     args = parser.parse_args()
     images = normalise(torch.from_numpy(dataset(200, HELD_OUT)[0]))
     batch = torch.export.Dim("batch", min=1, max=256)

@@ -1,12 +1,12 @@
 """Draws pictures of ten kinds of shapes: 32 x 32 pixels, coloured, turned, on backgrounds with a gradient, stripes and
-noise. A seed always gives the same pictures, so that training and tests download nothing."""
+noise. The same seed always draws the same pictures, so that training and tests download nothing."""
 
 from __future__ import annotations
 
 import numpy as np
 
 NAMES = ("disc", "ring", "square", "triangle", "star", "cross", "heart", "moon", "arrow", "frame")
-HELD_OUT = 1  # the seed of the pictures that are not trained on
+HELD_OUT = 1  # seed of the held-out pictures
 SIDE, FINE = 32, 3  # pixels per side; samples per side of a pixel
 
 

@@ -1,4 +1,4 @@
-"""Trains the network on pictures that shapes.py draws and writes weights.pt. Twenty minutes on one core."""
+"""Trains the network on pictures that shapes.py draws and writes weights.pt. Takes twenty minutes on one core."""
 
 from __future__ import annotations
 

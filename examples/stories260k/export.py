@@ -16,7 +16,7 @@ DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path, default=Path("stories260k.clv"))
-    parser.add_argument("--dtype", choices=DTYPES, default="f32", help="of the layers' matrices and the cache")
+    parser.add_argument("--dtype", choices=DTYPES, default="f32", help="dtype of the layers' matrices and of the cache")
     args = parser.parse_args()
     example = (torch.ones(1, 3, dtype=torch.int64), torch.tensor(0))
     length = torch.export.Dim("length", min=1, max=512)

@@ -21,7 +21,7 @@ from example_data import find
 
 
 class Attention(nn.Module):
-    """Attention in the dtype of its weights and cache: rounds its input to it; its output is added in f32."""
+    """Attention in the dtype of its weights and cache: rounds its input to that dtype; its output is added in f32."""
 
     def __init__(self, p: dict, dtype: torch.dtype) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class Llama(nn.Module):
     """forward(tokens, position): tokens (1, L) i64, at positions position, position + 1, ...; position () i64.
 
     Returns the logits of the last token, (1, vocab_size). The tokens before `position` are those of earlier calls.
-    dtype: of the layers' matrices and of the cache, which need most of the memory. Values between layers, norms,
+    dtype: that of the layers' matrices and of the cache, which need most of the memory. Values between layers, norms,
     rotation and logits are f32.
     """
 
@@ -100,8 +100,8 @@ class Llama(nn.Module):
 
 
 def read_checkpoint(path: Path) -> tuple[dict, dict[str, torch.Tensor]]:
-    """Reads the parameters and weights of a model.bin of llama2.c: seven integers, then floats, of each weight for all
-    layers together."""
+    """Reads the parameters and weights of a model.bin of llama2.c: seven integers, then floats. Each weight is
+    stored for all layers together."""
     stored = path.read_bytes()
     names = ("dim", "hidden_dim", "n_layers", "n_heads", "n_kv_heads", "vocab_size", "max_seq_len")
     p = dict(zip(names, np.frombuffer(stored, "<i4", 7).tolist(), strict=True))

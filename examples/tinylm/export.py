@@ -13,7 +13,7 @@ from clave.llm import use_kv_cache
 
 
 def export(folder: Path) -> clave.Program:
-    """Exports the model in f16, with a cache of the length that it was trained on."""
+    """Exports the model in f16, with a cache of the length on which it was trained."""
     model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float16)
     context = model.config.max_position_embeddings
     length = torch.export.Dim("length", min=1, max=context)

@@ -1,7 +1,6 @@
-"""Measures what quantised weights cost tinylm: bytes, error of a weight, and nats per token on held-out text, for each
-encoding.
+"""Measures tinylm with quantised weights for each encoding: bytes, error of a weight, nats per token on held-out text.
 
-With --precision strict fast, also measures what CLAVE_PRECISION=fast adds on the device of CLAVE_DEVICE.
+With --precision strict fast, also measures the loss with CLAVE_PRECISION=fast on the device of CLAVE_DEVICE.
 """
 
 from __future__ import annotations
@@ -36,14 +35,15 @@ FORMS = [
 FORMS += ["Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "MXFP4"]
 
 
-# Per encoding: elements of a group; half a step of its codes as a share of the largest magnitude or the range with 0.
+# Per encoding: elements of a group; half a step of its codes, as a share of the largest magnitude or of the range that
+# includes 0.
 HALF_STEPS = {
     "Q8_0": (32, 1 / 254, "largest"),
     "Q5_1": (32, 1 / 62, "range"),
     "Q5_0": (32, 1 / 32, "largest"),
     "Q4_1": (32, 1 / 30, "range"),
     "Q4_0": (32, 1 / 16, "largest"),
-    "MXFP4": (32, 1 / 4, "largest"),  # between 4 and 6, of a largest of 4 to 8
+    "MXFP4": (32, 1 / 4, "largest"),  # codes 4 and 6 are 2 apart; the largest magnitude is 4 to 8
 }
 
 
@@ -78,7 +78,7 @@ class Rows(torch.nn.Module):
 
 
 def error_of(model: LlamaForCausalLM, form: str) -> float:
-    """Returns the root mean square of an encoding's errors of the model's weights, over that of half a step."""
+    """Returns the root mean square of an encoding's errors of the model's weights, relative to that of half a step."""
     matrices = [p.detach() for p in model.parameters() if p.dim() == 2]
     weights = [torch.cat([m for m in matrices if m.shape[1] == k]) for k in sorted({m.shape[1] for m in matrices})]
     weights = [w[:, : w.shape[1] // 128 * 128].contiguous() for w in weights]  # groups of all sizes are whole
@@ -139,10 +139,10 @@ def loss_of(program: clave.Program, batch: torch.Tensor, precision: str) -> floa
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--forms", nargs="*", default=FORMS)
-    parser.add_argument("--windows", type=int, default=16, help="of 512 tokens")
+    parser.add_argument("--windows", type=int, default=16, help="number of windows of 512 tokens")
     parser.add_argument("--precision", nargs="+", default=["strict"], choices=["strict", "fast"])
     parser.add_argument(
-        "--json", type=Path, help="also writes {form: [bytes, error of a weight, nats per token of each precision...]}"
+        "--json", type=Path, help="also write {form: [bytes, error of a weight, nats per token of each precision...]}"
     )
     args = parser.parse_args()
     model, tokenizer = load()

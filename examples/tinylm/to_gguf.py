@@ -88,7 +88,7 @@ def write(path: Path, kind: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path, default=Path("build/tinylm.gguf"))
-    parser.add_argument("--type", choices=["F32", "F16", "Q8_0", "Q4_0"], default="F16", help="of the matrices")
+    parser.add_argument("--type", choices=["F32", "F16", "Q8_0", "Q4_0"], default="F16", help="type of the matrices")
     args = parser.parse_args()
     write(args.output, args.type)
     print(f"wrote {args.output}")

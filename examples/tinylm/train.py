@@ -1,4 +1,5 @@
-"""Trains a small Llama and its tokenizer on Shakespeare and writes a Hugging Face folder. Half an hour on one core."""
+"""Trains a small Llama and its tokenizer on Shakespeare and writes a Hugging Face folder. Takes half an hour on
+one core."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def train_tokenizer(text: str) -> tokenizers.Tokenizer:
 
 
 def config(bos: int) -> LlamaConfig:
-    """Makes a model of 1.8 million parameters: 3.6 MB in f16."""
+    """Returns the configuration of a model with 1.8 million parameters: 3.6 MB in f16."""
     return LlamaConfig(
         vocab_size=VOCABULARY,
         hidden_size=192,
@@ -56,7 +57,7 @@ def config(bos: int) -> LlamaConfig:
 
 
 class Speeches:
-    """Windows of the text that begin where a speaker begins, each after BOS."""
+    """Windows of the text that begin where a speaker begins, with BOS before each."""
 
     def __init__(self, text: str, tokenizer: tokenizers.Tokenizer) -> None:
         self.bos = tokenizer.token_to_id(BOS)
@@ -89,7 +90,7 @@ def held_out_loss(model: LlamaForCausalLM, speeches: Speeches) -> float:
 
 
 def train(model: LlamaForCausalLM, speeches: Speeches, held_out: Speeches, steps: int, folder: Path) -> float:
-    """Trains, and keeps the weights with the lowest held-out loss. Returns that loss in nats per token."""
+    """Trains the model and keeps the weights with the lowest held-out loss. Returns that loss in nats per token."""
     matrices = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() < 2]
     groups = [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]

@@ -1,4 +1,4 @@
-"""arange, full and their kin. Exact where numbers are; a float sequence start + i * step is rounded once, torch's too."""
+"""arange, full and similar ops. Integers are exact; a float sequence start + i * step is rounded once, as in torch."""
 
 import torch
 

@@ -49,7 +49,7 @@ def cases():
 
 
 def special_cases():
-    """Scores that are finite only once they are scaled, and infinite values."""
+    """Scores that are finite only after scaling, and infinite values."""
     for dtype in (F32, BF16):
         tol = {"rtol": TOLERANCE[dtype], "atol": TOLERANCE[dtype]}
         for queries, keys, dim in ((1, 6, 3), (20, 6, 3), (1, 9, 300), (20, 9, 300)):
@@ -91,7 +91,7 @@ def shape_cases():
 
 
 def hidden_cases():
-    """Written out: a key that a mask hides has a score, and a row of -inf is NaN, where torch's whole op gives 0."""
+    """Attention from separate ops: a masked key has a score, and a row of -inf is NaN, where torch's op returns 0."""
     fills = {"inf": -math.inf, "min": torch.finfo(F32).min, "some": -2.0}
     rows = [T((2, 1, 5, 9), BOOL, values=(*[False] * 9, *[True, False] * 9)), T((2, 1, 5, 9), BOOL)]
     for dtype in (F32, F64, F16):
@@ -154,8 +154,8 @@ def by_hand(q, k, v):
 
 
 class Cached(torch.nn.Module):
-    """q: (B, L, n_heads, D), k and v: (B, L, n_kv, D or v_dim), as a model projects them, at position (). unwritten:
-    the value of rows that are not written yet, in int8 caches of their scales."""
+    """q: (B, L, n_heads, D), k and v: (B, L, n_kv, D or v_dim), as a model projects them; the position is ().
+    unwritten: the value of cache rows that are not written yet; in int8 caches, the value of their scales."""
 
     def __init__(self, kv=2, rows=12, dim=8, v_dim=None, batch=1, dtype=F32, unwritten=0.0, **kwargs):
         super().__init__()
@@ -177,7 +177,7 @@ ANY_LENGTH = ({1: LENGTH}, {1: LENGTH}, {1: LENGTH}, None)
 
 
 def cached(name, first, then, dtype=F32, cache=None, heads=4, kv=2, dim=8, v_dim=None, batch=1, **kwargs):
-    """Runs (length, position) first, then, first."""
+    """Runs the inputs of `first`, of `then` and of `first` again; each is (length, position)."""
     new = lambda n, at: [
         T((batch, n, heads, dim), dtype),
         T((batch, n, kv, dim), dtype),
@@ -245,7 +245,7 @@ def cached_cases():
 
 
 def unwritten_cases():
-    """Rows that are not written yet are NaN: no kernel reads them, not even to multiply them by 0."""
+    """Cache rows that are not written yet are NaN: no kernel may read them, not even to multiply them by 0."""
     for cache in (F32, F16, BF16, I8):
         how = {"cache": cache, "unwritten": math.nan}
         yield cached(f"unwritten_{name_of(cache)}", (5, 0), (1, 5), **how)
@@ -272,7 +272,7 @@ def ring_cases():
 
 
 def block_cases():
-    """More rows than a block of them, and more keys and columns; of several heads that share keys."""
+    """More rows than a block of rows, and more keys and columns; several heads share keys."""
     tol = {"rtol": 2e-5, "atol": 2e-5}
     grouped = lambda q, k, v: attention(q, k, v, is_causal=True, enable_gqa=True)
     yield Case("blocks_causal", grouped, qkv(F32, 1, 6, 2, queries=75, keys=75, dim=64), **tol)

@@ -7,7 +7,7 @@ from describe import BF16, F16, F32, I8, I32, I64, Case, T, name_of
 
 TOLERANCE = 2e-5
 ROWS = 16
-# Pages out of order; sequences 0 and 3 share their first one, and what nobody needs may be anything.
+# The pages are out of order. Sequences 0 and 3 share their first page. Entries that no token needs may have any value.
 TABLE = ((6, 2, 0), (3, -7, 99), (5, 1, 4), (6, 7, -1))
 
 
@@ -32,7 +32,7 @@ DIMS = [torch.export.Dim(name, min=1, max=2000) for name in ("length", "sequence
 
 
 def open_sizes(a, b):
-    """Where the shapes of two runs differ."""
+    """Returns the dynamic shapes: the sizes that differ between the two runs."""
     at = [(3, 0, 0), (5, 0, 1), (5, 1, 2)]  # input, axis, size
     length, sequences, pages = (DIMS[d] if a[i].shape[k] != b[i].shape[k] else None for i, k, d in at)
     one, many = ({0: length} if length else None), ({1: length} if length else None)
@@ -41,12 +41,12 @@ def open_sizes(a, b):
 
 
 def whole(*runs):
-    """Tokens of (sequence, first position, count)."""
+    """Returns the tokens of runs (sequence, first position, count)."""
     return [(p + i, s) for s, p, n in runs for i in range(n)]
 
 
 def inputs(tokens, table, run, dtype=F32, heads=4, kv=2, dim=8, v_dim=None):
-    """tokens: (position, sequence) of each. Values of the second run are given in reverse (T.repeat_values)."""
+    """tokens: (position, sequence) of each. The values of the second run are in reverse order (T.repeat_values)."""
     order = 1 if run == 0 else -1
     flat = [page for row in table for page in row]
     return [
@@ -62,7 +62,7 @@ def inputs(tokens, table, run, dtype=F32, heads=4, kv=2, dim=8, v_dim=None):
 def paged(
     name, first, then, dtype=F32, cache=None, heads=4, kv=2, dim=8, v_dim=None, table=TABLE, after=None, **kwargs
 ):
-    """Runs first, then, first, of (position, sequence); then: over the table `after`."""
+    """Runs `first`, `then`, `first`; tokens are (position, sequence). `then` uses the table `after`, if given."""
     sizes = {"dtype": dtype, "heads": heads, "kv": kv, "dim": dim, "v_dim": v_dim}
     a, b = inputs(first, table, 0, **sizes), inputs(then, after or table, 1, **sizes)
     return case(name, Paged(kv, dim=dim, v_dim=v_dim, dtype=cache or dtype, **kwargs), a, b)
@@ -83,7 +83,7 @@ def case(name, module, a, b, error=""):
 
 
 PROMPTS = whole((0, 0, 20), (1, 0, 3), (2, 0, 33), (3, 16, 2))
-TOKENS = [(20, 0), (3, 1), (33, 2), (18, 3)]  # one behind each prompt
+TOKENS = [(20, 0), (3, 1), (33, 2), (18, 3)]  # one token after each prompt
 
 
 def cases():
@@ -118,7 +118,7 @@ def cases():
 
 
 def isolated():
-    """What is infinite or NaN in one sequence, whose first token is the 21st, stays there."""
+    """Infinity and NaN in one sequence, whose first token is the 21st, do not reach the others."""
     odd = inputs(PROMPTS, TABLE, 0)
     odd[2].values = (*[0.5, -0.25] * (20 * 8), float("inf"), float("nan"), *[0.75] * (38 * 16 - 2))
     yield case("odd", Paged(), odd, inputs([*whole((1, 3, 4)), (20, 0), (33, 2)], TABLE, 1))

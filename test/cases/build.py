@@ -1,10 +1,10 @@
-"""Builds the op cases: exports each described case and writes what it must compute, by torch (reference.py).
+"""Builds the op cases: exports each described case and writes torch's expected results (reference.py).
 
     build.py --out build/cases [--only TEXT] [--jobs N] [--list] [--eager] [--replay PATH]
 
-For each case OUT/<family>/<name>.clv, OUT/<family>/<name>.safetensors and a row in OUT/index.tsv, which test/replay.c reads
-(the format is described there); rows that --only leaves out stay. Prints `N passed, N failed`; a case that fails to export is
-a failed test, and so is one whose tolerance would let zeros, the negated answer or 2 % more pass.
+Writes OUT/<family>/<name>.clv, OUT/<family>/<name>.safetensors and a row of OUT/index.tsv for each case. test/replay.c
+describes the format of the index. Rows that --only excludes stay. Prints `N passed, N failed`. A case fails if its
+export fails, or if its tolerance would accept zeros, the negated result or a result that is 2 % larger.
 """
 
 import argparse
@@ -29,7 +29,7 @@ import torch
 
 
 class Module(torch.nn.Module):
-    """A plain function as a module."""
+    """Wraps a plain function as a module."""
 
     def __init__(self, function):
         super().__init__()
@@ -40,7 +40,7 @@ class Module(torch.nn.Module):
 
 
 def flat(result):
-    """The tensors of a result in order."""
+    """Returns the tensors of a result in order."""
     return list(torch.utils._pytree.tree_leaves(result))
 
 
@@ -49,7 +49,7 @@ def module_of(case):
 
 
 def evaluate(case):
-    """The data file's tensors: both sets of inputs, and the outputs of three runs on A, B, A."""
+    """Returns the data file's tensors: both sets of inputs, and the outputs of three runs on A, B, A."""
     module = module_of(case)
     precise = copy.deepcopy(module) if case.state else module
     tensors = {}
@@ -69,7 +69,7 @@ def evaluate(case):
 
 
 def checked(own, precise):
-    """The precise results, rounded; an error where they are not, but for torch's rounding, what torch computes."""
+    """Returns the precise results, rounded. Raises ValueError if torch's differ by more than rounding."""
     precise = [p.to(o.dtype) if reference.is_narrow(o) else p for o, p in zip(own, precise, strict=True)]
     for i, (a, b) in enumerate(zip(own, precise, strict=True)):
         if difference := reference.difference(a, b):
@@ -78,7 +78,7 @@ def checked(own, precise):
 
 
 def build_case(job):
-    """(family, case index, folder, eager only) -> (index row, error)."""
+    """Maps (family, case index, folder, eager only) to (index row, error)."""
     family, i, out, eager = job
     case = cases_of(family)[i]
     try:
@@ -98,7 +98,7 @@ def export_case(case, path):
     import clave
 
     module = module_of(case)
-    # The exporter sees set B where A is meant to fail.
+    # The exporter uses set B if set A is expected to fail.
     args = case.data(1 if case.error else 0)
     program = clave.export(module.eval(), args, dynamic_shapes=case.dynamic_shapes, quantize=case.quantize)
     program.save(str(path))
@@ -111,7 +111,7 @@ def families():
 
 
 def cases_of(family):
-    """A family's cases; modules have the same weights each time."""
+    """Returns the cases of a family. Modules have the same weights each time."""
     torch.manual_seed(5)
     return list(importlib.import_module(family).cases())
 
@@ -127,7 +127,7 @@ def all_jobs(out, only, eager):
 
 
 def fingerprint(paths):
-    """Of all that decides the cases: torch's kernels differ by its version and the instructions of the CPU."""
+    """Returns a hash of the sources, and of torch's version and the CPU's instructions, on which its kernels depend."""
     h = hashlib.sha256(f"{torch.__version__} {torch.backends.cpu.get_cpu_capability()} {sys.version}".encode())
     for p in sorted(paths):
         h.update(str(p).encode() + p.read_bytes())
@@ -147,7 +147,7 @@ def print_list(jobs):
 
 
 def taken_for_right(replay, index, only):
-    """The cases that would take zeros, the negated answer or 2 % more for right, by replay's own comparison."""
+    """Returns the cases whose tolerance, in replay, would accept zeros, the negated result or a result 2 % larger."""
     if not replay.exists():
         return [f"{replay} is missing; `make tests` builds it"]
     chosen = ["--only", only] if only else []
@@ -164,11 +164,11 @@ def rows_left_out(index, only):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/cases")
-    parser.add_argument("--only", help="cases whose family/name holds this")
+    parser.add_argument("--only", help="cases whose family/name contains this")
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count())
-    parser.add_argument("--list", action="store_true", help="names only, and why a reference is no op-by-op one")
-    parser.add_argument("--eager", action="store_true", help="torch's side only: checks the descriptions")
-    parser.add_argument("--replay", type=pathlib.Path, help="build/test/replay, which checks tolerances")
+    parser.add_argument("--list", action="store_true", help="print only names, and why a reference is not op by op")
+    parser.add_argument("--eager", action="store_true", help="run only torch: check the descriptions")
+    parser.add_argument("--replay", type=pathlib.Path, help="path of build/test/replay, which checks tolerances")
     args = parser.parse_args()
     args.replay = args.replay or args.out.parent / "test/replay"
     begin = time.monotonic()

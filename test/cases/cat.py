@@ -1,4 +1,4 @@
-"""cat, stack and what is made of them. Exact."""
+"""cat, stack and ops made of them. Exact."""
 
 import torch
 

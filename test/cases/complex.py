@@ -1,6 +1,6 @@
 """Complex numbers inside a program, as pairs: rotary embeddings as Meta's models write them, arithmetic, views.
 
-An operand is two real ones, so a product's error is that of a sum of two products.
+An operand is two real operands, so the error of a product is that of a sum of two products.
 """
 
 import torch
@@ -11,7 +11,7 @@ real = torch.view_as_real
 
 
 class Rope(torch.nn.Module):
-    """Angles precomputed, by position."""
+    """Rotary embedding with precomputed angles, by position."""
 
     def __init__(self, cached):
         super().__init__()
@@ -85,7 +85,7 @@ def powers(a, b):
 
 
 def special(a, b):
-    """Where a formula would divide by zero."""
+    """Arguments for which a formula would divide by zero."""
     x = torch.complex(a, b)
     return tuple(map(real, (x.sqrt(), x.sgn(), x**1.5, x**0, x.abs() * (1 + 1j))))
 

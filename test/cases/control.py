@@ -1,5 +1,5 @@
-"""cond, while_loop, scan, map; nested ones; bodies with views, state, symbolic sizes, and values read from data. The second set
-of inputs takes other branches and other numbers of steps."""
+"""cond, while_loop, scan, map; nested control flow; bodies with views, state, symbolic sizes, and values read from
+data. The second set of inputs runs other branches and other numbers of steps."""
 
 import dataclasses
 
@@ -16,12 +16,12 @@ TOL = {"rtol": 1e-5, "atol": 1e-5}
 
 
 def batch(*axes):
-    """Dynamic dimensions n, by tensor."""
+    """Returns the dynamic dimension N of each tensor, at these axes."""
     return (tuple({a: N} if a is not None else None for a in axes),)
 
 
 class Gate(torch.nn.Module):
-    """A branch over parameters, with a buffer that is changed outside of it."""
+    """A branch over parameters. A buffer is changed outside the branch."""
 
     def __init__(self):
         super().__init__()
@@ -37,7 +37,7 @@ class Gate(torch.nn.Module):
 
 def cond_cases():
     def values(x, y):
-        """Several results: computed, passed through, views, the same twice; of several dtypes."""
+        """Several results: computed, passed through, views, the same result twice; of several dtypes."""
         n = x.shape[0]
         then = lambda x, y: (x * 2 + y, y.clone(), x[0].clone(), (x > 0).int(), y.t().clone())
         other = lambda x, y: (y - x, x + 0.0, y[n - 1] * 1, (y > 0).int(), x.t() * 3)
@@ -73,7 +73,7 @@ def cond_cases():
     yield Case("cond_empty", both, [T((0, 3))], **TOL)
 
     def kept(x, u):
-        """A result that the same body also reads to write a part of it."""
+        """A result from which the same body also makes an updated copy."""
         twice, thrice = lambda x, u: (x * 2, u * 3), lambda x, u: (x * 3, u * 2)
         part = lambda x, u: (x, torch.slice_scatter(x, u, 0, 1, 3))
         then, other = lambda x, u: part(*twice(x, u)), lambda x, u: part(*thrice(x, u))
@@ -95,7 +95,7 @@ def while_cases():
     yield Case("while_data", halve, [T((3, 5))], other=[T((6, 5), high=90)], dynamic_shapes=batch(0), **TOL)
 
     def fill(buffer, x):
-        """A tensor changed in place, one row per step, at a position that the host must know."""
+        """A tensor changed in place, one row per step, at a position that the host must read."""
 
         def step(i, buffer):
             row = x * i
@@ -108,7 +108,7 @@ def while_cases():
     )
 
     def newton(x):
-        """A loop in a loop, and a branch in that."""
+        """A loop in a loop, and a branch in the inner loop."""
         z = x.abs()
 
         def inner(i, y):
@@ -149,7 +149,7 @@ def scan_cases():
     )  # fmt: skip
 
     def many(x, y, n):
-        """Several carries and stacked results: of integers, unchanged, of views, the same tensor twice."""
+        """Several carries and stacked results: integers, unchanged tensors, views, and the same tensor twice."""
 
         def step(carry, xs):
             a, b, n = carry
@@ -186,7 +186,7 @@ def scan_cases():
 
 def outside_cases():
     def outside(x):
-        """Every step writes a row of its own copy of a tensor from outside."""
+        """Every step writes a row of its own copy of a tensor from outside the body."""
         y = x * 2
 
         def step(total, row):
@@ -207,7 +207,7 @@ def map_cases():
     yield Case("map_pairs", pairs, [T((4, 3)), T((4, 3))], **TOL)
 
     def picked(x, i):
-        """Each step looks up its row by a number that the host reads."""
+        """Each step selects its row by an index that the host reads."""
         return mapped(lambda i: x.narrow(0, i.item(), 1).squeeze(0) * 2, i)
 
     yield Case("map_item", picked, [T((5, 3)), T((4,), I64, 0, 4)], **TOL)

@@ -25,15 +25,15 @@ PRODUCTS = {
     "rows": ((9, 20), (7, 20), {}),
     "batches": ((2, 65, 67), (33, 67), {}),
     "tiles": ((2, 1, 70, 64), (16, 64), {}),
-    "square": ((20, 24), (20, 24), {}),  # of as many rows as columns
-    "square_batch": ((1, 24, 24), (20, 24), {}),  # and as terms
+    "square": ((20, 24), (20, 24), {}),  # as many rows as columns
+    "square_batch": ((1, 24, 24), (20, 24), {}),  # as many batches, rows and terms
 }
 VOLUMES = {
     "plain": ((2, 3, 5, 6, 7), (4, 3, 2, 3, 3), {"padding": 1}), "strided": ((1, 4, 7, 6, 9), (6, 2, 3, 3, 2), {"stride": (2, 1, 2), "padding": (1, 0, 1), "dilation": (2, 1, 1), "groups": 2}),
     "depthwise": ((2, 3, 4, 5, 18), (6, 1, 3, 3, 3), {"groups": 3, "padding": 1}), "pointwise": ((1, 5, 3, 4, 5), (9, 5, 1, 1, 1), {}), "same": ((1, 2, 4, 5, 6), (3, 2, 2, 3, 4), {"padding": "same"}),
     "blocks": ((1, 20, 5, 9, 10), (33, 20, 3, 3, 3), {"padding": 1, "stride": (1, 1, 2)}),
 }  # fmt: skip
-# Of every stride and dilation that share a divisor or not; a stride beyond the kernel leaves outputs that are the bias alone.
+# Strides and dilations with and without a common divisor. If a stride exceeds the kernel, some outputs are the bias.
 TRANSPOSED = {
     "plain": ((2, 5, 6, 7), (5, 9, 3, 3), {}), "upsample": ((2, 12, 5, 20), (12, 17, 4, 4), {"stride": 2, "padding": 1}), "patch": ((1, 8, 4, 18), (8, 3, 2, 2), {"stride": 2}),
     "uneven": ((1, 3, 5, 4), (3, 4, 3, 5), {"stride": (3, 2), "padding": (1, 3), "output_padding": (2, 1), "dilation": (2, 3)}), "sparse": ((1, 4, 3, 4), (4, 2, 2, 2), {"stride": (5, 3), "output_padding": (3, 0)}),
@@ -62,12 +62,12 @@ def tolerance(dtype, weight):
 
 
 def one_by_one(dtype):
-    """Each entry of the tables as a case of its own."""
+    """Returns each entry of the tables as a separate case."""
     d = name_of(dtype)
     for f, table in FORMS.items():
         for name, (x, w, k) in table.items():
             if dtype in (F16, F64) and f in (fn.conv_transpose1d, fn.conv_transpose3d, fn.conv3d):
-                continue  # as bf16 and f32
+                continue  # covered by bf16 and f32
             outputs = w[1] * k.get("groups", 1) if "transpose" in f.__name__ else w[0]
             inputs = [T(x, dtype), T(w, dtype), T((outputs,), dtype)]
             terms = (w[0] // k.get("groups", 1), *w[1:]) if "transpose" in f.__name__ else w
@@ -89,7 +89,7 @@ ROWS += [(40, 3, 3, 1, 2), (5, 9, 1, 4, 1), (3, 3, 1, 6, 4), (600, 3, 1, 1, 1), 
 
 
 def depthwise_rows(x, w):
-    # Without oneDNN, which on processors with AVX512-FP16 generates code for the last row in F16 without an end.
+    # oneDNN is off: on processors with AVX512-FP16 it generates code for the last row in F16 without end.
     with torch.backends.mkldnn.flags(enabled=False):
         return tuple(
             fn.conv2d(x[..., :n], w[..., :k], None, (1, step), (1, pad), (1, apart), 3)
@@ -97,8 +97,8 @@ def depthwise_rows(x, w):
         )
 
 
-# Planes with sizes around vectors' widths and the rows that are made at once, a channel each: rows, columns, stride,
-# padding, for kernels of 3x3 and 5x5.
+# Planes with sizes around vector widths and around the number of rows computed at once. Each is a channel: rows,
+# columns, stride, padding, for kernels of 3x3 and 5x5.
 SMALL = [
     (1, 1, 1, 2),
     (3, 2, 1, 1),
@@ -114,8 +114,8 @@ SMALL += [(10, 64, 1, 2), (17, 65, 2, 2), (5, 112, 1, 1), (6, 7, 1, (2, 0)), (9,
 
 
 class Planes(torch.nn.Module):
-    """Depthwise, several planes with and without a bias; weights and inputs beyond the finite;
-    tall ones, which threads share; more outputs than channels; what the kernels of small planes do not take."""
+    """Depthwise convolutions: several planes with and without a bias; infinite and NaN weights and inputs; tall planes
+    that threads share; more outputs than channels; sizes that the kernels of small planes do not support."""
 
     def forward(self, x, w, b, v):
         made = []
@@ -152,8 +152,8 @@ def planes():
 
 
 class Weighted(torch.nn.Module):
-    """Constant weights with several readers, which devices may pack once: products that share one, views of one, and
-    one that a product reads by other dimensions than a convolution does."""
+    """Constant weights with several readers, which devices may pack once: products that share a weight, views of a
+    weight, and a weight whose dimensions a product and a convolution read in different order."""
 
     def __init__(self, dtype):
         super().__init__()
@@ -189,8 +189,8 @@ class Weighted(torch.nn.Module):
 
 
 class Tiled(torch.nn.Module):
-    """Constant weights of 64 channels and more, which are multiplied tile by tile (conv_takes_winograd in ops/conv.c), and
-    convolutions of such sizes that are not. Numbers beyond the finite are to stay where they are."""
+    """Constant weights with at least 64 channels, which the Winograd kernels run (conv_takes_winograd in ops/conv.c),
+    and convolutions of similar sizes that they do not. Infinity and NaN must stay in their outputs."""
 
     def __init__(self):
         super().__init__()
@@ -225,8 +225,8 @@ class Tiled(torch.nn.Module):
 
 
 class Followed(torch.nn.Module):
-    """Constant weights, and behind each convolution what the CPU backend's kernels do where they store (backend/cpu/epilogue.c)
-    or leave to an op of its own: by planes as they lie, with outputs in lanes, by tiles, plane by plane, in a line."""
+    """Convolutions with constant weights. After each come steps that the CPU backend fuses into the kernel's stores
+    (backend/cpu/epilogue.c) or runs as a separate op, for each of its convolution kernels."""
 
     def __init__(self):
         super().__init__()
@@ -272,15 +272,15 @@ class Followed(torch.nn.Module):
             lambda y: torch.sigmoid(y) * like(y)[:1],
         )
         results = []
-        for n, f in enumerate(follow):  # each result has one reader; equal ones would become one
+        for n, f in enumerate(follow):  # each result has one reader; equal nodes would be merged
             some = [c for i, c in enumerate(self.convolutions()) if i == 0 or (i + n) % 6 == 0]
             results += [f(c(x * (1 + n / 8))) for c in some]
         return results
 
 
 class Quantised(torch.nn.Module):
-    """Convolutions of codes of 8 bits that are decoded, by a weight of codes: sums of integers, which a pass makes of
-    them. zero: what stands for 0, also around x."""
+    """Convolutions of decoded 8-bit codes and decoded 8-bit weights, which a pass replaces by sums of integers. zero:
+    the code of 0, also in the padding around x."""
 
     def __init__(self, f, table, zero):
         super().__init__()
@@ -311,7 +311,7 @@ def quantised():
 
 
 def integers(x, w, b, x3, w3):
-    """Exact, and wrapping as the dtype does."""
+    """Integer convolutions: exact, with the dtype's overflow."""
     return fn.conv1d(x, w, b, padding=2), fn.conv1d(x * 9, w * 9), fn.conv1d(x3, w3, groups=4, stride=2)
 
 
@@ -353,7 +353,7 @@ def cases():
         fn.conv1d(x[:, 0, 0], w[:, :, 0, 0]),
     )
     yield Case("volume_forms", unbatched, [T((4, 4, 5, 6)), T((3, 4, 2, 2, 2))], **tolerance(F32, (3, 4, 2, 2, 2)))
-    # Volumes that OpenCL takes in portions of slices.
+    # Volumes that OpenCL computes in several ranges of slices.
     slices = lambda x, w, v: (
         fn.conv3d(x, w, padding=1, stride=(2, 1, 1)),
         fn.conv_transpose3d(x, v, stride=(2, 1, 1), padding=1),

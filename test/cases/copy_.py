@@ -9,7 +9,7 @@ EXACT = "bytes are not numbers"
 
 
 def bits(x):
-    """The results as integers, so that every bit of a NaN counts."""
+    """Returns the results as integers, so that every bit of a NaN counts."""
     return x if not x.dtype.is_floating_point else x.view({2: I16, 4: I32, 8: I64}[x.element_size()])
 
 

@@ -1,4 +1,4 @@
-"""CTC losses: paths of several lengths, repeated labels, no labels, no steps, none that is possible. torch adds the same
+"""CTC losses: paths of several lengths, repeated labels, no labels, no steps, no possible path. torch adds the same
 exponentials in the same order; each of up to 12 steps rounds a few times."""
 
 import torch

@@ -1,5 +1,5 @@
-"""Cumulative sums and products. Tolerance: torch adds one term after the other, rounding each to the accumulation dtype; so
-do we, or by blocks, which is at least as good: the error of a sum of n terms (describe.sums)."""
+"""Cumulative sums and products. Tolerance: torch adds one term after another and rounds each to the accumulation dtype.
+clave does so too, or sums by blocks, which is at least as accurate: the error of a sum of n terms (describe.sums)."""
 
 import torch
 
@@ -38,7 +38,7 @@ def extreme_cases():
         x = T((3, 13), dtype, values=odd) if dtype.is_floating_point else T((3, 40), dtype, 0 if dtype is U8 else -9, 9)
         yield Case(f"extremes_{d}", lambda x: (*extremes(1)(x), *extremes(0)(x)), [x])
         if dtype.is_floating_point:
-            # torch adds one exponential after the other, each in the dtype itself
+            # torch adds one exponential after another, each in the dtype itself
             tol = {"rtol": ulps(dtype, 16), "atol": 37 * ulps(dtype, 1)}
             yield Case(f"logsumexp_{d}", lambda x: torch.logcumsumexp(x, 1), [T((5, 37, 3), dtype, -20, 20)], **tol)
     infinite = T((3, 7), F64, values=(-INF, -INF, 1.0, 2.0, INF, 3.0, -INF, 1.0, NAN, 2.0, 0.5))

@@ -1,6 +1,6 @@
-"""What an op case is: a torch function, inputs by shape, dtype and range, and a tolerance with a reason.
+"""Describes op cases: a torch function, inputs by shape, dtype and range, and a tolerance with a reason.
 
-A family's file yields `Case`s from its `cases()`; build.py turns each into a program and into torch's answers. One case may
+A family's file yields `Case`s from its `cases()`; build.py turns each into a program and torch's results. One case may
 compute several variants of an op for one dtype: they become outputs of one program, which keeps the build fast.
 """
 
@@ -42,7 +42,7 @@ class T:
         return (self.low + unit * (self.high - self.low)).to(self.dtype)
 
     def repeat_values(self, run):
-        """The values in order; in the other set of inputs in reverse order."""
+        """Returns the values in order; in the other set of inputs, in reverse order."""
         n = torch.Size(self.shape).numel()
         values = self.values if run == 0 else self.values[::-1]
         return torch.tensor([values[i % len(values)] for i in range(n)], dtype=self.dtype).reshape(self.shape)
@@ -52,20 +52,20 @@ class T:
 class Case:
     name: str
     function: Callable  # a function or a module
-    inputs: list  # of T: the first set
-    other: list | None = None  # the second set where it differs in more than its random values
-    rtol: float = 0.0  # what may be lost before a result is rounded to its dtype
+    inputs: list  # T of the first set
+    other: list | None = None  # the second set, if it differs in more than its random values
+    rtol: float = 0.0  # allowed error before a result is rounded to its dtype
     atol: float = 0.0
-    steps: int = 0  # roundings to a 16-bit dtype that torch's ops have and the program has not, or has besides
-    whole: str = ""  # why the program rounds its results alone: the reference is the whole function in f64
-    own: str = ""  # why torch's own results are the right ones, and not those in f64 (reference.py)
+    steps: int = 0  # roundings to a 16-bit dtype that only torch's ops do or only the program does
+    whole: str = ""  # why the program rounds only its results: the reference is the whole function in f64
+    own: str = ""  # why torch's own results are the reference, and not those in f64 (reference.py)
     error: str = ""  # the first set must fail with this text
     dynamic_shapes: object = None
     state: bool = False  # the module changes its buffers
-    quantize: object = None  # the weights' encodings, as clave.export takes it
+    quantize: object = None  # the weights' encodings, as in clave.export
 
     def data(self, run):
-        """The inputs of set 0 (A) or 1 (B)."""
+        """Returns the inputs of set 0 (A) or 1 (B)."""
         generator = torch.Generator().manual_seed(zlib.crc32(self.name.encode()) + run)
         specs = self.other if run and self.other is not None else self.inputs
         return tuple(s.make(generator, run) for s in specs)
@@ -92,23 +92,23 @@ def name_of(dtype):
 
 
 def computed(dtype):
-    """What a float is computed in: the 16-bit ones in f32, and rounded once, which test/compare.h allows for by itself."""
+    """Returns the dtype of computation. 16-bit floats are rounded once at the end, which test/compare.h allows for."""
     return F64 if dtype is F64 else F32
 
 
 def ulps(dtype, n):
-    """Relative tolerance of n units in the last place of what is computed in."""
+    """Returns a relative tolerance of n units in the last place of the dtype of computation."""
     return torch.finfo(computed(dtype)).eps * n if dtype.is_floating_point else 0.0
 
 
 def sums(dtype, terms, magnitude=1.0):
-    """Absolute tolerance of a sum of `terms` products of about `magnitude`: the error of a sum in f32 by blocks grows with
-    the square root of the terms."""
+    """Returns the absolute tolerance of a sum of `terms` products of about `magnitude`: the error of a sum in f32 by
+    blocks grows with the square root of the terms."""
     return magnitude * ulps(dtype, 4) * max(terms, 1) ** 0.5
 
 
 def products(dtype, terms, magnitude=1.5):
-    """Absolute tolerance of a sum of `terms` products of about `magnitude` in a matrix product, where they may be added one
-    after the other: each addition rounds a partial sum of about magnitude * sqrt(i), and over thousands of elements the worst
-    is five standard deviations off, about magnitude * eps * terms. Then as sums()."""
+    """Returns the absolute tolerance of a sum of `terms` products of about `magnitude` in a matrix product, which may
+    add them one after another. Each addition rounds a partial sum of about magnitude * sqrt(i). Over thousands of
+    elements the worst is five standard deviations off, about magnitude * eps * terms. To this it adds sums()."""
     return magnitude * ulps(dtype, 1) * terms + sums(dtype, terms, magnitude)

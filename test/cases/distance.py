@@ -1,5 +1,5 @@
-"""cdist and pdist. Tolerance: torch takes large Euclidean ones by a matrix product, whose error is that of |a|^2 + |b|^2 - 2ab; so
-cases compare with its direct way. Sums of up to 70 terms, a square root or a power."""
+"""cdist and pdist. Tolerance: torch computes large Euclidean distances by a matrix product, with the error of |a|^2 +
+|b|^2 - 2ab, so cases compare with its direct method. Sums of up to 70 terms, a square root or a power."""
 
 import torch
 
@@ -23,12 +23,12 @@ def cases():
     tol = {"rtol": 1e-5, "atol": 1e-5}
     yield Case("broadcast", lambda a, b: torch.cdist(a, b), [T((3, 1, 4, 6)), T((2, 5, 6))], **tol)
     yield Case("large", lambda a, b: torch.cdist(a, b), [T((40, 16)), T((60, 16))], rtol=1e-4, atol=1e-4)
-    finite_orders = lambda a, b: all_orders(a, b)[:-1]  # torch's largest loses a NaN before an infinity
+    finite_orders = lambda a, b: all_orders(a, b)[:-1]  # torch's infinity norm loses a NaN before an infinity
     yield Case("nan", finite_orders, [T((3, 4), values=(1.0, NAN, INF, 2.0, 0.0)), T((2, 4))], **tol)
     yield Case("tiles", all_orders, [T((2, 6, 130)), T((2, 35, 130))], rtol=ulps(F32, 140), atol=1e-4)
     chunks = [T((133, 20)), T((37, 20))]
     yield Case("chunks", all_orders, chunks, rtol=ulps(F32, 64), atol=sums(F32, 70))
-    # Many rows are a product on the CPU backend and under OpenCL, but where it would lose digits.
+    # The CPU backend and OpenCL compute many rows as a product, unless it would lose digits.
     direct = lambda a, b: torch.cdist(a, b, compute_mode=DIRECT)
     near = lambda a, b: (direct(a, b), direct(a, a[:, :57]), direct(a, a + 0.01 * b))
     products = [T((2, 70, 140)), T((2, 70, 140))]

@@ -16,7 +16,7 @@ ANY = [
     fn.softplus, lambda x: fn.softplus(x, 2.0, 3.0), fn.elu, lambda x: fn.elu(x, 0.5), fn.leaky_relu, fn.mish, fn.relu6,
     torch.square, torch.isnan, torch.isinf, torch.logical_not, lambda x: fn.rrelu(x, 0.1, 0.4),
 ]  # fmt: skip
-# Apart, as their values at infinity are accidents: torch's own differ between its vector and scalar code.
+# Separate, because their values at infinity are accidental: torch's vector and scalar code differ.
 GELU = [fn.gelu, lambda x: fn.gelu(x, approximate="tanh")]
 POSITIVE = [torch.sqrt, torch.rsqrt, torch.reciprocal, torch.log, torch.log2, torch.log10, torch.log1p]
 UNIT = [torch.asin, torch.acos, torch.atanh]
@@ -45,7 +45,7 @@ SPECIALS = (NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 2.5, 100.0, -100.0)
 
 
 def each(functions):
-    """One module that returns every function's result."""
+    """Returns a function that returns every function's result."""
     return lambda *args: tuple(f(*args) for f in functions)
 
 
@@ -59,7 +59,7 @@ PAIRS = [torch.copysign, torch.nextafter, torch.fmax, torch.fmin]
 
 
 def special_cases():
-    """lgamma has a zero at 2, digamma at 1.46; poles at 0, -1, ...; erfinv at 1."""
+    """lgamma has a zero at 2, digamma at 1.46; both have poles at 0, -1, ...; erfinv has poles at -1 and 1."""
     points = (
         NAN,
         INF,
@@ -108,8 +108,7 @@ def special_cases():
 
 
 def zeta_case(dtype):
-    """Below 0 an odd power's terms of both signs may cancel; torch's own trigamma has
-    about nine digits."""
+    """Below 0, terms of both signs of an odd power may cancel. torch's own trigamma has about nine digits."""
     points = (
         NAN,
         0.0,
@@ -139,7 +138,7 @@ def zeta_case(dtype):
     zeta = lambda x: (
         torch.special.zeta(torch.tensor([0, 1, 2, 3, 4, 5, NAN, INF, 1e20], dtype=x.dtype)[:, None], x), torch.special.zeta(2.5, x.abs()), torch.special.zeta(x.abs() + 1, 3.0),
     )  # fmt: skip
-    both = lambda x: (*others(x), *zeta(x)) if dtype in (F32, F64) else others(x)  # torch has no zeta of 16 bits
+    both = lambda x: (*others(x), *zeta(x)) if dtype in (F32, F64) else others(x)  # torch has no 16-bit zeta
     return Case(
         f"zeta_{name_of(dtype)}", both, [T((20,), dtype, values=points)], rtol=ulps(dtype, 32), atol=ulps(dtype, 8)
     )
@@ -148,7 +147,7 @@ def zeta_case(dtype):
 def unary_cases():
     for dtype in FLOATS:
         d, tol = name_of(dtype), ulps(dtype, 32)
-        # erfc and the activations lose digits near zero results: an absolute part of a few ulp of 1.
+        # erfc and the activations lose digits near zero results: the absolute tolerance is a few ulp of 1.
         yield Case(f"unary_{d}", each(ANY + GELU), [T((3, 5, 7), dtype, -4, 4)], rtol=tol, atol=ulps(dtype, 8))
         yield Case(f"unary_positive_{d}", each(POSITIVE), [T((33,), dtype, 0.1, 9)], rtol=tol, atol=ulps(dtype, 4))
         yield Case(f"unary_unit_{d}", each(UNIT), [T((2, 19), dtype, -0.95, 0.95)], rtol=tol, atol=ulps(dtype, 4))
@@ -223,7 +222,7 @@ def float_binary_cases():
 
 
 def beyond(x):
-    """Numbers that the 8-bit dtypes cannot hold: what is computed wraps, what is compared does not."""
+    """Numbers that the 8-bit dtypes cannot hold: arithmetic wraps, comparisons do not."""
     return (
         *(x == -1, x < -1, x > 300, x == 200, x == 300, torch.where(x > 5, x, -1), x.masked_fill(x > 5, -1)),
         *(x + 300, 300 - x, x * -1, x & 300, x | -1, x // -3, x % 300, torch.fmod(x, -3), x.clamp(min=-1), x**9),
@@ -295,10 +294,10 @@ def shape_cases():
             "sliced": (lambda x, y: x[1::2, ::3] * y, ((9, 10), (4, 4))),
             "flipped": (lambda x, y: x.flip(0) - y, ((6, 9), (6, 9))),
             "expanded": (lambda x, y: x.expand(4, 7, 5) + y.expand(4, 7, 5), ((7, 1), (4, 1, 5))),
-            # Lines and neighbours that fill tiles, and the rest of them.
+            # Lines and columns that fill tiles, and remainders.
             "turned": (lambda x, y: 3 * x.mT - y, ((2, 83, 37), (2, 37, 83))),
             "turned_both": (lambda x, y: (x.mT + y.mT) * x.mT, ((150, 16), (150, 16))),
-            # Lines of more than one part.
+            # Lines of several parts.
             "turned_wide": (lambda x, y: x.mT - y, ((530, 17), (17, 530))),
             "permuted": (lambda x, y: x.permute(2, 0, 1) + y, ((3, 4, 5), (5, 3, 4))),
             "select": (lambda x, y: x[:, 2] + y, ((3, 4, 5), (3, 5))),
@@ -332,7 +331,7 @@ def cast_cases():
     for dtype in everything:
         functions = [lambda x, t=t: x.to(t) for t in everything if t is not dtype]
         low = 0 if dtype is U8 else -100
-        # Values that every dtype can hold; conversions of larger ones are not defined. A float is negative only as an integer.
+        # Every dtype holds these values; conversion of larger ones is undefined. Floats are not negative.
         spec = T((3, 43), dtype, 0 if dtype.is_floating_point else low, 100)
         yield Case(f"cast_{name_of(dtype)}", each(functions), [spec])
     floats = [lambda x, t=t: x.to(t) for t in (F16, BF16, F64, BOOL, F32)]
@@ -353,7 +352,7 @@ def cast_cases():
 def chain_cases():
     chain = lambda x, y: torch.sigmoid(x * y + 1) * torch.tanh(y) - fn.gelu(x) / (y.abs() + 1)
     for dtype in FLOATS:
-        # Each step rounds to the dtype, on both sides; a different last place may grow through the rest.
+        # Each step rounds to the dtype, in torch and in clave; a different last place may grow through the other steps.
         yield Case(
             f"chain_{name_of(dtype)}",
             chain,
@@ -361,7 +360,7 @@ def chain_cases():
             rtol=4 * ulps(dtype, 8),
             atol=4 * ulps(dtype, 8),
         )
-    for dtype in (F16, BF16):  # y is below a unit in the last place of x: unrounded, the result would be y
+    for dtype in (F16, BF16):  # y is less than a unit in the last place of x: without rounding, the result would be y
         yield Case(f"chain_rounds_{name_of(dtype)}", lambda x, y: (x + y) - x, [T((7, 31), dtype, 64, 127), T((31,), dtype, -0.4, 0.4)])  # fmt: skip
     long = lambda x: torch.stack([x + i for i in range(12)]).sum(0) + sum((x * i).sin() for i in range(20))
     yield Case("chain_long", long, [T((5, 7))], rtol=1e-5, atol=1e-4)

@@ -22,7 +22,7 @@ def bags(i, w, o, f):
 def cases():
     for dtype in FLOATS:
         inputs = [T((17,), I64, 0, 5), T((6, 70), dtype), T((4,), I64, values=(0, 5, 5, 17)), T((17,), dtype)]
-        other = [*inputs[:2], T((4,), I64, values=(17, 16, 3, 0)), inputs[3]]  # values stand in reverse there
+        other = [*inputs[:2], T((4,), I64, values=(17, 16, 3, 0)), inputs[3]]  # values are reversed in the second set
         yield Case(f"bags_{name_of(dtype)}", bags, inputs, other=other, rtol=ulps(dtype, 4), atol=sums(dtype, 9, 4))
     by_i32 = lambda i, w, o: fn.embedding_bag(i, w, o, mode="sum")
     good = [T((6,), I32, 0, 4), T((5, 3)), T((2,), I32, values=(0, 0))]

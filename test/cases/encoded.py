@@ -1,7 +1,7 @@
-"""Products with a quantised weight (for few rows and many), embeddings and other readers of it, for each encoding.
+"""Products with a quantised weight (for few and for many rows), embeddings and other readers of it, for each encoding.
 
-The weights are bytes of ours; the answers are torch's on what PyPI's gguf decodes of blocks, and `decoded` of groups.
-Tolerance: as matmul.py's.
+The weights are random bytes. The expected results are torch's on weights that PyPI's gguf (blocks) or group_values
+(groups) decodes. Tolerance: as in matmul.py.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from clave.encodings import Blocks, Stored, parse
 from describe import BF16, F16, F32, I32, I64, Case, T, name_of, products, ulps
 
 ROWS = 67
-# Where the F16 scales of a block are, and what the largest product of codes is.
+# Offsets of a block's F16 scales, and the largest product of codes.
 BLOCKS = {
     "Q4_0": ((0,), 8), "Q4_1": ((0, 2), 15), "Q5_0": ((0,), 16), "Q5_1": ((0, 2), 31), "Q8_0": ((0,), 128), "Q2_K": ((80, 82), 45),
     "Q3_K": ((108,), 128), "Q4_K": ((0, 2), 945), "Q5_K": ((0, 2), 1953), "Q6_K": ((208,), 4096), "IQ4_NL": ((0,), 127),
@@ -29,7 +29,7 @@ GROUPS = (
 
 
 def random_blocks(name, k, random, n=ROWS):
-    """Any bytes but for the scales, which keep the elements below about 2."""
+    """Returns blocks of random bytes. Their scales keep the elements below about 2."""
     elements, size = GGML_QUANT_SIZES[GGMLQuantizationType[name]]
     blocks = random.integers(0, 256, (n, k // elements, size), np.uint8)
     places, largest = BLOCKS[name]
@@ -46,7 +46,7 @@ def block_values(name, rows):
 
 
 def group_values(groups, rows, k):
-    """(code - zero) * scale, from the bytes of base/encoding.h's layout."""
+    """Returns (code - zero) * scale, from bytes in the layout of base/encoding.h."""
     padded, size = -(-k // 32) * 32, groups.group or max(k, 1)
     n_groups, n_codes = -(-k // size), padded * groups.bits // 8
     bits = np.unpackbits(rows[:, :n_codes], axis=1, bitorder="little").reshape(len(rows), padded, groups.bits)
@@ -71,7 +71,7 @@ def group_values(groups, rows, k):
 
 
 class Weight(torch.nn.Module):
-    """What reads one quantised weight: products with 1, 3 and 20 rows, an embedding, and an op that knows no encodings."""
+    """Readers of a quantised weight: products with 1, 3 and 20 rows, an embedding, and an op without encodings."""
 
     def __init__(self, values, dtype=F32):
         super().__init__()
@@ -85,21 +85,21 @@ class Weight(torch.nn.Module):
 
 
 class Product(Weight):
-    """One product alone."""
+    """A single product."""
 
     def forward(self, x):
         return fn.linear(x, self.w)
 
 
 class Batches(Weight):
-    """Products with batches that are no rows of one product, and rows that are not contiguous."""
+    """Products with batches that do not merge into rows of one product, and rows that are not contiguous."""
 
     def forward(self, x):
         return fn.linear(x.transpose(1, 2)[..., ::2], self.w)
 
 
 class Experts(Weight):
-    """Rows in three groups, each by a matrix of 22 rows; turned: those of the parameter are columns."""
+    """Rows in three groups, each multiplied by a matrix of 22 rows; turned: the parameter is the transposed matrix."""
 
     def __init__(self, values, turned, dtype=F32):
         experts = values[:66].reshape(3, 22, -1)
@@ -123,7 +123,7 @@ def experts_case(name, values, stored, k, rows, ends, turned=False, dtype=F32):
 
 
 def groups(a, first, second):
-    """Inputs of both runs, each with ends of its own; T reverses the values of the second."""
+    """Returns the inputs of both runs, each with different group ends; T reverses the values of the second run."""
     ends = [T((3,), I32, values=e) for e in (first, second[::-1])]
     return {"inputs": [a, ends[0]], "other": [a, ends[1]]}
 
@@ -152,8 +152,8 @@ def experts_cases(random):
 
 
 def all_codes(text):
-    """A column of each of the 8-bit floats, NaN and infinity among them, and bytes; behind a row's only element codes that
-    are no numbers."""
+    """Returns a column with all 8-bit floats, including NaN and infinity, and the bytes. The padding codes of each row
+    are NaN."""
     groups = parse(text)
     codes = np.full((256, 32), 0x7F, np.uint8)
     codes[:, 0] = np.arange(256)
@@ -174,7 +174,7 @@ def case(name, values, stored, k, dtype=F32):
 
 
 def of_groups(text, k, random, exact=False, n=ROWS):
-    """Values and bytes. exact: scales are powers of two, so that a value fits 16 bits."""
+    """Returns values and bytes. exact: scales are powers of two, so that a value fits 16 bits."""
     groups = parse(text)
     weight = random.uniform(-2, 2, (n, k)).astype(np.float32)
     if exact:
@@ -222,7 +222,7 @@ def cases():
                 rtol=ulps(F32, 2),
             )
     values, stored = of_groups("int4:32", 704, random)
-    for m in (5, 11, 70):  # more k than gemm.cl has at once
+    for m in (5, 11, 70):  # more k than gemm.cl reads at once
         yield Case(
             f"deep_{m}",
             Product(values),

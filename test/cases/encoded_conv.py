@@ -1,6 +1,6 @@
 """Convolutions and their transposes with quantised weights: each encoding, and each kind of convolution.
 
-Answers and tolerance: as encoded.py's. A weight's rows are its dimensions from the second on.
+Expected results and tolerance are as in encoded.py. A row of a weight consists of the dimensions after the first.
 """
 
 import numpy as np
@@ -11,14 +11,14 @@ from encoded import BLOCKS, GROUPS, block_values, of_groups, random_blocks
 
 from describe import BF16, F16, F32, Case, T, name_of, products, ulps
 
-# x, weight, arguments; rows of 256 and 512 elements, which all blocks divide, of less than a panel's 16 outputs, and of more.
+# x, weight, arguments. Rows have 256 or 512 elements, as all blocks divide these. Outputs are fewer or more than a panel.
 SHAPES = (
     ((1, 64, 7, 9), (35, 64, 2, 2), {"padding": 1}), ((2, 64, 9, 6), (16, 32, 4, 2), {"groups": 2, "stride": 2}), ((1, 256, 5, 7), (20, 256, 1, 1), {}), ((1, 96, 40), (21, 32, 16), {"groups": 3, "dilation": 2}), ((1, 32, 4, 5, 6), (17, 32, 2, 2, 2), {}),
 )  # fmt: skip
 
 
 class Convolutions(torch.nn.Module):
-    """Each with a weight, and every other one a bias, of its own."""
+    """Convolutions, each with its own weight; every other one has a bias."""
 
     def __init__(self, functions, values, dtype=F32):
         super().__init__()
@@ -35,7 +35,7 @@ class Convolutions(torch.nn.Module):
 
 
 def quantised(text, shape, random, exact):
-    """What is decoded of a weight, and its bytes."""
+    """Returns the decoded values of a weight, and its bytes."""
     n, k = shape[0], int(np.prod(shape[1:]))
     if text in BLOCKS:
         stored = random_blocks(text, k, random, n)
@@ -66,7 +66,7 @@ def function_of(shape):
 
 
 def cases():
-    # Every encoding, by the shapes in turns, and by others.
+    # Every encoding with each of two shapes.
     texts = [*GROUPS, *BLOCKS]
     for turn in (0, 2):
         rows = zip(texts, [*range(turn, len(SHAPES)), *range(turn)] * len(texts), strict=False)

@@ -1,6 +1,6 @@
-"""Elementwise steps behind a product, a convolution or a norm, which become its epilogue: each kind of operand and of walk,
-on kernels for few and many rows, of plain, packed and quantised weights. Tolerance: that of the op before them, times what
-the steps multiply it by."""
+"""Elementwise steps after a product, a convolution or a norm, which become its epilogue: each kind of operand and of
+loop, on kernels for few and many rows, with plain, packed and quantised weights. Tolerance: that of the op before them,
+times the factor of the steps."""
 
 import numpy as np
 import torch
@@ -13,13 +13,13 @@ SIZES = {"row": (1, 300, 67), "few": (5, 65, 130), "some": (24, 96, 33), "many":
 
 
 def tolerance(dtype, k, factor=1, cancels=False):
-    # A 16-bit result of the op may be rounded to the other neighbour, which steps that cancel leave as it is.
+    # A 16-bit result of the op may round to the other neighbour; steps that cancel do not reduce this error.
     neighbour = 4 * torch.finfo(dtype).eps if dtype in (F16, BF16) and cancels else 0
     return {"rtol": ulps(dtype, 16), "atol": factor * 2 * products(dtype, k) + neighbour, "steps": 1}
 
 
 def product_steps(a, b, full, row, column):
-    """row: (N), column: (M, 1); `full` is read as it lies and transposed. Equal products would become one."""
+    """row: (N), column: (M, 1); `full` is read directly and transposed. Equal products would be merged."""
     y = lambda n: (a * (1 - n / 8)) @ b
     return (
         torch.relu(y(0)),
@@ -32,13 +32,13 @@ def product_steps(a, b, full, row, column):
 
 
 def scaled(x, w, r, n):
-    """A size of the input is an operand; the second product takes what the first one is an operand of."""
+    """A size of the input is an operand. The second product reads an operand of the first."""
     y = fn.linear(x, w) * x.shape[0] + r
     return y, torch.relu(fn.linear(x - 1, w) + fn.linear(x + 1, w)), n
 
 
 class Linear(torch.nn.Module):
-    """Constant weights; sizes by data."""
+    """A layer with constant weights, for sizes that depend on data."""
 
     def __init__(self, w):
         super().__init__()
@@ -96,7 +96,7 @@ def quantised_cases():
 PLANES = {  # x, weight, arguments
     "padded": ((2, 3, 9, 11), (5, 3, 3, 3), {"padding": 1}), "strided": ((1, 3, 12, 39), (4, 3, 3, 3), {"stride": 2, "padding": 1}), "wide": ((1, 16, 14, 35), (33, 16, 3, 3), {"padding": 1}),
     "pointwise": ((2, 37, 5, 6), (9, 37, 1, 1), {}), "squeezed": ((3, 37, 1, 1), (29, 37, 1, 1), {}), "depthwise": ((2, 6, 9, 18), (6, 1, 3, 3), {"groups": 6, "padding": 1}),
-    # The last vector of a row goes beyond its end.
+    # The last vector of a row extends beyond its end.
     "row_ends": ((1, 2, 4, 79), (4, 2, 3, 3), {}),
     "valid": ((1, 3, 8, 20), (6, 3, 3, 3), {}),
 }  # fmt: skip
@@ -128,7 +128,7 @@ def conv_cases():
 
 
 def rms_norm(x):
-    """As Hugging Face's models write it: 16-bit numbers are rounded once."""
+    """Computes the norm as Hugging Face's models do: 16-bit numbers are rounded once."""
     y = x if x.dtype == F64 else x.float()
     return (y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-5)).to(x.dtype)
 

@@ -1,5 +1,5 @@
-"""Discrete Fourier transforms, of torch.fft, torch.stft and torch.istft. Tolerance: each of the log2(n) passes rounds a few
-times what is by then about the square root of n times the input."""
+"""Discrete Fourier transforms of torch.fft, torch.stft and torch.istft. Tolerance: each of the log2(n) passes rounds a
+few times; its numbers grow to about the square root of n times the input."""
 
 import math
 
@@ -12,7 +12,7 @@ SIZES = (1, 2, 3, 4, 5, 7, 8, 11, 12, 13, 15, 16, 17, 30, 60, 64, 97, 100, 128, 
 
 
 def error(dtype, n, scale=1.0):
-    """Absolute tolerance of a transform of n points of about 2."""
+    """Returns the absolute tolerance of a transform of n points of about 2."""
     return scale * ulps(dtype, 2) * math.sqrt(n) * (math.log2(n) + 2)
 
 
@@ -21,7 +21,7 @@ def forward(x, z):
 
 
 def backward(x, z):
-    """x as the half of a spectrum, whose first and middle imaginary parts are not read."""
+    """Reads x as half of a spectrum; its first and middle imaginary parts are not read."""
     n = x.shape[-1]
     return real(torch.fft.ifft(pairs(z), norm="forward")), torch.fft.irfft(
         pairs(z)[..., : n // 2 + 1], n, norm="forward"
@@ -29,10 +29,10 @@ def backward(x, z):
 
 
 def half_spectrum(n, dtype, power):
-    """(1, n / 2 + 1, 2) of an even n; the first and the middle imaginary parts, which are not read, are NaN.
+    """Returns (1, n / 2 + 1, 2) for an even n; the first and middle imaginary parts, which are not read, are NaN.
 
-    power: 2 makes noise; 1 a wave, of which a few points are n / 2 in size, not the square root of n: what they are off
-    by is of their own size, which an absolute tolerance for the others does not have."""
+    power: 2 makes noise; 1 makes a wave, a few points of which are n / 2 in size, not the square root of n. Their error
+    is relative to their own size, so an absolute tolerance for the other points does not cover it."""
     values = [math.sin((i + 1) ** power) for i in range(n + 2)]
     values[1] = values[n + 1] = NAN
     return T((1, n // 2 + 1, 2), dtype, values=tuple(values))
@@ -84,7 +84,7 @@ def helpers(x):
 
 
 class Spectrogram(torch.nn.Module):
-    """What a mel front end does: the power of a short-time transform, mel bands, their logarithm."""
+    """A mel front end: the power of a short-time transform, mel bands, their logarithm."""
 
     def __init__(self, n_fft=400, hop=160, n_mels=20):
         super().__init__()
@@ -118,7 +118,7 @@ def cases():
             yield Case(f"size_{n}_{d}", lambda x, z: (*forward(x, z), *backward(x, z)), data, atol=error(dtype, n))
         for n in (16, 74):
             f = lambda z: torch.fft.irfft(pairs(z), norm="forward")
-            far = {"atol": error(dtype, n), "rtol": error(dtype, n) / math.sqrt(n)}  # as noise's, relative to its size
+            far = {"atol": error(dtype, n), "rtol": error(dtype, n) / math.sqrt(n)}  # absolute and relative
             yield Case(f"half_spectrum_{n}_{d}", f, [half_spectrum(n, dtype, 2)], atol=far["atol"])
             yield Case(f"half_spectrum_wave_{n}_{d}", f, [half_spectrum(n, dtype, 1)], **far)
         whole = {"atol": error(dtype, 210)}

@@ -1,5 +1,5 @@
-"""Reading at a grid's positions: linear, nearest, cubic; outside zeros, border, reflection. A position is rounded to the
-dtype that is computed in, times the distance of neighbours in value."""
+"""Sampling at a grid's positions: linear, nearest, cubic; zeros, border or reflection outside. Tolerance: a position is
+rounded to the dtype of computation; the error is that times the difference of neighbouring values."""
 
 import torch
 import torch.nn.functional as fn
@@ -48,7 +48,7 @@ def cases():
 
 
 def odd_positions(mode):
-    """Border and reflection of an infinite position are not the same in all of torch's own kernels."""
+    """Excludes border and reflection of an infinite position in bicubic mode, where torch's own kernels differ."""
     return lambda x, g: (
         fn.grid_sample(x, g, mode, "zeros", False),
         fn.grid_sample(x, g, mode, "border", True) if mode != "bicubic" else fn.grid_sample(x, g, mode, "zeros", True),

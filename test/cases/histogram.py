@@ -1,4 +1,4 @@
-"""histc, histogram, bincount. Counts are exact; of densities and weights: a few roundings."""
+"""histc, histogram, bincount. Counts are exact; densities and weights have a few roundings."""
 
 import torch
 

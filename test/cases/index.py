@@ -71,7 +71,7 @@ def shape_cases():
 
 
 def error_cases():
-    """Values no kernel may read with: just over the end, far over, negative, very negative."""
+    """Indices with which no kernel may read: just beyond the end, far beyond it, negative, very negative."""
     good = T((4,), I64, 0, 4)
     x = T((5, 5), F32)
     for name, value in {"end": 5, "far": 2**40, "negative": -1, "wraps": -(2**62)}.items():

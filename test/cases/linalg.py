@@ -1,6 +1,6 @@
-"""Factors of matrices and what is made of them. What is not unique (signs of vectors) is compared by what the factors give
-back. Tolerance: computed in f64 and rounded once; what multiplies or divides by factors that are rounded already loses a few
-roundings times the condition, which is below 30 here."""
+"""Matrix factorisations and ops made of them. Results that are not unique (signs of vectors) are compared by their
+products. Tolerance: computed in f64 and rounded once. Products and quotients of rounded factors lose a few roundings
+times the condition number, which is below 30 here."""
 
 import torch
 
@@ -15,7 +15,7 @@ def tolerance(dtype, n=64):
 
 
 def well(x):
-    """A square matrix far from singular."""
+    """Returns a square matrix far from singular."""
     return x + 6 * torch.eye(x.shape[-1], dtype=x.dtype)
 
 
@@ -28,7 +28,7 @@ def symmetric(x):
 
 
 def each(name, f, dtype, n):
-    """f of matrices of all shapes, in one program."""
+    """Applies f to matrices of all shapes, in one program."""
     whole = lambda *xs: tuple(r for x in xs for r in f(x))
     return Case(name, whole, [T(shape, dtype) for shape in SHAPES], **tolerance(dtype, n))
 
@@ -82,13 +82,13 @@ def qr_cases(dtype, d):
 
 
 def eigen(x, uplo="L"):
-    """Values, what the vectors give back, and that they are orthonormal."""
+    """Returns eigenvalues, the matrix rebuilt from them, and products of the vectors, which show orthonormality."""
     w, v = linalg.eigh(x, UPLO=uplo)
     return w, (v * w[..., None, :]) @ v.mT, v.mT @ v
 
 
 def singular(x, full):
-    """Values, what the vectors give back, and that all of them are orthonormal."""
+    """Returns singular values, the matrix rebuilt from them, and products of the vectors, which show orthonormality."""
     u, s, v = linalg.svd(x, full_matrices=full)
     k = s.shape[-1]
     return s, (u[..., :k] * s[..., None, :]) @ v[..., :k, :], u.mT @ u, v @ v.mT

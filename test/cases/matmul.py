@@ -51,12 +51,12 @@ def matmul_cases():
     yield Case("big_f16", lambda a, b: torch.matmul(a.half(), b.half()), big, **tolerance(F16, 600))
     yield Case("several_tiles_f32", torch.matmul, [T((17, 45)), T((45, 18))], **tolerance(F32, 45))  # for oclgrind
     edge = [T((33, 18), F16), T((18, 34), F16)]
-    yield Case("edge_of_tile_f16", torch.matmul, edge, **tolerance(F16, 18))  # the same
+    yield Case("edge_of_tile_f16", torch.matmul, edge, **tolerance(F16, 18))  # for oclgrind
     large = [T((300, 513), F32), T((513, 260), F32)]
     yield Case("large_f32", torch.matmul, large, **tolerance(F32, 513))
     scaled = lambda c, a, b: torch.addmm(c, a, b, alpha=0.5, beta=3)
     yield Case("large_addmm_f32", scaled, [T((260,)), *large], **tolerance(F32, 513))
-    # One number for all, and one for each row: no rows that sums could begin with.
+    # An added number for all elements, or one for each row: neither is a row from which sums could start.
     spread = lambda c, r, a, b: (torch.addmm(c, a, b), torch.addmm(r, a, b))
     yield Case("addmm_spread_f32", spread, [T((1,)), T((9, 1)), T((9, 20)), T((20, 70))], **tolerance(F32, 20))
     yield Case("big_addmm_f16", scaled, [T((70, 1), F16), T((70, 600), F16), T((600, 90), F16)], **tolerance(F16, 600))
@@ -68,8 +68,8 @@ def matmul_cases():
         **tolerance(F16, 512),
     )
     yield Case("gemv_linear_f32", fn.linear, [T((1, 1000)), T((333, 1000))], **tolerance(F32, 1000))
-    # The tiles of GPUs: several, chains of sums, rows of whole words of 16 bytes and others, each operand by its rows
-    # and by its columns.
+    # GPU tiles: several tiles, chains of sums, rows that are whole words of 16 bytes and other rows, each operand by
+    # rows and by columns.
     for k, dtype in ((72, F16), (75, F32), (80, BF16)):
         a, b, a_t, b_t = T((133, k), dtype), T((k, 136), dtype), T((k, 133), dtype), T((136, k), dtype)
         orders = lambda a, b, a_t, b_t: (a @ b, a @ b_t.t(), a_t.t() @ b, a_t.t() @ b_t.t())
@@ -141,7 +141,7 @@ def fused_cases():
 
 
 def linalg_cases():
-    """What decomposes into products, or is one by another name: several per program."""
+    """Ops that decompose into products, or are products by another name: several per program."""
     nan = float("nan")
     for dtype in (*FLOATS, I64):
         d, tol = name_of(dtype), tolerance(dtype, 40)
@@ -201,16 +201,16 @@ def linalg_cases():
 
 
 def groups(a, b, first, second):
-    """Inputs of both runs, each with ends of its own; T reverses the values of the second."""
+    """Returns the inputs of both runs, each with different group ends; T reverses the values of the second run."""
     ends = [T((len(e),), I32, values=e) for e in (first, second[::-1])]
     return {"inputs": [a, b, ends[0]], "other": [a, b, ends[1]]}
 
 
-ROWS = (1, 2, 3, 4, 5, 8, 9, 17, 31, 32, 33, 70)  # around every number of rows that a kernel is compiled for
+ROWS = (1, 2, 3, 4, 5, 8, 9, 17, 31, 32, 33, 70)  # around each number of rows for which a kernel is compiled
 
 
 class Constants(torch.nn.Module):
-    """Products of some rows of x, and of both its layouts, with one constant matrix."""
+    """Products of a few rows of x, in both layouts, with one constant matrix."""
 
     def __init__(self, n, k, dtype):
         super().__init__()
@@ -233,7 +233,7 @@ class Constants(torch.nn.Module):
 
 
 class Added(torch.nn.Module):
-    """Rows of numbers, and one for each row, plus products with a constant."""
+    """Adds a row of numbers, and a number for each row, to products with a constant."""
 
     def __init__(self, k, n):
         super().__init__()
@@ -244,7 +244,7 @@ class Added(torch.nn.Module):
 
 
 class Square(torch.nn.Module):
-    """A constant matrix by columns and by rows, without a transpose between."""
+    """Reads a constant matrix by columns and by rows, without a transpose between."""
 
     def __init__(self, n):
         super().__init__()
@@ -255,16 +255,16 @@ class Square(torch.nn.Module):
 
 
 def constant_cases():
-    """b is a constant, which a device may read in a form of its own."""
+    """b is a constant, which a device may pack."""
     for dtype in (F32, F16, BF16):
         for n, k in ((67, 129), (40, 300), (9, 64), (260, 1), (16, 15)):
             name = f"constant_{n}_{k}_{name_of(dtype)}"
             yield Case(name, Constants(n, k, dtype), [T((70, k), dtype)], **tolerance(dtype, k))
-    # Whole panels of columns and one that is not.
+    # Whole panels of columns and a partial one.
     rows = [T((9, 70)), T((9, 1)), T((9, 20))]
     yield Case("constant_addmm", Added(20, 70), rows, **tolerance(F32, 20))
     yield Case("constant_square", Square(37), [T((5, 37))], **tolerance(F32, 37))
-    # Of several columns of panels for a work-item of CPUs, and more k than a block.
+    # Several columns of panels per work-item on CPUs, and more k than a block.
     yield Case("constant_wide", Constants(1100, 150, F32), [T((300, 150))], **tolerance(F32, 150))
     yield Case("constant_tall", Square(290), [T((530, 290))], **tolerance(F32, 290))
     deep = Constants(40, 5000, F16)
@@ -272,7 +272,7 @@ def constant_cases():
 
 
 class Narrow(torch.nn.Module):
-    """Rows in f32 times constants of 16 bits, by columns and by rows; a bias."""
+    """Rows in f32 times 16-bit constants, by columns and by rows, with a bias."""
 
     def __init__(self, n, k, dtype):
         super().__init__()
@@ -287,7 +287,7 @@ class Narrow(torch.nn.Module):
 
 
 def narrow_cases():
-    """b of 16 bits, which products read as it is."""
+    """b has 16 bits; products read it without conversion."""
     for dtype in (F16, BF16):
         d = name_of(dtype)
         for n, k in ((67, 129), (1, 40), (130, 300), (9, 1)):
@@ -297,7 +297,7 @@ def narrow_cases():
 
 
 def grouped_cases():
-    """Rows sorted by group. b is a transposed weight, as transformers gives it, or not."""
+    """Rows are sorted by group. b is a transposed weight, as in transformers, or not transposed."""
     from transformers.integrations import moe
 
     grouped_mm = torch.ops.transformers.grouped_mm_fallback
@@ -332,7 +332,7 @@ def grouped_cases():
 
 
 def scaled_cases():
-    """8-bit floats with scales. torch has them only so: own results, in f32 rounded once."""
+    """8-bit floats with scales. torch has no f64 version: the reference is its own results, in f32 rounded once."""
     multiply = torch._scaled_mm
     why = "torch has 8-bit floats only"
     for a, b in ((F8_E4M3, F8_E4M3), (F8_E5M2, F8_E4M3), (F8_E4M3, F8_E5M2)):

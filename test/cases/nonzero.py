@@ -1,4 +1,4 @@
-"""Sizes that depend on data: the second run finds another number, the third the first again."""
+"""Sizes that depend on data: the second run finds a different number of elements, the third the first number again."""
 
 import torch
 
@@ -55,7 +55,7 @@ def experts(x, gate, weight):
 
 
 def spliced(x, table, ids):
-    """Image features put where tokens ask for them."""
+    """Writes image features at the positions of image tokens."""
     places = ids == 0
     e = table[ids]
     return e.masked_scatter(places[..., None].expand_as(e), x), e[places.nonzero(as_tuple=True)]

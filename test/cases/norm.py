@@ -1,5 +1,5 @@
-"""Layer, RMS, batch and group norm. Tolerance: means over n numbers in f32 (describe.sums) times the weight; the 16-bit floats
-round once on our side, while torch may round between its steps: two more units."""
+"""Layer, RMS, batch and group norm. Tolerance: means over n numbers in f32 (describe.sums) times the weight. clave
+rounds 16-bit floats once, while torch may round between its steps: two more units."""
 
 import torch
 import torch.nn.functional as fn
@@ -47,13 +47,13 @@ def channel_cases(dtype, d):
     group = lambda x, w, b: fn.group_norm(x, 3, w, b, 1e-5)
     yield Case(f"group_{d}", group, [T((2, 6, 5, 3), dtype), T((6,), dtype), T((6,), dtype)], **tol)
     yield Case(f"group_plain_{d}", lambda x: (fn.group_norm(x, 1), fn.group_norm(x, 6)), [T((2, 6, 9), dtype)], **tol)
-    long = [T((1, 6, 50, 43), dtype), T((6,), dtype), T((6,), dtype)]  # rows that GPUs cut in parts
+    long = [T((1, 6, 50, 43), dtype), T((6,), dtype), T((6,), dtype)]  # rows that GPUs split
     yield Case(f"group_long_{d}", lambda x, w, b: fn.group_norm(x, 2, w, b, 1e-5), long, **tolerance(dtype))
     yield Case(f"instance_{d}", lambda x: fn.instance_norm(x), [T((2, 3, 5, 7), dtype)], **tol)
 
 
 def statistics(x, w, b):
-    """What the native ops give besides: means and 1 / deviations."""
+    """Returns the further results of the native ops: means and 1 / deviations."""
     return (
         torch.native_layer_norm(x, x.shape[2:], None, None, 1e-5),
         torch.native_group_norm(x, w, b, 2, 6, 15, 3, 1e-5),
@@ -67,12 +67,12 @@ def inference(x, w, b, m, v):
 
 
 def inference_values(x, w, b, m, v):
-    """Without the dtypes of the empty results, which torch.export has wrong for mixed operands."""
+    """Omits the empty results, for which torch.export has wrong dtypes if operands are mixed."""
     return fn.batch_norm(x, m, v, w, b), fn.layer_norm(x, x.shape[3:], w[:3], b[:3]), fn.group_norm(x, 3, w, b)
 
 
 def without_running(x, w, b, m, v):
-    """Statistics of the batch or of each channel of each sample, whatever the running ones are."""
+    """Uses the statistics of the batch or of each channel of each sample, whatever the running statistics are."""
     return (
         fn.batch_norm(x, None, None, w, b, True),
         fn.instance_norm(x, m, v, w, b, True),
@@ -92,7 +92,7 @@ def cases():
         yield Case(f"statistics_{d}", statistics, channel_inputs(dtype, dtype)[:3], **tol)
         yield Case(f"inference_{d}", inference, channel_inputs(dtype, dtype), **tol)
         yield Case(f"without_running_{d}", without_running, channel_inputs(dtype, dtype), **tol)
-    for dtype in (F16, BF16):  # of a 16-bit module whose norms stay in f32
+    for dtype in (F16, BF16):  # a 16-bit module whose norms stay in f32
         mixed = channel_inputs(dtype, F32)
         yield Case(f"mixed_{name_of(dtype)}", inference_values, mixed, **tolerance(dtype))
     negative = lambda x: (fn.layer_norm(x, (9,), None, None, -0.25), fn.rms_norm(x, (9,), None, -0.25))

@@ -34,7 +34,7 @@ def cases():
         yield Case(f"volume_{name_of(dtype)}", volume, [T((1, 2, 3, 3, 4), dtype, -99, 99)])
     yield Case("true", lambda x: fn.pad(x, (1, 2), value=2), [T((3, 4), BOOL)])
     yield Case("infinite", lambda x: fn.pad(x, (1, 1), value=float("-inf")), [T((3, 4))])
-    # Just above the middle between two numbers of 16 bits: torch rounds it to F32 first.
+    # Just above the middle between two 16-bit numbers: torch rounds the value to F32 first.
     for dtype, bits in ((F16, 11), (BF16, 8)):
         value = 1 + 2.0**-bits + 2.0**-30
         yield Case(f"value_{name_of(dtype)}", lambda x, v=value: fn.pad(x, (1, 2), value=v), [T((3, 4), dtype)])

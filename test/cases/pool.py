@@ -90,7 +90,7 @@ def cases():
         )
         yield Case(f"adaptive_max_indices_{d}", lambda x: fn.adaptive_max_pool2d(x, (3, 4), return_indices=True), [x])
     yield Case("max_nan", lambda x: fn.max_pool2d(x, 2), [T((1, 1, 6, 6), values=(1.0, NAN, 2.0, -INF, 0.0, 3.0, INF))])
-    # Rows around vectors' widths and longer than a buffer, windows that begin before a row and end behind it.
+    # Rows around vector widths and longer than a buffer; windows that begin before a row and end after it.
     rows = ((7, 3, 1, 1, 1), (16, 3, 2, 1, 1), (17, 5, 2, 2, 1), (33, 2, 3, 0, 1), (40, 3, 1, 1, 2), (599, 3, 2, 1, 1))
     rows_of = lambda x: tuple(
         fn.max_pool2d(x[..., :n], (2, k), (1, step), (1, pad), (1, apart)) for n, k, step, pad, apart in rows

@@ -1,5 +1,5 @@
-"""Random ops (random.py would hide Python's) by what holds for any numbers: ranges, moments of many, permutations.
-The numbers themselves and the distributions: test/python/test_random.py."""
+"""Random ops (random.py would hide Python's module), by properties of any random numbers: ranges, moments,
+permutations. test/python/test_random.py tests the numbers themselves and the distributions."""
 
 import torch
 
@@ -9,7 +9,7 @@ N = 5000
 
 
 def near(x, value, deviation):
-    """The mean of x is right within five standard errors."""
+    """Checks that the mean of x is within five standard errors of the value."""
     return ((x.double().mean() - value).abs() < 5 * deviation / N**0.5,)
 
 

@@ -1,7 +1,7 @@
 """Reductions, argmax and argmin.
 
 Tolerance of sums: torch sums f32 in f32 by blocks, the CPU backend in f64, devices in f32 by trees; see describe.sums. Products
-lose one rounding per factor. Extremes, any, all and indices are exact.
+have one rounding per factor. Extremes, any, all and indices are exact.
 """
 
 import torch
@@ -44,7 +44,7 @@ def extremes(axes, keepdim):
 
 
 def cases():
-    # A row for a group of work-items, small enough for oclgrind.
+    # A row per group of work-items, small enough for oclgrind.
     yield Case("teams_f32", lambda x: (x.sum(-1), x.amax(-1)), [T((3, 200))], rtol=1e-5, atol=1e-5)
     for dtype in FLOATS:
         d = name_of(dtype)

@@ -1,7 +1,7 @@
-"""The results that op cases are held against: each torch op computed in f64, its results rounded once to the dtypes it gives.
+"""The reference results of op cases: each torch op in f64, with results rounded once to the dtypes that it returns.
 
-That is what an op means, without the errors of torch's own kernels; ops that follow see the rounded numbers, as in torch. An
-op that asks for its dtype's own numbers gives what torch computes.
+These results define the op, without the errors of torch's own kernels. Later ops read the rounded numbers, as in torch.
+An op that depends on its dtype's own numbers returns torch's result.
 """
 
 import contextlib
@@ -21,14 +21,14 @@ WIDE = {
     torch.bfloat16: torch.float64,
     torch.complex64: torch.complex128,
 }
-# Of the dtype itself: its next number, its largest; a conversion rounds once.
+# Ops that depend on the dtype itself: its next number, its largest; a conversion rounds once.
 OF_DTYPE = {"nextafter", "nan_to_num", "_to_copy", "copy_", "clone", "empty", "empty_like", "empty_strided"}
-# One op to us, several aten ops in torch.
+# Functions that are one op in clave and several aten ops in torch.
 WHOLE = {fn.scaled_dot_product_attention, torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu}
 
 
 def widen(x):
-    """A tensor or dtype as f64 (a tensor is copied), anything else as it is."""
+    """Returns a dtype or tensor as f64 (a tensor is copied), and anything else unchanged."""
     if isinstance(x, torch.dtype):
         return WIDE.get(x, x)
     if isinstance(x, torch.Tensor):
@@ -51,7 +51,7 @@ def f64_by_default():
 
 
 def compute_wide(func, args, kwargs):
-    """The leaves of func's result in f64 and its arguments afterwards."""
+    """Returns the leaves of func's result in f64, and its arguments after the call."""
     args, kwargs = tree_map(widen, (args, kwargs))
     if func in (torch.ops.aten._softmax.default, torch.ops.aten._log_softmax.default):
         args = (*args[:2], False)  # half_to_float means f16 to f32
@@ -64,7 +64,7 @@ def compute_wide(func, args, kwargs):
 
 
 def rounded(func, args, kwargs, writes):
-    """func's own results with the values of those in f64; also of its arguments, if it writes to them."""
+    """Returns func's own results with the f64 values; also updates its arguments, if it writes to them."""
     before = tree_map(widen, (args, kwargs)) if writes else (args, kwargs)
     results = func(*args, **kwargs)
     own = tree_leaves(results)
@@ -106,20 +106,20 @@ def evaluate(module, args):
 
 
 def evaluate_whole(module, args):
-    """In f64 from end to end."""
+    """Computes the module in f64 from end to end."""
     with f64_by_default():
         return copy.deepcopy(module).double()(*map(widen, args))
 
 
-# How far torch's own results may be from those in f64, in parts of their root mean square.
+# Limit of the distance of torch's own results from those in f64, in parts of their root mean square.
 NEAR = {torch.float64: 1e-9, torch.float32: 1e-3, torch.float16: 2**-6, torch.bfloat16: 2**-3}
 
 
 def difference(own, precise):
-    """What is not a matter of rounding between torch's result and the precise one; empty if nothing."""
+    """Describes a difference between torch's result and the precise one that is not rounding, or returns ""."""
     if own.dtype != precise.dtype or own.shape != precise.shape:
         return f"{precise.dtype} {tuple(precise.shape)}, not {own.dtype} {tuple(own.shape)}"
-    if own.dtype.is_floating_point and own.itemsize == 1:  # only cast to: torch's own results
+    if own.dtype.is_floating_point and own.itemsize == 1:  # only the target of casts: torch's own results
         own, precise = own.reshape(-1).view(torch.uint8), precise.reshape(-1).view(torch.uint8)
     if not own.dtype.is_floating_point:
         return "" if torch.equal(own, precise) else "other integers"

@@ -1,4 +1,4 @@
-"""Views: view, reshape, flatten, squeeze, permute, transpose, expand, and what reads through them. Exact."""
+"""Views: view, reshape, flatten, squeeze, permute, transpose, expand, and ops that read through them. Exact."""
 
 import torch
 
@@ -36,7 +36,7 @@ def repeats(x):
 
 
 def copies(x):
-    """Reshapes of what is not contiguous need a copy."""
+    """Reshapes of tensors that are not contiguous, which need a copy."""
     return (
         x.permute(2, 0, 1).reshape(5, 24),
         x[:, ::2].reshape(-1),

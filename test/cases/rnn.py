@@ -1,5 +1,5 @@
-"""LSTM, GRU, RNN and their cells. Tolerance: each step's products of up to 20 terms are summed in f32 and squashed, and what
-was rounded in one step goes into the next: a few units per step."""
+"""LSTM, GRU, RNN and their cells. Tolerance: each step sums products of up to 20 terms in f32 and applies an
+activation. Rounding errors of a step enter the next: a few units per step."""
 
 import torch
 from torch import nn
@@ -12,19 +12,19 @@ TOLERANCE = {F32: 2e-5, F64: 1e-12, F16: 2e-5, BF16: 2e-5}
 
 
 def close(dtype=F32, state=1.0):
-    """Half floats: a state of about that size is rounded to the dtype at each of six steps."""
+    """Returns the tolerance. 16-bit floats: a state of about `state` is rounded to the dtype at each of six steps."""
     rounding = state * torch.finfo(dtype).eps / 2 if dtype in (F16, BF16) else 0
     return {"rtol": TOLERANCE[dtype], "atol": TOLERANCE[dtype] + rounding, "steps": 1 if rounding else 0}
 
 
 def made(make, dtype=F32):
-    """The module with weights that are the same every time."""
+    """Returns the module with the same weights every time."""
     torch.manual_seed(3)
     return make().to(dtype)
 
 
 class Given(nn.Module):
-    """A network with its initial states as inputs."""
+    """A network whose initial states are inputs."""
 
     def __init__(self, rnn):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Rotary embedding, written in the ways models write it. Tolerance: two products and a sum."""
+"""Rotary embedding, written in several ways that models use. Tolerance: two products and a sum."""
 
 import torch
 
@@ -6,14 +6,14 @@ from describe import F32, F64, FLOATS, Case, T, name_of, ulps
 
 
 def half(x, cos, sin):
-    """Pairs (i, i + head_dim/2); x: (batch, length, heads, head_dim), cos and sin: (length, head_dim/2)."""
+    """Rotates pairs (i, i + head_dim/2); x: (batch, length, heads, head_dim), cos and sin: (length, head_dim/2)."""
     c, s = cos[None, :, None, :], sin[None, :, None, :]
     a, b = x.chunk(2, -1)
     return torch.cat([a * c - b * s, b * c + a * s], -1)
 
 
 def rotate_half(x, cos, sin):
-    """The same with full-width tables, as Hugging Face's models do it; x: (batch, heads, length, head_dim)."""
+    """Rotates the same pairs by full-width tables, as Hugging Face's models; x: (batch, heads, length, head_dim)."""
     c, s = torch.cat([cos, cos], -1), torch.cat([sin, sin], -1)
     n = x.shape[-1] // 2
     rotated = torch.cat([-x[..., n:], x[..., :n]], -1)
@@ -21,14 +21,14 @@ def rotate_half(x, cos, sin):
 
 
 def interleaved(x, cos, sin):
-    """Pairs (2i, 2i + 1), as Meta's models do it."""
+    """Rotates pairs (2i, 2i + 1), as Meta's models do."""
     c, s = cos[None, :, None, :], sin[None, :, None, :]
     a, b = x[..., ::2], x[..., 1::2]
     return torch.stack([a * c - b * s, a * s + b * c], -1).flatten(-2)
 
 
 def op_cases_of_each():
-    """Angles of each of a batch."""
+    """clave.ops.rope with different angles for each element of a batch."""
     from clave.ops import rope
 
     for dtype in FLOATS:
@@ -43,7 +43,7 @@ def op_cases_of_each():
 
 
 def op_cases():
-    """clave.ops.rope: one node."""
+    """clave.ops.rope, which is one node."""
     from clave.ops import rope
 
     for dtype in FLOATS:

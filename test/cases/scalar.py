@@ -1,4 +1,4 @@
-"""Sizes known at run time only: symbolic shapes through every kind of op. The second run has other sizes than the first."""
+"""Sizes known only at run time: symbolic shapes in every kind of op. The second run has other sizes than the first."""
 
 import torch
 import torch.nn.functional as fn
@@ -11,7 +11,7 @@ TOL = {"rtol": 1e-5, "atol": 1e-5}
 
 
 def dynamic(name, f, make, sizes, axes, **more):
-    """make(n, l) gives the inputs for a pair of sizes; axes: the dynamic dimensions of each."""
+    """make(n, l) returns the inputs for a pair of sizes; axes: the dynamic dimensions of each."""
     a, b = sizes
     shapes = (tuple(dict(d) for d in axes),) if not isinstance(f, torch.nn.Module) else tuple(axes)
     return Case(name, f, make(*a), other=make(*b), dynamic_shapes=shapes, **{**TOL, **more})

@@ -1,5 +1,5 @@
-"""Scatter, index_add, index_put with accumulation, put, one_hot. Integers are exact. Floats are added in torch's order. Sums and
-products of 16-bit floats are kept in F32 and rounded once, as torch does in most of these ops."""
+"""Scatter, index_add, index_put with accumulation, put, one_hot. Integers are exact. Floats are added in torch's order.
+Sums and products of 16-bit floats are kept in F32 and rounded once, as in most of torch's ops."""
 
 import torch
 
@@ -9,7 +9,7 @@ IN_ORDER = "floats are added in torch's order"
 X, INDEX, SOURCE = (5, 6, 3), (4, 5, 2), (4, 6, 3)
 
 
-put = torch.ops.aten.index_put  # takes None
+put = torch.ops.aten.index_put  # accepts None
 
 
 def scatters(x, i, s):
@@ -63,7 +63,7 @@ def cases():
 
 
 def long_sums(dtype):
-    """Thousands of numbers at one place: a sum that is kept in 16 bits stops growing."""
+    """Thousands of numbers added at one place: a sum that is kept in 16 bits stops growing."""
     sums = lambda x, i, s: (
         x.scatter_add(0, i, s),
         x.scatter_reduce(0, i, s, "sum"),
@@ -117,7 +117,7 @@ def shape_cases():
 
 
 def mask_cases():
-    """Masks as places to write to."""
+    """Masks as indices of writes."""
     mask = T((4, 5), BOOL)
     puts = lambda x, m, v: (
         x.index_put((m,), torch.tensor(2.5)),
@@ -134,7 +134,7 @@ def mask_cases():
 
 
 def error_cases():
-    """Places outside of x: nothing may be written there."""
+    """Indices outside x: nothing may be written."""
     x, s = T((5, 3)), T((4, 3))
     good = T((4,), I64, 0, 2)
     uses = {

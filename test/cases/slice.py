@@ -1,4 +1,4 @@
-"""slice, select, split, chunk, narrow, flip, unbind, diagonal, unfold, as_strided; and what writes through them. Exact."""
+"""slice, select, split, chunk, narrow, flip, unbind, diagonal, unfold, as_strided, and writes through them. Exact."""
 
 import torch
 

@@ -16,7 +16,7 @@ def in_a_row(x):
 
 
 def cases():
-    yield Case("in_a_row", in_a_row, [T((3, 5))], rtol=1e-5, atol=1e-6)  # on OpenCL devices one launch
+    yield Case("in_a_row", in_a_row, [T((3, 5))], rtol=1e-5, atol=1e-6)  # one launch on OpenCL devices
     shapes = {
         "row": ((3, 7), -1),
         "column": ((5, 9), 0),
@@ -33,7 +33,7 @@ def cases():
     yield Case("masked", both(-1), [T((6, 5), values=specials)], rtol=1e-5, atol=1e-6)
     yield Case("all_masked", both(-1), [T((2, 3), values=(-INF,))], other=[T((2, 3))], rtol=1e-5, atol=1e-6)
     yield Case("nan", both(-1), [T((6, 5), values=(1.0, NAN, 2.0, INF, 0.0, -1.0, 4.0, 3.0))], rtol=1e-5, atol=1e-6)
-    for dtype in FLOATS:  # whose exponentials are infinite
+    for dtype in FLOATS:  # their exponentials are infinite
         low = 800 if dtype is F64 else 100
         functions = lambda x: (*both(-1)(x), *both(0)(x))
         tol = {"rtol": ulps(dtype, 32), "atol": ulps(dtype, 16)}

@@ -1,5 +1,5 @@
-"""Sorting, topk and what is read off sorted rows. All exact. Our sorts are always stable, torch's if asked for; its topk,
-kthvalue, median and mode pick any of equal elements: their indices are tested by what they gather."""
+"""Sorting, topk and ops on sorted rows. All exact. clave's sorts are always stable, torch's on request. torch's topk,
+kthvalue, median and mode return any of equal elements, so their indices are tested by the elements that they select."""
 
 import torch
 
@@ -9,7 +9,7 @@ TIES = (3.0, -0.0, NAN, 0.0, -INF, 3.0, INF, -1.5, NAN, 0.0, 2.0, -0.0, -1.5)
 
 
 def gathered(f, axis):
-    """Values, and what the indices name."""
+    """Returns a function that returns the values, and the elements that the indices select."""
 
     def run(x):
         values, indices = f(x)
@@ -19,7 +19,7 @@ def gathered(f, axis):
 
 
 def both(x, axis):
-    """Up and down, stable."""
+    """Sorts up and down, stably."""
     return (*torch.sort(x, dim=axis, stable=True), *torch.sort(x, dim=axis, descending=True, stable=True))
 
 
@@ -30,7 +30,7 @@ def everything(x):
 
 
 def long_rows(x):
-    """Whole rows; few and many of their first, the last of which ties with some that are left out."""
+    """Whole sorted rows, and the first few or many elements, the last of which equals some that are not returned."""
     top = (
         () if x.dtype is BOOL else [gathered(lambda x, k=k: torch.topk(x, k, 1, k != 45), 1)(x) for k in (20, 45, 200)]
     )
@@ -38,7 +38,7 @@ def long_rows(x):
 
 
 def ends(x):
-    """The largest, and the least of them."""
+    """The largest elements, and the smallest."""
     return (*gathered(lambda x: torch.topk(x, 60, 1), 1)(x), torch.topk(x, 45, 1, largest=False)[0])
 
 

@@ -1,5 +1,5 @@
-"""clave.ops.ssm_scan from run to run. Tolerance: a state of about 6 is a sum over tokens that decays, rounded in f32 at each, and
-a result a sum of n_state of its products."""
+"""clave.ops.ssm_scan from run to run. Tolerance: a state of about 6 is a decaying sum over tokens, rounded in f32 at
+each; a result is a sum of n_state of its products."""
 
 import torch
 
@@ -21,14 +21,14 @@ class Scan(torch.nn.Module):
 
 
 class Turned(Scan):
-    """Operands as views: x and log_decay turned, of b and c one group of two."""
+    """Operands as views: x and log_decay transposed, and one group of two of b and c."""
 
     def forward(self, x, log_decay, b, c, rate=None):
         return super().forward(x.transpose(1, 3), log_decay.mT, b[:, :, 1:], c[:, :, 1:], rate)
 
 
 def scan(name, heads, size, n, groups=1, lengths=(7, 5), batch=1, rate=False, dtype=F32, make=Scan, **others):
-    """Runs of these lengths, one after the other. others: of the case, and inputs by name."""
+    """Runs of these lengths, one after another. others: fields of the case, and inputs by name."""
     wide = F64 if dtype is F64 else F32
 
     def new(length):
@@ -75,7 +75,7 @@ def cases():
         turned = {"x": T((2, 2, 3, 7)), "log_decay": T((2, 3, 7), F32, -1.5, 0)}
         end = "_rate" if rate else ""
         yield scan(f"views{end}", 3, 2, 16, groups=2, batch=2, lengths=(7, 7), make=Turned, rate=rate, **turned)
-        ends = T((1, 7, 3), values=(-0.5, -INF, -0.25, 0.0, -1.0))  # -inf: nothing of before is left
+        ends = T((1, 7, 3), values=(-0.5, -INF, -0.25, 0.0, -1.0))  # -inf: no earlier state remains
         yield scan(f"forgets{end}", 3, 2, 5, lengths=(7, 7), rate=rate, log_decay=ends)
         odd = T((1, 7, 3, 2), values=(*[0.5] * 17, NAN, *[1.0] * 5, INF))
         yield scan(f"odd{end}", 3, 2, 16, lengths=(7, 7), rate=rate, x=odd)

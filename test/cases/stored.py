@@ -1,4 +1,4 @@
-"""Dtypes that are only stored: moved, cast to and from every other, and the little that torch computes with them. Exact."""
+"""Dtypes that are only stored: moved, cast to and from all others, and in the few ops that torch supports. Exact."""
 
 import torch
 
@@ -31,7 +31,7 @@ from describe import (
 FLOAT8 = (F8_E4M3, F8_E5M2)
 UNSIGNED = (U16, U32, U64)
 EVERYTHING = (*FLOATS, *INTS, BOOL, *STORED)
-# At and around the largest numbers, the smallest and half of them, and what lies in the middle of two.
+# Numbers at and around the largest and smallest ones, half of these, and midpoints between neighbours.
 NEAR_FLOAT8 = tuple(
     sign * x
     for sign in (1, -1)
@@ -65,7 +65,7 @@ def casts(to):
 
 
 def numbers(dtype, shape):
-    """What all dtypes hold, and what each holds at its ends."""
+    """Returns numbers that all dtypes hold, and the ends of each dtype's range."""
     if dtype in FLOAT8:
         return T(shape, dtype, values=(0.0, -0.0, 1.0, -1.5, 448.0, -0.25, 2.0**-9, NAN, 3.5, -96.0, 0.875))
     return T(shape, dtype, values=(0, 1, 2 ** (8 * dtype.itemsize) - 1, 2 ** (8 * dtype.itemsize - 1), 200, 5, 77))
@@ -108,7 +108,7 @@ def all_codes_cases():
 
 
 def moves(x, i):
-    """What torch has of views, copies, joins and parts."""
+    """torch's views, copies, joins and parts."""
     n = x.shape[0]
     changed = x.clone()
     changed[1:, ::2] = x[:-1, 1::2]
@@ -190,7 +190,7 @@ def computed_cases():
 
 
 def behind_product_cases():
-    """Steps that run within a product: what they read, and what they round to on the way."""
+    """Steps that run within a product: the values that they read, and the dtypes to which they round in between."""
     product = lambda x, w, s: (
         (x @ w) * s.to(F32),
         torch.relu(x @ w + s.to(F32)).to(F8_E4M3).to(F32) - 1,

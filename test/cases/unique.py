@@ -1,4 +1,4 @@
-"""unique and unique_consecutive: the second run finds another number of distinct elements."""
+"""unique and unique_consecutive: the second run finds a different number of distinct elements."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Slice update and index copy, into state in place and on values: a program's second run starts where its first ended."""
+"""Slice update and index copy, in place into state and into values: the second run starts from the first's state."""
 
 import torch
 
@@ -49,7 +49,7 @@ def read_before_write(cache, x):
 
 
 def overlapping(cache, x):
-    """A view taken before the write sees it: torch's views are of the same memory."""
+    """A view taken before the write reads the written values: torch's views share memory."""
     view = cache[0]
     cache[:, 2:5] = x
     return view * 1
@@ -109,7 +109,7 @@ def start_of(i):
 
 
 def view_kept(x, u):
-    """A view is read after a changed copy was made of what it shows."""
+    """A view is read after an updated copy was made of the tensor that it shows."""
     y = x * 2
     view = y[1:3]
     return torch.slice_scatter(y, u, 1, 2, 5) * 1, view * 3
@@ -128,7 +128,7 @@ def value_cases():
         yield Case(
             f"index_copy_{d}", copy, [T((5, 6), dtype, -9, 9), T((3,), I64, values=(4, 0, 2)), T((3, 6), dtype, -9, 9)]
         )
-    # What is written comes from the same memory: where it is done in place, later elements read written ones.
+    # The source of the write is the same memory: in place, later elements would read written ones.
     yield Case(
         "of_itself",
         lambda x, i: (
@@ -138,7 +138,7 @@ def value_cases():
         ),
         [T((5, 6)), T((3,), I64, values=(1, 2, 0))],
     )
-    # Parts of what nobody else reads: their memory is larger than they are, or in another order.
+    # Parts of tensors without other readers: their memory is larger than they are, or in another order.
     of_views = lambda x, u: (
         torch.slice_scatter((x * 2)[1:4], u, 1, 2, 5),
         torch.slice_scatter((x * 3).t(), u.repeat(3, 1)[:7, :2], 1, 1, 3),
@@ -151,7 +151,7 @@ def value_cases():
     bad = [T((5, 6)), T((2,), I64, values=(4, 5)), T((2, 6))]
     good = [T((5, 6)), T((2,), I64, values=(4, 1)), T((2, 6))]
     yield Case("error_index_copy", lambda x, i, u: torch.index_copy(x, 0, i, u), bad, other=good, error="out of range")
-    # A start that a tensor holds: known when the program runs.
+    # A start index in a tensor: known only when the program runs.
     update = lambda x, u, i: torch.select_scatter(x, u, 0, start_of(i))
     rows = lambda i: [T((5, 3)), T((3,)), T((), I64, values=(i,))]
     yield Case("start_read", update, rows(4), other=rows(0))

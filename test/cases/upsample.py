@@ -1,4 +1,4 @@
-"""Resizing. Nearest modes and 8-bit images are exact; sums of up to 64 products in the dtype that torch sums in."""
+"""Resizing. Nearest modes and 8-bit images are exact; others sum up to 64 products in torch's accumulation dtype."""
 
 import torch
 import torch.nn.functional as fn
@@ -7,7 +7,7 @@ from describe import BF16, F16, F32, F64, FLOATS, INF, NAN, U8, Case, T, name_of
 
 
 def resize(mode, *ways, **more):
-    """All ways of giving the size."""
+    """Resizes in all ways of specifying the size."""
     return lambda x: tuple(fn.interpolate(x, mode=mode, **{**more, **w}) for w in ways)
 
 
@@ -15,7 +15,7 @@ LINE, IMAGE, VOLUME = (2, 3, 11), (2, 3, 5, 7), (1, 2, 3, 4, 5)
 
 
 def ways(shape):
-    """Up, down, by factors, and by the factors that the sizes then have."""
+    """Larger and smaller sizes, factors, and the factors recomputed from the resulting sizes."""
     n = len(shape) - 2
     yield {"size": tuple(range(13, 13 + n))}
     yield {"size": tuple(range(2, 2 + n))}
@@ -42,11 +42,11 @@ def cases():
         inputs = [T(shape, dtype, 0, 255) for shape in (LINE, IMAGE, VOLUME)]
         yield Case(f"nearest_{name_of(dtype)}", nearest, inputs)
         if dtype is not U8:
-            # A position is rounded to what is computed in.
+            # A position is rounded to the dtype of computation.
             tolerance = {"rtol": ulps(dtype, 4), "atol": 255 * ulps(dtype, 16)}
             yield Case(f"linear_{name_of(dtype)}", linear, inputs, **tolerance)
             own = ""
-            if dtype in (F16, BF16):  # a weight may round the other way
+            if dtype in (F16, BF16):  # a weight may be rounded to the other neighbour
                 own = "torch and the program round cubic weights to x's dtype"
                 tolerance["atol"] = 255 / 16 * torch.finfo(dtype).eps
             yield Case(f"cubic_{name_of(dtype)}", lambda x: blended("bicubic", x), inputs[1:2], own=own, **tolerance)

@@ -1,4 +1,4 @@
-"""The guard of bench/: what it takes for a row over its bound, and the tables of the pages."""
+"""The guard of bench/: the rows that it considers over their bound, and the tables of the pages."""
 
 import re
 import subprocess
@@ -63,7 +63,7 @@ def page(tmp_path):
 
 
 def test_rows_take_the_place_of_those_on_the_page(process, page):
-    """Those of one name one after another; what was not measured stays."""
+    """Rows of the same name are replaced one after another. Rows that were not measured stay."""
     head = PAGE.splitlines()[2:4]
     rows = [
         *head,
@@ -102,25 +102,25 @@ def test_rows_that_do_not_fit(process, page, rows, words):
     [
         (["--only", "models,modls"], "--only: no table is named modls"),
         (["--check", "--only", "gemm"], "--only: no table with bounds is named gemm"),
-        (["--rows", "("], "argument --rows: '(' is no regular expression"),
+        (["--rows", "("], "argument --rows: '(' is not a regular expression"),
     ],
 )
 def test_options_that_are_wrong(root, process, options, words):
-    """Before anything is measured."""
+    """Wrong options are refused before any measurement."""
     command = [sys.executable, root / "bench/bench.py", *options]
     p = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert p.returncode == 2 and words in p.stderr.splitlines()[-1] and p.stdout == ""
 
 
 def test_calls_in_turns(process):
-    """The first two are to warm up, and each turn has all calls."""
+    """The first two turns are the warm-up, and each turn has all calls."""
     called = []
     times = process.times_in_turns([lambda: called.append("a"), lambda: called.append("b")], 3, lambda: len(called))
     assert called == ["a", "b"] * 5 and times == [[1, 1, 1], [1, 1, 1]]
 
 
 def sections_of(page):
-    """{anchor: text} of a page's sections."""
+    """Returns {anchor: text} of a page's sections."""
     from documents import slug
 
     parts = [part.partition("\n") for part in page.read_text().split("\n## ")]
@@ -128,7 +128,7 @@ def sections_of(page):
 
 
 def test_pages_name_every_table(root, process):
-    """In the list of commands, each beside the section that its table stands in."""
+    """The list of commands has every table, beside the section that contains it."""
     sys.path.insert(0, str(root / "test/docs"))
     import bench
 
@@ -142,8 +142,8 @@ def test_pages_name_every_table(root, process):
 
 
 def test_pages_are_within_their_bounds(bounds, root):
-    """Every table with bounds is one that the guard knows, and what is committed is within them. What has not been
-    measured has a place without a table."""
+    """The guard knows every table with bounds, and the committed rows are within them. Unmeasured tables have an empty
+    section."""
     page = "".join((root / f"docs/{name}.md").read_text() for name in ("performance", "developers/measurements"))
     sections = re.findall(r"<!-- (\w+) -->\n(.*?)\n<!-- end \1 -->", page, re.S)
     tables = {name: body.splitlines() for name, body in sections}

@@ -1,4 +1,4 @@
-"""The ranked list of bench/breakdown_bench.py: what nodes are called, and what comes first."""
+"""The ranked list of bench/breakdown_bench.py: the names of nodes and their order."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The table of compiled programs: its rows, and one small model through all that it measures."""
+"""The table of compiled programs: its rows, and one small model through all measurements."""
 
 import argparse
 import sys
@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def bench(root):
-    """The modules of bench/, by name."""
+    """Returns the modules of bench/, by name."""
     sys.path.insert(0, str(root / "bench"))
     import bounds
     import compile_bench
@@ -17,7 +17,7 @@ def bench(root):
 
 
 class Made:
-    """A model whose executable by `--target c` is right, or is not."""
+    """A model whose executable by `--target c` has the given error."""
 
     made = {"c": 2.5, "iree": 7.25}
 
@@ -38,7 +38,7 @@ TIMES = [{"c": c, "cpu": cpu, "iree": 8, "onnxruntime": 2} for c, cpu in ((4, 4)
 
 
 def test_row(bench):
-    """Ratios are those within a turn."""
+    """Ratios are between times of the same turn."""
     cells = bench.bounds.cells(bench.table.row("MNIST", Made(), TIMES, "c"))
     assert cells[:3] == ["MNIST, `--target c`", "2.5", "202"] and float(cells[3]) > 0
     assert cells[4:] == ["4", "1.00 (0.80 to 1.25)", "0.50", "2.00", "1e-07", "1.05"]
@@ -57,7 +57,7 @@ def test_a_wrong_model_has_no_time(bench, error):
 
 
 def test_slower_than_the_interpreter(bench):
-    """The peer has no bound."""
+    """A slow row exceeds its bound; the peer's row has no bound."""
     turns = [t | {"c": 6} for t in TIMES]
     lines = [bench.table.row("MNIST", Made(), turns, name) for name in ("c", "iree")]
     assert list(bench.bounds.rows_over("compiled", [*bench.table.HEAD, *lines])) == ["MNIST, `--target c`"]

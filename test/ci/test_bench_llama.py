@@ -1,4 +1,4 @@
-"""The language models that bench/ measures beside llama.cpp: their sizes, their weights' spread, what a row says."""
+"""The language models that bench/ compares with llama.cpp: their sizes, the spread of their weights, the rows."""
 
 import argparse
 import subprocess
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gguf import quants
 
-# TinyLlama's own number, and 12 layers with a tied table.
+# TinyLlama's own count, and the count of 12 layers with tied embeddings.
 PARAMETERS = {"110 M": 109_529_856, "1.1 B": 1_100_048_384}
 
 
@@ -31,7 +31,7 @@ def test_number_of_parameters(bench, name):
 
 @pytest.mark.parametrize("kind", ["F16", "Q8_0", "Q4_0", "Q4_K"])
 def test_weights_have_one_spread(bench, kind, tmp_path):
-    """In blocks too, and the file is the same each time it is written."""
+    """All weights, also in blocks, have the same spread, and the file is the same each time."""
     for file in ("a", "b"):
         bench.files.write(tmp_path / file, "small", kind)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
@@ -43,7 +43,7 @@ def test_weights_have_one_spread(bench, kind, tmp_path):
 
 
 def test_prefill_of_2048(bench):
-    """In F16 alone: of blocks it says what 512 do."""
+    """Only F16 has prompts of 2048 tokens: for blocks they would show the same as prompts of 512."""
     lengths = {k: bench.table.lengths("1.1 B", k) for k in bench.table.AIMS}
     assert [k for k, n in lengths.items() if 2048 in n] == ["F16"] and all(512 in n for n in lengths.values())
 
@@ -53,7 +53,7 @@ def test_every_type_has_aims_and_a_tolerance(bench):
 
 
 def turns(*times):
-    """Turns of OpenCL in fast precision that take so many times what llama.cpp takes, within it; strict twice that."""
+    """Returns turns with (OpenCL fast, llama.cpp) times; strict precision takes twice as long as fast."""
     row = lambda s, off: (
         {what: {"s": s, "core_s": 10 * s} for what in ("first", "prefill 32", "decode 32", "decode 2048")}
         | {"peak_rss_mb": 7.0, "logits": np.array([3, 4 + off], "f")}
@@ -68,7 +68,7 @@ def turns(*times):
 
 
 def test_rows(bench):
-    """The ratio is the median of those within a turn, whatever the machine did between; wrong logits have none."""
+    """The ratio is the median of the turns' ratios, whatever happens between turns. Wrong logits have no ratio."""
     engines = argparse.Namespace(
         name="small", kind="F16", devices=["opencl", "cpu"], time="s", ours=list(turns((1, 1))[0])[:-1], lengths=(32,)
     )
@@ -97,7 +97,7 @@ def test_table(bench, build, tmp_path):
 @pytest.mark.by_turn(12)
 def test_loads(bench, root, build, tmp_path, monkeypatch):
     monkeypatch.setattr(bench.load, "TURNS", 1)
-    folder = build.relative_to(root)  # as it was built: by other names everything would be built again
+    folder = build.relative_to(root)  # the folder's name as in the build: another name would build everything again
     subprocess.run(["make", "-s", f"BUILD={folder}", f"{folder}/bench/decoder"], cwd=root, check=True)
     args = argparse.Namespace(build=build, work=tmp_path, device="cpu", idle=False)
     lines = bench.load.bench_load(args, "small", "Q4_0")

@@ -1,5 +1,5 @@
-"""What bench/ measures against other engines: models' sizes are the published ones, results are those of torch, what is
-wrong has no time."""
+"""The measurements of bench/ against other engines: sizes of models are the published ones, results are torch's, and
+wrong results have no time."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 
 import clave
 
-# As published, classifiers of 1,000 classes included, of Whisper the encoder alone; UNet: with norms, two classes.
+# Published counts, with classifiers of 1,000 classes; Whisper: its encoder; UNet: with norms and two classes.
 PARAMETERS = {
     "MNIST": 33_194,
     "ResNet-18": 11_689_512,
@@ -30,7 +30,7 @@ PARAMETERS = {
 
 @pytest.fixture(scope="module")
 def bench(root):
-    """The modules of bench/, by name."""
+    """Returns the modules of bench/, by name."""
     sys.path.insert(0, str(root / "bench"))
     import bounds
     import models
@@ -55,7 +55,7 @@ def test_number_of_parameters(bench, name):
 
 
 def test_models_of_the_table(bench):
-    """All but those that are too small to be measured beside a process' start: they are for compiled programs."""
+    """The table has all models that take long enough beside the start of a process; compiled programs have others."""
     assert list(bench.models.MODELS) == list(PARAMETERS)
     assert [name for name in PARAMETERS if name not in bench.table.MODELS.rows] == ["MNIST"]
     tables = (bench.table.MODELS, bench.table.FAST, bench.table.INT8)
@@ -64,13 +64,13 @@ def test_models_of_the_table(bench):
 
 
 def relative(got, want):
-    """The largest difference over the largest value."""
+    """Returns the largest difference relative to the largest value."""
     return (got - want).abs().max() / want.abs().max()
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_small_model(bench, name):
-    """Few and narrow layers of each: results of a sane size that the batch norms' statistics matter to."""
+    """A model with few and narrow layers has results of a sane size, which depend on the batch norms' statistics."""
     module, inputs = bench.models.make(name, small=True)
     as_tuple = lambda y: y if isinstance(y, tuple) else (y,)
     want = as_tuple(module(*inputs))
@@ -87,7 +87,7 @@ def test_small_model(bench, name):
 @pytest.mark.by_turn(8)
 @pytest.mark.parametrize("device", ["cpu", "opencl"])
 def test_small_works(bench, device, tmp_path):
-    """All that torch has to give the same numbers of; what is drawn has the same moments."""
+    """Results that torch can reproduce are equal; random numbers have the same moments."""
     from engine import leaves, save_tensors
 
     for name, work in bench.works.WORKS.items():
@@ -99,7 +99,7 @@ def test_small_works(bench, device, tmp_path):
 
 
 class Some(argparse.Namespace):
-    """Engines of a row, as `row` reads them."""
+    """Engines of a row, with the fields that `row` reads."""
 
     def __init__(self, table, bounds=(1.9, 9), peers=None):
         row = argparse.Namespace(aim=1.1, bounds=bounds)
@@ -107,14 +107,14 @@ class Some(argparse.Namespace):
 
 
 def turns(*times):
-    """Turns of engines that took so many ms: opencl, onnxruntime, openvino, torch."""
+    """Returns turns of engines with these times in ms: opencl, onnxruntime, openvino, torch."""
     names = ("opencl", "onnxruntime", "openvino", "torch")
     return [{n: {"median_ms": t, "peak_rss_mb": 10 * t} for n, t in zip(names, turn, strict=True)} for turn in times]
 
 
 def test_row(bench):
-    """The ratio is the median of those within a turn, whatever the machine did between turns, to the peer that is the
-    faster of both; torch is not among them."""
+    """The ratio is the median of the turns' ratios to the faster of both peers, whatever the machine did between turns;
+    torch is not a peer."""
     measured = turns((3, 2, 9, 1), (50, 25, 9, 100), (9, 5, 9, 4))
     line = bench.table.row(Some(bench.table.MODELS), "opencl", measured, 1e-6, 1e-4)
     assert line == "| UNet, opencl | 9 | 1.80 (1.50 to 2.00) | 5 | 9 | 4 | 1.80 | 1e-06 | 1.1 | 1.9 |"
@@ -125,7 +125,7 @@ def test_row(bench):
 
 
 def test_row_over_cpu(bench):
-    """Of one slow model the median is no larger; of most the row is over its bound."""
+    """One slow model does not raise the median; if most models are slow, the row exceeds its bound."""
     heading = bench.table.head(bench.table.MODELS)
     for ratios, over in (([1.1, 9, 1.2], []), ([1.1, 1.6, 1.7], ["all, OpenCL over the CPU backend"])):
         line = bench.table.row_over_cpu(bench.table.MODELS, ratios)
@@ -134,7 +134,7 @@ def test_row_over_cpu(bench):
 
 
 def test_row_with_a_peer_of_its_own(bench):
-    """Engines that did not run are dashes."""
+    """Engines that did not run are shown as dashes."""
     measured = [{k: v for k, v in t.items() if k in ("opencl", "torch")} for t in turns((4, 1, 1, 2))]
     line = bench.table.row(Some(bench.table.WORKS), "opencl", measured, 0, 1e-4)
     columns = bench.bounds.cells(bench.table.head(bench.table.WORKS)[0])
@@ -165,7 +165,7 @@ def test_largest_difference(bench, tmp_path):
 
 @pytest.mark.parametrize(("scale", "shift"), [(1.1, 0), (1, 0.1), (1, np.nan)])
 def test_moments(bench, tmp_path, scale, shift):
-    """Numbers of another seed are as good, those of another spread or mean are not."""
+    """Numbers of another seed pass; numbers of another spread or mean fail."""
     random, files = np.random.default_rng(1), [tmp_path / n for n in ("want", "other", "wrong")]
     draws = [random.standard_normal(1 << 18).astype("f") for _ in files]
     draws[2] = draws[2] * np.float32(scale) + np.float32(shift)
@@ -176,7 +176,7 @@ def test_moments(bench, tmp_path, scale, shift):
 
 
 def test_tolerance_of_quantised_models(bench, args):
-    """As far as rounding to 8 bits moved torch's own results."""
+    """The tolerance is the distance by which rounding to 8 bits moves torch's own results."""
     engines = bench.table.Engines(args, "ResNet-50", small=True, table=bench.table.INT8)
     engines.folder.mkdir(parents=True)
     for name, x in (("plain", [2, -4]), ("torch", [2.5, -4])):
@@ -192,7 +192,7 @@ def test_torch_in_a_process(bench, root, tmp_path):
 
 
 def test_without_onnxruntime(bench, args, monkeypatch, tmp_path, capsys):
-    """The table is skipped by name."""
+    """The table is reported as skipped, by name."""
     monkeypatch.setattr(bench.table, "PYTHON", tmp_path / "absent")
     assert bench.table.bench_models(args) == [bench.table.MISSING]
     assert bench.bench.check(args, "models")

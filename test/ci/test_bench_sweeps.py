@@ -1,4 +1,4 @@
-"""The tables of sizes that double and of sessions that share the cores: what is a cliff, what is unfair."""
+"""The tables of doubling sizes and of sessions that share the cores: detection of cliffs and of unfair sharing."""
 
 import argparse
 import sys
@@ -12,7 +12,7 @@ import torch
 
 @pytest.fixture(scope="module")
 def bench(root):
-    """The modules of bench/, by name."""
+    """Returns the modules of bench/, by name."""
     sys.path.insert(0, str(root / "bench"))
     import bounds
     import plot
@@ -34,7 +34,7 @@ def test_doubled(bench):
     [((8, 3, 1, 1.2), "1.20", 8, False), ((8, 3, 4, 1), "1.33", 4, True), ((9, 9, 9, 8), "1.00", 2, False)],
 )
 def test_a_cliff_is_a_step(bench, units, growth, size, over):
-    """However far a size is above the least: only what grows at a step is one."""
+    """Only growth between neighbouring sizes is a cliff, however far a size is above the minimum."""
     head, rule = "| sizes | growth | units | should be at most |", "|---|---|---|---|"
     line = bench.sweeps.row("images", "cpu", (1, 2, 4, 8), units)
     assert f"| {growth} (at {size}) |" in line
@@ -42,7 +42,7 @@ def test_a_cliff_is_a_step(bench, units, growth, size, over):
 
 
 def test_work_of_a_layer(bench):
-    """The proportions of torch's own count."""
+    """The proportions are those of torch's own count."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
@@ -57,7 +57,7 @@ def test_work_of_a_layer(bench):
 
 
 def test_table_and_picture(bench, tmp_path, monkeypatch):
-    """Small ones, with an open size and without; each size has a point in each curve."""
+    """Small sweeps, with a dynamic size and without; each size has a point in each curve."""
 
     def linear(n):
         return torch.nn.Linear(8, 8).eval().requires_grad_(False), (torch.randn(n, 8),)
@@ -83,14 +83,14 @@ def test_table_and_picture(bench, tmp_path, monkeypatch):
 
 
 def test_axis_of_powers(bench):
-    """Twice the least is half way up to four times."""
+    """Twice the minimum is half way up to four times the minimum."""
     lines = "".join(bench.plot.doubling(0, 0, (1, 2, 4), {"cpu": [4, 2, 1]}))
     h = bench.plot.HEIGHT
     assert f'points="0.0,0.0 {bench.plot.WIDTH / 2:.1f},{h / 2:.1f} {bench.plot.WIDTH:.1f},{h:.1f}"' in lines
 
 
 def test_shared_fairly_and_not(bench):
-    """Each turn: alone, alone, both; of runs that take twice as long in company, and one that starves there."""
+    """Each turn runs alone, alone, both. One run takes twice as long beside another; the other run starves."""
     before = threading.active_count()
     take = lambda beside: lambda: time.sleep(0.01 * (beside if threading.active_count() > before + 1 else 1))
     found = bench.sharing.ratios([take(2), take(8)], duration=0.05, turns=1)

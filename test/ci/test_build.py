@@ -60,7 +60,7 @@ def test_commands_are_shown_when_asked_for(build):
 
 
 def test_compile_commands(build):
-    """Of library, tool and tests, each as make compiles it."""
+    """The file has the commands of library, tool and tests, as make runs them."""
     file = ROOT / "compile_commands.json"
     before = file.read_text() if file.exists() else None
     assert make("compile_commands.json").returncode == 0
@@ -84,7 +84,7 @@ def test_compile_commands(build):
     ],
 )
 def test_one_goal_is_made_on_every_processor(goals, jobs, monkeypatch, tmp_path):
-    """As many as -j says where it is given; several goals one after the other."""
+    """make starts as many jobs as -j says, if it is present; several goals run one after another."""
     monkeypatch.delenv("MAKELEVEL", raising=False)
     more = tmp_path / "more.mk"
     more.write_text("include Makefile\nshow:\n\t@echo jobs $(filter -j%,$(MAKEFLAGS))\n")
@@ -177,7 +177,7 @@ def test_layers_finds_circles(tmp_path):
 
 
 def compiled(root, files):
-    """The tree of these C files, with a build of it."""
+    """Writes these C files into a tree and compiles them."""
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
@@ -188,7 +188,7 @@ def compiled(root, files):
 
 
 def test_layers_reads_the_link_graph(tmp_path):
-    """What no include shows: a function that is declared where it does not stand."""
+    """A use that no include shows: the function is declared outside its own header."""
     use = "int helper(void);\nint {}(void) {{ return helper(); }}\n"
     hidden = {"jinja/a.c": use.format("a"), "base/b.c": "int helper(void) { return 1; }\n"}
     compiled(tmp_path, hidden | {"build/obj/gen/a.c": ""})
@@ -201,7 +201,7 @@ def test_layers_reads_the_link_graph(tmp_path):
 
 
 def test_circles_of_the_link_graph(tmp_path):
-    """Each is an error, or a row of ci/circles.allow, which must have all that is in it and nothing else."""
+    """Each circle is an error unless a row of ci/circles.allow has exactly the circle's files."""
     header = "int a(int n);\nint b(int n);\n"
     files = {"jinja/both.h": header, "jinja/a.c": '#include "jinja/both.h"\nint a(int n) { return b(n); }\n'}
     compiled(tmp_path, files | {"jinja/b.c": '#include "jinja/both.h"\nint b(int n) { return n ? a(n - 1) : 0; }\n'})
@@ -234,7 +234,7 @@ def test_sizes_finds(tmp_path):
 
 
 def test_sizes_holds_budgets(tmp_path):
-    """Of each room, the longest name that fits; what is no source does not count."""
+    """The longest matching room counts a file's lines. Files that are not sources do not count."""
     for name, lines in (("room/a.c", 30), ("room/b.h", 10), ("room/own/c.py", 20), ("new/d.cl", 5), ("room/x.md", 900)):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("\n" * lines)
@@ -270,7 +270,7 @@ def test_runner_counts_skips():
     runner = load("runner")
     output = "SKIPPED [2] test/x.py:12: no data\nskipped: no device\n"
     output += "[  SKIPPED ] odd\n[  SKIPPED ] 1 test(s), listed below:\n[  SKIPPED ] odd\n"
-    output += "[  SKIPPED ] tests: 1 test(s), listed below:\n"  # of a newer cmocka
+    output += "[  SKIPPED ] tests: 1 test(s), listed below:\n"  # the format of a newer cmocka
     found = runner.count_skips(output)
     assert found == {"test/x.py:12: no data": 2, "no device": 1, "odd": 1}
     bounds = [(1, runner.re.compile("no data"), "where there is none"), (1, runner.re.compile("device"), "nor here")]
@@ -280,7 +280,7 @@ def test_runner_counts_skips():
 
 
 class Index(http.server.BaseHTTPRequestHandler):
-    """A package index with one file of torch, of the size that the server was given."""
+    """A package index with one file of torch, whose size is that given to the server."""
 
     def do_GET(self):
         self.send_response(200)
@@ -300,7 +300,7 @@ class Index(http.server.BaseHTTPRequestHandler):
 
 @pytest.mark.parametrize("size, large", [(180 << 20, False), (860 << 20, True)])
 def test_a_cuda_size_torch_is_explained(tmp_path, size, large):
-    """Before it is fetched, with what to do instead; it may be the only one that pip finds."""
+    """The refusal precedes the download and says what to do instead; pip may find no other file."""
     server = http.server.HTTPServer(("127.0.0.1", 0), Index)
     server.size = size
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -321,7 +321,7 @@ def test_a_cuda_size_torch_is_explained(tmp_path, size, large):
 
 
 def test_packages_are_installed_again_for_another_python(tmp_path):
-    """ci/venv in a copy, with a pip that only says that it was called."""
+    """Runs ci/venv in a copy, with a fake pip that only reports that it was called."""
     (tmp_path / "ci").mkdir()
     for name in ("venv", "torch_size.py", "requirements.txt"):
         shutil.copy(ROOT / "ci" / name, tmp_path / "ci")

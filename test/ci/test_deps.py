@@ -1,4 +1,4 @@
-"""ci/deps with a pretended package manager: installs what is missing and nothing else, as root or through sudo."""
+"""ci/deps with a fake package manager: it installs only missing packages, as root or through sudo."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 @pytest.fixture
 def machine(tmp_path):
-    """A PATH with pretended tools: machine(missing, ...) runs ci/deps; gives exit code, output, and apt-get's calls."""
+    """Makes fake tools. machine(missing, ...) runs ci/deps and returns exit code, output, and apt-get's calls."""
     log = tmp_path / "apt.log"
 
     def tool(name, text):

@@ -1,4 +1,4 @@
-"""ci/fuzz fails where a target is not there, cannot start or finds something, and goes on with the others."""
+"""ci/fuzz fails if a target is missing, cannot start or finds something, and continues with the other targets."""
 
 import pathlib
 import subprocess

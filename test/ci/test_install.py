@@ -1,5 +1,5 @@
-"""make install into a prefix of its own: an ordinary user builds and runs the example there, make uninstall leaves
-nothing; manual pages and completions of every command and flag. test/packages tries packages, in make check-all."""
+"""make install into a separate prefix: an ordinary user builds and runs the example, and make uninstall removes all
+files. Manual pages and completions cover every command and flag. test/packages tests packages, in make check-all."""
 
 import json
 import pathlib
@@ -15,7 +15,7 @@ from trials import DIGIT, IMAGE, MODEL, ROOT, bare, files, make, readable, run, 
 
 @pytest.fixture(scope="module")
 def installed(build):
-    """(prefix, goals that take it away again)."""
+    """Installs; returns (the folder, the make variables to uninstall)."""
     with scratch() as folder:
         prefix, libraries = folder / "usr", folder / "usr/lib/x86"
         where = [f"BUILD={build.relative_to(ROOT)}", f"PREFIX={prefix}", f"LIBDIR={libraries}"]
@@ -61,7 +61,7 @@ def test_the_example_is_built_and_run_by_a_user(installed):
 
 
 def test_static_programs_keep_what_they_call_alone(installed):
-    """pkg-config --static asks the linker for it."""
+    """pkg-config --static passes the linker flag that drops unused sections."""
     folder, libraries = installed[0], installed[0] / "usr/lib/x86"
     model, image = readable(folder, MODEL, IMAGE)
     env = bare(PKG_CONFIG_PATH=str(libraries / "pkgconfig"), CLAVE_DEVICE="cpu")
@@ -80,7 +80,7 @@ def total(folder):
 
 
 def test_debugging_information_is_apart(installed, build):
-    """make install leaves it out, install-strip the symbols too, install-debug puts it where debuggers look."""
+    """make install omits debug information, install-strip also symbols; install-debug puts it where debuggers look."""
     folder, where = installed[0], installed[1]
     with scratch() as other:
         there = [where[0], f"PREFIX={other}/usr", f"LIBDIR={other}/usr/lib/x86"]
@@ -99,7 +99,7 @@ def test_debugging_information_is_apart(installed, build):
 
 
 def test_programs_are_compiled_and_the_plugin_opens(installed):
-    """Nothing of the checkout is beside them."""
+    """Works without files of the checkout."""
     folder, library = installed[0], installed[0] / "usr/lib/x86"
     more = ("--static-library", library / "libclave.a")
     (model,) = readable(folder, MODEL)
@@ -176,7 +176,7 @@ def test_uninstall_leaves_nothing(installed):
 
 
 def test_what_programs_were_built_for_is_listed(build, tmp_path):
-    """ci/exports: a function that is not in the list, and one that left."""
+    """ci/exports reports a function that is not in the list, and a listed one that is missing."""
     listed = (ROOT / "packaging/debian/libclave0.symbols").read_text()
     tree = tmp_path / "tree"
     for name in ("ci", "packaging/debian", "include"):
@@ -192,7 +192,7 @@ def test_what_programs_were_built_for_is_listed(build, tmp_path):
 
 
 def test_importing_is_quick():
-    """`import clave` takes no more than 50 ms of a processor, and no numpy, no torch."""
+    """`import clave` takes at most 50 ms of CPU time, and imports neither numpy nor torch."""
     program = """
 import sys, time
 begin = time.process_time()

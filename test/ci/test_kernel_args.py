@@ -1,4 +1,4 @@
-"""Arguments of kernels by name: what the compiler refuses, what check_args.py adds, what embed.py wants of a kernel."""
+"""Arguments of kernels by name: errors of the compiler, checks of check_args.py, kernels that embed.py refuses."""
 
 import os
 import pathlib
@@ -29,7 +29,7 @@ def source(body):
 
 
 def compiles(build, tmp_path, body):
-    """The compiler's word on GOOD's place, with the flags of the build."""
+    """Compiles a body in place of GOOD, with the flags of the build."""
     (tmp_path / "use.c").write_text(source(body))
     flags = [f for f in shlex.split((build / "flags").read_text()) if f not in ("-MMD", "-MP")]
     command = [*flags, "-fsyntax-only", str(tmp_path / "use.c")]
@@ -62,9 +62,9 @@ def test_all_by_name(build, tmp_path):
         (".int_value = n", ".int_value = f", "conversion"),
         (".value = f", ".value = n", "conversion"),
         (".windows = {", ".window = {", "window"),
-        (GOOD, "  launch_args(l, x);\n", "not compatible"),  # no kernel's arguments
+        (GOOD, "  launch_args(l, x);\n", "not compatible"),  # not a kernel's arguments
         ("&(full_args){", "&(rope_args){", "value"),  # another kernel's
-        (GOOD, "  full_args a = {.n = n};\n  a.n = f > 0;\n", "read-only|const"),  # not to be set later
+        (GOOD, "  full_args a = {.n = n};\n  a.n = f > 0;\n", "read-only|const"),  # arguments cannot be set later
     ],
 )
 def test_the_compiler_refuses(build, tmp_path, old, new, said):
@@ -107,7 +107,7 @@ def test_what_is_not_an_initialiser_passes(tmp_path, body):
 
 
 def test_the_build_stops_at_a_forgotten_argument(build, tmp_path):
-    """A copy of the tree's OpenCL backend, without one of an op's arguments."""
+    """Builds a copy of the tree's OpenCL backend in which an op lacks an argument."""
     plan = subprocess.run(
         [
             "make",

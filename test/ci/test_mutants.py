@@ -1,4 +1,4 @@
-"""test/mutants/run.py: what it says of a fault that is noticed, lives, or does not build."""
+"""test/mutants/run.py: its verdict on a fault that is noticed, survives, or does not build."""
 
 import importlib.util
 import pathlib
@@ -30,7 +30,7 @@ def run():
 
 @pytest.fixture
 def judge(run, tmp_path, monkeypatch):
-    """What run.py says of a line put in the place of another: of two programs, the test builds one."""
+    """Returns a function that replaces a line and returns run.py's verdict; the test builds one of two programs."""
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)

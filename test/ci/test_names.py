@@ -9,7 +9,7 @@ NAMES = pathlib.Path(__file__).parents[2] / "ci/names"
 
 
 def run(tmp_path, name, text):
-    """The lines that ci/names prints of a tree with one source."""
+    """Returns the lines that ci/names prints for a tree with one source."""
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text(text)
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)

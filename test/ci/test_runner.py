@@ -1,4 +1,4 @@
-"""ci/runner.py: a run of hours goes on where it was stopped, and only that; parts run side by side, in order."""
+"""ci/runner.py: a run of hours continues exactly where it was stopped; parts run concurrently, in order."""
 
 import argparse
 import itertools
@@ -25,7 +25,7 @@ def start(tmp_path, record):
 
 
 def run_both(r, marks):
-    """A part of one command that passes and one that fails, each of which leaves a mark."""
+    """Runs a part with a command that passes and one that fails, each of which leaves a mark."""
     r.part_name = "both"
     for name, end in (("good", "echo 3 passed, 0 failed; echo skipped: no device"), ("bad", "echo 1 passed, 1 failed")):
         r.run(["sh", "-c", f"echo {name} >> {marks}; {end}"], name=name)
@@ -107,7 +107,7 @@ def test_processor_seconds_are_those_of_the_commands(tmp_path, capsys):
     r.run([sys.executable, "-c", "import time\nwhile time.process_time() < 1.6: pass"], name="busy")
     r.run(["sleep", "0.2"], name="idle")
     assert 1.6 <= r.cpu < 30
-    busy, idle = capsys.readouterr().out.splitlines()  # a line each where everything is run
+    busy, idle = capsys.readouterr().out.splitlines()  # a line each if everything is run
     assert re.search(r"^   \d+ s \([2-9]\d? of a processor\), 1 passed, 0 failed: busy$", busy), busy
     assert re.search(r"^   \d+ s \(0 of a processor\), 1 passed, 0 failed: idle$", idle), idle
 
@@ -141,7 +141,7 @@ def test_the_same_tests_are_drawn_at_every_commit(tmp_path, monkeypatch):
     ],
 )
 def test_what_ci_runs_closes_with_the_sum_of_both_rings(tmp_path, check, more, last):
-    """make is pretended: what CI reads is the last line and the exit status."""
+    """make is fake: CI reads the last line and the exit status."""
     make = tmp_path / "make"
     make.write_text(f"#!/bin/bash\ncase $1 in check) {check} ;; check-more) {more} ;; esac\n")
     make.chmod(0o755)

@@ -1,4 +1,4 @@
-"""ci/variants.py knows every variant that the backends' tables have, so that none is left out of what is forced."""
+"""ci/variants.py lists every variant in the backends' tables, so that tests force all of them."""
 
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""A small program as JSON, without constants, and a way to run the command line tool on it."""
+"""A small program as JSON, without constants, and a fixture that runs the command line tool on it."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import pytest
 
 
 class Tool:
-    """The built `clave`, run in a folder of its own."""
+    """The built `clave`, run in a separate folder."""
 
     def __init__(self, build, folder):
         self.exe, self.folder = str(build / "clave"), folder
@@ -36,7 +36,7 @@ class Tool:
         return r.stdout
 
     def bad(self, code, *args, **kw):
-        """The one error line, without its prefix."""
+        """Returns the only error line, without its prefix."""
         r = self.run(*args, **kw)
         assert r.returncode == code, (r.returncode, r.stderr)
         assert not r.stdout
@@ -53,7 +53,7 @@ def tensor(name, dtype, *shape):
 
 
 def make_program(hostile_name="probability"):
-    """probability = softmax(x * scale), label = argmax(probability); x: (n, 4), n from 1 to 8, scale: a number."""
+    """Returns the program probability = softmax(x * scale), label = argmax(probability); x: (n, 4), n from 1 to 8."""
     scaled = {
         "inputs": [{"idx": 0}],
         "out": {"idx": 3},
@@ -121,6 +121,6 @@ def tool(build, tmp_path):
 
 @pytest.fixture
 def program(tmp_path):
-    """p.json in the tool's folder."""
+    """Writes p.json to the tool's folder."""
     (tmp_path / "p.json").write_text(json.dumps(make_program()))
     return "p.json"

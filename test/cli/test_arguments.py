@@ -85,7 +85,7 @@ WRITTEN["generate"] = ("--output-ids", "--logprobs", "--stats-json")
 
 @pytest.mark.parametrize(("command", "flag"), [(c, f) for c, flags in WRITTEN.items() for f in flags])
 def test_files_that_are_written_are_not_standard_output(tool, command, flag):
-    """They would lie among what is printed; nothing is called "-"."""
+    """They would mix with the printed output. No file is named "-"."""
     says = f'{flag} takes a file, not "-": standard output has what {command} prints'
     assert tool.bad(2, command, "p.clv", flag, "-") == says
     assert tool.bad(2, command, "p.clv", f"{flag}=-") == says
@@ -104,7 +104,7 @@ MNIST = Path(__file__).parents[2] / "examples/mnist/mnist.clv"
 
 @pytest.mark.parametrize("command", ["run", "bench"])
 def test_what_is_read_is_not_written_over(tool, command):
-    """The program, its constants, also where none are named; by whatever path."""
+    """Neither the program nor its constants, named or not, are overwritten, by whatever path."""
     tool.good("convert", MNIST, "p.json")
     (tool.folder / "there").mkdir()
     (tool.folder / "link").symlink_to("p.json")
@@ -208,7 +208,7 @@ def test_all_streams_closed(tool, program):
 
 
 def test_verify_says_that_nothing_was_compared(tool, root):
-    """--device alone runs nothing; with --run it does, and no note is left."""
+    """--device alone runs nothing; with --run the program runs, and the note disappears."""
     model = root / "examples/mnist/mnist.clv"
     alone = tool.run("verify", model, "--device", "cpu")
     assert alone.returncode == 0 and "structure" in alone.stdout

@@ -1,4 +1,4 @@
-"""clave bench --breakdown: its rows add up, count what was done, and say the same in tables, JSON, pictures, traces."""
+"""clave bench --breakdown: its rows add up, count the work, and agree in tables, JSON, pictures and traces."""
 
 import json
 import os
@@ -10,13 +10,13 @@ import pytest
 DEVICES = ["cpu", "opencl"]
 CPU_INFO = pathlib.Path("/proc/cpuinfo")
 FLAGS = CPU_INFO.read_text().split() if CPU_INFO.exists() else []
-LESS = ("avx512", "avx2", "portable")  # classes of processors without AMX
+LESS = ("avx512", "avx2", "portable")  # processor classes without AMX
 TILES = "amx_bf16" in FLAGS and os.environ.get("CLAVE_DEVICE_CLASS") not in LESS
 
 
 @pytest.fixture
 def inputs(tool):
-    """x: (3, 4), scale 2."""
+    """Returns inputs x: (3, 4), scale 2."""
     return ("--input", "x=[[1,2,3,4],[1,2,3,4],[4,3,2,1]]", "--input", "scale=2")
 
 
@@ -82,9 +82,9 @@ def test_rates_follow_from_time_and_peaks(tool, program, inputs):
 
 
 def test_peaks_in_fast_precision(tool, program, inputs, monkeypatch):
-    """Weights that are rounded are constants, as the peaks' are: AMX multiplies them several times as fast."""
+    """Rounded weights are constants, and so are those of the peaks: AMX multiplies them several times as fast."""
     best = {"strict": 0, "fast": 0}
-    for precision in ("strict", "fast") * 4:  # by turns, as a busy machine disturbs them
+    for precision in ("strict", "fast") * 4:  # alternating, because a busy machine disturbs them
         monkeypatch.setenv("CLAVE_PRECISION", precision)
         peaks = breakdown(tool, program, "--device", "cpu", *inputs)["peaks"]
         best[precision] = max([best[precision]] + [p["gflop_s"] for p in peaks if p["dtype"] == "F32"])
@@ -125,7 +125,7 @@ def test_a_roofline_has_a_dot_for_each_node(tool, program, inputs):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_traces_say_what_was_done(tool, program, inputs, device):
-    """clave run's have FLOP, bytes and rates; those of a breakdown the share of the limit, too."""
+    """Traces of clave run have FLOP, bytes and rates; traces of a breakdown also have the share of the limit."""
     tool.good("run", program, "--profile", "run.json", "--device", device, *inputs)
     breakdown(tool, program, "--profile", "bench.json", "--device", device, *inputs)
     for file, has_limit in (("run.json", False), ("bench.json", True)):
@@ -141,7 +141,7 @@ def test_traces_say_what_was_done(tool, program, inputs, device):
 
 
 def test_peaks_are_measured_for_what_is_computed(tool):
-    """F64 has a peak of its own, I32 none: F32's stands for it."""
+    """F64 has its own peak; I32 has no peak and uses that of F32."""
     for dtype, want in (("F64", ["F32", "F64"]), ("I32", ["F32"])):
         operand = {"source": "input", "index": 0}
         steps = [{"kind": "add", "dtype": dtype, "operands": [operand, operand]}]

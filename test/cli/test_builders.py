@@ -1,4 +1,4 @@
-"""Child processes that build kernels (`clave build-kernels`): with good ones, bad ones or none the answer is right."""
+"""Child processes that build kernels (`clave build-kernels`): the results are right with good, bad or no children."""
 
 import contextlib
 import json
@@ -26,7 +26,7 @@ X = np.arange(12, dtype=np.float32).reshape(3, 4) / 7
 
 @pytest.fixture
 def helped(tool, program, tmp_path):
-    """Runs the program from nothing with a helper; its cache's folder and its standard error."""
+    """Runs the program without a cache but with a helper; returns the cache's folder and the standard error."""
     left_out = ("CLAVE_CACHE_DIR", "POCL_CACHE_DIR", "CLAVE_HELPER")
     env = {k: v for k, v in os.environ.items() if k not in left_out} | {"CLAVE_DEVICE": "opencl"}
     devices = subprocess.run([tool.exe, "devices"], capture_output=True, text=True, env=env).stdout
@@ -56,7 +56,7 @@ def script(tmp_path, text, name="helper"):
 
 
 def talker(tmp_path, body):
-    """A helper in Python, to which `s` is the socket."""
+    """Writes a helper in Python, in which `s` is the socket."""
     head = f"""\
         #!{sys.executable}
         import os, socket, struct, sys, time
@@ -78,7 +78,7 @@ def talker(tmp_path, body):
 
 
 def watch(folder, ends, seen):
-    """Adds the inodes of the binaries in a folder by their names, again and again."""
+    """Collects the inodes of the binaries in a folder by name, again and again."""
     while not ends.wait(0.001):
         with contextlib.suppress(FileNotFoundError):
             for f in os.scandir(folder):
@@ -88,7 +88,7 @@ def watch(folder, ends, seen):
 
 @pytest.mark.parametrize("check", ["off", "on"])
 def test_binaries_are_kept_once(tool, helped, tmp_path, check):
-    """By the child; the process adds only what it has proven."""
+    """The child stores the binaries; the process adds only its proofs."""
     ends, seen = threading.Event(), {}
     thread = threading.Thread(target=watch, args=(tmp_path / "kept", ends, seen))
     thread.start()
@@ -100,7 +100,7 @@ def test_binaries_are_kept_once(tool, helped, tmp_path, check):
 
 @always
 def test_children_build(tool, helped, tmp_path):
-    """They are started, say nothing, and leave the binaries with all that a run wants: the next run builds nothing."""
+    """Children are started, print nothing, and store all binaries that a run needs: the next run builds nothing."""
     log = tmp_path / "log"
     helper = script(tmp_path, f'#!/bin/sh\necho "$@" >> {log}\nexec {tool.exe} "$@"\n')
     cache = helped(helper)
@@ -113,7 +113,7 @@ def test_children_build(tool, helped, tmp_path):
     assert {f: f.stat().st_ino for f in cache.glob("*.clbin")} == files
 
 
-# Of inputs of several sizes, one after the other: whether the driver started a linker, that is, compiled.
+# Runs the program with one size and prints whether the driver started a linker, that is, compiled.
 COMPILES = """
 import resource, sys
 import numpy as np, clave
@@ -124,7 +124,7 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0)
 
 @always
 def test_kernels_of_several_sizes_are_kept(tool, helped, tmp_path):
-    """A size that another process has launched compiles nothing, whatever was kept in between."""
+    """A size that another process has launched compiles nothing, whatever was stored in between."""
     made, large = make_program(), 1 << 21  # rows; more grid cells than 16 bits count
     made["values"][0]["max"] = large
     (tmp_path / "p.json").write_text(json.dumps(made))
@@ -142,7 +142,7 @@ def test_kernels_of_several_sizes_are_kept(tool, helped, tmp_path):
 
 
 def test_children_fill_the_drivers_files(tool, helped, tmp_path):
-    """What a child leaves in the driver's folder is what the process then takes: kernels are compiled once."""
+    """The process reads the files that a child leaves in the driver's folder: kernels are compiled once."""
     for helper in (tool.exe, "off"):
         folder = tmp_path / f"pocl-{pathlib.Path(helper).name}"
         folder.mkdir()
@@ -178,7 +178,7 @@ def test_bad_children(helped, tmp_path, body):
 
 
 def test_child_that_hangs(helped, tmp_path):
-    """It does not greet: it is ended after ten seconds."""
+    """A child that sends no greeting is ended after ten seconds."""
     helped(
         talker(tmp_path, "open(os.path.dirname(__file__) + '/pid', 'a').write(f'{os.getpid()}\\n'); time.sleep(1000)")
     )
@@ -187,7 +187,7 @@ def test_child_that_hangs(helped, tmp_path):
 
 
 def test_lies_are_not_believed(helped, tmp_path):
-    """A child that says that all is built and saved, and did nothing."""
+    """A child claims that all is built and saved, but did nothing."""
     body = """
     kind, _, g = hear()
     say(4, 0, g[:40])
@@ -210,7 +210,7 @@ TWO_PROGRAMS = """if True:
 
 @pytest.mark.parametrize("body", ["exit 1", "exec sleep 1000"], ids=["ends", "hangs"])
 def test_a_helper_that_never_greets_is_left_alone(tool, helped, program, root, tmp_path, body):
-    """It costs its ten seconds once in a process, not for each program."""
+    """Such a helper costs ten seconds once per process, not for each program."""
     log = tmp_path / "log"
     helper = script(tmp_path, f"#!/bin/sh\necho $CLAVE_HELPER >> {log}\n{body}\n")
     env = helped.env | {"CLAVE_CACHE_DIR": "off", "CLAVE_HELPER": helper, "PYTHONPATH": str(root / "python")}
@@ -220,7 +220,7 @@ def test_a_helper_that_never_greets_is_left_alone(tool, helped, program, root, t
     p = subprocess.run(command, env=env, capture_output=True, text=True, cwd=tool.folder)
     assert p.returncode == 0, p.stderr
     started = log.read_text().split()
-    assert started and set(started) == {"off"}  # it would start none of its own
+    assert started and set(started) == {"off"}  # the child must not start children
     assert len(started) <= len(os.sched_getaffinity(0))
 
 
@@ -252,7 +252,7 @@ HOST = """if True:
 
 @pytest.mark.parametrize("kind", ["plain", "ignored"])
 def test_in_a_host(tool, helped, program, root, tmp_path, kind):
-    """Threads of a host with signals of its own: no child, zombie or descriptor is left."""
+    """Threads of a host that handles signals: no child, zombie or descriptor remains."""
     env = helped.env | {"CLAVE_CACHE_DIR": "off", "CLAVE_HELPER": tool.exe, "PYTHONPATH": str(root / "python")}
     p = subprocess.run(
         [sys.executable, "-c", HOST, program, kind], env=env, capture_output=True, text=True, cwd=tool.folder
@@ -264,7 +264,7 @@ def test_in_a_host(tool, helped, program, root, tmp_path, kind):
 
 
 def serve(tool, env, data, ends=True):
-    """What `clave build-kernels` answers, and how it ends."""
+    """Returns the answer of `clave build-kernels`, its exit code and its standard error."""
     ours, its = socket.socketpair()
     p = subprocess.Popen(
         [tool.exe, "build-kernels"], stdin=its, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
@@ -274,7 +274,7 @@ def serve(tool, env, data, ends=True):
     if ends:
         ours.shutdown(socket.SHUT_WR)
     answer = b""
-    with contextlib.suppress(ConnectionResetError):  # it left without reading all
+    with contextlib.suppress(ConnectionResetError):  # the child ended without reading all
         while piece := ours.recv(4096):
             answer += piece
     out, err = p.communicate(timeout=60)
@@ -311,7 +311,7 @@ def test_another_version_is_refused(tool, helped):
 
 @pytest.mark.parametrize("kind", [ORDER, BUILT])
 def test_bad_orders_end_the_child(tool, helped, kind):
-    """It learns the greeting from the child itself, then sends what no order may be."""
+    """Reads the greeting from the child itself, then sends invalid orders."""
     first, _, _ = serve(tool, helped.env, message(GREETING, bytes(40)))
     greeting = first[16:56]
     fields = lambda n_args, *sizes: struct.pack("4I7Q", n_args, 0, 0, 0, 0, *sizes) + bytes(64) + b"f\0\0\0"
@@ -330,8 +330,8 @@ def test_source_that_does_not_compile(tool, helped):
     assert struct.unpack("4I", answer[56:72])[0] == BUILT and code == 0  # clang writes to stderr
 
 
-# By arg_kind of args.h; a buffer and its offset, which is 0, are two. Pointers and images are parameters, all else
-# lies in a struct.
+# The numbers are arg_kind of args.h; a buffer and its offset, which is 0, are two arguments. Pointers and images are
+# parameters; all other arguments are in a struct.
 KINDS = {
     "buffer": (0, "__global char *x"),
     "offset": (5, "long o"),
@@ -364,7 +364,7 @@ __kernel void f(%s, const numbers s) {
 
 @always
 def test_each_variant_is_launched(tool, helped, tmp_path):
-    """PoCL compiles then; with arguments of each kind, all of them a one or of zeros."""
+    """PoCL compiles at the launch, with arguments of each kind, which are all 1 or all 0."""
     env = helped.env | {"POCL_CACHE_DIR": str(tmp_path / "pocl")}
     (tmp_path / "pocl").mkdir()
     first, _, _ = serve(tool, env, message(GREETING, bytes(40)))

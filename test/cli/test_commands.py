@@ -1,4 +1,4 @@
-"""Each command on a small program: what it prints, what it writes, what it refuses."""
+"""Each command on a small program: its output, the files that it writes, and its refusals."""
 
 import json
 import re
@@ -121,7 +121,7 @@ def test_run_dumps_every_op(tool, program, inputs):
     ],
 )
 def test_run_with_lists_of_numbers(tool, program, literal, want):
-    """Dimensions that are missing are 1, in front."""
+    """Missing dimensions are leading ones of size 1."""
     tool.good("run", program, "--input", f"x={literal}", "--input", "scale=2", "--outputs", "out.safetensors")
     check_outputs(tool, np.array(want, np.float32), 2.0)
 
@@ -129,7 +129,7 @@ def test_run_with_lists_of_numbers(tool, program, literal, want):
 @pytest.mark.parametrize(
     "literal, says",
     [
-        ("5", "x"),  # of the wrong size: the library says so
+        ("5", "x"),  # the wrong size: the library reports it
         ("[[1,2],[3]]", 'expected a tensor with lists of equal lengths, got "[[1,2],[3]]"'),
         ("1,2,", 'expected a number or a list of numbers, such as 5, 1,2,3 or [[1,2],[3,4]], got "1,2,"'),
         ("[[[1,2,3,4]]]", '"[[[1,2,3,4]]]" has 3 dimensions, the input has 2'),
@@ -143,7 +143,7 @@ def test_run_refuses_numbers(tool, program, literal, says):
 
 
 def test_run_with_tokens(tool, root):
-    """Integers: a single one stands for a list of one."""
+    """Integers: a single one is the same as a list of one."""
     tinylm = [root / "examples/tinylm/tinylm.clv", "--input", "position=0"]
     one, same, three = (tool.good("run", *tinylm, "--input", f"tokens={t}") for t in ("5", "[[5]]", "5,6,7"))
     assert one == same != three
@@ -285,7 +285,7 @@ def test_inspect_survives_odd_names(tool):
 
 
 def test_inspect_shows_metadata(tool):
-    """JSON as it is, the language model's in lines; other text is none."""
+    """JSON is shown unchanged, that of a language model in lines; other text is not metadata."""
     llm = {"max_context": 9, "chat_template": "{{ x }}" * 20, "stop_ids": [1, 2]}
     for said, want in ((json.dumps({"llm": llm}), {"llm": llm}), ("no {json", None), ("", None)):
         (tool.folder / "m.json").write_text(json.dumps(make_program() | {"metadata": said}))
@@ -343,7 +343,7 @@ def test_cache(tool, program, inputs, tmp_path):
     assert c["files"] > 0 and c["bytes"] > 0 and c["path"].startswith(str(folder))
     assert json.loads(tool.good("cache", "--max-mb", "100", "--json", env=env))["removed_bytes"] >= 0
     assert json.loads(tool.good("cache", "--json", env=env))["files"] == c["files"]
-    library = folder / "executorch-0123456789abcdef/libclave_executorch.so"  # as Python builds them
+    library = folder / "executorch-0123456789abcdef/libclave_executorch.so"  # as Python builds it
     library.parent.mkdir(mode=0o700)
     library.write_bytes(b"library" * 1000)
     with_library = json.loads(tool.good("cache", "--json", env=env))
@@ -357,7 +357,7 @@ def test_cache(tool, program, inputs, tmp_path):
 
 
 def test_verify_names_the_first_op_that_differs(tool, program, root):
-    """With a kernel that computes something else."""
+    """A wrong kernel is found at its op."""
     shutil.copytree(root / "kernels_cl", tool.folder / "kernels")
     source = tool.folder / "kernels/softmax.cl"
     right = source.read_text()
@@ -398,12 +398,12 @@ def test_inspect_page(tool, program, inputs, device, root):
     assert " us" not in tool.good("inspect", program, "--html", "--device", device)
     mnist = root / "examples/mnist/mnist.clv"
     fused = tool.good("inspect", mnist, "--svg", "--placement", "--device", device)
-    assert fused.count('<rect class="f"') == fused.count('<path class="g"') == 4  # each ReLU with what is before it
+    assert fused.count('<rect class="f"') == fused.count('<path class="g"') == 4  # each ReLU and the op before it
     assert 'class="f"' not in tool.good("inspect", mnist, "--svg")
 
 
 def test_inspect_page_folds_repeated_blocks(tool, root):
-    """tinylm's layers are equal: one is drawn and one box stands for the others. The whole graph has them all."""
+    """tinylm's layers are equal: one is drawn, and one box represents the others. The whole graph has all of them."""
     model = root / "examples/tinylm/tinylm.clv"
     page = tool.good("inspect", model, "--html", "--device", "cpu")
     folded, whole, _memory = re.findall(r"<svg .*?</svg>", page, re.S)

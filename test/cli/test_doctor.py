@@ -1,4 +1,4 @@
-"""clave doctor: good and lesser drivers, drivers that end the process, wrong kernels, a cache that is none."""
+"""clave doctor: good and limited drivers, drivers that end the process, wrong kernels, a path that is not a cache."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def has_opencl(tool):
 
 
 def test_families_are_those_of_the_schema(tool):
-    """Each family that has kernels is checked."""
+    """The doctor checks each family that has kernels."""
     schema = gen_schema.read_schema(ROOT / "serialize/schema.fbs", ROOT / "ops/elementwise.tsv")
     runs = [t for t in schema.ops if not {"view", "host", "control"} & set(t.attrs)]
     wanted = {t.attrs.get("family") or gen_schema.snake(t.name) for t in runs}
@@ -54,13 +54,13 @@ def test_report(tool, tmp_path):
     text = tool.good("doctor", "--device", "cpu", env=told)
     assert "nothing is broken" in text and "CLAVE_THREADS" in text
     assert re.search(r"\n  about \d+\.\d GB/s, \d+\.\d GFLOP/s\n", text)
-    text = tool.good("doctor", "--device", "cpu", "--family", "cat", env=told)  # which measures nothing
+    text = tool.good("doctor", "--device", "cpu", "--family", "cat", env=told)  # no measurement
     assert text.endswith("\n  runs: cat\nnothing is broken\n")
 
 
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory):
-    """A folder of kernels, of which softmax's are wrong."""
+    """Returns a folder of kernels in which that of triangle is wrong."""
     folder = tmp_path_factory.mktemp("kernels")
     shutil.copytree(ROOT / "kernels_cl", folder, dirs_exist_ok=True)
     for f in ("decode.h", "float8.h"):
@@ -73,7 +73,7 @@ def kernels(tmp_path_factory):
 
 @pytest.mark.by_turn(108)
 def test_a_good_device(tool):
-    """All families are right; what has no kernels is unsupported, which is not broken."""
+    """All families are right, except one without kernels: it is unsupported, which is not broken."""
     if not has_opencl(tool):
         pytest.skip("no OpenCL device")
     report = doctor(tool, "--device", "opencl:0", timeout=600)
@@ -83,7 +83,7 @@ def test_a_good_device(tool):
 
 
 def test_wrong_kernels_are_found(tool, kernels):
-    """A kernel with other comparisons, in a folder that is named from where the doctor was called."""
+    """A kernel with other comparisons, in a folder whose path is relative to the doctor's working folder."""
     if not has_opencl(tool):
         pytest.skip("no OpenCL device")
     report = doctor(
@@ -103,7 +103,7 @@ def test_wrong_kernels_are_found(tool, kernels):
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_hostile_loaders(tool, tmp_path, kind):
-    """The loader ends the process that asks it, or lies: the doctor says so."""
+    """The loader ends the calling process or returns wrong results: the doctor reports it."""
     head = "#include <stdlib.h>\n#include <unistd.h>\n"
     names = re.findall(r"X\((cl\w+)\)", (ROOT / "backend/opencl/device/device.h").read_text())
     rest = "".join(f"int {n}(void) {{ return -5; }}\n" for n in names if n + "(" not in HOSTILE[kind])
@@ -123,7 +123,7 @@ def test_hostile_loaders(tool, tmp_path, kind):
 
 @pytest.mark.parametrize("n", [3, 20, 60])
 def test_a_lost_device(tool, build, n):
-    """From call n on each fails: an error of the device, no crash."""
+    """Every call from call n on fails: the device has an error, and the tool does not crash."""
     if not has_opencl(tool):
         pytest.skip("no OpenCL device")
     env = {"LD_LIBRARY_PATH": str(build / "stub"), "CLAVE_STUB_LOST_AT": str(n)}
@@ -172,7 +172,7 @@ def test_a_driver_that_was_removed(tool, tmp_path):
 
 
 def test_its_folder(tool, tmp_path):
-    """It is where TMPDIR says, however long that is, and goes again, also at Ctrl-C."""
+    """The folder is in TMPDIR, however long its path is, and is removed, also at Ctrl-C."""
     long = tmp_path / ("long" * 20)
     words = ["doctor", "--device", "cpu", "--family", "cat"]
     assert str(long) in tool.bad(1, *words, env={"TMPDIR": str(long)})

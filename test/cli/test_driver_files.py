@@ -1,4 +1,4 @@
-"""What a driver keeps beside our kernel binaries (PoCL): in a folder of the process's own, gone when the process is."""
+"""Files that a driver (PoCL) stores beside our kernel binaries: in a folder that ends with the process."""
 
 import fcntl
 import os
@@ -15,17 +15,17 @@ PLACES = [f"/dev/shm/clave-{os.geteuid()}", f"/tmp/clave-{os.geteuid()}"]
 
 
 def clean(tool, **env):
-    """An environment as a user's: what the test runner says of caches is not there."""
+    """Returns a user's environment, without the test runner's cache variables."""
     left_out = ("CLAVE_CACHE_DIR", "POCL_CACHE_DIR", "XDG_CACHE_HOME", "TMPDIR")
     return {k: v for k, v in os.environ.items() if k not in left_out} | {"CLAVE_DEVICE": "opencl"} | env
 
 
 @pytest.fixture
 def start(tool, program):
-    """Starts a run that writes its outputs; each call has sizes of its own, so that no two share what they do."""
+    """Starts a run that writes its outputs. Each call has different sizes, so that no two share kernels."""
     devices = subprocess.run([tool.exe, "devices"], capture_output=True, text=True, env=clean(tool)).stdout
     if "Portable Computing Language" not in devices:
-        pytest.skip("PoCL is not there")
+        pytest.skip("PoCL is not installed")
 
     def run(name, env):
         x = np.arange(12, dtype=np.float32).reshape(3, 4) / 7
@@ -64,7 +64,7 @@ def damage(folder):
 
 
 def test_damaged_files_of_the_user_are_not_read(tool, start, tmp_path):
-    """PoCL's own folder, as another program left it: PoCL would end the process."""
+    """PoCL's own folder has damaged files of another program, at which PoCL would end the process."""
     own = tmp_path / ".cache/pocl/kcache"
     own.mkdir(parents=True, mode=0o700)
     env = clean(tool, HOME=str(tmp_path), CLAVE_CACHE_DIR="off")
@@ -85,7 +85,7 @@ def test_damaged_files_of_ours_are_not_read(tool, start, tmp_path):
 
 
 def test_processes_at_once(tool, start, tmp_path):
-    """Two that begin with nothing, then two that find the binaries; the folders of dead processes go, others stay."""
+    """Two processes start without a cache, then two with binaries. Only folders of dead processes are removed."""
     cache = tmp_path / "cache"
     env = clean(tool, CLAVE_CACHE_DIR=str(cache))
     for _ in range(2):
@@ -128,7 +128,7 @@ def test_a_killed_process_leaves_nothing_for_long(tool, start, tmp_path):
 
 
 def test_the_environment_is_left_as_it_was(tool, start, root, tmp_path):
-    """Programs that the host starts later must not take a folder that goes with this process."""
+    """Programs that the host starts later must not use a folder that is removed with this process."""
     code = """if True:
         import ctypes, clave
         assert clave.devices()

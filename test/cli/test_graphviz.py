@@ -1,5 +1,5 @@
-"""Drawings of clave inspect, laid out by graphviz where there is one: what it answers is used if it fits the graph, and
-without it, or where it is late, fails or lies, the drawing is clave's own."""
+"""Drawings of clave inspect, laid out by graphviz if it is installed. Its answer is used if it fits the graph. Without
+it, or if it is late, fails or answers wrongly, the drawing is clave's own."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from conftest import make_program
 
 SVG = "{http://www.w3.org/2000/svg}"
 LIES = "graphviz gave no layout of this graph: drawn without it"
-# An answer of the graph that make_program has: x -> mul -> softmax -> argmax and outputs.
+# Answers for the graph of make_program: x -> mul -> softmax -> argmax and outputs.
 FAKE = """#!{python}
 import re, sys
 asked = open("graph").read()
@@ -32,7 +32,7 @@ open("placed", "w").write("\\n".join(lines) + "\\n")
 
 @pytest.fixture
 def drawn(tool, program):
-    """The drawing, with this program for dot and its notes."""
+    """Returns a function that draws with a given program as dot, and returns the drawing and the notes."""
 
     def draw(dot="off", **env):
         r = tool.run("inspect", program, "--svg", env={"CLAVE_DOT": str(dot)} | env)
@@ -75,7 +75,7 @@ def test_its_places_are_taken(drawn, fake):
     assert said == "" and svg != own
     boxes = boxes_of(svg)
     assert len(boxes) == len(boxes_of(own))
-    for i, (x, y, width, height) in enumerate(boxes):  # of inches, upwards, within a margin of 24
+    for i, (x, y, width, height) in enumerate(boxes):  # inches, upwards, within a margin of 24
         assert x + width / 2 == pytest.approx(24 + (i + 0.5) * 72, abs=0.1)
         assert y + height / 2 == pytest.approx(24 + 2.5 * 72, abs=0.1)
     assert 'd="M24.0 240.0 C24.0 276.0 96.0 276.0 96.0 312.0"' in svg
@@ -140,7 +140,7 @@ def test_it_fails(drawn, fake):
 
 @pytest.mark.by_turn(8)
 def test_it_hangs(drawn, fake):
-    """And takes half of its word back."""
+    """graphviz hangs: it is ended, and the drawing is clave's own."""
     own, _ = drawn("off")
     path = fake(text="#!/bin/sh\nexec sleep 60\n")
     assert drawn(path) == (own, "clave: note: graphviz took too long: drawn without it\n")
@@ -157,7 +157,7 @@ def test_nothing_is_left(tool, drawn, fake):
 
 
 def chain(n):
-    """n nodes, each of the one before."""
+    """Returns a program of n nodes, each of which reads the one before."""
     p = make_program()
     step = p["chains"][0]["instructions"][0]
     text = json.dumps(step)
@@ -174,7 +174,7 @@ def chain(n):
 
 
 def test_a_graph_that_is_too_large(tool, fake):
-    """It is not asked."""
+    """graphviz is not started."""
     (tool.folder / "large.json").write_text(json.dumps(chain(1100)))
     r = tool.run("inspect", "large.json", "--svg", env={"CLAVE_DOT": str(fake("sys.exit(1)"))})
     assert (r.returncode, r.stderr) == (0, ""), r.stderr[:300]
@@ -184,7 +184,7 @@ def test_a_graph_that_is_too_large(tool, fake):
 @pytest.mark.skipif(not shutil.which("dot"), reason="no graphviz")
 @pytest.mark.parametrize("model", ["mnist/mnist.clv", "tinylm/tinylm.clv"])
 def test_the_real_one(tool, build, model):
-    """The same each time; boxes do not overlap, and lines lead from box to box."""
+    """The drawing is the same each time; boxes do not overlap, and lines lead from box to box."""
     path = build.parent / "examples" / model
     made = [tool.run("inspect", path, "--svg", "--placement", env={"CLAVE_DOT": ""}) for _ in range(2)]
     assert [(r.returncode, r.stderr) for r in made] == [(0, "")] * 2 and made[0].stdout == made[1].stdout

@@ -1,4 +1,4 @@
-"""Every command that writes a file writes one of any name that the system takes, and names what was given in errors."""
+"""Every command that writes a file supports all names that the system does, and repeats the given name in errors."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ def inputs(tmp_path_factory, root):
     return path
 
 
-# Arguments that write the file at the end, and its ending.
+# The arguments before the file that is written, and its extension.
 COMMANDS = {
     "convert": (lambda p, i: ["convert", p], ".clv"),
     "optimize": (lambda p, i: ["optimize", p, "-o"], ".clv"),
@@ -44,7 +44,7 @@ def test_names_of_every_length(tool, root, inputs, tmp_path, command):
     ending = COMMANDS[command][1]
     for length in LENGTHS:
         name = "n" * max(length - len(ending), 1) + ending
-        for path in (tmp_path / name,) * 2:  # once new, once in the place of another
+        for path in (tmp_path / name,) * 2:  # once as a new file, once replacing it
             done = write(tool, root, inputs, command, path)
             assert (done.returncode, done.stderr) == (0, b""), (length, done.stderr)
         assert [f.name for f in tmp_path.iterdir()] == [name]
@@ -69,7 +69,7 @@ def test_names_of_odd_bytes(tool, root, inputs, tmp_path, stem):
 
 @pytest.mark.parametrize("name", ("m.clv", "n" * 251 + ".clv"))
 def test_paths_as_long_as_paths_are(tool, root, inputs, tmp_path, monkeypatch, name):
-    """4095 bytes and not one more, whatever the temporary file beside it is called."""
+    """Paths of 4095 bytes work and longer ones do not, whatever the name of the temporary file beside them is."""
     for total in (4094, 4095, 4096):
         missing = total - len(os.fsencode(tmp_path)) - 1 - len(name)
         parts = ["d" * 200] * ((missing - 1) // 201)

@@ -104,7 +104,7 @@ def test_not_a_file(tool, program):
 
 
 def test_every_dtype_is_read(tool, program):
-    """The program takes F32 alone, and says what it was given."""
+    """The program accepts only F32, and the error names the given dtype."""
     for code, name in [
         ("f2", "F16"),
         ("f8", "F64"),

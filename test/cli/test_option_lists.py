@@ -24,7 +24,7 @@ class Negatives(torch.nn.Module):
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
-    """One for each count: of as many inputs, each of a size of its own."""
+    """Returns a program for each count of inputs; each input has its own size."""
     folder, found = tmp_path_factory.mktemp("lists"), {}
     for n in COUNTS:
         given = tuple(torch.ones(3) for _ in range(n))
@@ -72,7 +72,7 @@ def test_passes(tool, programs, n):
 @pytest.mark.parametrize("last", (False, True), ids=["first", "last"])
 @pytest.mark.parametrize("n", COUNTS)
 def test_stop_texts_and_biases(tool, root, n, last):
-    """Those that change nothing, and one behind or before them that does: it is obeyed."""
+    """Options without effect, and one with an effect before or after them: it is obeyed."""
     model = root / "examples/tinylm/tinylm.clv"
     command = ("generate", model, "--prompt", "Once", "--max-new-tokens", "6", "--temperature", "0")
     plain = tool.good(*command)

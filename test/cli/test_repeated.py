@@ -1,5 +1,5 @@
-"""Every option of every command by the tool's own table: what may be repeated is given 0, 1, 2 and many times and has
-its effect each time; what may not is refused when it is given twice."""
+"""Every option of every command in the tool's own table: repeatable options are given 0, 1, 2 and many times and have
+their effect each time; other options are refused if they are given twice."""
 
 import json
 import os
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 BUILD = Path(os.environ.get("CLAVE_BUILD", ROOT / "build"))
 MNIST, TINYLM = ROOT / "examples/mnist/mnist.clv", ROOT / "examples/tinylm/tinylm.clv"
 COUNTS = (0, 1, 2, 7)
-LISTS = {  # every repeatable option has a test below, or is of the kind of one
+LISTS = {  # every repeatable option has a test below, or is of the same kind as one that has
     ("run", "--input"),
     ("bench", "--input"),
     ("bench", "--dim"),
@@ -136,7 +136,7 @@ def test_inputs_and_sizes(tool, program):
 
 
 def test_passes(tool):
-    """Each pass that is named runs, and no other."""
+    """Exactly the named passes run."""
 
     def applied(*names):
         words = [w for n in names for w in ("--pass", n)]

@@ -1,4 +1,4 @@
-"""Processes beside each other with one folder of kernels: the same results, and binaries that a third takes."""
+"""Concurrent processes with one folder of kernels: the results are the same, and a third process uses the binaries."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ def test_processes_share_the_cache(root, build, stub, tmp_path):
     assert results[0].argmax() == 7
     files = [f for f in (tmp_path / "cache").rglob("*") if f.is_file()]
     assert files
-    # No source is compiled any more: a call that would do it is an error.
+    # No source is compiled any more: a compiling call is an error.
     refused = {"CLAVE_STUB_FAIL_NAME": "clCreateProgramWithSource", "CLAVE_STUB_LOST_AT": "0"}
     results.append(end(*start("after", **refused)))
     assert all(np.array_equal(r, results[0]) for r in results)

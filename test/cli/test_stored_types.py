@@ -22,7 +22,7 @@ each_dtype = pytest.mark.parametrize("name", DTYPES)
 
 
 def make_program(dtype, *shape, version=4):
-    """same = a copy of x, wide = x as F64."""
+    """Returns a program with same = a copy of x, wide = x as F64."""
     copy = {"x": {"idx": 0}, "out": {"idx": 1}}
     step = {"kind": "cast", "dtype": "F64", "operands": [{"source": "input", "index": 0}]}
     cast = {"inputs": [{"idx": 0}], "out": {"idx": 2}, "steps": [step]}
@@ -57,7 +57,7 @@ def write_program(tool, *args, **kw):
 
 
 def values(name):
-    """Three numbers, the largest first."""
+    """Returns three numbers, the largest first."""
     dtype = DTYPES[name]
     largest = {"F8_E4M3": 448.0, "F8_E5M2": 57344.0}.get(name) or np.iinfo(dtype).max
     return np.array([largest, 0, 5], dtype=dtype)
@@ -70,7 +70,7 @@ def test_files_and_statistics(tool, name):
     save_file({"x": x}, tool.folder / "x.safetensors")
     for given in (("--input", "x=x.npy"), ("--inputs", "x.safetensors")):
         tool.good("run", program, *given, "--outputs", "out.safetensors")
-        with safe_open(tool.folder / "out.safetensors", "pt") as f:  # which has all of them
+        with safe_open(tool.folder / "out.safetensors", "pt") as f:  # torch has all of these dtypes
             same, wide = f.get_tensor("output_0"), f.get_tensor("output_1")
             assert f.get_slice("output_0").get_dtype() == name
         assert (wide.numpy() == x.astype(np.float64)).all()
@@ -128,14 +128,14 @@ def test_the_types_of_ml_dtypes_are_told_apart(tool):
 
 
 def test_what_a_reader_must_know(tool):
-    """A file says the version that has the dtype, and an older reader says that it lacks it."""
+    """A file requires the version that introduced the dtype; an older version is refused."""
     assert "dtype U16 needs schema version 4, the program says 3" in tool.bad(
         1, "verify", write_program(tool, "U16", 3, version=3)
     )
     tool.good("convert", write_program(tool, "F8_E4M3", 3), "p.clv")
     assert json.loads(tool.good("inspect", "p.clv", "--json"))["version"] == 4
     raw = (tool.folder / "p.clv").read_bytes()
-    assert struct.unpack_from("<I", raw, 8) == (1,)  # the container is what it was
+    assert struct.unpack_from("<I", raw, 8) == (1,)  # the container's version is unchanged
 
 
 def test_ops_that_do_not_take_them(tool):

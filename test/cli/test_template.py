@@ -1,4 +1,4 @@
-"""clave template: exactly the text, and what is refused."""
+"""clave template: the exact text, and refusals."""
 
 import json
 
@@ -33,7 +33,7 @@ def test_built_in(tool, files):
 
 
 def test_parts(tool, files):
-    """Contents in parts are what chats give to the template: joined, or the list where its texts are printed."""
+    """Contents in parts are passed as chats pass them: joined, or as a list if the template prints its texts."""
     parts = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]
     (tool.folder / "parts.json").write_text(json.dumps(parts))
     (tool.folder / "lists.jinja").write_text("{% for p in messages[0].content %}<{{ p.text }}>{% endfor %}")
@@ -46,7 +46,7 @@ def test_parts(tool, files):
 
 
 def test_notes_on_what_is_ignored(tool, files):
-    """The notes of generate, on standard error."""
+    """The notes are those of generate, on standard error."""
     note = "clave: note: the chat template ignores --{}: the model does not see them\n"
     given = ("--tools", "t.json", "--documents", "t.json")
     p = tool.run("template", "chatml", *files[1:], *given)

@@ -10,7 +10,7 @@ TEXTS = ["Once upon a time", "", '  "two"\\  spaces\n', "naïve 日本 😀", "a
 
 @pytest.fixture
 def ranks(tool):
-    """Bytes alone; "th" is 256."""
+    """Writes a tokenizer of all bytes; "th" is 256."""
     lines = [base64.b64encode(t).decode() + f" {i}\n" for i, t in enumerate([*(bytes([b]) for b in range(256)), b"th"])]
     (tool.folder / "ranks.tiktoken").write_text("".join(lines))
     return ["--tokenizer", "ranks.tiktoken"]

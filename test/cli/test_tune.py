@@ -1,4 +1,4 @@
-"""clave tune: what is measured, kept, used and shared."""
+"""clave tune: measuring, storing, using and sharing choices."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def cache(tmp_path):
 
 @pytest.fixture
 def tune(tool, root, cache):
-    """Runs clave with a cache folder of its own; tune("cpu", ...) is clave tune MNIST --device cpu --json ..."""
+    """Runs clave with a separate cache folder; tune("cpu", ...) runs clave tune MNIST --device cpu --json ..."""
 
     def run(device, *args, program=True, check=None):
         words = ["tune", *([root / "examples/mnist/mnist.clv"] if program else []), "--device", device, *args]
@@ -52,7 +52,7 @@ def rows(tune, device="cpu"):
 
 
 def share(path, device, *items):
-    """A table as --export writes it."""
+    """Writes a table in the format of --export."""
     content = {
         "clave_tuning": 1,
         "device": device,
@@ -83,7 +83,7 @@ def test_dry_run(tune, cache):
 
 
 def test_table_decides(tune, tmp_path, cache):
-    """What is recorded is what the table names, where that exists and can run."""
+    """The variant of the table is recorded, if it exists and can run."""
     device = tune("cpu", "--dry-run")["device"]
     plain = {(c["family"], c["key"]): c for c in tune("cpu", "--dry-run")["choices"]}
     cut = next(k for k in plain if k[0] == "gemm cut")
@@ -102,8 +102,8 @@ def test_table_decides(tune, tmp_path, cache):
 
 @pytest.mark.by_turn(9)
 def test_same_bits(tool, tune, tmp_path, cache):
-    """Variants of the CPU backend change no bit: of a product of more rows and columns than every cut has, and of one
-    whose columns are less than a cut and no whole panels."""
+    """Variants of the CPU backend change no bit, for a product with more rows and columns than every cut, and for one
+    whose columns are less than a cut and not whole panels."""
     torch.manual_seed(0)
     net, x = torch.nn.Sequential(torch.nn.Linear(300, 2100), torch.nn.Linear(2100, 100)), torch.randn(200, 300)
     program, env = tmp_path / "p.clv", {"CLAVE_CACHE_DIR": str(cache)}
@@ -136,7 +136,7 @@ def test_who_says_so(tool, root, tune, cache):
     assert f"tuned    {n} rows" in tool.good("inspect", program, "--placement", env=env)
     assert json.loads(tool.good("cache", "--json", env=env))["tables"] == 1
     assert "of clave tune" in tool.good("cache", env=env)
-    tool.good("cache", "--max-mb", 1, env=env)  # they are under no limit
+    tool.good("cache", "--max-mb", 1, env=env)  # they have no limit
     assert rows(tune)
     tool.good("cache", "--clear", env=env)
     assert not rows(tune)
@@ -144,7 +144,7 @@ def test_who_says_so(tool, root, tune, cache):
 
 @pytest.mark.by_turn(9)
 def test_convolutions(tool, tmp_path, cache):
-    """Variants that round otherwise are held against the self-check's bound, and run when a table says so."""
+    """Variants that round differently are compared within the self-check's bound, and run if a table names them."""
     torch.manual_seed(0)
     program, x = tmp_path / "c.clv", torch.randn(1, 64, 9, 10)
     model = torch.nn.Conv2d(64, 24, 3, padding=1)
@@ -166,7 +166,7 @@ def test_convolutions(tool, tmp_path, cache):
 
 @pytest.mark.by_turn(6)
 def test_winograd_rule(tool, tmp_path, cache):
-    """Tiles go by the area of an image; a line is summed directly."""
+    """Tiles are chosen by the area of an image; a line is summed directly."""
     by_rule = {}
     for size in ((1, 40), (2, 40), (14, 14), (14, 40)):
         program = tmp_path / "c.clv"
@@ -228,7 +228,7 @@ def test_hostile_import(tune, tmp_path, cache, content, says):
 
 
 def test_damaged(tool, tune, cache):
-    """Nothing of a damaged table counts; a note says so, and it is measured again."""
+    """A damaged table is ignored as a whole: a note reports it, and everything is measured again."""
     tune("cpu")
     path = table(cache)
     text = path.read_bytes()
@@ -241,7 +241,7 @@ def test_damaged(tool, tune, cache):
 
 @pytest.mark.by_turn(9)
 def test_of_another_device(tool, tune, cache):
-    """A table under the name of this one's, but of another device, version or number of threads."""
+    """A table of another device, version or number of threads is ignored, though its file has this device's name."""
     tune("cpu")
     r = tool.run("tune", "--list", "--device", "cpu", env={"CLAVE_CACHE_DIR": str(cache), "CLAVE_THREADS": "1"})
     assert "rows    0" in r.stdout
@@ -259,7 +259,7 @@ def test_nowhere_to_keep(tool, tune, root, tmp_path, cache):
 
 
 def test_dim_of_a_scalar(tool, tmp_path):
-    """An integer of its dtype, and nothing else."""
+    """An integer input needs an integer of its dtype."""
     content = make_program()
     content["values"].append({"name": "flag", "type": "bool_"})
     content["methods"][0]["inputs"].append({"name": "flag", "value": {"idx": 2}})
@@ -283,13 +283,13 @@ def test_usage(tool, tune):
 
 @pytest.mark.by_turn(6)
 def test_sizes(tune, monkeypatch):
-    """Sizes of their own have rows of their own; precisions, too."""
+    """Each size has its own rows, and so has each precision."""
     one, many = tune("cpu", "--dry-run"), tune("cpu", "--dry-run", "--dim", "batch=16")
     assert {c["key"] for c in one["choices"]} != {c["key"] for c in many["choices"]}
     assert all("F32(16, " in c["key"] for c in many["choices"] if c["family"] == "threads")
     fast = tune("cpu", "--dry-run", "--precision", "fast")
     assert all(c["key"].startswith("fast=1 ") for c in fast["choices"])
-    monkeypatch.setenv("CLAVE_PRECISION", "fast")  # the flag wins
+    monkeypatch.setenv("CLAVE_PRECISION", "fast")  # the flag takes precedence
     assert tune("cpu", "--dry-run", "--precision", "strict")["choices"] == one["choices"]
 
 
@@ -303,7 +303,7 @@ def test_budget(tune):
 
 @pytest.mark.by_turn(11)
 def test_interrupt(tool, root, cache):
-    """Ctrl-C keeps what was found; the next tune goes on."""
+    """Ctrl-C keeps the choices found; the next tune continues."""
     words = [tool.exe, "tune", root / "examples/mnist/mnist.clv", "--device", "cpu", "--dim", "batch=64", "--json"]
     env = os.environ | {"CLAVE_CACHE_DIR": str(cache)}
     p = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -324,7 +324,7 @@ def test_interrupt(tool, root, cache):
 
 @pytest.mark.by_turn(11)
 def test_two_at_once(tool, root, cache):
-    """Two processes that tune for other sizes lose nothing."""
+    """Two processes that tune for different sizes lose nothing."""
     env = os.environ | {"CLAVE_CACHE_DIR": str(cache)}
     words = [tool.exe, "tune", root / "examples/mnist/mnist.clv", "--device", "cpu", "--json"]
     both = [
@@ -338,7 +338,7 @@ def test_two_at_once(tool, root, cache):
 
 @pytest.mark.by_turn(11)
 def test_opencl(tool, root, tune, tmp_path):
-    """On an OpenCL device: other families, right results with whatever won."""
+    """An OpenCL device has other families, and the results are right with the chosen variants."""
     program = tmp_path / "p.json"
     program.write_text(json.dumps(make_program()))
     env = {"CLAVE_CACHE_DIR": str(tmp_path / "c")}
@@ -359,7 +359,7 @@ def test_opencl(tool, root, tune, tmp_path):
 
 @pytest.mark.by_turn(9)
 def test_compiled(tool, root, tune, tmp_path, cache):
-    """clave compile --tune builds the table's variants in, and gives the same bits."""
+    """clave compile --tune builds the table's variants in and produces the same bits."""
     program, env = root / "examples/mnist/mnist.clv", {"CLAVE_CACHE_DIR": str(cache)}
     dry = tune("cpu", "--dry-run", "--dim", "batch=2")
     chosen = {"threads": "1", "gemm cut": "columns 64", "conv": "direct"}
@@ -377,8 +377,8 @@ def test_compiled(tool, root, tune, tmp_path, cache):
 
 @pytest.mark.by_turn(4)
 def test_compiled_for_all_sizes(tool, tmp_path, cache, monkeypatch):
-    """What carries the runtime has the table's rows, which count where its device is the one that was tuned."""
-    monkeypatch.delenv("CLAVE_DEVICE_CLASS", raising=False)  # which is part of a device's name
+    """An executable with the runtime has the table's rows, which apply if its device is the tuned one."""
+    monkeypatch.delenv("CLAVE_DEVICE_CLASS", raising=False)  # it is part of a device's name
     torch.manual_seed(0)
     program, x = tmp_path / "c.clv", torch.randn(1, 64, 9, 10)
     batch = torch.export.Dim("batch", min=1, max=8)
@@ -409,7 +409,7 @@ def test_compiled_for_all_sizes(tool, tmp_path, cache, monkeypatch):
 
 @pytest.mark.by_turn(11)
 def test_compiled_for_opencl(tool, root, tmp_path, cache):
-    """The table is that of the device that it was compiled beside, not the CPU backend's."""
+    """The table is that of the OpenCL device on which the program was compiled, not the CPU backend's."""
     if "opencl" not in tool.good("devices"):
         pytest.skip("no OpenCL device")
     env = {"CLAVE_CACHE_DIR": str(cache)}

@@ -1,4 +1,4 @@
-"""A random graph's program, written out and compiled, beside a session on the CPU backend."""
+"""Compares a random graph's program, written out and compiled, with a session on the CPU backend."""
 
 import pathlib
 import subprocess
@@ -18,7 +18,7 @@ def inputs_of(graph: Graph) -> list[Any]:
 
 
 def compare_graph(builder: Builder, graph: Graph, program: Any, folder: pathlib.Path) -> str:
-    """ "same", "carried" where it is not written out, "unfit", "refused: WHY" or what is wrong."""
+    """Returns "same", "carried" if it is not written out, "unfit", "refused: WHY" or the difference."""
     program.save(folder / "m.clv")
     try:
         compare(builder, folder / "m.clv", inputs_of(graph), folder / "c")
@@ -34,7 +34,7 @@ def compare_graph(builder: Builder, graph: Graph, program: Any, folder: pathlib.
 
 
 def open_dims(exe: pathlib.Path, program: pathlib.Path, given: list[Any]) -> list[str]:
-    """--dim for each size that the executable has, which may follow from no file alone."""
+    """Returns --dim for each size of the executable; some sizes follow from no single file."""
     said = subprocess.run([exe, "--help"], capture_output=True, text=True, check=True).stdout
     words = dims_of(program, given)
     pairs = zip(words[::2], words[1::2], strict=True)
@@ -42,8 +42,8 @@ def open_dims(exe: pathlib.Path, program: pathlib.Path, given: list[Any]) -> lis
 
 
 def compare_sizes(builder: Builder, graph: Graph, folder: pathlib.Path) -> str:
-    """Of the program there, m.clv, with all sizes open, at each set of sizes that the graph has: "same", "fixed" where
-    it has no open ones, "carried", or what is wrong. Sizes that a session refuses the executable refuses, too."""
+    """Compiles m.clv in the folder, with all sizes dynamic, and runs each set of sizes of the graph. Returns "same",
+    "fixed" if it has no dynamic sizes, "carried", or the difference. Both must refuse the same sizes."""
     program = folder / "m.clv"
     if not graph.sizes[0]:
         return "fixed"

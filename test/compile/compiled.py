@@ -1,8 +1,8 @@
-"""Compiled programs beside the interpreter: a program becomes C, that an executable, and the executable's answers are
-compared with a session's on the CPU backend by their bits.
+"""Compares compiled programs with the interpreter: a program becomes C, then an executable, and the executable's
+results are compared bit by bit with a session's on the CPU backend.
 
-The sources that programs share are compiled once for each compiler, flags and state of the sources, into
-build/compiled."""
+Sources that programs share are compiled once for each compiler, flags and state of the sources, into build/compiled.
+"""
 
 import hashlib
 import json
@@ -20,15 +20,15 @@ import clave
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CLAVE_BUILD", ROOT / "build")).resolve()
-# As sessions here: conftest.py switches off the self-check, which may put the CPU backend in the place of a kernel.
+# Like the sessions here: conftest.py switches off the self-check, which may run the CPU backend instead of a kernel.
 ALONE = {"cpu": {}, "opencl": {"CLAVE_SELF_CHECK": "off", "HOME": os.environ.get("HOME", "/")}}
 SAN = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g")
 TURN = os.environ.get("CLAVE_TEST_TURN")
-LEVEL = "-O0" if TURN and zlib.crc32(TURN.encode()) % 3 else "-O1"  # what optimises is slow: with one commit in three
+LEVEL = "-O0" if TURN and zlib.crc32(TURN.encode()) % 3 else "-O1"  # optimising is slow: only with one commit in three
 
 
 class Refused(Exception):
-    """What clave compile says of a program that it does not take."""
+    """The error of clave compile for a program that it does not accept."""
 
 
 def command(*args: Any, **more: Any) -> subprocess.CompletedProcess:
@@ -36,7 +36,7 @@ def command(*args: Any, **more: Any) -> subprocess.CompletedProcess:
 
 
 def dims_of(program: pathlib.Path, inputs: Sequence[Any], method: str = "") -> list[str]:
-    """--dim for each open size and scalar that these inputs have."""
+    """Returns --dim for each dynamic size and scalar of these inputs."""
     r = command("inspect", program, "--json")
     assert r.returncode == 0, r.stderr
     of = next(m for m in json.loads(r.stdout)["methods"] if method in ("", m["name"]))
@@ -52,19 +52,19 @@ def dims_of(program: pathlib.Path, inputs: Sequence[Any], method: str = "") -> l
 
 
 def is_scalar(x: Any) -> bool:
-    """A number, not a tensor, which is a file."""
+    """True for a number; tensors are files."""
     return isinstance(x, (bool, int, float))
 
 
 class Carried(Exception):
-    """Why clave compile does not write a program out."""
+    """The reason why clave compile does not write a program out."""
 
 
 class Builder:
-    """Emitted sources to executables, with one compiler and more flags."""
+    """Builds executables from emitted sources, with one compiler and more flags."""
 
     def __init__(self, compiler: str = "gcc", flags: Sequence[str] = (LEVEL,), all_steps: bool = False):
-        """all_steps: elementwise kernels have all steps, not the program's alone, so that programs share them."""
+        """all_steps: elementwise kernels have all steps, not only the program's, so that programs share them."""
         self.all_steps = all_steps
         self.command = [compiler, "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fwrapv"]
         self.command += ["-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", *flags]
@@ -83,7 +83,7 @@ class Builder:
         made.replace(to)
 
     def shared_object(self, folder: pathlib.Path, source: str, flags: Sequence[str]) -> pathlib.Path:
-        """Of a source that all programs share. flags: those that a program has of its own, which few sources know."""
+        """Returns the object of a source that all programs share. flags: the program's own, which few sources read."""
         text = (folder / source).read_text()
         own = [f for f in flags if f.removeprefix("-D").split("=")[0] in text]
         key = hashlib.sha256(" ".join([text, *own]).encode()).hexdigest()[:16]
@@ -110,7 +110,7 @@ class Builder:
 
 
 def emit(program: pathlib.Path, folder: pathlib.Path, *options: str) -> pathlib.Path:
-    """The sources, in `folder`. Refused where compile does not take the program, Carried where it writes none out."""
+    """Writes the sources to `folder`. Raises Refused if compile fails, Carried if the program is not written out."""
     r = command("compile", program, "--emit-c", folder, *options)
     if r.returncode:
         assert not folder.exists(), f"something was left behind; {r.stderr}"
@@ -122,7 +122,7 @@ def emit(program: pathlib.Path, folder: pathlib.Path, *options: str) -> pathlib.
 
 
 def given(folder: pathlib.Path, i: int, x: Any) -> str:
-    """An input as the executable takes it: a file, or a number."""
+    """Returns an input as an argument of the executable: a file, or a number."""
     if is_scalar(x):
         return str(x).lower()
     (folder / f"in{i}.bin").write_bytes(np.ascontiguousarray(bits_of(x)).tobytes())
@@ -132,7 +132,7 @@ def given(folder: pathlib.Path, i: int, x: Any) -> str:
 def run(
     exe: pathlib.Path, inputs: Sequence[Any], like: Sequence[np.ndarray], *options: str, **more: Any
 ) -> list[np.ndarray]:
-    """Its outputs, as arrays of the dtypes and shapes of `like`."""
+    """Returns the outputs, as arrays with the dtypes and shapes of `like`."""
     folder = exe.parent
     outs = [folder / f"out{i}.bin" for i in range(len(like))]
     words = [given(folder, i, x) for i, x in enumerate(inputs)]
@@ -145,7 +145,7 @@ def run(
 
 
 def refusal(exe: pathlib.Path, inputs: Sequence[Any], n_outputs: int, *options: str) -> str:
-    """The line that an executable ends with, which writes nothing."""
+    """Returns the line with which an executable ends that writes nothing."""
     outs = [exe.parent / f"refused{i}.bin" for i in range(n_outputs)]
     words = [given(exe.parent, i, x) for i, x in enumerate(inputs)]
     r = subprocess.run([exe, *options, *words, *outs], capture_output=True, text=True, timeout=120)
@@ -155,7 +155,7 @@ def refusal(exe: pathlib.Path, inputs: Sequence[Any], n_outputs: int, *options: 
 
 
 def bits_of(x: Any) -> np.ndarray:
-    """As an array that numpy can write: of torch's tensors of types that numpy lacks, their bytes."""
+    """Returns an array that numpy can write: the bytes of a torch tensor if numpy lacks its dtype."""
     if not isinstance(x, torch.Tensor):
         return np.asarray(x)
     if x.dtype == torch.bfloat16 or "float8" in str(x.dtype):
@@ -166,15 +166,15 @@ def bits_of(x: Any) -> np.ndarray:
 def compare_carried(
     program: pathlib.Path, exe: pathlib.Path, inputs: Sequence[Any], *options: str, device: str = "cpu", **more: Any
 ) -> None:
-    """A run of an executable that carries its program, in an environment of almost nothing, against one of a session
-    (more: of it) on that device, by their bits."""
+    """Compares a run of an executable that carries its program, in a nearly empty environment, with a run of a session
+    on that device bit by bit; more: options of the session's run."""
     want = [np.asarray(w) for w in clave.Session(str(program), device=device).run(*inputs, **more)]
     for i, (a, b) in enumerate(zip(run(exe, inputs, want, *options, env=ALONE[device]), want, strict=True)):
         assert same_bits(a, b), f"output {i}: other bits than a session's"
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
-    """Or NaN in both: which one an addition of two gives is the compiler's choice."""
+    """True if the bits are the same, or both are NaN: which NaN a sum of two returns is the compiler's choice."""
     if a.tobytes() == b.tobytes():
         return True
     if a.dtype.kind in "biu":
@@ -188,7 +188,7 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
 def compare(
     builder: Builder, program: pathlib.Path, inputs: Sequence[Any], folder: pathlib.Path, *options: str
 ) -> None:
-    """A run of the executable against one of a session, by their bits. Refused where it is not compiled."""
+    """Compares a run of the executable with one of a session bit by bit. Raises Refused if it is not compiled."""
     want = clave.Session(str(program), device="cpu").run(*inputs)
     given = [x if is_scalar(x) else bits_of(x) for x in inputs]
     emit(program, folder, *dims_of(program, given))

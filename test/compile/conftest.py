@@ -1,4 +1,4 @@
-"""The checkout's own package; what the tests of compiled programs share."""
+"""Puts the checkout's own package, and modules shared by the tests of compiled programs, in sys.path."""
 
 import pathlib
 import sys

@@ -1,10 +1,10 @@
-"""Random graphs, compiled: prints each whose executable gives other bits than a session, or is no program without
+"""Random graphs, compiled: prints each whose executable differs from a session in a bit or does not compile without
 warnings, and `N passed, N failed`.
 
     graphs.py --seed S --count N [--compiler CC] [--sanitize]
 
-The graphs are those of test/graphs, at the sizes that they are exported with; what has open ones is compiled once more
-with all of them open, for all sizes that the graph has. What is refused is counted by its reason.
+The graphs are those of test/graphs, at their export sizes. A graph with dynamic sizes is compiled once more with all of
+them dynamic, for all of its sizes. Refused graphs are counted by reason.
 """
 
 import argparse
@@ -28,11 +28,11 @@ from oracle import Unfit
 
 import clave
 
-LEAST_COMPILED = 0.8  # of the graphs
+LEAST_COMPILED = 0.8  # share of the graphs
 
 
 def carried_verdict(folder: pathlib.Path, inputs: list) -> str:
-    """Of a graph that is not written out: "carried" or what is wrong."""
+    """Returns "carried" or the difference, for a graph that is not written out."""
     r = command("compile", folder / "m.clv", "-o", folder / "m")
     try:
         assert r.returncode == 0, r.stderr
@@ -45,7 +45,7 @@ def carried_verdict(folder: pathlib.Path, inputs: list) -> str:
 
 
 def verdict(builder: Builder, seed: int, folder: pathlib.Path) -> str:
-    """ "same", "carried", "unfit", "refused: WHY" or what is wrong."""
+    """Returns "same", "carried", "unfit", "refused: WHY" or the difference."""
     graph = make_graph(seed)
     try:
         program, _ = export(graph)

@@ -1,14 +1,14 @@
-"""Random programs, written out and compiled many at a time: prints each whose executable gives other bits than a
-session, or is no program without warnings, and `N passed, N failed`.
+"""Random programs, written out and compiled many at a time: prints each whose executable differs from a session in a
+bit or does not compile without warnings, and `N passed, N failed`.
 
-    programs.py [--jobs J] [--count N]      those of programs.tar.xz
+    programs.py [--jobs J] [--count N]           runs the programs of programs.tar.xz
     programs.py --write [--seed S] [--count N]   exports them anew
 
-Torch takes longer to export a graph than all else here together: so the graphs of test/graphs/generate.py were exported
-once. Their inputs are made of their seeds again, at the sizes that they were exported with.
+Most of the time would go into torch's exports, so the graphs of test/graphs/generate.py were exported once. Their
+inputs are made again from their seeds, at the export sizes.
 
-Programs of a batch are one source, in which each has names of its own, linked with the runtime and kernels once;
-`batch_model` says which of them runs.
+Programs of a batch are one source, in which each has its own names, linked once with the runtime and kernels.
+`batch_model` selects the program that runs.
 """
 
 import argparse
@@ -39,7 +39,7 @@ import clave
 
 ARCHIVE = HERE / "programs.tar.xz"
 BATCH, ROOM = 25, 1 << 29
-LEAST_COMPILED = 0.9  # of the programs; others carry the runtime
+LEAST_COMPILED = 0.9  # share of the programs; the others carry the runtime
 DEFINED = re.compile(r"^static (?:const )?\w+ \**(\w+)[\[(; ]", re.M)
 FLAGS = ("-Dcompiled_model=(*batch_model)",)
 MAIN = """
@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
 
 
 class Program:
-    """One of a batch: its file, what a session gives, its sources."""
+    """A program of a batch: its file, the results of a session, its sources."""
 
     def __init__(self, seed: int, path: pathlib.Path, folder: pathlib.Path):
         self.seed, self.folder = seed, folder
@@ -65,7 +65,7 @@ class Program:
         emit(path, folder, *dims_of(path, given))
 
     def source(self) -> str:
-        """model.c, in which what others define too has the seed behind it."""
+        """Returns model.c; the seed is appended to names that other programs define too."""
         text = (self.folder / "model.c").read_text()
         names = "|".join({*DEFINED.findall(text), "model_weights", "compiled_model"})
         return re.sub(rf"(?<![\w.>\"])({names})\b", rf"\1_{self.seed}", text)
@@ -77,7 +77,7 @@ class Program:
         )
 
     def verdict(self, exe: pathlib.Path, index: int) -> str:
-        """ "same" or what is wrong."""
+        """Returns "same" or the difference."""
         try:
             got = run(exe, self.tensors, self.want, str(index))
         except AssertionError as e:
@@ -87,7 +87,7 @@ class Program:
 
 
 def build(builder: Builder, programs: list[Program], folder: pathlib.Path) -> pathlib.Path:
-    """An executable of all; the shared sources are where the first program that has one has it."""
+    """Builds an executable of all programs. A shared source is read from the first program that has it."""
     table = ", ".join(f"&compiled_model_{p.seed}" for p in programs)
     parts = [p.source() for p in programs] + [f"static const model_code *const batch[] = {{{table}}};", MAIN]
     (folder / "batch.c").write_text("#include <stdlib.h>\n" + "\n".join(parts))
@@ -107,7 +107,7 @@ def build(builder: Builder, programs: list[Program], folder: pathlib.Path) -> pa
 
 
 def take(seed: int, data: bytes, folder: pathlib.Path) -> tuple[Program | None, str]:
-    """The program, or what stands against it."""
+    """Returns the program, or the reason why it is not run."""
     path = folder / f"{seed}.clv"
     path.write_bytes(data)
     try:
@@ -116,12 +116,12 @@ def take(seed: int, data: bytes, folder: pathlib.Path) -> tuple[Program | None, 
         return None, "carried"
     except Refused as e:
         return None, f"refused: {e}"
-    except clave.Error as e:  # the generator of graphs is another than when they were exported
+    except clave.Error as e:  # the generator of graphs has changed since they were exported
         return None, f"{e}; programs.py --write exports the programs anew"
 
 
 def quick_folder() -> str | None:
-    """In memory, where there is room for programs that run: thousands of small files are written. None: no such."""
+    """Returns a folder in memory with enough space for thousands of executables, if it permits execution, or None."""
     folder = "/dev/shm"
     if not os.access(folder, os.W_OK):
         return None
@@ -164,7 +164,7 @@ def export_one(seed: int) -> tuple[int, bytes] | None:
 
 
 def write(seed: int, count: int, pool: Any) -> None:
-    """The first `count` that torch exports from that seed on."""
+    """Writes the first `count` graphs from that seed on that torch exports."""
     found: list = []
     while len(found) < count:
         more = pool.map(export_one, range(seed, seed + count - len(found)), chunksize=5)
@@ -180,7 +180,7 @@ def write(seed: int, count: int, pool: Any) -> None:
 def begin() -> None:
     import quick_export
 
-    warnings.filterwarnings("ignore", category=UserWarning)  # torch's, of what random graphs do
+    warnings.filterwarnings("ignore", category=UserWarning)  # torch's warnings about random graphs
     torch.set_num_threads(1)
     logging.disable(logging.CRITICAL)
     quick_export.speed_up_export()

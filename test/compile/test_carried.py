@@ -1,5 +1,5 @@
-"""Executables that carry their program and the runtime: a session's bits on the same device, whatever the sizes, alone
-in an empty environment; and what goes wrong is one clear line."""
+"""Executables that carry their program and the runtime: they have a session's bits on the same device for all sizes,
+also in an empty environment, and errors are one clear line."""
 
 import hashlib
 import importlib.util
@@ -32,7 +32,7 @@ def make(program, exe, *options):
 
 
 def form_of(target):
-    """Options by which one method, too, is carried, not written out."""
+    """Returns options with which a single method is carried, too, instead of written out."""
     return ("--target", target, "--method", "all")
 
 
@@ -46,7 +46,7 @@ def compare(program, exe, runs, *options, target="c", **more):
 
 
 def needed(exe):
-    """The libraries that it is linked with."""
+    """Returns the libraries with which it is linked."""
     words = subprocess.run(["ldd", exe], capture_output=True, text=True, check=True).stdout.split()
     return {w.split(".so")[0] for w in words if w.startswith("lib") and ".so" in w}
 
@@ -68,7 +68,7 @@ def test_one_executable_for_all_batches_stands_alone(mnist, tmp_path):
     moved = shutil.copy(exe, tmp_path / "m")
     compare(MNIST, moved, [(images(n),) for n in (1, 3, 16)], target=target)
     assert needed(exe) <= {"libc", "libm", "libpthread", "libdl"}
-    assert exe.stat().st_size < 132_776 + 3_600_000  # 3.31 MB, of which kernels' sources grow
+    assert exe.stat().st_size < 132_776 + 3_600_000  # 3.31 MB, which grow with the kernels' sources
 
 
 def test_help(mnist):
@@ -119,7 +119,7 @@ def test_wrong_use(mnist, tmp_path, args, code, says):
 
 
 def test_no_device(tmp_path, mnist):
-    """Nothing answers in an OpenCL device's place; the CPU asks for none."""
+    """No other device replaces an OpenCL device; the CPU target needs none."""
     target, exe = mnist
     images(1).tofile(tmp_path / "in.bin")
     places = ("in.bin", "out.bin")
@@ -140,7 +140,7 @@ def test_no_device(tmp_path, mnist):
 
 
 def test_it_is_the_process_that_kernels_are_built_in(mnist, tmp_path):
-    """As the library starts it, with a socket, where it finds that nobody asks. Else the word is a file like others."""
+    """The library starts the executable with a socket to build kernels; without one, the word is a file name."""
     _, exe = mnist
     ours, its = socket.socketpair()
     p = subprocess.Popen([exe, "build-kernels"], stdin=its, stderr=subprocess.PIPE, text=True)
@@ -152,7 +152,7 @@ def test_it_is_the_process_that_kernels_are_built_in(mnist, tmp_path):
 
 
 class Products(torch.nn.Module):
-    """Sizes that two files determine together."""
+    """Sizes that two files determine only together."""
 
     def forward(self, x, y):
         return x @ x.mT + y.sum(), y * 2
@@ -196,7 +196,7 @@ def test_sizes_of_several_files(tmp_path, target):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_size_that_does_not_follow(tmp_path, target):
-    """Of a batch and a length in one file, one is said; a wrong one is refused."""
+    """A file has a batch and a length: one of them must be given, and a wrong one is refused."""
     batch, length = torch.export.Dim("batch", max=5), torch.export.Dim("length", max=40)
     program = saved(tmp_path, Sequence(), noise(2, 6, 8), dynamic_shapes=({0: batch, 1: length},))
     exe = tmp_path / "m"
@@ -247,7 +247,7 @@ def test_numbers_stand_in_the_place_of_files(tmp_path, target):
 
 
 def test_a_number_that_is_a_float(tmp_path, monkeypatch):
-    """Of a .json program, which the executable carries as a .clv."""
+    """A .json program, which the executable carries as a .clv."""
     spec = importlib.util.spec_from_file_location("cli_programs", ROOT / "test/cli/conftest.py")
     of_cli = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(of_cli)
@@ -261,7 +261,7 @@ def test_a_number_that_is_a_float(tmp_path, monkeypatch):
 
 
 def test_a_number_whose_value_has_another_name(tmp_path):
-    """--dim names the value, files and numbers go by the argument's place."""
+    """--dim names the value; files and numbers are given in the order of the arguments."""
     spec = importlib.util.spec_from_file_location("cli_programs", ROOT / "test/cli/conftest.py")
     of_cli = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(of_cli)
@@ -301,7 +301,7 @@ def test_an_output_without_elements(tmp_path):
 
 
 class Shared(torch.nn.Module):
-    """Two methods over one buffer."""
+    """Two methods that share a buffer."""
 
     def __init__(self):
         super().__init__()
@@ -387,7 +387,7 @@ def test_a_story_on_opencl(tmp_path):
 
 
 def test_the_options_of_a_story(story, tmp_path):
-    """Those of clave generate, but for what names a program and a device."""
+    """The options are those of clave generate, except those that name a program or a device."""
     own = {w for w in call(story, "--help", env={}).stdout.split() if w.startswith("--")}
     tool = {w for w in command("generate", "--help").stdout.split() if w.startswith("--")}
     assert tool - own >= {"--consts", "--device", "--no-fallback"} and own <= tool
@@ -409,7 +409,7 @@ def test_the_tensors_of_a_language_model(tmp_path):
 
 @pytest.mark.by_turn(9)
 def test_stories_by_a_model_of_any_length(tmp_path, monkeypatch, test_data):
-    """Prompts of any length and single tokens, in one method; the tokenizer of a file."""
+    """One method runs prompts of any length and single tokens; the tokenizer is in a file."""
     monkeypatch.syspath_prepend(ROOT / "examples/stories260k")
     monkeypatch.delitem(sys.modules, "model", raising=False)
     monkeypatch.setenv("CLAVE_TEST_DATA", str(test_data))
@@ -430,11 +430,11 @@ def test_stories_by_a_model_of_any_length(tmp_path, monkeypatch, test_data):
     assert r.returncode == 1 and "m.clv has no chat template" in r.stderr
 
 
-# ---------------------------------------------------------------- what goes wrong
+# ---------------------------------------------------------------- errors
 
 
 def bad(tmp_path, *args, env=None):
-    """One line of ours, and nothing left behind."""
+    """Expects one error line of clave and no new files; returns the line."""
     before = sorted(tmp_path.iterdir())
     r = command("compile", *args, env=os.environ | (env or {}))
     line = r.stderr.splitlines()[-1]
@@ -483,7 +483,7 @@ def sha256(path):
 
 
 def test_a_library_by_a_path_from_here(tmp_path):
-    """And it is of what went in."""
+    """The SBOM has the library that was linked."""
     for name in ("libclave.a", "libclave_main.a"):
         (tmp_path / name).symlink_to(BUILD / name)
     args = ("-o", "m", "--static-library", "libclave.a", "--sbom", "s.json")
@@ -504,14 +504,14 @@ def test_a_library_by_a_path_from_here(tmp_path):
 
 
 def test_libraries_beside_the_runtime_are_linked(tmp_path):
-    """As a Python wheel carries them, for machines where their development packages are not installed."""
+    """Libraries beside the runtime, as in a Python wheel, are linked on machines without development packages."""
     for name in ("libclave.a", "libclave_main.a"):
         (tmp_path / name).symlink_to(BUILD / name)
     asked = ["cc", "-print-file-name=libpcre2-8.a"]
     path = pathlib.Path(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip())
     subprocess.run(["objcopy", "--strip-debug", path, tmp_path / path.name], check=True)
     with (tmp_path / path.name).open("ab") as archive:
-        archive.write(b"\n" * 2)  # other bytes than those of the system's
+        archive.write(b"\n" * 2)  # so that it differs from the system's
     args = ("-o", "m", "--static-library", tmp_path / "libclave.a", "--sbom", "s.json")
     r = command("compile", TINYLM, *args, cwd=tmp_path)
     assert r.returncode == 0, r.stderr

@@ -1,11 +1,11 @@
 """Emitted sources on other processors: cross-compiled by their own Makefile with -Werror, linked statically, run under
 qemu-user.
 
-armhf (pointers of 32 bits) and riscv64 compute what the CPU backend does where it has only what any processor has
-(CLAVE_DEVICE_CLASS=portable): the kernels and the order of their sums are the same, and every operation of IEEE 754 is
-rounded alike, so the bits are the same. aarch64 adds products with fmla, which rounds once, and has products of bytes
-that other processors lack: floats may differ by what rounding explains, which `clave verify --reference` measures
-(docs/howto/verify.md); integers are equal."""
+armhf (32-bit pointers) and riscv64 have the bits of the CPU backend with CLAVE_DEVICE_CLASS=portable: the kernels and
+the order of their sums are the same, and all processors round IEEE 754 operations alike. aarch64 adds products by fmla,
+which rounds once, and has products of bytes that other processors lack. Its floats may differ by rounding, which `clave
+verify --reference` measures (docs/howto/verify.md); its integers are equal.
+"""
 
 import dataclasses
 import json
@@ -29,7 +29,7 @@ PORTABLE = os.environ | {"CLAVE_DEVICE_CLASS": "portable"}
 
 @dataclasses.dataclass(frozen=True)
 class Processor:
-    """emulators: each as another model of it."""
+    """emulators: commands that emulate different models of the processor."""
 
     tools: str
     emulators: tuple[str, ...]
@@ -89,7 +89,7 @@ def good(r: subprocess.CompletedProcess) -> str:
 
 
 def session_of(program: pathlib.Path, inputs, folder: pathlib.Path) -> dict[str, torch.Tensor]:
-    """What the CPU backend makes of the inputs, which are in.safetensors then, as any processor does."""
+    """Writes the inputs to in.safetensors; returns the outputs of the CPU backend, computed as on any processor."""
     save_file({f"input_{i}": x for i, x in enumerate(inputs)}, folder / "in.safetensors")
     words = ["run", program, "--device", "cpu", "--inputs", folder / "in.safetensors"]
     good(command(*words, "--outputs", folder / "want.safetensors", env=PORTABLE))
@@ -97,7 +97,7 @@ def session_of(program: pathlib.Path, inputs, folder: pathlib.Path) -> dict[str,
 
 
 def hold(processor: Processor, program: pathlib.Path, got: dict, want: dict, folder: pathlib.Path) -> None:
-    """Outputs against those of session_of."""
+    """Compares outputs with those of session_of."""
     assert {k: (v.dtype, v.shape) for k, v in got.items()} == {k: (v.dtype, v.shape) for k, v in want.items()}
     if processor.has_portable_bits:
         assert [k for k in want if not same_bits(bits_of(got[k]), bits_of(want[k]))] == []
@@ -109,7 +109,7 @@ def hold(processor: Processor, program: pathlib.Path, got: dict, want: dict, fol
 def check(
     processor: Processor, program: pathlib.Path, inputs, folder: pathlib.Path, *options: str, flags: str = "-O1 -Werror"
 ) -> None:
-    """Builds the program for these inputs and holds a run on each model of the processor against the CPU backend."""
+    """Builds the program for these inputs and compares a run on each model of the processor with the CPU backend."""
     exe = build(emit(program, folder, *dims_of(program, inputs), *options), processor, flags)
     want = session_of(program, inputs, folder)
     words = [folder / "in.safetensors"] * len(inputs) + [folder / "out.safetensors"] * len(want)
@@ -124,14 +124,14 @@ def check(
 
 @pytest.mark.parametrize("name", ["net", "tiles", "counter", "loop", "steps", "dice", "linear of 16 bits"])
 def test_models(tmp_path, processor, name):
-    """Convolutions (also of many channels), attention, softmax, norms; state; If, While and a scan; steps of floats and
-    integers; random numbers; BF16."""
+    """Convolutions (also with many channels), attention, softmax, norms; state; If, While and a scan; steps of floats
+    and integers; random numbers; BF16."""
     module, args = MODELS[name]
     check(processor, saved(tmp_path, module(), *args), args, tmp_path / "c")
 
 
 def test_open_sizes(tmp_path, processor):
-    """One executable, at two batches."""
+    """One executable runs two batch sizes."""
     module, args = MODELS["net"]
     batch = torch.export.Dim("batch", min=1, max=8)
     program = saved(tmp_path, module(), *args, dynamic_shapes=({0: batch},))
@@ -151,7 +151,7 @@ def test_encoded_weights(tmp_path, processor, quantize):
 
 
 def test_the_example(tmp_path, processor):
-    """As its Makefile builds it, optimised."""
+    """The example as its Makefile builds it, optimised."""
     digit = torch.from_numpy(np.load(ROOT / "examples/mnist/digits/7.npy"))
     check(processor, ROOT / "examples/mnist/mnist.clv", (digit,), tmp_path / "c", flags="-Werror")
     r = call(processor.emulators[0], tmp_path / "c/model", ROOT / "examples/mnist/digits/7.npy", tmp_path / "o.npy")
@@ -165,7 +165,7 @@ def test_without_a_host(tmp_path, processor, options):
 
 
 def test_results_that_are_kept(tmp_path, processor):
-    """Those of another processor: the same bits where it computes as any does."""
+    """Results kept by another processor have the same bits if this one computes portably."""
     module, args = MODELS["net"]
     program = saved(tmp_path, module(), *args)
     good(command("compile", program, "--emit-c", tmp_path / "c", "--verify", env=PORTABLE))
@@ -192,7 +192,7 @@ def test_an_index_out_of_range(tmp_path, processor):
 
 
 def test_no_more_memory_than_a_processor_addresses(tmp_path, armhf):
-    """Refused by name when it is compiled: offsets would be cut to 32 bits."""
+    """model.c is refused by name when it is compiled: offsets would be truncated to 32 bits."""
     rows = torch.export.Dim("rows", max=1 << 28)
     program = saved(tmp_path, torch.nn.Linear(8, 3), noise(4, 8), dynamic_shapes=({0: rows},))
     emit(program, tmp_path / "c", "--dim", f"rows={1 << 27}")
@@ -202,7 +202,7 @@ def test_no_more_memory_than_a_processor_addresses(tmp_path, armhf):
 
 
 def test_sizes_beyond_32_bits(tmp_path, armhf):
-    """A size of a file is none modulo 2^32."""
+    """A size in a file is not reduced modulo 2^32."""
     program = saved(tmp_path, torch.nn.Linear(3, 2), noise(6, 3))
     exe = build(emit(program, tmp_path / "c"), armhf)
     header = json.dumps({"input_0": {"dtype": "F32", "shape": [6 + (1 << 32), 3], "data_offsets": [0, 72]}})
@@ -233,7 +233,7 @@ int main(void) {
 
 
 def calls_of(x, want: dict) -> str:
-    """Two runs, and one with the state as it is at first."""
+    """Returns a caller with two runs, and one after a reset of the state."""
     names, sizes = [f"y{k}" for k in range(len(want))], [want[f"output_{k}"].nbytes for k in range(len(want))]
     return USE % {
         "x": ", ".join(str(b) for b in bits_of(x).tobytes()),

@@ -1,5 +1,4 @@
-"""A disk that is full, or a limit of files' sizes, while something is compiled: one line that says so, and nothing is
-left behind."""
+"""A full disk, or a limit of file sizes, during compilation: one line reports it, and no file remains."""
 
 import os
 import resource
@@ -11,19 +10,19 @@ from compiled import BUILD, ROOT
 
 MNIST = ROOT / "examples/mnist/mnist.clv"
 ONE = ("--dim", "batch=1")
-# Lists at last what is left on the disk.
+# Finally lists the files that remain on the disk.
 ON_A_DISK = 'mount -t tmpfs -o size="$1" tmpfs "$2"; cd "$2"; shift 2; "$@"; code=$?; ls -A; exit $code'
 NO_SPACE = "no space left on device"
 
 
 def bytes_of(folder):
-    """Its files, in whole pages."""
+    """Returns the size of its files, in whole pages."""
     return sum(-(-f.stat().st_size // 4096) * 4096 for f in folder.rglob("*") if f.is_file())
 
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
-    """{form: how large its sources are, weights among them}."""
+    """Returns {form: size of its sources, including weights}."""
     sizes = {}
     for form, options in (("written", ONE), ("open", ())):
         to = tmp_path_factory.mktemp("sources") / "c"
@@ -34,7 +33,7 @@ def sources(tmp_path_factory):
 
 @pytest.fixture
 def disk(tmp_path):
-    """Runs clave compile in a file system of so many bytes: what is left there, what it says at last."""
+    """Runs clave compile in a file system of `size` bytes; returns the remaining files and the last line."""
     alone = ["unshare", "--map-root-user", "--mount"]
     if subprocess.run([*alone, "mount", "-t", "tmpfs", "tmpfs", tmp_path], capture_output=True, check=False).returncode:
         pytest.skip("no file system can be mounted here")
@@ -66,13 +65,13 @@ def test_no_room_for_the_object_of_the_weights(disk, sources, form, options):
 
 @pytest.mark.by_turn(3)
 def test_no_room_for_the_executable(disk, sources):
-    """Objects are as large as their sources; the executable has some 880 KB."""
+    """Objects are as large as their sources; the executable has about 880 KB."""
     left, line = disk(2 * sources["open"] + 500_000, "-o", "m")
     assert left == [] and "exit status 1 while linking" in line and NO_SPACE in line, line
 
 
 def test_no_room_for_what_went_in(disk, tmp_path_factory):
-    """Nor is the executable there then."""
+    """Without room for the SBOM, the executable is not written either."""
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     compiler = elsewhere / "cc"
     compiler.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done; echo made > "$2"\n')
@@ -87,7 +86,7 @@ def limited():
 
 
 def run_limited(folder, *command):
-    """A limit's signal ends nothing."""
+    """The limit's signal does not end the tool."""
     r = subprocess.run(command, capture_output=True, text=True, cwd=folder, preexec_fn=limited, check=False)
     assert (r.returncode, r.stdout, r.stderr.count("\n")) == (1, "", 1)
     assert "file too large" in r.stderr

@@ -1,5 +1,5 @@
-"""clave compile as a tool: what it builds stands alone and is the same each time, and what goes wrong is one clear line
-that leaves nothing behind."""
+"""clave compile as a tool: its executables need no other files and are the same each time, and an error is one clear
+line and leaves no files."""
 
 import ctypes as C
 import hashlib
@@ -40,7 +40,7 @@ def call(exe, *args, **more):
 
 
 def test_mnist_stands_alone(mnist, tmp_path):
-    """Copied elsewhere, with an empty environment, it gives a session's bits."""
+    """A copy elsewhere, with an empty environment, has a session's bits."""
     exe = shutil.copy(mnist, tmp_path / "m")
     session = clave.Session(str(MNIST), device="cpu")
     for seed in range(3):
@@ -154,7 +154,7 @@ def test_sources_build_elsewhere(tmp_path):
 
 
 def bad(tmp_path, *args, env=None):
-    """One line of ours, and nothing left behind; gives that line, and the notes before it."""
+    """Expects one error line of clave and no new files; returns the line, and the notes before it."""
     before = sorted(tmp_path.iterdir())
     r = command("compile", *args, env=os.environ | (env or {}))
     *notes, line = r.stderr.splitlines()
@@ -172,7 +172,7 @@ def compiler(tmp_path, script):
 
 
 def test_constants_elsewhere(tmp_path):
-    """Of a .json, behind the program or by --consts: the same executable."""
+    """Constants of a .json, given after the program or by --consts, make the same executable."""
     assert command("convert", MNIST, tmp_path / "m.json").returncode == 0
     (tmp_path / "consts.safetensors").rename(tmp_path / "weights.safetensors")
     for name, given in (("a", []), ("b", ["--consts"])):
@@ -187,7 +187,7 @@ def test_constants_elsewhere(tmp_path):
 @pytest.mark.parametrize("flags", [("-o",), ("-o", "m", "--sbom")])
 @pytest.mark.parametrize("name", ["m.json", "weights.safetensors"])
 def test_what_is_read_is_not_written_over(tmp_path, flags, name):
-    """By whatever path."""
+    """Input files are not overwritten, by whatever path."""
     assert command("convert", MNIST, tmp_path / "m.json").returncode == 0
     (tmp_path / "consts.safetensors").rename(tmp_path / "weights.safetensors")
     read = [tmp_path / "m.json", tmp_path / "weights.safetensors"]
@@ -208,7 +208,7 @@ def test_no_compiler(tmp_path):
 
 
 def test_a_failing_compiler(tmp_path):
-    """Its output is shown, its first error in our line."""
+    """The compiler's output is shown, and its first error is in clave's line."""
     env = compiler(tmp_path, "echo warm >&2; echo 'x.c:1: error: cold' >&2; exit 3")
     line, notes = bad(tmp_path, MNIST, "-o", tmp_path / "m", *ONE, env=env)
     assert "exit status 3 while compiling model.c: x.c:1: error: cold" in line
@@ -224,14 +224,14 @@ def test_a_failing_compiler(tmp_path):
     ],
 )
 def test_a_linker_that_fails(tmp_path, says):
-    """What it says, not what the compiler says of it."""
+    """The line has the linker's message, not the compiler's message about it."""
     env = compiler(tmp_path, f'case "$*" in *" -c "*) exit 0;; esac; echo "{says}"; exit 1')
     line, _ = bad(tmp_path, MNIST, "-o", tmp_path / "m", *ONE, env=env)
     assert "exit status 1 while linking: " in line and line.endswith("no room")
 
 
 def test_a_compiler_by_a_path_from_here(tmp_path):
-    """It runs in the folder of sources."""
+    """The compiler runs in the folder of sources."""
     compiler(tmp_path, 'while [ "$1" != -o ]; do shift; done; echo made > "$2"')
     env = os.environ | {"CC": "./compiler"}
     r = command("compile", MNIST, "-o", tmp_path / "m", *ONE, cwd=tmp_path, env=env)
@@ -246,7 +246,7 @@ def test_a_compiler_that_makes_nothing(tmp_path):
 
 
 def test_a_compiler_with_arguments(tmp_path):
-    """And what is kept of the build."""
+    """Arguments in CC are passed, and --keep-build keeps the sources."""
     env = compiler(tmp_path, '[ "$1" = -x ] || exit 1; while [ "$1" != -o ]; do shift; done; echo made > "$2"')
     r = command(
         "compile", MNIST, "-o", tmp_path / "m", "--keep-build", *ONE, env=os.environ | {"CC": env["CC"] + " -x"}
@@ -294,7 +294,7 @@ def test_bad_arguments(tmp_path, args, code, says):
 
 @pytest.mark.parametrize("option", ["--arena static", "--bare", "--packed-only"])
 def test_what_wants_fixed_sizes_says_so(tmp_path, option):
-    """By its name, with the cure."""
+    """The error names the option and the remedy."""
     line, notes = bad(tmp_path, MNIST, "-o", tmp_path / "m.o", *option.split())
     name = option if "static" in option else option.split()[0]
     says = (
@@ -310,7 +310,7 @@ def usage(args):
 
 
 def test_what_a_source_needs_is_what_the_linker_finds(monkeypatch):
-    """The tables say of each source what defines the functions that it calls: nm says the same of its object."""
+    """The tables list for each source those that define the functions it calls; nm of its object agrees."""
     monkeypatch.syspath_prepend(ROOT / "compile")
     monkeypatch.chdir(ROOT)
     import sources
@@ -343,7 +343,7 @@ def test_what_a_source_needs_is_what_the_linker_finds(monkeypatch):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_leaves_nothing_behind(tmp_path, number):
-    """The compiler at work is ended, too."""
+    """The running compiler is ended, too."""
     env = compiler(tmp_path, f"echo x >> {tmp_path}/started; sleep 60 & wait")
     before = sorted(tmp_path.iterdir())
     with subprocess.Popen(
@@ -360,7 +360,7 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path, number):
 
 @pytest.mark.parametrize("name", ["text", "int", "class", "size_t", "tensor"])
 def test_a_library_of_any_name(tmp_path, name):
-    """Words of C and the runtime's own types too."""
+    """Names that are words of C or types of the runtime work, too."""
     r = command("compile", MNIST, "--shared", "--emit-c", tmp_path / name, *ONE)
     assert r.returncode == 0, r.stderr
     for source in ("library.c", f"{name}.h"):
@@ -371,7 +371,7 @@ def test_a_library_of_any_name(tmp_path, name):
 
 @pytest.mark.parametrize("kind, name", [("--shared", "math"), ("--shared", "string"), ("--bare", "names")])
 def test_a_library_named_as_a_header(tmp_path, kind, name):
-    """Its own stands in the place of none: of the system's, or of ours."""
+    """The library's own header replaces neither one of the system nor one of the runtime."""
     r = command("compile", MNIST, kind, "--emit-c", tmp_path / name, *ONE)
     assert r.returncode == 0, r.stderr
     makefile = (tmp_path / name / "Makefile").read_text()
@@ -394,7 +394,7 @@ def sha256(path):
 
 
 def test_what_went_in(tmp_path):
-    """Program, sources, weights by their hashes; flags, compiler, versions; the same each time."""
+    """The SBOM has hashes of program, sources and weights, flags, compiler and versions, the same each time."""
     script = '[ "$1" = --version ] && echo "some cc 1" && exit; while [ "$1" != -o ]; do shift; done; echo made > "$2"'
     cc = compiler(tmp_path, script)
     seen = []
@@ -434,7 +434,7 @@ def test_what_went_in_cannot_be_written(tmp_path):
 
 
 def test_no_device_is_replaced(tmp_path):
-    """Nor what a link leads to."""
+    """Neither a device nor the target of a link is replaced."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")
     for name in ("pipe", "link"):

@@ -1,4 +1,4 @@
-"""Files of executables by their endings: .npy and .safetensors beside elements alone; what is hostile is one line."""
+"""Files of executables by their extensions: .npy, .safetensors and raw elements; a hostile file is one error line."""
 
 import json
 import struct
@@ -15,7 +15,7 @@ import clave
 
 
 class Two(torch.nn.Module):
-    """Two inputs, outputs of three dtypes."""
+    """Two inputs, and outputs of three dtypes."""
 
     def forward(self, x, i):
         y = x[i] * 2
@@ -27,7 +27,7 @@ X, I = noise(6, 3), torch.tensor([5, 0, 2, 2])
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
-    """The executable, under sanitizers; and what a session answers."""
+    """Returns the executable, built with sanitizers, and the results of a session."""
     folder = tmp_path_factory.mktemp("two")
     program = saved(folder, Two(), X, I)
     exe = Builder("clang", ("-O0", *SAN)).build(emit(program, folder / "c", "--arena", "static"))
@@ -72,7 +72,7 @@ def test_fortran_order_and_raw_outputs(two, given):
 
 
 def test_safetensors(two, given):
-    """By the input's name, by its number, or the only one; outputs of one path are one file."""
+    """An input is found by its name, by its number, or as the only tensor; outputs with the same path are one file."""
     save_file({"x": X.numpy(), "i": I.numpy()}, given / "both.safetensors")
     save_file({"input_0": X.numpy(), "input_1": I.numpy(), "more": I.numpy()}, given / "numbers.safetensors")
     save_file({"whatever": X.numpy()}, given / "one.safetensors", metadata={"x": "none"})

@@ -1,4 +1,4 @@
-"""What a compiled program does without: threads, allocation, a host; and kernels of one's own in it."""
+"""Compiled programs without threads, allocation or a host, and with the user's own kernels."""
 
 import ctypes
 import json
@@ -30,7 +30,7 @@ def model_of(tmp_path, name):
 
 
 def built_alike(builder, tmp_path, name, *options) -> set[str]:
-    """Compiles with these options and compares with a session; what the objects leave undefined."""
+    """Compiles with these options and compares with a session; returns the undefined symbols of the objects."""
     program, args = model_of(tmp_path, name)
     given = [bits_of(x) for x in args]
     emit(program, tmp_path / "c", *dims_of(program, given), *options)
@@ -62,7 +62,7 @@ def test_static_memory(builder, tmp_path, name):
 
 
 def test_the_size_of_static_memory(tmp_path):
-    """What is printed is what the sources have."""
+    """The printed size is that in the sources."""
     program, _ = model_of(tmp_path, "net")
     r = command("compile", program, "--emit-c", tmp_path / "c", "--arena", "static")
     assert r.returncode == 0, r.stderr
@@ -79,7 +79,7 @@ def test_the_size_of_static_memory(tmp_path):
 
 
 def test_a_processor_that_wants_more(builder, tmp_path):
-    """The size is checked when the program starts: none is exceeded."""
+    """The size is checked when the program starts: memory is never exceeded."""
     program, args = model_of(tmp_path, "net")
     emit(program, tmp_path / "c", "--arena", "static")
     model = tmp_path / "c/model.c"
@@ -130,7 +130,7 @@ LIMITS = "#include <stdint.h>\n#undef PTRDIFF_MAX\n#define PTRDIFF_MAX %s\n"
     ],
 )
 def test_what_a_processor_must_have(tmp_path, limit, flags, says):
-    """Refused when model.c is compiled: offsets would be cut to 32 bits, and data read the other way round."""
+    """model.c refuses to compile: offsets would be truncated to 32 bits, and data be read in the wrong byte order."""
     rows = torch.export.Dim("rows", max=1 << 28)
     program = saved(tmp_path, torch.nn.Linear(8, 3), noise(4, 8), dynamic_shapes=({0: rows},))
     emit(program, tmp_path / "c", "--dim", f"rows={100_000_000}")  # 3.2 GB in, 1.2 GB out
@@ -142,13 +142,13 @@ def test_what_a_processor_must_have(tmp_path, limit, flags, says):
 
 # ---------------------------------------------------------------- firmware
 
-# What a C library for firmware has.
+# Functions of a C library for firmware.
 LIBM = ctypes.CDLL("libm.so.6")
 FREESTANDING = {"memcpy", "memmove", "memset", "memcmp", "strlen", "strcmp", "strncmp"}
 
 
 def bare_object(folder: pathlib.Path, compiler: str) -> pathlib.Path:
-    """One object of a folder of sources, without the headers' help of a host."""
+    """Makes one object of a folder of sources, as if without a hosted C library."""
     r = subprocess.run(
         ["make", "-s", "-j2", f"CC={compiler}", "CFLAGS=-O0 -ffreestanding -fno-builtin -Werror", "model"],
         cwd=folder,
@@ -166,8 +166,8 @@ def literal(x) -> str:
 @pytest.mark.by_turn(6)
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_two_programs_in_one_firmware(tmp_path, compiler):
-    """Of an object all names that others see are its own, and it needs memcpy and the like, and libm, alone. An error
-    of data is a code and a text."""
+    """All names that an object exports are its own, and it needs only memcpy and the like, and libm. An error in the
+    data is a code and a text."""
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     one, (x,) = model_of(tmp_path / "a", "views")
@@ -211,7 +211,7 @@ def test_two_programs_in_one_firmware(tmp_path, compiler):
 
 
 def test_an_object(tmp_path):
-    """-o of --bare, with the header beside it."""
+    """-o with --bare writes an object, and the header beside it."""
     program, _ = model_of(tmp_path, "pick")
     r = command("compile", program, "--bare", "-o", tmp_path / "libpick.o", "--debug")
     assert r.returncode == 0, r.stderr
@@ -267,7 +267,7 @@ def bad(tmp_path, program, own, *more):
 
 
 def test_a_language_models_method_for_firmware(tmp_path, softmax):
-    """Its text needs the runtime, its method does not."""
+    """Text generation needs the runtime, but the method does not."""
     program = clave.load(softmax[0])
     clave._library.call("clave_program_set_section", program.handle.pointer, b"TOKN", b"words", 5)
     program.save(tmp_path / "words.clv")

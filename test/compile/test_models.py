@@ -1,4 +1,4 @@
-"""Programs of many kinds, compiled: the bits of a session's outputs, without a warning of gcc or clang."""
+"""Programs of many kinds, compiled: their outputs have a session's bits, and gcc and clang print no warning."""
 
 import pathlib
 
@@ -45,7 +45,7 @@ class Counter(torch.nn.Module):
 
 
 class Loop(torch.nn.Module):
-    """A branch, a loop of as many turns as data say, a scan."""
+    """A branch, a loop whose length depends on data, a scan."""
 
     def forward(self, x, n):
         y = torch.cond(x.sum() > 0, lambda a: a.sin(), lambda a: a.cos(), (x,))
@@ -76,14 +76,14 @@ def noise(*shape):
 
 
 class Views(torch.nn.Module):
-    """What begins behind the begin of what it views, and goes backwards."""
+    """Views that begin after the start of their source or go backwards."""
 
     def forward(self, x):
         return x[2:, 1:].softmax(-1), x[1:].mT[2:] * 2, x[3].sum(), x.flip(0)[1:, ::2].cumsum(0)
 
 
 class Dice(torch.nn.Module):
-    """Random numbers, in a body of a loop too: other ones each time."""
+    """Random numbers, also in a loop's body: different ones each time."""
 
     def forward(self, x, n):
         _, y = torch._higher_order_ops.while_loop(
@@ -93,7 +93,7 @@ class Dice(torch.nn.Module):
 
 
 class Steps(torch.nn.Module):
-    """Elementwise steps of floats and of integers: some of the first 64 kinds, some of those behind."""
+    """Elementwise steps of floats and of integers: some of the first 64 kinds and some of the others."""
 
     def forward(self, x, i):
         y = torch.where(x > 0, x.exp(), x.copysign(-x)).clamp(-1, 2)
@@ -101,7 +101,7 @@ class Steps(torch.nn.Module):
 
 
 class Codes(torch.nn.Module):
-    """Convolutions of codes of 8 bits, as pt2e writes them: what follows makes codes, with a residual, or halves."""
+    """Convolutions of 8-bit codes, as pt2e writes them: the next op makes codes, with a residual, or 16-bit floats."""
 
     def __init__(self):
         super().__init__()

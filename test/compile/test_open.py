@@ -1,5 +1,5 @@
-"""Programs of open sizes that are written out: one executable gives a session's bits at all sizes, without a warning of
-gcc or clang; what does not fit is a session's error, in one line."""
+"""Programs with dynamic sizes that are written out: one executable has a session's bits at all sizes, and gcc and clang
+print no warning. A size that does not fit is the session's error, in one line."""
 
 import importlib.util
 import json
@@ -19,7 +19,7 @@ DYNAMIC = torch.export.Dim.DYNAMIC
 
 @pytest.fixture(scope="module")
 def builder():
-    """As programs.py has it, whose objects it shares."""
+    """Returns a builder like that of programs.py, whose objects it shares."""
     return Builder("gcc", ("-O0",), all_steps=True)
 
 
@@ -30,7 +30,7 @@ def check(exe, session, inputs, *options) -> None:
 
 
 def compare(builder, program, runs, *options, words=()) -> None:
-    """One executable for all runs, by their bits. options: of the executable; words: of the compilation."""
+    """Compares all runs of one executable bit by bit. options: of the executable; words: of the compilation."""
     exe = builder.build(emit(program, program.parent / "c", *words))
     session = clave.Session(str(program), device="cpu")
     for inputs in runs:
@@ -52,7 +52,7 @@ class Rows(torch.nn.Module):
 
 
 class Images(torch.nn.Module):
-    """Of a transposed image, which is copied, convolutions whose variants depend on sizes: 3 x 3 with many channels,
+    """Convolutions of a transposed image, which is copied. Their variants depend on sizes: 3 x 3 with many channels,
     pointwise, with strides, depthwise."""
 
     def __init__(self):
@@ -105,7 +105,7 @@ IMAGES = sequences((1, 3, 32, 32), (3, 3, 9, 80), (2, 3, 33, 17), (1, 3, 80, 80)
 
 @pytest.mark.parametrize("compiler", [pytest.param(c, marks=pytest.mark.by_turn(14)) for c in ("gcc", "clang")])
 def test_images_of_any_size(builder, tmp_path, compiler):
-    """By clang under sanitizers: forms of the weights are made as their sizes come."""
+    """clang builds with sanitizers; the weights are packed when new sizes are run."""
     program = saved(tmp_path, Images(), noise(2, 3, 24, 40), dynamic_shapes=({0: size("batch", 1, 9), **SIDES},))
     exe = (builder if compiler == "gcc" else Builder("clang", ("-O0", *SAN))).build(emit(program, tmp_path / "c"))
     session = clave.Session(str(program), device="cpu")
@@ -149,7 +149,7 @@ def test_one_size_is_fixed(builder, tmp_path):
 
 @pytest.mark.by_turn(14)
 def test_a_number_is_fixed(builder, tmp_path):
-    """And no thread is there but the caller's."""
+    """The only thread is the caller's."""
     program = saved(tmp_path, Window(), noise(10, 2), 4, dynamic_shapes={"x": {0: DYNAMIC}, "n": DYNAMIC})
     exe = builder.build(emit(program, tmp_path / "c", "--dim", "n=5", "--threads", "0"))
     assert "-lpthread" not in (tmp_path / "c/Makefile").read_text() and "input 1" not in call(exe, "--help").stdout
@@ -161,14 +161,14 @@ def test_a_number_is_fixed(builder, tmp_path):
 
 @pytest.mark.by_turn(14)
 def test_its_own_steps(tmp_path):
-    """Kernels of elementwise steps have those of the program alone."""
+    """Elementwise kernels have only the steps of the program."""
     program = saved(tmp_path, Steps(), noise(7), torch.arange(7), dynamic_shapes=({0: DYNAMIC}, {0: DYNAMIC}))
     compare(Builder("gcc", ("-O0",)), program, [(noise(n), torch.arange(n)) for n in (7, 2, 100)])
 
 
 @pytest.mark.by_turn(14)
 def test_an_index_out_of_range(builder, tmp_path):
-    """The node's name; the run before and the one behind it are good."""
+    """The error has the node's name; the runs before and after it are right."""
     program = saved(tmp_path, Pick(), torch.tensor([3, 0]), dynamic_shapes=({0: DYNAMIC},))
     compare(builder, program, [(torch.tensor([3, 0]),)])
     np.array([1, 9, 2]).tofile(tmp_path / "i.bin")
@@ -179,7 +179,7 @@ def test_an_index_out_of_range(builder, tmp_path):
 
 @pytest.mark.by_turn(14)
 def test_a_number_that_is_a_float(builder, tmp_path):
-    """And a size beyond its bounds."""
+    """A float as input, and a size beyond its bounds."""
     spec = importlib.util.spec_from_file_location("cli_programs", ROOT / "test/cli/conftest.py")
     of_cli = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(of_cli)
@@ -194,7 +194,7 @@ def test_a_number_that_is_a_float(builder, tmp_path):
 
 
 def test_what_is_carried_says_why(tmp_path):
-    """Bodies and data decide in the midst of a run."""
+    """Bodies and sizes that depend on data are decided during a run."""
     for module, args, dims, node in (
         (Loop, (noise(4, 5), torch.tensor(5)), ({0: DYNAMIC}, None), "(if, cond)"),
         (Nonzero, (noise(6),), ({0: DYNAMIC},), "(item, "),
@@ -207,7 +207,7 @@ def test_what_is_carried_says_why(tmp_path):
 
 @pytest.mark.by_turn(14)
 def test_the_example(tmp_path):
-    """As users build it, with options of what is written out; its results of drawn inputs are those that were kept."""
+    """The example as users build it, with options for written-out programs; its results equal the kept ones."""
     exe = tmp_path / "digits"
     r = command("compile", MNIST, "-o", exe, "--verify", "--threads", "2", "--march", "native")
     assert (r.returncode, r.stdout, r.stderr) == (0, "", "")
@@ -225,7 +225,7 @@ def test_the_example(tmp_path):
 
 @pytest.mark.by_turn(14)
 def test_a_library(tmp_path):
-    """Sizes go from one run to the next, in the order in which plans are kept and dropped."""
+    """Sizes change from one run to the next, in an order in which plans are kept and dropped."""
     r = command("compile", MNIST, "-o", tmp_path / "libdigits.so", "--shared", "--verify")
     assert (r.returncode, r.stderr) == (0, "")
     library, session = Library(tmp_path / "libdigits.so"), clave.Session(str(MNIST), device="cpu")

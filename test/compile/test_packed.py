@@ -1,4 +1,4 @@
-"""Packed weights in executables: read where they lie on processors that they are packed for, made anew on others, with
+"""Packed weights in executables: read in place on processors for which they are packed, packed again on others, with
 the same bits; and without the plain weights beside them."""
 
 import ctypes.util
@@ -18,7 +18,7 @@ from test_models import noise, saved
 import clave
 
 FLAGS = pathlib.Path("/proc/cpuinfo").read_text().split()
-LESS = "avx2" if "avx512f" in FLAGS else "portable"  # of what this processor has
+LESS = "avx2" if "avx512f" in FLAGS else "portable"  # a level below this processor's
 needs_levels = pytest.mark.skipif("avx2" not in FLAGS, reason="this processor has one level of instructions")
 CONVERTED = "c.clv"
 pytestmark = pytest.mark.by_turn(3)
@@ -55,7 +55,7 @@ def sources(folder):
 
 
 def sizes(model, level='[^"]+'):
-    """Bytes of packed forms in the program, of those of a level or of all."""
+    """Returns the bytes of packed weights in the program, for one level or all."""
     found = re.findall(rf'^  \{{\d+, "{level}", model_packed_weights \+ \d+, (\d+)\}}', model.read_text(), re.M)
     return [int(n) for n in found]
 
@@ -72,7 +72,7 @@ def zero(path):
 
 @pytest.fixture
 def at_less(monkeypatch):
-    """What is compiled is packed for a processor that has less."""
+    """Returns a function that makes later compilations pack for a lesser processor."""
 
     def change(wanted):
         if wanted:
@@ -111,7 +111,7 @@ def test_another_processor_packs_its_own(builder, tmp_path, at_less, net):
 
 @needs_levels
 def test_processors_of_two_levels(builder, tmp_path, at_less, net):
-    """A file that is packed for both: each takes its own."""
+    """A file is packed for both levels: each processor reads its own weights."""
     program, args = net
     packed_for_both(tmp_path, at_less, program)
     folder = emit(tmp_path / CONVERTED, tmp_path / "c")
@@ -122,7 +122,7 @@ def test_processors_of_two_levels(builder, tmp_path, at_less, net):
 
 
 def test_a_packed_file_stays_packed(tmp_path, net):
-    """As with --pack; and where sizes are fixed that nobody packed for, what they want is made besides."""
+    """Packed weights stay, as with --pack. Weights for fixed sizes that were not packed before are packed, too."""
     program, _ = net
     assert command("convert", program, tmp_path / CONVERTED, "--pack", "cpu").returncode == 0
     kept = sources(emit(tmp_path / CONVERTED, tmp_path / "kept"))
@@ -135,7 +135,7 @@ def test_a_packed_file_stays_packed(tmp_path, net):
 
 
 class Plane(torch.nn.Module):
-    """By Winograd's method, in tiles of 2 of small images and of 4 of others, but in lines, which read other panels."""
+    """Winograd convolutions: tiles of 2 for small images and of 4 for others; lines read other packed weights."""
 
     def __init__(self):
         super().__init__()
@@ -146,7 +146,7 @@ class Plane(torch.nn.Module):
 
 
 def test_sizes_that_nobody_packed_for(builder, tmp_path):
-    """Open sizes are packed for as 1 and as 64."""
+    """Dynamic sizes are packed for sizes 1 and 64."""
     torch.manual_seed(0)
     side = torch.export.Dim("side", min=1, max=200)
     program = clave.export(Plane().eval(), (torch.zeros(1, 64, 8, 8),), dynamic_shapes=({2: side, 3: side},))
@@ -183,7 +183,7 @@ class Tied(torch.nn.Module):
 
 @pytest.mark.parametrize("kept", [[], ["--pack", "--packed-only"]])
 def test_rows_of_a_tied_table(builder, tmp_path, kept):
-    """They are read of what is packed for the product: a table that is not is in no need to be there."""
+    """Rows are read from the weight that is packed for the product, so the plain table can be omitted."""
     torch.manual_seed(0)
     args = (torch.tensor([399, 0, 17]),)
     program = saved(tmp_path, Tied().eval(), *args)
@@ -210,7 +210,7 @@ def test_no_other_processor_without_plain_weights(builder, tmp_path, at_less, ne
 @pytest.mark.by_turn(17)
 @pytest.mark.parametrize("kept", [["--pack"], ["--pack", "--packed-only"]])
 def test_in_firmware(tmp_path, at_less, kept, net):
-    """Without plain weights the buffer has no room for packed ones; a processor that reads others gets a code."""
+    """Without plain weights, the buffer has no space for packed ones; in another layout, the run is an error."""
     program, (x,) = net
     want = clave.Session(str(program), device="cpu").run(x)[0]
     for name, less in (("here", False), ("there", True)):
@@ -251,7 +251,7 @@ def test_damaged_ones_are_left_out(builder, tmp_path, at_less, net):
 
 
 def hash_anew(file):
-    """Of the sections of a .clv but its constants, then of its header and table: docs/reference/formats.md."""
+    """Rehashes the sections of a .clv except its constants, then its header and table: docs/reference/formats.md."""
     xxh3 = ctypes.CDLL(ctypes.util.find_library("xxhash")).XXH3_64bits  # of libxxhash-dev, which builds need
     xxh3.argtypes, xxh3.restype = [ctypes.c_char_p, ctypes.c_size_t], ctypes.c_uint64
     (n,) = struct.unpack_from("<I", file, 24)
@@ -264,7 +264,7 @@ def hash_anew(file):
 
 
 def rename_levels(path, change):
-    """Of the forms of a file, in its index of entries: docs/reference/formats.md."""
+    """Renames levels of the packed weights of a file, in its index of entries: docs/reference/formats.md."""
     file = bytearray(path.read_bytes())
     for found in re.finditer(rb"cpu \d+ (x86-64[ a-z0-9]*|portable)\0+", file):
         level = found[1].decode()
@@ -275,7 +275,7 @@ def rename_levels(path, change):
 
 
 def packed_for_both(tmp_path, at_less, program):
-    """And the names of both levels, less first."""
+    """Packs for both levels; returns their names, the lesser level first."""
     for less, a, b in ((True, program, tmp_path / "b.clv"), (False, tmp_path / "b.clv", tmp_path / CONVERTED)):
         at_less(less)
         assert command("convert", a, b, "--pack", "cpu").returncode == 0
@@ -285,7 +285,7 @@ def packed_for_both(tmp_path, at_less, program):
 
 @needs_levels
 def test_a_level_is_a_text(builder, tmp_path, at_less, net):
-    """A file may say anything printable of what it is packed for."""
+    """A file may contain any printable name of a level."""
     program, args = net
     less, _ = packed_for_both(tmp_path, at_less, program)
     rename_levels(tmp_path / CONVERTED, {less: '"; #error \\'})
@@ -295,7 +295,7 @@ def test_a_level_is_a_text(builder, tmp_path, at_less, net):
 
 @needs_levels
 def test_weights_of_another_size_are_left_out(tmp_path, at_less, net):
-    """Panels of this processor that a file says to be those of another, which would read beyond them or between."""
+    """A file claims that this processor's panels are another's, which would be read out of bounds."""
     program, _ = net
     less, full = packed_for_both(tmp_path, at_less, program)
     rename_levels(tmp_path / CONVERTED, {less: full, full: less})

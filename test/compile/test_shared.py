@@ -1,5 +1,5 @@
-"""Shared libraries and self-tests of programs that carry the runtime: a session's bits, errors in words, nothing but
-their own functions to see; results that were kept, and what is said where they are others."""
+"""Shared libraries and self-tests of programs that carry the runtime: a session's bits, errors as text, no exported
+functions except their own; results that were kept, and messages if the results differ."""
 
 import ctypes as C
 import os
@@ -91,7 +91,7 @@ class Library:
 
 
 def number(x):
-    """As a scalar input is laid out."""
+    """Returns a scalar in the layout of an input."""
     return (
         np.array(x, bool if isinstance(x, bool) else np.int64 if isinstance(x, int) else float) if is_scalar(x) else x
     )
@@ -126,7 +126,7 @@ int main(void) {
 
 
 def test_a_caller_in_c(mnist, tmp_path):
-    """And its header is C++, too."""
+    """The header also compiles as C++."""
     target, so = mnist
     assert sorted(p.name for p in so.parent.iterdir()) == ["digits.h", "libdigits.so"]
     (tmp_path / "caller.c").write_text(CALLER)
@@ -206,7 +206,7 @@ def test_models_in_threads_of_their_own(mnist):
     ],
 )
 def test_wrong_calls(mnist, method, dims, says):
-    """Nothing is read or written; the model goes on."""
+    """Nothing is read or written, and the model stays usable."""
     target, so = mnist
     lib = Library(so)
     value, out = Tensor(None if dims[0] == 2 else 1, (C.c_int64 * 8)(*dims)), Tensor()
@@ -281,7 +281,7 @@ def test_a_story(tmp_path, target):
     choice = Choice(max_new_tokens=60, temperature=0.8, seed=3)
     said = lib.say("ROMEO:", choice)
     assert said == want.removeprefix("ROMEO:") and len(said) > 50
-    more = lib.say("", Choice(max_new_tokens=5))  # it goes on
+    more = lib.say("", Choice(max_new_tokens=5))  # it continues
     assert more and lib.call("reset") == 0
     begun = lib.say("ROMEO:", choice, most=3)
     assert said.startswith(begun) and len(begun) < len(said) and lib.call("reset") == 0
@@ -295,7 +295,7 @@ def test_a_story(tmp_path, target):
 
 
 def test_a_chat(tmp_path):
-    """Turn by turn."""
+    """A chat, turn by turn."""
     program = clave.load(TINYLM)
     program.metadata = {
         "llm": {
@@ -317,7 +317,7 @@ def test_a_chat(tmp_path):
 
 
 def test_a_system_message(tmp_path):
-    """It is answered with the message behind it; the last one counts, and none after a reset."""
+    """A system message takes effect with the next message; the last one counts, and a reset removes it."""
     program = clave.load(TINYLM)
     template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
     program.metadata = {"llm": {**program.metadata["llm"], "chat_template": template}}
@@ -340,7 +340,7 @@ def test_a_system_message(tmp_path):
     lib.close()
 
 
-# ---------------------------------------------------------------- what was kept
+# ---------------------------------------------------------------- stored results
 
 PROGRAMS = {
     "state": (Counter, (noise(3),)),
@@ -375,7 +375,7 @@ def test_none_were_kept(tmp_path):
 
 
 def test_other_results(tmp_path):
-    """Of many methods the one that differs is named; on other devices what rounding does not explain is."""
+    """If there are several methods, the one that differs is named; other devices may differ by rounding."""
     made = command("compile", MNIST, "--emit-c", tmp_path / "c", "--verify", *form_of("c"))
     assert made.returncode == 0, made.stderr
     main = tmp_path / "c/main.c"
@@ -415,7 +415,7 @@ NO_SOURCES = {"CLAVE_STUB_FAIL_NAME": "clCreateProgramWithSource", "CLAVE_STUB_L
 
 @pytest.mark.by_turn(11)
 def test_executables_with_binaries(tmp_path, stub):
-    """No source is compiled any more: a call that would do it is an error. Others compile theirs."""
+    """No source is compiled any more: a call that compiles is an error. Executables without binaries compile theirs."""
     driver = ALONE["opencl"] | stub | NO_CACHE
     images(1).tofile(tmp_path / "in.bin")
     want = clave.Session(str(MNIST), device="opencl").run(images(1))[0]

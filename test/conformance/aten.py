@@ -1,4 +1,4 @@
-"""The ATen ops that clave is to run, and how the exporter takes each: for docs/reference/coverage.md."""
+"""Lists the ATen ops that clave is to run and how the exporter handles each, for docs/reference/coverage.md."""
 
 import functools
 import pathlib
@@ -24,7 +24,7 @@ def is_core(op: torch._ops.OpOverload) -> bool:
 
 @functools.cache
 def core_ops() -> frozenset[str]:
-    """Every overload tagged core."""
+    """Returns every overload tagged core."""
     found = set()
     for name in torch._C._dispatch_get_all_op_names():
         space, _, rest = name.partition("::")
@@ -35,19 +35,19 @@ def core_ops() -> frozenset[str]:
 
 
 def overload(name: str) -> torch._ops.OpOverload | None:
-    """The overload of "aten.add.Tensor"."""
+    """Returns the overload of a name such as "aten.add.Tensor"."""
     parts = name.split(".")
     packet = getattr(getattr(torch.ops, parts[0], None), parts[1], None) if len(parts) == 3 else None
     return getattr(packet, parts[2], None) if packet is not None else None
 
 
 def listed_ops() -> list[str]:
-    """The ops of aten.txt."""
+    """Returns the ops of aten.txt."""
     return [line.split("\t")[0] for line in LISTED.read_text().splitlines() if line and not line.startswith("#")]
 
 
 def rows() -> list[str]:
-    """The ops of the table: core ones, listed ones and all that has a lowering."""
+    """Returns the ops of the table: core ones, listed ones and all that have a lowering."""
     lowered = (name for name in LOWERINGS if name.startswith("aten."))
     return sorted({*core_ops(), *listed_ops(), *lowered} - {"aten.item.default"})
 
@@ -56,7 +56,7 @@ _decompositions = functools.cache(trace.decompositions)
 
 
 def exporter(name: str) -> str:
-    """How the exporter takes an op: lowered, decomposed, sizes, or why not."""
+    """Returns how the exporter handles an op: lowered, decomposed, sizes, or the reason why not."""
     if name in LOWERINGS:
         return "lowered"
     if name in COMPLEX:
@@ -71,7 +71,7 @@ def exporter(name: str) -> str:
     if op is None:
         return "no: torch has no such op"
     if op._schema.is_mutable:
-        return "decomposed"  # by torch.export itself: its graphs are functional
+        return "decomposed"  # torch.export decomposes it: its graphs are functional
     composite = torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
     written = composite or op in _decompositions() or op in quantized.decompositions([op])
     return "decomposed" if written else "no: no lowering"

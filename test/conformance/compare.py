@@ -1,15 +1,15 @@
-"""Compares a result with torch's. Integers, bools and 8-bit floats are exact; other floats are near torch's eager
-result in the same dtype, or as near to the same computation in f64 as torch's result is.
+"""Compares a result with torch's. Integers, bools and 8-bit floats must be equal. Other floats must be near torch's
+eager result in the same dtype, or as near to the same computation in f64 as torch's result is.
 
 Errors allowed (per element; ulp: the result's unit in the last place, acc: the accumulator's eps, f32's for 16 bits)
-  pointwise ops   by ULP[op] ulp, OpenCL's table of relative errors, or twice torch's own distance from the f64 result;
-                  sums of a few terms (COMPOSED), which may cancel, also by 2 acc of the largest of them, or by 2 eps of
-                  the dtype where torch rounds the terms to it (ROUNDED_TERMS);
-                  functions with zeros of their own (ZEROS), sums of terms about 1 that cancel there, also by 4 acc
-  other ops       by 4 * acc * sqrt(n) * M + 2 ulp, or twice the largest distance of torch's from the f64 result: they
-                  are sums of n terms, n at most the elements of the inputs, M the largest magnitude of the op's result
-                  on the inputs' absolute values; the spread of rounding errors grows with sqrt(n), 4 covers its tail
-  any op          that magnifies a rounding on the way (AMPLIFIED), by so many ulp more
+  pointwise ops   ULP[op] ulp (OpenCL's table of relative errors), or twice torch's own distance from the f64 result.
+                  Sums of a few terms that may cancel (COMPOSED): also 2 acc of the largest term; if torch rounds the
+                  terms to the dtype (ROUNDED_TERMS), 2 eps of the dtype instead. Functions whose terms of about 1
+                  cancel at a zero (ZEROS): also 4 acc.
+  other ops       4 * acc * sqrt(n) * M + 2 ulp, or twice the largest distance of torch's result from the f64 result:
+                  sums of n terms. n is at most the elements of the inputs, and M the largest magnitude of the result on
+                  the inputs' absolute values. The spread of rounding errors grows with sqrt(n); 4 covers its tail.
+  amplifying ops  AMPLIFIED[op] ulp more, if the op magnifies a rounding of an intermediate number.
 """
 
 import contextlib
@@ -22,19 +22,19 @@ import torch
 
 EPS = {d: torch.finfo(d).eps for d in (torch.float32, torch.float16, torch.bfloat16, torch.float64)}
 
-# OpenCL 1.2 full profile, table 7.4, for f32; 4 where not listed.
+# OpenCL 1.2 full profile, table 7.4, for f32; 4 for functions that are not listed.
 ULP = {"pow": 16, "erf": 16, "erfc": 16, "atan": 5, "atan2": 6, "tan": 5, "tanh": 5, "atanh": 5, "float_power": 16}
 DEFAULT_ULP = 4
-# Sums of a few terms that may cancel: with products or quotients in them, or a remainder.
+# Sums of a few terms that may cancel: with products, quotients or a remainder as terms.
 COMPOSED = {"add", "sub", "rsub", "__rsub__", "addcmul", "addcdiv", "lerp", "nn.functional.tanhshrink"}
-# Those whose terms torch rounds to the dtype first: one next to a boundary between two numbers may go to either.
+# Sums whose terms torch first rounds to the dtype: a term next to a rounding boundary may go either way.
 ROUNDED_TERMS = {"mvlgamma.mvlgamma_p_3", "mvlgamma.mvlgamma_p_5"}
 COMPOSED |= ROUNDED_TERMS
-# Sums that are 0 where no operand is: gamma functions by reflection and recurrence, max(a, b) + log1p(exp(-|a - b|)).
+# Functions with other zeros: gamma functions by reflection and recurrence, max(a, b) + log1p(exp(-|a - b|)).
 ZEROS = {"digamma", "lgamma", "mvlgamma.mvlgamma_p_1", "logaddexp", "logaddexp2"}
-# Relative change of the result by that of a number rounded on the way: I0(x) changes by x, which is 12 at most here;
-# a weight p of a softmax by p (1 - p) <= 1/4 of its score, which is 9,694 at most here; an inverse by the matrix's
-# condition, which is 109 at most here.
+# Relative change of the result by the change of a number rounded on the way. I0(x) changes by x, at most 12 here. A
+# weight p of a softmax changes by p (1 - p) <= 1/4 of its score, at most 9,694 here. An inverse changes by the matrix's
+# condition number, at most 109 here.
 AMPLIFIED = {
     "signal.windows.kaiser": 12,
     "nn.functional.multi_head_attention_forward": 9694 / 4,
@@ -45,8 +45,8 @@ ZEROS |= set(POLYGAMMA)
 
 
 def polygamma(x: Any, n: int) -> Any:
-    """The n-th derivative of digamma; an odd one goes to the same infinity on both sides of a pole. Below 0 by
-    reflection at x and at y = x - floor(x), whose cotangents are equal: mpmath takes a step a whole number."""
+    """Returns the n-th derivative of digamma; an odd one has the same infinity on both sides of a pole. Below 0 by
+    reflection at x and at y = x - floor(x), whose cotangents are equal: mpmath needs a step for each whole number."""
     if x <= 0 and x == mpmath.floor(x):
         return mpmath.inf if n % 2 else mpmath.nan
     if x > 0:
@@ -55,17 +55,17 @@ def polygamma(x: Any, n: int) -> Any:
     return mpmath.polygamma(n, y) + sign * (mpmath.polygamma(n, 1 - y) - mpmath.polygamma(n, 1 - x))
 
 
-# Those of which torch's f64 is no oracle: near poles its digamma and its trigamma take a rounded multiple of pi, and
-# the latter has three terms of its series.
+# Ops for which torch's f64 is not exact: near poles, its digamma and trigamma use a rounded multiple of pi, and its
+# trigamma has only three terms of its series.
 EXACT = {"digamma": mpmath.digamma} | dict.fromkeys(POLYGAMMA, polygamma)
-# Zeros whose sign torch does not fix: softshrink's vector code gives 0 where the code for the rest of a row gives -0;
-# of 0 and -0 C lets fmax and fmin take either, and torch's do by the dtype.
+# Zeros whose sign torch does not define: softshrink's vector code returns 0 where the code for the rest of a row
+# returns -0. For 0 and -0, C lets fmax and fmin return either, and torch's result depends on the dtype.
 ANY_ZERO = {"nn.functional.softshrink", "fmax", "fmin"}
 
 
 @dataclasses.dataclass
 class Reference:
-    """What is right: torch's result, the same in f64 (or None) and the magnitude of the sums in it."""
+    """The reference: torch's result, the same in f64 (or None) and the magnitude of the sums in it."""
 
     want: list[Any]
     exact: list[Any] | None
@@ -75,7 +75,7 @@ class Reference:
 
 @dataclasses.dataclass
 class Difference:
-    """The largest error in units in the last place, and what is wrong, if anything."""
+    """The largest error in units in the last place, and a description of an error that is too large."""
 
     ulp: float = 0.0
     wrong: str = ""
@@ -117,7 +117,7 @@ def _compare_one(name: str, pointwise: bool, a: Any, b: Any, exact: Any, r: Refe
 
 
 def _parts(x: Any) -> Any:
-    """A complex tensor as one of its real and imaginary parts; anything else as it is."""
+    """Returns a complex tensor as one of its real and imaginary parts, and anything else unchanged."""
     return torch.view_as_real(x.resolve_conj()) if isinstance(x, torch.Tensor) and x.is_complex() else x
 
 
@@ -153,7 +153,7 @@ def _compare_floats(name: str, pointwise: bool, a: Any, b: Any, exact: Any, r: R
 
 
 def _as_near_as_torch(pointwise: bool, ours: Any, want: Any, exact: Any, allowed: Any) -> Any:
-    """Elements that are not further from the f64 result than twice torch's own distance, where both are finite."""
+    """True for elements at most twice as far from the f64 result as torch's own, where both are finite."""
     theirs = (want - exact).abs()
     theirs = torch.where(theirs.isfinite(), theirs, torch.zeros_like(theirs))
     if not pointwise:
@@ -162,7 +162,7 @@ def _as_near_as_torch(pointwise: bool, ours: Any, want: Any, exact: Any, allowed
 
 
 def _nearer_than_infinity(ours: Any, want: Any, exact: Any, dtype: torch.dtype) -> Any:
-    """Elements that are right where a step in between went out of the range of torch's 16 bits."""
+    """True for elements that are right where an intermediate step overflowed torch's 16 bits."""
     if dtype.itemsize > 2:
         return torch.zeros_like(want, dtype=torch.bool)
     near = (ours - exact).abs() <= DEFAULT_ULP * unit(exact, dtype)
@@ -171,7 +171,7 @@ def _nearer_than_infinity(ours: Any, want: Any, exact: Any, dtype: torch.dtype) 
 
 
 def in_40_digits(function: Any, x: torch.Tensor, numbers: Any = ()) -> torch.Tensor:
-    """function of each element and the numbers, rounded to f64; NaN at poles."""
+    """Returns function of each element and the numbers, rounded to f64; NaN at poles."""
 
     def one(value: float) -> float:
         try:
@@ -185,14 +185,14 @@ def in_40_digits(function: Any, x: torch.Tensor, numbers: Any = ()) -> torch.Ten
 
 
 def unit(x: Any, dtype: torch.dtype) -> Any:
-    """One unit in the last place of each element (given as f64) in dtype; that of the smallest normal below it."""
+    """Returns one unit in the last place of each element (f64) in dtype; below the smallest normal number, its unit."""
     tiny = torch.finfo(dtype).tiny
     size = torch.where(x.isfinite(), x.abs(), torch.ones_like(x)).clamp_min(tiny)
     return torch.exp2(torch.floor(torch.log2(size))) * EPS[dtype]
 
 
 def _first(bad: Any, a: Any, b: Any) -> Difference:
-    """The first element that differs, and how many do."""
+    """Describes the first element that differs, and the number of elements that do."""
     if not bad.any():
         return Difference()
     where = tuple(int(i) for i in bad.nonzero()[0])
@@ -202,9 +202,9 @@ def _first(bad: Any, a: Any, b: Any) -> Difference:
 
 
 def magnitude(module: Any, tensors: Any, exact: list[Any]) -> float:
-    """The largest finite magnitude of the op's results on its inputs and on their absolute values."""
+    """Returns the largest finite magnitude of the op's results on its inputs and on their absolute values."""
     results = list(exact)
-    with contextlib.suppress(Exception):  # not every op is defined there
+    with contextlib.suppress(Exception):  # not every op is defined for absolute values
         takes_abs = lambda t: t.dtype.is_floating_point or t.is_complex()
         results += module(*(t.abs().to(t.dtype) if takes_abs(t) else t for t in tensors))
     results = [_parts(t) for t in results]

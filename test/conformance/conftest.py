@@ -1,4 +1,4 @@
-"""The order of the tests: those of the runner fork, which must come before any test that starts a device's threads."""
+"""Orders the tests: tests of the runner fork, so they must precede any test that starts a device's threads."""
 
 
 def pytest_collection_modifyitems(items):

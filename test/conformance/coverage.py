@@ -1,7 +1,7 @@
 """Writes docs/reference/coverage.md.
 
-Ops are from the records of full runs on cpu and opencl, families from test/families/run.py's --json.
-What has no records stays as it is there, but for ops that came or went.
+Ops come from the records of full runs on cpu and opencl, families from the JSON of test/families/run.py. Parts without
+records are unchanged, except for ops that were added or removed.
 
 coverage.py [--records build/conformance] [--part] [--families build/families.json]. --part: the records are of some ops
 (run.py --only) and make the rows of ops that were never run.
@@ -75,12 +75,12 @@ class Tally:
 
 
 def files(folder: pathlib.Path, device: str, part: bool) -> list[pathlib.Path]:
-    """Those that run.py writes: for all ops, or for what its --only names."""
+    """Returns the files that run.py writes: for all ops, or for those of its --only."""
     return sorted(folder.glob(f"{device}.*.jsonl" if part else f"{device}.jsonl"))
 
 
 def read(folder: pathlib.Path, part: bool) -> dict[str, list[dict]]:
-    """The records of each device, without skipped samples."""
+    """Returns the records of each device, without skipped samples."""
     found = {}
     for device in DEVICES:
         records = [json.loads(line) for f in files(folder, device, part) for line in f.read_text().splitlines()]
@@ -124,7 +124,7 @@ def totals(records: dict[str, list[dict]]) -> str:
 
 
 def left_out() -> str:
-    """The ops of torch's database that are out of scope, by reason."""
+    """Lists the ops of torch's database that are out of scope, by reason."""
     by_reason = collections.defaultdict(list)
     for name, why in scope.out_of_scope().items():
         by_reason[why].append(f"`{name}`")
@@ -133,7 +133,7 @@ def left_out() -> str:
 
 
 def others() -> str:
-    """The ops of other libraries that the exporter takes."""
+    """Lists the ops of other libraries that the exporter supports."""
     named = ", ".join(f"`{name}`" for name in sorted(LOWERINGS) if "::" in name)
     written = " and ".join(f"`{space}::*`" for space in WRITTEN_IN_TORCH)
     return f"""## Ops of other libraries
@@ -144,7 +144,7 @@ def others() -> str:
 
 
 def behind_ops() -> str:
-    """What stands between the ops and the families, without any records."""
+    """Returns the text between the ops and the families, which needs no records."""
     return f"{others()}\n## Out of scope\n\nOps of torch's operator database that are not run:\n\n{left_out()}"
 
 
@@ -160,7 +160,7 @@ def family_row(name: str, modes: dict[str, dict]) -> str:
     said = lambda mode, r: mode if r["status"] == "right" else f"{mode}: {r['status'].replace('_', ' ')}"
     opened = ", ".join(said(m, r) for m, r in modes.items() if m != "fixed") or "–"
     if fixed["status"] != "right":
-        reason = fixed.get("reason", "").partition("; at ")[0].replace("|", "/")  # the line is of one machine's files
+        reason = fixed.get("reason", "").partition("; at ")[0].replace("|", "/")  # "at": a line of this machine's files
         return f"| {name} | {fixed['status'].replace('_', ' ')}: {reason} | | | | | | {opened} |"
     of = lambda what: [f"{fixed[what][d]:.2g}" for d in DEVICES]
     return f"| {' | '.join([name, str(fixed['n_ops']), str(fixed['parameters']), *of('error'), *of('ms'), opened])} |"
@@ -175,14 +175,14 @@ def families(results: list[dict]) -> str:
 
 
 def listed_rows(text: str) -> dict[str, list[str]]:
-    """Op -> cells of its row in the document."""
+    """Returns {op: cells of its row in the document}."""
     rows = [[c.strip() for c in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| `")]
     return {r[0].strip("`"): r[1:] for r in rows}
 
 
 def with_all_ops(text: str, newer: dict[str, Tally] | None = None) -> str:
-    """The document with a row for each op that came since its records, and without those of ops that went. newer: what
-    ops that were never run gave since."""
+    """Returns the document with a row for each op added since its records, and without rows of removed ops. newer:
+    tallies of ops that were never run before."""
     lines = text.splitlines(keepends=True)
     at = [i for i, line in enumerate(lines) if line.startswith("| `")]
     rows = {lines[i].split("`")[1]: lines[i] for i in at}

@@ -1,14 +1,14 @@
-"""What is expected of every sample: right, run without fallback and fast, but for those that expected.tsv lists.
+"""The expected result of every sample: right, run without fallback and fast, except for samples in expected.tsv.
 
-samples.tsv: how many samples an op has in each dtype, skipped ones included. expected.tsv: those that are refused or
-skipped, each with its reason in words; open.tsv: what is refused besides where sizes are open. A device has the results
-of the CPU backend unless a row names it. A run fails on whatever differs, a listed sample that is right now too.
+samples.tsv has the number of samples of an op in each dtype, including skipped ones. expected.tsv lists samples that
+are refused or skipped, each with a reason. open.tsv lists further refusals if sizes are dynamic. A device has the
+results of the CPU backend unless a row names it. A run fails on any difference, also if a listed sample is right.
 
     expected.py RECORDS... [--reason OP=WORDS] [--reason OP:PART=WORDS]
 
-rewrites both files from the records (build/conformance/DEVICE.jsonl) of the ops that were run whole, and keeps the rows
-of all others. It refuses to where a new row has no reason: --reason gives it for an op, or for its samples whose
-message holds PART.
+rewrites both files from the records (build/conformance/DEVICE.jsonl) of ops that were run in full, and keeps all other
+rows. It fails if a new row has no reason: --reason passes one for an op, or for its samples whose message contains
+PART.
 """
 
 import argparse
@@ -52,7 +52,7 @@ RIGHT = Expectation("right", "")
 
 
 class Baseline:
-    """Job -> number of samples; (job, sample) -> device -> what is expected there."""
+    """Maps jobs to numbers of samples, and (job, sample) to {device: expectation}."""
 
     def __init__(self, counts: dict[Job, int], rows: dict[tuple[Job, int], dict[str, Expectation]]) -> None:
         self.counts, self.rows = counts, rows
@@ -62,11 +62,11 @@ class Baseline:
         return where.get(device) or where.get(ALL) or RIGHT
 
     def listed(self, job: Job) -> set[int]:
-        """The samples of a job that are not expected to be right on some device."""
+        """Returns the samples of a job that some device is expected not to have right."""
         return {i for of, i in self.rows if of == job}
 
     def complaint(self, device: str, r: dict) -> str:
-        """What is not as expected of a record, or nothing. Of an op that is out of scope only failures are."""
+        """Describes how a record differs from the expectation, or returns "". Out of scope, only failures differ."""
         job, verdict = (r["op"], r["dtype"]), r["verdict"]
         if verdict in FAILED:
             return verdict
@@ -78,7 +78,7 @@ class Baseline:
         return f"new {verdict}" if expected == "right" else f"{verdict}, but listed as {expected} in {TABLE.name}"
 
     def lost(self, job: Job, seen: set[int], limit: int | None) -> str:
-        """How the samples of a finished job differ from those that it has, if they do."""
+        """Describes how the samples of a finished job differ from those it should have, or returns ""."""
         if job not in self.counts:
             return f"not in {COUNTS.name}" if job[0] in scope.in_scope() else ""
         n = self.counts[job] if limit is None else min(limit, self.counts[job])
@@ -92,26 +92,26 @@ class Baseline:
 
 
 def kind(device: str) -> str:
-    """cpu or opencl, of "opencl:1" too."""
+    """Returns cpu or opencl, also for "opencl:1"."""
     return device.partition(":")[0]
 
 
 def ranges(listed: Iterable[int]) -> str:
-    """Sorted numbers as "0-3,7"."""
+    """Formats sorted numbers as "0-3,7"."""
     runs = itertools.groupby(enumerate(listed), lambda pair: pair[1] - pair[0])
     ends = ([n for _, n in group] for _, group in runs)
     return ",".join(f"{r[0]}-{r[-1]}" if len(r) > 1 else str(r[0]) for r in ends)
 
 
 def numbers(text: str) -> Iterator[int]:
-    """The numbers of ranges()."""
+    """Yields the numbers of ranges()."""
     for part in text.split(","):
         first, _, last = part.partition("-")
         yield from range(int(first), int(last or first) + 1)
 
 
 def table_rows(path: pathlib.Path) -> list[list[str]]:
-    """The cells of each row, without comments and the heading."""
+    """Returns the cells of each row, without comments and the heading."""
     lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
     return [line.split("\t") for line in lines[1:]]
 
@@ -122,7 +122,7 @@ def open_rows() -> list[list[str]]:
 
 
 def is_refused_open(r: dict) -> bool:
-    """Whether a sample with open sizes is refused by torch.export, or listed in open.tsv."""
+    """True if torch.export refuses a sample with dynamic sizes, or open.tsv lists it."""
     listed = any(fnmatch(r["op"], op) and part in r["message"] for op, part, _ in open_rows())
     return listed or r["message"].startswith("torch.export: ")
 
@@ -150,7 +150,7 @@ def save(b: Baseline) -> None:
 
 
 def count_lines(counts: dict[Job, int]) -> Iterator[tuple[str, str]]:
-    """(op, "f32,f64:12 i8:4")."""
+    """Yields (op, "f32,f64:12 i8:4")."""
     for op, jobs in itertools.groupby(counts, key=lambda job: job[0]):
         by_count: dict[int, list[str]] = collections.defaultdict(list)
         for job in jobs:
@@ -159,7 +159,7 @@ def count_lines(counts: dict[Job, int]) -> Iterator[tuple[str, str]]:
 
 
 def expectation_lines(b: Baseline) -> list[tuple[str, ...]]:
-    """The rows of expected.tsv: samples in ranges, dtypes with the same ones in one row."""
+    """Returns the rows of expected.tsv: samples in ranges, and one row for dtypes with the same samples."""
     place = {job: i for i, job in enumerate(b.counts)}
     grouped: dict[tuple[Job, str, Expectation], list[int]] = collections.defaultdict(list)
     for job, i in sorted(b.rows, key=lambda key: (place[key[0]], key[1])):
@@ -173,7 +173,7 @@ def expectation_lines(b: Baseline) -> list[tuple[str, ...]]:
 
 
 def read(paths: list[pathlib.Path]) -> dict[str, dict[Job, list[dict]]]:
-    """Device -> job -> its newest records, of jobs that were run whole; the CPU backend first."""
+    """Returns {device: {job: its newest records}} of jobs that were run in full; the CPU backend first."""
     found: dict[str, dict[Job, list[dict]]] = collections.defaultdict(dict)
     for path in sorted(paths, key=lambda p: p.stat().st_mtime):
         records: dict[Job, list[dict]] = collections.defaultdict(list)
@@ -187,7 +187,7 @@ def read(paths: list[pathlib.Path]) -> dict[str, dict[Job, list[dict]]]:
 
 
 def reason_for(r: dict, reasons: list[str]) -> str:
-    """The words of the first OP=WORDS or OP:PART=WORDS that fits the record."""
+    """Returns the words of the first OP=WORDS or OP:PART=WORDS that fits the record."""
     for text in reasons:
         key, _, words = text.partition("=")
         op, _, part = key.partition(":")
@@ -197,7 +197,7 @@ def reason_for(r: dict, reasons: list[str]) -> str:
 
 
 def merge(b: Baseline, device: str, jobs: dict[Job, list[dict]], reasons: list[str]) -> tuple[Baseline, list[str]]:
-    """The baseline with what a device's records say, and what has no reason or cannot be expected at all."""
+    """Returns the baseline updated by a device's records, and the records that have no reason or cannot be expected."""
     rows, bad = {key: where for key, where in b.rows.items() if key[0] not in jobs}, []
     place = ALL if device == "cpu" else device
     for job, r in ((job, r) for job, records in jobs.items() for r in records):
@@ -220,7 +220,7 @@ def line_of(r: dict) -> str:
 
 
 def in_order(b: Baseline) -> Baseline:
-    """The jobs in the order of the ops in scope and of their dtypes, without what is no longer in scope."""
+    """Sorts the jobs by the ops in scope and their dtypes, and removes jobs that are no longer in scope."""
     jobs = [(n, d) for n in scope.in_scope() for d in samples.dtypes_of(n)]
     known = {job: b.counts[job] for job in jobs if job in b.counts}
     return Baseline(known, {key: where for key, where in b.rows.items() if key[0] in known})

@@ -1,4 +1,4 @@
-"""Samples of ops that torch's operator database has no entry for, in the same form: a function and arguments by dtype.
+"""Samples of ops without an entry in torch's operator database, in the same format: a function and arguments by dtype.
 
 Layers with weights, control flow, complex numbers as pairs of reals, variants of resampling, core ops without an entry.
 """
@@ -42,13 +42,13 @@ def extra(name: str, dtypes: tuple[str, ...], random: bool = False) -> Callable[
 
 
 def t(dtype: torch.dtype, *shape: int, low: float = -2, high: float = 2) -> torch.Tensor:
-    """Uniform numbers, integers in 0 .. 9 where the dtype has no sign."""
+    """Returns uniform numbers; integers are in 0 .. 9, if the dtype has no sign."""
     if dtype.is_floating_point:
         return make_tensor(shape, dtype=dtype, device="cpu", low=low, high=high)
     return make_tensor(shape, dtype=dtype, device="cpu", low=0, high=2 if dtype is torch.bool else 9)
 
 
-# ---- dtypes that are only stored: casts, and what moves elements
+# ---- dtypes that are only stored: casts and moves of elements
 
 
 CASTS = (
@@ -58,7 +58,7 @@ CASTS = (
 
 
 def apply(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """f(...): the function is part of the sample."""
+    """Calls f(...): the function is part of the sample."""
     return f(*args, **kwargs)
 
 
@@ -68,7 +68,7 @@ def stored(dtype: torch.dtype, *shape: int) -> torch.Tensor:
 
 @extra("to_any_dtype", (*ALL, *STORED))
 def to_any_dtype(dtype):
-    """Numbers that all dtypes hold."""
+    """Casts numbers that all dtypes hold."""
 
     def call(x):
         return tuple(x.to(to) for to in CASTS)
@@ -80,7 +80,7 @@ def to_any_dtype(dtype):
 
 @extra("float_to_float8", FLOATS)
 def float_to_float8(dtype):
-    """Numbers of all sizes, NaN and infinities."""
+    """Casts numbers of all sizes, NaN and infinities."""
     special = [float("nan"), float("inf"), -float("inf"), -0.0, 448.0, 464.0, 465.0, 1e9, 57344.0, 61440.0, 2.0**-10]
     for to in (torch.float8_e4m3fn, torch.float8_e5m2):
         for scale in (1e-4, 1.0, 300.0, 40000.0):
@@ -139,7 +139,7 @@ def unsigned(dtype):
     yield apply, (torch.sort, x), {"dim": 1, "stable": True}
 
 
-# ---- recurrent layers: aten.lstm.input and its kin, with the weights as operands
+# ---- recurrent layers: aten.lstm.input and similar ops, with the weights as operands
 
 
 def _recurrent(call: Callable[..., Any], gates: int, states: int) -> Any:
@@ -272,7 +272,7 @@ def fold(dtype):
     yield F.fold, (t(dtype, 2, 8, 16), (7, 7), (2, 2)), {"dilation": 2, "stride": 2, "padding": 1}
 
 
-# ---- normalisation and pooling ops that models' graphs hold
+# ---- normalisation and pooling ops in graphs of models
 
 
 @extra("weight_norm", WIDE)
@@ -340,7 +340,7 @@ def shapes(dtype):
 
 @extra("calls", ("f32",))
 def calls(dtype):
-    """Of ops that models' graphs hold and of those that the database has no samples of."""
+    """Calls of ops in graphs of models, and of ops without samples in the database."""
     yield from listed.samples(random=False)
 
 
@@ -366,7 +366,7 @@ def asserts(dtype):
     yield call, (t(dtype, 3),), {}
 
 
-# ---- random: another generator than torch's, so shape and dtype
+# ---- random: the generator differs from torch's, so shape and dtype are compared
 
 
 @extra("random", FLOATS, random=True)

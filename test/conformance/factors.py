@@ -1,23 +1,23 @@
-"""Compares factors that are not unique: of singular vectors and eigenvectors the signs are free, and with equal values
-any basis of their space. Such vectors are right where they are orthonormal and give, with their values, the matrix that
-torch's give; the values themselves are compared one by one."""
+"""Compares factors that are not unique: signs of singular vectors and eigenvectors are free, and equal values admit any
+basis of their space. Such vectors are right if they are orthonormal and their product with the values is the matrix
+that torch's factors produce. The values themselves are compared one by one."""
 
 from typing import Any
 
 import torch
 
-# Op -> where its results hold (left vectors, values, right vectors), and whether those on the right are rows.
+# Op -> indices of (left vectors, values, right vectors) in its results, and True if the right vectors are rows.
 VECTORS = {
     "linalg.eigh": ((1, 0, 1), False),
     "linalg.svd": ((0, 1, 2), True),
     "svd": ((0, 1, 2), False),
     "pca_lowrank": ((0, 1, 2), False),
 }
-ROUNDINGS = 8  # of the product's terms, each of the largest value's size
+ROUNDINGS = 8  # roundings of the product's terms, each of the size of the largest value
 
 
 def canonical(name: str, ours: list[Any], want: list[Any]) -> list[Any]:
-    """Our results, with torch's vectors for ours where those are as right."""
+    """Returns our results, with torch's vectors instead of ours if ours are as right."""
     (left, values, right), rows = VECTORS[name]
     if [(t.dtype, t.shape) for t in ours] != [(t.dtype, t.shape) for t in want] or not want[left].numel():
         return ours
@@ -37,11 +37,11 @@ def _as_right(ours: Any, want: Any, eps: float) -> bool:
 
 
 def _largest(s: torch.Tensor) -> Any:
-    """The largest of each row's values, as a matrix."""
+    """Returns the largest of each row's values, as a matrix."""
     return s.abs().amax(-1)[..., None, None] if s.shape[-1] else 0
 
 
 def _product(u: torch.Tensor, s: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """u diag(s) v^T; full matrices have vectors without a value."""
+    """Returns u diag(s) v^T; full matrices have vectors without a value."""
     k = s.shape[-1]
     return (u[..., :k] * s.unsqueeze(-2)) @ v[..., :k].mT

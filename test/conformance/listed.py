@@ -1,18 +1,18 @@
-"""A call of each op of aten.txt and calls.txt, and of what torch.export computes sizes with."""
+"""Calls each op of aten.txt and calls.txt, and the ops with which torch.export computes sizes."""
 
 import pathlib
 
 import aten
 import torch
 
-# Defined results of these are their shape and dtype.
+# Ops whose defined results are only shape and dtype.
 UNDEFINED = {f"aten.{name}" for name in ("empty.memory_format", "empty_permuted.default", "empty_like.default")} | {
     "aten.new_empty.default"
 }
 RANDOM = {f"aten.{name}" for name in ("bernoulli.Tensor", "bernoulli.p", "bernoulli_.float", "normal.float_Tensor")} | {
     "aten.rand_like.default"
 }
-# clave has these without the results that inference leaves unused.
+# Ops that clave computes without the results that inference does not use.
 FIRST = {f"aten.{name}.default" for name in ("_embedding_bag", "native_dropout")} | {
     "aten._scaled_dot_product_flash_attention_for_cpu.default"
 }
@@ -21,7 +21,7 @@ FEATURES = 6
 
 
 def tensors(seed):
-    """name -> tensor. x, y, b and c, i and j are (4, 6); i and j hold 0 to 3, `permutation` 0 to 5 in each row."""
+    """Returns {name: tensor}. x, y, b, c, i and j are (4, 6); i and j hold 0 to 3, `permutation` 0 to 5 in each row."""
     g = torch.Generator().manual_seed(seed)
 
     def normal(*shape):
@@ -71,13 +71,13 @@ def tensors(seed):
 
 
 def calls(path=aten.LISTED):
-    """Op -> its arguments as text, of the ops that are run."""
+    """Returns {op: its arguments as text} of the ops that are run."""
     lines = (line.split("\t") for line in path.read_text().splitlines() if not line.startswith("#"))
     return {line[0]: line[1] for line in lines if len(line) > 1 and not aten.exporter(line[0]).startswith("no: ")}
 
 
 def samples(random):
-    """Each call of both tables, whose values are random or undefined, or are not, as extra.py has samples."""
+    """Yields the calls of both tables in the format of extra.py; random: those whose values are random or undefined."""
     names = tensors(0) | {"torch": torch, "call": lambda *args, **kwargs: (args, kwargs)}
     for name, arguments in sorted((calls() | calls(MORE)).items()):
         if (name in UNDEFINED | RANDOM) == random:
@@ -91,7 +91,7 @@ def run(name, *args, **kwargs):
 
 
 def plain(result):
-    """What an op gives as a list of tensors that a program can return."""
+    """Returns an op's result as a list of tensors that a program can return."""
     if result is None:
         return []
     if isinstance(result, list | tuple):
@@ -102,7 +102,7 @@ def plain(result):
 
 
 class Calls(torch.nn.Module):
-    """Every call of a table, on tensors given by name: a list of tensors for each op, by its name with underscores."""
+    """Makes every call of a table on named tensors; returns a list of tensors for each op, named with underscores."""
 
     def __init__(self, table):
         super().__init__()
@@ -116,7 +116,7 @@ class Calls(torch.nn.Module):
 
 
 def caller(name):
-    """The op; one that changes its first operand gets a copy of it."""
+    """Returns the op; an op that changes its first operand works on a copy."""
     op = aten.overload(name)
     if not op._schema.is_mutable:
         return op
@@ -124,7 +124,7 @@ def caller(name):
 
 
 class Sizes(torch.nn.Module):
-    """Sizes of x, of any number of rows n, and a number u that only `scalar` tells: all that is computed of them."""
+    """All results computed from sizes of x, with any number of rows n, and from a number u that only `scalar` holds."""
 
     def forward(self, x, scalar):
         n = torch.ops.aten.sym_size.int(x, 0)

@@ -1,17 +1,17 @@
-"""Compares sorted values and where they stood. Of equal elements torch promises the first only for a stable sort: else
-any places are right that lie along the row, differ from each other and hold the values that torch found there."""
+"""Compares sorted values and their indices. For equal elements, torch promises the first index only in a stable sort.
+Otherwise indices are right if they are in range, differ from each other and select the values that torch found."""
 
 from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
 
-# Op -> the position of its dim. max and min are not here: the first of equal elements is theirs by contract.
+# Op -> the position of its dim. max and min are absent: their contract is the first of equal elements.
 DIM = {"sort": 1, "argsort": 1, "topk": 2, "kthvalue": 2, "median": 1, "nanmedian": 1, "mode": 1}
 
 
 def is_free(name: str, sample: Any) -> bool:
-    """Whether the sample asks for places, and equal elements may change theirs."""
+    """True if the sample returns indices, and those of equal elements may differ."""
     args, kwargs = _call(sample)
     whole = name in ("median", "nanmedian") and len(args) == 1 and "dim" not in kwargs
     return name in DIM and not whole and not kwargs.get("stable")
@@ -25,7 +25,7 @@ def _call(sample: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def canonical(name: str, sample: Any, ours: list[Any], want: list[Any]) -> list[Any]:
-    """Our results, with torch's places for ours where those are as right."""
+    """Returns our results, with torch's indices instead of ours if ours are as right."""
     if len(ours) != len(want) or not isinstance(ours[-1], torch.Tensor):
         return ours
     args, kwargs = _call(sample)
@@ -40,7 +40,7 @@ def canonical(name: str, sample: Any, ours: list[Any], want: list[Any]) -> list[
 def _as_right(x: torch.Tensor, axis: int, mine: torch.Tensor, theirs: torch.Tensor) -> bool:
     if mine.dim() == x.dim() - 1:
         mine, theirs = mine.unsqueeze(axis), theirs.unsqueeze(axis)
-    if mine.dim() < x.dim():  # of a 0-d operand
+    if mine.dim() < x.dim():  # a 0-d operand
         mine, theirs = mine.reshape(1), theirs.reshape(1)
     if not mine.numel():
         return True

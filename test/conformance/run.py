@@ -2,10 +2,10 @@
 
     run.py --device opencl --only sort --dtype f32 --failures
 
-Each sample ends right, wrong, unsupported (refused, with the reason), error (any other exception), crash, timeout or
-slow (right, but over worker.SLOW_S of CPU time); skipped are samples that torch itself refuses. Sessions have no
-fallback: what the device does not run is refused. The records go, one JSON object a line, to OUT/<device>.jsonl;
---resume keeps what is there. Prints `N passed, N failed`: what differs from the baseline (expected.py) failed.
+The verdict of a sample is right, wrong, unsupported (refused, with the reason), error (any other exception), crash,
+timeout, slow (right, but over worker.SLOW_S of CPU time) or skipped (torch itself refuses it). Sessions have no
+fallback. The records, one JSON object per line, are written to OUT/<device>.jsonl; --resume keeps earlier ones.
+Prints `N passed, N failed`: samples that differ from the baseline (expected.py) fail.
 """
 
 import argparse
@@ -30,11 +30,11 @@ import worker
 
 VERDICTS = ("right", "unsupported", "skipped", *expected.FAILED)
 SLICE = 4  # samples of each op in the slice
-ALIKE = 3  # how many records of an op and dtype with about the same message are printed
+ALIKE = 3  # number of records of an op and dtype with about the same message that are printed
 
 
 class Worker:
-    """A process and the sample that it is on."""
+    """A process, and the sample that it runs."""
 
     def __init__(self, options, limit_s):
         self.options, self.limit_s = options, limit_s
@@ -58,7 +58,7 @@ class Worker:
         self.connection.send((*self.job, self.done, self.single))
 
     def take(self):
-        """The records that it has sent; None at the end of a job."""
+        """Returns the records that it has sent; None at the end of a job."""
         kind, *data = self.connection.recv()
         self.deadline = time.monotonic() + self.limit_s
         if kind == "begin":
@@ -74,7 +74,7 @@ class Worker:
         return {"op": self.job[0], "dtype": self.job[1]} | r
 
     def lose(self, verdict):
-        """It died or hangs: the record of the sample it was on, if it was one; a new process goes on."""
+        """Replaces a process that died or hangs; returns the record of its sample, if it ran one."""
         self.process.kill()
         self.process.join()
         message = f"over {self.limit_s} s" if verdict == "timeout" else f"exit {self.process.exitcode}"
@@ -97,7 +97,7 @@ class Worker:
 
 
 class Pool:
-    """Runs jobs on several workers; `done` gets each record."""
+    """Runs jobs on several workers and calls `done` with each record."""
 
     def __init__(self, n, options, limit_s, done):
         self.done = done
@@ -147,7 +147,7 @@ class Pool:
 
 
 class Report:
-    """Writes records, holds them against the baseline, counts verdicts, shows progress on a terminal."""
+    """Writes records, compares them with the baseline, counts verdicts, and shows progress on a terminal."""
 
     def __init__(self, path, options, total, show, most):
         self.file = path.open("a")
@@ -169,7 +169,7 @@ class Report:
             self.tell(f"{complaint + ': ' if complaint else ''}{line_of(r)}")
 
     def count(self, r):
-        """Takes a record into account; what is not as expected of it."""
+        """Counts a record; returns how it differs from the expectation."""
         self.counts[r["verdict"]] += 1
         self.seen[r["op"], r["dtype"]].add(r["sample"])
         refused = self.open_sizes and r["verdict"] == "unsupported" and expected.is_refused_open(r)
@@ -188,7 +188,7 @@ class Report:
             print(f"\r\033[K{done}: {summary(self.counts)}", end="", file=sys.stderr, flush=True)
 
     def check_samples(self, job):
-        """All samples of a finished job are there, and no others."""
+        """Checks that a finished job has all of its samples and no others."""
         if lost := self.baseline.lost(job, self.seen.pop(job, set()), self.limit):
             self.failed += 1
             self.tell(f"{job[0]} {job[1]}: {lost}")
@@ -208,13 +208,13 @@ class Report:
 
 
 def git(*arguments):
-    """What git prints; nothing outside of a checkout."""
+    """Returns the output of git; it is empty outside a checkout."""
     done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip()
 
 
 def commit():
-    """The checkout's, "dirty" where more than the document that is made of the records differs."""
+    """Returns the checkout's commit; "dirty" if tracked files differ, except the document made from the records."""
     changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/reference/coverage.md")
     return (git("rev-parse", "--short=12", "HEAD") or "unknown") + (", dirty" if changed else "")
 
@@ -229,7 +229,7 @@ def line_of(r):
 
 
 def chosen_jobs(args):
-    """(name, dtype) of what is asked for."""
+    """Returns (name, dtype) of the requested jobs."""
     if args.only:
         known = [*samples.infos(), *samples.extras()]
         names = [n for n in known if any(matches(n, part) for part in args.only.split(","))]
@@ -246,13 +246,13 @@ def chosen_jobs(args):
 
 
 def slice_job(head, name):
-    """An op with one of its dtypes: another in most commits, so that all run within some."""
+    """Returns an op with one of its dtypes, which differs between commits, so that several commits run all."""
     dtypes = samples.dtypes_of(name)
     return name, dtypes[zlib.crc32(f"{name} {head}".encode()) % len(dtypes)]
 
 
 def matches(name, wanted):
-    """NAME is every variant of it; "nn.functional." may be left out; NAME* is a prefix."""
+    """NAME matches all of its variants; "nn.functional." is optional; NAME* is a prefix."""
     short = name.removeprefix("nn.functional.")
     if wanted.endswith("*"):
         return name.startswith(wanted[:-1]) or short.startswith(wanted[:-1])
@@ -265,23 +265,23 @@ def parse_arguments():
     parser.add_argument("--only", help="ops: NAME,NAME or a prefix NAME*; also ones out of scope")
     parser.add_argument("--dtype", help=",".join(samples.DTYPES))
     parser.add_argument("--jobs", type=int, default=2, help="worker processes (2)")
-    parser.add_argument("--samples", type=int, help="at most this many of each op and dtype")
+    parser.add_argument("--samples", type=int, help="maximum number of samples per op and dtype")
     parser.add_argument("--timeout", type=float, default=60, help="seconds for one sample (60)")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/conformance")
     slice_help = "a few samples of each op, or of one in N, in one dtype, by its name and the commit"
     parser.add_argument("--slice", type=int, nargs="?", const=1, metavar="N", help=slice_help)
     parser.add_argument(
-        "--open", action="store_true", help="with open sizes; then what torch.export refuses is no failure"
+        "--open", action="store_true", help="use dynamic sizes; then refusals of torch.export are not failures"
     )
     parser.add_argument("--resume", action="store_true", help="keep the records of finished ops")
-    parser.add_argument("--list", action="store_true", help="the ops in scope and their dtypes")
+    parser.add_argument("--list", action="store_true", help="list the ops in scope and their dtypes")
     parser.add_argument("--failures", action="store_true", help="print the samples that are not right")
     parser.add_argument("--verbose", action="store_true", help="print every sample")
     return parser.parse_args()
 
 
 def file_suffix(only):
-    """What names the records of a choice of ops; a long choice by its beginning and a checksum."""
+    """Returns the suffix of the records' file for a choice of ops; a long choice is cut and gets a checksum."""
     text = (only or "").replace("*", "_")
     if len(text) > 80:
         text = f"{text[:60]}-{zlib.crc32(text.encode()):08x}"
@@ -289,7 +289,7 @@ def file_suffix(only):
 
 
 def resume(path, jobs, limit):
-    """The records at path of jobs finished with this limit, which it keeps, and the jobs that they do not finish."""
+    """Keeps the records at path of jobs finished with this limit; returns these, and the unfinished jobs."""
     records = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     job = lambda r: (r.get("op"), r.get("dtype"))
     finished = {job(r) for r in records if r.get("finished") and r["limit"] == limit}

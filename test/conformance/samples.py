@@ -1,7 +1,7 @@
 """The samples of one op and dtype: torch's own (its operator database) or those of extra.py, as modules and tensors.
 
-A sample's tensors are the inputs of a program; everything else of the call is fixed in it. Samples that differ in their
-tensors' values alone share a program.
+A sample's tensors are the inputs of a program; everything else in the call is fixed in it. Samples that differ only in
+the values of their tensors share a program.
 """
 
 import dataclasses
@@ -37,9 +37,9 @@ DTYPES = {
     "c128": torch.complex128,
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
-# Those that have a more exact oracle, the same op in f64, with what they are there.
+# Dtypes that have a more exact oracle, the same op in f64, with the dtype in that oracle.
 LOW = dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64) | {torch.complex64: torch.complex128}
-# Ops whose complex samples are run, beside transforms.
+# Ops whose complex samples are run, in addition to transforms.
 TAKES_COMPLEX = {
     "stft",
     "istft",
@@ -53,20 +53,20 @@ TAKES_COMPLEX = {
     "abs",
 }
 
-# Ops that change their first argument: it is a copy, since a program changes no inputs.
+# Ops that change their first argument: it is a copy, because a program does not change inputs.
 IN_PLACE = {"cauchy", "exponential", "geometric", "log_normal", "normal.in_place", "uniform", "zero_"}
 IN_PLACE |= {"resize_", "resize_as_"}
-IN_PLACE |= {"nn.functional.embedding", "nn.functional.embedding_bag"}  # where they have a max_norm
-MORE = 4  # samples of each kind for pointwise ops beyond those of the database
+IN_PLACE |= {"nn.functional.embedding", "nn.functional.embedding_bag"}  # if they have a max_norm
+MORE = 4  # samples of each kind for pointwise ops beyond the database's
 
 
 class Call(torch.nn.Module):
-    """A call whose tensors are the module's inputs; gives the tensors and numbers of the result, flat."""
+    """A call whose tensors are the module's inputs; returns the tensors and numbers of the result, flat."""
 
     def __init__(self, function: Callable[..., Any], leaves: list[Any], spec: Any) -> None:
         super().__init__()
         self.function = function
-        self.leaves = leaves  # None where a tensor goes
+        self.leaves = leaves  # None for a tensor
         self.places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         self.spec = spec
 
@@ -86,20 +86,20 @@ class Sample:
 
     @functools.cached_property
     def key(self) -> str:
-        """Equal for samples that can share a program."""
+        """Returns a key that is equal for samples that can share a program."""
         fixed = [... if isinstance(x, torch.Tensor) else x for x in self.module.leaves]
         kinds = [(NAMES.get(t.dtype, str(t.dtype)), tuple(t.shape), t.stride()) for t in self.tensors]
         return f"{fixed!r} {self.module.spec} {kinds}"
 
     def describe(self) -> str:
-        """The call in one line: tensors as dtype[shape]."""
+        """Returns the call in one line: tensors as dtype[shape]."""
         leaves = [_short(x) for x in self.module.leaves]
         args, kwargs = pytree.tree_unflatten(leaves, self.module.spec)
         named = [f"{k}={v}" for k, v in kwargs.items()]
         return ", ".join([*map(str, args), *named]).replace("'", "")
 
     def in_f64(self) -> tuple[Call, tuple[torch.Tensor, ...]]:
-        """The same call with every f32, f16 and bf16 as f64, and c64 as c128."""
+        """Returns the same call with every f32, f16 and bf16 as f64, and c64 as c128."""
         leaves = [LOW.get(x, x) if isinstance(x, torch.dtype) else x for x in self.module.leaves]
         wide = tuple(t.to(LOW.get(t.dtype, t.dtype)) for t in self.tensors)
         return Call(self.module.function, leaves, self.module.spec), wide
@@ -120,7 +120,7 @@ def make_sample(index: int, function: Callable[..., Any], args: Any, kwargs: dic
 
 @functools.cache
 def infos() -> dict[str, Any]:
-    """torch's database by name: "max.binary" is the variant "binary" of max."""
+    """Returns torch's database by name: "max.binary" is the variant "binary" of max."""
     return {name_of(info): info for info in database.op_db}
 
 
@@ -129,7 +129,7 @@ def name_of(info: Any) -> str:
 
 
 def dtypes_of(name: str) -> list[str]:
-    """The dtypes that the op takes on torch's CPU, of those that clave has."""
+    """Returns the dtypes that clave has and that the op supports on torch's CPU."""
     if name in extras():
         return list(extras()[name].dtypes)
     supported = infos()[name].supported_dtypes("cpu")
@@ -142,7 +142,7 @@ def extras() -> dict[str, Any]:
 
 
 def samples_of(name: str, dtype: str, limit: int | None = None) -> list[Sample]:
-    """The same samples in the same order at every call."""
+    """Returns the same samples in the same order at every call."""
     torch.manual_seed(zlib.crc32(f"{name} {dtype}".encode()))
     if name in extras():
         made = ((f, args, kwargs) for f, args, kwargs in extras()[name].samples(DTYPES[dtype]))
@@ -161,7 +161,7 @@ def _database_samples(name: str, dtype: str) -> Any:
 
 
 def _pointwise_samples(info: Any, dtype: torch.dtype, made: list[Any]) -> list[Any]:
-    """More for pointwise ops: NaN, infinities, limits, small and large numbers, non-contiguous operands."""
+    """Returns further pointwise samples: NaN, infinities, limits, small and large numbers, non-contiguous operands."""
     unary, binary = isinstance(info, core.UnaryUfuncInfo), isinstance(info, core.BinaryUfuncInfo)
     if (not unary and not binary) or dtype is torch.bool:
         return []

@@ -1,4 +1,4 @@
-"""docs/reference/coverage.md says what the exporter and the backends do; it leaves out nothing of torch's database."""
+"""docs/reference/coverage.md describes the exporter and the backends, and omits no op of torch's database."""
 
 import pathlib
 import sys
@@ -32,7 +32,7 @@ def test_ops_that_came_and_went(rows):
 
 
 def test_rows_of_newer_ops():
-    """Ops that were never run get their rows of a part of a run, others keep theirs."""
+    """Ops that were never run get rows from a partial run; other rows stay."""
     text = coverage.DOCUMENT.read_text().partition("## Families\n")[0]
     old, new = "aten.abs.default", "aten.zz_new.default"
     record = {"verdict": "right", "dtype": "f32", "ulp": 2.0}

@@ -1,4 +1,4 @@
-"""Every op in the graphs of the model families of ../shared/op_frequency.tsv runs, or is left out with a reason."""
+"""Every op in the graphs of the model families of ../shared/op_frequency.tsv runs, or is omitted with a reason."""
 
 import pathlib
 import sys
@@ -25,7 +25,7 @@ def families_by_op(test_data):
 
 
 def ops_of(program):
-    """Names of the calls in a graph and in those inside it."""
+    """Returns the names of the calls in a graph and in its subgraphs."""
     graphs = (m.graph for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule))
     targets = {n.target for graph in graphs for n in graph.nodes if n.op == "call_function"}
     return {
@@ -54,7 +54,7 @@ def test_every_op_of_the_families_is_listed(test_data, sizes):
         pytest.skip(f"no op_frequency.tsv in {test_data.parent}")
     names = set(families_by_op(test_data))
     computed = ops_of(sizes)
-    assert names - set(aten.listed_ops()) - computed == {"_operator.getitem"}  # takes one of several results
+    assert names - set(aten.listed_ops()) - computed == {"_operator.getitem"}  # selects one of several results
 
 
 def test_what_is_left_out_has_a_reason():

@@ -1,4 +1,4 @@
-"""The conformance runner itself: what is wrong is found, and a lost worker costs exactly the sample it was on."""
+"""The conformance runner itself: it finds wrong results, and a lost worker costs exactly the sample that it ran."""
 
 import json
 import os
@@ -28,12 +28,12 @@ NAN, INF = float("nan"), float("inf")
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory):
-    """The folder of records and exported programs: of all tests, so that a program is exported once."""
+    """The folder of records and exported programs, shared by all tests, so that a program is exported once."""
     return tmp_path_factory.mktemp("conformance")
 
 
 def verdicts(monkeypatch, folder, *options):
-    """Runs the suite; the verdicts of its samples in order."""
+    """Runs the suite; returns its exit code and the verdicts of its samples in order."""
     arguments = ["run.py", "--out", str(folder), "--jobs", "1", "--dtype", "f32", *options]
     monkeypatch.setattr(sys, "argv", arguments)
     code = run.main()
@@ -91,7 +91,7 @@ def test_what_open_sizes_may_be_refused_for(op, message, refused):
 
 
 def test_our_own_exceptions_are_never_refusals(monkeypatch):
-    """Neither in what torch.export calls of the package nor in the tests' own modules, also where torch wraps them."""
+    """Neither in the package's code that torch.export calls nor in the tests' own modules, also if torch wraps them."""
 
     def fail(*_):
         raise ValueError("ours")
@@ -112,7 +112,7 @@ def test_our_own_exceptions_are_never_refusals(monkeypatch):
 
 @pytest.fixture
 def baseline(monkeypatch, tmp_path):
-    """Writes one: the samples of ops in f32, and rows of op, samples and verdict."""
+    """Returns a function that writes a baseline: the samples of ops in f32, and rows of op, samples and verdict."""
 
     def write(counts, *rows):
         monkeypatch.setattr(expected, "COUNTS", tmp_path / "samples.tsv")
@@ -124,11 +124,11 @@ def baseline(monkeypatch, tmp_path):
     return write
 
 
-TWO = ("--samples", "2", "--only", "exp")  # what most tests run
+TWO = ("--samples", "2", "--only", "exp")  # the options of most tests
 
 
 def refuse(_spec, *, fallback):
-    """clave.Device of a device that cannot do anything."""
+    """Acts as clave.Device of a device that can run nothing."""
     raise Error(
         "exp cannot run here" if not fallback else "with fallback", Code.INVALID if fallback else Code.UNSUPPORTED
     )
@@ -190,7 +190,7 @@ def test_building_kernels_is_not_slow(monkeypatch):
 
 
 def records_of(folder, op, device, *found, limit=None):
-    """The path of a device's records of an op in f32, given their verdicts."""
+    """Writes a device's records of an op in f32 with these verdicts; returns their path."""
     lines = [{"op": op, "dtype": "f32", "sample": i, "verdict": v, "message": f"no {i}"} for i, v in enumerate(found)]
     lines.append({"op": op, "dtype": "f32", "finished": True, "device": device, "limit": limit})
     path = folder / f"{device}.jsonl"
@@ -273,7 +273,7 @@ def test_integers_dtypes_and_shapes_are_exact():
 
 
 def test_f64_result_may_decide():
-    """As near to the f64 result as torch is, on its other side."""
+    """The result is as near to the f64 result as torch's, on its other side."""
     want, ours = torch.tensor([1.0]), torch.tensor([1.0002])
     assert difference(ours, want)
     assert not difference(ours, want, exact=[1.0001])
@@ -290,7 +290,7 @@ def test_f64_result_may_decide():
     ],
 )
 def test_places_of_equal_elements(stable, places, right):
-    """Any order of them is right where torch promises none; never an element twice, or one that is not equal."""
+    """Any order is right if torch promises none; an element twice, or one that is not equal, is wrong."""
     s = samples.make_sample(0, torch.sort, (torch.tensor([1.0, 2.0, 3.0, 1.0]),), {"stable": stable})
     want = list(s.module(*s.tensors))
     taken = order.is_free("sort", s) and order.canonical("sort", s, [want[0], torch.tensor(places)], want)
@@ -312,7 +312,7 @@ TURN = torch.tensor([[0.6, -0.8], [0.8, 0.6]])
     ],
 )
 def test_factors_that_are_not_unique(change, right):
-    """Vectors are right with other signs and in other bases of equal values; never where the product is another."""
+    """Vectors are right with other signs and in other bases of equal values, but not if their product differs."""
     u, v = torch.linalg.qr(torch.tensor([[1.0, 2], [3, 4], [5, 6]])).Q, torch.eye(2)
     want = [u, torch.tensor([2.0, 2]), v]
     ours, theirs = change(u, v)
@@ -321,7 +321,7 @@ def test_factors_that_are_not_unique(change, right):
 
 
 def test_beyond_the_range_of_16_bits():
-    """Where torch overflows on the way, the f64 result counts: in f16, and where that is out of range infinity."""
+    """Where torch overflows on the way, the f64 result counts in f16; if it is out of range, infinity counts."""
     want = torch.tensor([NAN, NAN], dtype=torch.float16)
     exact = [100.0, -70000.0]
     assert not difference(torch.tensor([100.0, -INF], dtype=torch.float16), want, exact=exact)

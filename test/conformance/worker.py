@@ -1,8 +1,8 @@
-"""Runs the samples of one op and dtype in a process of its own, which reports each sample before and after it.
+"""Runs the samples of one op and dtype in a separate process, which reports each sample before and after it.
 
-A worker gets jobs (name, dtype, samples done, one by one?) over a pipe and sends ("begin", index or None for a batch,
-call), ("done", record) and ("end",). What it does not survive is charged by its owner, run.py, to the sample that it
-began last; a batch is tried again sample by sample.
+A worker receives jobs (name, dtype, samples done, one by one?) over a pipe and sends ("begin", index or None for a
+batch, call), ("done", record) and ("end",). If it dies, its owner, run.py, charges the sample that it began last. A
+batch is then tried again sample by sample.
 """
 
 import contextlib
@@ -34,10 +34,10 @@ from clave import errors, exporter, trace
 from clave.program import Program
 from clave.shared import States
 
-BATCH = 16  # calls in one program: exporting them so takes a tenth of the time
-SLOW_S = 1.0  # CPU seconds of a run, of which most samples take a thousandth
+BATCH = 16  # calls in one program: exporting them so needs a tenth of the time
+SLOW_S = 1.0  # CPU seconds of a run; most samples need a thousandth
 FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
-RUNS = 3  # of one that is slow: the first builds kernels, and the machine may be busy
+RUNS = 3  # runs of a slow sample: the first builds kernels, and the machine may be busy
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PACKAGE = ROOT / "python/clave"
 
@@ -48,12 +48,12 @@ class Options:
     programs: pathlib.Path  # folder of exported programs
     baseline: expected.Baseline
     limit: int | None = None
-    open_sizes: bool = False  # programs take inputs of any sizes that torch.export can leave open
+    open_sizes: bool = False  # programs have inputs of any sizes that torch.export can keep dynamic
 
 
 @dataclasses.dataclass
 class Exported:
-    """A program, or why there is none."""
+    """A program, or the reason why there is none."""
 
     program: Any = None
     nodes: dict[str, str] = dataclasses.field(default_factory=dict)  # graph node -> its op
@@ -62,14 +62,14 @@ class Exported:
 
     @property
     def ops(self) -> list[str]:
-        """Those of torch.export's graph and what they decompose into."""
+        """Returns the ops of torch.export's graph and those into which they decompose."""
         return sorted(set(self.nodes.values()))
 
 
 def serve(connection: Any, options: Options) -> None:
     """The main function of a worker process."""
-    os.environ["CLAVE_SELF_CHECK"] = "off"  # the device's own results, be they wrong
-    os.environ["CLAVE_CACHE_DIR"] = "off"  # PoCL keeps its own; ours makes it compile every kernel once more
+    os.environ["CLAVE_SELF_CHECK"] = "off"  # the device's own results, even if they are wrong
+    os.environ["CLAVE_CACHE_DIR"] = "off"  # PoCL has its own cache; ours makes it compile every kernel once more
     os.environ.setdefault("POCL_CACHE_DIR", os.path.expanduser("~/.cache/pocl/kcache"))
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
@@ -84,7 +84,7 @@ def serve(connection: Any, options: Options) -> None:
 
 
 def run_op(connection: Any, options: Options, name: str, dtype: str, done: set[int], single: bool) -> None:
-    """All samples but those done: in batches, one program for each, or one by one if `single`."""
+    """Runs all samples except those done: in batches, one program for each, or one by one if `single`."""
     try:
         made = samples.samples_of(name, dtype, options.limit)
     except Exception as e:  # any failure of torch's own sample functions
@@ -112,7 +112,7 @@ class Task:
 
 
 def _ask_torch(s: samples.Sample) -> Task | dict[str, Any]:
-    # oneDNN's products, which torch takes on CPUs with AMX, overflow to NaN in 8-bit floats where torch's own saturate.
+    # On CPUs with AMX, torch uses oneDNN's products, which overflow to NaN in 8-bit floats; torch's own saturate.
     own = any(isinstance(t, torch.Tensor) and t.dtype in FLOAT8 for t in s.tensors)
     try:
         with torch.backends.mkldnn.flags(enabled=False) if own else contextlib.nullcontext():
@@ -125,8 +125,8 @@ def _ask_torch(s: samples.Sample) -> Task | dict[str, Any]:
 
 
 def batches(tasks: list[Task], listed: set[int]) -> list[list[list[Task]]]:
-    """Lists of up to BATCH groups; the tasks of a group share a program. Groups with a sample that is listed as refused
-    are alone, since no batch would run with them."""
+    """Returns lists of up to BATCH groups; the tasks of a group share a program. A group with a sample that is listed
+    as refused is alone, because it would fail its batch."""
     by_key: dict[str, list[Task]] = {}
     for t in tasks:
         by_key.setdefault(t.sample.key, []).append(t)
@@ -137,7 +137,7 @@ def batches(tasks: list[Task], listed: set[int]) -> list[list[list[Task]]]:
 
 
 def run_batch(connection: Any, options: Options, name: str, dtype: str, batch: Any, single: bool) -> None:
-    """A batch as one program, whose runs take one sample of each group; where that fails, in halves."""
+    """Runs a batch as one program, whose runs have one sample of each group; if it fails, in halves."""
     if len(batch) == 1:
         run_group(connection, options, name, dtype, batch[0])
         return
@@ -169,7 +169,7 @@ def run_group(connection: Any, options: Options, name: str, dtype: str, group: l
 
 @dataclasses.dataclass
 class Opened:
-    """A session of an exported program, or why there is none."""
+    """A session of an exported program, or the reason why there is none."""
 
     ops: list[str]
     session: Any = None
@@ -179,7 +179,7 @@ class Opened:
 
 @functools.lru_cache(maxsize=1)
 def device_of(spec: str, name: str) -> clave.Device:
-    """One device for all samples of an op, which share kernels. Without fallback: what it does not run is refused."""
+    """Returns one device for all samples of an op, which share kernels. It has no fallback."""
     return clave.Device(spec, fallback=False)
 
 
@@ -197,7 +197,7 @@ def verdict_of(e: errors.Error) -> str:
 
 
 def run_alone(name: str, task: Task, opened: Opened) -> dict[str, Any]:
-    """The record of one sample: its verdict, a message, the largest error in ulp, the ops of its graph."""
+    """Returns the record of one sample: its verdict, a message, the largest error in ulp, the ops of its graph."""
     if opened.verdict:
         return {"verdict": opened.verdict, "message": opened.message, "ops": opened.ops}
     try:
@@ -213,7 +213,7 @@ def run_alone(name: str, task: Task, opened: Opened) -> dict[str, Any]:
 
 
 def run_timed(session: Any, *inputs: Any) -> tuple[list[Any], float]:
-    """The results of a run, and its CPU seconds: the least of RUNS where the first takes longer than SLOW_S."""
+    """Returns the results of a run, and its CPU seconds: the minimum of RUNS if the first takes longer than SLOW_S."""
     best = math.inf
     for _ in range(RUNS):
         begin = time.process_time()
@@ -225,7 +225,7 @@ def run_timed(session: Any, *inputs: Any) -> tuple[list[Any], float]:
 
 
 def run_together(options: Options, name: str, dtype: str, batch: list[list[Task]]) -> list[Any]:
-    """(sample, record) of each sample, or nothing where the batch cannot be exported or run, or is slow."""
+    """Returns (sample, record) of each sample, or [] if the batch cannot be exported or run, or is slow."""
     opened = open_session(options, name, export(options, name, dtype, [group[0].sample for group in batch]))
     records: list[Any] = []
     for turn in range(max(map(len, batch)) if opened.session else 0):
@@ -247,7 +247,7 @@ def run_together(options: Options, name: str, dtype: str, batch: list[list[Task]
 
 
 class Batch(torch.nn.Module):
-    """Several calls as one: takes their tensors, gives their results, flat."""
+    """Makes several calls: its inputs are their tensors, and it returns their results, flat."""
 
     def __init__(self, calls: list[samples.Call]) -> None:
         super().__init__()
@@ -274,7 +274,7 @@ def _without_values(results: list[Any]) -> list[Any]:
 
 
 def reference(name: str, s: samples.Sample, want: list[Any]) -> compare.Reference:
-    """torch's result and the same call in f64, where that has one."""
+    """Returns torch's result and that of the same call in f64, if f64 is supported."""
     terms = max(1, sum(t.numel() for t in s.tensors))
     module, tensors = s.in_f64()
     exact = None
@@ -284,7 +284,7 @@ def reference(name: str, s: samples.Sample, want: list[Any]) -> compare.Referenc
     elif any(t.dtype in samples.LOW for t in want if isinstance(t, torch.Tensor)) and not scope.is_random(name):
         try:
             exact = list(module(*tensors))
-        except Exception:  # not every op takes f64: torch's own result is the only reference then
+        except Exception:  # not every op supports f64: then torch's own result is the only reference
             exact = None
     known = exact if exact is not None else want
     sums = not is_pointwise(name) or name in compare.COMPOSED
@@ -294,7 +294,7 @@ def reference(name: str, s: samples.Sample, want: list[Any]) -> compare.Referenc
 
 @functools.cache
 def is_pointwise(name: str) -> bool:
-    """Whether each element of the result comes of one element of each operand."""
+    """True if each element of the result depends on one element of each operand."""
     info = samples.infos().get(name)
     if info is None:
         return False
@@ -303,7 +303,7 @@ def is_pointwise(name: str) -> bool:
 
 
 def export(options: Options, name: str, dtype: str, calls: list[samples.Sample]) -> Exported:
-    """The program of a call, or of several: from disk where the same sources exported it before."""
+    """Returns the program of one or several calls: from disk if the same sources exported it before."""
     key = "\n".join([name, dtype, "open" if options.open_sizes else "", *(s.key for s in calls)])
     stem = options.programs / hashlib.sha256(key.encode()).hexdigest()[:32]
     known, why = stem.with_suffix(".clv"), stem.with_suffix(".json")
@@ -321,14 +321,14 @@ def export(options: Options, name: str, dtype: str, calls: list[samples.Sample])
 
 
 def open_shapes(x: Any) -> Any:
-    """torch.export's dynamic_shapes of a tensor, or of tuples of them: each size is open where the op allows it."""
+    """Returns torch.export's dynamic_shapes of tensors or tuples of them: sizes are dynamic if the op allows it."""
     if isinstance(x, tuple):
         return tuple(map(open_shapes, x))
     return {axis: torch.export.Dim.AUTO for axis, n in enumerate(x.shape) if n > 1}
 
 
 def export_anew(calls: list[samples.Sample], open_sizes: bool = False) -> Exported:
-    """As clave.export but for its passes, with which torch would compute what depends on no input."""
+    """Exports like clave.export but without its passes, with which torch would compute what depends on no input."""
     if len(calls) == 1:
         module, tensors = calls[0].module, calls[0].tensors
     else:
@@ -357,8 +357,8 @@ def export_anew(calls: list[samples.Sample], open_sizes: bool = False) -> Export
 
 
 def is_ours(e: BaseException) -> bool:
-    """Whether an exception of the capture, or one that it was raised from, came out of code of ours that torch.export
-    called: a frame below torch's lies in the package, or the innermost one in these tests."""
+    """True if an exception of the capture, or its cause, was raised by code of clave that torch.export called: a frame
+    below torch's is in the package, or the innermost one in these tests."""
     chain: list[BaseException] = []
     while e and e not in chain:
         chain.append(e)
@@ -367,7 +367,7 @@ def is_ours(e: BaseException) -> bool:
 
 
 def _raised_by_us(files: list[str]) -> bool:
-    """Of the files of a traceback's frames, outermost first."""
+    """Checks the files of a traceback's frames, outermost first."""
     inner = list(itertools.dropwhile(lambda f: not _is_torch(f), files))
     return bool(files) and (
         any(pathlib.Path(f).is_relative_to(PACKAGE) for f in inner)
@@ -380,7 +380,7 @@ def _is_torch(file: str) -> bool:
 
 
 def graph_ops(program: Any) -> dict[str, str]:
-    """The ops of a graph by the names of its nodes."""
+    """Returns the ops of a graph by the names of its nodes."""
     graphs = [m.graph for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
     return {n.name: trace.op_name(n.target) for g in graphs for n in g.nodes if n.op == "call_function"}
 
@@ -396,7 +396,7 @@ def _place(e: BaseException) -> str:
 
 
 def fingerprint() -> str:
-    """Of all that decides what a program holds."""
+    """Returns a hash of the sources that determine a program."""
     h = hashlib.sha256(torch.__version__.encode())
     sources = [
         *PACKAGE.rglob("*.py"),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""browse.py SITE: every page of a site that docs/site.py made, in a headless browser: nothing goes wrong while it is
-loaded, its pictures are there, its heading is seen, lines of code do not leave the window; and its search finds a
-function. Needs chromium, chromedriver and selenium (ci/deps packages, ci/venv docs)."""
+"""browse.py SITE: opens every page of a site that docs/site.py made in a headless browser. Loading causes no errors,
+pictures load, the heading is visible, lines of code do not exceed the window, and the search finds a function. Needs
+chromium, chromedriver and selenium (ci/deps packages, ci/venv docs)."""
 
 import functools
 import http.server
@@ -22,7 +22,7 @@ SECONDS = 20
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Search needs a server: browsers read no index from file://."""
+    """The search needs a server: browsers do not read its index from file://."""
 
     def log_message(self, *_):
         pass
@@ -44,7 +44,7 @@ def browser():
 
 
 def problems(driver, address):
-    """What is wrong with one page, a line for each."""
+    """Yields a line for each problem of a page."""
     driver.get(address)
     headings = [h for h in driver.find_elements(By.TAG_NAME, "h1") if h.is_displayed() and h.text.strip()]
     if not headings:
@@ -57,7 +57,7 @@ def problems(driver, address):
 
 
 def found_pages(driver, box, word):
-    """What the search shows behind a word that is typed; nothing before its index is there."""
+    """Returns the pages that the search shows for a typed word; empty until its index is loaded."""
     box.clear()
     box.send_keys(word)
     time.sleep(0.5)
@@ -66,7 +66,7 @@ def found_pages(driver, box, word):
 
 
 def search_problems(driver, root, word, page):
-    """As a reader does it: a click, a word, the pages that come."""
+    """Searches as a reader does: clicks, types a word, and reads the pages found."""
     driver.get(f"{root}/index.html")
     wait = WebDriverWait(driver, SECONDS)
     driver.find_element(By.CSS_SELECTOR, '[data-bs-target="#mkdocs_search_modal"]').click()

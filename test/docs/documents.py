@@ -8,7 +8,7 @@ BLOCK = re.compile(
 
 
 def blocks(path, language):
-    """(mark, text) of each block; mark: the comment on the line before it, or ''."""
+    """Yields (mark, text) of each block; mark: the comment on the line before the block, or ''."""
     for m in BLOCK.finditer(path.read_text()):
         if m["language"] == language:
             indent = m["indent"]
@@ -17,5 +17,5 @@ def blocks(path, language):
 
 
 def slug(heading):
-    """What sites that show Markdown call a section."""
+    """Returns the anchor that sites that show Markdown use for a section."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")

@@ -1,5 +1,5 @@
-"""Follows CONTRIBUTING.md's checklists for an elementwise step and for a variant of a kernel in a copy of the tree:
-what they say, no more, must give an op that exports, verifies and runs on both backends, and a variant that runs."""
+"""Follows CONTRIBUTING.md's checklists for an elementwise step and for a variant of a kernel in a copy of the tree.
+Exactly these steps must make an op that exports, verifies and runs on both backends, and a variant that runs."""
 
 import os
 import pathlib
@@ -42,7 +42,7 @@ print("cube is", sum("cube" in line for line in open("docs/reference/ops.md")))
 
 @pytest.fixture
 def tree(tmp_path):
-    """The files git knows or would take, without what was built."""
+    """Copies the files that git tracks or does not ignore, without build outputs."""
     command = ["git", "ls-files", "-co", "--exclude-standard"]
     names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     for name in names:
@@ -53,7 +53,7 @@ def tree(tmp_path):
 
 
 def additions():
-    """(file, lines) of the checklist."""
+    """Yields (file, lines) of the checklist."""
     for language in ("tsv", "python"):
         for mark, text in blocks(ROOT / "CONTRIBUTING.md", language):
             if mark.startswith("add to "):
@@ -85,7 +85,7 @@ static const kernel_variant conv_variants[] = {"""
 
 
 def add_variant(tree):
-    """The row of the checklist, but that its function says that it was called; and its name in the list."""
+    """Adds the checklist's row, with a function that reports its call, and the variant's name to the list."""
     ((_, row),) = [block for block in blocks(ROOT / "CONTRIBUTING.md", "c") if block[0] == "add to conv_variants"]
     name = re.search(r'"(.*?)"', row).group(1)
     source = tree / "backend/opencl/ops/conv/conv.c"
@@ -107,7 +107,7 @@ def test_checklist_adds_an_op(tree):
     assert "cube is" in run([sys.executable, "-c", USE], tree)
     name = add_variant(tree)
     run(["make", "-j2", "CFLAGS=-O0", "EXTRA="], tree)
-    run([sys.executable, "-c", VARIANT], tree)  # nothing asks for it
+    run([sys.executable, "-c", VARIANT], tree)  # no table requests the variant
     with runpy.run_path(str(tree / "ci/variants.py"))["forced"](
         tree / "build/clave", "opencl", [("conv", name)]
     ) as env:
@@ -117,7 +117,7 @@ def test_checklist_adds_an_op(tree):
 
 
 def test_missing_implementation_is_a_build_error_that_names_it(tree):
-    """A row of an op without its kernels does not link."""
+    """An op without its kernels does not link."""
     schema = tree / "serialize/schema.fbs"
     text = schema.read_text()
     head = 'table Cube (family: "copy", since: "1", flops: "x")'

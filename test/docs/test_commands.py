@@ -1,8 +1,8 @@
-"""Every command in a document works: the ```sh blocks run as they stand, the ```python blocks too.
+"""Every command in a document works: the ```sh and ```python blocks run unchanged.
 
-Python runs in a folder of its own, in the checkout where it names a file of examples/.
-A block after `<!-- hardware -->` needs a device that this machine may lack and is not run; those after
-`<!-- executorch -->` are run in test/delegate/executorch. The examples do their own READMEs in test/examples.
+Python runs in a separate folder, or in the checkout if it names a file of examples/. A block after `<!-- hardware -->`
+needs a device that this machine may lack and is not run. test/delegate/executorch runs blocks after `<!-- executorch
+-->`, and test/examples the READMEs of the examples.
 """
 
 import os
@@ -30,7 +30,7 @@ def all_blocks(language):
 
 
 def runnable(line):
-    """What is running this test is not run again, nor what takes as long."""
+    """False for commands that run this test itself or take as long."""
     return not line.startswith(("make quick", "make check", "make bench", "make fuzz"))
 
 

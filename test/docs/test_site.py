@@ -1,4 +1,4 @@
-"""The error guide explains every message; the site's links are looked at. `make check-all` makes the site itself."""
+"""The error guide explains every message, and the site's links work. `make check-all` builds the site itself."""
 
 import importlib.util
 import pathlib
@@ -83,7 +83,7 @@ def test_every_document_is_a_page():
 
 
 def test_the_index_names_every_page():
-    """One line each; no page outside the notebook leads into it."""
+    """The index has one line for each page. No page outside the notebook links into it."""
     lines = (ROOT / "docs/index.md").read_text().splitlines()
     for page in sorted((ROOT / "docs").glob("**/*.md")):
         name = page.relative_to(ROOT / "docs").as_posix()
@@ -103,7 +103,7 @@ def test_the_c_reference_has_every_function():
 
 
 def test_the_c_reference_has_every_heading():
-    """Each title between dashes, also where its comment goes on after it; what goes on is text below."""
+    """Each title between dashes is a heading, also if its comment continues; the rest of it is text below."""
     api = load("api")
     for header in api.HEADERS:
         titles = re.findall(r"^/\* -{20,} (.+?)(?: \*/)?$", header.read_text(), re.M)

@@ -1,6 +1,6 @@
-"""The examples: the commands of their READMEs run as they stand, and what they compute is what torch computes.
+"""The examples: the commands of their READMEs run unchanged, and their results are torch's.
 
-Tests that need the data of ../shared/data (or CLAVE_TEST_DATA) are skipped, with that reason, where it is absent.
+Tests that need the data of ../shared/data (or CLAVE_TEST_DATA) are skipped, with this reason, if it is absent.
 """
 
 import functools
@@ -31,19 +31,19 @@ DEVICES = ["cpu", "opencl"]
 
 @pytest.fixture(autouse=True)
 def own_data(monkeypatch):
-    """Examples look for fetched data in the folder that the tests have."""
+    """Makes examples look for fetched data in the tests' data folder."""
     monkeypatch.setenv("CLAVE_TEST_DATA", str(DATA))
 
 
 def commands(readme):
-    """The blocks that a test runs, in their order: each may use what those before have made."""
+    """Returns the blocks that a test runs, in order: each may use the files that earlier blocks made."""
     left_out = ("hardware", "long") if DATA.exists() else ("hardware", "long", "fetch")
     return [text for mark, text in blocks(readme, "sh") if not mark.startswith(left_out)]
 
 
 def run_script(text):
-    """Standard output of a README's commands. Data that it fetches come from the tests' folder."""
-    # The environment that the README names is the one that runs this test, wherever it lies.
+    """Returns the standard output of a README's commands. The data that it fetches come from the tests' folder."""
+    # The script runs in this test's Python environment, wherever it is.
     script = text.replace(".venv/bin/python", sys.executable)
     script = re.sub(r"^examples/fetch ", f"examples/fetch --from '{DATA}' ", script, flags=re.M)
     env = {k: v for k, v in os.environ.items() if k not in ("CLAVE_DEVICE", "CLAVE_LIBRARY", "MAKEFLAGS")}
@@ -70,7 +70,7 @@ def test_readme(name):
 
 
 def tinylm_text(prompt, n_tokens):
-    """What tinylm says greedily, as the tool prints it."""
+    """Returns tinylm's greedy text, as the tool prints it."""
     command = [ROOT / "build/clave", "generate", EXAMPLES / "tinylm/tinylm.clv", "--prompt", prompt]
     p = subprocess.run([*command, "--max-new-tokens", str(n_tokens), "--device", "cpu"], capture_output=True, text=True)
     assert p.returncode == 0, p.stderr
@@ -79,7 +79,7 @@ def tinylm_text(prompt, n_tokens):
 
 @functools.cache
 def drawn_logits(n):
-    """Torch's logits for the first n of the 40 pictures of host_app's page, the names, and the right answers."""
+    """Returns torch's logits for the first n of the 40 pictures of host_app's page, the names, and the labels."""
     import torch
 
     model, shapes = example("resnet"), example("resnet", "shapes.py")
@@ -90,7 +90,7 @@ def drawn_logits(n):
 
 
 def expect_named(out):
-    """What each run of host_app prints of some pictures is what torch says of them."""
+    """Checks that each run of host_app prints torch's names for its pictures."""
     rows = [line.split() for line in out.splitlines()]
     begins = [i for i, row in enumerate(rows) if row[0] == "0"]
     assert begins
@@ -106,7 +106,7 @@ def expect_named(out):
 
 @pytest.fixture(scope="module")
 def host_app():
-    """The command of host_app, on 20 images."""
+    """Returns a function that runs host_app on 20 images."""
     run_script(next(blocks(EXAMPLES / "host_app/README.md", "sh"))[1])
     images = ROOT / "build/host_app.images"
     images.write_bytes(images.read_bytes()[: 20 * 32 * 32 * 3])
@@ -161,16 +161,16 @@ def test_host_app_is_interrupted(host_app, tmp_path):
 
 @pytest.mark.parametrize("options", [(), ("--opencl",)])
 def test_host_app_loses_its_device(host_app, stub, options):
-    """At some calls of OpenCL, from the first on: while it opens, builds kernels, runs."""
+    """The device is lost from one of several OpenCL calls on: while host_app opens it, builds kernels, or runs."""
     env = stub | {"CLAVE_DEVICE": "opencl"}
-    assert "runs 54 of 56" in host_app(*options, env=env)  # what follows has its kernels in the cache
+    assert "runs 54 of 56" in host_app(*options, env=env)  # the later runs find their kernels in the cache
     notes = [host_app(*options, env=env | {"CLAVE_STUB_LOST_AT": str(n)}) for n in (0, 40, 250, 400)]
     assert all("note:" in text for text in notes)
     assert sum("going on without clave" in text for text in notes) >= 2
 
 
 def example(name, file="model.py"):
-    """The names that a file of an example defines; its neighbours are importable while it is read."""
+    """Returns the names that a file of an example defines; its neighbours are importable while it runs."""
     sys.path.insert(0, str(EXAMPLES / name))
     for module in ("model", "export"):
         sys.modules.pop(module, None)
@@ -230,7 +230,7 @@ def test_tinylm_carries_its_tokenizer_and_is_small():
 
 
 def held_out_loss(session, windows):
-    """Nats per token of texts that begin with BOS, (n, length), token by token."""
+    """Returns nats per token of texts (n, length) that begin with BOS, run token by token."""
     losses = []
     for ids in windows:
         session.reset()
@@ -243,7 +243,7 @@ def held_out_loss(session, windows):
 
 @needs_data
 def test_tinylm_knows_shakespeare():
-    """The figure of its README, on the windows that train.py measures it on."""
+    """The loss is that of the README, on the windows on which train.py measures it."""
     import clave
 
     train = example("tinylm", "train.py")
@@ -271,11 +271,11 @@ def test_tinylm_in_fast_precision_loses_little(form, tmp_path):
     subprocess.run([sys.executable, *command], cwd=EXAMPLES / "tinylm", env=env, check=True)
     _, error, strict, fast = json.loads(out.read_text())[form]
     assert abs(fast - strict) < 0.01 and fast != strict
-    assert 0.5 < error < 0.7  # of half a step: errors that are evenly spread have 3 ** -0.5 of it
+    assert 0.5 < error < 0.7  # relative to half a step: errors that are evenly spread have 3 ** -0.5 of it
 
 
 def published_story():
-    """The text in the data's README: the indented lines behind "prints:"."""
+    """Returns the text in the data's README: the indented lines after "prints:"."""
     text = (DATA / "README.md").read_text().split("prints:\n", 1)[1]
     lines = [line.removeprefix("    ") for line in text.splitlines() if line.startswith("    ")]
     return "\n".join(lines)
@@ -283,7 +283,7 @@ def published_story():
 
 @pytest.fixture(scope="module")
 def stories(tmp_path_factory):
-    """The program in each dtype, made when it is first asked for."""
+    """Returns a function to the program in each dtype, which is made at the first call."""
     folder, made = tmp_path_factory.mktemp("stories"), {}
 
     def program(dtype):
@@ -304,7 +304,7 @@ def stories(tmp_path_factory):
 
 
 def told(program, device, folder):
-    """(text, ids) of 200 tokens that follow on an empty prompt, each the likeliest."""
+    """Returns (text, ids) of 200 greedy tokens after an empty prompt."""
     model = DATA / "stories260K" / "tok512.model"
     command = [ROOT / "build/clave", "generate", program, "--tokenizer", model, "--device", device, "--prompt", ""]
     rest = ["--max-new-tokens", "200", "--output-ids", folder / "ids.txt"]
@@ -314,8 +314,8 @@ def told(program, device, folder):
 
 
 def expect_near_tie(program, ids, others):
-    """Where two greedy texts part, both tokens are as likely as the roundings of 16 bits leave it open: they lie within
-    2 % of all logits' range in f32."""
+    """Where two greedy texts diverge, both tokens are equally likely within 16-bit rounding: within 2 % of all logits'
+    range in f32."""
     import clave
 
     n = next((i for i, (a, b) in enumerate(zip(ids, others, strict=True)) if a != b), None)
@@ -339,14 +339,14 @@ def test_stories_are_the_published_text(stories, dtype, device, tmp_path):
         exact, ids = told(stories("f32"), "cpu", tmp_path)
         assert exact == published_story()
         expect_near_tie(stories("f32"), ids, tokens)
-    # A prompt of many tokens at once leaves the cache as the same tokens one by one do.
+    # A prompt of many tokens leaves the same cache as the same tokens one by one.
     (at_once,) = clave.Session(program, device).run(np.array([[1, *tokens[:9]]]), np.array(0))
     assert int(at_once[0].argmax()) == tokens[9]
 
 
 @needs_data
 def test_stories_by_prompt_and_up_to_the_contexts_end(stories, tmp_path):
-    """The published text again from its first words, as text and as ids; ended by a text; told to the end."""
+    """The published text from its first words, as text and as ids; stopped by a text; and up to the context's end."""
 
     def tell(*args):
         command = [ROOT / "build/clave", "generate", stories("f32"), "--device", "cpu", *map(str, args)]

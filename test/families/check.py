@@ -1,4 +1,4 @@
-"""One family: exported, run twice on each device with different inputs, compared with torch."""
+"""Checks one family: exports it, runs it twice on each device with different inputs, and compares it with torch."""
 
 import collections
 import importlib.util
@@ -12,13 +12,13 @@ import zoo  # before transformers, which imports torchvision: it declares the op
 import clave
 from clave.errors import UnsupportedOp
 
-# What a result may be off by, relative to the largest value of its tensor: a few layers of sums in another order, and
-# in the 16-bit floats one rounding per op of each layer.
+# Tolerance relative to the largest value of a tensor: a few layers of sums in another order and, in 16-bit floats, one
+# rounding per op of each layer.
 TOLERANCE = {torch.float32: 2e-4, torch.bfloat16: 6e-2, torch.float16: 1e-2}
 
 
 def difference(got, want):
-    """The largest difference in units of the largest value; infinite where NaN, infinity, shape or dtype differ."""
+    """Returns the largest difference relative to the largest value; inf if NaN, infinity, shape or dtype differ."""
     if got.shape != want.shape or got.dtype != want.dtype:
         return float("inf")
     if not want.is_floating_point():
@@ -36,7 +36,7 @@ def difference(got, want):
 
 
 def compare(session, module, argss):
-    """The largest difference over several inputs, whether all are within tolerance, and the last run's milliseconds."""
+    """Returns the largest difference over several inputs, True if all are in tolerance, and the last run's ms."""
     worst, good, ms = 0.0, True, 0.0
     for args, kwargs in argss:
         with torch.no_grad():
@@ -55,7 +55,7 @@ def first_line(e):
 
 
 def example(name, mode):
-    """(module, the inputs of each run, the first those to export with, keyword arguments of clave.export)."""
+    """Returns (module, the inputs of each run, the first those of the export, keyword arguments of clave.export)."""
     if mode == "fixed":
         module, *first = models.make(name)
         return module, [first, models.make(name, 1)[1:], first], {}
@@ -64,11 +64,11 @@ def example(name, mode):
 
 
 def family(name, devices, mode="fixed"):
-    """{"name", "mode", "status": "right", "wrong", "skipped" ..., "reason", "ops", "passes", "parameters", "error"
-    and "ms" by device}.
+    """Returns {"name", "mode", "status": "right", "wrong", "skipped" ..., "reason", "ops", "passes", "parameters",
+    "error" and "ms" by device}.
 
-    mode: of dynamic.MODES. Without fallback: what a device cannot run is a failure. Skipped is a family whose library
-    is not there, or that has no such attention.
+    mode: one of dynamic.MODES. There is no fallback: an op that a device cannot run is a failure. A family is skipped
+    if its library is not installed or does not have that attention.
     """
     result = {"name": name, "mode": mode}
     library = zoo.ROWS[name][0] if name in zoo.ROWS else "transformers"

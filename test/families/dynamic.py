@@ -1,15 +1,15 @@
-"""A family's inputs at other batches and lengths, and which of their sizes an export leaves open."""
+"""A family's inputs at other batches and lengths, and the sizes that an export keeps dynamic."""
 
 import models
 import torch
 from torch.utils import _pytree as pytree
 
-# What a family is run as. fixed: as its row has it; the others with batch and length open and that attention.
+# How a family is run. fixed: as in its row; the others have dynamic batch and length, and that attention.
 MODES = ("fixed", "eager", "sdpa")
 
-# Inputs that are sequences of tokens in their second dimension.
+# Inputs whose second dimension is a sequence of tokens.
 SEQUENCES = {"input_ids", "attention_mask", "token_type_ids", "bbox", "decoder_input_ids", "decoder_attention_mask"}
-RUNS = 5  # more than the largest batch, as a row has one or two
+RUNS = 5  # more than the largest batch, because a row has one or two
 SIZES = ((2, 0), (5, 3), (3, -1), (2, 0))  # (batch, tokens more than the row's) of the example and of the runs
 
 
@@ -18,7 +18,7 @@ def _name(path):
 
 
 def _grown(path, tensors, batch, more):
-    """One input, of what it is at several runs: those are the rows, and the tokens that come behind."""
+    """Returns an input made from that of several runs, which are its rows; further tokens are appended."""
     first = tensors[0]
     if not isinstance(first, torch.Tensor) or first.dim() == 0:
         return first
@@ -29,7 +29,7 @@ def _grown(path, tensors, batch, more):
 
 
 class Flat(torch.nn.Module):
-    """A module that takes its inputs one after the other: torch.export knows no open sizes behind **kwargs."""
+    """A module with positional inputs: torch.export does not support dynamic sizes in **kwargs."""
 
     def __init__(self, module, structure):
         super().__init__()
@@ -42,7 +42,7 @@ class Flat(torch.nn.Module):
 
 
 def _open(path, x):
-    """The batch of every tensor, the length of every sequence."""
+    """Makes the batch of every tensor and the length of every sequence dynamic."""
     if not isinstance(x, torch.Tensor):
         return None
     axes = [0, 1] if _name(path) in SEQUENCES else [0]
@@ -50,7 +50,7 @@ def _open(path, x):
 
 
 def family(name, attention):
-    """(module, its inputs at each of SIZES, torch.export's dynamic_shapes)."""
+    """Returns (module, its inputs at each of SIZES, torch.export's dynamic_shapes)."""
     module = models.make(name, attention=attention)[0]
     runs = [models.make(name, run, attention)[1:] for run in range(RUNS)]
     leaves, structure = pytree.tree_leaves_with_path(runs[0]), pytree.tree_structure(runs[0])

@@ -1,6 +1,6 @@
-"""Tiny models with random weights of the families that people export: a row per family, made from Hugging Face's classes
-without a network. `make(name)` gives (module, args, kwargs), of zoo.py's rows too; the libraries are needed only then.
-"""
+"""Tiny models with random weights of the families that people export: a row per family, made from Hugging Face's
+classes without a network. `make(name)` returns (module, args, kwargs), also for zoo.py's rows; it imports the
+libraries."""
 
 import torch
 
@@ -23,7 +23,7 @@ AUDIO = dict(
 
 
 class Tensors(torch.nn.Module):
-    """A model that returns its output's tensors, first the main one."""
+    """A model that returns its output's tensors, the main one first."""
 
     def __init__(self, model, part=None):
         super().__init__()
@@ -66,7 +66,7 @@ def decoder_ids():
 
 # name: (model class, config class, config, inputs[, attention implementation]).
 ROWS = {
-    # encoders of text
+    # text encoders
     "bert": ("BertModel", "BertConfig", TEXT, masked()),
     "bert_classifier": ("BertForSequenceClassification", "BertConfig", TEXT, masked()),
     "roberta": ("RobertaModel", "RobertaConfig", TEXT | dict(pad_token_id=1), masked()),
@@ -85,7 +85,7 @@ ROWS = {
     "fnet": ("FNetModel", "FNetConfig", TEXT, ids()),
     "roformer": ("RoFormerModel", "RoFormerConfig", TEXT | dict(embedding_size=32), masked()),
     "esm": ("EsmModel", "EsmConfig", TEXT | dict(position_embedding_type="rotary", pad_token_id=1, mask_token_id=2), masked()),
-    # encoders and decoders
+    # encoder-decoders
     "t5_encoder": ("T5EncoderModel", "T5Config", dict(vocab_size=99, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4), masked()),
     "t5": ("T5Model", "T5Config", dict(vocab_size=99, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, use_cache=False), masked(decoder_input_ids=decoder_ids)),
     "mt5_encoder": ("MT5EncoderModel", "MT5Config", dict(vocab_size=99, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4), masked()),
@@ -95,7 +95,7 @@ ROWS = {
     "marian": ("MarianModel", "MarianConfig", ENCODER_DECODER | dict(use_cache=False, pad_token_id=0), masked(decoder_input_ids=decoder_ids)),
     "m2m_100": ("M2M100Model", "M2M100Config", ENCODER_DECODER | dict(use_cache=False), masked(decoder_input_ids=decoder_ids)),
     "pegasus": ("PegasusModel", "PegasusConfig", ENCODER_DECODER | dict(use_cache=False), masked(decoder_input_ids=decoder_ids)),
-    # decoders of text
+    # text decoders
     "gpt2": ("GPT2LMHeadModel", "GPT2Config", dict(vocab_size=99, n_embd=32, n_layer=2, n_head=4, n_positions=64, use_cache=False), ids()),
     "gpt_neo": ("GPTNeoModel", "GPTNeoConfig", dict(vocab_size=99, hidden_size=32, num_layers=2, attention_types=[[["global", "local"], 1]], num_heads=4, window_size=4, max_position_embeddings=64, use_cache=False), ids()),
     "gpt_neox": ("GPTNeoXForCausalLM", "GPTNeoXConfig", TEXT | dict(use_cache=False), ids()),
@@ -182,7 +182,7 @@ ROWS = {
 
 
 def awaken(model):
-    """Weights, biases and statistics as training leaves them: fresh ones are 0, 1 or so small that results say nothing."""
+    """Sets weights, biases and statistics as after training: initial ones are 0, 1 or too small to test results."""
     for module in model.modules():
         if isinstance(module, torch.nn.Linear | torch.nn.modules.conv._ConvNd):
             torch.nn.init.normal_(module.weight, std=module.weight[0].numel() ** -0.5)
@@ -198,10 +198,9 @@ def awaken(model):
 
 @torch.no_grad()
 def make(name, run=0, attention=None):
-    """(module in eval mode, args, kwargs) of a family: the module is the same each time, the inputs differ by `run`.
+    """Returns (module in eval mode, args, kwargs) of a family: the module is always the same, inputs differ by run.
 
-    attention: "eager" or "sdpa", in place of what the row says; ValueError if the model has no such.
-    """
+    attention: "eager" or "sdpa" instead of the row's; raises ValueError if the model does not have it."""
     if name not in ROWS:
         import zoo
 

@@ -1,13 +1,13 @@
-"""Exports each family of models.py and zoo.py, runs it on devices and compares with torch: a process each, so that a
-crash or a long export is one line. `ci/venv families` installs their libraries.
+"""Exports each family of models.py and zoo.py, runs it on devices and compares it with torch, in a separate process, so
+that a crash or a long export is one line. `ci/venv families` installs their libraries.
 
-A family must be right, or have the status that expected.tsv gives it with a reason: anything else fails, a listed one
-that is right now too. Families without their library are skipped, and counted.
+A family must be right, or have the status that expected.tsv lists with a reason. All else fails, also if a listed
+family is right. Families without their library are skipped and counted.
 
     .venv-families/bin/python test/families/run.py [--only NAME,NAME] [--modes fixed,eager,sdpa] [--devices cpu,opencl]
                                                    [--json FILE] [--limit S]
 
-Modes are in dynamic.py: fixed sizes, and open batches and lengths with each attention.
+dynamic.py has the modes: fixed sizes, and dynamic batches and lengths with each attention.
 """
 
 import argparse
@@ -38,14 +38,14 @@ def arguments():
 
 
 def expectations():
-    """(family, mode) -> its status, of those that are not expected to be right."""
+    """Returns {(family, mode): status} of families that are not expected to be right."""
     rows = [line.split("\t") for line in EXPECTED.read_text().splitlines() if line and not line.startswith("#")]
     assert all(len(row) == 4 and row[3] for row in rows), "each row of expected.tsv has a reason"
     return {(name, mode): status for name, modes, status, _ in rows for mode in modes.split(",")}
 
 
 def complaint(result, expected):
-    """What is not as expected of a family, or nothing."""
+    """Describes how a family differs from the expectation, or returns ""."""
     status, want = result["status"], expected.get((result["name"], result["mode"]), "right")
     if status in (want, "skipped"):
         return ""
@@ -61,7 +61,7 @@ def work(connection, name, devices, mode):
 
 
 def in_a_process(name, mode, o):
-    """What happened to one family, as a dict."""
+    """Returns the result of one family, as a dict."""
     told = {"name": name, "mode": mode}
     ours, theirs = multiprocessing.Pipe(False)
     given = (theirs, name, o.devices.split(","), mode)
@@ -82,7 +82,7 @@ def in_a_process(name, mode, o):
 
 
 def line(r):
-    """One family: what the program holds where it is right, else why not."""
+    """Formats one family: the program's contents if it is right, otherwise the reason."""
     told = r.get("reason") or f"{r['n_ops']:4} ops {r['error']} {r['passes']}"
     return f"{r['name']:22} {r['mode']:6} {r['status']:12} {r.get('seconds', ''):6} {told}"
 
@@ -94,7 +94,7 @@ def main():
     import transformers  # noqa: F401 (once, before the processes are forked)
     import zoo
 
-    torch.set_num_threads(1)  # else the forked processes hang in torch's thread pool
+    torch.set_num_threads(1)  # otherwise the forked processes hang in torch's thread pool
     found, failed, expected = [], [], expectations()
     names = [n for n in (*models.ROWS, *zoo.ROWS) if any(fnmatch.fnmatchcase(n, p) for p in o.only.split(","))]
     for name, mode in itertools.product(names, o.modes.split(",")):

@@ -1,7 +1,7 @@
 """More families, of torchvision, timm and diffusers, without weights: rows like those of models.py.
 
-They are there where the libraries are; the models need none of torchvision's own compiled ops, so a torchvision built
-for another torch will do.
+They run if the libraries are installed. The models need none of torchvision's compiled ops, so a torchvision built for
+another torch works.
 """
 
 import importlib
@@ -67,7 +67,7 @@ ROWS = {
 }  # fmt: skip
 
 
-# torchvision describes these even where its compiled ops do not load.
+# torchvision describes these ops even if its compiled ops do not load.
 OPS = torch.library.Library("torchvision", "FRAGMENT")
 for _name in ("nms", "qnms"):
     if not hasattr(torch.ops.torchvision, _name):
@@ -75,7 +75,7 @@ for _name in ("nms", "qnms"):
 
 
 def load(library):
-    """The module whose names the rows give."""
+    """Returns the module that defines the names of the rows."""
     return importlib.import_module("torchvision.models" if library == "torchvision" else library)
 
 
@@ -93,7 +93,7 @@ class Tensors(torch.nn.Module):
 
 
 def make(name, run=0):
-    """As models.make."""
+    """Makes a family like models.make."""
     library, model, arguments, inputs = ROWS[name]
     torch.manual_seed(7)
     made = load(library)

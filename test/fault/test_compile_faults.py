@@ -11,7 +11,7 @@ pytestmark = pytest.mark.by_turn(9)
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_allocations_of_the_compiler(root, build, tmp_path, everything, packed):
-    """After an error nothing is left of what it was to make."""
+    """After an error no output remains."""
     made, compiler = tmp_path / "made", tmp_path / "cc"
     made.mkdir()
     compiler.write_text(
@@ -31,8 +31,8 @@ def test_allocations_of_the_compiler(root, build, tmp_path, everything, packed):
 
 
 def test_allocations_of_the_compilers_options(root, build, tmp_path, everything):
-    """Libraries, objects for firmware, kernels of one's own, results that are kept, the list of what went in: each with
-    what belongs to it, or nothing."""
+    """Libraries, objects for firmware, the user's own kernels, stored results, the SBOM: after an error each is
+    complete or absent."""
     made, compiler, kernels = tmp_path / "made", tmp_path / "cc", tmp_path / "kernels"
     made.mkdir()
     kernels.mkdir()

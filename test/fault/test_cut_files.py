@@ -1,5 +1,5 @@
-"""Files that are cut short, or written to, while a program of theirs is in use: an error that names the file, at every
-stage, and never SIGBUS. Each group of stages runs in a process of its own, which a signal would end."""
+"""Files that are truncated or rewritten while a program from them is in use: an error that names the file, at every
+stage, and never SIGBUS. Each group of stages runs in a separate process, which a signal would end."""
 
 import os
 import subprocess
@@ -173,7 +173,7 @@ thread.start()
 
 
 def test_loading_while_the_file_is_written(files):
-    """Some attempts are right and some are errors; none ends the process, and none gives other numbers."""
+    """Some attempts are right and some are errors; none ends the process or returns other numbers."""
     code = (
         WATCHED
         + """
@@ -199,7 +199,7 @@ assert bad
 
 
 def run_while_written(command, copy, whole, cuts):
-    """(exit status, errors) of a command while the file is cut short and written again, so many times."""
+    """Returns (exit status, errors) of a command while the file is truncated and rewritten `cuts` times."""
     copy.write_bytes(whole)
     running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     for _ in range(cuts):
@@ -228,7 +228,7 @@ def test_commands_while_the_file_is_written(files, tmp_path, build, command):
 @pytest.fixture(scope="module")
 def inputs(files, build):
     torch.manual_seed(1)
-    x = torch.rand(4, 512).repeat(40, 1)  # of more than is copied
+    x = torch.rand(4, 512).repeat(40, 1)  # larger than what is copied
     program = clave.export(torch.nn.Flatten(0), (x,), verify=False)
     program.save(files / "flat.clv")
     subprocess.run([build / "clave", "compile", files / "flat.clv", "-o", files / "flat", "--threads", "0"], check=True)
@@ -240,7 +240,7 @@ def inputs(files, build):
 @pytest.mark.parametrize("name", ("x.npy", "x.safetensors"))
 @pytest.mark.parametrize("tool", ("run", "compiled"))
 def test_inputs_while_their_file_is_written(inputs, tmp_path, build, tool, name):
-    """The results of a run that went well are those of the whole file."""
+    """The results of a successful run are those of the whole file."""
     copy, result = tmp_path / name, tmp_path / "y.safetensors"
     whole, outcomes = (inputs / name).read_bytes(), set()
     given = ["--input", f"input={copy}"] if name == "x.npy" else ["--inputs", copy]

@@ -1,9 +1,9 @@
-"""Allocations that fail in the life of a plugin."""
+"""Allocations that fail while a plugin is used."""
 
 from test_faults import binary, run_faults
 
 
 def test_delegate(root, build, everything):
-    """Every allocation of a plugin's life."""
+    """Every allocation of a plugin's use."""
     mnist, step = root / "examples/mnist/mnist.clv", 1 if everything else 13
     run_faults(binary(build, "run_delegate_faults"), "alloc", mnist, 0, step, least=20)

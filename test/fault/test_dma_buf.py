@@ -1,5 +1,5 @@
-"""Inputs and outputs in dma-bufs, which the stub OpenCL imports by cl_khr_external_memory_dma_buf, or by
-cl_arm_import_memory_dma_buf, or not at all. It counts what is against the rules of these."""
+"""Inputs and outputs in dma-bufs, which the stub OpenCL imports by cl_khr_external_memory_dma_buf, by
+cl_arm_import_memory_dma_buf, or not at all. The stub counts violations of their rules."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ def device(stub, log, way):
 
 @pytest.mark.parametrize("way", ("khr", "arm", None))
 def test_imported_memory(build, stub, tmp_path, way):
-    """Results, what is acquired and released, what is left; a device that cannot says so."""
+    """Checks results, acquired and released objects, and leaks; a device without support refuses."""
     log = tmp_path / "log"
     env = os.environ | device(stub, log, way) | {"CLAVE_CACHE_DIR": "off"}
     p = subprocess.run([build / "test/api/test_dma_buf"], env=env, capture_output=True, text=True, timeout=600)
@@ -30,7 +30,7 @@ def test_imported_memory(build, stub, tmp_path, way):
 @pytest.mark.by_turn(4)
 @pytest.mark.parametrize("way", ("khr", "arm"))
 def test_failing_calls(net, build, stub, tmp_path, cache, everything, way):
-    """Each call of a host's run fails once; what was acquired is released all the same."""
+    """Each call of a host's run fails once; acquired objects are still released."""
     run, step, log = binary(build, "run_opencl_faults", sanitized=False), 1 if everything else 29, tmp_path / "log"
     run_faults(run, "calls", *net[:2], 0, step, env=device(stub, log, way) | cache, least=10)
     assert "violations" not in stub_log(log)

@@ -1,5 +1,5 @@
-"""Nth allocation, Nth OpenCL call, lost devices, small limits, separate memory, no fp64, no platforms: an error of one
-line or the right answer, and nothing left behind."""
+"""Nth allocation, Nth OpenCL call, lost devices, small limits, separate memory, no fp64, no platforms: a one-line error
+or the right answer, and no leaks."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from clave.llm import KVCache
 
 pytestmark = pytest.mark.by_turn(9)
 
-# Op cases with what the net below lacks: bodies within bodies, sizes known at run time only, sorting, scattering, LSTM.
+# Op cases with features that the net below lacks: nested bodies, run-time sizes, sorting, scattering, LSTM.
 CASES = [
     "control/cond_nested",
     "control/while_int",
@@ -42,7 +42,7 @@ class Net(torch.nn.Module):
         self.norm, self.linear = torch.nn.LayerNorm(16), torch.nn.Linear(16, 16)
         self.table = torch.nn.Embedding(10, 16)
         self.register_buffer("cache", torch.zeros(4, 16))
-        self.rows = KVCache(2, 12, 8)  # of a size that sessions choose
+        self.rows = KVCache(2, 12, 8)  # sessions choose its size
 
     def forward(self, image, ids):
         x = torch.nn.functional.max_pool2d(torch.relu(self.conv(image)), 2).flatten(2)  # (1, 8, 16)
@@ -55,7 +55,7 @@ class Net(torch.nn.Module):
 
 @pytest.fixture(scope="module")
 def net(tmp_path_factory):
-    """(program, data file as test/replay.c reads it, inputs file, expected output)"""
+    """Returns (program, data file in the format of test/replay.c, inputs file, expected output)."""
     import clave
 
     folder = tmp_path_factory.mktemp("fault")
@@ -72,20 +72,20 @@ def net(tmp_path_factory):
 
 
 def failures(out):
-    """The failed lines of a runner, and how many tests it ran."""
+    """Returns the failed lines of a runner, and the number of tests that it ran."""
     closing = re.search(r"^(\d+) passed, (\d+) failed$", out, re.M)
     return [line for line in out.splitlines() if line.startswith("FAIL")], closing and int(closing[1]) + int(closing[2])
 
 
 def binary(build, name, sanitized=True):
-    """Of CLAVE_SAN_BUILD if that is set, but not with the stub, whose calls the sanitizers' own start would count."""
+    """Returns the path, in CLAVE_SAN_BUILD if set, but not with the stub: it would count the sanitizers' calls."""
     san = os.environ.get("CLAVE_SAN_BUILD") if sanitized else None
     return pathlib.Path(san or build) / "test/fault" / name
 
 
 def run_checked(command, env):
-    """A finished process. LeakSanitizer can fail itself when one of the driver's threads ends while it looks at them
-    (signal 11 in its tracer), and then says nothing of the program, which runs again."""
+    """Returns a finished process. LeakSanitizer itself can fail if a thread of the driver ends while it inspects it
+    (signal 11 in its tracer). It then reports nothing about the program, which runs again."""
     for _ in range(3):
         p = subprocess.run(command, capture_output=True, text=True, env=env, timeout=1500)
         if "LeakSanitizer has encountered a fatal error" not in p.stderr:
@@ -94,15 +94,15 @@ def run_checked(command, env):
 
 
 def run_faults(runner, *arguments, env=None, least):
-    """All lives of a runner are good, and there are at least so many."""
+    """Checks that all runs of a runner are good, and that there are at least `least` of them."""
     p = run_checked([str(a) for a in (runner, *arguments)], os.environ | (env or {}))
     bad, ran = failures(p.stdout)
     assert p.returncode == 0 and not bad, f"exit {p.returncode}\n" + "\n".join(bad[:20]) + p.stderr[-4000:]
-    assert ran >= least, f"{ran} lives"
+    assert ran >= least, f"expected at least {least} runs, got {ran}"
 
 
 def case(build, name):
-    """The program and the data of an op case."""
+    """Returns the program and the data of an op case."""
     program = build / "cases" / f"{name}.clv"
     if not program.exists():
         pytest.skip("the op cases are not built")
@@ -111,12 +111,12 @@ def case(build, name):
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
-    """Kernels are built once for all of this."""
+    """Returns a cache, so that kernels are built once for all tests of this file."""
     return {"CLAVE_CACHE_DIR": str(tmp_path_factory.mktemp("cache"))}
 
 
 def test_every_function_is_tried(root):
-    """What returns a status is called by a runner."""
+    """A runner calls every function that returns a status."""
     headers = "".join(h.read_text() for h in sorted((root / "include").glob("*.h")))
     functions = re.findall(r"CLAVE_API\s+clave_status\s+(clave_\w+)\(", headers)
     assert len(functions) >= 52
@@ -144,7 +144,7 @@ def test_every_allocation_of_a_builder(build):
 
 
 def test_allocations_of_tuning(root, build, tmp_path, everything):
-    """After an error what is kept is whole, and sessions are right."""
+    """After an error the stored table is whole, and sessions are right."""
     folder = tmp_path / "cache"
     folder.mkdir(mode=0o700)
     mnist, step = root / "examples/mnist/mnist.clv", 1 if everything else 37
@@ -152,14 +152,14 @@ def test_allocations_of_tuning(root, build, tmp_path, everything):
 
 
 def test_tokenizers(build):
-    """Every allocation from file to text, with the small files that fuzzing begins with."""
+    """Every allocation from file to text, for the small initial inputs of the fuzz targets."""
     files = [f for k in ("sentencepiece", "tiktoken", "tokenizer_json") for f in sorted(CORPUS.glob(f"{k}/*"))]
     assert files
     run_faults(binary(build, "run_text_faults"), *files, least=50 * len(files) // 2)
 
 
 def test_templates(root, build):
-    """Every allocation from a template's file to text, with those that fuzzing begins with."""
+    """Every allocation from a template's file to text, for the templates with which fuzzing begins."""
     files = sorted((root / "test/jinja/templates").glob("*.jinja"))
     assert files
     run_faults(binary(build, "run_template_faults"), *files, least=80 * len(files))
@@ -208,7 +208,7 @@ def test_calls_on_a_hosts_opencl(net, build, stub, cache, everything):
 
 
 def test_opencl_calls_without_cache(net, build, stub, tmp_path, everything):
-    """Kernels are built and compared anew in each life: the calls that do so fail too."""
+    """Each run builds and compares kernels again, so these calls fail, too."""
     run, step = binary(build, "run_faults", sanitized=False), 5 if everything else 41
     none = stub | {"CLAVE_CACHE_DIR": "off", "CLAVE_SELF_CHECK": "strict"}
     run_faults(run, "calls", *net[:2], "opencl", tmp_path / "out", 0, step, env=none, least=5)
@@ -225,7 +225,7 @@ def test_opencl_calls_while_the_cpu_backend_answers(net, build, stub, cache, eve
 
 
 def test_a_device_that_is_lost_while_the_cpu_backend_answers(net, build, stub, tmp_path):
-    """From any of its calls on; the answer is the CPU backend's all the same."""
+    """Calls fail from any call on; the answer is still the CPU backend's."""
     out = tmp_path / "out.safetensors"
     for name in ("clBuildProgram", "clCreateKernel", "clCreateBuffer"):
         lost = {"CLAVE_STUB_FAIL_NAME": name, "CLAVE_STUB_LOST_AT": "12", "CLAVE_CACHE_DIR": "off"}
@@ -235,7 +235,7 @@ def test_a_device_that_is_lost_while_the_cpu_backend_answers(net, build, stub, t
 
 
 def command(build, env, *args):
-    """env: what changes; None takes a variable away."""
+    """env: variables that change; None removes one."""
     env = {k: v for k, v in (os.environ | {"CLAVE_DEVICE": None} | env).items() if v is not None}
     return subprocess.run([str(build / "clave"), *map(str, args)], capture_output=True, text=True, env=env, timeout=120)
 
@@ -264,7 +264,7 @@ def stub_log(path):
 
 @pytest.mark.parametrize("fault", ["FAIL_AT", "LOST_AT"])
 def test_command_line_survives_every_call(net, build, stub, tmp_path, everything, fault):
-    """Whole processes: the device list is made once in each, so its calls can fail here only."""
+    """Each process makes the device list once, so its calls can fail only here."""
     out, log = tmp_path / "out.safetensors", tmp_path / "log"
     cache = {"CLAVE_CACHE_DIR": str(tmp_path / "cache"), "CLAVE_STUB_LOG": str(log)}
     right_answer(run_net(build, net, stub | cache, out, "--device", "opencl"), net, out)
@@ -283,7 +283,7 @@ REFUSED = {"CLAVE_STUB_FAIL_NAME": "clBuildProgram", "CLAVE_STUB_ERROR": "-11"} 
 
 @pytest.mark.parametrize("first", [0, 1, 4])
 def test_kernels_that_do_not_build(net, build, stub, tmp_path, first):
-    """From the build numbered `first` on: those ops run on the CPU backend, which is said once an op."""
+    """From build number `first` on, builds fail: those ops run on the CPU backend, with one note per op."""
     out, log = tmp_path / "out.safetensors", tmp_path / "log"
     env = stub | REFUSED | {"CLAVE_STUB_LOST_AT": str(first), "CLAVE_CACHE_DIR": "off", "CLAVE_STUB_LOG": str(log)}
     p = run_net(build, net, env, out, "--device", "opencl")
@@ -301,7 +301,7 @@ def test_kernels_that_do_not_build(net, build, stub, tmp_path, first):
 
 
 def test_clblast_that_fails(build, stub, tmp_path):
-    """A product that CLBlast has no working kernel for is ours to compute, on the device; the next one asks no more."""
+    """If CLBlast fails on a product, clave's kernel computes it on the device, and later ones without trying it."""
     import clave
 
     class Products(torch.nn.Module):
@@ -320,7 +320,7 @@ def test_clblast_that_fails(build, stub, tmp_path):
 
 
 def test_kernels_of_small_groups(net, build, stub, tmp_path):
-    """A kernel may take smaller work-groups than its device: what registers it needs is the compiler's choice."""
+    """A kernel may support only smaller work-groups than its device, because the compiler chooses its registers."""
     out, env = tmp_path / "out.safetensors", stub | {"CLAVE_STUB_KERNEL_GROUP": "32", "CLAVE_DEVICE_CLASS": "gpu"}
     p = run_net(build, net, env, out, "--device", "opencl")
     right_answer(p, net, out)
@@ -340,7 +340,7 @@ print(json.dumps([[dataclasses.asdict(p) for p in places] for places in (before,
 
 
 def test_placement_of_moved_ops(net, build, stub):
-    """After a run a session says of each op that the device cannot run where it ran, and why."""
+    """After a run, a session reports for each op that the device cannot run where it ran, and why."""
     env = os.environ | stub | {"CLAVE_STUB_KERNEL_GROUP": "32", "CLAVE_DEVICE_CLASS": "gpu", "CLAVE_CACHE_DIR": "off"}
     p = subprocess.run([sys.executable, "-c", PLACES, net[0], net[2]], capture_output=True, text=True, env=env)
     assert p.returncode == 0, p.stderr
@@ -355,7 +355,7 @@ def test_placement_of_moved_ops(net, build, stub):
 
 @pytest.mark.parametrize("name", ["control/while_int", "nonzero/detections", "control/scan_many", "control/cond_item"])
 def test_kernels_of_late_parts_that_do_not_build(build, stub, name):
-    """Where sizes depend on data, kernels are first wanted when a part of the run is over."""
+    """If sizes depend on data, some kernels are first needed after a part of the run has ended."""
     case(build, name)
     for first in (1, 2, 4):
         env = stub | REFUSED | {"CLAVE_STUB_LOST_AT": str(first), "CLAVE_CACHE_DIR": "off"}
@@ -365,7 +365,7 @@ def test_kernels_of_late_parts_that_do_not_build(build, stub, name):
 
 
 class Counting(torch.nn.Module):
-    """Changes its state, then reads a number, by which it needs a kernel that nothing before it does."""
+    """Changes its state, then reads a number, after which it needs a kernel that no earlier op needs."""
 
     def __init__(self):
         super().__init__()
@@ -390,7 +390,7 @@ print(seen)
 
 
 def test_state_is_not_changed_twice(build, stub, tmp_path):
-    """A run whose late part needs a kernel that does not build is not begun again after state has changed."""
+    """If a late part needs a kernel that does not build, the run is not restarted after state has changed."""
     import clave
 
     clave.export(Counting(), (torch.ones(5),)).save(str(tmp_path / "c.clv"))
@@ -403,7 +403,7 @@ def test_state_is_not_changed_twice(build, stub, tmp_path):
         late = "CL_BUILD_PROGRAM_FAILURE" in str(seen[0])
         assert seen[1:] in ([1, 2], [2, 3]) if late else seen == [1, 2, 3], (first, seen)
         outcomes.add(late)
-    assert outcomes == {False, True}  # what is needed from the start moves; what comes late is an error once
+    assert outcomes == {False, True}  # kernels needed from the start move to the CPU backend; late ones are one error
 
 
 @pytest.mark.parametrize("fault", ["FAIL_AT", "LOST_AT"])
@@ -421,7 +421,7 @@ def test_faults_of_children_that_build(net, build, stub, tmp_path, everything, f
 
 
 def test_copied_state_leaves_nothing(build, stub, tmp_path):
-    """Device objects after sessions that read, wrote and copied their state."""
+    """No device objects remain after sessions that read, wrote and copied their state."""
     log = tmp_path / "log"
     command = [str(build / "test/api/test_state")]
     p = subprocess.run(command, capture_output=True, text=True, env=os.environ | stub | {"CLAVE_STUB_LOG": str(log)})
@@ -431,7 +431,7 @@ def test_copied_state_leaves_nothing(build, stub, tmp_path):
 
 
 class Growing(torch.nn.Module):
-    """Products whose scratch memory grows in a run: the second is planned when a number is read from the device."""
+    """Products whose scratch memory grows during a run: the second is planned when a number is read from the device."""
 
     def forward(self, x):
         small, n = x[:20, :20] @ x[:20, :20].t(), (x > 10).sum().item()
@@ -455,7 +455,7 @@ def test_scratch_that_grows_leaves_nothing(build, stub, tmp_path):
 
 
 def test_binaries_of_another_driver_are_not_used(build, stub, tmp_path):
-    """Each driver's version has its own kernels in the cache; the same one finds them again."""
+    """Each driver version has its own kernels in the cache; the same version finds them again."""
     import clave
 
     program, inputs, counts = tmp_path / "p.clv", tmp_path / "in.safetensors", []
@@ -486,7 +486,7 @@ def test_no_platforms(net, build, stub, tmp_path):
 
 
 def test_pocl_without_a_cache(build, tmp_path):
-    """PoCL hides its device where it cannot make its cache's folder; the note names the cause and the way out."""
+    """PoCL hides its device if it cannot create its cache folder; the note names the cause and the remedy."""
     p = command(build, {"POCL_CACHE_DIR": "/dev/null/pocl"}, "devices")
     if "opencl" in p.stdout:
         pytest.skip("another platform has a device")
@@ -495,7 +495,7 @@ def test_pocl_without_a_cache(build, tmp_path):
 
 
 def test_no_loader(net, build, tmp_path):
-    """A file that is no library stands where the loader is searched for first."""
+    """The first libOpenCL on the search path is not a library."""
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib/libOpenCL.so.1").write_text("not a library")
     out = tmp_path / "out.safetensors"
@@ -517,8 +517,8 @@ def test_no_loader(net, build, tmp_path):
     ids=lambda d: "-".join(d).lower(),
 )
 def test_lesser_devices(net, build, stub, tmp_path, limits):
-    """The answer is right, perhaps by the CPU backend's help, which small work-groups do not need; a limit that is too
-    small is an error."""
+    """The answer is right, perhaps with help of the CPU backend, which small work-groups do not need; a limit that is
+    too small is an error."""
     out, log = tmp_path / "out.safetensors", tmp_path / "log"
     env = stub | {f"CLAVE_STUB_{k}": v for k, v in limits.items()} | {"CLAVE_STUB_LOG": str(log)}
     alone = ["--no-fallback"] if "MAX_GROUP" in limits else []
@@ -532,7 +532,7 @@ def test_lesser_devices(net, build, stub, tmp_path, limits):
 
 
 def test_a_trace_has_one_clock(net, build, stub, tmp_path):
-    """The device's clock may begin anywhere: its events lie in the time that the process ran."""
+    """The device's clock may start anywhere: its events must be within the process's time."""
     out, trace = tmp_path / "out.safetensors", tmp_path / "trace.json"
     start = time.monotonic()
     env = stub | {"CLAVE_STUB_CLOCK": "100000"}
@@ -544,7 +544,7 @@ def test_a_trace_has_one_clock(net, build, stub, tmp_path):
 
 
 def test_f64_without_fp64(build, stub, tmp_path):
-    """f64 ops go to the CPU backend where the device has none, or say so with --no-fallback."""
+    """f64 ops run on the CPU backend if the device has no fp64; with --no-fallback they are an error."""
     import clave
 
     class Double(torch.nn.Module):

@@ -1,5 +1,5 @@
-"""What other platforms' devices are known for (backend/opencl/device/quirks.c), under the stub OpenCL, whose names
-begin so: the rules that choose kernels by it, and launches that such a device would refuse."""
+"""Known properties of other platforms' devices (backend/opencl/device/quirks.c), under the stub OpenCL with their
+names: rules that choose kernels accordingly, and launches that such a device would refuse."""
 
 import json
 import os
@@ -42,7 +42,7 @@ class Product(torch.nn.Module):
 
 @pytest.fixture(scope="module")
 def products(tmp_path_factory):
-    """A program of as many products as its inputs have, and inputs of `GRID` and one more."""
+    """Makes a program of as many products as its inputs have, and inputs of `GRID` and one more."""
     torch.manual_seed(1)
     folder, batch = tmp_path_factory.mktemp("products"), torch.export.Dim("batch", min=2)
     a, b = torch.randn(GRID + 1, 3, 2), torch.randn(GRID + 1, 2, 5)
@@ -59,8 +59,8 @@ def products(tmp_path_factory):
     "platform, n, moves", [("NVIDIA CUDA", GRID, False), ("NVIDIA CUDA", GRID + 1, True), ("another", GRID + 1, False)]
 )
 def test_grids(build, stub, products, tmp_path, platform, n, moves):
-    """What needs more groups of work-items than a dimension of a launch may have is computed by the CPU backend, which
-    is known before anything is launched."""
+    """The CPU backend computes products that need more groups of work-items than a dimension of a launch may have; this
+    is known before any launch."""
     (folder, want), out = products, tmp_path / "out.safetensors"
     files = folder / "m.clv", "--inputs", folder / f"{n}.safetensors", "--outputs", out
     limit = {"CLAVE_SELF_CHECK": "off"} | ({"CLAVE_STUB_MAX_GRID": str(GRID)} if platform != "another" else {})
@@ -78,7 +78,7 @@ def test_grids(build, stub, products, tmp_path, platform, n, moves):
 
 
 class Lines(torch.nn.Module):
-    """A copy and an elementwise list of more lines than a launch may have groups."""
+    """A copy and an elementwise list with more lines than a launch may have groups."""
 
     def forward(self, x, y):
         return x[:, :17].contiguous(), x * y
@@ -86,7 +86,7 @@ class Lines(torch.nn.Module):
 
 @pytest.mark.by_turn(3)
 def test_lines_beyond_grids(build, stub, tmp_path):
-    """They are taken point by point, on the device."""
+    """The device computes them point by point."""
     torch.manual_seed(2)
     x, y = torch.randn(GRID + 1, 18), torch.randn(GRID + 1, 1)
     clave.export(Lines(), (x, y), verify=False).save(tmp_path / "m.clv")
@@ -102,7 +102,7 @@ def test_lines_beyond_grids(build, stub, tmp_path):
 @pytest.mark.by_turn(3)
 @pytest.mark.parametrize("width, memory", [(16, 32 << 10), (16, 64 << 10), (4, 32 << 10)])
 def test_local_memory_to_the_last_byte(build, stub, tmp_path, width, memory):
-    """A block of a matrix, or of sums, may take all local memory that a device has."""
+    """A block of a matrix, or of sums, may use all local memory of a device."""
     torch.manual_seed(3)
     linear, x = torch.nn.Linear(300, 300), torch.randn(300, 300)
     clave.export(linear, (x,), verify=False).save(tmp_path / "m.clv")
@@ -119,7 +119,7 @@ def test_local_memory_to_the_last_byte(build, stub, tmp_path, width, memory):
 @pytest.mark.by_turn(3)
 @pytest.mark.parametrize("platform, code", [("rusticl", 0), ("another", 1)])
 def test_maps_that_wait(build, stub, tmp_path, platform, code):
-    """Large inputs and results are used where they lie, which maps pass from host to device and back."""
+    """Large inputs and results are used in place; maps pass them from host to device and back."""
     clave.export(torch.nn.ReLU(), (x := torch.randn(300, 300),), verify=False).save(tmp_path / "m.clv")
     safetensors.torch.save_file({"input_0": x}, tmp_path / "in.safetensors")
     files = tmp_path / "m.clv", "--inputs", tmp_path / "in.safetensors", "--outputs", tmp_path / "out.safetensors"

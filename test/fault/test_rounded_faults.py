@@ -10,7 +10,7 @@ pytestmark = pytest.mark.by_turn(9)
 
 @pytest.fixture(scope="module")
 def product(tmp_path_factory):
-    """As of net: a product that rounds its rows, which costs less than is looked for."""
+    """Returns a program and data like `net`: a product that rounds its rows, with an error below the tolerance."""
     import clave
 
     folder = tmp_path_factory.mktemp("product")
@@ -20,7 +20,7 @@ def product(tmp_path_factory):
     return folder / "p.clv", folder / "data.safetensors"
 
 
-# Its kernels hold the CPU's instructions, which are probed first, and are compared with rounded rows.
+# Its kernels have the CPU's instructions, which are probed first, and are compared with rounded rows.
 ROUNDED = {
     "CLAVE_PRECISION": "fast",
     "CLAVE_DEVICE_CLASS": "cpu",

@@ -1,5 +1,5 @@
-"""A steady run: the same session with the same sizes again. Nothing is allocated, made or packed, and the thread waits
-for the device once, when all is enqueued."""
+"""A steady run: the same session with the same sizes again. It allocates, creates and packs nothing, and the thread
+waits for the device once, after all work is enqueued."""
 
 import json
 import os
@@ -16,7 +16,7 @@ RUNS = 5
 MADE = ("Buffer", "SubBuffer", "Kernel", "ProgramWithSource", "ProgramWithBinary", "CommandQueue", "UserEvent")
 NEVER = [f"clCreate{what}" for what in MADE]
 NEVER += ["clBuildProgram", "clEnqueueCopyBuffer", "clEnqueueMapBuffer", "clWaitForEvents"]
-LOOP = "recurrent"  # its steps set the arguments that move
+LOOP = "recurrent"  # its steps set the arguments that change
 
 
 class Ordered(torch.nn.Module):
@@ -33,7 +33,7 @@ class Recurrent(torch.nn.Module):
         return self.layers(x)[0]
 
 
-# name: (module, inputs, more of the export, whether weights are packed in the first run on OpenCL)
+# name: (module, inputs, export options, True if the first run on OpenCL packs weights)
 PROGRAMS = {
     "a little of everything": (Net, lambda: (torch.randn(1, 3, 8, 8), torch.arange(8)), {}, True),
     "winograd": (lambda: torch.nn.Conv2d(64, 64, 3, padding=1), lambda: (torch.randn(1, 64, 12, 12),), {}, False),
@@ -45,7 +45,7 @@ PROGRAMS = {
 
 @pytest.fixture(scope="module", params=[pytest.param(n, marks=pytest.mark.by_turn(4)) for n in PROGRAMS])
 def program(request, tmp_path_factory):
-    """(name, program, data file, number of inputs, number of outputs, whether weights are packed)"""
+    """Returns (name, program, data file, number of inputs, number of outputs, True if weights are packed)."""
     torch.manual_seed(3)
     make, inputs, more, packs = PROGRAMS[request.param]
     folder, module, x = tmp_path_factory.mktemp("steady"), make().eval().requires_grad_(False), inputs()
@@ -64,14 +64,14 @@ def measure(build, program, device, env):
 
 
 def test_on_the_cpu_backend(build, program):
-    """Neither a page that is new nor a wait: one thread, which the kernel never puts to sleep."""
+    """There are neither new pages nor waits: the kernel never puts the single thread to sleep."""
     found = measure(build, program, "cpu", {})
     assert {k: found[k] for k in ("allocations", "faults", "waits")} == {"allocations": 0, "faults": 0, "waits": 0}
 
 
 @pytest.mark.parametrize("device_class", ["cpu", pytest.param("gpu", marks=pytest.mark.by_turn(8))])
 def test_on_opencl(build, stub, program, device_class):
-    """An input is a write, an output a read, and one more tells whether an index was out of range."""
+    """An input is a write, an output a read, and one more read tells if an index was out of range."""
     name, _, _, inputs, outputs, packs = program
     found = measure(build, program, "opencl", stub | {"CLAVE_DEVICE_CLASS": device_class})
     assert found["allocations"] == 0

@@ -1,4 +1,4 @@
-"""Allocations and OpenCL calls that fail in conversations: whose state is their own, and that share pages."""
+"""Allocations and OpenCL calls that fail in conversations with their own state, and in those that share pages."""
 
 import pathlib
 import sys
@@ -11,13 +11,13 @@ pytestmark = pytest.mark.by_turn(9)
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
-    """Kernels are built once for all of this."""
+    """Returns a cache, so that kernels are built once for all tests of this file."""
     return {"CLAVE_CACHE_DIR": str(tmp_path_factory.mktemp("cache"))}
 
 
 @pytest.fixture(scope="module")
 def talks(tmp_path_factory):
-    """Language models whose conversations have state of their own, or share pages; each with a tokenizer."""
+    """Makes language models whose conversations have their own state, or share pages; each has a tokenizer."""
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "llm"))
     import _models
 

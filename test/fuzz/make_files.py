@@ -1,6 +1,6 @@
-"""Writes talk.clv, the language model of fuzz_conversation, and what fuzz_run, fuzz_conversation, fuzz_npy, fuzz_cache
-and fuzz_folder begin with. By hand: make_files.py build/cases build/fuzzing/corpus. `ci/fuzz --merge build/fuzzing`
-then adds to test/fuzz/found what is of use."""
+"""Writes talk.clv, the language model of fuzz_conversation, and the initial inputs of fuzz_run, fuzz_conversation,
+fuzz_npy, fuzz_cache and fuzz_folder. Run by hand: make_files.py build/cases build/fuzzing/corpus. `ci/fuzz --merge
+build/fuzzing` then adds useful inputs to test/fuzz/found."""
 
 import base64
 import io
@@ -19,7 +19,7 @@ CONTEXT, N_VOCAB = 4, 5
 
 
 class Talk(torch.nn.Module):
-    """The smallest language model: its logits are the same for every token, its state is what it has seen."""
+    """The smallest language model: its logits are the same for every token, and its state is the tokens it has read."""
 
     def __init__(self):
         super().__init__()
@@ -51,7 +51,7 @@ def talk():
 
 
 def program(path):
-    """The FlatBuffers form in a .clv file."""
+    """Returns the FlatBuffer of the program in a .clv file."""
     data = path.read_bytes()
     (n,) = struct.unpack_from("<I", data, 24)
     for i in range(n):
@@ -62,7 +62,7 @@ def program(path):
 
 
 def programs(cases):
-    """Those of the op cases, without their constants."""
+    """Yields the programs of the op cases, without their constants."""
     for line in (cases / "index.tsv").read_text().splitlines():
         name, path, *_ = line.split("\t")
         if len(data := program(cases / path)) <= LARGEST:
@@ -70,7 +70,7 @@ def programs(cases):
 
 
 MESSAGE = b'{"role":"user","content":"\\u0001"}'
-# What is wrong with a chat of two ids: its turns, its messages.
+# Errors in a chat of two ids: its turns, its messages.
 WRONG_CHATS = {
     "turns_back": ([[1, 1, 0, 34, 3, 7], [0, 2, 34, 34, 3, 7]], MESSAGE),
     "turns_beyond_ids": ([[0, 3, 0, 34, 3, 7]], MESSAGE),
@@ -97,7 +97,7 @@ def conversation(n, turns, chat, version=2):
 
 
 def conversations():
-    """The hashes are put right by the target. Without a chat, with one of one turn, and with wrong ones."""
+    """Yields conversations without a chat, with a chat of one turn, and with wrong chats. The target mends hashes."""
     for n in range(CONTEXT):
         yield f"ids_{n}", conversation(n, [], b"")
         yield f"chat_{n}", conversation(n, [[0, min(n, 1), 0, len(MESSAGE), 3, 7]], MESSAGE)

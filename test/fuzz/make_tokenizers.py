@@ -1,4 +1,4 @@
-"""Writes the committed corpora of fuzz_tokenizer_json and fuzz_tiktoken again: a small file for each part. By hand."""
+"""Writes the committed corpora of fuzz_tokenizer_json and fuzz_tiktoken: a small file for each part. Run by hand."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Graphs that always run: the smallest ones that noticed a fault, by name."""
+"""Graphs that always run: the smallest graphs that noticed a fault, by name."""
 
 from graph import Graph, Input, Statement
 
@@ -16,7 +16,7 @@ def makes(name: str, code: str, rounds: str = "once") -> Statement:
 ROWS, PLACES = Input("x0", "F32", (5, 6)), Input("x1", "I64", (5,))
 
 CASES = {
-    # What is changed in place is also read through another view: in place only where nothing else lies in its bytes.
+    # A tensor changed in place is read through another view: only unshared bytes are really changed in place.
     "index_put_of_itself": case(
         [ROWS, PLACES],
         [makes("x2", "x0 * 2"), Statement("x2.index_put_((x1 % 5,), old(x2), accumulate=True)", "x2", "adds")],
@@ -26,7 +26,7 @@ CASES = {
         [makes("x2", "x0 * 2"), Statement("x2.index_add_(0, x1 % 5, old(x2.flip(0)))", "x2", "adds")],
     ),
     "copy_of_itself_one_on": case([ROWS], [makes("x2", "x0 * 2"), Statement("x2[1:].copy_(old(x2[:-1]))", "x2", "no")]),
-    # More elements than a block has, in columns and rows; sizes in the other order.
+    # More elements than a block, in columns and rows; sizes in the other order.
     "softmax_of_long_columns": case(
         [Input("x0", "F32", ("a", "b"))],
         [makes("x1", "torch.softmax(x0, 0)", "sum")],
@@ -37,13 +37,13 @@ CASES = {
         [makes("x2", "x0 @ x1", "sum")],
         tuple({"a": a, "b": b} for a, b in ((20, 33), (65, 17), (9, 64))),
     ),
-    # A plan holds for the numbers that it was made for, not for the sizes alone.
+    # A plan is valid for the numbers for which it was made, not only for the sizes.
     "number_that_is_no_size": case(
         [Input("x0", "F32", (9, 6)), Input("x1", "INT", (), "ones"), Input("x3", "INT", ())],
         [makes("x4", "x0.roll(x1, 0)[:x3] * x3")],
         ({}, {}, {}, {}),
     ),
-    # Fused steps round to 16 bits like those that are run alone.
+    # Fused steps round to 16 bits like steps that are run separately.
     "fused_half_steps": case(
         [Input("x0", "BF16", (300,), "wide")], [makes("x1", "x0 * 3"), makes("x2", "x1 + x0"), makes("x3", "x2 - x1")]
     ),
@@ -51,7 +51,7 @@ CASES = {
     "lerp_of_transposed": case(
         [Input("x0", "BF16", (1, 2, 3)), Input("x1", "BF16", (1, 3, 2))], [makes("x2", "torch.lerp(x0.mT, x1, 0.25)")]
     ),
-    # Scores that are finite once they are scaled.
+    # Scores that are finite only after scaling.
     "attention_of_huge_queries": case(
         [Input("x0", "F32", (6, 20, 3), "special"), Input("x1", "F32", (6, 9, 3)), Input("x2", "F32", (6, 9, 2))],
         [makes("x3", "F.scaled_dot_product_attention(x0, x1, x2)", "sum")],
@@ -62,13 +62,13 @@ CASES = {
         [makes("x3", "F.scaled_dot_product_attention(x0, x1, x2)", "sum")],
         ({},) * 6,
     ),
-    # Fewer keys than a kernel takes at once, behind the last one nothing counts.
+    # Fewer keys than a kernel reads at once; nothing after the last key counts.
     "attention_to_infinite_values": case(
         [Input("x0", "F32", (2, 20, 4)), Input("x1", "F32", (2, 6, 4)), Input("x2", "F32", (2, 6, 3), "special")],
         [makes("x3", "F.scaled_dot_product_attention(x0, x1, x2)", "sum")],
         ({},) * 6,
     ),
-    # torch.export states 6 for a, without a guard; at 63 nothing is to be compared.
+    # torch.export fixes a to 6, without a guard; at 63 nothing is compared.
     "size_that_export_fixes": case(
         [Input("x0", "I32", (3, "a")), Input("x1", "I64", (3,))],
         [

@@ -1,6 +1,6 @@
-"""Exports a graph and runs it in sessions of clave: fused and not, dense and strided inputs, sizes in both
-orders, poisoned memory, again after a reset. First runs are compared with the oracle, others with those by bits.
-Rewritten programs are compared with the one that no pass has rewritten, by optimized.py."""
+"""Exports a graph and runs it in sessions of clave: fused and not, with dense and strided inputs, sizes in both orders,
+poisoned memory, and again after a reset. First runs are compared with the oracle, later ones with the first by bits.
+optimized.py compares rewritten programs with the program before all passes."""
 
 import copy
 import ctypes as C
@@ -20,7 +20,7 @@ import clave
 from clave import _library as L
 from clave.errors import Raised
 
-TRIALS_A_DEVICE = 50  # then it is opened again, without their kernels
+TRIALS_A_DEVICE = 50  # then the device is opened again, without their kernels
 
 
 class Failure(Exception):
@@ -34,14 +34,14 @@ class Failure(Exception):
 
 @functools.lru_cache(maxsize=8)
 def opened(device: str, generation: int) -> clave.Device:
-    """A device of a class, "opencl/gpu", opened anew for each generation."""
+    """Returns a device of a class, such as "opencl/gpu"; each generation opens it again."""
     name, _, kind = device.partition("/")
     os.environ["CLAVE_DEVICE_CLASS"] = kind
     return clave.Device(name, fallback=False)
 
 
 class Session(clave.Session):
-    """With the options that only tests want."""
+    """A session with options that only tests use."""
 
     def __init__(self, program: Any, device: clave.Device, unfused: bool):
         self.program, self.device = program, device
@@ -53,7 +53,7 @@ class Session(clave.Session):
 
 
 def export(graph: Graph) -> tuple[Any, Any]:
-    """The program before any pass, and torch's exported one. Unfit where torch does not export it."""
+    """Returns the program before any pass, and torch's exported one. Raises Unfit if torch does not export it."""
     values = values_of(graph.inputs, graph.sizes[0], graph.seed)
     module = Module(graph, {s.name: values[s.name] for s in graph.state}).eval()
     args = tuple(values[a.name] for a in graph.arguments)
@@ -76,12 +76,12 @@ def export(graph: Graph) -> tuple[Any, Any]:
             if re.search(torchs, str(e)):  # torch's own functional program is wrong, or there is none
                 raise Unfit(str(e)) from None
             raise Failure("export", f"clave.export: {type(e).__name__}: {e}") from None
-        except Exception as e:  # one that is not an Error is a fault, too
+        except Exception as e:  # any exception other than Error is a fault, too
             raise Failure("export", f"clave.export: {type(e).__name__}: {e}") from None
 
 
 def strided(x: Any) -> Any:
-    """The same values, every second element of memory in the reverse order of dimensions."""
+    """Returns the same values, in every second element of memory with dimensions in reverse order."""
     if isinstance(x, int) or not x.dim():
         return x
     wide = torch.full((*reversed(x.shape[1:]), 2 * x.shape[0]), 77).to(x.dtype)[..., ::2]
@@ -94,7 +94,7 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def fixes_other_sizes(exported: Any, args: list[Any]) -> bool:
-    """Does the exported program state a number for a size that is another here? Its guards do not always."""
+    """True if the exported program fixes a size that is different here. Its guards do not always show it."""
     shapes = {n.name: n.meta["val"] for n in exported.graph.nodes if n.op == "placeholder"}
     pairs = zip(exported.graph_signature.user_inputs, args, strict=True)
     return any(
@@ -108,7 +108,7 @@ def fixes_other_sizes(exported: Any, args: list[Any]) -> bool:
 class Trial:
     """One graph on one device."""
 
-    count = 0  # those of this process
+    count = 0  # trials of this process
 
     def __init__(self, graph: Graph, program: Any, exported: Any, device: str):
         self.graph, self.program, self.exported, self.device = graph, program, exported, device
@@ -119,7 +119,7 @@ class Trial:
         return Session(program or self.program, opened(self.device, Trial.count // TRIALS_A_DEVICE), unfused)
 
     def run(self, s: Session, k: int, change: Any = lambda x: x) -> list[torch.Tensor] | None:
-        """Outputs of a run on inputs k; None if torch's program does not take these sizes either."""
+        """Returns the outputs of a run on inputs k, or None if torch's program refuses these sizes, too."""
         values = self.arguments[k]
         args = [change(values[a.name]) for a in self.graph.arguments]
         try:
@@ -139,7 +139,7 @@ class Trial:
         return False
 
     def check(self, answers: list[list[Answer]], carried: list[list[Answer]]) -> None:
-        """answers: for each inputs, from the initial state; carried: in a row."""
+        """answers: for each set of inputs, from the initial state; carried: for all of them in sequence."""
         fused = self.session(unfused=False)
         first: list[Any] = []
         for k, want in enumerate(answers):
@@ -158,7 +158,7 @@ class Trial:
         self._again(self.session(unfused=True), first, "unfused, strided, other order", strided)
 
     def outputs(self, program: Any) -> list[list[torch.Tensor] | None]:
-        """Of another program of this graph: for each inputs from the initial state, then, if there is one, in a row."""
+        """Runs another program of this graph: each set of inputs from the initial state, then all in sequence."""
         s = self.session(unfused=False, program=program)
         found = []
         for k in range(len(self.arguments)):
@@ -190,7 +190,7 @@ class Trial:
                 raise Failure("values", f"{how}inputs {k}, output {i}: {wrong}", (k, i))
 
     def _export_differs(self, want: Answer, k: int, i: int) -> bool:
-        """Is torch's own exported program wrong for these sizes? Export fixes the pieces of a split, for one."""
+        """True if torch's own exported program is wrong for these sizes: export fixes the pieces of a split."""
         module = copy.deepcopy(self.exported.module())
         try:
             args = [copy.copy(self.arguments[k][a.name]) for a in self.graph.arguments]

@@ -1,8 +1,8 @@
-"""What models write out of small ops: attention, rotary embedding, norms, activations, products of constants, as passes
-look for them.
+"""Patterns that models write as several small ops and that passes look for: attention, rotary embedding, norms,
+activations, products of constants.
 
 A form adds several statements to a graph. Its reshapes, the ranks and sizes of its masks and the order of its factors
-are random, so that a pass meets what it knows and what looks like it.
+are random, so that a pass meets patterns that it knows and others that only look like them.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from graph import FLOATS, Statement
 
 
 class _Stop(Exception):
-    """A statement that torch refuses, or whose values are of no use: the form ends where it is."""
+    """torch refuses a statement, or its values are useless: the form ends there."""
 
 
 def _put(b: Any, code: str, rounds: str = "once") -> str:
@@ -43,7 +43,7 @@ def _length(b: Any) -> Any:
 
 
 def _masked(b: Any, scores: str, shape: tuple) -> str:
-    """shape: of the scores. The mask has any rank, and sizes of 1 anywhere."""
+    """shape: that of the scores. The mask has any rank, and sizes of 1 anywhere."""
     kept = shape[b.rng.randrange(len(shape)) :]
     sizes = tuple(1 if b.rng.random() < 0.35 else n for n in kept)
     if b.rng.random() < 0.5:
@@ -56,7 +56,7 @@ def _masked(b: Any, scores: str, shape: tuple) -> str:
 
 
 def _other_shape(b: Any, x: str, shape: tuple) -> tuple[str, tuple]:
-    """x with its leading sizes (batch, heads) cut in another way; sizes that are symbols stay as they are."""
+    """Returns x with its leading sizes (batch, heads) split differently; symbolic sizes stay."""
     batch, heads, *rest = shape
     ends = ", ".join(f"{x}.shape[{d}]" for d in (2, 3))
     if isinstance(batch, int) and batch % 2 == 0 and b.rng.random() < 0.5:
@@ -102,7 +102,7 @@ def attention(b: Any) -> None:
 
 
 def _heads(b: Any, batch: Any, length: Any, size: int) -> list[str]:
-    """(batch, heads, length, size): of its own, or parts of one tensor, as those of a joined product."""
+    """Returns tensors (batch, heads, length, size): one, or parts of one tensor, as after a joined product."""
     heads = [b.rng.choice((1, 2, 3)) for _ in range(b.rng.choice((1, 2, 2, 3)))]
     if len(heads) == 1:
         return [_input(b, (batch, heads[0], length, size))]
@@ -120,7 +120,7 @@ def _rotate(b: Any, x: str, half: int, cos: str, sin: str, interleaved: bool) ->
         turned = f"torch.stack((-{x}[..., 1::2], {x}[..., ::2]), -1).flatten(-2)"
     else:
         turned = f"torch.cat((-{x}[..., {half}:], {x}[..., :{half}]), -1)"
-    if b.rng.random() < 0.2:  # what no rotation is
+    if b.rng.random() < 0.2:  # not a rotation
         turned = turned.replace("-x", "x", 1) if not interleaved else turned.replace("1::2", "::2")
     left, right = _put(b, f"{x} * {cos}"), _put(b, f"{_put(b, turned)} * {sin}")
     y = _put(b, f"{left} + {right}" if b.rng.random() < 0.8 else f"{right} - {left}")
@@ -158,7 +158,7 @@ def norm(b: Any) -> None:
         _put(b, f"{x} + {_input(b, (n,))}")
 
 
-# What x is multiplied by, in two statements: 1 + the first cancels where x is far below 0.
+# The factor of x, in two statements: 1 + the first cancels where x is far below 0.
 GELUS = (
     ("torch.erf(@ / 1.4142135623730951)", "0.5 * @ * (1 + %)"),
     ("torch.erf(@ * 0.7071067811865476)", "@ * 0.5 * (1 + %)"),
@@ -183,7 +183,7 @@ def activation(b: Any) -> None:
 
 
 def _constant(b: Any, *shape: int, low: int = -16) -> str:
-    """Sixteenths, which every float dtype holds; the program's constant."""
+    """Returns a constant of sixteenths, which every float dtype holds."""
     values = [b.rng.randint(low, 16) / 16 for _ in range(math.prod(shape))]
     return f"torch.tensor({torch.tensor(values).reshape(shape).tolist()}, dtype={_dtype(b)})"
 
@@ -199,7 +199,7 @@ def _convolution(b: Any, channels: int, more: str) -> str:
 
 
 def batch_norm(b: Any) -> None:
-    """Behind a product of a constant, or of an input, which is not folded."""
+    """Adds a batch norm after a product of a constant, or of an input, which is not folded."""
     channels = b.rng.choice((1, 2, 4, 5))
     more = f", bias={_constant(b, channels)}" if b.rng.random() < 0.5 else ""
     if b.rng.random() < 0.3:
@@ -217,7 +217,7 @@ def batch_norm(b: Any) -> None:
 
 
 def _part(b: Any, x: str, inner: int, n: int) -> str:
-    """A product of x, and what reads its rows: some of it where they lie, some a copy."""
+    """Adds a product of x and readers of its rows: some read them in place, some copy them."""
     more = f", {_constant(b, n)}" if b.rng.random() < 0.3 else ""
     if b.rng.random() < 0.2:
         y = _put(b, f"{x} @ {_constant(b, inner, n)}", "sum")
@@ -228,7 +228,7 @@ def _part(b: Any, x: str, inner: int, n: int) -> str:
 
 
 def products(b: Any) -> None:
-    """Of one tensor by several constants."""
+    """Adds products of one tensor with several constants."""
     inner = b.rng.choice((1, 3, 8))
     x = _input(b, (b.rng.choice((1, 2, "b" if b.dynamic else 3)), _length(b), inner), values="normal")
     sizes = [b.rng.choice((1, 2, 4, 6)) for _ in range(b.rng.choice((2, 2, 3, 4)))]
@@ -241,6 +241,6 @@ FORMS = {attention: 6, rope: 2, norm: 2, activation: 1, batch_norm: 2, products:
 
 
 def add(b: Any) -> None:
-    """One form, or what of it can be written."""
+    """Adds one form, or as much of it as possible."""
     with contextlib.suppress(_Stop):
         b.rng.choices(list(FORMS), list(FORMS.values()), k=1)[0](b)

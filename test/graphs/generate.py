@@ -1,4 +1,4 @@
-"""Makes a graph of a seed: inputs, then statements one after the other, each tried in torch with every size."""
+"""Makes a graph from a seed: inputs, then statements one after another, each tried in torch with every size."""
 
 import dataclasses
 import random
@@ -19,7 +19,7 @@ INT_VALUES = ("normal", "normal", "few", "distinct", "positive", "special")
 
 
 class Builder:
-    """A graph in the making, with the values of every name at each of its sizes."""
+    """A graph under construction, with the values of every name at each of its sizes."""
 
     def __init__(self, seed: int):
         self.seed = seed
@@ -38,7 +38,7 @@ class Builder:
     # ---- sizes and inputs
 
     def _sizes(self) -> list[dict[str, int]]:
-        """One set of sizes, or several of them for symbols a and b: a goes wide, b stays small in half of them."""
+        """Returns sets of sizes for the symbols a and b: a varies widely, b stays small in half of them."""
         if not self.dynamic:
             return [{}, {}]  # two sets of values
         made: list[dict[str, int]] = []
@@ -77,7 +77,7 @@ class Builder:
         return new.name
 
     def values(self, inputs: list[Input]) -> list[dict[str, Any]]:
-        """For each of the sizes, as execute.py makes them."""
+        """Returns the values for each of the sizes, as execute.py makes them."""
         return [values_of(inputs, s, self.seed + k) for k, s in enumerate(self.sizes)]
 
     # ---- choosing operands
@@ -89,7 +89,7 @@ class Builder:
         return self.envs[k][name]
 
     def pick(self, test: Any = lambda t: True) -> str | None:
-        """A name whose first value passes; later ones more often, so that graphs grow deep."""
+        """Returns a name whose first value passes; later names are likelier, so that graphs grow deep."""
         found = [n for n in self.names() if test(self.value(n))]
         if not found:
             return None
@@ -97,13 +97,13 @@ class Builder:
         return found[i]
 
     def pick_own(self, test: Any) -> str | None:
-        """A name of memory that may be changed: not an argument's."""
+        """Returns a name of memory that may be changed: not an argument's."""
         owned = {n for n in self.names() if not self.is_input_memory(n)}
         found = [n for n in self.names() if n in owned and test(self.value(n))]
         return self.rng.choice(found) if found else None
 
     def shape_of(self, name: str) -> tuple:
-        """In symbols, as far as they tell the sizes apart."""
+        """Returns the shape in symbols, as far as they distinguish the sizes."""
         return tuple(
             self._symbol([int(env[name].shape[i]) for env in self.envs]) for i in range(self.value(name).dim())
         )
@@ -114,7 +114,7 @@ class Builder:
         return next((s for s in ("a", "b") if each == [sizes.get(s) for sizes in self.sizes]), None)
 
     def like(self, name: str, dtype: str = "") -> str | None:
-        """Another value of the same shape, or a new input of it."""
+        """Returns another value of the same shape, or a new input with that shape."""
         want = [env[name].shape for env in self.envs]
         dtype = dtype or NAMES[self.value(name).dtype]
         found = [
@@ -145,7 +145,7 @@ class Builder:
         return f"x{self.count}"
 
     def try_statement(self, s: Statement) -> bool:
-        """Runs it at all sizes; keeps it if torch does and its values are of use."""
+        """Runs it at all sizes; keeps it if torch accepts it and its values are useful."""
         if self.inexact.intersection(s.exact):
             return False
         mark = [dict(env) for env in self.envs]
@@ -167,7 +167,7 @@ class Builder:
         return True
 
     def note_rounding(self, s: Statement) -> None:
-        """Names that a rounding error may have touched: also those that share memory with what is changed in place."""
+        """Marks names that a rounding error may have changed, also through memory shared with an in-place change."""
         if not self.value(s.target).is_floating_point():
             return
         if s.rounds == "no" and not self.inexact.intersection(s.reads):
@@ -192,12 +192,12 @@ class Builder:
 
 
 def alike(each: list[torch.Tensor]) -> bool:
-    """Of one rank and dtype at all sizes; squeeze of what is 1 at some sizes alone gives other ranks."""
+    """True if rank and dtype are the same at all sizes. Squeeze of a size that is sometimes 1 changes the rank."""
     return len({(x.dim(), x.dtype) for x in each}) == 1
 
 
 def useful(x: torch.Tensor) -> bool:
-    """Not too large; not all NaN or infinite."""
+    """True unless the value is too large, or all NaN or infinite."""
     if x.numel() > 4 * MOST or x.dim() > 6 or NAMES.get(x.dtype) is None:
         return False
     return not x.is_floating_point() or not x.numel() or bool(x.isfinite().double().mean() > 0.3)

@@ -1,7 +1,7 @@
 """A random graph as data: inputs, Python statements over them, outputs.
 
-A statement is a line of Python, so that a graph prints as the code that reproduces it; what a graph computes is what
-running its lines does. Sizes are numbers or symbols; each of the graph's `sizes` gives the symbols their values.
+A statement is a line of Python, so that a graph prints as the code that reproduces it. A graph computes what its lines
+compute. Sizes are numbers or symbols; each of the graph's `sizes` has values for the symbols.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ DTYPES = {
     "I64": torch.int64,
     "BOOL": torch.bool,
 }
-SCALAR = "INT"  # a Python number, the program's size or step
+SCALAR = "INT"  # a Python number, as a size or step of the program
 FLOATS = ("F32", "F16", "BF16", "F64")
 NAMES = {d: n for n, d in DTYPES.items()}
 WORD = re.compile(r"\b[xs]\d+\b")
@@ -49,10 +49,10 @@ class Input:
 class Statement:
     """A line of code.
 
-    target: the name it makes, or in place changes. rounds: how far its result may be from the exact one, see oracle.py:
-    "no" (moves values), "once" (a step of arithmetic), "sum" (of many terms), "adds" (sums in its own dtype), "centred"
-    (sums, a mean taken off). exact: names whose values no rounding error may have touched, since the result jumps with
-    them.
+    target: the name that it makes or changes in place. rounds: how far its result may be from the exact one, see
+    oracle.py: "no" (moves values), "once" (a step of arithmetic), "sum" (of many terms), "adds" (sums in its own
+    dtype), "centred" (sums, minus a mean). exact: names whose values no rounding error may have changed, because the
+    result jumps with them.
     """
 
     code: str
@@ -85,8 +85,8 @@ class Graph:
     inputs: tuple
     statements: tuple
     outputs: tuple
-    sizes: tuple  # of dicts, symbol: value; the first is what it is exported with
-    turn: int | None = None  # which pass is run alone; None: each
+    sizes: tuple  # dicts of symbol: value; the graph is exported with the first
+    turn: int | None = None  # the pass that is run alone; None: each pass
 
     @property
     def state(self) -> list[Input]:
@@ -112,11 +112,11 @@ SPECIAL = (float("nan"), float("inf"), -float("inf"), -0.0, 0.0, 1.0, -1.0, 1e-4
 
 
 def fill(i: Input, shape: tuple, seed: int) -> torch.Tensor:
-    """Values of an input. numpy's generator gives the same on every machine."""
+    """Returns the values of an input. numpy's generator is the same on every machine."""
     rng = np.random.default_rng((seed, zlib.crc32(i.name.encode())))
     n = int(np.prod(shape))
     if i.dtype == SCALAR:
-        # not 0 or 1, which torch.export takes for constants
+        # not 0 or 1, which torch.export treats as constants
         return torch.tensor(3 if i.values == "ones" else int(rng.integers(2, 6)))
     made = _floats(i.values, n, rng) if i.dtype in FLOATS else _integers(i, n, rng)
     return torch.from_numpy(made).to(DTYPES[i.dtype]).reshape(shape)
@@ -174,8 +174,8 @@ def _common() -> dict[str, Any]:
 
 
 def oracle_names(widen: bool = False) -> dict[str, Any]:
-    """What statements refer to when the oracle runs them. widen: in f64. `old` of a source that overlaps the target of
-    a copy is its value before, as in exported graphs; in eager torch the order of the copy would show."""
+    """Returns the names that statements use when the oracle runs them. widen: in f64. `old` of a source that overlaps
+    the target of a copy is its value before, as in exported graphs; in eager torch the order of the copy would show."""
     floats = dict.fromkeys(FLOATS, F64) if widen else {}
     return _common() | floats | {"cond": _cond, "while_loop": _while_loop, "old": torch.clone}
 
@@ -187,7 +187,7 @@ def export_names() -> dict[str, Any]:
 
 
 class Module(torch.nn.Module):
-    """A graph as the module that is exported."""
+    """A graph as an exportable module."""
 
     def __init__(self, graph: Graph, state: dict[str, torch.Tensor]):
         super().__init__()
@@ -204,7 +204,7 @@ class Module(torch.nn.Module):
 
 
 def prune(graph: Graph) -> Graph:
-    """Without what no output or state depends on. A change in place counts for every name that may share its memory."""
+    """Removes statements on which no output or state depends. In-place changes count for all names that may alias."""
     needed = set(graph.outputs) | {s.name for s in graph.state}
     kept: list[Statement] = []
     related = relations(graph)
@@ -217,7 +217,7 @@ def prune(graph: Graph) -> Graph:
 
 
 def relations(graph: Graph) -> dict[str, set[str]]:
-    """For each name those that may lie in the same memory: it is made from them, or they from it."""
+    """Returns for each name those that may share its memory: one is made from the other."""
     group: dict[str, set[str]] = {i.name: {i.name} for i in graph.inputs}
     for s in graph.statements:
         if s.makes:
@@ -228,7 +228,7 @@ def relations(graph: Graph) -> dict[str, set[str]]:
 
 
 def describe(graph: Graph, arguments: bool = True) -> str:
-    """The graph as Python code that stands alone."""
+    """Returns the graph as Python code that runs alone."""
     lines = ["import torch", "F = torch.nn.functional"]
     text = graph.body()
     lines += [f"{n} = {d}" for n, d in DTYPES.items() if re.search(rf"\b{n}\b", text)]

@@ -1,7 +1,7 @@
-"""The operators that graphs are made of: functions that propose a statement for a Builder, or None where nothing fits.
+"""The operators of graphs: functions that propose a statement for a Builder, or None if none fits.
 
-A proposal need not be right: the Builder tries it in torch and drops what torch refuses. New operators go into a table:
-"@" and "%" stand for operands.
+A proposal need not be valid: the Builder tries it in torch and drops it if torch refuses it. New operators go into a
+table: "@" and "%" stand for operands.
 """
 
 from typing import Any
@@ -73,7 +73,7 @@ def view(b: Any) -> Any:
 
 
 def indexing(b: Any, x: str) -> str:
-    """x with a slice along one axis, or two."""
+    """Returns x with a slice along one axis, or two."""
     n = b.value(x).dim()
     parts = [":"] * n
     for _ in range(b.rng.choice((1, 1, 2))):
@@ -87,7 +87,7 @@ def slicing(b: Any) -> Any:
 
 
 def sized(b: Any) -> Any:
-    """By a number that is an input of its own."""
+    """Proposes an op with a number that is a separate input."""
     x = b.pick(ranked(1))
     n = x and b.scalar()
     if not n:
@@ -102,7 +102,7 @@ def sized(b: Any) -> Any:
 # ---- elementwise
 
 EXACT_UNARY = ("-@", "@.abs()", "torch.relu(@)", "@.clamp(-1, 1)", "@.clone()", "@.contiguous().clone()")
-# Near a zero of the result one step only may round: the noise is relative to the result.
+# Near a zero of the result only one step may round, because the noise is relative to the result.
 FLOAT_UNARY = (
     "@ * 0.5 + 1",
     "@ - 0.25",
@@ -190,7 +190,7 @@ def unary(b: Any) -> Any:
 
 
 def partner(b: Any, x: str) -> str | None:
-    """A second operand: of the same shape, one that broadcasts, or any."""
+    """Returns a second operand: of the same shape, one that broadcasts, or any."""
     if b.rng.random() < 0.6:
         return b.like(x)
     if b.rng.random() < 0.3:
@@ -272,7 +272,7 @@ def reduce(b: Any) -> Any:
 
 
 def argument(b: Any, x: str) -> Any:
-    """Which of equal elements is found, torch leaves open: only where they are distinct."""
+    """torch may return the index of any of equal elements, so elements must be distinct."""
     d = axis(b, x)
     if not all(env[x].sort(d)[0].diff(dim=d).ne(0).all() and not env[x].isnan().any() for env in b.envs):
         return None
@@ -374,7 +374,7 @@ def attention(b: Any) -> Any:
     return k and v and made(b, f"F.scaled_dot_product_attention({q}, {k}, {v}{causal})", "sum")
 
 
-# ---- what passes leave out; forms.py has what they join
+# ---- statements that passes remove; forms.py has statements that they fuse
 
 ROUNDABOUT = (
     ("(@ * 3).abs() + (@ * 3).abs()", "once"),
@@ -450,7 +450,7 @@ def gather(b: Any) -> Any:
 
 
 def scatter(b: Any) -> Any:
-    """Sums of what falls on one place; plain stores only where all that meet are equal."""
+    """Proposes sums into shared places; plain stores only if all values for one place are equal."""
     x = b.pick(ranked(1, kind=is_number))
     y = x and b.like(x)
     shape = x and b.shape_of(x)
@@ -520,7 +520,7 @@ def in_place(b: Any) -> Any:
 
 
 def indexed_put(b: Any, x: str) -> Any:
-    """Rows at places; where two rows go to one place they are equal, or are added."""
+    """Proposes rows written at indices; rows with the same index are equal, or are added."""
     n = b.shape_of(x)[0]
     if n is None:
         return None
@@ -590,7 +590,7 @@ TABLE = {
 }
 
 
-# Of every four graphs one is mostly about views and what changes in place.
+# One graph in four is mostly about views and in-place changes.
 MEMORY = {in_place: 30, view: 12, slicing: 12, unary: 6, binary: 6, reduce: 3, join: 3, gather: 2, control: 2}
 
 

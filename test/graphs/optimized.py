@@ -1,5 +1,5 @@
-"""Rewritten programs give what the program gives that no pass has rewritten, on the CPU backend: within the oracle's
-bounds, and bit by bit unless a pass applied that by its row in interp/passes/passes.c may change last places."""
+"""Compares rewritten programs with the program before all passes, on the CPU backend: within the oracle's bounds, and
+bit by bit unless an applied pass may change last places by its row in interp/passes/passes.c."""
 
 import ctypes as C
 from collections.abc import Callable
@@ -27,8 +27,8 @@ INEXACT = {
 
 
 def inexact_in(graph: Graph) -> set[str]:
-    """The passes that may change last places of a graph: where it sums, also one that changes how operands lie, by
-    which kernels and the order of their additions are chosen."""
+    """Returns the passes that may change last places of a graph. In a graph with sums, a pass that changes the layout
+    of operands may, too, because the layout selects kernels and so the order of additions."""
     return INEXACT | ({"view"} if any(s.rounds in SUMS for s in graph.statements) else set())
 
 
@@ -37,7 +37,7 @@ _names: list[str] = []
 
 
 def pass_names(program: Any) -> list[str]:
-    """The library's passes, in their order."""
+    """Returns the library's passes, in their order."""
     if not _names:
         report = L.PASS_FN(lambda _, info: _names.append(info.contents.name.decode()))
         options = L.OptimizeOptions(C.sizeof(L.OptimizeOptions), None, 0, report, None)
@@ -47,7 +47,7 @@ def pass_names(program: Any) -> list[str]:
 
 
 def rewritten(graph: Graph, plain: Any) -> dict[str, Any]:
-    """The program after all passes, and after one alone, which by the graph's turn; without a turn after each."""
+    """Returns the program after all passes, and after one pass, by the graph's turn, or after each without a turn."""
     names = pass_names(plain)
     if graph.turn is not None:
         names = [names[graph.turn % len(names)]]
@@ -57,8 +57,8 @@ def rewritten(graph: Graph, plain: Any) -> dict[str, Any]:
 def attempt(
     graph: Graph, devices: list[str], beside: Callable[[Graph, Any], None] | None = None
 ) -> tuple[bool, list[str]]:
-    """Runs a graph everywhere. Failure, Unfit, or whether the oracle is sharp, and which passes applied. beside: gets
-    its program before any pass, once that was right."""
+    """Runs a graph everywhere. Raises Failure or Unfit; returns whether the oracle is sharp, and the passes that
+    applied. beside: called with the program before any pass, after it was right."""
     with torch.no_grad():
         fresh, carried = answers_of(graph, Trial(graph, None, None, ""))
         plain, exported = export(graph)
@@ -76,7 +76,7 @@ def attempt(
 
 
 class failures_of:
-    """Failures inside are those of a device."""
+    """Attributes failures inside to a device."""
 
     def __init__(self, device: str):
         self.device = device
@@ -90,7 +90,7 @@ class failures_of:
 
 
 def check(trial: Trial, programs: dict[str, Any], answers: list[Any]) -> None:
-    """trial: of the program as it was; answers: for each inputs, then, with a state, for each again in a row."""
+    """trial: of the program before all passes; answers: for each set of inputs, then for all in sequence."""
     want = trial.outputs(trial.program)
     compare_with_oracle(trial, "no pass", want, answers)
     for label, p in programs.items():
@@ -102,7 +102,7 @@ def check(trial: Trial, programs: dict[str, Any], answers: list[Any]) -> None:
 
 
 def compare_with_oracle(trial: Trial, label: str, got: list[Any], answers: list[Any]) -> None:
-    """Sizes may be refused; of runs in a row the state is the oracle's only before that."""
+    """Sizes may be refused; after a refusal in a sequence, the state is no longer the oracle's."""
     n = len(trial.arguments)
     for i, (results, want) in enumerate(zip(got, answers, strict=True)):
         if results is not None:

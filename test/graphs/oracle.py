@@ -1,19 +1,19 @@
-"""What is right: torch's result, the same computation in f64, and how far rounding can move each element.
+"""The oracle: torch's result, the same computation in f64, and how far rounding can move each element.
 
-The error bound is propagated, not chosen: the graph runs in f64 once as it is and N_NOISY times with rounding errors
-put in at each statement, of random sign and size up to
-  once   u of the result's dtype + ULPS u of the type it is computed in (f32 for 16 bits), on the result
-  sum    u of the computing type * sqrt(elements), on each operand, and as above on the result; where terms may
-         overflow, infinite where the result is finite, else 0
-  adds   as sum, but computed in the result's dtype: what scatter adds to one place
-  centred  as sum, and u of the computing type on the mean that a norm takes off: of two close elements nearly all of
-         the result's error is that
-where u is half an ulp (eps / 2). What those runs deviate from the exact one by (root mean square, per element) is the
-standard deviation of a right implementation; SPREAD of them are allowed, and one ulp for the last rounding, or twice
-what torch itself is off by, at most four times that. SPREAD is 6: the rounding errors of a right implementation are
-bounded by what the noise is drawn from, uniform in [-1, 1], of deviation 1 / sqrt(3), and an estimate from 8 runs is
-less than half the true one with a probability of 1e-3; 6 covers both with a factor of 1.7. torch's own results must
-stay within the bound, else the graph is not used; run.py counts those, and those that would accept 2 % more.
+The error bound is propagated, not chosen: the graph runs in f64 once without errors and N_NOISY times with rounding
+errors at each statement, of random sign and size up to
+  once     u of the result's dtype + ULPS u of the computing type (f32 for 16 bits), on the result
+  sum      u of the computing type * sqrt(elements), on each operand, and as above on the result; where terms may
+           overflow, infinite where the result is finite, else 0
+  adds     as sum, but computed in the result's dtype: sums of scatter at one place
+  centred  as sum, and u of the computing type on the mean that a norm subtracts: for two close elements this is
+           nearly all of the result's error
+where u is half an ulp (eps / 2). The deviation of those runs from the exact one (root mean square, per element) is the
+standard deviation of a right implementation. The bound is SPREAD deviations plus one ulp for the last rounding, or
+twice torch's own error, at most four times the former. SPREAD is 6: the rounding errors of a right implementation are
+at most those of the noise, which is uniform in [-1, 1] with deviation 1 / sqrt(3), and an estimate from 8 runs is less
+than half the true one with a probability of 1e-3. 6 covers both with a factor of 1.7. torch's own results must be
+within the bound, else the graph is not used; run.py counts those graphs, and graphs that would accept 2 % more.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from graph import F64, Graph, Input, fill, numbers, oracle_names
 N_NOISY = 8
 SPREAD = 6.0
 ULPS = 4
-LARGE = 1e16  # of an operand: terms of less do not overflow in f32
+LARGE = 1e16  # limit of an operand: terms below it do not overflow in f32
 
 
 class Unfit(Exception):
@@ -36,7 +36,7 @@ class Unfit(Exception):
 
 @dataclasses.dataclass
 class Answer:
-    """One output: torch's, the exact one and the allowed distance from that (both f64, None unless it is of floats);
+    """One output: torch's, the exact one and the allowed distance from it (both f64, None unless it has floats);
     unstable: elements that the noise makes finite or not."""
 
     want: torch.Tensor
@@ -46,7 +46,7 @@ class Answer:
 
 
 def unit(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """One ulp of each element of x (f64) in dtype; that of the smallest normal number below it."""
+    """Returns one ulp of each element of x (f64) in dtype; below the smallest normal number, its ulp."""
     info = torch.finfo(dtype)
     size = torch.where(x.isfinite(), x.abs(), 1.0).clamp_min(info.tiny)
     return torch.exp2(torch.floor(torch.log2(size))) * info.eps
@@ -62,13 +62,13 @@ def _default_f64():
 
 
 def values_of(inputs: list[Input], sizes: dict, seed: int) -> dict[str, Any]:
-    """Tensors, and Python numbers for scalar inputs."""
+    """Returns tensors, and Python numbers for scalar inputs."""
     made = {i.name: fill(i, numbers(i.shape, sizes), seed) for i in inputs}
     return {i.name: int(made[i.name]) if i.dtype == "INT" else made[i.name] for i in inputs}
 
 
 def run_plain(graph: Graph, values: dict[str, torch.Tensor]) -> tuple[dict[str, Any], list[Any]]:
-    """Torch eager: every name's value at the end, and the dtype of each statement's target. Unfit if torch refuses."""
+    """Runs torch eager; returns all final values and the dtype of each statement's target. Unfit if torch refuses."""
     env = oracle_names() | {n: v if isinstance(v, int) else v.clone() for n, v in values.items()}
     dtypes = []
     for s in graph.statements:
@@ -89,7 +89,7 @@ def _half_ulp(dtype: torch.dtype) -> float:
 
 
 class _Centred:
-    """torch.nn.functional whose layer_norm rounds the mean: noise of size u on it."""
+    """torch.nn.functional with a layer_norm that rounds the mean: it puts noise of size u on it."""
 
     def __init__(self, u: float, generator: torch.Generator):
         self.u = u
@@ -106,7 +106,7 @@ SUMS = ("sum", "adds", "centred")
 
 
 class Widened:
-    """A run in f64; with a generator, one that makes rounding errors."""
+    """A run in f64; with a generator, it adds rounding errors."""
 
     def __init__(self, values: dict[str, torch.Tensor], generator: Any):
         wide = {
@@ -134,7 +134,7 @@ class Widened:
             return
         tensors = [env[n] for n in s.reads if not isinstance(env[n], int)]
         if s.makes and any(x.untyped_storage().data_ptr() == t.untyped_storage().data_ptr() for t in tensors):
-            x = self.env[s.target] = x.clone()  # a cast that is none in f64
+            x = self.env[s.target] = x.clone()  # a cast that does nothing in f64
         if self.generator is not None:
             is_large = any(bool((t.to(F64).abs() > LARGE).any()) for t in tensors)
             if s.makes and s.rounds in ("sum", "centred") and is_large:
@@ -147,8 +147,8 @@ class Widened:
             x.copy_(torch.where(x.abs() > most * (1 + _half_ulp(dtype)), x.sign() * math.inf, x))
 
     def _overflows(self, s: Any, env: dict, dtype: torch.dtype) -> torch.Tensor:
-        """Where terms of a sum may be infinite in the computing type that are not here: then the result is that, by the
-        order of the sum, and with an infinite operand that or NaN."""
+        """True where terms of a sum are finite here but may be infinite in the computing type. The result may then be
+        infinite, by the order of the sum, and with an infinite operand infinite or NaN."""
         sizes = {n: torch.where(env[n].isfinite(), env[n].abs(), 0) if is_float(env[n]) else env[n] for n in s.reads}
         env = env | sizes
         exec(s.code, env)
@@ -170,7 +170,7 @@ def same(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _run_widened(graph: Graph, values: list[dict[str, torch.Tensor]], dtypes: list[Any]) -> list[Widened]:
-    """The exact run and the noisy ones, statement by statement. values: of each. Unfit where a jump is within reach."""
+    """Runs the exact and the noisy runs by statements. values: of each run. Raises Unfit if a jump is within reach."""
     runs = [Widened(v, torch.Generator().manual_seed(graph.seed + k) if k else None) for k, v in enumerate(values)]
     with _default_f64():
         for s, dtype in zip(graph.statements, dtypes, strict=True):
@@ -186,7 +186,7 @@ def _run_widened(graph: Graph, values: list[dict[str, torch.Tensor]], dtypes: li
 
 
 class Oracle:
-    """Answers for runs in a row: state goes from each to the next."""
+    """Computes answers for runs in sequence: each run continues with the state of the one before."""
 
     def __init__(self, graph: Graph):
         self.graph = graph
@@ -216,7 +216,7 @@ def _answer(want: torch.Tensor, wide: list[torch.Tensor]) -> Answer:
     exact = wide[0]
     noisy = torch.stack(wide[1:])
     unstable = (noisy.isfinite() != exact.isfinite()).any(0)
-    overflow = exact.isfinite() & ~want.isfinite()  # inside of a step, of squares for instance
+    overflow = exact.isfinite() & ~want.isfinite()  # inside a step, for example of squares
     deviation = (noisy - exact).nan_to_num(0, 0, 0)
     most = deviation.abs().amax(0).clamp_min(torch.finfo(F64).tiny)  # squares of the smallest numbers are 0
     rms = most * ((deviation / most) ** 2).mean(0).sqrt()
@@ -227,7 +227,7 @@ def _answer(want: torch.Tensor, wide: list[torch.Tensor]) -> Answer:
 
 
 def judge(a: Answer, got: torch.Tensor) -> str:
-    """What is wrong with a result, or nothing."""
+    """Describes an error of a result, or returns ""."""
     if got.dtype != a.want.dtype:
         return f"is {got.dtype}, torch's {a.want.dtype}"
     if got.shape != a.want.shape:
@@ -244,7 +244,7 @@ def judge(a: Answer, got: torch.Tensor) -> str:
 
 
 def is_sharp(a: Answer) -> bool:
-    """Would a result that is 2 % larger be noticed in half of the elements?"""
+    """True if a result that is 2 % larger would be noticed in half of the elements."""
     if a.exact is None:
         return True
     x = a.exact
@@ -253,7 +253,7 @@ def is_sharp(a: Answer) -> bool:
 
 
 def is_modelled(a: Answer) -> bool:
-    """Is torch itself within the bound?"""
+    """True if torch itself is within the bound."""
     if a.exact is None:
         return True
     want = a.want.double()

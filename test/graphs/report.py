@@ -1,4 +1,4 @@
-"""Writes a failing graph for test/replay.c, so that the fault can be seen without Python."""
+"""Writes a failing graph for test/replay.c, which shows the fault without Python."""
 
 import pathlib
 from typing import Any
@@ -10,11 +10,11 @@ from graph import Graph, describe
 from optimized import ALL, rewritten
 from oracle import Answer, Oracle
 
-FREE = 1e-3  # relative tolerance of the elements that are right; the bound of the wrong one is the absolute one
+FREE = 1e-3  # relative tolerance of the elements that are right; the bound of the wrong one is the absolute tolerance
 
 
 def write(graph: Graph, failure: Failure, folder: pathlib.Path) -> str:
-    """Writes case.clv, data.safetensors, index.tsv and case.py; the command that fails, and what it depends on."""
+    """Writes case.clv, data.safetensors, index.tsv and case.py; returns the command that fails."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "case.py").write_text(describe(graph) + "\n")
     if failure.kind == "export":
@@ -38,7 +38,7 @@ def write(graph: Graph, failure: Failure, folder: pathlib.Path) -> str:
 
 
 def _write_data(graph: Graph, trial: Trial, right: Any, order: tuple, path: pathlib.Path) -> tuple[float, float]:
-    """Inputs of A and B, outputs of runs on A, B, A: torch's, or those of the program that is right, unfused."""
+    """Writes inputs A and B and the outputs of runs on A, B, A: torch's, or those of the right program, unfused."""
     tensors: dict[str, torch.Tensor] = {}
     oracle, answers = Oracle(graph), []
     unfused = trial.session(unfused=True, program=right) if right else None
@@ -55,5 +55,5 @@ def _write_data(graph: Graph, trial: Trial, right: Any, order: tuple, path: path
 
 
 def _tightest(a: Answer) -> float:
-    """An absolute tolerance: what elements of middling size are allowed."""
+    """Returns an absolute tolerance: the bound of elements of medium size."""
     return float(a.bound.median()) if a.bound is not None and a.bound.numel() else 0.0

@@ -1,11 +1,11 @@
-"""Random graphs, run by clave and by torch: prints each graph that differs, made small, and `N passed, N failed`.
+"""Random graphs, run by clave and by torch: prints each graph that differs, shrunk, and `N passed, N failed`.
 
     run.py --seed S --count N [--device LIST] [--every K] [--compiled] [--jobs J] [--out DIR]
 
-Graph n is made of the seed S + n alone; those of cases.py run first. LIST: of cpu, opencl (with the kernels for CPUs,
-for GPUs or those and 64-bit indices, by turn), opencl/cpu, opencl/gpu, opencl/gpu+wide. --every K runs each Kth graph
-on OpenCL. --compiled: each is written out as C, too, and built by gcc, and must give a session's bits. A failing graph
-is written to DIR/<seed> for test/replay.c, with the command that fails.
+Graph n is made from the seed S + n alone; the graphs of cases.py run first. LIST has cpu, opencl (with kernels for
+CPUs, for GPUs, or for GPUs with 64-bit indices, in turn), opencl/cpu, opencl/gpu, opencl/gpu+wide. --every K runs each
+Kth graph on OpenCL. --compiled also writes each out as C, which gcc compiles and which must have a session's bits. A
+failing graph is written to DIR/<seed> for test/replay.c, with the command that fails.
 """
 
 import argparse
@@ -26,7 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "compile"), str(ROOT / "python")]
 
-for kind in (UserWarning, FutureWarning):  # torch's, of what random graphs do
+for kind in (UserWarning, FutureWarning):  # torch's warnings about random graphs
     warnings.filterwarnings("ignore", category=kind)
 
 import quick_export
@@ -65,7 +65,7 @@ def devices_for(args: argparse.Namespace, seed: int | str) -> list[str]:
 
 
 def beside(graph: Graph, program: Any) -> None:
-    """The program as C. Not for what is refused, or carries the runtime: that is counted by test/compile/graphs.py."""
+    """Compares the program as C, unless it is refused or carries the runtime; test/compile/graphs.py counts those."""
     with tempfile.TemporaryDirectory(prefix="clave-compiled-") as folder:
         found = compare_graph(Builder("gcc", ("-O0",), all_steps=True), graph, program, pathlib.Path(folder))
     if found not in ("same", "carried", "unfit") and not found.startswith("refused"):
@@ -73,8 +73,8 @@ def beside(graph: Graph, program: Any) -> None:
 
 
 def verdict(graph: Graph, devices: list[str], compiled: bool) -> tuple[str, str, tuple]:
-    """What became of a graph: "sharp", "blunt", "unfit" or a kind of failure; the text, of those that passed which
-    passes applied; where."""
+    """Returns the kind ("sharp", "blunt", "unfit" or a kind of failure), a text (for passing graphs, the passes that
+    applied), and the runs that failed."""
     try:
         sharp, passes = attempt(graph, devices, beside if compiled else None)
         return ("sharp" if sharp else "blunt"), ", ".join(passes), ()
@@ -94,7 +94,7 @@ def work(seeds: list[int | str], args: argparse.Namespace, to: Any) -> None:
 
 
 class Workers:
-    """Processes that share out seeds. One that crashes or hangs costs the graph it was at, and is replaced."""
+    """Processes that share seeds. A process that crashes or hangs costs its current graph and is replaced."""
 
     def __init__(self, args: argparse.Namespace, jobs: int):
         self.args = args
@@ -114,7 +114,7 @@ class Workers:
         self.running[here] = {"process": p, "left": seeds, "since": time.monotonic()}
 
     def results(self) -> Any:
-        """(seed, verdict) as they come."""
+        """Yields (seed, verdict) as they arrive."""
         while self.running:
             for pipe in wait(list(self.running), timeout=5):
                 yield from self._receive(pipe)
@@ -140,7 +140,7 @@ class Workers:
 
 
 def isolated(function: Any, *args: Any) -> Any:
-    """The function's result in a process of its own; None if that crashes or hangs."""
+    """Returns the function's result in a separate process; None if that crashes or hangs."""
     context = mp.get_context("fork")
     here, there = context.Pipe(duplex=False)
     p = context.Process(target=lambda: there.send(function(*args)), daemon=True)
@@ -170,7 +170,7 @@ def safely(graph: Graph, devices: list[str], compiled: bool) -> tuple[str, str, 
 
 
 def explain(seed: int | str, found: tuple[str, str, tuple], args: argparse.Namespace) -> None:
-    """Shrinks a failing graph, prints it and how to see it fail."""
+    """Shrinks a failing graph, prints it and how to reproduce the failure."""
     kind, _, runs = found
     devices = [runs[0]] if runs else devices_for(args, seed)
     small = shrink(graph_of(seed), lambda g: safely(g, devices, args.compiled)[0] == kind)
@@ -184,7 +184,7 @@ def explain(seed: int | str, found: tuple[str, str, tuple], args: argparse.Names
 
 
 def explain_safely(seed: int | str, found: tuple[str, str, tuple], args: argparse.Namespace) -> None:
-    """A fault of this program is told and costs the small graph alone."""
+    """Reports a failure of this program, which costs only the shrunk graph."""
     if found[0] == "harness":
         return
     print(f"\n---- graph {seed}, made small", flush=True)
@@ -195,7 +195,7 @@ def explain_safely(seed: int | str, found: tuple[str, str, tuple], args: argpars
 
 
 def check(args: argparse.Namespace) -> tuple[collections.Counter, collections.Counter, list]:
-    """How many graphs there were of each kind, how often each pass applied, and failures."""
+    """Returns the number of graphs of each kind, the number of times each pass applied, and failures."""
     counts: collections.Counter = collections.Counter()
     passes: collections.Counter = collections.Counter()
     failures = []
@@ -232,7 +232,7 @@ def main() -> int:
     torch.set_num_threads(1)
     quick_export.speed_up_export()
     logging.disable(logging.CRITICAL)
-    export(make_graph(0))  # what torch loads for that, once for all processes
+    export(make_graph(0))  # loads the modules that torch needs for that, once for all processes
     with tempfile.TemporaryDirectory() as cache:
         os.environ.setdefault("CLAVE_CACHE_DIR", cache)
         counts, passes, failures = check(args)

@@ -1,4 +1,4 @@
-"""Makes a failing graph small: takes away outputs, statements, sizes and values while it still fails alike."""
+"""Makes a failing graph small: removes outputs, statements, sizes and values while it still fails alike."""
 
 import dataclasses
 import time
@@ -24,7 +24,7 @@ def fewer_outputs(g: Graph) -> Iterator[Graph]:
 
 
 def earlier_output(g: Graph) -> Iterator[Graph]:
-    """What the last statement reads in place of what it makes."""
+    """Replaces the output of the last statement by an operand of it."""
     for s in g.statements:
         if s.makes and s.target in g.outputs:
             for n in s.reads:
@@ -32,7 +32,7 @@ def earlier_output(g: Graph) -> Iterator[Graph]:
 
 
 def fewer_statements(g: Graph) -> Iterator[Graph]:
-    """Without a statement; what it made is one of what it read."""
+    """Removes a statement; its operand replaces its result."""
     for i, s in enumerate(g.statements):
         rest = g.statements[:i] + g.statements[i + 1 :]
         if not s.makes:
@@ -46,7 +46,7 @@ def fewer_statements(g: Graph) -> Iterator[Graph]:
 
 
 def inputs_for_statements(g: Graph) -> Iterator[Graph]:
-    """An input in place of what a statement makes, where its shape can be told."""
+    """Replaces a statement by an input, if the shape is known."""
     try:
         envs = [run_plain(g, values_of(list(g.inputs), s, g.seed + k))[0] for k, s in enumerate(g.sizes)]
     except Unfit:
@@ -76,7 +76,7 @@ def fewer_sizes(g: Graph) -> Iterator[Graph]:
             yield dataclasses.replace(g, sizes=(s,), seed=g.seed + k)
         for k in range(len(g.sizes)):
             yield dataclasses.replace(g, sizes=g.sizes[:k] + g.sizes[k + 1 :])
-    if len(g.sizes) == 1 and g.sizes[0]:  # numbers in place of symbols
+    if len(g.sizes) == 1 and g.sizes[0]:  # numbers instead of symbols
         fixed = tuple(dataclasses.replace(i, shape=numbers(i.shape, g.sizes[0])) for i in g.inputs)
         yield dataclasses.replace(g, inputs=fixed, sizes=({},))
 
@@ -86,7 +86,7 @@ def smaller(n: int) -> list[int]:
 
 
 def smaller_sizes(g: Graph) -> Iterator[Graph]:
-    """All equal numbers of the inputs' shapes at once, then each alone; then the values of symbols."""
+    """Shrinks all equal numbers of the inputs' shapes at once, then each alone, then the values of symbols."""
     found = {n for i in g.inputs for n in i.shape if isinstance(n, int) and n > 1}
     for n in sorted(found, reverse=True):
         for m in smaller(n):
@@ -128,7 +128,7 @@ PASSES = (
 
 
 def shrink(graph: Graph, fails: Callable[[Graph], bool]) -> Graph:
-    """The smallest graph found that `fails`, which must hold of the given one."""
+    """Returns the smallest graph found that `fails`; the given graph must fail."""
     end = time.monotonic() + BUDGET
     seen = {repr(graph)}
     best = graph

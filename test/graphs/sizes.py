@@ -1,4 +1,4 @@
-"""Sizes worth trying: each constant at which a kernel or its choice changes, and where it is defined."""
+"""Sizes worth testing: each constant at which a kernel or its choice changes, and where it is defined."""
 
 import random
 
@@ -23,7 +23,7 @@ SMALL = (2, 3, 4, 5, 6, 7)
 
 
 def draw(rng: random.Random, most: int, least: int = 1) -> int:
-    """Half of the sizes are small; the others next to a constant."""
+    """Returns a size: half of them are small, the others are next to a constant."""
     if rng.random() < 0.5 or most < 8:
         return max(least, min(most, rng.choice((*SMALL, least))))
     near = [c + d for c in CONSTANTS for d in (-1, 0, 1) if least <= c + d <= most]

@@ -1,4 +1,4 @@
-"""The programs around random graphs: what generates them, makes them small and judges them."""
+"""The programs around random graphs: generation, shrinking and judging."""
 
 import argparse
 import os
@@ -53,7 +53,7 @@ def test_a_fault_of_the_shrinker_is_told(monkeypatch, capsys):
 
 
 def judged(graph, wrong):
-    """check() of a graph's program with another graph's in the place of what the passes gave."""
+    """Calls check() of a graph's program with another graph's program in place of the rewritten one."""
     trial = Trial(graph, *export(graph), "cpu")
     oracle = Oracle(graph)
     answers = [oracle.run(a) for a in trial.arguments]
@@ -91,7 +91,7 @@ def test_what_fails_can_be_replayed(tmp_path):
 
 
 def test_refused_sizes_end_a_run_of_states():
-    """Of runs in a row with a state, those behind one whose sizes are refused have another state than torch's."""
+    """In a sequence of runs with state, runs after one whose sizes are refused have a different state from torch's."""
     graph = case([Input("x0", "F32", (4,))], [makes("x1", "x0 * 0.3")])
     trial = Trial(graph, *export(graph), "cpu")
     oracle = Oracle(graph)
@@ -104,7 +104,7 @@ def test_refused_sizes_end_a_run_of_states():
 
 
 def test_a_sum_whose_terms_overflow_may_be_infinite():
-    """By its order, though the sum is finite; one whose terms are smaller may not."""
+    """A sum whose terms overflow may be infinite, by its order, though it is finite; a sum of smaller terms may not."""
     graph = case([Input("x0", "F32", (2, 3)), Input("x1", "F32", (3, 1))], [makes("x2", "x0 @ x1", rounds="sum")])
     x0 = torch.tensor([[3e38, -3e38, 3e38], [3e37, -3e37, 3e37]])
     (answer,) = Oracle(graph).run({"x0": x0, "x1": torch.ones(3, 1)})

@@ -1,6 +1,6 @@
-"""Random templates: statements, expressions and white space as chat templates have them, and values to render them with.
+"""Random templates: statements, expressions and white space as in chat templates, and values to render them with.
 
-Most expressions get operands of kinds that they take, so that what is rendered is rarely an error; some do not.
+Most expressions have operands of valid kinds, so that rendering is rarely an error; some do not.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""Chat templates over ctypes, and transformers' own as what is right."""
+"""Chat templates through ctypes, and transformers' own templates as reference."""
 
 import ctypes as C
 import json
@@ -36,7 +36,7 @@ def _json(value):
 
 
 class Template:
-    """A template's text, or (load) what clave_template_load takes."""
+    """A template's text, or (load) an argument of clave_template_load."""
 
     def __init__(self, source=None, load=None):
         self.handle = C.c_void_p()
@@ -80,9 +80,9 @@ class Template:
 
 
 def reference(source, messages=None, add_generation_prompt=True, tools=None, documents=None, **kwargs):
-    """What transformers' template renders; raises what it raises."""
+    """Returns the text that transformers' template renders, or raises its exception."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python's compiler on the code that Jinja2 makes
+        warnings.simplefilter("ignore")  # warnings of Python's compiler about the code that Jinja2 makes
         compiled = chat_template_utils._compile_jinja_template(source)
     if messages is not None:
         kwargs["messages"] = messages

@@ -1,4 +1,4 @@
-"""Chat templates in the manner of published families, written for these tests: what they use of Jinja, not their texts."""
+"""Chat templates like those of published families, written for these tests: their use of Jinja, not their texts."""
 
 # Messages between markers.
 CHATML = """{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>' + '\\n' }}{% endfor %}

@@ -1,5 +1,5 @@
 """Every filter, test, operator, method, attribute, slice and format with values of every type, against Jinja2: where
-ours differs it raises. The products of the tables are what a template may say at all; single templates follow."""
+ours differs it raises. Products of the tables cover all that a template can express; single templates follow."""
 
 import itertools
 import os
@@ -187,7 +187,7 @@ PRODUCTS = {
 
 
 def check(source, context=None):
-    """Whether ours renders what Jinja2 renders; it may refuse. Ours must not print what Jinja2 does not."""
+    """Returns True if ours renders Jinja2's text; it may refuse, but must not print text that Jinja2 does not."""
     context = context or {}
     try:
         want = reference(source, **context)
@@ -210,7 +210,7 @@ def fill(form, parts):
 
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products(name):
-    """All pairs; of the larger ones every seventh, and all of them in the wider ring."""
+    """All pairs; of larger products a sample, and all of them in the wider ring."""
     form, *tables = PRODUCTS[name]
     cases = list(itertools.product(*tables))
     if not ALL and len(cases) > 1200:
@@ -254,7 +254,7 @@ def test_what_must_not_be_refused():
 
 
 def numbers(seed, count):
-    """Doubles of all exponents: random bits, floats of 32 bits, powers of two and their neighbours, short decimals."""
+    """Yields doubles of all exponents: random bits, 32-bit floats, powers of two, their neighbours, short decimals."""
     r = random.Random(seed)
     for _ in range(count):
         yield struct.unpack("<d", r.randbytes(8))[0]

@@ -1,5 +1,5 @@
-"""Chat templates against Jinja2, set up as transformers does: in the manner of published families, those that installed packages
-ship, and random ones. Where Jinja2 raises ours must; what ours does not know it says by name."""
+"""Chat templates against Jinja2, set up as transformers does: some like those of published families, those of installed
+packages, and random ones. If Jinja2 raises, ours must raise; ours names features that it does not support."""
 
 import datetime
 import json
@@ -18,7 +18,7 @@ from families import FAMILIES
 from clave import Error
 
 ALL = bool(os.environ.get("CLAVE_TEST_ALL"))
-# What ours may refuse and Jinja2 render; it prints nothing for slices of constants like `true[1:]`.
+# Ours may refuse these and Jinja2 render them; it prints nothing for slices of constants like `true[1:]`.
 REFUSED = re.compile("not supported|64 bits|a width or precision|object is not subscriptable")
 
 TOOL = {
@@ -116,7 +116,7 @@ EXTRA = [
 
 @pytest.fixture(autouse=True)
 def noon(monkeypatch):
-    """The same moment on both sides."""
+    """Both sides have the same time."""
 
     class Clock(datetime.datetime):
         @classmethod
@@ -130,7 +130,7 @@ NOW = 1_709_200_800  # 29 February 2024
 
 
 def compare(source, refusals=False, **context):
-    """What Jinja2 rendered, None where it raised; the error of ours where it refused, if that is allowed."""
+    """Returns Jinja2's text, None if it raised, or our error if ours refused and refusals are allowed."""
     try:
         want = reference(source, **context)
     except RAISED as error:
@@ -171,7 +171,7 @@ def test_there_are_many_families():
 
 
 def test_what_packages_ship():
-    """Whatever Jinja templates lie in site-packages, with a conversation as their context."""
+    """All Jinja templates in site-packages, with a conversation as their context."""
     found = [p for folder in site.getsitepackages() for p in pathlib.Path(folder).rglob("*.jinja*")]
     rendered = 0
     for path in found:
@@ -202,7 +202,7 @@ def test_random_templates(block):
 
 
 def test_every_character():
-    """Case, white space, and what repr and JSON escape; 200 characters a string."""
+    """Case, white space, and the escapes of repr and JSON; 200 characters per string."""
     source = (
         "{{ s.upper() }}{{ s.lower() }}{{ s.title() }}{{ s.capitalize() }}{{ s.split() }}{{ [s] }}{{ s.isascii() }}"
         "{{ s | tojson }}{{ s | tojson(ensure_ascii=true) }}"
@@ -271,7 +271,7 @@ def test_bounds(source):
 
 
 def test_iterators():
-    """What map, select and their like give is read once, and fails when it is read."""
+    """Results of map, select and similar filters are read once, and fail when they are read."""
     for source in (
         "{% set g = l | map('string') %}{{ g | list }}{{ g | list }}{{ g is defined }}",
         "{% set g = l | select %}{{ 2 in g }}{{ g | list }}",
@@ -285,7 +285,7 @@ def test_iterators():
 
 
 def test_dicts_of_many_keys():
-    """Also of numbers that are equal, and of keys that are no texts."""
+    """Keys include numbers that are equal, and keys that are not text."""
     compare(
         "{{ d }}{{ d.k3 }}{{ d['k29'] }}{{ d.get('k9') }}{{ d.nope is defined }}", d={f"k{i}": i for i in range(30)}
     )
@@ -320,7 +320,7 @@ def model(tmp_path):
 
 
 def test_places(model):
-    """Where a template lies, and which goes before which."""
+    """The places of a template, and their precedence."""
     config = model / "tokenizer_config.json"
     assert Template(load=config).render() == Template(load=model).render() == "<s>A</s>"
     (model / "chat_template.json").write_text('{"chat_template": "{{ bos_token }}B"}')

@@ -1,4 +1,4 @@
-"""clave's language models over ctypes."""
+"""clave's language models through ctypes."""
 
 import ctypes as C
 import json
@@ -17,7 +17,7 @@ class Message(C.Structure):
 
 
 def call(name, *args):
-    """A function that gives a status; raises clave.Error."""
+    """Calls a function that returns a status; raises clave.Error."""
     getattr(L.library(), name).restype = C.c_void_p
     L.call(name, *args)
 
@@ -38,7 +38,7 @@ class Device:
 
 
 def _messages(chat):
-    """[(role, text)] as an array."""
+    """Returns [(role, text)] as an array."""
     texts = [(role.encode(), text.encode()) for role, text in chat]
     return (Message * len(texts))(*((role, text, len(text)) for role, text in texts))
 
@@ -68,8 +68,8 @@ class Llm:
 
 
 class Talk:
-    """A conversation. options: the sampler's by name; stop: texts; cancel: a function that gives a bool; change: one
-    that is given the logits and the ids.
+    """A conversation. options: those of the sampler, by name; stop: texts; cancel: a function that returns a bool;
+    change: a function of the logits and the ids.
 
     warm_up: 1 lets the CPU backend answer while kernels are built. budget: bytes of the session.
     """
@@ -115,7 +115,7 @@ class Talk:
         _void("clave_llm_conversation_destroy", self.handle)
 
     def prompt(self, prompt):
-        """Ids, a text, or a chat [(role, text)]."""
+        """Prompts with ids, a text, or a chat [(role, text)]."""
         if isinstance(prompt, str):
             text = prompt.encode()
             call("clave_llm_prompt_text", self.handle, text, C.c_size_t(len(text)))
@@ -126,14 +126,14 @@ class Talk:
         return self
 
     def next(self):
-        """(id, text, stop); text: None without a tokenizer."""
+        """Returns (id, text, stop); text: None without a tokenizer."""
         t = L.LLMToken()
         call("clave_llm_next", self.handle, C.byref(t))
         return t.id, None if t.text is None else C.string_at(t.text, t.text_size).decode(), t.stop
 
     @staticmethod
     def next_each(talks):
-        """(id, text, stop) of each, in one call."""
+        """Returns (id, text, stop) of each conversation, in one call."""
         tokens, done = (L.LLMToken * len(talks))(), C.c_size_t()
         handles = (C.c_void_p * len(talks))(*(talk.handle.value for talk in talks))
         call("clave_llm_next_each", handles, C.c_size_t(len(talks)), tokens, C.byref(done))
@@ -141,7 +141,7 @@ class Talk:
         return [(t.id, t.text and C.string_at(t.text, t.text_size).decode(), t.stop) for t in tokens]
 
     def score(self, ids):
-        """The log probability of each id behind what is there."""
+        """Returns the log probability of each id after the current text."""
         out = (C.c_double * len(ids))()
         call("clave_llm_score", self.handle, (C.c_uint32 * len(ids))(*ids), C.c_size_t(len(ids)), out)
         return list(out)
@@ -152,7 +152,7 @@ class Talk:
         return C.string_at(text, size.value).decode()
 
     def take(self, n):
-        """(ids, text, stop) of n tokens, or fewer up to a stop."""
+        """Returns (ids, text, stop) of n tokens, or of fewer up to a stop."""
         ids, text, stop = [], "", GOES_ON
         while len(ids) < n and stop == GOES_ON:
             one, more, stop = self.next()
@@ -201,7 +201,7 @@ class Talk:
         return [(m["role"], m["content"]) for m in json.loads(text)]
 
     def logprobs(self, count):
-        """(id, logprob) of the last token, and of the likeliest."""
+        """Returns (id, logprob) of the last token, and of the likeliest."""
         chosen, top = L.Logprob(), (L.Logprob * count)()
         call("clave_llm_logprobs", self.handle, C.byref(chosen), top, C.c_size_t(count))
         return (chosen.id, chosen.logprob), [(t.id, t.logprob) for t in top]

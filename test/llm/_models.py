@@ -1,4 +1,4 @@
-"""Small language models for tests: what comes next depends on every token before, and on where it stands."""
+"""Small language models for tests: the next token depends on every token before it and on the position."""
 
 import base64
 
@@ -14,12 +14,12 @@ LENGTH = torch.export.Dim("length", min=1, max=CONTEXT)
 
 
 class Next(nn.Module):
-    """The cache keeps the tokens; a row of a random table, chosen by their sum, is the logits of what follows."""
+    """Keeps the tokens in the cache. The logits are a row of a random table, chosen by the sum of the tokens."""
 
     def __init__(self, dtype=torch.float32, every=False, each=False, context=CONTEXT):
         super().__init__()
-        self.each = each  # it is told the position of every token
-        self.every = every  # the logits of every token: (1, L, V) instead of (1, V)
+        self.each = each  # the position of every token is an input
+        self.every = every  # returns the logits of every token: (1, L, V) instead of (1, V)
         self.register_buffer("seen", torch.zeros(1, 1, context, 1))
         table = torch.randn(97, VOCAB, generator=torch.Generator().manual_seed(4))
         self.register_buffer("table", table.to(dtype))
@@ -34,7 +34,7 @@ class Next(nn.Module):
 
 
 class Scans(nn.Module):
-    """A convolution and a recurrence: state that is no row per token."""
+    """A convolution and a recurrence: their state has no row per token."""
 
     def __init__(self, every=False):
         super().__init__()
@@ -57,7 +57,7 @@ class Scans(nn.Module):
 
 
 class Attends(nn.Module):
-    """Attention over a cache that may lie in pages."""
+    """Attention over a cache that may be in pages."""
 
     def __init__(self, context=CONTEXT):
         super().__init__()
@@ -74,13 +74,13 @@ class Attends(nn.Module):
 
 
 def arguments(length, form="scalar"):
-    """form: how the position is given: "scalar" (), "vector" (1) or "each" (L)."""
+    """form: how the position is passed: "scalar" (), "vector" (1) or "each" (L)."""
     position = {"scalar": torch.tensor(0), "vector": torch.zeros(1, dtype=torch.int64)}
     return torch.ones(1, length, dtype=torch.int64), position.get(form, torch.arange(length))
 
 
 def export(path, form="scalar", fixed=None, tokenizer=None, llm=None, **options):
-    """One method, forward; L is dynamic unless it is fixed. tokenizer: a file; llm: metadata."""
+    """Exports one method, forward; L is dynamic unless it is fixed. tokenizer: a file; llm: metadata."""
     shapes = None if fixed else ({1: LENGTH}, {0: LENGTH} if form == "each" else None)
     program = clave.export(Next(each=form == "each", **options), arguments(fixed or 3, form), dynamic_shapes=shapes)
     program.set_tokenizer(tokenizer)
@@ -101,7 +101,7 @@ def export_attention(path, context, tokenizer=None, llm=None):
 
 
 def reference(prompt, n, dtype=torch.float32):
-    """The n likeliest tokens after the prompt, by torch."""
+    """Returns the n likeliest tokens after the prompt, by torch."""
     model, ids = Next(dtype), list(prompt)
     with torch.no_grad():
         logits = model(torch.tensor([ids]), torch.tensor(0))
@@ -112,13 +112,13 @@ def reference(prompt, n, dtype=torch.float32):
 
 
 def byte_ranks(path):
-    """A tiktoken file whose ids are bytes."""
+    """Writes a tiktoken file whose ids are bytes."""
     path.write_bytes(b"".join(base64.b64encode(bytes([i])) + b" %d\n" % i for i in range(256)))
     return path
 
 
 def byte_tokenizer(path, special=("<s>", "</s>", "<|im_start|>", "<|im_end|>")):
-    """A tokenizer.json whose ids are bytes, the special tokens behind them."""
+    """Writes a tokenizer.json whose ids are bytes, followed by the special tokens."""
     import tokenizers
     from tokenizers import decoders, models, pre_tokenizers
 

@@ -1,4 +1,4 @@
-"""clave's sampler over ctypes, and what it has to do, in numpy."""
+"""clave's sampler through ctypes, and its reference in numpy."""
 
 import ctypes as C
 
@@ -8,7 +8,7 @@ from clave import _library as L
 
 
 def options(bias=None, **values):
-    """bias: {id: bias}; the rest by name."""
+    """Returns options. bias: {id: bias}; the others by name."""
     o = L.SamplerOptions(**values)
     o.list = (L.LogitBias * len(bias or {}))(*(bias or {}).items())
     o.bias, o.n_bias = o.list, len(o.list)
@@ -28,7 +28,7 @@ class Sampler:
         self.library.clave_sampler_destroy(self.handle)
 
     def sample(self, logits, seen=()):
-        """An id. logits: (V,) float32."""
+        """Returns an id. logits: (V,) float32."""
         out, ids = C.c_uint32(), (C.c_uint32 * len(seen))(*seen)
         pointer = logits.ctypes.data_as(C.POINTER(C.c_float))
         n, n_seen = C.c_size_t(len(logits)), C.c_size_t(len(ids))
@@ -37,7 +37,7 @@ class Sampler:
 
 
 def philox(key, counter):
-    """Philox 4x32-10 of Salmon et al. (2011). counter: four words; gives four."""
+    """Philox 4x32-10 of Salmon et al. (2011). counter: four words; returns four."""
     w, k = list(counter), [key & 0xFFFFFFFF, key >> 32]
     for _ in range(10):
         a, b = 0xD2511F53 * w[0], 0xCD9E8D57 * w[2]
@@ -47,13 +47,13 @@ def philox(key, counter):
 
 
 def uniform(seed, draw):
-    """The number in [0, 1) of a draw, counted from 0."""
+    """Returns the number in [0, 1) of a draw, counted from 0."""
     w = philox(seed, [draw & 0xFFFFFFFF, draw >> 32, 0, 0])
     return ((w[0] | w[1] << 32) >> 11) * 2.0**-53
 
 
 def probabilities(logits, o, seen=()):
-    """(V,) float64: the distribution that `o` asks for, by the definitions, with sorting."""
+    """Returns (V,) float64: the distribution that `o` defines, by sorting."""
     x = logits.astype(np.float32).copy()
     for b in o.list:
         x[b.id] += np.float32(b.bias)
@@ -64,7 +64,7 @@ def probabilities(logits, o, seen=()):
         x[ids] = np.where(x[ids] > 0, x[ids] / p, x[ids] * p)
     x[ids] -= np.float32(o.presence_penalty)
     x[ids] -= np.float32(o.frequency_penalty) * times.astype(np.float32)
-    order = np.argsort(-x, kind="stable")  # of equal ones the smallest ids
+    order = np.argsort(-x, kind="stable")  # the smallest ids first among equal values
     x = x.astype(np.float64)[order]
     p = np.exp((x - x[0]) / np.float64(np.float32(o.temperature)))
     if o.top_k:

@@ -1,4 +1,4 @@
-"""Processes on terminals."""
+"""Runs processes on terminals."""
 
 import os
 import pty
@@ -6,7 +6,7 @@ import select
 
 
 class Terminal:
-    """A process on a terminal of its own."""
+    """A process on a separate terminal."""
 
     def __init__(self, command, cwd, **env):
         self.pid, self.fd = pty.fork()
@@ -34,7 +34,7 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def end(self):
-        """The exit status, everything read."""
+        """Reads to the end; returns the exit status."""
         while True:
             try:
                 self.seen += self.read()

@@ -1,4 +1,4 @@
-"""How chats sample where nobody says: as the program does, else at temperature 0.8 with min_p 0.05; --bos."""
+"""How chats sample by default: as the program says, otherwise at temperature 0.8 with min_p 0.05; --bos."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import clave
 from clave import LLM, Error, Sampling
 
 USUAL = Sampling(temperature=0.8, min_p=0.05)
-# What a program says of sampling, and how its chats sample.
+# The sampling that a program specifies, and that of its chats.
 SAID = {
     "nothing": (None, USUAL),
     "null": ({}, USUAL),
@@ -54,7 +54,7 @@ def flags(s):
 
 @pytest.mark.parametrize("name", SAID)
 def test_chats(run, folder, name):
-    """On the command line, from a file and in Python, alike; what is said otherwise is greedy, or as it is said."""
+    """The command line, a file and Python agree; other prompts are greedy, or use the given options."""
     llm, want = LLM(folder / f"{name}.clv", "cpu"), SAID[name][1]
     assert llm.chat_sampling == want
     (folder / "chat.json").write_text(json.dumps([{"role": "user", "content": "hi"}]))
@@ -87,7 +87,7 @@ def test_chats(run, folder, name):
 
 
 def test_conversations_that_become_chats(folder):
-    """Greedy until the first message; a fork is what it was made of."""
+    """A conversation is greedy until the first message; a fork samples like its source."""
     llm = LLM(folder / "nothing.clv", "cpu")
     talk = llm.conversation()
     first = talk.send("hi", max_new_tokens=4)
@@ -97,7 +97,7 @@ def test_conversations_that_become_chats(folder):
         llm.chat("hi", sampling="model")
 
 
-# ---------------------------------------------------------------- what texts begin with
+# ---------------------------------------------------------------- the beginning of texts
 
 
 @pytest.mark.parametrize("name, bos", [("m", 1), ("nothing", None)])

@@ -1,4 +1,4 @@
-"""Chats on a terminal, by a pseudo-terminal: editing, messages of several lines, pastes, commands; scripted chats."""
+"""Chats on a pseudo-terminal: editing, messages of several lines, pastes, commands; scripted chats."""
 
 import ctypes
 import json
@@ -16,7 +16,7 @@ from _terminal import Terminal
 from clave import LLM
 
 TEMPLATE = "{% for m in messages %}[{{ m.role[0] }}{{ m.content }}]{% endfor %}[a"
-PROMPT = "2004h> "  # behind what asks the terminal to mark pastes
+PROMPT = "2004h> "  # after the sequence that makes the terminal mark pastes
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def llm(folder):
 
 
 class Chat(Terminal):
-    """One on a terminal; ask types a line and waits for the next prompt."""
+    """A chat on a terminal; ask types a line and waits for the next prompt."""
 
     def __init__(self, build, folder, *args):
         super().__init__([build / "clave", "generate", "m.clv", "--chat", "--device", "cpu", *args], folder)
@@ -47,7 +47,7 @@ class Chat(Terminal):
         return self.wait_for(PROMPT, self.prompts)
 
     def messages(self, llm):
-        """The chat so far, by a file."""
+        """Returns the messages so far, by a file."""
         before = len(self.seen)
         self.ask("/save talk")
         assert "clave: note: saved" in self.seen[before:]
@@ -64,7 +64,7 @@ def chat(build, folder):
 
 
 def answers(llm, *messages, system=None, n=3, **how):
-    """The chat of these messages with the answers that clave.LLM gives, and its ids."""
+    """Returns the chat of these messages with the answers of clave.LLM, and its ids."""
     talk, first = llm.conversation(**how), [{"role": "system", "content": system}] if system else []
     for m in messages:
         talk.send([*first, {"role": "user", "content": m}], max_new_tokens=n)
@@ -87,7 +87,7 @@ def test_editing(chat, llm):
     chat.ask("Größe: 日本x\x1b[D\x1b[3~")
     assert chat.messages(llm)[2] == ("u", "Größe: 日本")
     chat.ask("/undo")
-    chat.ask("\x1b[A\x1b[A\x1b[A!")  # /undo, /save talk, what was asked
+    chat.ask("\x1b[A\x1b[A\x1b[A!")  # /undo, /save talk, the previous message
     assert chat.messages(llm)[2] == ("u", "Größe: 日本!")
     chat.type("dropped")
     chat.wait_for("dropped")
@@ -180,7 +180,7 @@ def test_exit(chat):
     ],
 )
 def test_wrong_commands(chat, llm, command, said):
-    """They are told, and the chat goes on."""
+    """The error is shown, and the chat continues."""
     chat.ask(command)
     assert f"clave: {said}" in chat.seen or said in chat.seen.split("clave: ")[1]
     chat.ask("hi")
@@ -216,7 +216,7 @@ def test_color(build, folder):
 
 
 def test_without_an_editor(build, folder, llm):
-    """Lines as the terminal gives them, where standard error is none: a paste is one message there, too."""
+    """Standard error is not a terminal: lines come as the terminal passes them, and a paste is one message, too."""
     command = f"exec {build / 'clave'} generate m.clv --chat --device cpu -n 3 2>notes"
     t = Terminal(["/bin/sh", "-c", command], folder)
     t.type("hi\n\x1b[200~so\nfar\x1b[201~\n/save talk\n\x04")
@@ -232,13 +232,13 @@ def test_without_an_editor(build, folder, llm):
 
 
 def blocked(thread):
-    """The signals that a thread blocks, as bits."""
+    """Returns the signals that a thread blocks, as bits."""
     return int(re.search(r"SigBlk:\s*(\w+)", (thread / "status").read_text())[1], 16)
 
 
 @pytest.mark.by_turn(4)
 def test_interrupts_of_other_threads(build, folder):
-    """Whichever thread of a process the system gives Ctrl-C to, one of a driver, too, it ends the wait for a line."""
+    """Whichever thread of the process receives Ctrl-C, also one of a driver, the wait for a line ends."""
     tgkill = {"x86_64": 234, "aarch64": 131}.get(platform.machine())
     if tgkill is None:
         pytest.skip("no number of tgkill for this processor")
@@ -273,7 +273,7 @@ def script(folder, *messages):
 
 
 def test_scripted_chats(clave, folder, llm):
-    """Each message of the user's is answered in turn, but where the file has the answer."""
+    """Each message of the user is answered in turn, unless the file has the answer."""
     script(folder, ("s", "S"), ("u", 'a,]"\\'), ("a", "A"), ("u", "b"), ("u", "c"))
     p = clave("--chat-file", "chat.json", "-n", 3)
     talk = llm.conversation()
@@ -355,7 +355,7 @@ def test_verbose_prompts(clave):
 
 
 def test_greeting(build, folder):
-    """On a terminal the model's name, and where help is; nothing of it where messages come from elsewhere."""
+    """A terminal shows the model's name and where to find help; without a terminal there is no greeting."""
     chat = Chat(build, folder, "-n", 1)
     assert "m. Write a message; /help lists commands, Ctrl-D ends the chat.\r\n" in chat.seen[: chat.seen.index("> ")]
     chat.ask("hi")

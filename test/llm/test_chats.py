@@ -1,8 +1,8 @@
-"""Chats as ids, against the templates that are published with the models, rendered by Jinja.
+"""Chats as ids, against the templates published with the models, rendered by Jinja.
 
-The templates are written here after what those of the model families give: our own text. They are rendered in the
-environment that transformers uses (trim_blocks, lstrip_blocks), and a tokenizer of bytes and special tokens shows what
-the ids spell.
+The templates here are our own text, written to render the same output as those of the model families. They are rendered
+in the environment that transformers uses (trim_blocks, lstrip_blocks), and a tokenizer of bytes and special tokens
+shows the text of the ids.
 """
 
 import json
@@ -150,7 +150,7 @@ def with_metadata(folder, name, **llm):
 
 
 def test_the_files_own_template(folder):
-    """A name is a built-in; a text is rendered as it is, whatever it looks like."""
+    """A name selects a built-in template; any other text is rendered as a template."""
     for name, jinja in JINJA.items():
         for said in (name, jinja):
             llm = with_metadata(folder, "named.clv", chat_template=said)
@@ -162,7 +162,7 @@ def test_the_files_own_template(folder):
 
 
 def test_templates_that_cannot_be_read(folder):
-    """The model loads; who asks for a chat is told why there is none."""
+    """The model loads; a request for a chat reports the error."""
     for said, message in {
         "{{ messages": "line 1, column 12: the template ends within a block",
         "{% include 'x' %}": r"line 1, column 4: \{% include %\} is not supported",
@@ -185,7 +185,7 @@ def test_stop_ids_of_templates(folder, tokenizer):
 
 
 def test_turns_follow_each_other(folder, tokenizer):
-    """What ends an answer comes once, whether the model wrote it or was cut off."""
+    """The end of an answer occurs once, whether the model wrote it or was cut off."""
     llm = with_metadata(folder, "named.clv", chat_template="chatml", max_context=1000)
     end = tokenizer.find("<|im_end|>")
     question = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
@@ -198,7 +198,7 @@ def test_turns_follow_each_other(folder, tokenizer):
 
 
 def turns(folder, template, answers, **options):
-    """A conversation with this template whose answers are given, and how often it began again."""
+    """Returns a conversation with this template and these answers, and the number of times that it started again."""
     llm = with_metadata(folder, "named.clv", chat_template=template, max_context=2000, **options)
     talk, again, before = Talk(llm), 0, []
     for answer in answers:
@@ -210,7 +210,7 @@ def turns(folder, template, answers, **options):
 
 
 def test_a_chat_keeps_what_was_run(folder, tokenizer):
-    """Its ids stay where the template writes the past as it was, with white space around answers or without."""
+    """Its ids stay if the template renders the past unchanged, with white space around answers or without."""
     end, ask = "<|im_end|>\n", "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
     talk, again = turns(folder, "chatml", ["a", " b\n"])
     assert again == 0
@@ -221,7 +221,7 @@ def test_a_chat_keeps_what_was_run(folder, tokenizer):
 
 
 def test_a_template_that_rewrites_the_past(folder, tokenizer):
-    """Thinking that is dropped from earlier answers: the chat is run anew, as the template has it now."""
+    """Thinking is dropped from earlier answers: the chat is run again with the newly rendered text."""
     template = (
         "{%- for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' and not loop.last %}"
         "{{ m.content.split('/t')[-1] }}{% else %}{{ m.content }}{% endif %}<|end|>{% endfor %}<|assistant|>"
@@ -243,7 +243,7 @@ def test_a_past_that_changes_with_each_turn(folder, tokenizer):
 
 
 def test_a_chat_behind_ids_that_are_no_chat(folder, tokenizer):
-    """What was prompted otherwise, or restored from a file, is taken for an answer."""
+    """A prompt that is not a chat, or is restored from a file, counts as an answer."""
     talk = Talk(with_metadata(folder, "named.clv", chat_template="chatml", max_context=1000))
     talk.prompt(tokenizer.encode("So far.")).prompt([("user", "hi")])
     assert tokenizer.decode(talk.ids(), skip_special=False) == (
@@ -268,7 +268,7 @@ def test_a_fork_goes_on_with_the_chat(folder):
     ],
 )
 def test_filters_make_no_special_tokens(folder, tokenizer, written):
-    """Also where a template takes a message's text apart, or joins it to its own."""
+    """This also holds if a template splits a message's text, or joins it with its own."""
     llm = with_metadata(
         folder, "named.clv", chat_template="{% for m in messages %}" + written + "<|im_end|>{% endfor %}"
     )
@@ -291,7 +291,7 @@ def test_one_bos(folder, llm):
 
 
 def test_tokens_that_strip_white_space(folder, tokenizer):
-    """Phi-3's special tokens take the white space behind them, a message's too."""
+    """Phi-3's special tokens strip the white space after them, also that of a message."""
     import tokenizers
 
     t = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -312,7 +312,7 @@ def llama2(test_data):
 
 @pytest.mark.parametrize("name", JINJA)
 def test_as_tokenizers_encodes_it(folder, llama2, name):
-    """Llama 2's tokenizer, which looks for special tokens in the normalized text."""
+    """Llama 2's tokenizer looks for special tokens in the normalized text."""
     import tokenizers
 
     library = tokenizers.Tokenizer.from_file(str(llama2 / "tokenizer.json"))
@@ -323,7 +323,7 @@ def test_as_tokenizers_encodes_it(folder, llama2, name):
 
 
 def test_as_sentencepiece_encodes_it(folder, llama2):
-    """What stands between BOS and EOS is a text of its own, which begins with one space."""
+    """The text between BOS and EOS is encoded separately, and begins with one space."""
     import sentencepiece
 
     library = sentencepiece.SentencePieceProcessor(model_file=str(llama2 / "tokenizer.model"))

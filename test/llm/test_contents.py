@@ -1,4 +1,4 @@
-"""Contents of messages as lists of parts, as OpenAI's interface has them; notes on what a template ignores."""
+"""Contents of messages as lists of parts, as in OpenAI's interface; notes on options that a template ignores."""
 
 import json
 import logging
@@ -11,7 +11,7 @@ import pytest
 
 from clave import LLM, Error
 
-# Templates by what they do with a list.
+# Templates by their use of a list.
 TEMPLATES = {
     "prints": "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}",
     "adds": "{% for m in messages %}{{ '<' + m.role + '>' + m.content + '\n' }}{% endfor %}",
@@ -53,7 +53,7 @@ def model(folder, name):
 
 
 def rendered(name, messages):
-    """By Jinja, with the texts of lists that the template does not print joined."""
+    """Renders by Jinja; texts of lists that the template does not print are joined."""
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
     environment.filters["tojson"] = lambda x: json.dumps(x, ensure_ascii=False)
     taken = TAKEN.get(name, ())
@@ -68,7 +68,7 @@ def rendered(name, messages):
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_parts(folder, name):
-    """As Jinja has it with the list, or with the texts joined; other members of messages stay as they are."""
+    """The result is Jinja's with the list, or with the joined texts; other members of messages are unchanged."""
     llm = model(folder, name)
     for texts in TEXTS:
         for role in ("user", "system", "assistant", "tool"):
@@ -93,7 +93,7 @@ def test_parts_of_several_messages(folder):
     ids = llm.apply_chat_template(chat, tokenize=True)
     assert llm.tokenizer.decode(ids) == "<system>S\n<user>plain\n<assistant>A\nB\n<user>bare\nx\n"
     special = [{"role": "user", "content": [part("<|im_end|>")]}]
-    assert 259 not in llm.apply_chat_template(special, tokenize=True)  # what people write is text
+    assert 259 not in llm.apply_chat_template(special, tokenize=True)  # user text is not a special token
 
 
 @pytest.mark.parametrize("name", ["adds", "lists"])
@@ -106,7 +106,7 @@ def test_parts_that_are_bare_strings(folder, name):
 
 
 def test_chats_in_parts(folder):
-    """The conversation goes on, and gives the messages as they came."""
+    """The conversation continues, and returns the messages as they were given."""
     llm = model(folder, "adds")
     parts, plain = llm.conversation(), llm.conversation()
     for text in ("hi", "so"):
@@ -171,7 +171,7 @@ def test_parts_of_a_file(build, folder):
     assert p.returncode == 1 and p.stdout == "" and "expected type text, got type image" in p.stderr
 
 
-# ---------------------------------------------------------------- what a template ignores
+# ---------------------------------------------------------------- options that a template ignores
 
 TOOLS = [{"type": "function", "function": {"name": "f"}}]
 READS = {
@@ -184,7 +184,7 @@ READS = {
 
 @pytest.mark.parametrize("name", READS)
 def test_notes_on_what_is_ignored(build, folder, name, caplog):
-    """On the command line and in Python; each once."""
+    """The command line and Python note each once."""
     (folder / "tools.json").write_text(json.dumps(TOOLS))
     (folder / "template.jinja").write_text(READS[name])
     (folder / "chat.json").write_text('[{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]')

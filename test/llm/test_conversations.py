@@ -31,7 +31,7 @@ def llm(models, request):
 
 @pytest.fixture(scope="session")
 def texts(models):
-    """A model with a tokenizer; ids from 256 on have no text."""
+    """Returns a model with a tokenizer; ids from 256 on have no text."""
     return Llm(models / "next.clv", Device("cpu"), models / "bytes.tiktoken")
 
 
@@ -62,7 +62,7 @@ def test_prompts_may_come_in_parts(llm):
 
 @pytest.mark.parametrize("form", ["scalar", "each"])
 def test_the_first_tokens_do_not_wait_for_kernels(tmp_path, form):
-    """The CPU backend makes them; the conversation, and what is forked of it, moves to the device with its caches."""
+    """The CPU backend makes them; the conversation, and its forks, then move to the device with their caches."""
     llm = Llm(_models.export(tmp_path / "m.clv", form=form), Device("opencl"))
     talk, want, end = Talk(llm, warm_up=1), _models.reference(PROMPT, 40), time.monotonic() + 60
     assert talk.answered_by() is None
@@ -94,7 +94,7 @@ def test_kinds_of_methods(name, tmp_path):
 
 
 def test_prefill(tmp_path):
-    """A method for four tokens at once and one for single ones."""
+    """The program has a method for four tokens at once and one for single tokens."""
     model = _models.Next()
     methods = {"forward": (model, _models.arguments(1)), "prefill": (model, _models.arguments(4))}
     clave.export(methods).save(tmp_path / "m.clv")
@@ -163,7 +163,7 @@ def safetensors(data):
 
 
 def damaged(data):
-    """(what is wrong, the file's bytes)"""
+    """Yields (what is wrong, the file's bytes)."""
     header, body = safetensors(data)
     at = header["state.0"]["data_offsets"][0]
     yield "", data[: len(data) // 2]
@@ -205,7 +205,7 @@ def test_damaged_files(llm, tmp_path):
 
 @pytest.mark.parametrize("change", [{"dtype": torch.float16}, {"every": True}, {"context": 32}])
 def test_other_programs_conversations(llm, tmp_path, change):
-    """Another table, the same one in another graph, another state."""
+    """The other programs have another table, the same table in another graph, or another state."""
     Talk(llm).prompt(PROMPT).save(tmp_path / "talk")
     other = Llm(_models.export(tmp_path / "m.clv", **change), Device("cpu"))
     with pytest.raises(Error, match="another program"):
@@ -242,7 +242,7 @@ def test_cancel(llm):
 
 
 def test_log_probabilities(llm):
-    """Of the model's own logits, whatever the sampler and a function make of them."""
+    """Log probabilities are of the model's own logits, whatever the sampler and a function change."""
     model = _models.Next()
     for options in ({}, {"temperature": 2, "seed": 3, "top_k": 40}, {"change": lambda _, ids, out: True}):
         talk = Talk(llm, **options).prompt(PROMPT)
@@ -264,7 +264,7 @@ def test_log_probabilities(llm):
 
 
 def test_changed_logits(llm):
-    """A function may forbid ids: what follows is chosen among the others; the model's own are not touched."""
+    """A function may forbid ids: the next one is chosen among the others, and the model's logits are unchanged."""
     seen = []
 
     def even(logits, ids, out):

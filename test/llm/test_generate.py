@@ -1,4 +1,4 @@
-"""clave generate from outside: text and ids, files, flags, Ctrl-C, chats on a terminal."""
+"""clave generate as a command: text and ids, files, flags, Ctrl-C, chats on a terminal."""
 
 import json
 import os
@@ -131,7 +131,7 @@ def test_sampling(clave):
 
 
 def test_sampling_of_the_model(clave, folder):
-    """--sampling model is what the file says, but for what the command line says; greedy is the default."""
+    """--sampling model uses the file's options, unless the command line sets them; greedy is the default."""
     said = {"sampling": {"do_sample": True, "temperature": 2, "top_k": 40, "repetition_penalty": 1.5}}
     _models.export(folder / "says.clv", llm=said)
     args = ("says.clv", "--prompt-ids", "prompt.txt", "--max-new-tokens", 12)
@@ -209,7 +209,7 @@ def test_errors(clave, folder, args, part):
     for name, text in {"bad": "1 2x", "big": "1 300", "huge": "1 99999999999999999999999", "empty": " \n"}.items():
         (folder / f"{name}.txt").write_text(text)
     p = clave(*args)
-    if "--output-ids" in args:  # the text is out by then
+    if "--output-ids" in args:  # the text is already printed
         assert p.returncode == 1 and part in p.stderr.decode()
     else:
         refused(p, 1, part)
@@ -279,7 +279,7 @@ def test_ctrl_c(build, folder):
 
 
 def test_progress_leaves_text_alone(build, folder):
-    """Kernels are built for the prompt and again for the first single token, behind text on the same line."""
+    """Kernels are built for the prompt and again for the first single token, after text on the same line."""
     command = [str(build / "clave"), "generate", "ids.clv", "--prompt-ids", "prompt.txt", "--max-new-tokens", "3"]
     t = Terminal([*command, "--device", "opencl"], folder, CLAVE_CACHE_DIR="off")
     assert t.end() == 0
@@ -288,7 +288,7 @@ def test_progress_leaves_text_alone(build, folder):
 
 
 def test_ctrl_c_on_a_terminal(build, folder):
-    """Ends the answer, not the chat; at the prompt, the chat."""
+    """Ctrl-C ends the answer, not the chat; at the prompt it ends the chat."""
     import clave as package
 
     program = package.load(folder / "long.clv")
@@ -322,7 +322,7 @@ def test_chat_templates_by_name(clave):
 
 
 def test_tokens_that_only_the_template_has(clave, folder):
-    """They are named, letters beyond ASCII included, whether or not the processor's char has a sign."""
+    """They are named, including letters beyond ASCII, whether or not the processor's char has a sign."""
     import clave as package
 
     program = package.load(folder / "m.clv")
@@ -333,7 +333,7 @@ def test_tokens_that_only_the_template_has(clave, folder):
 
 
 def test_chats_without_a_template(clave, build, folder):
-    """The error comes before the first message is asked for."""
+    """The error comes before the prompt for the first message."""
     import clave as package
 
     program = package.load(folder / "m.clv")

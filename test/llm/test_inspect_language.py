@@ -1,4 +1,4 @@
-"""clave inspect of a language model begins with what a person asks first."""
+"""clave inspect of a language model begins with the most important facts."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ import clave
 TOOLS = "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}"
 PLAIN = "{% for m in messages %}{{ m.content }}{% endfor %}"
 SOURCE = {"name": "A\nB", "architecture": "TestForCausalLM", "dtype": "f32"}
-# What a program says, and what is shown of it: in lines, and in JSON.
+# The program's metadata, and how it is shown: in lines, and in JSON.
 SAID = {
     "nothing": ({}, {"chat template": "no", "capabilities": "completion"}, {"chat_template": False, "license": None}),
     "template": ({"chat_template": PLAIN}, {"chat template": "yes", "capabilities": "completion, chat"}, {}),

@@ -1,4 +1,4 @@
-"""clave.LLM and clave.Conversation: as torch and Jinja have it, on both devices."""
+"""clave.LLM and clave.Conversation against torch and Jinja, on both devices."""
 
 import json
 
@@ -12,7 +12,7 @@ import clave
 from clave import LLM, Error, Sampling
 
 PROMPT = "seed"
-FIRST = list(PROMPT.encode())  # where ids are bytes
+FIRST = list(PROMPT.encode())  # ids are bytes
 TEMPLATE = (
     "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}:{{ m.content }}"
     "<|im_end|>{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant:{{ more }}{% endif %}"
@@ -40,7 +40,7 @@ def decode(llm, ids):
 
 
 def reference(prompt, n):
-    """As _models.reference, in a context of 200."""
+    """Returns the tokens of _models.reference, in a context of 200."""
     model, ids = _models.Next(context=200), list(prompt)
     with torch.no_grad():
         for _ in range(n):
@@ -91,7 +91,7 @@ def test_sampling(llm):
 
 
 def test_sampling_of_the_model(llm, folder):
-    """As transformers reads a generation_config.json: of the 50 likeliest where it says nothing of top_k."""
+    """The options are read as transformers reads a generation_config.json: top_k is 50 by default."""
     _models.export(folder / "says.clv", llm={"sampling": {"do_sample": True, "temperature": 3.0, "top_p": 0.5}})
     says = LLM(folder / "says.clv", llm.device)
     assert says.sampling == Sampling(temperature=3, top_p=0.5, top_k=50) and llm.sampling is None
@@ -111,7 +111,7 @@ def test_sampling_of_the_model(llm, folder):
 
 
 def test_answers_do_not_meet(llm):
-    """What is kept between answers shows in none: not its text, seed, options, or an answer that was left."""
+    """State between answers does not affect them: neither text, seed and options nor an abandoned answer."""
     how = {"temperature": 3, "seed": 5, "max_new_tokens": 6, "ignore_stop_ids": True}
     one = llm.conversation(**{k: v for k, v in how.items() if k != "max_new_tokens"})
     want = one.prompt(PROMPT).generate(max_new_tokens=6).ids
@@ -161,7 +161,7 @@ def test_a_function_of_logits(llm):
     for _ in range(2):
         with pytest.raises(KeyError, match="enough"):
             talk.prompt(PROMPT).generate()
-    assert len(talk.ids) == 9  # nothing was chosen
+    assert len(talk.ids) == 9  # no token was chosen
     with pytest.raises(ValueError):
         llm.generate(PROMPT, logits=lambda logits, ids: np.zeros(5))
 
@@ -187,7 +187,7 @@ def test_templates(llm):
 
 
 def test_nul_in_a_message(llm, tmp_path):
-    """It is text like any other."""
+    """NUL is text like any other."""
     talk = llm.conversation(ignore_stop_ids=True, sampling="greedy")
     answer = talk.send([{"role": "user", "content": "a\0b"}], max_new_tokens=3)
     assert answer.ids == reference(llm.apply_chat_template([{"role": "user", "content": "a\0b"}], tokenize=True), 3)
@@ -198,7 +198,7 @@ def test_nul_in_a_message(llm, tmp_path):
 
 
 def test_default_system_message(folder, tmp_path):
-    """It stands ahead of messages that do not begin with one, however those are written."""
+    """It precedes messages that do not begin with a system message, however these are written."""
     program = clave.load(folder / "m.clv")
     program.metadata = {"llm": {"chat_template": TEMPLATE, "max_context": 200, "default_system": "D"}}
     program.save(tmp_path / "m.clv")

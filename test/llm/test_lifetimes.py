@@ -1,4 +1,4 @@
-"""Objects of the package go with their last reference, without the collector, however they were used; close()."""
+"""Objects of the package are freed with their last reference, without the collector, after any use; close()."""
 
 import gc
 import weakref
@@ -16,7 +16,7 @@ def fails(*_):
 
 
 def refused(call, *given, error=Exception):
-    """Calls what fails; nothing of the exception stays."""
+    """Makes a call that must fail, and keeps nothing of the exception."""
     try:
         call(*given)
     except error:
@@ -69,7 +69,7 @@ def uncollected():
 
 @pytest.mark.parametrize("use", USES)
 def test_language_models(folder, uncollected, use):
-    """The model and all that is made of it."""
+    """The model and all objects made from it are freed."""
     llm = LLM(folder / "m.clv", "cpu")
     USES[use](llm)
     alive = [weakref.ref(x) for x in (llm, llm.device, llm.tokenizer, llm._handle)]
@@ -138,7 +138,7 @@ def test_tokenizers(folder, uncollected):
 
 
 def test_closed_models(folder):
-    """Everything that would use one is an Error; conversations that are open go on."""
+    """Every use of a closed model is an Error; open conversations continue."""
     with LLM(folder / "m.clv", "cpu") as llm:
         want = llm.generate("A", max_new_tokens=3).ids
         talk = llm.conversation().prompt("A")

@@ -1,4 +1,4 @@
-"""Every option of language models with every kind of value, in Python and on the command line; names of others."""
+"""Every option of language models with every kind of value, in Python and on the command line; other names."""
 
 import math
 import os
@@ -13,7 +13,7 @@ from clave.sampling import ELSEWHERE
 
 NAN, INF = math.nan, math.inf
 NOT_NUMBERS = (NAN, INF, -INF, True, np.True_, "1", b"1", None, [1], 1j, object())
-# Option: values that are taken, and what they become; values out of its range.
+# Option: values that are accepted; values out of its range.
 INTEGERS = {
     "top_k": ([0, 1, 2.0, np.int64(3), np.float32(4), 2**32 - 1], [-1, 2**32, 2.5, 1e300]),
     "penalty_window": ([0, 7.0, 2**32 - 1], [-1, 0.5, 2**32]),
@@ -56,7 +56,7 @@ def test_sampling_options(name):
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_limits(llm, name):
-    """Of every call that makes an answer; a stream says so when it is made."""
+    """The limits hold in every call that makes an answer; a stream checks them when it is made."""
     talk = llm.conversation()
     calls = (
         lambda v: llm.generate("A", **{"max_new_tokens": 2, name: v}),
@@ -109,7 +109,7 @@ def test_other_options(llm, folder):
 
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_names_of_others(llm, folder, name):
-    """All calls that take options by name say what ours is called."""
+    """All calls with options by name suggest clave's name."""
     ours = ELSEWHERE[name]
     for call in (llm.generate, llm.chat):
         with pytest.raises(TypeError, match=f"no option '{name}'; (did you mean|clave.LLM takes) '{ours}'"):
@@ -132,7 +132,7 @@ def test_names_that_are_misspelt(llm, folder):
         llm.generate("A", xyzzy=5)
 
 
-# Flag: values that are taken, and that are not.
+# Flag: values that are accepted, and values that are refused.
 FLAGS = {
     "--max-new-tokens": (["1", "2"], ["0", "-1", "2.5", "nan", "", "1e3", "2x"]),
     "--max-context": (["8"], ["1", "0", "-5", "8.5", "nan", "65"]),
@@ -195,7 +195,7 @@ def test_flags_of_others(build, folder, flag, ours):
 
 
 def test_what_a_model_is_made_of(folder):
-    """Paths and templates that are none are errors that name the argument; a NUL does not cut them."""
+    """Invalid paths and templates are errors that name the argument; a NUL does not truncate them."""
     file = folder / "m.clv"
     for value in (None, 3, b"m.clv", "a\0b", ["m.clv"]):
         with pytest.raises(Error, match=r"^path: expected"):

@@ -1,4 +1,4 @@
-"""The memory of conversations: pages that they share, or caches of their own that grow with the text."""
+"""The memory of conversations: pages that they share, or separate caches that grow with the text."""
 
 import json
 import struct
@@ -16,7 +16,7 @@ from clave.llm import KVCache
 pytestmark = pytest.mark.by_turn(15)
 
 DEVICES = pytest.mark.parametrize("device", ["cpu", "opencl"])
-ROWS = 32  # of a page
+ROWS = 32  # rows of a page
 PROMPT = [17 * i % 1000 for i in range(230)]
 
 
@@ -26,7 +26,7 @@ def tinylm(root):
 
 
 class Caches(torch.nn.Module):
-    """Two layers of attention. kind: what keeps it from having pages."""
+    """Two layers of attention. kind: the property for which it cannot have pages."""
 
     def __init__(self, kind):
         super().__init__()
@@ -57,7 +57,7 @@ def own(tmp_path_factory):
 
 
 def cache_rows(talk, path):
-    """Of the conversation's caches, as its file has them."""
+    """Returns the rows of the conversation's caches, by its file."""
     talk.save(path)
     with open(path, "rb") as f:
         header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
@@ -77,7 +77,7 @@ def test_python_says_who_has_pages(tinylm):
 
 @DEVICES
 def test_as_likely_as_in_torch(device, tmp_path):
-    """Tokens in the sixth to the eighth page, behind a prompt in pieces that end within pages."""
+    """Tokens are in the sixth to the eighth page, after a prompt in pieces that end within pages."""
     model, n = Caches("plain").eval(), 165
     with torch.no_grad():
         logits = [model(torch.tensor([PROMPT[:n]]), torch.tensor(0))]
@@ -94,7 +94,7 @@ def test_as_likely_as_in_torch(device, tmp_path):
 
 @pytest.mark.parametrize("prompt", [[], PROMPT])
 def test_a_file_without_rows(prompt, tinylm, tmp_path):
-    """Before anything has run there is a row of zeros, whatever was in the pages, or the memory, before."""
+    """Before a run, each file has a row of zeros, whatever the pages, or the memory, contained."""
     llm = Llm(tinylm, Device("cpu"))
     used = Talk(llm).prompt([5])
     used.next()
@@ -110,7 +110,7 @@ def test_a_file_without_rows(prompt, tinylm, tmp_path):
 
 
 def test_who_answered_is_of_the_conversation(tinylm):
-    """Of the pool's session others' runs say nothing of this one."""
+    """Other runs in the pool's session do not change the device that a conversation reports."""
     llm = Llm(tinylm, Device("cpu"))
     talk, other = Talk(llm).prompt([5]), Talk(llm).prompt([6])
     talk.next()
@@ -121,7 +121,7 @@ def test_who_answered_is_of_the_conversation(tinylm):
 
 @DEVICES
 def test_forks_share_what_they_have_in_common(device, tinylm, tmp_path):
-    """Each goes on as a conversation of its own, whatever the others write, take back or end with."""
+    """Each fork continues separately, whatever the others write, rewind or end with."""
     llm = Llm(tinylm, Device(device))
     new = lambda ids: Talk(llm, ignore_stop_ids=True).prompt(ids)
     texts = [[i + 1, 2 * i + 3] for i in range(5)]
@@ -169,7 +169,7 @@ def test_forks_take_little_memory(tinylm):
 
 @DEVICES
 def test_many_conversations_in_one_run(device, tinylm):
-    """Of prompts of all lengths, with samplers and ends of their own, and some that join later."""
+    """Prompts have all lengths, and separate samplers and ends; some conversations join later."""
     llm = Llm(tinylm, Device(device))
     prompts = [PROMPT[i : i + n] for i, n in enumerate((1, 40, 3, 200, 64, 7, 33, 2, 120))]
     options = [{"repetition_penalty": 1.3} if i % 3 == 2 else {} for i in range(len(prompts))]
@@ -195,7 +195,7 @@ def test_conversations_of_their_own_run_one_by_one(own, tinylm):
     talks = [Talk(own, ignore_stop_ids=True).prompt(PROMPT[:n]) for n in (4, 50)]
     got = [Talk.next_each(talks) for _ in range(8)]
     assert [[step[i][0] for step in got] for i in range(2)] == want
-    one, two = Talk(paged).prompt([1]), Talk(paged, budget=1 << 30).prompt([1])  # of two sessions
+    one, two = Talk(paged).prompt([1]), Talk(paged, budget=1 << 30).prompt([1])  # two sessions
     assert len({token for token, _, _ in Talk.next_each([one, two, Talk(paged).prompt([1])])}) == 1
 
 
@@ -214,7 +214,7 @@ def test_bad_lists(own, tinylm):
 
 
 def test_one_of_many_fails(tinylm):
-    """Its token is missing, and those behind it; all go on."""
+    """Its token is missing, and so are later ones; all conversations continue."""
     llm, good = Llm(tinylm, Device("cpu")), [True]
     change = lambda logits, ids, raw: good[0]
     talks = [Talk(llm).prompt([1]), Talk(llm, change=change).prompt([2]), Talk(llm).prompt([3])]
@@ -228,7 +228,7 @@ def test_one_of_many_fails(tinylm):
 
 
 def test_threads_share_a_pool(tinylm):
-    """Conversations of a model, each in a thread, growing the pool under each other."""
+    """Conversations of a model run in one thread each, and grow the pool concurrently."""
     llm = Llm(tinylm, Device("cpu"))
     want = [Talk(llm, ignore_stop_ids=True).prompt(PROMPT[i:]).take(60)[0] for i in range(4)]
     got = [None] * 4
@@ -265,12 +265,12 @@ def test_python_generates_each(device, tinylm):
         llm.generate_each(prompts, logits=raises)
 
 
-# ---- caches of their own
+# ---- separate caches
 
 
 @DEVICES
 def test_caches_grow_with_the_text(device, own, tmp_path):
-    """As long as they have to be, through forks and files."""
+    """Caches are as long as they must be, through forks and files."""
     llm = Llm(own, Device(device))
     want = Talk(llm, ignore_stop_ids=True).prompt(PROMPT).take(80)[0]
     talk = Talk(llm, ignore_stop_ids=True).prompt(PROMPT)

@@ -13,19 +13,19 @@ from _llm import Device, Llm, Talk
 from clave import Error
 
 TEXT = bytes(32 + (7 * i * i + 3 * i) % 95 for i in range(150))
-# Kinds of programs: logits of all tokens or of the last, one token at a time.
+# Kinds of programs: logits of all tokens or of the last, or one token at a time.
 KINDS = {"all": {"every": True}, "last": {}, "one": {"fixed": 1}, "half": {"every": True, "dtype": torch.float16}}
 
 
 def log_probabilities(ids, dtype=torch.float32):
-    """(L): of each id after those before it; NaN of the first."""
+    """Returns (L): the log probability of each id after those before it; NaN for the first."""
     with torch.no_grad():
         logits = _models.Next(dtype, every=True)(torch.tensor([ids]), torch.tensor(0))[0].double()
     return [math.nan, *logits[:-1].log_softmax(-1)[range(len(ids) - 1), ids[1:]].tolist()]
 
 
 def reference(ids, window, stride, bos):
-    """(nats, tokens, windows): as transformers describes it, windows that overlap count what is new in them."""
+    """Returns (nats, tokens, windows) as transformers describes them: overlapping windows count their new tokens."""
     nats, n, n_windows, end = 0.0, 0, 0, 0
     head = [] if bos is None else [bos]
     window -= len(head)
@@ -121,7 +121,7 @@ def test_refusals(clave, folder, args, part):
 @pytest.mark.parametrize("chunk", [1, 5, 0])
 @pytest.mark.parametrize("name", KINDS)
 def test_scores_go_on_from_a_conversation(folder, name, chunk):
-    """Behind a prompt that was not run, behind an answer, in two parts; then the answer is as without them."""
+    """Scores follow a prompt that was not run, or an answer, in two parts; later answers are unchanged."""
     dtype = torch.float16 if name == "half" else torch.float32
     talk = Talk(Llm(folder / f"{name}.clv", Device("cpu")), chunk=chunk).prompt([5, 6, 7])
     assert talk.score([]) == []
@@ -134,7 +134,7 @@ def test_scores_go_on_from_a_conversation(folder, name, chunk):
 
 
 def test_scores_from_the_beginning_to_the_end(folder):
-    """The first has nothing before it; the context may be filled to its last token, not beyond."""
+    """The first id has nothing before it; the context may be filled to its last token, not beyond."""
     talk = Talk(Llm(folder / "all.clv", Device("cpu")))
     ids = list(range(100, 100 + _models.CONTEXT))
     with pytest.raises(Error, match="does not fit into the context of 64"):
@@ -152,7 +152,7 @@ def test_scores_from_the_beginning_to_the_end(folder):
 
 
 def paged_log_probabilities(ids):
-    """As log_probabilities, of the model whose state may lie in pages."""
+    """Returns log_probabilities of the model whose state may be in pages."""
     with torch.no_grad():
         logits = [_models.Attends()(torch.tensor([ids[: i + 1]]), torch.tensor(0))[0] for i in range(len(ids) - 1)]
     return [math.nan, *torch.stack(logits).double().log_softmax(-1)[range(len(ids) - 1), ids[1:]].tolist()]
@@ -160,7 +160,7 @@ def paged_log_probabilities(ids):
 
 @pytest.mark.parametrize("device", ["cpu", "opencl"])
 def test_programs_in_pages_score_in_pieces(folder, device):
-    """Each piece is one run, whose logits are those of all its tokens; others that share the pool are left alone."""
+    """Each piece is one run, whose logits are those of all its tokens; others in the pool are unchanged."""
     model, runs = Llm(folder / "paged.clv", Device(device)), {}
     assert model.info.page_rows == 32
     ids = [(7 * i * i + 3) % 300 for i in range(50)]
@@ -182,7 +182,7 @@ def test_programs_in_pages_score_in_pieces(folder, device):
 
 
 def test_perplexity_of_a_program_in_pages(clave, folder):
-    """The same in pieces of any size, and torch's."""
+    """Pieces of any size have the same perplexity, which is torch's."""
     ids, nats, n = list(TEXT), 0.0, 0
     for begin in range(0, len(ids), 39):
         scores = paged_log_probabilities([1, *ids[begin : begin + 39]])[1:]

@@ -1,4 +1,4 @@
-"""Conversations with state that is no row per token: a convolution's and a recurrence's, on both devices."""
+"""Conversations whose state has no row per token: of a convolution and of a recurrence, on both devices."""
 
 import time
 
@@ -70,7 +70,7 @@ def test_how_likely_a_text_is(llm):
 
 
 def test_the_first_tokens_do_not_wait_for_kernels(path):
-    """The state goes to the device with the conversation."""
+    """The state moves to the device with the conversation."""
     talk, want, end = Talk(Llm(path, Device("opencl")), warm_up=1), reference(PROMPT, 30), time.monotonic() + 60
     while talk.answered_by() != b"opencl" and time.monotonic() < end:
         assert talk.reset().prompt(PROMPT).take(30)[0] == want

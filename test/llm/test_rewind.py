@@ -1,4 +1,4 @@
-"""Back in a conversation: the ids of a fresh one with the same text, on both devices; what cannot go back says so."""
+"""Rewinding a conversation: the ids are those of a fresh one with the same text, on both devices, or it is an error."""
 
 import _models
 import pytest
@@ -34,7 +34,7 @@ class Attends(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """Its state is made of itself."""
+    """A model whose state depends on its previous state."""
 
     def __init__(self):
         super().__init__()
@@ -47,7 +47,7 @@ class Recurrent(nn.Module):
 
 
 class FixedRow(_models.Next):
-    """Written by rows, but not where the token stands."""
+    """Writes a row, but not the row of the token's position."""
 
     def forward(self, tokens, position):
         self.seen.index_copy_(2, torch.zeros(1, dtype=torch.int64), tokens[:, -1:].reshape(1, 1, 1, 1).float())
@@ -87,7 +87,7 @@ def fresh(llm, ids, n=6, **options):
 
 @pytest.mark.parametrize("name", ["next", "attends"])
 def test_a_second_question(folder, device, name, tmp_path):
-    """Also of a conversation that was forked or saved, and after several ways back."""
+    """Also for a forked or saved conversation, and after several rewinds."""
     llm = Llm(folder / f"{name}.clv", device)
     talk = Talk(llm, chunk=5).prompt(PROMPT)
     talk.take(20)
@@ -102,14 +102,14 @@ def test_a_second_question(folder, device, name, tmp_path):
 
 @pytest.mark.parametrize("name", ["next", "attends"])
 def test_going_on_without_a_prompt(folder, device, name):
-    """The last id that stays is run again for its logits; where they are there still, it is not."""
+    """The last id that stays is run again for its logits, unless they are still present."""
     llm = Llm(folder / f"{name}.clv", device)
     talk = Talk(llm).prompt(PROMPT)
     want = talk.take(12)[0]
     for keep in (19, 18, 9, 8):
         assert talk.rewind(keep).take(20 - keep)[0] == want[keep - 8 :]
     assert talk.rewind(20).take(1) == talk.rewind(20).take(1)
-    kept = talk.ids()[:10]  # as many ids again as the logits were of that are gone
+    kept = talk.ids()[:10]  # as many ids again as those whose logits are gone
     n = len(talk.ids()) - 1
     assert talk.rewind(10).prompt([3] * (n - 10)).take(1)[0] == fresh(llm, kept + [3] * (n - 10), 1)
     before = talk.stats()
@@ -127,7 +127,7 @@ def test_behind_what_was_scored(folder, device, name):
 
 
 def test_random_numbers_go_on(folder, device):
-    """So that another answer can be had; the same ways give the same ids again."""
+    """Another answer is possible; the same steps return the same ids again."""
     llm = Llm(folder / "attends.clv", device)
     talks = [Talk(llm, temperature=3, seed=5).prompt(PROMPT) for _ in range(2)]
     answers = [[talk.take(8)[0], talk.rewind(8).take(8)[0]] for talk in talks]
@@ -141,7 +141,7 @@ def test_a_full_context(folder, device):
 
 
 def test_a_ring(folder, device):
-    """16 rows, of which a token sees 6: back as far as none of those is overwritten."""
+    """16 rows, of which a token sees 6: rewinding is possible until one of them is overwritten."""
     llm = Llm(folder / "ring.clv", device)
     talk = Talk(llm, chunk=4).prompt(PROMPT)
     talk.take(22)  # 30 ids, 29 run: rows of 13 and later
@@ -174,7 +174,7 @@ def test_state_that_cannot_go_back(folder, device, name, state):
 
 @pytest.mark.parametrize("name", ["attends", "ring", "scans"])
 def test_behind_a_run_that_was_cancelled(folder, device, name):
-    """Wherever it was: what such a run made of the state does not count."""
+    """Changes of the state by a cancelled run do not count, wherever it was cancelled."""
     llm = Llm(folder / f"{name}.clv", device)
     left = [1000]
 
@@ -253,7 +253,7 @@ def test_undo(folder, tmp_path):
 
 
 def test_undo_where_the_state_cannot_go_back(folder, tmp_path):
-    """What stays is run again."""
+    """The remaining text is run again."""
     llm = chat(folder, tmp_path, name="recurrent", template=SHORT)
     talk = Talk(llm, chunk=1).prompt([("user", "q")])
     first = talk.take(4)[0]
@@ -265,7 +265,7 @@ def test_undo_where_the_state_cannot_go_back(folder, tmp_path):
 
 
 def test_rewind_of_a_chat(folder, tmp_path):
-    """Within an answer that is what stays of it; within a question there is no chat any more."""
+    """A rewind within an answer keeps its beginning; within a question the conversation is no longer a chat."""
     talk = Talk(chat(folder, tmp_path, template=SHORT)).prompt([("user", "q")])
     answer(folder, talk, "abcd")
     n = len(talk.ids())
@@ -279,7 +279,7 @@ def test_rewind_of_a_chat(folder, tmp_path):
 
 
 def test_undo_of_a_rewritten_past(folder, tmp_path):
-    """The conversation began again for the last question; without it, it does so once more."""
+    """The conversation started again for the last question; without that question, it starts again once more."""
     template = "{{ messages | length }}{% for m in messages %}<s>{{ m.role[0] }}{{ m.content }}{% endfor %}<s>a"
     talk = Talk(chat(folder, tmp_path, template=template))
     for i in range(2):
@@ -291,7 +291,7 @@ def test_undo_of_a_rewritten_past(folder, tmp_path):
 
 
 def test_a_restored_chat_goes_on(folder, tmp_path):
-    """Its messages are in the file: the next question goes behind them."""
+    """Its messages are in the file: the next question follows them."""
     llm = chat(folder, tmp_path, template=SHORT, default_system="S")
     talk = answer(folder, Talk(llm).prompt([("user", 'q"\n')]), "A")
     talk.save(tmp_path / "talk")

@@ -1,4 +1,4 @@
-"""The sampler's distributions: each draw as the reference has it, and counts by a chi-squared test."""
+"""The sampler's distributions: each draw equals the reference's, and counts pass a chi-squared test."""
 
 import itertools
 
@@ -20,7 +20,7 @@ CHOICES = {
 
 
 def combinations():
-    """Each pair of values of two options at least once; the rest by a fixed random choice."""
+    """Yields each pair of values of two options at least once; other options are a fixed random choice."""
     rng = np.random.default_rng(3)
     names = list(CHOICES)
     for a, b in itertools.combinations(names, 2):
@@ -41,7 +41,7 @@ def test_every_draw_is_the_references():
     rng = np.random.default_rng(1)
     for i, choice in enumerate(combinations()):
         logits = (3 * rng.standard_normal(V)).astype(np.float32)
-        logits[rng.integers(V, size=10)] = logits[0]  # equal ones
+        logits[rng.integers(V, size=10)] = logits[0]  # equal logits
         seen = rng.integers(V, size=30).tolist()
         o = options({3: 1.5, 7: -np.inf}, seed=i << 33 | i, **choice)
         sums = np.cumsum(probabilities(logits, o, seen))
@@ -70,7 +70,7 @@ def test_every_draw_is_the_references():
     ids=str,
 )
 def test_chi_squared(choice):
-    """Against the reference's probabilities; the bound is the statistic's mean + 4.5 standard deviations."""
+    """Counts match the reference's probabilities; the bound is the statistic's mean + 4.5 standard deviations."""
     logits = (2 * np.random.default_rng(2).standard_normal(V)).astype(np.float32)
     o = options(seed=11, **choice)
     want = DRAWS * probabilities(logits, o, range(10))
@@ -86,7 +86,7 @@ def test_chi_squared(choice):
 
 
 def test_large_vocabulary():
-    """Blocks and digits of the real size, and the answer of the reference."""
+    """Blocks and digits of the real size, and the reference's answer."""
     rng = np.random.default_rng(5)
     logits = (3 * rng.standard_normal(128256)).astype(np.float32)
     for choice in (

@@ -4,6 +4,6 @@ import os
 
 
 def without_make():
-    """Without the variables that a make which runs the test hands down."""
+    """Returns the environment without the variables of a make that runs the test."""
     handed = ("MAKEFLAGS", "MAKELEVEL", "BUILD", "SAN", "CC", "CFLAGS")
     return {name: value for name, value in os.environ.items() if name not in handed}

@@ -1,4 +1,4 @@
-"""Fixtures for tests that use clave as somebody who has only the repository."""
+"""Fixtures for tests that use clave like a user who has only the repository."""
 
 import os
 import pathlib
@@ -9,14 +9,14 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
-# Variables that an outsider has: none that the test runner or this machine's set-up adds, except those by which package
-# installers reach their index.
+# Variables that an outsider has: none from the test runner or this machine's set-up, except those with which package
+# installers find their index.
 KEPT = ("PATH", "LANG", "TERM", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "CCACHE_DIR", "CCACHE_NOHASHDIR")
 KEPT_PREFIXES = ("PIP_", "REQUESTS_", "HTTP", "http", "NO_PROXY", "no_proxy")
 
 
 def git(*arguments, cwd=ROOT, **more):
-    """Runs git in `cwd` and returns what it prints."""
+    """Runs git in `cwd` and returns its output."""
     name = ["-c", "user.name=outsider", "-c", "user.email=outsider@localhost"]
     return subprocess.run(["git", *name, *arguments], cwd=cwd, check=True, capture_output=True, **more).stdout
 
@@ -36,7 +36,7 @@ def clone(tmp_path_factory):
 
 @pytest.fixture
 def outsider(tmp_path):
-    """The environment of a new user: a home without files, nothing of clave's variables."""
+    """Returns the environment of a new user: an empty home, and no variables of clave."""
     home = tmp_path / "home"
     home.mkdir()
     kept = {k: v for k, v in os.environ.items() if k in KEPT or k.startswith(KEPT_PREFIXES)}

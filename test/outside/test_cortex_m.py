@@ -36,7 +36,7 @@ def firmware(tmp_path_factory):
 
 
 def test_it_fits(firmware):
-    """Flash and memory as the README says, give or take what compilers differ by; no warning of the linker."""
+    """Flash and memory are about those of the README, as compilers differ, and the linker does not warn."""
     flash, memory = map(int, re.search(r"flash (\d+) KB, static memory (\d+) KB of 100 KB", firmware[1]).groups())
     assert 150 < flash < 260 and memory <= 95
 
@@ -52,7 +52,7 @@ def test_it_runs(firmware):
 
 
 def test_nothing_needs_an_operating_system(firmware):
-    """No allocation, no atomics of a library, no system calls."""
+    """The object has no allocation, no library atomics and no system calls."""
     names = subprocess.run(
         ["arm-none-eabi-nm", "-u", firmware[0] / "digit/model"], capture_output=True, text=True, check=True
     ).stdout.split()
@@ -69,7 +69,7 @@ def test_other_digits(tmp_path, firmware):
 
 
 def test_int8(firmware):
-    """The network rounded to 8 bits: exported, built and run, in less flash and static memory than the one in f32."""
+    """The network rounded to 8 bits is exported, built and run, and needs less flash and static memory than in f32."""
     said = make(firmware[0], "int8", f"PYTHON={sys.executable}")
     sizes = r"flash (\d+) KB, static memory (\d+) KB of 100 KB\ndigit 7, stack (\d+) bytes\n"
     flash, memory, stack = map(int, re.search(sizes, said).groups())

@@ -1,5 +1,5 @@
-"""Every example in a fresh clone without the data of our tests: the commands of its page run, and what has to be
-fetched is named by one line."""
+"""Every example in a fresh clone without our test data: the commands of its page run, and one line names the data that
+must be fetched."""
 
 import os
 import pathlib
@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT / "test/docs"))
 from documents import blocks
 
 PAGES = sorted(p.parent.name for p in (ROOT / "examples").glob("*/README.md"))
-# What an example is without its data: the script that misses them, and their name.
+# The scripts that need data, and the name of the data that they miss.
 MISSING = [
     ("mnist/train.py", "mnist"),
     ("stories260k/export.py", "stories260K"),
@@ -26,7 +26,7 @@ MISSING = [
 
 @pytest.fixture(scope="module")
 def tree(clone, build, tmp_path_factory):
-    """A clone with what make has built, so that nothing is compiled again."""
+    """Copies a clone and the outputs of make, so that nothing is compiled again."""
     folder = tmp_path_factory.mktemp("examples") / "clave"
     shutil.copytree(clone, folder, symlinks=True)
     shutil.copytree(build, folder / "build", symlinks=True, ignore=shutil.ignore_patterns("test", "cases", "san*"))

@@ -1,4 +1,4 @@
-"""examples/fetch against mirrors on this machine: whole, cut off, wrong and missing files. Nothing is downloaded."""
+"""examples/fetch with mirrors on this machine: whole, truncated, wrong and missing files. Nothing is downloaded."""
 
 import functools
 import hashlib
@@ -17,7 +17,7 @@ HTTPS = re.compile(r"https://[\w.-]+/\S+")
 
 @pytest.fixture
 def examples(root, tmp_path):
-    """examples/ with a table of its own: two files of one name."""
+    """Makes examples/ with a separate table: two files of one name."""
     folder = tmp_path / "examples"
     folder.mkdir()
     for name in ("fetch", "example_data.py"):
@@ -40,7 +40,7 @@ def mirror(tmp_path):
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """With or without ranges; keeps those that it was asked for."""
+    """Serves files with or without ranges, and records the requested ranges."""
 
     ranges = True
     asked: list = []
@@ -63,7 +63,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture(params=[True, False], ids=["ranges", "no ranges"])
 def server(request, mirror):
-    """(address, the ranges that were asked for, whether it knows ranges)"""
+    """Yields (address, the requested ranges, True if it supports ranges)."""
     kind = type("Kind", (Handler,), {"ranges": request.param, "asked": []})
     running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(kind, directory=mirror))
     threading.Thread(target=running.serve_forever, daemon=True).start()
@@ -93,7 +93,7 @@ def test_a_folder(fetch, examples, mirror):
     said = fetch("numbers", "--from", mirror)
     assert said.splitlines()[0] == "numbers/a.bin: 179,200 bytes, licence: MIT" and len(said.splitlines()) == 2
     assert stored(examples) == {"a.bin": CONTENT, "b.bin": CONTENT}
-    assert fetch("numbers").count("is there") == 2  # without the mirror
+    assert fetch("numbers").count("already present") == 2  # without the mirror
 
 
 def test_a_server(fetch, examples, server):
@@ -132,7 +132,7 @@ def test_a_wrong_file_is_refused(fetch, examples, mirror, content, said, left):
 
 
 def test_bad_bytes_that_were_left_do_not_stay(fetch, examples, server):
-    """The rest of another file comes behind them: refused once, then whole."""
+    """The rest of the right file is appended to wrong bytes: it is refused once, then fetched whole."""
     (examples / "data/numbers").mkdir(parents=True)
     (examples / "data/numbers/a.bin.part").write_bytes(b"?" * 1000)
     if server[2]:
@@ -160,7 +160,7 @@ def test_what_is_wrong_is_one_line(fetch, examples, server, tmp_path):
 
 
 def test_the_table(root):
-    """Every row has an address over TLS, a size, a hash and a licence; data of the tests are the same."""
+    """Every row has a TLS address, a size, a hash and a licence; the tests' data are the same."""
     rows = [line.split("\t") for line in (root / "examples/data.tsv").read_text().splitlines() if line[0] != "#"]
     data = root / os.environ.get("CLAVE_TEST_DATA", "../shared/data")
     for name, file, size, digest, licence, url in rows:
@@ -172,7 +172,7 @@ def test_the_table(root):
 
 
 def test_no_example_reads_beside_the_checkout(root):
-    """A user's files of the repository do not name the folder of data that our own tests have."""
+    """A user's files of the repository do not name the folder of our own tests' data."""
     listed = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True).stdout
     named = [n for n in listed.splitlines() if n.startswith(("examples/", "docs/", "python/", "README", "cli/"))]
     texts = [n for n in named if n.endswith((".md", ".py", ".sh", ".c", ".h", ".tsv")) and (root / n).is_file()]

@@ -1,5 +1,5 @@
-"""Relative paths that are given before the process moves to another folder, and homes that cannot be written or do not
-exist. The results are right, what is kept stays in the folder that was named, and there is at most a note."""
+"""Relative paths given before the process changes its folder, and homes that are not writable or do not exist. The
+results are right, files stay in the named folder, and at most one note is printed."""
 
 import os
 import shutil
@@ -38,7 +38,7 @@ class Weighted(torch.nn.Module):
 
 @pytest.fixture
 def folder(root, tmp_path):
-    """A working folder with programs, whose weights are so large that they are read where they lie."""
+    """Makes a working folder with programs whose weights are so large that they are read in place."""
     folder = tmp_path / "work"
     (folder / "parts").mkdir(parents=True)
     torch.manual_seed(0)
@@ -53,7 +53,7 @@ def folder(root, tmp_path):
 
 
 def run_python(folder, build, root, env, *scripts):
-    """Runs the scripts as one, with the library named by a relative path. Returns what it says."""
+    """Runs the scripts as one, with the library named by a relative path; returns the output."""
     text = "".join(textwrap.dedent(s) for s in scripts)
     paths = {"CLAVE_LIBRARY": os.path.relpath(build / "libclave.so", folder), "PYTHONPATH": str(root / "python")}
     command = [sys.executable, "-c", text]
@@ -64,7 +64,7 @@ def run_python(folder, build, root, env, *scripts):
 
 @pytest.mark.parametrize("when", ["device", "session", "run"])
 def test_programs_by_relative_paths(folder, build, root, outsider, when):
-    """The process moves after it has opened the devices, made the sessions, or run them once."""
+    """The process changes its folder after it opens the devices, makes the sessions, or runs them once."""
     steps = {
         "device": """
             programs = [clave.load(name) for name in ("m.clv", "parts/m.json")]
@@ -94,8 +94,8 @@ def test_kernels_by_a_relative_path(folder, build, root, outsider):
 
 
 def test_the_library_by_a_relative_path(folder, build, root, outsider):
-    """It starts the `clave` beside it, which builds kernels where drivers build one at a time. This one does not, so
-    the process builds them itself."""
+    """It starts the `clave` beside it, which builds kernels if drivers build one at a time. This one does not, so the
+    process builds them itself."""
     (folder / "tools").mkdir()
     shutil.copy(build / "libclave.so", folder / "tools")
     (folder / "tools/clave").write_text(f"#!/bin/sh\n: >{folder}/started\n")
@@ -131,7 +131,7 @@ def test_a_language_model_by_a_relative_path(folder, build, root, outsider):
 
 
 def home_of(kind, folder):
-    """Variables by which the kernel cache is found, where none can be written."""
+    """Returns variables that determine the kernel cache, when none is writable."""
     if kind == "missing":
         return {"HOME": str(folder / "no/home"), "XDG_CACHE_HOME": ""}
     if kind == "unset":

@@ -1,5 +1,5 @@
-"""The library in hosts that are not like the test runner: another locale, an empty environment, a working directory
-that goes away. Rounding modes and traps are test/api/test_host_floats.c."""
+"""The library in hosts unlike the test runner: another locale, an empty environment, a working directory that is
+removed. test/api/test_host_floats.c covers rounding modes and traps."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ __attribute__((constructor)) static void become_a_host(void) {
 
 @pytest.fixture(scope="module")
 def locales(tmp_path_factory):
-    """A folder with locales, and a library that makes a process follow them."""
+    """Makes a folder with locales, and a library that makes a process use them."""
     if not shutil.which("localedef"):
         pytest.skip("no localedef (package locales)")
     folder = tmp_path_factory.mktemp("locales")
@@ -77,7 +77,7 @@ TEMPLATE = "{{ 1.5 }}|{{ x|tojson }}|{{ '%.2f'|format(2.5) }}|{{ '1.5'|float }}|
 
 @pytest.mark.parametrize("name", LOCALES)
 def test_commands_in_a_locale(build, root, locales, name, tmp_path):
-    """What the tool prints and reads has the same bytes."""
+    """The tool's output and input have the same bytes in each locale."""
     (tmp_path / "t.jinja").write_text(TEMPLATE)
     (tmp_path / "m.json").write_text("[]")
     template = [tmp_path / "t.jinja", "--messages", tmp_path / "m.json", "--arg", "x=[0.25, 1e30, 3]"]
@@ -122,7 +122,7 @@ ENVIRONMENTS = {
     "name", [n if n == "empty" else pytest.param(n, marks=pytest.mark.by_turn(5)) for n in ENVIRONMENTS]
 )
 def test_environments(build, root, name, helper):
-    """OpenCL, if it is there, builds its kernels; no variable that is missing ends the process."""
+    """OpenCL, if present, builds its kernels; no missing variable ends the process."""
     env = ENVIRONMENTS[name] | helper | {"CLAVE_CACHE_DIR": "off"}
     command = [build / "clave", "bench", MNIST, "--device", "opencl,cpu", "--runs", "1", "--warmup", "1", "--json"]
     p = subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, timeout=300)

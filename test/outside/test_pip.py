@@ -10,9 +10,9 @@ import tarfile
 import pytest
 
 MODEL, DIGIT, TEXT = "examples/mnist/mnist.clv", "examples/mnist/digits/7.npy", "examples/tinylm/tinylm.clv"
-# Objects of this checkout, which a clone that builds with the same flags takes as its own.
+# Objects of this checkout, which a clone with the same flags uses as its own.
 OBJECTS = ("flags", "gen", "obj")
-HERE = ("--no-build-isolation",)  # with the setuptools that is there, which saves the time to install one
+HERE = ("--no-build-isolation",)  # uses the installed setuptools, which saves the time to install one
 
 USE = """
 import pathlib, sys, numpy, clave
@@ -31,7 +31,7 @@ print(clave.Session(clave.export(torch.nn.Sigmoid(), (x,), verify=True), "cpu")(
 
 
 def run(*command, env, cwd="/", code=0):
-    """What a command prints."""
+    """Returns the output of a command."""
     p = subprocess.run(list(map(str, command)), env=env, cwd=cwd, capture_output=True, text=True)
     assert p.returncode == code, f"{command}\n{p.stdout[-3000:]}{p.stderr[-3000:]}"
     return p.stdout + p.stderr
@@ -39,8 +39,8 @@ def run(*command, env, cwd="/", code=0):
 
 @pytest.fixture
 def python(tmp_path):
-    """Python of a new environment. It sees the packages of the one that runs the tests, so that pip itself, numpy and
-    torch come from there."""
+    """Python of a new environment. It sees the packages of the environment that runs the tests, which has pip, numpy
+    and torch."""
     run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv", env=dict(os.environ))
     site = next((tmp_path / "venv/lib").glob("python*/site-packages"))
     (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
@@ -49,7 +49,7 @@ def python(tmp_path):
 
 @pytest.fixture
 def built(clone, build, tmp_path):
-    """A clone of the clone that has this checkout's objects, so that libraries are only linked."""
+    """Copies the clone with this checkout's objects, so that libraries are only linked."""
     folder = tmp_path / "clave"
     shutil.copytree(clone, folder, symlinks=True)
     for name in OBJECTS:
@@ -63,14 +63,14 @@ def built(clone, build, tmp_path):
 
 
 def expect_it_works(python, root, env):
-    """A program runs, the tool is on the path and says which it is."""
+    """A program runs, the tool is on the path and prints its version."""
     program = USE.format(site="site-packages")
     assert "a 7" in run(python, "-c", program, root / MODEL, root / DIGIT, env=env)
     assert run(python.parent / "clave", "--version", env=env).startswith("clave ")
 
 
 def test_a_folder(built, python, outsider, root, tmp_path):
-    """pip install ./python, then what the README shows with it: export, and executables with the runtime inside."""
+    """pip install ./python, then the README's use of it: export, and executables with the runtime inside."""
     said = run(python, "-m", "pip", "install", "./python", env=outsider, cwd=built)
     assert "deprecat" not in said.lower()
     expect_it_works(python, root, outsider)
@@ -81,11 +81,11 @@ def test_a_folder(built, python, outsider, root, tmp_path):
         run(tool, "compile", model, "-o", tmp_path / name, *more, env=outsider)
     told = run(tmp_path / "story", "--prompt", "ROMEO:", "--max-new-tokens", "8", env=outsider)
     assert "pcre" not in run("ldd", tmp_path / "story", env=outsider) and len(told) > 8
-    run(python, "-m", "pip", "install", "--no-index", "clave[export]", env=outsider)  # as messages name it
+    run(python, "-m", "pip", "install", "--no-index", "clave[export]", env=outsider)  # with the name that messages use
 
 
 def test_a_git_address(clone, python, outsider, root, build):
-    """Without the library, which takes more than a minute to build: it is that of this checkout."""
+    """The library, which takes more than a minute to build, is this checkout's."""
     address = f"git+file://{clone}#subdirectory=python"
     run(python, "-m", "pip", "install", "-q", address, env=outsider | {"CLAVE_WHEEL": "pure"})
     env = outsider | {"CLAVE_LIBRARY": str(build / "libclave.so")}
@@ -108,7 +108,7 @@ def test_an_editable_install(built, python, outsider, root):
 
 @pytest.mark.by_turn(4)
 def test_a_source_archive_has_the_sources(clone, python, outsider, root, build, tmp_path):
-    """It builds a wheel where nothing else of the repository is."""
+    """It builds a wheel in a folder without other files of the repository."""
     folder = tmp_path / "clave"
     shutil.copytree(clone, folder, symlinks=True)
     make = f"import setuptools.build_meta as b; b.build_sdist({str(tmp_path)!r})"  # as `python -m build --sdist` does
@@ -126,7 +126,7 @@ def test_a_source_archive_has_the_sources(clone, python, outsider, root, build, 
 
 
 def dry_run(archive, folder, env):
-    """What make says that it would do in the sources of an archive."""
+    """Returns the output of make -n in the sources of an archive."""
     with tarfile.open(archive) as t:
         t.extractall(folder / "extracted", filter="data")
     (sources,) = (folder / "extracted").glob("*/sources")
@@ -141,7 +141,7 @@ def dry_run(archive, folder, env):
     ],
 )
 def test_without_a_compiler(clone, python, outsider, tmp_path, tools, said):
-    """One line names what to install."""
+    """One line names the packages to install."""
     folder, tool_folder = tmp_path / "clave", tmp_path / "tools"
     shutil.copytree(clone, folder, symlinks=True)
     tool_folder.mkdir()
@@ -154,7 +154,7 @@ def test_without_a_compiler(clone, python, outsider, tmp_path, tools, said):
 
 
 def test_a_copy_of_the_folder_alone(clone, python, outsider, tmp_path):
-    """Nothing to build from is above it: one line says so."""
+    """There are no sources above it, and one line says so."""
     shutil.copytree(clone / "python", tmp_path / "alone")
     out = run(python, "-m", "pip", "install", *HERE, "./alone", env=outsider, cwd=tmp_path, code=1)
     assert "install from a clone of the whole repository" in out and "Traceback" not in out

@@ -1,7 +1,7 @@
-"""Other processors: every C file is read by their compilers, and a compiled program runs under qemu-user.
+"""Other processors: their compilers read every C file, and a compiled program runs under qemu-user.
 
-A name from inside of one processor's #if that is used outside of it is an error here, as are conversions that only
-32-bit processors make."""
+A name that is defined in one processor's #if and used outside is an error here, and so are conversions that occur only
+on 32-bit processors."""
 
 import os
 import pathlib
@@ -38,13 +38,13 @@ def run(*words, **more):
 
 
 def test_every_file_compiles(processor):
-    """With -Werror, and the CPU kernels down to code."""
+    """Compiles with -Werror, and the CPU kernels to machine code."""
     run("ci/cross", processor, "syntax", cwd=ROOT, env=without_make())
 
 
 @pytest.mark.by_turn(4)
 def test_clang_reads_every_file():
-    """Of aarch64, whose intrinsics clang has as its own."""
+    """Compiles for aarch64 with clang, which has its own intrinsics."""
     if not shutil.which("clang") or not shutil.which(TOOLS["aarch64"][0]):
         pytest.skip("no cross compiler or emulator here: clang (ci/deps check)")
     clang = "clang --target=aarch64-linux-gnu -isystem /usr/aarch64-linux-gnu/include"
@@ -57,7 +57,7 @@ def emit(folder, *options):
 
 
 def test_a_compiled_program_runs(processor, tmp_path):
-    """As portable code, little optimised; its answer is the CPU backend's to the bit where no product is fused."""
+    """Runs portable code with few optimisations; its answer has the CPU backend's bits if no product is fused."""
     compiler, emulator = TOOLS[processor]
     folder = emit(tmp_path / "c", "--processor", "portable", "--pack", "--packed-only", "--verify")
     run("make", "-s", "-j2", f"CC={compiler}", "CFLAGS=-O0 -Werror", "LDFLAGS=-static", cwd=folder, env=without_make())
@@ -67,7 +67,7 @@ def test_a_compiled_program_runs(processor, tmp_path):
         assert "verified: 1 outputs" in run(emulator, folder / "model", "--verify")
 
 
-# ---------------------------------------------------------------- what is made here
+# ---------------------------------------------------------------- outputs
 
 
 def headers_of(file):
@@ -81,7 +81,7 @@ def headers_of(file):
 )
 @pytest.mark.by_turn(3, together="stack")
 def test_no_stack_is_executable(tmp_path, options):
-    """Of any kind of output: the stack's segment has no E."""
+    """In any kind of output, the stack's segment is not executable."""
     words = ["compile", MNIST / "mnist.clv", "--dim", "batch=1", "--processor", "portable", "--debug", *options]
     run(BUILD / "clave", *words, cwd=tmp_path)
     stack = [line for line in headers_of(tmp_path / options[1]).splitlines() if "GNU_STACK" in line]
@@ -121,7 +121,7 @@ def test_march_builds_what_it_has_alone(tmp_path):
 
 
 def test_portable_code_has_no_variants(tmp_path):
-    """Nothing of x86-64's larger registers is in it, and it answers as clave does on such a processor."""
+    """It uses none of x86-64's larger registers, and its answers are clave's on such a processor."""
     exe = tmp_path / "digit"
     words = ["compile", MNIST / "mnist.clv", "-o", exe, "--dim", "batch=1", "--processor", "portable"]
     run(BUILD / "clave", *words, "--pack", "--packed-only", "--verify")

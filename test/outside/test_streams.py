@@ -1,4 +1,4 @@
-"""The tool with closed or full streams: one line or none, the documented exit status, never a signal."""
+"""The tool with closed or full streams: at most one line, the documented exit status, never a signal."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def test_the_reader_goes_away(build, root, outsider):
 
 BUILD = pathlib.Path(os.environ.get("CLAVE_BUILD", "build"))
 CHATML = "chatml --messages /dev/stdin"
-WORDS = {  # of each command that the tool lists, arguments with which it does something
+WORDS = {  # for each command of the tool, arguments with which it does something
     "devices": "",
     "run": f"{MODEL} --device cpu --input x=examples/mnist/digits/7.npy",
     "bench": f"{MODEL} --device cpu --runs 1 --warmup 1",
@@ -68,7 +68,7 @@ def test_every_command_is_here():
 )
 @pytest.mark.parametrize("command", WORDS)
 def test_every_command(build, root, outsider, tmp_path, command, streams):
-    """Good, or one line and exit status 1; what must be printed and cannot be is not good."""
+    """The command succeeds, or prints one line and exits with 1; it fails if it cannot print its output."""
     words = WORDS[command].format(out=tmp_path)
     script = f'"{build}/clave" {command} {words} {streams}'
     text = "[]" if command == "template" else '"a"\n'
@@ -84,14 +84,14 @@ def test_every_command(build, root, outsider, tmp_path, command, streams):
     )
     assert p.returncode in (0, 1), (p.returncode, p.stderr)
     errors = [line for line in p.stderr.splitlines() if not line.startswith("clave: note: ")]
-    assert p.returncode == 0 or len(errors) <= 1, p.stderr  # what is good prints its times there
+    assert p.returncode == 0 or len(errors) <= 1, p.stderr  # successful commands print their times on stderr
     if streams.startswith(">") and whole.stdout and whole.returncode == 0:
         assert p.returncode == 1, command
 
 
 @pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
 def test_a_host_without_streams(build, root, outsider, tmp_path, closed):
-    """Files and the sockets to child processes get the numbers of the streams."""
+    """Files and the sockets to child processes have the numbers of the streams."""
     script = """
 import sys
 import clave, numpy as np

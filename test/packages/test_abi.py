@@ -1,4 +1,4 @@
-"""ci/abi: what programs may meet that were built before."""
+"""ci/abi: changes that may break programs that were built before."""
 
 import shutil
 import subprocess

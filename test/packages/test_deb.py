@@ -1,5 +1,5 @@
-"""The Debian packages: made of a clean archive by an ordinary user, accepted by lintian, installed into a root of their
-own with dpkg, used there, purged, nothing left."""
+"""The Debian packages: an ordinary user builds them from a clean archive, lintian accepts them, and dpkg installs them
+into a separate root, where they are used and purged without remains."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def folder():
 
 @pytest.fixture(scope="module")
 def packages(folder):
-    """{name: file}, without those of debugging symbols."""
+    """Returns {name: file}, without the packages of debugging symbols."""
     make("dist")
     archive = next((ROOT / "build").glob("clave-*.tar.gz"))
     version = archive.name.removeprefix("clave-").removesuffix(".tar.gz")

@@ -1,5 +1,5 @@
-"""Follows serialize/README.md in a copy of the tree: its files and lines, no more, must give an op that is right on
-both backends, is refused where it is wrong, and that the doctor checks."""
+"""Follows serialize/README.md in a copy of the tree. Exactly its files and lines must make an op that is right on both
+backends, that is refused if it is wrong, and that the doctor checks."""
 
 import json
 import os
@@ -30,7 +30,7 @@ clave.export(Net(), (torch.randn(5),)).save("build/right.json")
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    """The files git knows, without what was built, with what the page adds."""
+    """Copies the files that git tracks or does not ignore, and adds the files and lines of the page."""
     top = tmp_path_factory.mktemp("tree")
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
     for name in listed.stdout.splitlines():

@@ -1,5 +1,5 @@
-"""The Python wheel in an environment without torch and this checkout: installed, used by an ordinary user, with and
-without an OpenCL loader, removed, nothing left."""
+"""The Python wheel in an environment without torch and this checkout: an ordinary user installs it, uses it with and
+without an OpenCL loader, and removes it without remains."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from trials import DIGIT, MODEL, ROOT, bare, files, others_reach, readable, run, scratch
 
 MEGABYTE = 1 << 20
-ANYBODY = others_reach(sys.executable)  # else only its owner can run this Python
+ANYBODY = others_reach(sys.executable)  # otherwise only its owner can run this Python
 
 USE = """
 import sys, numpy, clave
@@ -35,7 +35,7 @@ def folder():
 
 @pytest.fixture(scope="module")
 def python(folder):
-    """Of a new environment."""
+    """Returns the Python of a new environment."""
     run(sys.executable, "-m", "venv", folder / "venv")
     return folder / "venv/bin/python"
 
@@ -105,7 +105,7 @@ def test_the_tool_is_on_the_path(folder, installed):
     [("tinylm/tinylm.clv", ()), ("mnist/mnist.clv", ("--target", "opencl")), ("mnist/mnist.clv", ("--method", "all"))],
 )
 def test_it_compiles_programs_that_carry_the_runtime(folder, installed, model, options):
-    """By a user whose machine has a compiler, but no package of ours and none of PCRE2."""
+    """The user's machine has a compiler, but no package of clave and no PCRE2."""
     (program,) = readable(folder, ROOT / "examples" / model)
     run("mkdir", "-p", folder / "made")
     (folder / "made").chmod(0o777)
@@ -146,7 +146,7 @@ print("the same")
 @pytest.mark.by_turn(8)
 @pytest.mark.skipif(not EXECUTORCH.exists(), reason="no ExecuTorch is installed (ci/venv executorch)")
 def test_executorch_beside_it(folder, wheel, python):
-    """In an environment that has it: the library for its version is built at the first import, once."""
+    """In an environment that has ExecuTorch, the first import builds the library for its version, once."""
     site = folder / "beside"
     run(python, "-m", "pip", "install", "-q", "--no-deps", "--target", site, wheel)
     env = bare(PYTHONPATH=str(site), CLAVE_CACHE_DIR=str(folder / "cache"), CLAVE_DEVICE="cpu")

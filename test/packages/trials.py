@@ -1,4 +1,4 @@
-"""What the trials of packages share: folders that anybody can read, an ordinary user, a bare environment."""
+"""Shared parts of the package trials: folders that all users can read, an ordinary user, a bare environment."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ IMAGE = ROOT / "examples/mnist/digits/7.pgm"
 
 @contextlib.contextmanager
 def scratch():
-    """A folder that every user can read; a test's own (tmp_path) is for one user alone."""
+    """Yields a folder that every user can read. Only its owner can read a test's own folder (tmp_path)."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="clave-trial-"))
     folder.chmod(0o755)
     try:
@@ -25,14 +25,14 @@ def scratch():
 
 
 def bare(**more):
-    """An environment without this checkout's settings."""
+    """Returns an environment without this checkout's settings."""
     kept = {k: v for k, v in os.environ.items() if k in ("PATH", "LANG", "TMPDIR", "OCL_ICD_VENDORS")}
     pip = {k: v for k, v in os.environ.items() if k.startswith("PIP_")}  # the machine's way to the package index
     return kept | pip | {"CLAVE_CACHE_DIR": "off", "HOME": "/dev/null"} | more
 
 
 def run(*command, as_user=False, env=None, cwd=None, code=0):
-    """What a command prints; as_user: as an ordinary user, where root runs the test."""
+    """Returns the output of a command; as_user: run it as an ordinary user if the test runs as root."""
     command = [str(c) for c in command]
     if as_user and os.geteuid() == 0:
         user = pwd.getpwnam("nobody")
@@ -45,7 +45,7 @@ def run(*command, as_user=False, env=None, cwd=None, code=0):
 
 
 def others_reach(path):
-    """Whether an ordinary user can run a program that lies there."""
+    """True if an ordinary user can run the program at this path."""
     real = pathlib.Path(path).resolve()
     return all(p.stat().st_mode & 0o001 for p in (real, *real.parents))
 
@@ -62,7 +62,7 @@ def files(folder):
 
 
 def readable(folder, *paths):
-    """Copies of files where every user can read them."""
+    """Copies files to a folder, readable by every user."""
     for p in paths:
         shutil.copy(p, folder / p.name)
         (folder / p.name).chmod(0o644)

@@ -1,5 +1,5 @@
-"""Sessions in a process of their own, where OpenCL devices are of one class (CLAVE_DEVICE_CLASS) whatever the tests run
-as: a device's class is for the life of a process."""
+"""Runs sessions in separate processes, in which OpenCL devices have one class (CLAVE_DEVICE_CLASS), whatever the tests
+run as: a device's class is fixed for the life of a process."""
 
 import multiprocessing
 import os
@@ -30,7 +30,7 @@ def _serve(pipe, device_class):
 
 
 class Process:
-    """The process."""
+    """A process whose OpenCL devices have one class."""
 
     def __init__(self, device_class):
         self.folder, context = tempfile.TemporaryDirectory(), multiprocessing.get_context("spawn")
@@ -47,7 +47,7 @@ class Process:
         return answer
 
     def open(self, program, device="opencl", fallback=False, **env):
-        """A session of a Program; variables of the environment: None is not set."""
+        """Opens a session of a Program. env: variables of the environment; None unsets one."""
         if program not in self.programs:
             self.programs[program] = f"{self.folder.name}/{len(self.programs)}.clv"
             program.save(self.programs[program])
@@ -62,7 +62,7 @@ class Process:
 
 
 class Processes(dict):
-    """Of each class that is asked for."""
+    """Starts a process for each class at its first use."""
 
     def __missing__(self, device_class):
         self[device_class] = Process(device_class)
@@ -74,5 +74,5 @@ class Session:
         self.process, self.number = process, number
 
     def run(self, *inputs, method="forward"):
-        """Arrays of numpy, and as many as there are outputs."""
+        """Returns numpy arrays, one per output."""
         return self.process.ask("run", self.number, method, *inputs)

@@ -1,4 +1,4 @@
-"""What tests of custom ops share: an op with a kernel that is right, and programs of it."""
+"""Shared parts of the tests of custom ops: an op with a right kernel, and programs with it."""
 
 import torch
 from _export import Fn
@@ -9,7 +9,7 @@ COUNT = {"n": lambda out: out.numel()}
 
 
 def custom_op(name, function, fake=None, schema="(Tensor x) -> Tensor"):
-    """A torch op, new in this process."""
+    """Registers a torch op in this process."""
     made = torch.library.custom_op(name, function, mutates_args=(), schema=schema)
     made.register_fake(fake or function)
     return made
@@ -59,5 +59,5 @@ def session(program, **more):
 
 
 def where(s):
-    """Where the custom ops of a session's first method run, and why."""
+    """Returns where the custom ops of a session's first method run, and why."""
     return [(p.where, p.reason) for p in s.placement() if p.op == "custom"]

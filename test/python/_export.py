@@ -1,4 +1,4 @@
-"""What tests of the exporter share: modules of functions, exports that are compared with eager."""
+"""Shared parts of the exporter's tests: modules of functions, and exports that are compared with eager."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ import clave
 
 
 class Fn(nn.Module):
-    """A function as a module."""
+    """Wraps a function as a module."""
 
     def __init__(self, f):
         super().__init__()
@@ -45,7 +45,7 @@ def instructions(program, *kinds):
 
 
 class Counter(nn.Module):
-    """A sum of what it was given, in a buffer."""
+    """Sums its inputs in a buffer."""
 
     def __init__(self, start):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Hugging Face folders of small seeded models, family by family, as save_pretrained writes them."""
+"""Hugging Face folders of small seeded models, by family, in the format of save_pretrained."""
 
 import json
 
@@ -80,21 +80,21 @@ FAMILIES = {
     "mamba": ("Mamba", {"state_size": 5}),
     "falcon_mamba": ("FalconMamba", {"state_size": 16, "conv_kernel": 3}),
     "mamba2": ("Mamba2", MAMBA2),
-    "mamba2_limits": ("Mamba2", MAMBA2 | {"time_step_limit": (0.1, 0.9)}),  # which transformers forgets for one token
+    "mamba2_limits": ("Mamba2", MAMBA2 | {"time_step_limit": (0.1, 0.9)}),  # which transformers ignores for one token
     "falcon_h1": ("FalconH1", SSM | {"mamba_d_ssm": 64, "head_dim": 8, "ssm_multipliers": [0.5, 1.5, 0.8, 1.2, 0.9]}),
     "falcon_h1_norm": ("FalconH1", SSM | {"mamba_d_ssm": 64, "mamba_rms_norm": True, "mamba_norm_before_gate": False}),
     "bamba": ("Bamba", SSM | {"attn_layer_indices": [1]}),
     "jamba": ("Jamba", {"attn_layer_period": 2, "attn_layer_offset": 1, "mamba_d_state": 8, **LOCAL, "num_experts": 4}),
     "granite_hybrid": ("GraniteMoeHybrid", SSM | HYBRID | LOCAL | {"shared_intermediate_size": 40}),
     "nemotron_h": ("NemotronH", {"layers_block_type": ["mamba", "attention", "mlp"], "mamba_num_heads": 8, **NEMOTRON}),
-    "rwkv": ("Rwkv", {"num_hidden_layers": 3, "rescale_every": 2}),  # its weights are halved every so many layers
+    "rwkv": ("Rwkv", {"num_hidden_layers": 3, "rescale_every": 2}),  # its weights are halved after a number of layers
     "lfm2": ("Lfm2", {"layer_types": ["conv", "full_attention"]}),
 }
 _CLASSES = {"Gemma3Text": "Gemma3", "GPT2": "GPT2LMHead"}
 
 
 def model_of(name, **others):
-    """Seeded. All parameters random: norms and biases, too, which begin as ones and zeros."""
+    """Returns a seeded model. All parameters are random, also norms and biases, which would be ones and zeros."""
     kind, config = FAMILIES[name]
     config = getattr(transformers, f"{kind}Config")(**SMALL | config | others)
     torch.manual_seed(0)
@@ -108,14 +108,14 @@ def model_of(name, **others):
 
 
 def folder_of(path, name="llama", **others):
-    """(folder, model)"""
+    """Returns (folder, model)."""
     model = model_of(name, **others)
     model.save_pretrained(path)
     return path, model
 
 
 def mxfp4_folder(path, **others):
-    """(folder, model) of a gpt-oss whose experts are stored as MXFP4; the model has what they stand for."""
+    """Returns (folder, model) of a gpt-oss whose experts are stored as MXFP4; the model has the decoded values."""
     folder, model = folder_of(path, "gpt_oss", **others)
     tensors, random = load_file(folder / "model.safetensors"), torch.Generator().manual_seed(5)
     for name, p in model.named_parameters():

@@ -1,4 +1,4 @@
-"""Small GGUF files: transformers' models of random weights, written as llama.cpp's converter writes them."""
+"""Small GGUF files: transformers' models of random weights, in the format of llama.cpp's converter."""
 
 import gguf
 import numpy as np
@@ -42,8 +42,8 @@ LONG = {
 LINEAR = {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000.0}
 OF_GEMMA3 = {"full_attention": LINEAR, "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}
 GEMMA = {"head_dim": 32, "hidden_activation": "gelu_pytorch_tanh", "sliding_window": 7, "query_pre_attn_scalar": 32}
-GEMMA3 = GEMMA | {"num_hidden_layers": 7}  # the sixth without a window
-# name: (architecture of the file, class in transformers, config)
+GEMMA3 = GEMMA | {"num_hidden_layers": 7}  # the sixth layer has no window
+# name: (architecture in the file, class in transformers, config)
 MODELS = {
     "llama": ("llama", "Llama", {"tie_word_embeddings": True}),
     "llama3": ("llama", "Llama", {"rope_parameters": LLAMA3, "attention_bias": True}),
@@ -61,7 +61,7 @@ MODELS = {
 
 
 def model_of(name, **others):
-    """Seeded. All parameters random: norms and biases, too, which begin as ones and zeros."""
+    """Returns a seeded model. All parameters are random, also norms and biases, which would be ones and zeros."""
     _, kind, config = MODELS[name]
     config = getattr(transformers, f"{kind}TextConfig" if kind == "Gemma3" else f"{kind}Config")(
         **SMALL | config | others
@@ -76,7 +76,7 @@ def model_of(name, **others):
 
 
 def _sane_bytes(kind, rows, columns, random):
-    """Blocks of any codes and scales, whose factors in 16 bits are small."""
+    """Returns blocks with any codes and scales, except that 16-bit factors are small."""
     elements, size = GGML_QUANT_SIZES[kind]
     data = random.integers(0, 256, (rows, columns // elements, size), np.uint8)
     at = {"Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,), "Q2_K": (80, 82), "Q3_K": (108,)}[kind.name]
@@ -87,7 +87,7 @@ def _sane_bytes(kind, rows, columns, random):
 
 
 def encoded(weight, kind, random):
-    """The array that a file stores, and the values that it stands for."""
+    """Returns the array that a file stores, and its decoded values."""
     if kind.name == "F32":
         return weight.astype(np.float32), weight
     if kind.name.endswith("_K"):
@@ -98,12 +98,12 @@ def encoded(weight, kind, random):
 
 
 def _permuted(rows, n_heads):
-    """As llama.cpp's converter has the rows of q and k of a Llama: pairs are neighbours."""
+    """Permutes the rows of q and k of a Llama as llama.cpp's converter does: pairs are neighbours."""
     return rows.reshape(n_heads, 2, -1, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)
 
 
 class Written:
-    """A model and its tensors as a file has them. `model` has the values that the file's tensors stand for."""
+    """A model and its tensors as in a file. `model` has the values of the file's tensors."""
 
     def __init__(self, name, kind="F32", output=None, **others):
         """kind, output: types of the matrices, and of the embedding and the output."""
@@ -136,7 +136,7 @@ class Written:
         self.tensors[name] = (data, kind)
 
     def _add_frequencies(self):
-        """What the converter makes of Llama 3's rope: the factor of each frequency."""
+        """Adds the converter's tensor for Llama 3's rope: the factor of each frequency."""
         rope = self.model.model.rotary_emb
         if rope.rope_type == "llama3":
             size = self.config.hidden_size // self.config.num_attention_heads
@@ -146,7 +146,7 @@ class Written:
     def _add_keys(self):
         c, a = self.config, self.architecture
         rope = dict(c.rope_parameters)
-        assert rope.get("original_max_position_embeddings", 32) == 32, "as it was asked for"
+        assert rope.get("original_max_position_embeddings", 32) == 32, "the original context is 32"
         size = getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads
         if a == "gemma3":
             assert rope["sliding_attention"]["rope_theta"] == 10000

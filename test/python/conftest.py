@@ -1,4 +1,4 @@
-"""The checkout's own package and library, wherever pytest is started; torch.export quicker than users have it."""
+"""Uses the checkout's own package and library, wherever pytest starts; makes torch.export quicker than for users."""
 
 import os
 import sys

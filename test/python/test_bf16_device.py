@@ -1,4 +1,4 @@
-"""Products with a quantised weight on a CPU device whose registers hold 4 floats: it has no panels of codes."""
+"""Products with a quantised weight on a CPU device whose registers have 4 floats: it has no panels of codes."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ NARROW = next(c for c in classes.LESSER if c.name == "registers of 4 floats")
 
 @pytest.mark.parametrize("case", ["encoded/rows_12", "encoded/deep_70"])
 def test_rows_as_they_are_stored(tmp_path, case):
-    """Few rows, and many by more of k than are decoded at once; built into an index of others, which stay."""
+    """Few rows, and many rows with more k than is decoded at once; built into an index of other cases, which stay."""
     runner, index = BUILD / "test/replay", tmp_path / "index.tsv"
     rows = ["\t".join([name, "old.clv", "old.safetensors", "0", "0", "0", ""]) for name in ("conv/other", case)]
     index.write_text("\n".join([*rows, ""]))

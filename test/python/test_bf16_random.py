@@ -1,5 +1,5 @@
-"""Networks of convolutions drawn at random, in fast precision beside strict, node by node: values that are kept as BF16
-between layers are read and written by every way that a convolution, a pool and what follows them have."""
+"""Random networks of convolutions, in fast and in strict precision, node by node: all variants of a convolution, a pool
+and the ops after them read and write values that are stored as BF16 between layers."""
 
 import os
 import random
@@ -14,14 +14,14 @@ from torch import nn
 import clave
 
 pytestmark = pytest.mark.skipif(not PAIRS, reason="no instruction for pairs of BF16")
-TURN = os.environ.get("CLAVE_TEST_TURN")  # of a commit: eight others each
+TURN = os.environ.get("CLAVE_TEST_TURN")  # a commit's turn selects eight others
 N = int(os.environ.get("CLAVE_NARROW_GRAPHS", "8" if TURN else "60"))
 FIRST = zlib.crc32((TURN or "").encode()) % 100_000
 STEPS = (nn.ReLU, nn.ReLU6, nn.SiLU, nn.Hardswish, nn.GELU, nn.Sigmoid, Steps, nn.Identity)
 
 
 class Joined(Both):
-    """Both readers' results side by side."""
+    """Joins both readers' results."""
 
     def forward(self, x):
         return torch.cat(super().forward(x), 1)
@@ -32,7 +32,7 @@ def step(draw):
 
 
 def convolution(draw, channels, outputs):
-    """Of planes that stay as large."""
+    """Returns a convolution of planes that keep their size."""
     kernel, dilation = draw.choice((1, 1, 1, 3, 3, 5)), draw.choice((1, 1, 2))
     groups = draw.choice([g for g in (1, 1, 1, 2, 3, 4) if channels % g == 0 and outputs % g == 0])
     padding = kernel // 2 * dilation
@@ -41,7 +41,7 @@ def convolution(draw, channels, outputs):
 
 
 def layer(draw, channels):
-    """(a layer, its channels)."""
+    """Returns (a layer, its channels)."""
     outputs = draw.choice((8, 16, 20, 24, 33, 48, 64, 67, 96, 130))
     kinds = {
         "conv": lambda: (nn.Sequential(convolution(draw, channels, outputs), step(draw)), outputs),
@@ -70,7 +70,7 @@ def network(seed):
     for _ in range(draw.randint(3, 8)):
         made, channels = layer(draw, channels)
         if not isinstance(made, nn.Upsample) or sum(isinstance(m, nn.Upsample) for m in layers) < 2:
-            layers.append(made)  # values of all nodes are kept: planes may not become any larger
+            layers.append(made)  # values of all nodes are kept: planes may not become larger
     layers.append(draw.choice((nn.AdaptiveAvgPool2d(1), conv(channels, 8), nn.Identity())))
     side = [draw.choice((5, 7, 13, 14, 17, 28, 31, 40)) for _ in range(2)]
     return nn.Sequential(*layers).eval(), torch.randn(draw.randint(1, 3), first, *side)
@@ -88,7 +88,7 @@ def values_of(program, x, precision):
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + N))
 def test_as_strict(seed):
-    """Each value is within what rounding factors and values to 8 bits of mantissa gives, however deep."""
+    """Each value is within the error of rounding factors and values to 8 bits of mantissa, at any depth."""
     module, x = network(seed)
     program = clave.export(module, (x,), verify=False)
     strict, fast = (values_of(program, x.numpy(), p) for p in ("strict", "fast"))

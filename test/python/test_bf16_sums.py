@@ -1,7 +1,7 @@
 """Sums and products of 10,000 terms in F16, BF16 and small integers, against f64 (integers: torch) rounded once.
 
-The terms are such that every partial sum is exact in F32, and that a sum which is kept in 16 bits stops or drifts.
-Every lowering of a family that adds has a row here, or a reason in NO_SUMS; a new family says in which list it belongs.
+Every partial sum of the terms is exact in F32, and a sum in 16 bits stops or drifts. Every lowering of a family that
+adds has a row here, or a reason in NO_SUMS; a new family belongs in one of the lists.
 """
 
 import itertools
@@ -57,7 +57,7 @@ def places(x, n=2):
 
 
 def one_factor(x):
-    """Factors a little above 1, whose product is large: 1 + eps in F16, more in BF16."""
+    """Returns factors a little above 1, whose product is large: 1 + eps in F16, more in BF16."""
     return x * 0 + (1 + 2**-10 if x.dtype in (F16, torch.float64) else 1 + 2**-7)
 
 
@@ -178,7 +178,7 @@ OF_INTS = {
 
 
 def patterns(dtype):
-    """Terms whose partial sums are exact in F32: 10,000 of a size, of both signs, small ones behind a large one."""
+    """Yields terms with exact partial sums in F32: 10,000 of one size, of both signs, small ones after a large one."""
     i = torch.arange(N)
     yield "ones", torch.ones(N)
     yield "halves", torch.full((N,), 0.5)
@@ -186,7 +186,7 @@ def patterns(dtype):
     yield "large and small", torch.where(i == 0, 2048.0 if dtype is F16 else 256.0, 0.5)
 
 
-# What a function of a sum may lose besides the one rounding: units in the last place of the result's dtype.
+# Error of a function of a sum besides the one rounding: units in the last place of the result's dtype.
 INEXACT = 2.0
 
 
@@ -229,7 +229,7 @@ def test_floats_are_summed_in_f32(dtype):
 
 
 def product_of(name, dtype):
-    """In f64, with the factors that the dtype's own function takes."""
+    """Returns the product in f64, with the factors of the dtype's own function."""
     x = torch.ones(N, dtype=dtype)
     factors = (one_factor(x) if "number" not in name else x * 0 + 1.0009765625).double()
     if name == "cumprod":

@@ -1,6 +1,6 @@
-"""Values between layers under CLAVE_PRECISION=fast: where the CPU backend multiplies pairs of BF16, those that an op
-makes and ops read which all can have them so are kept as BF16. What an observer is shown tells which: floats whose low
-16 bits are 0. Answers are held against strict precision's."""
+"""Values between layers under CLAVE_PRECISION=fast: if the CPU backend multiplies pairs of BF16, it stores values as
+BF16 if the op that makes them and all ops that read them support this. An observer detects it: the low 16 bits of
+floats are 0. Answers are compared with strict precision's."""
 
 import ctypes
 import json
@@ -33,7 +33,7 @@ class Residual(nn.Module):
 
 
 class Scaled(nn.Module):
-    """Planes times numbers that their means decide."""
+    """Multiplies planes by numbers that depend on their means."""
 
     def __init__(self, channels):
         super().__init__()
@@ -64,7 +64,7 @@ def depthwise(channels, kernel, stride):
 
 
 class Joined(nn.Module):
-    """What some layers make of one value, side by side."""
+    """Joins the results of several layers for one value."""
 
     def __init__(self, *layers, axis=1):
         super().__init__()
@@ -75,7 +75,7 @@ class Joined(nn.Module):
 
 
 class Steps(nn.Module):
-    """A list of them that has numbers and reads its value twice."""
+    """An elementwise list with numbers, which reads its value twice."""
 
     def forward(self, x):
         return x * 0.3 + x * torch.sigmoid(x)
@@ -91,7 +91,7 @@ class Mean(nn.Module):
 
 
 class Turned(nn.Module):
-    """A convolution whose weight lies otherwise than it is read, which is planned before what it is multiplied by."""
+    """A convolution with a transposed weight, which is planned before the other operand."""
 
     def __init__(self):
         super().__init__()
@@ -108,7 +108,7 @@ class Cumsum(nn.Module):
         return torch.cumsum(x, 1)
 
 
-# (layers, the shape of x, how many values between them are BF16 on the CPU backend)
+# (layers, the shape of x, the number of values between them that are BF16 on the CPU backend)
 KEPT = {
     "of one element": ([conv(24, 48), nn.ReLU(), conv(48, 33), nn.ReLU(), conv(33, 20)], (2, 24, 13, 17), 2),
     "of odd channels, few outputs": ([conv(24, 35), conv(35, 37), conv(37, 7)], (2, 24, 11, 31), 2),
@@ -184,7 +184,7 @@ KEPT = {
     "a reader of sums": ([conv(24, 48), Both(conv(48, 33), conv(33, 20), Cumsum()), nn.Identity()], (1, 24, 13, 17), 1),
     "an output": ([Both(conv(24, 48), conv(48, 20), nn.Identity())], (1, 24, 13, 17), 0),
 }
-# Of ops that move or norm what layers make, and of products.
+# Ops that move or normalise the results of layers, and products.
 BY_C = {
     "joined": ([conv(16, 32), Joined(conv(32, 24), conv(32, 40, 3)), conv(64, 8)], (2, 16, 13, 17), 4),
     "joined rows": ([conv(16, 32), Joined(conv(32, 24), conv(32, 24, 3), axis=3), conv(24, 8)], (2, 16, 13, 17), 4),
@@ -239,7 +239,7 @@ BY_C = {
     "a normed input": ([nn.GroupNorm(4, 16), conv(16, 8)], (2, 16, 17, 21), 1),
     "normed as floats": ([conv(16, 32), nn.GroupNorm(4, 32), nn.SiLU(), Cumsum()], (2, 16, 17, 21), 1),
 }
-# Those of which a step is left to tiles, without which the values stay F32.
+# Cases with a step of AMX tiles; without tiles, the values stay F32.
 BY_TILES = {name for name in BY_C if "transposed" in name or "products" in name}
 KEPT |= BY_C
 
@@ -270,7 +270,7 @@ def is_bf16(x):
 
 
 def check(program, inputs, count, monkeypatch, bound=2.0**-6):
-    """Rounding each value by 2^-9 of itself moves answers by little; so does rounding weights."""
+    """Rounding each value, and each weight, by 2^-9 of itself changes answers by little."""
     kept, all_kept = [], []
     see = lambda node, value: (all_kept.append(node), kept.append(node) if is_bf16(value) else None)
     strict = run(program, inputs, "strict", monkeypatch)
@@ -299,7 +299,7 @@ def test_kept(name, monkeypatch):
 
 
 class OwnBias(nn.Module):
-    """A product's rows are what is added to it, too."""
+    """A product whose rows are also added to it."""
 
     def __init__(self):
         super().__init__()
@@ -311,7 +311,7 @@ class OwnBias(nn.Module):
 
 
 def test_rows_that_are_the_bias(monkeypatch):
-    """They stay floats, as sums begin with floats."""
+    """They stay floats, because sums begin with floats."""
     torch.manual_seed(6)
     x = torch.randn(96, 96)
     program = clave.export(OwnBias().eval(), (x,), verify=False)
@@ -320,7 +320,7 @@ def test_rows_that_are_the_bias(monkeypatch):
 
 
 class Tied(nn.Module):
-    """A weight that a convolution reads, and a transposed one."""
+    """A weight that a convolution and a transposed convolution read."""
 
     def __init__(self):
         super().__init__()
@@ -332,7 +332,7 @@ class Tied(nn.Module):
 
 
 def test_tied(monkeypatch):
-    """Each has a form of its own, whichever is made first."""
+    """Each has its own packed weight, whichever is made first."""
     torch.manual_seed(5)
     x = torch.randn(1, 32, 26, 38)
     program = clave.export(Tied().eval(), (x,), verify=False)
@@ -343,7 +343,7 @@ def test_tied(monkeypatch):
 
 @pytest.mark.skipif(not TILES, reason="no instruction for pairs of BF16 by tiles")
 def test_gelu():
-    """Of a product that is kept as BF16: of a polynomial, of every sign and size."""
+    """GELU of a product stored as BF16 is a polynomial, for every sign and size."""
     layers = [nn.Linear(64, 64, bias=False), nn.GELU(), nn.Linear(64, 64, bias=False)]
     for layer in layers[::2]:
         layer.weight = nn.Parameter(torch.eye(64))
@@ -359,7 +359,7 @@ def test_gelu():
 
 @pytest.mark.by_turn(8)
 def test_other_devices(monkeypatch):
-    """OpenCL devices keep F32, between ops, too, that never multiply any."""
+    """OpenCL devices keep F32, also between ops that never multiply."""
     pools = [nn.MaxPool2d(2, 1), nn.MaxPool2d(2, 1)]
     module = sequence([conv(24, 48), nn.ReLU(), conv(48, 33), depthwise(33, 3, 1), conv(33, 20), *pools])
     x = torch.randn(2, 24, 13, 17)
@@ -371,7 +371,7 @@ def test_other_devices(monkeypatch):
 
 @pytest.mark.by_turn(4)
 def test_open_sizes(monkeypatch):
-    """Of each run: what has few elements at one size is kept at another."""
+    """Each run decides: a value with few elements at one size is stored as BF16 at another."""
     module = sequence([conv(16, 24), nn.ReLU(), Residual(conv(24, 24)), conv(24, 64, 3, 2), nn.SiLU(), conv(64, 8)])
     x = torch.randn(2, 16, 20, 22)
     sizes = {0: torch.export.Dim("n", min=1, max=8), 2: torch.export.Dim("h", min=6, max=64)}
@@ -383,7 +383,7 @@ def test_open_sizes(monkeypatch):
 
 @pytest.mark.by_turn(4)
 def test_turned_weight(monkeypatch):
-    """Its copy is no constant: its reader has kernels of F32 alone."""
+    """Its copy is not a constant, so its reader has only F32 kernels."""
     module = sequence([Turned()])
     x = torch.randn(2, 16, 20, 22)
     program = clave.export(module, (x,), verify=False)
@@ -394,7 +394,7 @@ def test_turned_weight(monkeypatch):
 
 @pytest.mark.by_turn(4)
 def test_no_numbers(monkeypatch):
-    """An infinity stays one, and what is no number is none behind every op that keeps BF16."""
+    """Infinity and NaN stay after every op that stores BF16."""
     layers = [conv(16, 24), nn.MaxPool2d(3, 2, 1), depthwise(24, 3, 1), conv(24, 24, 3), conv(24, 8)]
     module = sequence(layers)
     x = np.random.default_rng(1).standard_normal((1, 16, 70, 72), np.float32)
@@ -408,7 +408,7 @@ def test_no_numbers(monkeypatch):
 @pytest.mark.by_turn(6)
 @pytest.mark.parametrize("columns", [13, 60])
 def test_infinite_weights(columns, monkeypatch):
-    """Of a depthwise convolution, whose padding is left out then."""
+    """The weights of a depthwise convolution, whose padding is then skipped."""
     module = sequence([conv(16, 24), depthwise(24, 3, 1), conv(24, 8)])
     with torch.no_grad():
         module[1].weight[5, 0, 1, 0] = np.inf
@@ -427,7 +427,7 @@ def test_infinite_weights(columns, monkeypatch):
 
 @pytest.mark.by_turn(4)
 def test_edited(monkeypatch):
-    """Other numbers in the place of a value that is BF16: what later ops read."""
+    """An observer replaces a value that is BF16, and later ops read the new numbers."""
     module = sequence([conv(16, 33), conv(33, 8)])
     x = torch.randn(2, 16, 13, 17)
     other = torch.randn(2, 33, 13, 17)
@@ -453,7 +453,7 @@ def test_edited(monkeypatch):
 
 @pytest.mark.by_turn(2)
 def test_profiles_and_memory(tmp_path, monkeypatch):
-    """Shapes have the dtypes that kernels were given, and less memory is planned."""
+    """Shapes show the dtypes of the kernels' operands, and less memory is planned."""
     module = sequence([conv(16, 64), nn.ReLU(), conv(64, 64, 3, 2), nn.ReLU(), conv(64, 8)])
     clave.export(module, (torch.randn(1, 16, 64, 64),), verify=False).save(str(tmp_path / "m.clv"))
     arena, shapes = {}, {}
@@ -479,7 +479,7 @@ def test_profiles_and_memory(tmp_path, monkeypatch):
 
 
 def test_what_is_verified(tmp_path, monkeypatch):
-    """Runs that are compared keep values as the program has them: joined nodes give the bits that they give apart."""
+    """Compared runs keep values as the program does: joined nodes have the same bits as separate ones."""
     module = sequence([conv(16, 40), nn.SiLU(), Residual(conv(40, 40, 3)), depthwise(40, 3, 1), nn.SiLU(), conv(40, 8)])
     clave.export(module, (torch.randn(1, 16, 40, 42),), verify=False).save(str(tmp_path / "m.clv"))
     monkeypatch.setenv("CLAVE_PRECISION", "fast")
@@ -488,7 +488,7 @@ def test_what_is_verified(tmp_path, monkeypatch):
 
 
 def tuned_answer(folder, program, x, build, rows):
-    """The answer in fast precision of a process whose tuning table has the rows of the CPU backend."""
+    """Returns the answer in fast precision of a process whose tuning table has these rows of the CPU backend."""
     folder.mkdir(mode=0o700)
     env = os.environ | {"CLAVE_CACHE_DIR": str(folder), "CLAVE_PRECISION": "fast", "CLAVE_DEVICE": "cpu"}
     given, out = folder / "given.json", folder / "out.safetensors"
@@ -502,8 +502,8 @@ def tuned_answer(folder, program, x, build, rows):
 
 @pytest.mark.parametrize("variant", ["winograd 4" if TILES else "direct", "product"])
 def test_tuned(build, tmp_path, variant):
-    """A row for a convolution's own sizes is taken where its input is kept as BF16, too. By cost it is Winograd's
-    method, or with AMX direct sums: the results have other bits."""
+    """A row for a convolution's own sizes is also used if its input is stored as BF16. By cost, Winograd's method or,
+    with AMX, direct sums would run: the results have other bits."""
     torch.manual_seed(3)
     net, x = nn.Sequential(conv(16, 64), conv(64, 72, 3), conv(72, 8)).eval(), torch.randn(1, 16, 30, 34)
     program, numbers = tmp_path / "m.clv", tmp_path / "x.npy"

@@ -1,5 +1,5 @@
-"""kernels_cl/support/builtins.h declares every function of OpenCL C that a kernel calls by name in any of its forms;
-those whose names macros join (vload##N) are seen by the op cases alone."""
+"""kernels_cl/support/builtins.h declares every function of OpenCL C that a kernel calls by name. Only the op cases
+check functions whose names macros join (vload##N)."""
 
 import re
 import subprocess
@@ -7,19 +7,19 @@ from pathlib import Path
 
 KERNELS = Path(__file__).resolve().parents[2] / "kernels_cl"
 CALL = re.compile(r"\b([a-z]\w*)\s*\(")
-# Called where a device has the extension, whose driver declares them.
+# Functions called if a device has the extension; its driver declares them.
 BY_EXTENSION = re.compile(r"(intel_)?sub_group_|get_(num_|max_|enqueued_num_)?sub_group|dot_4x8packed")
 
 
 def declared(*options):
-    """The functions of a header, which `-include` names."""
+    """Returns the functions of the header that `-include` names."""
     clang = ["clang", "-x", "cl", "-cl-std=CL1.2", "-w", "-E", "-P", *options, "-"]
     text = subprocess.run(clang, input="", capture_output=True, text=True, check=True).stdout
     return set(re.findall(r"\b([a-z]\w*)\([^()]*\)\s*[;{]", text))
 
 
 def called():
-    """Names behind which a kernel's text has a parenthesis, without comments."""
+    """Returns the names followed by a parenthesis in a kernel's text, without comments."""
     found = {}
     for path in sorted(KERNELS.rglob("*.*")):
         if path.name != "builtins.h":

@@ -1,4 +1,4 @@
-"""Attention over 16-bit and int8 KV caches against torch's own, in f64, over the numbers that the cache must hold."""
+"""Attention over 16-bit and int8 KV caches against torch's own, in f64, over the numbers that the cache must store."""
 
 import pytest
 
@@ -13,12 +13,12 @@ pytestmark = pytest.mark.by_turn(15)
 
 N_HEADS, N_KV = 4, 2
 F32, F16, BF16, I8 = torch.float32, torch.float16, torch.bfloat16, torch.int8
-# An f32 result's sums of up to 600 products of numbers up to 5, and exponentials of scores up to 30.
+# Error of an f32 result: sums of up to 600 products of numbers up to 5, and exponentials of scores up to 30.
 ACCURACY = 2e-5
 
 
 def tokens(n, size, dtype, cache):
-    """q, k and v (1, heads, n, size). Numbers as good as halfway between two of an int8 row are 0: either is right."""
+    """Returns q, k and v (1, heads, n, size). Numbers about halfway between two of an int8 row are set to 0."""
     generator = torch.Generator().manual_seed(n)
     q, k, v = (torch.randn(1, h, n, size, generator=generator).to(dtype) for h in (N_HEADS, N_KV, N_KV))
     return (q, *(torch.where(halfway(x), 0, x) for x in (k, v))) if cache == I8 else (q, k, v)
@@ -30,7 +30,7 @@ def halfway(x):
 
 
 def held(x, cache):
-    """What a cache holds of x, in f64."""
+    """Returns the values that a cache stores for x, in f64."""
     if cache != I8:
         return x.to(cache).double()
     scale = x.float().abs().amax(-1, keepdim=True) / 127
@@ -55,7 +55,7 @@ def in_pieces(call, pieces, q, k, v):
 
 
 def excess(got, want):
-    """By how much the error is above half a unit in the last place of the result's dtype and ACCURACY."""
+    """Returns the error above half a unit in the last place of the result's dtype plus ACCURACY."""
     info = torch.finfo(got.dtype)
     unit = torch.exp2(torch.floor(torch.log2(want.abs().clamp_min(info.tiny)))) * info.eps
     return ((got.double() - want).abs() - 0.5 * unit - ACCURACY).max().item()

@@ -1,4 +1,4 @@
-"""Weights that change after the export: results of those that were exported, or an error by name. Never a mix."""
+"""Weights that change after the export: results are those of the exported weights, or an error by name, never a mix."""
 
 import gc
 
@@ -9,11 +9,11 @@ from torch import nn
 
 import clave
 
-WIDE = 96  # weights of more elements than what a look at some of them would see
+WIDE = 96  # weights with more elements than a check of samples reads
 
 
 class Net(nn.Module):
-    """A packed weight, one that is read in place, a tied one, a buffer, and a weight over numpy's memory."""
+    """A packed weight, a weight read in place, a tied one, a buffer, and a weight over numpy's memory."""
 
     def __init__(self):
         super().__init__()
@@ -61,7 +61,7 @@ def replace_parameter(net):
     net.shift = net.shift * 2
 
 
-# name: (a change of the module, whether it writes to the memory that was exported)
+# name: (a change of the module, True if it writes to the exported memory)
 CHANGES = {
     "an optimizer's step": (step, True),
     "load_state_dict": (load, True),
@@ -115,7 +115,7 @@ def test_changes_before_a_session_or_a_file(name, tmp_path):
 @pytest.mark.parametrize("when", ("before the first run", "between runs", "packed ahead"))
 @pytest.mark.parametrize("name", CHANGES)
 def test_changes_under_a_session(name, when, device, tmp_path):
-    """It has weights of its own, as have all later sessions of the program and its files."""
+    """The session has its own weights, and so have all later sessions of the program and its files."""
     net, program, want = exported()
     if when == "packed ahead":
         clave.Device(device).pack(program)
@@ -151,7 +151,7 @@ def test_methods_that_share_weights():
 
 
 def test_programs_of_programs():
-    """The weights of a program that was made of another are its own, too, whichever got a session first."""
+    """A program made from another has its own weights, too, whichever of them had a session first."""
     net, program, want = exported(passes=())
     made = program.optimized()
     first = clave.Session(made, "cpu")
@@ -175,7 +175,7 @@ def test_quantised_weights():
 
 
 def test_large_programs_are_looked_at_in_places(monkeypatch):
-    """All over each weight, so that a change of most of it is seen."""
+    """Samples are spread over each weight, so that a change of most of it is detected."""
     from clave import constants
 
     monkeypatch.setattr(constants, "WHOLE_BYTES", 1000)
@@ -186,7 +186,7 @@ def test_large_programs_are_looked_at_in_places(monkeypatch):
 
 
 def test_weights_moved_into_shared_memory():
-    """torch puts other memory into the module's tensor, whose address the program has no more."""
+    """torch moves the module's tensor to other memory, whose address the program does not have."""
     net, x = torch.nn.Linear(64, 64).eval(), torch.randn(2, 64)
     program = clave.export(net, (x,))
     net.share_memory()

@@ -1,4 +1,4 @@
-"""python -m clave export: .pt2 files and modules by name, their inputs as text, errors of one line."""
+"""python -m clave export: .pt2 files and modules by name, their inputs as text, one-line errors."""
 
 import os
 import subprocess
@@ -98,7 +98,7 @@ def test_a_module_by_name(models):
 
 @pytest.mark.parametrize("source", ["ready", "Counter"])
 def test_what_a_name_may_be(models, source):
-    """A module, or what makes one; from a file; forward may take any number of inputs."""
+    """It names a module, or a function that makes one, in a file; forward may have any number of inputs."""
     assert export(f"{models}.py:{source}", "--args", "f32[n, 2], f32[n, 2]", "--dynamic", "n=64") == 0
     session = clave.Session(clave.load("m.clv"), "cpu")
     assert session(torch.ones(5, 2), torch.ones(5, 2)).tolist() == [10, 10]
@@ -214,7 +214,7 @@ def test_inputs_as_text():
     assert dtypes == [torch.int64, torch.float32, torch.bool, torch.float16, torch.uint8]
     i, f, mask = inputs.args[:3]
     assert i.shape[1] == 3 and f.shape == () and mask.shape[0] in (6, 8, 10) and set(i.flatten().tolist()) == {0, 1}
-    assert len({i.shape[0], mask.shape[0] // 2, mask.shape[1]}) == 3  # torch takes equal sizes for one
+    assert len({i.shape[0], mask.shape[0] // 2, mask.shape[1]}) == 3  # torch treats equal sizes as one
     assert inputs.args[3:8] == (-3, 0.25, 0.5, True, None)
     assert inputs.shapes[0] == {0: sizes.dims["b"]} and inputs.shapes[1] is None
     assert str(inputs.shapes[2][0].__name__) == "2*w" and inputs.args[9].numel() == 0

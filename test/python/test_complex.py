@@ -1,5 +1,5 @@
-"""Complex tensors: as inputs and outputs of programs, and what is made of Fourier transforms: spectrograms and the way
-back, layers that mix by a transform. What single ops compute: test/cases/complex.py, test/cases/fft.py."""
+"""Complex tensors: as inputs and outputs of programs, and in models with Fourier transforms: spectrograms and their
+inverse, layers that mix by a transform. test/cases/complex.py and test/cases/fft.py test single ops."""
 
 import json
 
@@ -179,7 +179,7 @@ def test_complex_state_is_refused():
 
 
 class MelFrontEnd(nn.Module):
-    """Log-mel features as speech models compute them."""
+    """Computes log-mel features as speech models do."""
 
     def __init__(self, n_fft=400, hop=160, n_mels=40, rate=16000):
         super().__init__()
@@ -195,7 +195,7 @@ class MelFrontEnd(nn.Module):
 
 
 def triangles(n_mels, n_fft, rate):
-    """(n_mels, n_fft / 2 + 1): overlapping triangles, evenly spaced in mel."""
+    """Returns (n_mels, n_fft / 2 + 1): overlapping triangles, evenly spaced in mel."""
     mel = torch.linspace(0, 2595 * np.log10(1 + rate / 2 / 700), n_mels + 2)
     points = 700 * (10 ** (mel / 2595) - 1)
     bins = torch.linspace(0, rate / 2, n_fft // 2 + 1)
@@ -225,14 +225,14 @@ def test_short_time_transforms_invert(device, n_fft, hop, samples):
 
     x = random(2, samples)
     program = clave.export(Fn(f).eval(), (x,))
-    assert program.methods["forward"].n_nodes < 60  # not an addition for each element of a window
+    assert program.methods["forward"].n_nodes < 60  # no addition for each element of a window
     out = clave.Session(program, device, fallback=False)(x)
     torch.testing.assert_close(out, f(x), atol=2e-5, rtol=1e-4)
     torch.testing.assert_close(out, x, atol=1e-4, rtol=1e-3)
 
 
 class Mixer(nn.Module):
-    """A layer of FNet: tokens are mixed by the real part of a transform over both dimensions."""
+    """A layer of FNet: the real part of a transform over both dimensions mixes the tokens."""
 
     def __init__(self, width):
         super().__init__()
@@ -277,7 +277,7 @@ def test_an_empty_batch(device):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("n", [16, 37])
 def test_rows_do_not_touch_each_other(device, n):
-    """A row of NaN leaves the others, which one work-item transforms with it, as they are."""
+    """A row of NaN does not change the others, which one work-item transforms with it."""
     x = random(40, n)
     session = clave.Session(clave.export(Fn(lambda x: torch.fft.fft(x)).eval(), (x,)), device)
     clean = session(x)
@@ -288,7 +288,7 @@ def test_rows_do_not_touch_each_other(device, n):
 
 
 def test_more_rows_than_scratch_memory_holds_at_once(processes):
-    """Kernels for GPUs transform rows by rows; the self-check stays out, as it would move the op."""
+    """GPU kernels transform groups of rows; the self-check is off, because it would move the op."""
     x = random(80, 1 << 16)
     session = processes["gpu"].open(clave.export(Fn(lambda x: torch.fft.rfft(x)).eval(), (x,)), CLAVE_SELF_CHECK="off")
     got = torch.from_numpy(session.run(x)[0])
@@ -299,7 +299,7 @@ def test_more_rows_than_scratch_memory_holds_at_once(processes):
 
 
 def changes(x, y, mask):
-    """Complex tensors that are filled and changed in part; sums of what came before."""
+    """Fills and changes complex tensors in part, and sums the earlier values."""
     whole, real, part = torch.zeros_like(x), torch.zeros_like(x), x.clone()
     whole.copy_(y[0])
     real.copy_(y.real)

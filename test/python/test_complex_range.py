@@ -1,7 +1,7 @@
 """Complex functions at the ends of the range: parts are zeros, huge and tiny numbers, infinities and NaN, in all pairs.
 
-A result is right if it is torch's, that of torch's loops over strided memory, or, for complex64, what torch computes in
-complex128 and rounds. A lowering that is registered for complex numbers needs a row here, or a reason in MOVES.
+A result is right if it equals torch's, that of torch's loops over strided memory or, for complex64, torch's in
+complex128 after rounding. A lowering that is registered for complex numbers needs a row here, or a reason in MOVES.
 """
 
 import pytest
@@ -14,7 +14,7 @@ from clave.lowering.registry import COMPLEX
 DEVICES = ["cpu", "opencl"]
 DTYPES = (torch.complex64, torch.complex128)
 
-# Lowerings that move numbers, read a part or fill: there is nothing to overflow.
+# Lowerings that move numbers, read a part or fill: they cannot overflow.
 MOVES = """
     _conj _conj_physical _to_copy _unsafe_view alias cat chunk clone complex conj_physical constant_pad_nd copy eq
     expand fill flatten flip full full_like imag index index_select isinf isnan lift_fresh_copy mT masked_fill
@@ -22,11 +22,11 @@ MOVES = """
     scalar_tensor select select_scatter slice slice_scatter split split_with_sizes squeeze stack t transpose unbind
     unflatten unfold unsqueeze view view_as view_as_complex view_as_real where zeros zeros_like
 """
-# Sums of many terms: their rounding has tests of its own, and no term of theirs is scaled.
+# Sums of many terms: other tests check their rounding, and no term is scaled.
 SUMS = "cumsum _fft_c2c _fft_c2r _fft_r2c bmm dot matmul mm mv unfold_backward"
 
-# Where results are compared. FINITE: where operands are finite, as torch's answers for others are its own, for the
-# reason beside the row. ORDINARY: where results are, too.
+# Where results are compared. FINITE: where operands are finite, because torch's other results are specific to it, for
+# the reason beside the row. ORDINARY: where results are finite, too.
 ANY, FINITE, ORDINARY = "any", "finite", "ordinary"
 UNARY = {
     "abs": [(torch.abs, ANY)],
@@ -63,7 +63,7 @@ UNARY = {
     ],
     "pow": [
         *((lambda x, y=y: x**y, ANY) for y in (-2, -1, -0.5, 0, 0.5, 2, 3)),
-        # C's cpow makes infinities of some NaN of the product y log(x).
+        # C's cpow returns infinities for some NaN of the product y log(x).
         *((lambda x, y=y: x**y, FINITE) for y in (2.5, 1 + 2j, -1.25)),
         (lambda x: torch.pow(2.0, x), FINITE),
     ],
@@ -73,7 +73,7 @@ UNARY = {
 BINARY = {
     "add": (lambda x, y: x + y, FINITE),  # torch multiplies y by alpha = 1 + 0i
     "sub": (lambda x, y: x - y, FINITE),
-    "mul": (lambda x, y: x * y, ORDINARY),  # whether the difference of two infinite products is NaN depends on FMA
+    "mul": (lambda x, y: x * y, ORDINARY),  # FMA decides if the difference of two infinite products is NaN
     "div": (lambda x, y: x / y, ANY),
 }
 
@@ -86,7 +86,7 @@ def test_every_complex_lowering_has_a_row():
 
 
 def operands(dtype):
-    """(n, n) in one dimension: every pair of parts."""
+    """Returns every pair of parts, n * n of them in one dimension."""
     real = dtype.to_real()
     info = torch.finfo(real)
     big, tiny = (1e30, 1e-30) if real is torch.float32 else (1e250, 1e-250)
@@ -114,7 +114,7 @@ def references(f, args):
 
 
 def wrong_places(got, wanted, args, where):
-    """(n): where got is none of the references. A part may be off by what rounding the larger part may be off."""
+    """Returns a mask (n) of results that equal no reference. A part may be off by the rounding of the larger part."""
     rtol = 1e-5 if got.dtype is torch.float32 else 1e-12
     least = torch.finfo(got.dtype).smallest_normal / 2**10
     right = torch.zeros(got.shape, dtype=torch.bool)
@@ -167,7 +167,7 @@ def test_functions_of_two_numbers(name, dtype, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_powers_with_a_real_exponent_of_zero(device):
-    """0 to the 0 is 1, as with a number for exponent; torch's own is NaN where the exponent is a tensor."""
+    """0 to the 0 is 1, as with a number as exponent; torch's is NaN if the exponent is a tensor."""
     x = torch.complex(torch.tensor([0.0, 0.0, 2.0]), torch.tensor([0.0, 1.0, 0.0]))
     program = clave.export(Fn(lambda x, y: x**y).eval(), (x, x.real.clone()), verify=False)
     got = clave.Session(program, device)(x, torch.tensor([0.0, 2.0, 3.0]))
@@ -188,5 +188,5 @@ def test_signs_of_numbers_whose_reciprocal_overflows(dtype, device):
     turns = torch.tensor([1, -1, 1j, 0.6 - 0.8j], dtype=torch.complex128)
     x = (torch.tensor([[least / 16], [least / 2048]], dtype=torch.float64) * turns).to(dtype)
     got = clave.Session(clave.export(Fn(torch.sgn).eval(), (x,), verify=False), device)(x)
-    rtol = 1e-2 if dtype is torch.complex64 else 1e-5  # so few bits the parts of the last have
+    rtol = 1e-2 if dtype is torch.complex64 else 1e-5  # the parts of the last number have few bits
     torch.testing.assert_close(got, turns.to(dtype).expand(2, 4), rtol=rtol, atol=0)

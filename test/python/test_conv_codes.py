@@ -1,4 +1,4 @@
-"""Convolutions with quantised weights under OpenCL: their floats are made once, and not in each run."""
+"""Convolutions with quantised weights under OpenCL: their floats are decoded once, not in each run."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-"""Variants of convolutions under OpenCL that the op cases do not force: their errors, parts of large images, and
-numbers beyond the finite, as both classes of devices compute them."""
+"""Variants of convolutions under OpenCL that the op cases do not force: their errors, splits of large images, and
+infinite and NaN numbers, on both classes of devices."""
 
 import contextlib
 import os
@@ -25,8 +25,8 @@ TILES = ("winograd 2", "winograd 4")
 
 
 class Forced:
-    """Sessions of a class of devices by a variant of each convolution, without the comparison that would move the op
-    elsewhere. The kernels of a variant are kept."""
+    """Sessions of a device class that force a variant of each convolution, without the self-check that would move the
+    op. The kernels of a variant are cached."""
 
     def __init__(self, build, device_class):
         self.process, self.stack, self.folders = Process(device_class), contextlib.ExitStack(), {}
@@ -48,7 +48,7 @@ class Forced:
         self.stack.close()
 
 
-# A driver for CPUs compiles those of GPUs for many seconds, once for all tests.
+# A driver for CPUs compiles GPU kernels for many seconds, once for all tests.
 GPU = pytest.param("gpu", marks=pytest.mark.by_turn(4, together="variants of convolutions for GPUs"))
 
 
@@ -72,7 +72,7 @@ def exactly(module, x):
 
 
 def parts_of_bound(off, exact, products):
-    """Of what a direct sum may be off by in the op cases (test_cpu_winograd.c)."""
+    """Returns the error relative to the bound of a direct sum in the op cases (test_cpu_winograd.c)."""
     terms = products + 1
     return np.max(off / (8 * EPS * np.abs(exact) + 3 * EPS * (terms + 4 * np.sqrt(terms))))
 
@@ -89,7 +89,7 @@ def test_errors(forced, channels):
 
 
 def test_parts(forced):
-    """More than are computed at once: rows of tiles, parts of a row, and images; with an epilogue."""
+    """Images larger than one pass: rows of tiles, splits of a row, and several images; with an epilogue."""
     module = nn.Sequential(conv(64, 33), nn.ReLU())
     for shape in ((1, 64, 30, 260), (5, 64, 13, 9)):
         x = torch.randn(shape)
@@ -100,7 +100,7 @@ def test_parts(forced):
 
 
 def test_beyond_the_finite(forced):
-    """Infinite and no number exactly where direct sums are."""
+    """Results are infinite and NaN exactly where direct sums are."""
     module, x = conv(64, 20), torch.randn(2, 64, 11, 10)
     x[0, 5, 4, 5], x[0, 9, 0, 0], x[1, 63, 10, 9] = INF, -INF, NAN
     module.weight[7, 4, 0, 2] = INF
@@ -113,7 +113,7 @@ def test_beyond_the_finite(forced):
 @pytest.mark.by_turn(5)
 @pytest.mark.parametrize("form", ["int8", "int4:16"])
 def test_narrow_weights(forced, form):
-    """Winograd's method by what the weight stands for, beyond the finite, too."""
+    """Winograd's method uses the decoded weight, also with infinite and NaN numbers."""
     module, x = conv(64, 20), torch.randn(2, 64, 11, 10)
     x[0, 5, 4, 5], x[1, 63, 10, 9] = INF, NAN
     direct, *tiles = forced.run(module, x, "direct", *TILES, quantize=form)
@@ -125,7 +125,7 @@ def test_narrow_weights(forced, form):
 @pytest.mark.parametrize("forced", ["cpu"], indirect=True)
 @pytest.mark.parametrize("stride", [1, 2])
 def test_depthwise_padding(forced, stride):
-    """No product of an infinite weight and the zeros around the image."""
+    """An infinite weight is not multiplied by the zeros around the image."""
     module, x = conv(5, 5, groups=5, stride=stride), torch.rand(2, 5, 9, 20) + 0.5
     module.weight[1, 0, 0, 1], module.weight[3, 0, 2, 2] = INF, NAN
     (result,) = forced.run(module, x, "depthwise")
@@ -133,7 +133,7 @@ def test_depthwise_padding(forced, stride):
 
 
 class Residual(nn.Module):
-    """With an epilogue that adds a tensor to what is stored."""
+    """A convolution whose epilogue adds a tensor."""
 
     def __init__(self, outputs, how):
         super().__init__()
@@ -144,12 +144,12 @@ class Residual(nn.Module):
         return torch.relu(y + x[:, :, : y.shape[2], : y.shape[3]] * self.bias)
 
 
-# Channels, outputs, the image, how.
+# Channels, outputs, the image, options.
 PLANES = (
-    (300, 300, (2, 300, 5, 9), {}),  # blocks of channels; half a tile that begins earlier, in the block before
+    (300, 300, (2, 300, 5, 9), {}),  # blocks of channels; half a tile that begins in the block before
     (70, 9, (1, 70, 4, 5), {"bias": False}),  # fewer positions than a tile
     (16, 24, (2, 16, 23, 37), {}),  # several work-items
-    (700, 420, (1, 700, 8, 8), {}),  # whose weight is cut
+    (700, 420, (1, 700, 8, 8), {}),  # its weight is split
 )
 
 
@@ -157,7 +157,7 @@ PLANES = (
 @pytest.mark.by_turn(4)
 @pytest.mark.parametrize("case", PLANES)
 def test_planes(forced, case):
-    """Sizes that fill vectors of positions badly, with and without an epilogue."""
+    """Sizes that do not fill vectors of positions, with and without an epilogue."""
     channels, outputs, shape, how = case
     torch.manual_seed(channels)
     plain = nn.Conv2d(channels, outputs, kernel_size=1, **how).eval().requires_grad_(False)
@@ -171,13 +171,13 @@ def test_planes(forced, case):
     np.testing.assert_allclose(result, exactly(module, x), rtol=1e-4, atol=1e-4)
 
 
-# Channels, the image, how: rows narrower and wider than vectors, planes of few elements, padding on one side.
+# Channels, the image, options: rows narrower and wider than vectors, planes of few elements, padding on one side.
 NARROW = (
     (37, (2, 37, 7, 7), {"kernel_size": 5, "padding": 2}),
     (16, (1, 16, 2, 3), {"kernel_size": 3, "padding": 1, "bias": False}),
     (35, (1, 35, 14, 14), {"kernel_size": 3, "padding": 1}),
     (20, (3, 20, 29, 33), {"kernel_size": 5, "padding": (0, 2), "stride": 2}),
-    (48, (1, 48, 60, 18), {"kernel_size": 3, "padding": (2, 0), "stride": 2}),  # rows in parts
+    (48, (1, 48, 60, 18), {"kernel_size": 3, "padding": (2, 0), "stride": 2}),  # split rows
 )
 
 
@@ -198,7 +198,7 @@ def test_depthwise(forced, case):
 
 
 def test_places_beyond_ints(real_opencl):
-    """Padding and strides that kernels cannot count are refused by name; the CPU backend computes it."""
+    """Padding and strides beyond the kernels' integers are refused by name; the CPU backend computes them."""
     module, x = conv(2, 1, stride=(2**30, 1), padding=(2**31 - 1, 0), bias=False), torch.rand(1, 2, 6, 3)
     program = clave.export(module, (x,), verify=False)
     want = torch.zeros(1, 1, 5, 1)

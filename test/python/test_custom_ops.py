@@ -1,4 +1,4 @@
-"""Custom ops: kernels that a program carries give what their reference gives, and one that does not is replaced."""
+"""Custom ops: kernels in a program must equal their reference, and a kernel that does not is replaced."""
 
 import os
 import re
@@ -32,7 +32,7 @@ TOOL = Path(os.environ.get("CLAVE_BUILD", ROOT / "build")) / "clave"
 
 @pytest.fixture(autouse=True)
 def checked(monkeypatch):
-    """What the self-check finds is an error, unless a test asks for what follows from it."""
+    """Makes a finding of the self-check an error, unless a test checks its consequences."""
     monkeypatch.setenv("CLAVE_SELF_CHECK", "strict")
 
 
@@ -42,7 +42,7 @@ def moved(monkeypatch):
 
 
 def same_on_both(module, *argss, program=None, **more):
-    """Kernels and references against eager; the session, which must not have moved any."""
+    """Compares kernels and references with eager; returns the session, which must not have moved any."""
     program = program or clave.export(module, argss[0], verify=True, **more)
     on_device = session(program)
     for args in argss:
@@ -53,7 +53,7 @@ def same_on_both(module, *argss, program=None, **more):
     return on_device
 
 
-# ---------------------------------------------------------------- what runs
+# ---------------------------------------------------------------- runs
 
 
 @pytest.mark.parametrize("name", ["m.clv", "m.json"])
@@ -215,13 +215,13 @@ def test_a_device_without_a_kernel_runs_the_reference():
     kinds = {d["type"] for d in clave.devices() if d["kind"] == "opencl"}
     clave.register_op(TWICE, elementwise(TWICE_SOURCE, device="gpu" if "CPU" in kinds else "cpu"))
     program = clave.export(Fn(lambda x: TWICE(x) * 2), (torch.ones(3),))
-    s = clave.Session(program, "opencl")  # nothing of the program's own would run
+    s = clave.Session(program, "opencl")  # the program's own op would not run
     assert s(torch.ones(3)).tolist() == [4, 4, 4]
     assert where(s) == [("reference", "it has no kernel for devices of this type")]
 
 
 def test_operands_lie_anywhere():
-    """Views become contiguous, and what a kernel gets begins where the tensor does."""
+    """Views become contiguous, and a kernel's pointer is the tensor's first element."""
     register_wave()
 
     def f(x, y):
@@ -243,7 +243,7 @@ def test_inside_control_flow():
 
 @pytest.mark.parametrize("passes", [(), None])
 def test_passes_keep_it(passes):
-    """References are rewritten like the rest; a call on constants stays one."""
+    """References are rewritten like other nodes; a call on constants stays a call."""
     register_wave()
     module = Fn(lambda x: WAVE(torch.ones(4), 2.0) + WAVE(x * 1 + 0, 3.0).permute(1, 0).permute(1, 0))
     same_on_both(module, (torch.randn(2, 4),), passes=passes)
@@ -295,7 +295,7 @@ def test_a_reference_of_views_constants_and_sizes():
 
 
 def test_what_a_program_does_not_know_of_its_kernels_is_not_mixed_up():
-    """Two programs with a kernel of one name on one device."""
+    """Two programs have a kernel of the same name on one device."""
     device, x = clave.Device("opencl"), torch.randn(3, 4)
     for factor in (2, 5):
         op = custom_op(f"check::scaled{factor}", lambda x, factor=factor: x * factor)
@@ -313,7 +313,7 @@ def test_what_a_program_does_not_know_of_its_kernels_is_not_mixed_up():
 
 @pytest.fixture
 def own_cache(tmp_path, monkeypatch):
-    """A folder in which no kernel has passed the self-check."""
+    """Uses a cache in which no kernel has passed the self-check."""
     monkeypatch.setenv("CLAVE_CACHE_DIR", str(tmp_path / "cache"))
 
 

@@ -1,4 +1,4 @@
-"""Custom ops that cannot be registered or exported, and programs that carry malformed ones: one clear error each."""
+"""Custom ops that cannot be registered or exported, and programs with malformed ones: one clear error each."""
 
 import json
 import re
@@ -23,7 +23,7 @@ import clave
 
 pytestmark = pytest.mark.by_turn(17)
 
-# ---------------------------------------------------------------- what cannot be registered or exported
+# ---------------------------------------------------------------- ops that cannot be registered or exported
 
 BODY = "{ out[0] = 0; }"
 
@@ -115,7 +115,7 @@ def test_ops_that_are_no_custom_ops():
 
 
 def edited(tmp_path, change):
-    """A program whose custom op was changed in its file."""
+    """Returns a program whose custom op was changed in its file."""
     register_wave()
     wave_program(passes=()).save(tmp_path / "m.json")
     file = json.loads((tmp_path / "m.json").read_text())

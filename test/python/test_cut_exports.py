@@ -1,5 +1,5 @@
-"""GGUF files and Hugging Face folders that are cut short while they are exported, and while programs of them run: an
-error that names the file, and never SIGBUS. Each test is a process of its own, which a signal would end."""
+"""GGUF files and Hugging Face folders that are truncated during an export, or while their programs run: an error that
+names the file, and never SIGBUS. Each test runs in a separate process, which a signal would end."""
 
 import subprocess
 import sys
@@ -163,7 +163,7 @@ expect(lambda: last_of(folder))
 
 
 def test_an_export(files, tmp_path):
-    """By the weights that are read while they are written to the program's own file."""
+    """Weights are read while they are written to the program's own file."""
     code = """
 from clave.llm.exporter import LLMExporter
 from clave.llm.checkpoint import Checkpoint

@@ -1,4 +1,4 @@
-"""deform_conv2d on both backends, as torchvision's own op gives it."""
+"""deform_conv2d on both backends, compared with torchvision's own op."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ import clave
 pytestmark = pytest.mark.by_turn(17)
 
 CLOSE = {torch.float16: {"rtol": 4e-3, "atol": 4e-3}, torch.float32: {"rtol": 1e-5, "atol": 1e-5}}
-# stride, padding, dilation, groups, offset groups, with a mask
+# stride, padding, dilation, groups, offset groups, mask
 CALLS = [
     (1, 1, 1, 1, 1, 1, 1, 1, False),
     (2, 1, 0, 2, 1, 2, 1, 2, True),
@@ -31,7 +31,7 @@ class Deform(torch.nn.Module):
 
 
 def inputs(call, n=2, h=7, w=8, dtype=torch.float32):
-    """Some offsets lead to elements themselves, some far out of the picture."""
+    """Some offsets point exactly at elements, some far out of the picture."""
     groups, sides = call[7], zip((h, w), (3, 2), call[:2], call[2:4], call[4:6], strict=True)
     out = [(size + 2 * padding - dilation * (k - 1) - 1) // stride + 1 for size, k, stride, padding, dilation in sides]
     g = torch.Generator().manual_seed(h)
@@ -69,7 +69,7 @@ def test_any_batch_and_size(device):
 
 
 def test_infinity_at_the_edge_stays_where_it_is():
-    """Elements outside of the picture are zeros, whatever is next to them."""
+    """Elements outside the picture are zeros, whatever is next to them."""
     call = CALLS[0]
     x, offset, mask = inputs(call)
     x[:, :, 0] = torch.inf

@@ -1,5 +1,5 @@
-"""Quantised weights: decoded bit for bit as gguf and torch decode them, on both backends and as both classes of device;
-what clave.export(quantize=) keeps, in which form, and what it refuses."""
+"""Quantised weights: decoded bit for bit like gguf and torch, on both backends and as both device classes; the weights
+that clave.export(quantize=) keeps, their encodings, and its refusals."""
 
 import itertools
 
@@ -20,7 +20,7 @@ DEVICES = [("cpu", "cpu"), ("opencl", "cpu"), ("opencl", "gpu")]
 
 
 class Tables(nn.Module):
-    """Embeddings, each by a weight of its own."""
+    """Embeddings, each with its own weight."""
 
     def __init__(self, tables):
         super().__init__()
@@ -37,15 +37,15 @@ def same_bits(got, want):
 
 
 def exported(stored, n, k):
-    """{name: Stored} as embeddings, which give all n rows."""
-    module = Tables([torch.full((n, k), float(i)) for i in range(len(stored))])  # alike ones become one
+    """Exports {name: Stored} as embeddings, which return all n rows."""
+    module = Tables([torch.full((n, k), float(i)) for i in range(len(stored))])  # equal ones would be merged
     forms = iter(stored.values())
     return clave.export(module, (torch.arange(n),), quantize=lambda _name, _weight: next(forms), verify=False)
 
 
 @pytest.mark.parametrize("kind, device_class", DEVICES)
 def test_any_bytes_of_blocks_decode_as_gguf_decodes_them(kind, device_class, processes):
-    """Scales that are infinite, NaN, subnormal and negative included."""
+    """Scales include infinite, NaN, subnormal and negative ones."""
     random, rows, k = np.random.default_rng(1), 40, 512
     stored = {}
     for name in BLOCKS:
@@ -76,8 +76,8 @@ def decoded(program, n):
 @pytest.mark.parametrize("zeros", ["", ":zeros"])
 @pytest.mark.parametrize("bits", range(2, 9))
 def test_an_integer_is_half_a_step_off(bits, zeros):
-    """By squares over a group: a step is its range over its codes, 0 included; elements within half a step of an end
-    may be a whole one off, as may the zero, and a scale in 16 bits adds a sixteenth of a step."""
+    """By squares over a group: a step is its range, including 0, divided by its codes. Elements within half a step of
+    an end may be a whole step off, and so may the zero. A 16-bit scale adds a sixteenth of a step."""
     torch.manual_seed(bits)
     weight = torch.cat([torch.randn(9, 48), torch.rand(2, 48), torch.zeros(1, 48), torch.full((1, 48), -3.0)])
     groups = (0, 16, 32)
@@ -97,7 +97,7 @@ def test_an_integer_is_half_a_step_off(bits, zeros):
 
 
 class Model(nn.Module):
-    """A tied embedding, a product by (K, N), one by (N, K), and a weight that a sum reads, too."""
+    """A tied embedding, a product by (K, N), a product by (N, K), and a weight that a sum also reads."""
 
     def __init__(self, dtype=torch.float32):
         super().__init__()
@@ -154,7 +154,7 @@ def test_a_function_chooses_by_name_and_tensor():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("text", ["int8", "int4:16", "Q4_0"])
 def test_weights_of_16_bits(dtype, text):
-    """What a quantised product gives is, but for the weights' own error, what the module gives on decoded weights."""
+    """A quantised product equals the module with decoded weights; only the weights' own error remains."""
     model, ids = Model(dtype).eval(), torch.arange(5)
     choose = lambda _name, weight: text if weight.shape[-1] % 32 == 0 and weight.shape[0] % 32 == 0 else None
     program = clave.export(model, (ids,), quantize=choose)

@@ -1,4 +1,4 @@
-"""Programs whose ops have epilogues of their own accord: made, saved, loaded, optimised and run."""
+"""Programs whose ops already have epilogues: made, saved, loaded, optimised and run."""
 
 import json
 
@@ -21,7 +21,7 @@ INPUTS = (torch.randn(5, 33), torch.randn(33, 18), torch.randn(5, 18))
 
 
 def append_step(op, elementwise):
-    """The elementwise op's one step, which reads op's result first, behind those of op's epilogue."""
+    """Appends the elementwise op's one step, which first reads op's result, to op's epilogue."""
     (step,) = elementwise.steps
     before = len(op.epilogue)
     for o in step.operands:
@@ -35,7 +35,7 @@ def append_step(op, elementwise):
 
 
 def with_epilogues(program):
-    """Each elementwise node becomes the epilogue of what made its first input, and that moves to where it was."""
+    """Makes each elementwise node the epilogue of the node before it, which moves to its place."""
     chain = program.schema.chains[0]
     kept = []
     for ins in chain.instructions:

@@ -1,4 +1,4 @@
-"""The exporter: structure, state, sizes, sharing, refusals. What single ops compute: test/cases."""
+"""The exporter: structure, state, sizes, sharing, refusals. test/cases tests single ops."""
 
 import collections
 import json
@@ -77,7 +77,7 @@ def test_type_promotion(a):
 
 
 def test_sixteen_bit_ops_of_several_steps_round_once():
-    """torch's add fuses multiply and add, so a rare element is one rounding apart; rounding twice, many are."""
+    """torch's add fuses multiply and add, so a rare element differs by one rounding; with two roundings, many would."""
     x, y = (torch.randn(1000) * 8).to(torch.bfloat16), torch.randn(1000).to(torch.bfloat16)
     add = lambda x, y: torch.add(x, y, alpha=0.3)
     session = clave.Session(clave.export(Fn(add).eval(), (x, y)), "cpu")
@@ -226,7 +226,7 @@ def test_derived_sizes():
 
 @pytest.mark.parametrize("mask", [3, 22, 0, -1, -4, -23])
 def test_bits_of_sizes(mask):
-    """Of negative numbers too: in two's complement."""
+    """Negative numbers, too, in two's complement."""
 
     def f(x):
         n = x.shape[0]
@@ -425,8 +425,8 @@ def test_every_lowering_is_of_an_op_that_torch_has():
 
     def exists(name):
         if "::" in name:
-            import torchvision_ops  # noqa: F401  (declares torchvision's)
-            import transformers.integrations.moe  # noqa: F401  (registers it)
+            import torchvision_ops  # noqa: F401  (declares torchvision's ops)
+            import transformers.integrations.moe  # noqa: F401  (registers grouped_mm)
 
             space, op = name.split("::")
             return hasattr(getattr(torch.ops, space), op)

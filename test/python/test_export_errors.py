@@ -1,4 +1,4 @@
-"""What an export says where it fails: the place in the model, in the user's words, on one line, and nothing else."""
+"""An export's message on failure: the place in the model, in the user's words, on one line, and nothing else."""
 
 import logging
 import os
@@ -146,7 +146,7 @@ def test_assertions_of_the_model_are_told_by_name():
     assert "< x.shape[0]" in error_of(program, X, torch.tensor(3))
 
 
-# ---- what torch cannot capture
+# ---- models that torch cannot capture
 
 
 class Branch(nn.Module):
@@ -195,7 +195,7 @@ def test_modules_that_torch_export_does_not_take():
 
 
 class Branches(torch.nn.Module):
-    """What it computes depends on sizes in Python."""
+    """Its computation depends on sizes in Python."""
 
     def forward(self, x, y):
         torch._check(x.shape[0] < y.shape[0])
@@ -209,7 +209,7 @@ class Branches(torch.nn.Module):
 @pytest.mark.parametrize("verify", [False, True])
 @pytest.mark.parametrize("whole", [False, True], ids=["module", "graph"])
 def test_sizes_for_which_the_model_goes_another_way(whole, verify):
-    """torch.export keeps the way of the example: other sizes are refused, by what was asked of them."""
+    """torch.export keeps the example's branch: other sizes are refused, with the condition on them."""
     module, args = Branches().eval(), (torch.ones(4, 2), torch.ones(7, 2))
     shapes = ({0: Dim.AUTO}, {0: Dim.AUTO})
     if whole:
@@ -249,7 +249,7 @@ def test_a_pass_that_fails_in_torch_is_our_error(monkeypatch):
 
 
 class Heads(nn.Module):
-    """Attention whose rewriting reshapes to sizes of a symbol."""
+    """Attention that a rewrite reshapes to symbolic sizes."""
 
     def forward(self, x):
         q = x.view(1, -1, 2, 4).transpose(1, 2)
@@ -259,7 +259,7 @@ class Heads(nn.Module):
 
 
 def test_nothing_but_errors_is_written(capfd, caplog):
-    """By torch's loggers, its warnings and its print of the graph, whether it works or not."""
+    """torch's loggers, warnings and prints of the graph are silent, whether the export works or not."""
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         clave.export(Fn(lambda x: x[:, int(x.sum().item()) :]).eval(), (torch.zeros(3, 4).long(),))
@@ -338,13 +338,13 @@ def test_weights_made_in_inference_mode_are_taken():
 
 def test_weights_that_differ_between_the_looked_at_elements_are_two():
     a, b = torch.zeros(5000), torch.zeros(5000)
-    b[100] = 1  # between two runs of looked-at elements
+    b[100] = 1  # between two runs of sampled elements
     program = clave.export(Fn(lambda x: x + a + b + a.clone()).eval(), (torch.zeros(5000),))
     assert clave.Session(program, "cpu")(torch.zeros(5000))[100] == 1
 
 
 def test_weights_are_held_once(tmp_path):
-    """Neither the export nor the file takes memory for 256 MB of weights beyond what a small net takes."""
+    """Neither the export nor the file needs memory for 256 MB of weights beyond that of a small net."""
     code = f"""
 import resource, torch, clave
 
@@ -367,8 +367,8 @@ print(peak() - before)
 
 
 def test_weights_that_are_mapped_are_not_read(tmp_path):
-    """Of 256 MB an export brings in no more than what the system does around the elements that are looked at: 2 MB
-    each where it has a file in large pages."""
+    """An export of 256 MB reads only the sampled elements and the pages that the system reads around them: 2 MB each
+    if it maps the file in large pages."""
     code = f"""
 import torch, clave
 

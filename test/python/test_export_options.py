@@ -1,4 +1,4 @@
-"""What export takes besides a module: names, a dtype, decompositions, lowerings; its report; and its progress."""
+"""Options of export: names, a dtype, decompositions, lowerings; its report; and its progress."""
 
 import io
 import re
@@ -107,7 +107,7 @@ class Shift(nn.Module):
 
 
 def test_inputs_are_changed_as_the_module_changes_them():
-    """torch tensors (of any strides) and numpy arrays, by the call; `run` gives what they become as results."""
+    """A call changes torch tensors (with any strides) and numpy arrays; `run` returns the new values as results."""
     args = torch.arange(6.0), torch.tensor(9.0)
     program = clave.export(Shift().eval(), args, verify=True)
     session = clave.Session(program, "cpu")
@@ -206,7 +206,7 @@ def test_what_cannot_be_converted_is_an_error():
         clave.export(module, (X,), dtype=torch.float16)
 
 
-# ---- decompositions and lowerings of the user's
+# ---- the user's decompositions and lowerings
 
 
 @torch.library.custom_op("clave_test::cube", mutates_args=())

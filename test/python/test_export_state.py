@@ -1,4 +1,4 @@
-"""What a module changes: buffers and parameters as state, and which methods share it."""
+"""Changes by a module: buffers and parameters become state, which methods may share."""
 
 import copy
 
@@ -23,7 +23,7 @@ def test_mutated_buffers_are_state():
 
 
 class Picks(nn.Module):
-    """Adds x[i] to its sum: an index that is none is bad data in a run that changes state."""
+    """Adds x[i] to its sum: an index out of range is bad data in a run that changes state."""
 
     def __init__(self):
         super().__init__()
@@ -36,8 +36,8 @@ class Picks(nn.Module):
 
 @pytest.mark.parametrize("device", ("cpu", "opencl"))
 def test_state_after_a_run_that_failed(device):
-    """What is found before anything runs leaves it alone; after bad data it is any, until a reset, and the session goes
-    on."""
+    """An error before the run leaves the state unchanged. After bad data the state is undefined until a reset, and the
+    session stays usable."""
     if device == "opencl" and not any(d["kind"] == "opencl" for d in clave.devices()):
         pytest.skip("no OpenCL device")
     module, x, right = Picks(), torch.rand(3, 4), torch.tensor([2, 0])
@@ -74,7 +74,7 @@ def test_state_starts_as_at_export_whatever_the_module_does_then():
 
 
 class Cache(nn.Module):
-    """Written in every way that torch functionalises to another op."""
+    """A cache written in every way that torch functionalises to another op."""
 
     def __init__(self):
         super().__init__()
@@ -157,7 +157,7 @@ SCALE = torch.tensor(2.0)
 
 
 def put_and_get(program, x):
-    """What is read before and after a write."""
+    """Returns the values read before and after a write."""
     session = clave.Session(program, "cpu")
     before = session.run(SCALE, method="get")[0]
     session.run(x, method="put")
@@ -166,7 +166,7 @@ def put_and_get(program, x):
 
 @pytest.mark.parametrize("graphs", [False, True])
 def test_methods_share_the_tensors_of_a_module(graphs):
-    """Under whatever name each method has it; also as graphs that torch.export made of the same module."""
+    """The name in each method does not matter; this holds also for graphs that torch.export made of the same module."""
     store, x = Store(), torch.tensor([3.0, 4.0, 5.0])
     methods = {"put": (Put(store).eval(), (x,)), "get": (Get(store).eval(), (SCALE,))}
     if graphs:
@@ -177,7 +177,7 @@ def test_methods_share_the_tensors_of_a_module(graphs):
 
 
 def test_methods_alike_are_captured_once(monkeypatch):
-    """By module, kinds of inputs, numbers and open sizes; names and values of the examples may differ."""
+    """Methods agree in module, kinds of inputs, numbers and dynamic sizes; names and values of examples may differ."""
     calls, real = [], clave.trace.capture
     monkeypatch.setattr(clave.trace, "capture", lambda *a: calls.append(a[1]) or real(*a))
     store, batch = Store(), torch.export.Dim("batch", max=8)
@@ -202,7 +202,7 @@ def test_methods_alike_are_captured_once(monkeypatch):
 
 @pytest.mark.parametrize("n", [3, 4])
 def test_two_modules_have_two_states(n):
-    """Of one name and one shape, or two; equal constants are still stored once."""
+    """The states have one name and one shape, or two; equal constants are still stored once."""
     x = torch.tensor([3.0, 4.0, 5.0])
     methods = {"put": (Put(Store()).eval(), (x,)), "get": (Put(Store(n)).eval(), (torch.ones(n),))}
     program = clave.export(methods)

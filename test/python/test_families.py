@@ -1,6 +1,6 @@
-"""Small models of real families, as Hugging Face writes them: exported, run on both backends, compared with torch.
+"""Small models of real families, in Hugging Face's format: exported, run on both backends, compared with torch.
 
-The rest of test/families: `test/families/run.py`. Needs what is not part of `make check-more`: `ci/venv families`, then
+`test/families/run.py` runs the others of test/families. Requirements beyond `make check-more`: `ci/venv families`, then
 `.venv-families/bin/python -m pytest test/python/test_families.py`.
 """
 
@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "families"))
 import check
 import run
 
-# family: the patterns that must be found in it, and how often.
+# family: the patterns that must be found in it, with their counts
 FAMILIES = {
     "bert": {},
     "deberta_v2": {},

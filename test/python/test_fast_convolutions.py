@@ -1,6 +1,6 @@
-"""Convolutions with floats for weights under CLAVE_PRECISION=fast: where the processor multiplies pairs of BF16, the
-CPU backend rounds both operands to it. Results are held against the same in doubles, within what sums in f32 may be off
-by; what is not faster so, and convolutions under OpenCL, keep strict precision's bits."""
+"""Convolutions with float weights under CLAVE_PRECISION=fast: if the processor multiplies pairs of BF16, the CPU
+backend rounds both operands. Results are compared with sums in doubles, within the error of f32 sums. Convolutions that
+would not be faster, and convolutions under OpenCL, keep strict precision's bits."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ import clave
 FLAGS = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else []
 DEVICES = ["cpu", "opencl"]
 
-# (channels, outputs, kernel, stride, padding, groups), and the sides of the image.
+# (channels, outputs, kernel, stride, padding, groups), and the sides of the image
 ROUNDED = {
     "of one element": ((33, 45, 1, 1, 0, 1), (9, 13)),
     "of one element, wide": ((70, 20, 1, 1, 0, 1), (28, 27)),
@@ -52,7 +52,7 @@ def to_bf16(x):
 
 
 def made(name, form, sides, **how):
-    """(the convolution, x, its program): ReLU behind it, and an added tensor."""
+    """Returns (the convolution, x, its program) with a ReLU after it, and an added tensor."""
     channels, outputs, kernel, stride, padding, groups = form
     torch.manual_seed(len(name))
     conv = torch.nn.Conv2d(channels, outputs, kernel, stride, padding, groups=groups)
@@ -71,13 +71,13 @@ def made(name, form, sides, **how):
 
 
 def runs(program, inputs, device, monkeypatch):
-    """Results in strict and in fast precision, which must repeat."""
+    """Returns results in strict and in fast precision, which must repeat."""
     opened, found, sessions = clave.Device(device), [], []
     monkeypatch.setenv("CLAVE_SELF_CHECK", "strict")
     for precision in ("strict", "fast"):
         monkeypatch.setenv("CLAVE_PRECISION", precision)
         session = clave.Session(program, opened)
-        sessions.append(session)  # forms of weights live as long as one has them
+        sessions.append(session)  # packed weights live as long as a session has them
         found.append(np.asarray(session.run(*(i.numpy() for i in inputs))[0]))
         session.run(*(i.flip(-1).contiguous().numpy() for i in inputs))
         np.testing.assert_array_equal(session.run(*(i.numpy() for i in inputs))[0], found[-1])
@@ -88,7 +88,7 @@ def runs(program, inputs, device, monkeypatch):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ROUNDED)
 def test_rounded(name, device, monkeypatch):
-    """Terms are products of two numbers, each rounded by 2^-8 of itself at most, and summed in f32."""
+    """Terms are products of two numbers, each rounded by at most 2^-8 of itself, and summed in f32."""
     form, sides = ROUNDED[name]
     conv, inputs, program = made(name, form, sides)
     strict, fast = runs(program, inputs, device, monkeypatch)
@@ -113,7 +113,7 @@ def check(form, conv, inputs, strict, fast):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ["of one element", "wide rows"])
 def test_an_infinite_last_channel(name, device, monkeypatch):
-    """Of an odd number: its pair has no other, which would make no number of an infinity times nothing."""
+    """An odd last channel has no partner in its pair: infinity times the missing one would be NaN."""
     _, inputs, program = made(name, *ROUNDED[name])
     inputs[0][0, -1, 2, 3] = np.inf
     strict, fast = runs(program, inputs, device, monkeypatch)
@@ -134,7 +134,7 @@ def test_not_rounded(name, device, monkeypatch):
 @pytest.mark.by_turn(2)
 @pytest.mark.parametrize("name", ["of one element", "of one element, small plane"])
 def test_codes_are_not_rounded(name, monkeypatch):
-    """Under OpenCL, which has floats of them."""
+    """OpenCL decodes them to floats."""
     _, inputs, program = made(name, *ROUNDED[name], quantize="int8")
     strict, fast = runs(program, inputs, "opencl", monkeypatch)
     np.testing.assert_array_equal(fast, strict)
@@ -143,7 +143,7 @@ def test_codes_are_not_rounded(name, monkeypatch):
 @pytest.mark.by_turn(3)
 @pytest.mark.parametrize("name", ["of one element", "strided", "small plane"])
 def test_no_instruction(name, tmp_path):
-    """Where the CPU backend uses less of a processor, it rounds nothing."""
+    """If the CPU backend uses fewer instructions of a processor, it rounds nothing."""
     form, sides = ROUNDED[name]
     _, inputs, program = made(name, form, sides)
     program.save(str(tmp_path / "m.clv"))

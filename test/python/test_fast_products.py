@@ -1,6 +1,6 @@
-"""Products with quantised weights under CLAVE_PRECISION=fast: rows rounded to 8 bits, codes multiplied as integers. On
-OpenCL as a GPU and on the CPU backend they are held against the same in numpy, against each other bit by bit, and
-against the products of rows that are not rounded within what rounding can cost. OpenCL as a CPU rounds nothing."""
+"""Products with quantised weights under CLAVE_PRECISION=fast: rows rounded to 8 bits, codes multiplied as integers.
+OpenCL as a GPU and the CPU backend are compared with numpy and with each other bit by bit. They are also compared with
+unrounded products, within the error of rounding. OpenCL as a CPU rounds nothing."""
 
 import os
 import shutil
@@ -27,9 +27,9 @@ pytestmark = pytest.mark.by_turn(22)
 
 N, GROUP = 67, 32
 FLAGS = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else []
-EXTENSION = "cl_khr_integer_dot_product"  # which Intel's runtime has
+EXTENSION = "cl_khr_integer_dot_product"  # Intel's runtime has it
 PACKED = [EXTENSION] if any(EXTENSION in d["extensions"] for d in clave.devices()) else []
-# Of OpenCL as a GPU, without the extension and with it; the last is the CPU backend.
+# OpenCL as a GPU, without the extension and with it; the last is the CPU backend.
 VARIANTS = ["gpu", *PACKED, "cpu"]
 FORMS = ["int8", "int8:128:zeros", "int6:64:zeros", "int5:32", "int4", "int4:32", "int4:32:zeros", "int4:128:bf16"]
 FORMS += ["int4:16", "int8:48:zeros"]
@@ -48,7 +48,7 @@ class Product(torch.nn.Module):
 
 
 def stored(form, k, seed=0, n=N):
-    """The bytes of a weight, and its elements; n: of one in groups."""
+    """Returns the bytes of a weight, and its elements; n: rows of a weight in groups."""
     random = np.random.default_rng(seed)
     if form in BLOCKS:
         s = random_blocks(form, k, random)
@@ -59,7 +59,7 @@ def stored(form, k, seed=0, n=N):
 
 
 def exported(weight, k, dtype=torch.float32, bias=None):
-    """A product of x (m, k), of any number of rows."""
+    """Exports a product of x (m, k), with any number of rows."""
     x, sizes = torch.zeros(3, k, dtype=dtype), ({0: torch.export.Dim("m", min=1, max=4096)},)
     module = Product(k, dtype, bias, len(weight.rows))
     return clave.export(module, (x,), dynamic_shapes=sizes, quantize=lambda _name, _weight: weight, verify=False)
@@ -67,7 +67,7 @@ def exported(weight, k, dtype=torch.float32, bias=None):
 
 @pytest.fixture
 def session(processes):
-    """Of a program: in fast precision on OpenCL as a GPU, checked strictly."""
+    """Opens sessions of a program: by default in fast precision on OpenCL as a GPU, checked strictly."""
 
     def open_session(program, variant="gpu", precision="fast", check="strict", kernels=None, **device):
         process = processes["cpu" if variant == "opencl as a CPU" else "gpu"]
@@ -82,7 +82,7 @@ def session(processes):
 
 
 def rounded(x):
-    """Scales (m, groups) and integers (m, groups, 32), in f32 as base/rounded.h says."""
+    """Returns scales (m, groups) and integers (m, groups, 32), in f32 as base/rounded.h defines them."""
     x = np.asarray(x, np.float32)
     m, k = x.shape
     groups = np.zeros((m, -(-k // GROUP) * GROUP), np.float32)
@@ -108,8 +108,8 @@ def parts_of(k):
 
 
 def assert_is_product_of_rounded(got, x, values, bias=0.0):
-    """But for roundings in f32: of each group's sums, factors and total. An element may be the difference of a code
-    and a zero, each of them as large as the largest elements of its row are apart."""
+    """Allows only f32 roundings of each group's sums, factors and total. An element may be the difference of a code and
+    a zero, each as large as the range of its row."""
     rows, w = rounded_rows(x), values.astype(np.float64)
     terms = np.abs(w) + 2 * np.ptp(w, axis=1, keepdims=True)
     want, size = rows @ w.T + bias, np.abs(rows) @ terms.T + np.abs(bias)
@@ -117,7 +117,7 @@ def assert_is_product_of_rounded(got, x, values, bias=0.0):
 
 
 def cost_of_rounding(x, values):
-    """The bound of base/rounded.h: of each group its largest magnitude / 254 for each weight."""
+    """Returns the bound of base/rounded.h: for each group, its largest magnitude / 254 per weight."""
     m, k = x.shape
     padded = [np.zeros((len(a), parts_of(k) * GROUP)) for a in (x, values)]
     for p, a in zip(padded, (x, values), strict=True):
@@ -127,7 +127,7 @@ def cost_of_rounding(x, values):
 
 
 def random_rows(m, k, seed=5):
-    """Groups of different magnitudes, one of zeros."""
+    """Returns groups of different magnitudes, and one of zeros."""
     random = np.random.default_rng(seed)
     x = random.normal(size=(m, k)) * np.repeat(random.uniform(0.01, 8, (m, parts_of(k))), GROUP, 1)[:, :k]
     x[m // 2, :GROUP] = 0
@@ -180,7 +180,7 @@ def test_variants_of_blocks_give_the_same_bits(form, session):
     weight, values = stored(form, 768)
     program = exported(weight, 768)
     sessions = [session(program, v) for v in VARIANTS]
-    for m in (1, 4, 261):  # tiles, the last of which is not full
+    for m in (1, 4, 261):  # the last tile is partial
         x = random_rows(m, 768, seed=m)
         got = [run(s, x) for s in sessions]
         assert_is_product_of_rounded(got[0], x, values)
@@ -189,7 +189,7 @@ def test_variants_of_blocks_give_the_same_bits(form, session):
 
 @pytest.mark.parametrize("form", ["int4:32", "int8:48:zeros", "Q4_1", "Q6_K"])
 def test_groups_of_rows(form, session):
-    """Each group's rows are rounded and multiplied as those of a product of its own; behind the last are zeros."""
+    """Each group's rows are rounded and multiplied as in a separate product; rows after the last group are zeros."""
     k = 512 if form in BLOCKS else 131
     weight, values = stored(form, k)
     weight = Stored(weight.form, weight.rows[:66])
@@ -208,7 +208,7 @@ def test_groups_of_rows(form, session):
 
 
 def test_many_columns(session):
-    """So many columns and rows that the CPU backend has several groups of panels at once, of the last one fewer."""
+    """So many columns and rows that the CPU backend has several groups of panels; the last group is smaller."""
     columns = 1300 * min(os.cpu_count() or 1, 16) + 1
     weight, values = stored("int4:32:zeros", 288, n=columns)
     program = exported(weight, 288)
@@ -224,7 +224,7 @@ def test_many_columns(session):
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("form", ["int8:32:f32", "int4:32:f32"])
 def test_exact_where_all_scales_are_powers_of_two(form, variant, session):
-    """Then nothing is rounded but rows, so that the integers must be right to the last one."""
+    """Then only rows are rounded, so the integers must be exact."""
     random, k, groups = np.random.default_rng(3), 160, parse(form)
     bits = groups.bits
     codes = random.integers(0, 2**bits, (N, k))
@@ -252,7 +252,7 @@ def test_rows_of_16_bits(dtype, session):
 
 
 def test_batches_strides_and_a_bias(session):
-    """Rows whose elements do not follow each other, of batches that are no rows of one matrix."""
+    """Rows are not contiguous, and batches are not rows of one matrix."""
 
     class Batches(Product):
         def forward(self, x):
@@ -302,7 +302,7 @@ def test_no_rows_and_one_column(variant, session):
     np.testing.assert_allclose(s.run(x)[0], One()(torch.from_numpy(x)), atol=0.1)
 
 
-# Whether fast products are as strict ones, in a process of its own: a device's class is for good.
+# Compares fast products with strict ones, in a separate process: a device's class is fixed.
 COMPARE = """
 import os, sys, numpy as np, clave
 x = np.load(sys.argv[2])
@@ -327,7 +327,7 @@ def test_where_rows_are_rounded(device, device_class, rounds, tmp_path):
 
 
 def test_rows_that_something_else_of_the_node_reads(session):
-    """A bias, and what stands in the epilogue: they are not rounded, which the self-check knows."""
+    """A bias and operands of the epilogue are not rounded, as the self-check knows."""
 
     class Residual(Product):
         def forward(self, x):
@@ -352,7 +352,7 @@ def test_rows_that_something_else_of_the_node_reads(session):
         np.testing.assert_allclose(chain, np.maximum(rows, 0) * x, rtol=1e-5, atol=1e-4 * np.abs(rows).max())
 
 
-# Faults in kernels.
+# Planted faults in kernels.
 FAULTS = {
     "offset": ("gemm/gemm_dots_pack.cl", ": LEAST * sum;", ": sum;"),
     "half of a part": (
@@ -369,8 +369,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_self_check_notices(fault, tmp_path, session):
-    """It rounds the CPU backend's rows, too, so that even small faults show; the bound of what rounding costs would
-    let them pass."""
+    """It rounds the CPU backend's rows, too, so even small faults show; the bound of rounding would let them pass."""
     file, right, wrong = FAULTS[fault]
     shutil.copytree(ROOT / "kernels_cl", tmp_path / "kernels")
     text = (tmp_path / "kernels" / file).read_text()
@@ -392,7 +391,7 @@ def test_the_self_check_notices(fault, tmp_path, session):
 @pytest.mark.skipif(not PACKED, reason="no device has cl_khr_integer_dot_product")
 @pytest.mark.parametrize("function", ["dot_4x8packed_uu_uint", "no_such_function"])
 def test_same_bits_where_the_extension_is_wrong(function, tmp_path, session):
-    """The probe finds it, so that other kernels run."""
+    """The probe detects it, and other kernels run."""
     shutil.copytree(ROOT / "kernels_cl", tmp_path / "kernels")
     header = tmp_path / "kernels/dots.h"
     header.write_text(header.read_text().replace("dot_4x8packed_us_int", function))
@@ -410,12 +409,12 @@ def test_names_of_instructions(processes):
 
 # ---------------------------------------------------------------- weights of floats
 
-PAIRS = "avx512_bf16" in FLAGS  # the CPU's instruction for products of pairs of BF16, without which none are rounded
-DEVICES = {"opencl as a CPU": False, "cpu": PAIRS}  # whether rows and weights are rounded
+PAIRS = "avx512_bf16" in FLAGS  # the CPU multiplies pairs of BF16; otherwise nothing is rounded
+DEVICES = {"opencl as a CPU": False, "cpu": PAIRS}  # True if rows and weights are rounded
 
 
 def narrow_product(k, weight, dtype=torch.float32, bias=None):
-    """A product of x (m, k) with a weight of floats, and its elements as f32."""
+    """Returns a product of x (m, k) with a float weight, and its elements as f32."""
     random = np.random.default_rng(1)
     module = Product(k, weight, bias)
     module.w.copy_(torch.from_numpy(random.normal(size=(N, k)) * 2.0 ** random.integers(-4, 3, (N, 1))))
@@ -452,7 +451,7 @@ def test_weights_of_floats(k, weight, device, session):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_outer_products_are_not_rounded(device, session):
-    """Of f32 by a few k, as positions by frequencies are: they would be no faster."""
+    """Products of f32 with small k, such as positions by frequencies, would not be faster."""
     program, _ = narrow_product(15, torch.float32)
     x = random_rows(40, 15)
     assert same_bits(session(program, device).run(x)[0], session(program, device, precision="strict").run(x)[0])
@@ -462,12 +461,12 @@ def test_outer_products_are_not_rounded(device, session):
 @pytest.mark.parametrize("device", ["opencl", "cpu"])
 @pytest.mark.parametrize("first, second", [("strict", "fast"), ("fast", "strict")])
 def test_precisions_side_by_side(first, second, device, monkeypatch):
-    """Sessions of one program, which share the forms of its constants: each has those of its own precision."""
+    """Sessions of one program share packed constants; each session has those of its precision."""
     program, _ = narrow_product(96, torch.float16)
     x, got, opened, sessions = random_rows(40, 96), {}, clave.Device(device), []
     for precision in (first, second, first):
         monkeypatch.setenv("CLAVE_PRECISION", precision)
-        sessions.append(clave.Session(program, opened))  # forms live as long as one has them
+        sessions.append(clave.Session(program, opened))  # packed weights live as long as a session has them
         got.setdefault(precision, []).append(run(sessions[-1], x))
     alone = narrow_product(96, torch.float16)[0]
     monkeypatch.setenv("CLAVE_PRECISION", second)
@@ -492,7 +491,7 @@ def test_rows_of_16_bits_by_weights_of_16_bits(dtype, device, session):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_what_else_reads_rows_of_pairs(device, session):
-    """Strided rows, whose own elements are a bias and stand in an epilogue: they are not rounded there."""
+    """Strided rows are also a bias and an operand of an epilogue: they are not rounded there."""
 
     class Residual(torch.nn.Module):
         def __init__(self):

@@ -70,7 +70,7 @@ def none_of_the_first(b, h, i, j):
 
 
 def agrees(module, args, others=None, tolerance=None):
-    """On both backends; of these arguments and, exported with a dynamic length, of others."""
+    """Compares both backends with eager for these arguments and, exported with a dynamic length, for others."""
     dims = None if others is None else (*({2: Dim("n", min=2, max=64)},) * 3,)
     program = clave.export(module.eval(), args, dynamic_shapes=dims)
     for device in ("cpu", "opencl"):
@@ -87,7 +87,7 @@ def test_scores_are_changed(score_mod):
 
 @pytest.mark.parametrize("mask_mod", [windowed, none_of_the_first])
 def test_masks_alone_are_attention(mask_mod):
-    """Rows that see nothing give 0."""
+    """Rows that attend to nothing are 0."""
     program = agrees(Flex(mask_mod=mask_mod, sizes=(L, L)), tensors(L))
     assert len(instructions(program, "Attention")) == 1 and not instructions(program, "Softmax")
 
@@ -115,7 +115,7 @@ def test_keys_of_one_batch_for_all(score_mod):
 
 
 def test_sixteen_bits():
-    """Scores are those of f32."""
+    """Scores are computed in f32."""
     args = tuple(x.half() for x in tensors(L))
     agrees(Flex(relative), args, tolerance={"rtol": 2e-3, "atol": 2e-3})
 

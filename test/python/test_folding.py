@@ -1,4 +1,4 @@
-"""Passes before lowering that make a graph smaller: constants, casts and views folded, sizes known only at run time."""
+"""Passes before lowering that shrink a graph: constants, casts and views folded, sizes known only at run time."""
 
 import math
 
@@ -93,7 +93,7 @@ def test_a_copy_that_goes_leaves_the_elements_in_their_order():
 
 
 class Block(nn.Module):
-    """A decoder layer written out, with grouped heads, for sequences of any length."""
+    """A decoder layer as separate ops, with grouped heads, for sequences of any length."""
 
     def __init__(self):
         super().__init__()

@@ -113,7 +113,7 @@ def make_binary(flatc, root, build, folder, source):
 
 
 def save(library, flatbuffer, path):
-    """The program of FlatBuffers bytes and the two constants, saved to path."""
+    """Saves the program of FlatBuffers bytes and the two constants."""
     constants = (Tensor * 2)(make_tensor(WEIGHTS, 0), make_tensor(FLAGS, 9))
     program = ctypes.c_void_p()
     good(
@@ -130,7 +130,7 @@ def save(library, flatbuffer, path):
 
 @pytest.fixture
 def saved(library, flatc, root, build, tmp_path):
-    """prog.json in an empty folder, made of what flatc made of PROGRAM."""
+    """Writes prog.json to an empty folder, from flatc's FlatBuffer of PROGRAM."""
     source = tmp_path / "source.json"
     source.write_text(json.dumps(PROGRAM, ensure_ascii=False))
     folder = tmp_path / "program"

@@ -1,5 +1,5 @@
-"""Transforms of torch.func in a module's forward: exported where torch traces them, a clave.Error where it does not.
-Nothing of them is left open in the process."""
+"""Transforms of torch.func in a module's forward: exported if torch traces them, otherwise a clave.Error. None of them
+stays open in the process."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""serialize/generate.py: its options, what it refuses, and that flatc reads what the generated Python writes."""
+"""serialize/generate.py: its options, its refusals, and that flatc reads the output of the generated Python."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def flatc(*args: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with gen/ (C and steps.fbs), clave_gen/ (the Python package) and docs/."""
+    """Generates a folder with gen/ (C and steps.fbs), clave_gen/ (the Python package) and docs/."""
     folder = tmp_path_factory.mktemp("generated")
     result = generate(*targets(folder), "--skip-flatc")
     assert result.returncode == 0, result.stderr
@@ -44,7 +44,7 @@ def targets(folder: Path) -> list[object]:
 
 @pytest.fixture(scope="module")
 def modules(generated: Path):
-    """The generated modules schema, builder and serialize."""
+    """Yields the generated modules schema, builder and serialize."""
     sys.path.insert(0, str(generated))
     try:
         yield {name: importlib.import_module(f"clave_gen.{name}") for name in ("schema", "builder", "serialize")}
@@ -166,7 +166,7 @@ def test_bad_step_is_refused(tmp_path: Path, row: str, message: str) -> None:
 @needs_flatc
 def test_flatc_compiles_the_schema(generated: Path, tmp_path: Path) -> None:
     assert generate(*targets(generated), "--check").returncode == 0
-    bad = tmp_path / "bad.fbs"  # our own parser does not look at the range of defaults
+    bad = tmp_path / "bad.fbs"  # our own parser does not check the range of defaults
     text = SCHEMA.read_text(encoding="utf-8")
     bad.write_text(text.replace("n_axes: int = 1", "n_axes: int = 3000000000"), encoding="utf-8")
     result = generate("--schema", bad, "--out", tmp_path / "gen")
@@ -181,7 +181,7 @@ def conform(generated: Path, schema: Path) -> subprocess.CompletedProcess[str]:
 def test_schema_conforms_to_the_released_one(generated: Path, tmp_path: Path) -> None:
     result = conform(generated, SCHEMA)
     assert result.returncode == 0, result.stdout + result.stderr
-    moved = tmp_path / "moved.fbs"  # a field in the middle moves all after it
+    moved = tmp_path / "moved.fbs"  # a field in the middle moves all later ones
     moved.write_text(
         SCHEMA.read_text(encoding="utf-8").replace("axis: int; log: bool;", "axis: int; base: double; log: bool;"),
         encoding="utf-8",
@@ -190,8 +190,8 @@ def test_schema_conforms_to_the_released_one(generated: Path, tmp_path: Path) ->
 
 
 class Filler:
-    """Makes objects of the schema with every field set to something that is not its default, and what flatc should
-    print for them."""
+    """Makes objects of the schema with every field set to a value other than its default, and flatc's expected
+    output."""
 
     def __init__(self, schema) -> None:
         self.schema = schema
@@ -202,14 +202,14 @@ class Filler:
         return self.count
 
     def annotation(self, cls: type, field: str) -> type:
-        """The class of an enum, table or vector-of-tables field."""
+        """Returns the class of an enum, table or vector-of-tables field."""
         text = cls.__annotations__[field].removeprefix("list[").removesuffix("]").removesuffix(" | None")
         return getattr(self.schema, text)
 
     def table(self, cls: type, **given: tuple) -> tuple:
         values, shown = {}, {}
         for f in self.schema.TABLES[cls]:
-            shown_as = f.name.removesuffix("_")  # of a keyword of Python
+            shown_as = f.name.removesuffix("_")  # a keyword of Python
             values[f.name], shown[shown_as] = given.get(f.name) or self.field(cls, f)
         return cls(**values), shown
 
@@ -244,7 +244,7 @@ class Filler:
         return objects[0] if f.kind == "TABLE" else ([o for o, _ in objects], [j for _, j in objects])
 
     def program(self) -> tuple:
-        """A program with one instruction of every op, and its JSON."""
+        """Returns a program with one instruction of every op, and its JSON."""
         objects, shown = [], []
         for cls in self.schema.OPS:
             op, op_json = self.table(cls)
@@ -255,7 +255,7 @@ class Filler:
 
 
 def decode(generated: Path, tmp_path: Path, data: bytes) -> dict:
-    """What flatc makes of the bytes."""
+    """Returns flatc's JSON of the bytes."""
     (tmp_path / "program.bin").write_bytes(data)
     result = flatc(
         "--json",

@@ -1,4 +1,4 @@
-"""clave.from_gguf: logits and greedy ids against transformers' own models on the weights that a file's bytes are."""
+"""clave.from_gguf: logits and greedy ids against transformers' own models with the weights of the file."""
 
 import collections
 import dataclasses
@@ -16,12 +16,12 @@ import clave
 from clave.gguf.architectures import read_numbers
 from clave.gguf.file import File
 
-PIECES = (11, 1, 1, 5, 1, 17)  # beyond windows, and beyond the context before rope was scaled, of 32
+PIECES = (11, 1, 1, 5, 1, 17)  # beyond windows, and beyond the context of 32 before rope was scaled
 IDS = torch.randint(3, VOCAB, (1, sum(PIECES)), generator=torch.Generator().manual_seed(0))
 
 
 def logits_of(session, ids=IDS, pieces=PIECES):
-    """Of the last token of each piece: (pieces, VOCAB)."""
+    """Returns the logits of the last token of each piece: (pieces, VOCAB)."""
     found, at = [], 0
     for n in pieces:
         found.append(session(ids[:, at : at + n], torch.tensor(at))[0])
@@ -30,7 +30,7 @@ def logits_of(session, ids=IDS, pieces=PIECES):
 
 
 def check(written, path, device="cpu", tolerance=1e-4, **options):
-    """Logits in pieces, and the tokens that follow greedily."""
+    """Compares logits in pieces, and the tokens that follow greedily."""
     program = clave.from_gguf(written.write(path / "m.gguf"), **{"max_context": 48, "kv": "f32"} | options)
     session = clave.Session(program, device)
     ends = torch.tensor(PIECES).cumsum(0) - 1
@@ -59,14 +59,14 @@ def test_every_architecture_on_opencl(name, tmp_path):
 
 @pytest.mark.parametrize("change", ["unnamed", "no magnitude"])
 def test_longrope_as_converters_write_it(change, tmp_path):
-    """Without a name of its kind; or without the magnitude that its formula gives."""
+    """The file lacks the name of its kind, or the magnitude that its formula defines."""
     written = Written("phi3")
     del written.keys[{"unnamed": "phi3.rope.scaling.type", "no magnitude": "phi3.rope.scaling.attn_factor"}[change]]
     check(written, tmp_path)
 
 
 def test_short_factors_of_longrope(tmp_path):
-    """They hold where texts are no longer than the original context, 32 here."""
+    """They apply to texts within the original context, 32 here."""
     written = Written("phi3")
     session = clave.Session(clave.from_gguf(written.write(tmp_path / "m.gguf"), max_context=32, kv="f32"), "cpu")
     with torch.no_grad():
@@ -79,7 +79,7 @@ def test_short_factors_of_longrope(tmp_path):
 
 @pytest.mark.parametrize("alignment", [8, 64, 4096])
 def test_alignment(alignment, tmp_path):
-    """Tensors are where the file's alignment puts them; values of every kind may stand before."""
+    """Tensors are stored at the file's alignment; values of every kind may precede them."""
     path, tensors = tmp_path / "m.gguf", [np.arange(n, dtype=np.float32) for n in (3, 17, 1)]
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_custom_alignment(alignment)
@@ -100,7 +100,7 @@ def test_alignment(alignment, tmp_path):
 
 
 def numbers(path, name, **keys):
-    """What a file of that model says with other keys; None: without it."""
+    """Returns the numbers of a file of that model with other keys; None removes a key."""
     written = Written(name, num_hidden_layers=1)
     of = f"{written.architecture}."
     written.keys = {k: v for k, v in written.keys.items() if keys.get(k.removeprefix(of), 0) is not None}
@@ -109,7 +109,7 @@ def numbers(path, name, **keys):
 
 
 def test_keys_that_say_the_same(tmp_path):
-    """Arrays with a number for each layer, old names, and what holds where a key is missing."""
+    """Arrays with a number for each layer, old names, and defaults of missing keys."""
     plain = numbers(tmp_path, "llama_linear")
     assert plain.rope.kind == "linear" and plain.rope.factor == 8 and plain.windows == (None,)
     arrays = {k: ([n], "array") for k, n in (("attention.head_count", 4), ("feed_forward_length", 96))}
@@ -124,7 +124,7 @@ def test_keys_that_say_the_same(tmp_path):
 
 
 def test_layers_with_a_window(tmp_path):
-    """Every second one of gemma2, five of six of gemma3, all of others; or as a pattern says."""
+    """Every second layer of gemma2, five of six of gemma3, all layers of others; or as a pattern says."""
     of = lambda name, **keys: numbers(tmp_path, name, block_count=(8, "uint32"), **keys).windows
     assert of("gemma2") == (7, None) * 4
     assert of("gemma3") == (7,) * 5 + (None, 7, 7)
@@ -137,14 +137,14 @@ def test_layers_with_a_window(tmp_path):
 
 
 def test_scores_of_the_largest_gemmas(tmp_path):
-    """They are scaled by the size of an embedding over the heads; Gemma 2 and 3 with 27 billion are told by layers."""
+    """They are scaled by embedding size / heads. The number of layers identifies Gemma 2 and 3 with 27 billion."""
     for name, layers in (("gemma2", 46), ("gemma3", 62)):
         found = {n: numbers(tmp_path, name, block_count=(n, "uint32")).scale for n in (26, layers)}
         assert found == {26: 32**-0.5, layers: (64 / 4) ** -0.5}
 
 
 WIDE = {"hidden_size": 256, "intermediate_size": 256, "num_hidden_layers": 2, "initializer_range": 0.1}
-# (type, another one of the embedding and the output, what rounding of activations to 16 bits may cost)
+# (type, another type for the embedding and the output, tolerance for activations rounded to 16 bits)
 TYPES = [
     ("F16", None, 5e-3),
     ("BF16", None, 5e-2),
@@ -156,7 +156,7 @@ TYPES = [
 
 
 def blocks_of(program):
-    """Format and rows of each constant in blocks, by name."""
+    """Returns format and rows of each constant in blocks, by name."""
     tensors, constants = program.schema.tensors, program.schema.constants
     return {
         c.name: (tensors[i].encoding.format, tensors[i].shape[0].literal)
@@ -178,8 +178,7 @@ def rows_of_formats(blocks):
 )
 @pytest.mark.parametrize("kind, output, tolerance", TYPES)
 def test_types_of_weights(name, more, kind, output, tolerance, tmp_path):
-    """Blocks are kept, under the file's names unless products of one tensor were joined, and a tied embedding is one
-    constant."""
+    """Blocks keep the file's names, unless products of one tensor were joined, and a tied embedding is one constant."""
     written = Written(name, kind, output, **WIDE | more)
     program = check(written, tmp_path, tolerance=tolerance)
     blocks = {k: (t.name, len(a)) for k, (a, t) in written.tensors.items() if t.name not in ("F32", "F16", "BF16")}
@@ -190,7 +189,7 @@ def test_types_of_weights(name, more, kind, output, tolerance, tmp_path):
 
 
 def test_origin(tmp_path):
-    """Name, architecture and licence, where they are texts; clave inspect shows them."""
+    """Name, architecture and licence are kept if they are texts; clave inspect shows them."""
     written = Written("llama")
     assert "license" not in clave.from_gguf(written.write(tmp_path / "a.gguf")).metadata["llm"]
     written.keys |= {"general.name": ("N", "string"), "general.license": ("mit", "string")}

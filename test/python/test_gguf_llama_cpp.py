@@ -1,6 +1,6 @@
-"""clave.from_gguf against llama.cpp itself on the same files. PyPI's llama-cpp-python is built from source, in minutes,
-by `ci/venv llama`, which `make check-all` calls. llama.cpp rounds the activations of a product to the weight's type, of
-blocks to 8 bits, and reads GELU from a table of f16."""
+"""clave.from_gguf against llama.cpp itself on the same files. `ci/venv llama`, which `make check-all` calls, builds
+PyPI's llama-cpp-python from source in minutes. llama.cpp rounds the activations of a product to the weight's type (for
+blocks to 8 bits), and reads GELU from a table of f16."""
 
 import runpy
 
@@ -18,13 +18,13 @@ PIECES = (11, 1, 1, 5, 1, 17)
 N_NEW, CONTEXT = 20, 256
 IDS = torch.randint(3, VOCAB, (sum(PIECES),), generator=torch.Generator().manual_seed(0)).tolist()
 WIDE = {"hidden_size": 256, "intermediate_size": 256, "num_hidden_layers": 2, "initializer_range": 0.1}
-# llama.cpp leaves windows of the others away.
+# llama.cpp ignores the windows of other models.
 NAMES = ["llama", "llama3", "llama_linear", "qwen2", "qwen2_tied", "qwen3", "gemma2", "gemma3", "gemma3_linear", "phi3"]
 
 
 def both(path, n_vocab=VOCAB, ids=IDS, pieces=PIECES):
-    """(clave's logits, llama.cpp's), each of the last token of each piece and of each token that llama.cpp goes on
-    with: (pieces + N_NEW, n_vocab)."""
+    """Returns (clave's logits, llama.cpp's) of the last token of each piece and of each token that llama.cpp generates:
+    (pieces + N_NEW, n_vocab)."""
     theirs, new = llama_peer.logits_of(path, n_vocab, CONTEXT, ids, pieces, N_NEW)
     session = clave.Session(clave.from_gguf(path, max_context=CONTEXT, kv="f32"), "cpu")
     ours, at, ids = [], 0, torch.tensor([ids + new])
@@ -39,7 +39,7 @@ def error(a, b):
 
 
 def check_greedy(ours, theirs, most=0):
-    """The likeliest token is the same at all steps but so many: seeded weights make some of them nearly equal."""
+    """The likeliest token is the same except at `most` steps: seeded weights make some tokens nearly equal."""
     assert (ours.argmax(-1) != theirs.argmax(-1)).sum() <= most
 
 
@@ -52,21 +52,21 @@ def test_f32(name, tmp_path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_f16(name, tmp_path):
-    """Products take rows in f32, llama.cpp's mostly, too: not those of a tied table."""
+    """Products have f32 rows, and llama.cpp's, too, except those of a tied table."""
     ours, theirs = both(Written(name, "F16").write(tmp_path / "m.gguf"))
     assert error(ours, theirs) < (1e-2 if name == "qwen2_tied" else 1e-3 if "gemma" in name else 1e-5)
     check_greedy(ours, theirs)
 
 
 def in_8_bits(x):
-    """As llama.cpp's Q8_0 has them: a factor in f16 for 32."""
+    """Rounds like llama.cpp's Q8_0: 32 numbers share a factor in f16."""
     b = x.unflatten(-1, (-1, 32))
     d = b.abs().amax(-1, keepdim=True) / 127
     return (torch.where(d > 0, (b * (1 / d)).round(), 0) * d.half()).flatten(-2)
 
 
 def in_8_bits_of_256(x):
-    """As Q8_K has them: the largest of 256 is -127, the factor is f32."""
+    """Rounds like Q8_K: the largest of 256 is -127, and the factor is f32."""
     b = x.unflatten(-1, (-1, 256))
     largest = b.gather(-1, b.abs().argmax(-1, keepdim=True))
     scale = -127 / largest
@@ -74,7 +74,7 @@ def in_8_bits_of_256(x):
 
 
 def logits_of(written, rounded):
-    """transformers' at the ends of the pieces, the activations of its products rounded as llama.cpp rounds them."""
+    """Returns transformers' logits at the ends of pieces, with activations of products rounded like llama.cpp's."""
     hooks = []
     for name, module in written.model.named_modules():
         if rounded and isinstance(module, torch.nn.Linear):
@@ -98,7 +98,7 @@ TYPES = [("Q8_0", None), ("Q4_0", None), ("Q4_K", "Q6_K"), ("Q5_K", "Q8_0"), ("Q
 @pytest.mark.parametrize("name, more", [("llama", {}), ("gemma3", {"head_dim": 64, "query_pre_attn_scalar": 64})])
 @pytest.mark.parametrize("kind, output", TYPES)
 def test_blocks(name, more, kind, output, tmp_path):
-    """What is different is what activations in 8 bits cost: transformers' model with them is nearer to llama.cpp than
+    """The difference is the rounding of activations to 8 bits: transformers' model with it is nearer to llama.cpp than
     without, and as far from clave as llama.cpp is."""
     written = Written(name, kind, output, **WIDE | more)
     ours, theirs = both(written.write(tmp_path / "m.gguf"))
@@ -112,7 +112,7 @@ def test_blocks(name, more, kind, output, tmp_path):
 
 @pytest.fixture(scope="module")
 def tinylm(root, tmp_path_factory):
-    """examples/tinylm as a GGUF file, by its type."""
+    """Returns examples/tinylm as a GGUF file, by its type."""
     folder, make = tmp_path_factory.mktemp("tinylm"), runpy.run_path(str(root / "examples/tinylm/to_gguf.py"))["write"]
 
     def of(kind):
@@ -132,7 +132,7 @@ TEXTS = [
 
 @pytest.mark.parametrize("kind", ["F32", "F16", "Q8_0"])
 def test_tinylm(kind, tinylm):
-    """A model that was trained: its texts' ids, and what it goes on with."""
+    """A trained model: the ids of texts, and the tokens that follow."""
     path = tinylm(kind)
     tokenizer = clave.from_gguf(path).tokenizer
     for text, ids in zip(TEXTS, llama_peer.ids_of(path, TEXTS, add_special=True), strict=True):

@@ -1,5 +1,5 @@
-"""GGUF files with other numbers, or with bytes changed, put in or left out, by seed: clave.from_gguf makes a program
-that verifies and runs, or says in one line what is wrong; it takes little memory either way."""
+"""GGUF files with changed numbers, or with bytes changed, inserted or removed, by seed: clave.from_gguf makes a program
+that verifies and runs, or reports the error in one line; either way it needs little memory."""
 
 import contextlib
 import random
@@ -29,12 +29,12 @@ FILES = [
     ("phi3_window", "Q4_K", WIDE),
 ]
 WORDS = ["<unk>", "<s>", "</s>", *"abcdefghijklmnopqrstuvwxyzABCDEFGH", "ab", "abc", "\u2581a"]
-ROOM = 2 << 30  # bytes of address space beside what is taken before
+ROOM = 2 << 30  # bytes of address space beyond what is already used
 NUMBERS = [0, 1, 2, 7, 31, 33, 255, 65535, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**63, 2**64 - 1]
 
 
 def with_vocabulary(written, kind):
-    """kind: "llama", scores and types; or "gpt2", merges."""
+    """kind: "llama", with scores and types; or "gpt2", with merges."""
     keys = {"model": (kind, "string"), "tokens": (WORDS, "array"), "bos_token_id": (1, "uint32")}
     keys |= {"token_type": ([2, 3, 3] + [1] * (len(WORDS) - 3), "array")}
     if kind == "llama":
@@ -47,7 +47,7 @@ def with_vocabulary(written, kind):
 
 
 def places_of(data):
-    """(byte, size) of numbers: the values of keys and elements of arrays, tensors' dimensions, types and places."""
+    """Returns (offset, size) of numbers: values of keys, elements of arrays, dimensions, types and offsets."""
     keys, tensors = read_header(data, AssertionError)
     found = [(8, 8), (16, 8)]
     for v in keys.values():
@@ -61,7 +61,7 @@ def places_of(data):
 
 
 def with_number(data, place, r):
-    """Another number there: one that is odd in some way, or near the one that is there."""
+    """Replaces a number: by a special number, or by one near the old number."""
     at, size = place
     old = int.from_bytes(data[at : at + size], "little")
     new = r.choice((NUMBERS, (old + 1, old - 1, old * 2, old // 2, old ^ 32))[r.randrange(2)])
@@ -69,7 +69,7 @@ def with_number(data, place, r):
 
 
 def with_bytes(data, header, r):
-    """Other bytes somewhere, more or less of them."""
+    """Changes, inserts or removes bytes somewhere."""
     at = r.randrange((header if r.random() < 0.6 else len(data)) + 1)
     n = r.choice((1, 1, 2, 4, 8, 13, 32, 100))
     how = r.randrange(6)
@@ -88,7 +88,7 @@ def with_bytes(data, header, r):
 
 
 def mutated(data, header, places, r):
-    """r: seeded; header: the bytes before the tensors."""
+    """Returns a mutated file. r: seeded; header: the bytes before the tensors."""
     data = bytearray(data)
     for _ in range(r.choice((0, 1, 1, 2))):
         with_number(data, r.choice(places), r)
@@ -99,7 +99,7 @@ def mutated(data, header, places, r):
 
 @contextlib.contextmanager
 def little_room():
-    """An allocation of gigabytes fails."""
+    """Makes an allocation of gigabytes fail."""
     with open("/proc/self/statm") as f:
         taken = int(f.read().split()[0]) * resource.getpagesize()
     before = resource.getrlimit(resource.RLIMIT_AS)
@@ -111,8 +111,8 @@ def little_room():
 
 
 def exports_once(monkeypatch):
-    """The export of a model of the same numbers and tensors' types is not done again but one time in fifty: what the
-    bytes of its weights are makes no difference to it."""
+    """Exports models with the same numbers and tensor types only once in fifty times: the weights' bytes make no
+    difference."""
     export, known, n = clave.gguf._exported, {}, [0]
 
     def exported(model, weights):

@@ -1,5 +1,5 @@
-"""What is no GGUF file, or none of a model that clave.from_gguf knows: one line that says what, where and what would be
-right, and nothing is written."""
+"""Files that are not GGUF, or not of a model that clave.from_gguf supports: one line says what, where and what is
+expected, and no file is written."""
 
 import copy
 import functools
@@ -33,14 +33,14 @@ def made(name):
 
 
 def tiny(name="llama"):
-    """A file's tensors and keys, for a test to change."""
+    """Returns a file's tensors and keys, for a test to change."""
     written = copy.copy(made(name))
     written.tensors, written.keys = dict(written.tensors), dict(written.keys)
     return written
 
 
 def refused(path, **options):
-    """What from_gguf says of it: one line with its name."""
+    """Returns from_gguf's error: one line with the file's name."""
     with pytest.raises(clave.Error) as e:
         clave.from_gguf(path, **options)
     said = str(e.value)
@@ -49,7 +49,7 @@ def refused(path, **options):
 
 
 def check(message, said):
-    """`...` stands for any words."""
+    """`...` matches any words."""
     assert all(part in message for part in said.split("...")), message
 
 
@@ -63,7 +63,7 @@ def header_of(data):
 
 
 def info_of(data, name):
-    """Where a tensor's dimensions begin, their number first."""
+    """Returns the offset of a tensor's dimensions, which their number precedes."""
     return bytes(data).index(name.encode()) + len(name)
 
 
@@ -71,7 +71,7 @@ def info_of(data, name):
 
 
 def test_cut_anywhere(valid, tmp_path):
-    """At each place where something begins or ends, and beside it."""
+    """Truncates at each place where a part begins or ends, and beside it."""
     keys, tensors = header_of(valid)
     places = {0, 1, 4, 8, 16, 24, len(valid)}
     places |= {n for v in keys.values() for n in (v.at - 8, v.at - 4, v.at, v.end)}
@@ -89,7 +89,7 @@ def test_cut_anywhere(valid, tmp_path):
 
 
 def patched(format, value, at=None, key=None, tensor=None, before=0):
-    """Puts a number at a place of the file, of a key's value or of a tensor's dimensions."""
+    """Writes a number at an offset of the file, into a key's value or into a tensor's dimensions."""
 
     def change(data):
         keys, _ = header_of(data)
@@ -393,7 +393,7 @@ def test_command_line(capsys, valid, tmp_path):
 
 
 def test_another_tokenizer(capsys, build, tmp_path):
-    """In place of one that is not known: by a folder, and the tool writes text with it."""
+    """A folder replaces an unknown tokenizer, and the tool writes text with it."""
     written, folder = tiny(), tmp_path / "hf"
     vocabulary = {w: i for i, w in enumerate(["<unk>", *"abcdefghijklmnopqrstuvwxyz \n"])}
     folder.mkdir()
@@ -439,7 +439,7 @@ def grow(path):
 
 @pytest.mark.parametrize("change", [overwrite, cut, grow])
 def test_a_file_that_changes(change, tmp_path):
-    """A program is neither saved nor run after that."""
+    """Afterwards a program is neither saved nor run."""
     path = tiny().write(tmp_path / "m.gguf")
     program = clave.from_gguf(path)
     change(path)
@@ -468,7 +468,7 @@ def test_a_file_that_changes_while_it_is_saved(name, tmp_path, monkeypatch):
 
 
 def test_a_file_that_is_replaced(tmp_path):
-    """Another one of its name is no change."""
+    """Another file of the same name is not a change."""
     path = tiny().write(tmp_path / "m.gguf")
     program = clave.from_gguf(path)
     other = tmp_path / "other"

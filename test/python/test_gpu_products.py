@@ -1,5 +1,5 @@
-"""Products of matrices by each kernel that GPUs have (docs/howto/tune.md: `matmul`), forced on OpenCL as a GPU,
-against the same in f64; and the probes of the instructions that some of them use."""
+"""Matrix products by each kernel for GPUs (docs/howto/tune.md: `matmul`), forced on OpenCL as a GPU, against f64; and
+the probes of the instructions that some kernels use."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ from ci import classes, variants
 TOOL = Path(os.environ.get("CLAVE_BUILD", ROOT / "build")) / "clave"
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 TILES = [("local 64", "0"), ("local 128", "0"), ("direct", "0"), ("image", "0")]
-BLOCKS = [("mma 64", "mma_local"), ("mma 128", "mma_local")]  # of 16 bits
+BLOCKS = [("mma 64", "mma_local"), ("mma 128", "mma_local")]  # 16-bit operands
 ROWS = ("row lanes", "row lanes 16", "row lanes 64")
 COLUMNS = ("column lanes", "column lanes 4", "column lanes 16")
 SUBGROUPS = any("subgroups" in d["extensions"] for d in clave.devices())
@@ -30,7 +30,7 @@ SIZES = [(131, 75, 137), (133, 152, 136)]
 
 
 class Products(nn.Module):
-    """x (m, k) by weights of either order, and transposed; batches; a bias, scaled; a step that follows."""
+    """x (m, k) by weights of either order, and transposed; batches; a bias, scaled; a following step."""
 
     def __init__(self, k, n, dtype):
         super().__init__()
@@ -46,14 +46,14 @@ class Products(nn.Module):
         return by_rows, t @ self.rows.t(), x @ self.columns, scaled, batches, torch.relu(by_rows + self.bias)
 
     def in_f64(self, change):
-        """The same of what `change` makes of each operand."""
+        """Returns the same products in f64, with `change` applied to each operand."""
         copy = Products(*self.columns.shape, torch.float64)
         copy.load_state_dict({name: change(v.double()) for name, v in self.state_dict().items()})
         return lambda x: [y.detach() for y in copy(change(x.double()))]
 
 
 def run(program, x, folder, variant, env, parts=None):
-    """The results, and what was said. parts: that k is cut in."""
+    """Returns the results and the notes. parts: number of splits of k."""
     program.save(folder / "m.clv")
     save_file({"input_0": x}, folder / "in.safetensors")
     env = os.environ | {"CLAVE_DEVICE_CLASS": "gpu", "CLAVE_SELF_CHECK": "off"} | env
@@ -68,7 +68,7 @@ def run(program, x, folder, variant, env, parts=None):
 
 
 def check(module, x, got, change=lambda v: v):
-    """Against sums in f64, within what sums in f32 of any order may be off by and the roundings of results."""
+    """Compares with sums in f64, within the error of f32 sums in any order and the rounding of results."""
     dtype = x.dtype
     want, size = module.in_f64(change)(x), module.in_f64(lambda v: change(v).abs())(x)
     for g, w, s in zip(got, want, size, strict=True):
@@ -96,7 +96,7 @@ def test_tiles(variant, asm, dtype, size, tmp_path):
 @pytest.mark.parametrize("parts", ["1", "2"])
 @pytest.mark.parametrize("variant, asm, dtype", [(*TILES[0], F32), (*BLOCKS[0], F16)])
 def test_what_follows(variant, asm, dtype, parts, tmp_path):
-    """Steps are part of the kernel that makes the last of the sums."""
+    """Steps are part of the kernel that computes the last of the sums."""
     torch.manual_seed(4)
     module, x = nn.Sequential(nn.Linear(260, 70, dtype=dtype), nn.ReLU()), torch.randn(50, 260).to(dtype)
     program = clave.export(module.eval(), (x,), verify=False)
@@ -109,7 +109,7 @@ def test_what_follows(variant, asm, dtype, parts, tmp_path):
 @pytest.mark.parametrize("parts", ["2", "4"])
 @pytest.mark.parametrize("variant, asm, dtype", [(*TILES[0], F32), (*TILES[1], BF16), (*BLOCKS[0], F16)])
 def test_parts(variant, asm, dtype, parts, tmp_path):
-    """Where there are few tiles each of several groups adds some of the products."""
+    """If there are few tiles, each of several groups adds some of the products."""
     torch.manual_seed(3)
     module, x = Products(531, 136, dtype), torch.randn(67, 531).to(dtype)
     program = clave.export(module, (x,), verify=False)
@@ -120,7 +120,7 @@ def test_parts(variant, asm, dtype, parts, tmp_path):
 @pytest.mark.parametrize("in_parts", ["0", "1"])
 @pytest.mark.parametrize("blocks", ["F16", "BF16"])
 def test_blocks_compile_for_nvidia(blocks, in_parts, tmp_path):
-    """To PTX with the instruction, by clang: no NVIDIA GPU is at hand that would compile it."""
+    """clang compiles them to PTX with the instruction, because no NVIDIA GPU is present."""
     types = [f"-D{name}_TYPE={blocks}" for name in ("A", "B", "OUT", "BIAS", "MMA")]
     more = ["-DON_CPU=0", "-DHAS_BIAS=1", "-DGROUPED=0", "-DCOMPUTE=F32", "-DMMA=1", f"-DIN_PARTS={in_parts}"]
     target = ["-target", "nvptx64", "-Xclang", "-target-cpu", "-Xclang", "sm_80"]
@@ -138,7 +138,7 @@ def test_blocks_compile_for_nvidia(blocks, in_parts, tmp_path):
 @pytest.mark.by_turn(8)
 @pytest.mark.parametrize("variant", ["mma 64", "mma 128"])
 def test_blocks_of_rounded_floats(variant, tmp_path):
-    """In fast precision operands of f32 are rounded to BF16."""
+    """In fast precision, f32 operands are rounded to BF16."""
     torch.manual_seed(1)
     module, x = Products(40, 70, F32), torch.randn(66, 40)
     program = clave.export(module, (x,), verify=False)
@@ -170,7 +170,7 @@ def test_few_rows(by_rows, by_columns, dtype, m, tmp_path):
 @pytest.mark.by_turn(8)
 @pytest.mark.parametrize("variant", ["direct", "image"])
 def test_words_that_no_buffer_holds(variant, tmp_path):
-    """A constant's words may be more than it: then another kernel multiplies."""
+    """A constant's words may exceed a buffer: then another kernel multiplies."""
     stub = classes.DeviceClass("", classes.STUB | {"CLAVE_STUB_MAX_ALLOC": "500000"})
     k, n = 40000, 5  # 400 kB of F16; 640 kB of words of 8
     weight, x = nn.Linear(k, n, bias=False, dtype=F16), torch.randn(4, k).to(F16)
@@ -183,7 +183,7 @@ def test_words_that_no_buffer_holds(variant, tmp_path):
 @pytest.mark.by_turn(8)
 @pytest.mark.parametrize("wrong", ["c[i] = no_such_function(", "c[i] = 1 + fma("])
 def test_an_instruction_that_is_wrong(wrong, tmp_path):
-    """The probe finds it, so that other kernels run."""
+    """The probe detects it, and other kernels run."""
     shutil.copytree(ROOT / "kernels_cl", tmp_path / "kernels")
     header, right = tmp_path / "kernels/mma.h", "c[i] = fma("
     text = header.read_text()
@@ -200,7 +200,7 @@ def test_an_instruction_that_is_wrong(wrong, tmp_path):
 @pytest.mark.skipif(not SUBGROUPS, reason="no device has sub-groups")
 @pytest.mark.parametrize("function", ["sub_group_reduce_add", "sub_group_reduce_max", "no_such_function"])
 def test_sums_of_subgroups(function, tmp_path):
-    """Where they are wrong, local memory takes their place."""
+    """If they are wrong, local memory replaces them."""
     shutil.copytree(ROOT / "kernels_cl", tmp_path / "kernels")
     for name in ("gemm/gemv_lanes.cl", "support/subgroups_probe.cl"):
         file = tmp_path / "kernels" / name

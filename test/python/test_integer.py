@@ -1,5 +1,5 @@
-"""Models that were quantised to 8 bits run as convolutions and products of integers: what the passes make of them, and
-that the answers stay eager's."""
+"""Models that were quantised to 8 bits run as convolutions and products of integers: the passes' results, and answers
+equal to eager's."""
 
 import _export
 import pytest
@@ -29,7 +29,7 @@ def codes(*shape, kind=U8):
 
 
 class Layer(nn.Module):
-    """f(before(x), weight, bias), the weight of codes with a scale for each row."""
+    """Computes f(before(x), weight, bias) with a weight of codes and a scale for each row."""
 
     def __init__(self, f, *shape, before=dequantised, bias=True):
         super().__init__()
@@ -61,7 +61,7 @@ def mostly_zero(rows, k):
 
 PLANES = codes(2, 3, 6, 7)
 CONV, MATMUL = "ConvInteger", "MatmulInteger"
-LAYERS = {  # with an input, and what the sums are of, if of integers
+LAYERS = {  # with an input, and the operands of the sums if they are integers
     "conv": (conv(), PLANES, CONV),
     "signed": (
         conv(before=lambda x: dequantised(x, 0.1, -128, I8), bias=False),
@@ -89,7 +89,7 @@ def test_sums_are_of_integers(name):
 
 
 class Block(nn.Module):
-    """Two convolutions with a residual and pooling in between, as pt2e writes them."""
+    """Two convolutions with a residual and pooling between them, as pt2e writes them."""
 
     def __init__(self):
         super().__init__()
@@ -113,7 +113,7 @@ def test_pooling_stays_among_codes():
 
 @pytest.mark.parametrize("zero", [0, 7])
 def test_codes_that_are_decoded_at_once(zero):
-    """Where what follows reads floats."""
+    """The next op reads floats."""
     layer = conv()
 
     def f(x):
@@ -151,7 +151,7 @@ def test_codes_that_are_quantised_again(scale, zero, bounds, to, same):
 @pytest.mark.parametrize("low", [-0.3, 0.0, 0.41, float("inf")])
 @pytest.mark.parametrize("high", [0.87, 3.0, 4.96, 9.0])
 def test_limits_before_codes(low, high):
-    """Codes are of [-0.14, 4.96]: limits within that change them, others do not."""
+    """Codes represent [-0.14, 4.96]: limits within this range change them, others do not."""
     layer = conv()
 
     def f(x):

@@ -1,5 +1,5 @@
-"""Convolutions and products of integers under OpenCL, as a CPU and as a GPU, against those of the CPU backend with each
-set of instructions: the same bits."""
+"""Integer convolutions and products under OpenCL, as a CPU and as a GPU, have the same bits as on the CPU backend with
+each set of instructions."""
 
 import os
 import subprocess
@@ -35,17 +35,17 @@ def residual(y, x):
 
 
 def columns(y, x):
-    """What is added repeats from row to row."""
+    """The added tensor repeats from row to row."""
     zero, kind = (7, U8) if x.dtype is torch.uint8 else (-100, I8)
     return quantised(y + dequantised(x[:1, :1, :1], 0.05, zero, kind), 0.1, -3, I8)
 
 
 class Kinds(nn.Module):
-    """Tails of words, of outputs and of tiles, groups, strides (some beyond kernels), dilations, volumes, many taps.
-    Behind the sums are steps that make codes of them or any other dtype; or the same for all layers, which then share
-    kernels: building those takes nearly all of the time."""
+    """Remainders of words, outputs and tiles, groups, strides (some larger than kernels), dilations, volumes, many
+    taps. Steps after the sums convert them to codes or any other dtype. If all layers have the same steps, they share
+    kernels, whose building takes nearly all of the time."""
 
-    # channels of x, the weight, how
+    # channels of x, the weight, options
     OF_PLANES = (
         (6, (9, 6, 3, 3), {"padding": 1, "dilation": (1, 2)}),
         (5, (7, 5, 1, 1), {"stride": 2}),
@@ -88,8 +88,8 @@ class Kinds(nn.Module):
 
 
 class Products(nn.Module):
-    """Tails of words, of columns and of tiles of rows; what is made of the sums where they are stored, with a step of
-    one operand in between, and what other steps make of them; or codes alone, as those of planes."""
+    """Remainders of words, columns and tiles of rows; steps fused into the stores, with a step of one operand between,
+    and other steps; or only codes, as for planes."""
 
     ROWS = ((2, 33, 20), (9, 67), (128, 64), (3, 11, 5))
     COLUMNS = (19, 32, 7, 130)
@@ -111,7 +111,7 @@ class Products(nn.Module):
         self.kind, self.after = kind, after
         zero = 7 if kind is U8 else -100
         self.layers = nn.ModuleList()
-        for i in range(len(after)):  # equal products would become one
+        for i in range(len(after)):  # equal products would be merged
             before = lambda x, i=i: dequantised(x, 0.05, zero + i, kind)
             size = self.COLUMNS[i % 4], self.ROWS[i % 4][-1]
             self.layers.append(Layer(nn.functional.linear, *size, before=before, bias=i % 3 > 0))
@@ -125,7 +125,7 @@ class Products(nn.Module):
         return tuple(results)
 
 
-# By dtype: rounded to another neighbour, as eager's sums are of floats; codes on the edge between two.
+# By dtype: rounded to another neighbour, like eager's float sums; codes on the edge between two.
 CLOSE = {torch.float16: (2**-10, 3e-4), torch.uint8: (0, 1), torch.int8: (0, 1)}
 
 
@@ -138,7 +138,7 @@ def run(folder, device, env, variant=None):
 
 
 def check(module, op, xs, tmp_path, environments):
-    """Results are eager's, and the same bits everywhere."""
+    """Results are eager's, and have the same bits everywhere."""
     program = clave.export(module, xs)
     program.save(tmp_path / "m.clv")
     save_file({f"input_{i}": x for i, x in enumerate(xs)}, tmp_path / "in.safetensors")
@@ -163,7 +163,7 @@ EVERYWHERE = [*ON_CPU, GPU, ("opencl", {"CLAVE_DEVICE_CLASS": "cpu"}, None)]
 
 
 def planes(kind):
-    return (codes(2, 6, 11, 19, kind=kind),)  # rows of more than a vector
+    return (codes(2, 6, 11, 19, kind=kind),)  # rows longer than a vector
 
 
 def rows(kind):

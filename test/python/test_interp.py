@@ -1,4 +1,4 @@
-"""The interpreter's promises: state, aliasing, values read back, plans of many sizes. Each against eager torch."""
+"""The interpreter's guarantees: state, aliasing, values read back, plans of many sizes, each against eager torch."""
 
 import ctypes
 
@@ -17,7 +17,7 @@ def session(module, args, device, **kw):
 
 
 def check(module, args_list, device, **kw):
-    """Runs module and session side by side on each argument tuple; outputs must agree every time."""
+    """Runs module and session on each argument tuple; outputs must agree every time."""
     s = session(module, args_list[0], device, **kw)
     for args in args_list:
         want = module(*args)
@@ -212,7 +212,7 @@ def test_empty_tensors(device):
 
 
 class Long(torch.nn.Module):
-    """More steps than one fused node may hold, with a value used twice in the middle."""
+    """More steps than one fused node may have, with a value used twice in the middle."""
 
     def forward(self, x):
         y = x
@@ -234,7 +234,7 @@ def test_two_sessions_share_a_program(device):
 
 
 class Endless(torch.nn.Module):
-    """A loop that never ends, with a step in its body or without any."""
+    """A loop that never ends, with a step in its body or without."""
 
     def __init__(self, step):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Bounds of computed sizes: right for every pair of operands between theirs, and there where inputs have bounds."""
+"""Bounds of computed sizes: right for every pair of operands within bounds, and present where inputs have bounds."""
 
 import itertools
 import math
@@ -32,7 +32,7 @@ ENDS = (-4, -1, 0, 1, 3, 5, None)
 
 
 def members(interval):
-    """Numbers in it, far beyond where it has no end."""
+    """Returns numbers in the interval, up to far beyond where it has no end."""
     low, high = interval
     return range(-30 if low is None else low, (30 if high is None else high) + 1)
 

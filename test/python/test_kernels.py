@@ -1,5 +1,5 @@
-"""Kernels are built once: a program with symbolic sizes runs any shape with those of the first,
-but for variants by size, of which there are few."""
+"""Kernels are built once: a program with symbolic sizes runs any shape with the kernels of the first, except variants
+by size, of which there are few."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ import clave
 
 
 class Block(torch.nn.Module):
-    """A bit of every family whose kernels could depend on sizes."""
+    """A part of every family whose kernels could depend on sizes."""
 
     def __init__(self):
         super().__init__()
@@ -29,13 +29,13 @@ class Block(torch.nn.Module):
 
 
 def binaries(cache):
-    """{name: (inode, content)} of the kernel binaries on disk: a new one replaces the file."""
+    """Returns {name: (inode, content)} of the kernel binaries on disk: a new one replaces the file."""
     return {p.name: (p.stat().st_ino, p.read_bytes()) for p in cache.rglob("*.clbin")}
 
 
 def run_shapes(program, module, cache, shortest):
-    """Runs 20 shapes on a device of its own, the smallest and the largest first, each in a session, at whose end
-    binaries are kept; how many there are."""
+    """Runs 20 shapes on a new device, the smallest and the largest first, each in a session, which stores binaries at
+    its end; returns their numbers."""
     device = clave.Device("opencl")
     counts = []
     for i in (size for k in range(10) for size in (k, 19 - k)):
@@ -59,7 +59,7 @@ def test_20_shapes_build_no_kernel_twice(tmp_path, monkeypatch):
     counts = run_shapes(program, module, tmp_path, 2)
     assert counts[0] > 0, "no kernels on disk after the first run"
     variants = 3 * counts[0]  # PoCL compiles for local sizes, of which a kernel has a few, and for large grids
-    assert counts[-1] <= variants + 8, "long rows and large products have kernels of their own, nothing else"
+    assert counts[-1] <= variants + 8, "other shapes than long rows and large products have separate kernels"
     built = binaries(tmp_path)
     run_shapes(program, module, tmp_path, 2)
     again = binaries(tmp_path)
@@ -69,7 +69,7 @@ def test_20_shapes_build_no_kernel_twice(tmp_path, monkeypatch):
 
 
 class IntegerMode(torch.nn.Module):
-    """Kernels whose tests for NaN compare an integer with itself."""
+    """Kernels whose NaN checks compare an integer with itself."""
 
     def forward(self, x):
         return torch.mode(x, 1)[0], torch.cummax(x, 1)[0]

@@ -1,4 +1,4 @@
-"""clave.ops.sdpa_with_kv_cache against attention written out; clave.llm.use_kv_cache against transformers alone."""
+"""clave.ops.sdpa_with_kv_cache against attention in separate ops; clave.llm.use_kv_cache against transformers alone."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ def written_out(q, k, v, window=None, softcap=None):
 
 
 def in_pieces(cache, pieces, softcap=None, call=None):
-    """What the tokens give that come in pieces of these lengths."""
+    """Returns the results for tokens that arrive in pieces of these lengths."""
     q, k, v = tokens(sum(pieces))
     results, at = [], 0
     for n in pieces:
@@ -108,7 +108,7 @@ def test_the_cache_is_not_copied(tmp_path, build):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int8])
 def test_a_session_chooses_how_long_the_cache_is(device, dtype):
-    """Shorter, longer, between tokens; what is kept counts, and what goes beyond is an error that changes nothing."""
+    """The length may change between tokens: stored tokens count, and exceeding it is an error without effects."""
     cache, pieces = KVCache(N_KV, 40, SIZE, dtype=dtype), (5, 1, 3, 1, 7, 6)
     lengths = ({2: torch.export.Dim("length", min=1, max=40)},) * 3
     program = clave.export(cache, (*tokens(3), torch.tensor(0)), dynamic_shapes=(*lengths, None))
@@ -198,9 +198,9 @@ FAMILIES = {
     "Gemma3": {"head_dim": 16, "sliding_window": 5, "query_pre_attn_scalar": 10, "layer_types": SLIDING},
     "Phi3": {"sliding_window": 6},
     "Cohere2": {"sliding_window": 5, "layer_types": SLIDING},
-    "StableLm": {},  # its layers hand nothing on to attention that they do not know
+    "StableLm": {},  # its layers pass no unknown arguments to attention
     "Nemotron": {},
-    "JetMoe": {},  # takes the result of attention as a view
+    "JetMoe": {},  # reads the result of attention as a view
     "Mixtral": {"num_local_experts": 4},
     "Qwen2Moe": EXPERTS | {"num_experts": 6, "shared_expert_intermediate_size": 20},
     "DeepseekV3": EXPERTS | LATENT | {"first_k_dense_replace": 1, "n_routed_experts": 8, "n_group": 2, "topk_group": 1},
@@ -286,7 +286,7 @@ def test_greedy_tokens_are_those_of_generate():
 
 @torch.no_grad()
 def test_two_caches_of_one_model():
-    """Each goes on where it was."""
+    """Each cache continues from its own position."""
     model = model_of("Llama")
     want = model(IDS).logits[0]
     a, b = (clave.llm.use_kv_cache(model, rows) for rows in (64, 40))
@@ -305,7 +305,7 @@ def test_the_model_is_called_through_its_cache():
 
 @torch.no_grad()
 def test_a_model_that_no_way_fits_is_refused_and_as_it_was(monkeypatch):
-    """Here because the cache forgets what it is given."""
+    """Here the reason is a cache that forgets its tokens."""
     model = model_of("Llama")
     before = model(IDS).logits
     monkeypatch.setattr(clave.llm.KVCache, "forward", lambda self, q, *_: q * 0)

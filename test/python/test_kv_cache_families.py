@@ -1,4 +1,4 @@
-"""clave.llm.use_kv_cache of models that attend themselves: handed a cache, in pieces, against the whole text."""
+"""clave.llm.use_kv_cache of models with their own attention: with a cache, in pieces, against the whole text."""
 
 import json
 import re
@@ -39,7 +39,7 @@ XGLM = {"num_layers": 2, "attention_heads": 4, "ffn_dim": 48, "init_std": 0.3}
 EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2, "num_key_value_heads": 2, "head_dim": 16}
 NO_INTERFACE = "0 of the 2 layers of .* use transformers' attention interface"
 
-# name: (classes, config, why not the attention interface)
+# name: (classes, config, why the attention interface is not used)
 FAMILIES = {
     "gptj": ("GPTJ", GPT | {"rotary_dim": 4}, NO_INTERFACE),
     "codegen": ("CodeGen", GPT | {"rotary_dim": 4}, NO_INTERFACE),
@@ -82,7 +82,7 @@ def check_logits(run, want):
 @torch.no_grad()
 @pytest.mark.parametrize("family", FAMILIES)
 def test_logits_are_those_of_the_whole_text(family):
-    """Also where rows that are not written yet hold another text."""
+    """Also if rows that are not written yet contain another text."""
     model = model_of(family)
     want, own = model(input_ids=IDS, use_cache=False).logits[0], model.config._attn_implementation
     cached = use_kv_cache(model, CONTEXT)
@@ -97,7 +97,7 @@ def test_logits_are_those_of_the_whole_text(family):
 
 @torch.no_grad()
 def test_a_model_that_leaves_a_single_token_to_the_mask(monkeypatch):
-    """Like LED and Kosmos-2 it hides later rows itself where there are several tokens only."""
+    """Like LED and Kosmos-2, it masks later rows itself only if there are several tokens."""
     code = sys.modules[transformers.GPTJForCausalLM.__module__]
     causal = code.create_causal_mask
 
@@ -174,7 +174,7 @@ def test_a_model_without_a_cache_is_refused():
 
 @torch.no_grad()
 def test_what_modules_keep_of_a_trial_is_taken_back():
-    """Tables by length: of the whole text, one token, and the pieces, but not of the trial without values."""
+    """Tables by length are kept for the whole text, one token and the pieces, but not for the trial without values."""
     model = model_of("bloom")
     norm = model.transformer.ln_f
     norm.register_forward_hook(lambda module, _, out: setattr(module, f"table_of_{out.shape[1]}", out))
@@ -189,7 +189,7 @@ ROPE = {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta":
 
 @torch.no_grad()
 def test_rope_whose_frequencies_grow_with_the_text():
-    """They do beyond max_position_embeddings only."""
+    """They grow only beyond max_position_embeddings."""
     torch.manual_seed(0)
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**BERT | ROPE)).eval()
     want = model(IDS).logits[0]
@@ -212,7 +212,7 @@ LONG = ORIGINAL | {
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["Llama", "Phi3"])
 def test_rope_with_factors_by_the_length_of_the_text(name):
-    """Short ones up to the original context, whatever the model ran before; beyond it the long ones where asked for."""
+    """Short factors apply up to the original context, whatever ran before; beyond it, long ones on request."""
     torch.manual_seed(0)
     config = getattr(transformers, f"{name}Config")(**BERT | {"rope_parameters": LONG} | ORIGINAL)
     model = getattr(transformers, f"{name}ForCausalLM")(config).eval()
@@ -245,7 +245,7 @@ def test_layers_that_keep_the_keys_of_the_highest_scores(kept):
 
 
 def test_a_comparison_crosses_windows(monkeypatch):
-    """A way that leaves out the windows is not taken, however long they are."""
+    """A method that ignores the windows is refused, however long they are."""
     model = transformers.MistralForCausalLM(
         transformers.MistralConfig(**BERT | {"num_key_value_heads": 2, "sliding_window": 30})
     ).eval()
@@ -257,7 +257,7 @@ def test_a_comparison_crosses_windows(monkeypatch):
 
 @torch.no_grad()
 def test_a_comparison_has_rows_that_are_not_written(monkeypatch):
-    """A way that reads them is not taken."""
+    """A method that reads them is refused."""
     show = general._Rows.update
     monkeypatch.setattr(general, "WAYS", [way for way in general.WAYS if way.length != "size"])
 

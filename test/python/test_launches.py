@@ -1,4 +1,4 @@
-"""How many kernels a decoder layer launches for one token: no pass and no kernel may be lost on the way."""
+"""Counts the kernels that a decoder layer launches for one token: no pass and no kernel may be lost."""
 
 import functools
 import json
@@ -18,7 +18,7 @@ import clave
 from clave.llm import use_kv_cache
 
 CONTEXT = 64
-N_LAYERS = 4  # of tinylm
+N_LAYERS = 4  # layers of tinylm
 # Norm, q k v, rope, attention, product, norm, gate and up, silu, product.
 MOST = 9
 COUNT = """
@@ -54,7 +54,7 @@ def llama(n_layers, dtype=torch.float32, **more):
 
 @pytest.fixture(scope="module")
 def llamas(tmp_path_factory):
-    """(file, how many layers it has) by name. The first two have nothing else that differs."""
+    """Returns (file, number of layers) by name. The first two differ only in the number of layers."""
     of = {
         "f32, 1": (1, {}),
         "f32": (3, {}),
@@ -105,15 +105,15 @@ def test_launches_of_a_layer(llamas, stub, device_class, most, names):
 @pytest.mark.by_turn(6)
 @pytest.mark.parametrize("device_class", ["cpu", "gpu"])
 def test_launches_of_a_convolution(stub, tmp_path, device_class):
-    """Its image is padded, but for groups of work-items; its weight is read as it is, or was made floats in the first
-    run."""
+    """Its image is padded, unless groups of work-items compute it. Its weight is read directly, or was decoded in the
+    first run."""
     x = torch.randn(1, 8, 9, 9, dtype=torch.float16)
     clave.export(torch.nn.Conv2d(8, 8, 3, padding=1).half().eval(), (x,)).save(tmp_path / "conv.clv")
     assert launches([tmp_path / "conv.clv"], stub, device_class, IMAGE) == [2 if device_class == "cpu" else 1]
 
 
 def ops(build, path, trace, device, *inputs):
-    """Names of the ops that a run has, of a program that was made ready for a device."""
+    """Returns the names of the ops in a run of a program that was prepared for a device."""
     command = [build / "clave", "run", path, *inputs, "--device", device, "--profile", trace]
     subprocess.run(command, check=True, capture_output=True)
     return [e["name"] for e in json.loads(trace.read_text()) if e.get("cat") == "op"]
@@ -121,7 +121,7 @@ def ops(build, path, trace, device, *inputs):
 
 @pytest.mark.parametrize("device", ["cpu", "opencl"])
 def test_ops_of_a_layer(llamas, build, tmp_path, device):
-    """Those that are left of a layer when it is made ready for a device."""
+    """The ops that remain of a layer when it is prepared for a device."""
     np.save(tmp_path / "tokens.npy", np.ones((1, 1), np.int64))
     inputs = ("--input", f"tokens={tmp_path / 'tokens.npy'}", "--input", "position=5")
     counts = [len(ops(build, llamas(n)[0], tmp_path / "trace.json", device, *inputs)) for n in ("f32, 1", "f32")]
@@ -129,7 +129,7 @@ def test_ops_of_a_layer(llamas, build, tmp_path, device):
 
 
 class Bottleneck(torch.nn.Module):
-    """A block of ResNet-50, whose residual is a convolution."""
+    """A block of ResNet-50 whose residual is a convolution."""
 
     def __init__(self, channels, width, stride):
         super().__init__()
@@ -146,7 +146,7 @@ class Bottleneck(torch.nn.Module):
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("opencl", marks=pytest.mark.by_turn(6))])
 def test_ops_of_a_residual_block(build, tmp_path, device):
-    """Its convolutions, and no norm, activation or sum of its own."""
+    """Only convolutions remain, and no separate norm, activation or sum."""
     torch.manual_seed(0)
     block, x = Bottleneck(12, 8, 2), torch.randn(1, 12, 9, 9)
     block(torch.randn(4, 12, 9, 9))  # norms that change something
@@ -158,7 +158,7 @@ def test_ops_of_a_residual_block(build, tmp_path, device):
 
 @pytest.mark.by_turn(11)
 def test_tinylm_and_gguf(root, build, stub, tmp_path):
-    """Files that were made before, and those of llama.cpp. On more cores than it has heads the keys are split."""
+    """Existing files, and those of llama.cpp. If there are more cores than heads, the keys are split."""
     paths = [tmp_path / "tinylm.clv", tmp_path / "gguf.clv"]
     example = root / "examples" / "tinylm"
     subprocess.run(

@@ -1,4 +1,4 @@
-"""clave.llm.LLMExporter of small folders: the tokens that transformers' own model takes greedily, family by family."""
+"""clave.llm.LLMExporter of small folders: the tokens that transformers' own model generates greedily, by family."""
 
 import pytest
 
@@ -16,7 +16,7 @@ IDS = torch.randint(3, VOCAB, (1, 64), generator=torch.Generator().manual_seed(0
 
 
 def greedy(session, prompt, pieces, n_new):
-    """The prompt and what follows, and the logits of all that was decided: (n_new, VOCAB)."""
+    """Returns the prompt with the tokens that follow, and the logits of all decisions: (n_new, VOCAB)."""
     ids, at, logits = prompt, 0, []
     for n in pieces:
         last = session(ids[:, at : at + n], torch.tensor(at))
@@ -30,7 +30,7 @@ def greedy(session, prompt, pieces, n_new):
 
 @torch.no_grad()
 def check_greedy(session, model, pieces, tolerance=1e-3):
-    """A token may be another only where the model itself hardly prefers its own."""
+    """A token may differ only if the model itself hardly prefers its own."""
     n = sum(pieces)
     ids, got = greedy(session, IDS[:, :n], pieces, N_NEW)
     want = model(ids, use_cache=False).logits[0, n - 1 : -1].float()
@@ -57,8 +57,8 @@ def test_every_family_gives_transformers_tokens(name, tmp_path):
 @pytest.mark.parametrize("name", ["gpt2", "llama_tied", "bloom", "mamba", "mixtral", "gpt_oss"])
 @torch.no_grad()
 def test_quantised_matrices_are_those_of_the_model(name, tmp_path):
-    """As clave.export quantises those of a model in memory; in gpt2 and by gpt-oss' experts they are read turned, in
-    mamba one is multiplied from the left and stays."""
+    """They are quantised as clave.export quantises a model in memory. In gpt2 and by gpt-oss' experts they are read
+    transposed; in mamba one is multiplied from the left and stays."""
     folder, model = folder_of(tmp_path / "m", name)
     path = LLMExporter(folder, max_context=CONTEXT).quantize("int8", "int8").save(tmp_path / "m.clv")
     encoded = {t.name for t in clave.load(path).schema.tensors if t.encoding is not None}
@@ -70,7 +70,7 @@ def test_quantised_matrices_are_those_of_the_model(name, tmp_path):
     form = lambda name, weight: None if ".gate.weight" in name or ".router." in name else "int8"  # routers stay
     made = clave.export(cached, example, dynamic_shapes=({1: length}, None), quantize=form)
     want = clave.Session(made, "cpu")(IDS[:, :20], torch.tensor(0))[0]
-    near = 0.3 if name == "gpt_oss" else 0.1  # a token may go to another expert
+    near = 0.3 if name == "gpt_oss" else 0.1  # a token may be routed to another expert
     assert float((want - plain).abs().max()) < near * float(plain.abs().max())
     for device in ("cpu", "opencl"):
         got = clave.Session(path, device)(IDS[:, :20], torch.tensor(0))[0]
@@ -80,7 +80,7 @@ def test_quantised_matrices_are_those_of_the_model(name, tmp_path):
 @pytest.mark.by_turn(15)
 @torch.no_grad()
 def test_experts_of_mxfp4_are_taken_as_they_are(tmp_path):
-    """The tokens of transformers' model with the numbers that the bytes stand for."""
+    """The tokens are those of transformers' model with the decoded numbers."""
     folder, model = mxfp4_folder(tmp_path / "m", hidden_size=64, intermediate_size=32)
     path = LLMExporter(folder, max_context=CONTEXT, prompt_piece=16).save(tmp_path / "m.clv")
     forms = [t.encoding.format for t in clave.load(path).schema.tensors if t.encoding is not None]

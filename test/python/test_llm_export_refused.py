@@ -1,4 +1,4 @@
-"""What clave.llm.export refuses: one line, exit 1, and no file; before anything long begins."""
+"""Refusals of clave.llm.export: one line, exit 1, and no file, before any long step."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def good(tmp_path_factory):
 
 @pytest.fixture
 def folder(good, tmp_path):
-    """A copy, to be spoilt."""
+    """Returns a copy, which a test damages."""
     return shutil.copytree(good, tmp_path / "m")
 
 
@@ -48,7 +48,7 @@ def change_weights(folder, change):
 
 
 def shard(folder, **wrong):
-    """Two files and an index, which may be wrong."""
+    """Writes two files and an index, which may be wrong."""
     tensors = tensors_of(folder)
     (folder / SINGLE).unlink()
     names = sorted(tensors)
@@ -61,7 +61,7 @@ def shard(folder, **wrong):
 
 
 def refused(capsys, folder, *options, code=1):
-    """The line that the command says."""
+    """Returns the error line of the command."""
     output = folder.parent / "out.clv"
     assert export.main(["--model", str(folder), "--output", str(output), *options]) == code
     out, err = capsys.readouterr()
@@ -194,7 +194,7 @@ TABLES = {
 
 @pytest.mark.parametrize(("name", "most"), [("gpt2", 32), ("opt", 32), ("bloom", None), ("gpt_neox", None)])
 def test_tables_of_positions(tmp_path, capsys, name, most):
-    """What is beyond a table is refused; rope and ALiBi have positions for every context. By default all fit."""
+    """Contexts beyond a table are refused; rope and ALiBi have positions for every context. By default all fit."""
     folder, _ = folder_of(tmp_path / "m", name, **TABLES[name])
     capsys.readouterr()
     if most is not None:
@@ -237,7 +237,7 @@ def test_experts_of_mxfp4(tmp_path, capsys):
 
 
 def test_options(folder, capsys):
-    for option in ("--quantize", "--quantize-embedding"):  # before the folder is looked at
+    for option in ("--quantize", "--quantize-embedding"):  # before the folder is read
         said = refused(capsys, folder.parent / "not read", option, "int9", code=2)
         assert said.startswith(f"{option} int9: expected int2 to int8")
     assert "cannot be quantised" in refused(capsys, folder, "--quantize", "Q4_0", "--quantize-embedding", "TQ1_0")
@@ -313,6 +313,6 @@ def test_pt2e(folder):
     refused_with("it is done already", exporter, [weights])
     refused_with("the program is made already", exporter.lower(), [weights])
     encoded = [t for t in exporter.program.schema.tensors if t.encoding is not None]
-    assert len(encoded) == 2 * 4 + 2  # q, k and v are one, gate and up, too
+    assert len(encoded) == 2 * 4 + 2  # q, k and v are joined, and so are gate and up
     with pytest.raises(clave.Error, match="activations: expected 'all', 'inputs' or 'none', got 'int8'"):
         quantizer.ClaveQuantizer(activations="int8")

@@ -1,4 +1,4 @@
-"""python -m clave.llm.export, then clave generate: the published text of stories260K; what the program carries."""
+"""python -m clave.llm.export, then clave generate: the published text of stories260K; the contents of the program."""
 
 import json
 import os
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.by_turn(15)
 
 @pytest.fixture(scope="module")
 def stories(tmp_path_factory):
-    """stories260K as a Hugging Face folder, its weights in several files; transformers' model."""
+    """Returns stories260K as a Hugging Face folder, with weights in several files, and transformers' model."""
     if not DATA.exists():
         pytest.skip("no ../shared/data")
     folder = tmp_path_factory.mktemp("stories") / "hf"
@@ -43,7 +43,7 @@ def stories(tmp_path_factory):
 
 
 def published_story():
-    """As ../shared/data/README.md prints it, behind "prints:"."""
+    """Returns the text in ../shared/data/README.md after "prints:"."""
     return runpy.run_path(str(ROOT / "test/examples/test_examples.py"))["published_story"]()
 
 
@@ -57,14 +57,14 @@ def run(*command):
 
 @torch.no_grad()
 def nats_of(model, ids):
-    """The mean of -log P of each id after those before it, by torch."""
+    """Returns the mean of -log P of each id after those before it, by torch."""
     logits = model(torch.tensor([[1, *ids]])).logits[0, :-1].double().log_softmax(-1)
     return -float(logits[range(len(ids)), ids].mean())
 
 
 @torch.no_grad()
 def greedy(model, n):
-    """n ids behind BOS, and by how many nats each is likelier than the next likeliest, by torch."""
+    """Returns n ids after BOS, and the nats by which each is likelier than the next likeliest, by torch."""
     ids = model.generate(torch.tensor([[1]]), max_new_tokens=n, do_sample=False, eos_token_id=None, pad_token_id=0)
     likeliest = model(ids).logits[0, :-1].double().log_softmax(-1).topk(2).values
     return ids[0, 1:].tolist(), (likeliest[:, 0] - likeliest[:, 1]).tolist()
@@ -76,7 +76,7 @@ def greedy(model, n):
         "device",
         "near",
         "tolerance",
-    ),  # tolerance: nats, about 5 times what the roundings of the form give here
+    ),  # tolerance: nats, about 5 times the error of the encoding's rounding here
     [
         ((), "cpu", 0, 1e-5),
         (("--dtype", "f16"), "opencl", 0, 1e-3),
@@ -88,8 +88,8 @@ def greedy(model, n):
     ],
 )
 def test_stories(stories, build, tmp_path, options, device, near, tolerance):
-    """The published text, up to the first token, if any, that is likelier than another by less than `near` nats alone;
-    and how likely it is."""
+    """The published text, up to the first token, if any, that is likelier than another by less than `near` nats; and
+    its likelihood."""
     folder, model = stories
     out, text, stats, new = tmp_path / "m.clv", tmp_path / "text", tmp_path / "stats", tmp_path / "new"
     printed, said = run(sys.executable, "-m", "clave.llm.export", "--model", folder, "--output", out, *options)
@@ -107,7 +107,7 @@ def test_stories(stories, build, tmp_path, options, device, near, tolerance):
 
 
 def test_pt2e(stories, build, tmp_path):
-    """Rounded weights, and inputs as calibration shows them: as torch computes it, and near the floats."""
+    """Weights are rounded, and inputs as calibration shows them: equal to torch's, and near the floats."""
     quantizer = pytest.importorskip("clave.quantizer", reason="needs torchao")
     folder, model = stories
     story, text, stats = published_story(), tmp_path / "text", tmp_path / "stats"
@@ -123,8 +123,8 @@ def test_pt2e(stories, build, tmp_path):
     for device in ("cpu", "opencl"):
         run(build / "clave", "generate", path, "--perplexity", text, "--stats-json", stats, "--device", device)
         nats = json.loads(stats.read_text())["nats_per_token"]
-        # An input near a half of a step becomes either code, and later ones follow: eager and these devices' classes
-        # stand 0.0016 about their mean (seven of them), a difference of two 0.0023. Without rounding it were 0.019.
+        # An input near half a step becomes either code, and later codes follow. Eager and seven device classes deviate
+        # by 0.0016 from their mean; two differ by 0.0023. Without rounding the difference would be 0.019.
         assert nats == pytest.approx(eager, abs=8e-3)
         assert nats == pytest.approx(floats, abs=0.03)  # one scale for all inputs of a layer
 
@@ -132,8 +132,8 @@ def test_pt2e(stories, build, tmp_path):
 @pytest.mark.parametrize("name", ["mamba", "rwkv", "llama"])
 @pytest.mark.by_turn(9)
 def test_pt2e_begins_anew(tmp_path, name):
-    """Each text of the calibration, and the rounded model: nothing of an earlier text is in what a model keeps. So a
-    text that comes three times shows what it does once."""
+    """Each text of the calibration, and the rounded model, start without state of an earlier text. So a text that
+    occurs three times has the same effect as once."""
     quantizer = pytest.importorskip("clave.quantizer", reason="needs torchao")
     folder, _ = folder_of(tmp_path / "m", name)
     ids = torch.randint(3, 97, (12,), generator=torch.Generator().manual_seed(5))
@@ -144,7 +144,7 @@ def test_pt2e_begins_anew(tmp_path, name):
         kept = {n: b.clone() for n, b in exporter._rounded.named_buffers() if n.startswith(("caches.", "states."))}
         first = dict(exporter._model.named_buffers())
         assert kept and all(torch.equal(b, first[n]) for n, b in kept.items())
-        least = -1e38 if name == "rwkv" else 0  # of a state of RWKV's
+        least = -1e38 if name == "rwkv" else 0  # initial value in a state of RWKV
         assert all(b.eq(least if n.endswith("largest") else 0).all() for n, b in kept.items())
         found.append(eager_logits(exporter, ids[None]))
     assert torch.equal(*found)
@@ -152,7 +152,7 @@ def test_pt2e_begins_anew(tmp_path, name):
 
 @torch.no_grad()
 def eager_logits(exporter, ids):
-    """What pt2e's own model makes of (1, L) ids, token by token."""
+    """Returns the result of pt2e's own model for (1, L) ids, token by token."""
     return torch.stack([exporter._rounded(ids[:, i : i + 1], torch.tensor(i)) for i in range(ids.shape[1])], 1)
 
 
@@ -180,7 +180,7 @@ def test_what_a_program_carries(stories, build, tmp_path):
     [("llama", "cpu"), ("mamba", "opencl"), ("mamba2", "cpu"), ("falcon_h1", "opencl"), ("rwkv", "cpu")],
 )
 def test_ids_alone(tmp_path, build, name, device):
-    """Without a tokenizer: a note, ids in and out; the greedy ids of transformers."""
+    """Without a tokenizer there is a note, and ids in and out: transformers' greedy ids."""
     folder, model = folder_of(tmp_path / "m", name)
     out, ids = tmp_path / "m.clv", torch.randint(3, 97, (1, 20), generator=torch.Generator().manual_seed(3))
     _, said = run(sys.executable, "-m", "clave.llm.export", "--model", folder, "--output", out)

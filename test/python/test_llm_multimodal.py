@@ -1,4 +1,4 @@
-"""Models that take images or sounds: their text models, from folders and from memory; what is no decoder is refused."""
+"""Models with images or sounds: their text models, from folders and from memory; others are refused."""
 
 import pytest
 
@@ -26,7 +26,7 @@ LLAMA4 = {"num_local_experts": 2, "intermediate_size_mlp": 48, "attention_chunk_
 LLAMA4_EYE = {"vision_output_dim": 16, "projector_input_dim": 16, "projector_output_dim": 16}
 EAR = {"vocab_size": 97, "num_mel_bins": 8, "max_source_positions": 16}
 
-# name: (class without its ending, of the text, of what else it takes, the key of that)
+# name: (class without its suffix, config of the text, config of the other input, its key)
 FAMILIES = {
     "gemma3": ("Gemma3", {"sliding_window": 8}, IMAGE, "vision_config"),
     "llava": ("Llava", {"model_type": "llama"}, {"model_type": "clip_vision_model", **IMAGE}, "vision_config"),

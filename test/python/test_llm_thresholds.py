@@ -1,6 +1,6 @@
-"""Prompts in pieces of 1, 7, 32 and whole, and what follows, across every length that a model's configuration names.
+"""Prompts in pieces of 1, 7, 32 and whole, and the tokens after them, across every length in a model's configuration.
 
-The lengths come from the configuration itself: a new one is covered without a line here.
+The lengths are read from the configuration itself: a new one is covered without a line here.
 """
 
 import functools
@@ -18,7 +18,7 @@ from clave.llm import use_kv_cache
 from clave.llm.limits import TooLong
 
 PIECES, N_NEW = (1, 7, 32, 1000), 6
-SMALLEST = {  # of what families have, so that a text of some tokens crosses it
+SMALLEST = {  # small values of families' lengths, which a text of some tokens crosses
     "sliding_window": 16,
     "max_position_embeddings": 48,
     "n_positions": 48,  # the same as max_position_embeddings
@@ -38,7 +38,7 @@ ROPES = {
 PHIMOE = {
     "rope_parameters": ROPES["phi3"]["rope_parameters"] | {"short_mscale": 1.1, "long_mscale": 1.3},
 }
-MORE = {  # (class, configuration): what the families of _folders.py have none of
+MORE = {  # (class, configuration): models with lengths that the families of _folders.py lack
     "llama4": ("Llama4Text", {"attention_chunk_size": 16, "attn_temperature_tuning": True, "floor_scale": 10}),
     "doge": ("Doge", {"keep_window_size": 24}),
     "gemma3_ropes": ("Gemma3Text", {"head_dim": 16, "sliding_window": 16}),
@@ -58,14 +58,14 @@ MORE = {  # (class, configuration): what the families of _folders.py have none o
 
 
 def lengths_of(config):
-    """What a configuration names as a length: of texts, windows, chunks or tables, also of its rope."""
+    """Returns the lengths in a configuration: of texts, windows, chunks or tables, also of its rope."""
     said = {**config.to_dict(), **(getattr(config, "rope_parameters", None) or {})}
     name = re.compile(r"window|chunk|position|seq_len|local_attention|index_topk")
     return sorted({v for k, v in said.items() if name.search(k) and type(v) is int and 4 < v <= 64})
 
 
 def small(name):
-    """A model of which every length is small."""
+    """Returns a model in which every length is small."""
     if name in MORE:
         kind, more = MORE[name]
         sizes = {k: v for k, v in SMALL.items() if k not in more}
@@ -88,9 +88,9 @@ def ids_of(length):
 
 @torch.no_grad()
 def own_logits(model, length):
-    """The logits of the last tokens of a prompt that runs at once, and of N_NEW tokens, one by one, with transformers'
-    own cache: its `generate` after a prompt, for tokens that are given. Models whose state transformers does not take
-    again (RWKV), or whose time steps it does not limit for a single token (Mamba 2), run over the whole text."""
+    """Returns the logits of the last tokens of a prompt that runs at once, and of N_NEW tokens, one by one, with
+    transformers' own cache. Some models run over the whole text: transformers does not read RWKV's state again, and
+    does not limit Mamba 2's time steps for a single token."""
     ids = ids_of(length + N_NEW)
     if any(hasattr(m, "time_step_limit") or m._get_name() == "RwkvForCausalLM" for m in model.modules()):
         return model(input_ids=ids).logits[0, length - 1 :]
@@ -121,7 +121,7 @@ def check_family(name, devices):
     model = small(name)
     named = lengths_of(model.config)
     most = max([48, *named]) + 16
-    while True:  # the longest text that it takes, as `clave.llm.export` finds it
+    while True:  # the longest text that it supports, as `clave.llm.export` finds it
         try:
             cached = use_kv_cache(model, most, prompt_piece=16)
         except TooLong as e:

@@ -39,7 +39,7 @@ FACTORIES = {
 
 
 class Made(torch.nn.Module):
-    """All ops that pack weights, each with a weight of its own shape."""
+    """All ops that pack weights, each with a weight of a different shape."""
 
     def __init__(self, make):
         super().__init__()
@@ -95,7 +95,7 @@ def test_weights_of_factories_beside_quantized_ones(quantize):
 
 
 class OfOrigin(torch.nn.Module):
-    """A weight (6, 6) that is read by two products and an embedding, one of them transposed."""
+    """A weight (6, 6) that two products, one of them transposed, and an embedding read."""
 
     def __init__(self, origin):
         super().__init__()

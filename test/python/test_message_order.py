@@ -1,4 +1,4 @@
-"""Messages say what was expected, then what came: `expected ..., got ...`. Another order leaves the reader to guess."""
+"""Messages say what was expected, then what was found: `expected ..., got ...`. Another order would be ambiguous."""
 
 import pathlib
 import re
@@ -23,15 +23,15 @@ WRONG_ORDERS = {
     "not one, but another": re.compile(rf"\bnot {VALUE},? but {VALUE}"),
     "should be": re.compile(rf"\bis {VALUE}, (?:but )?(?:should|must) be\b"),
 }
-# Messages that compare no value with what a caller was to give.
+# Messages that do not compare a value with an expected one.
 OTHERS = (
-    "weights are packed for",  # two devices of one note
+    "weights are packed for",  # two devices in one note
     "a number is required",  # Python's own words, which templates see
 )
 
 
 def messages():
-    """(file:line, text) of each literal that has a value in it."""
+    """Yields (file:line, text) of each literal that contains a value."""
     for room in ROOMS:
         for path in sorted((ROOT / room).glob("**/*")):
             if path.suffix not in (".c", ".cc", ".h", ".py") or "_generated" in path.parts:
@@ -46,7 +46,7 @@ def messages():
 def wrong_order(text):
     if any(other in text for other in OTHERS):
         return None
-    if "expected once" in text:  # got by position and by name
+    if "expected once" in text:  # passed by position and by name
         text = ""
     return next((name for name, pattern in WRONG_ORDERS.items() if pattern.search(text)), None)
 

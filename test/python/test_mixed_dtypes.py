@@ -1,6 +1,5 @@
-"""Result dtypes of operands that differ in dtype, against eager mode. Every op of torch's with two tensors or more that
-clave lowers or takes apart is called as its schema says, so that a new lowering is tested by itself. It may refuse.
-"""
+"""Result dtypes of operands with different dtypes, against eager mode. Every op of torch with two tensors or more that
+clave lowers or decomposes is called by its schema, so that a new lowering is tested automatically. It may refuse."""
 
 import inspect
 
@@ -31,7 +30,7 @@ def is_tensor(argument):
 
 
 def candidates():
-    """Functional ops of aten with two required tensors or more, and no other argument without a default."""
+    """Returns functional ops of aten with two required tensors or more, and no other argument without a default."""
     ops = {operator(n) for n in LOWERINGS if n.startswith("aten.")} | {
         o for o in _torchs_table() if isinstance(o, OpOverload)
     }
@@ -49,7 +48,7 @@ def candidates():
 
 
 def functions():
-    """By name: functions of two tensors. An op of three reads the first one again."""
+    """Returns functions of two tensors by name. An op of three reads the first one again."""
     made = {}
     for op in candidates():
         n = sum(not a.has_default_value() for a in schema_of(op).arguments)
@@ -84,7 +83,7 @@ def eager(f, args):
 
 
 def sessions(fs, args):
-    """(names, results) of as few exports as there need be: what is refused is left out, alone or by halves."""
+    """Returns (names, results) of as few exports as possible: refused ones are removed, alone or by halves."""
     if not fs:
         return {}
     names = list(fs)
@@ -137,7 +136,7 @@ def test_losses_have_the_dtype_of_eager_mode(pair):
 
 @pytest.mark.parametrize("name", ["input", "list", "x"])
 def test_programs_with_such_an_op_keep_their_names(name):
-    """torch renames nodes that are called like Python's builtins when it copies a graph."""
+    """torch renames nodes with names of Python's builtins when it copies a graph."""
     made = {}
     exec(f"def forward(self, {name}, mask):\n  return {name}[mask] * {name}.sum()", made)
     module = type("Module", (torch.nn.Module,), {"forward": made["forward"]})()

@@ -1,4 +1,4 @@
-"""Instructions and constants are named by the modules that they are from, whatever passes make of them."""
+"""Instructions and constants have the names of the modules from which they come, whatever passes do with them."""
 
 import re
 import subprocess
@@ -69,7 +69,7 @@ class Folds(nn.Module):
 
 
 class Clash(nn.Module):
-    """Modules whose paths are what other calls would be called."""
+    """Modules whose paths equal the names of other calls."""
 
     def __init__(self):
         super().__init__()
@@ -123,7 +123,7 @@ def test_a_folded_norm_has_its_own_path():
 
 
 def test_the_first_node_that_differs_has_its_path(build, tmp_path):
-    """By names that a reference file has, too."""
+    """It is found by the names in a reference file, too."""
     import clave.reference
 
     module, program = exported("clash")

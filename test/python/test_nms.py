@@ -1,4 +1,4 @@
-"""Non-maximum suppression on both backends, as torchvision's own op gives it."""
+"""Non-maximum suppression on both backends, compared with torchvision's own op."""
 
 import _export
 import pytest
@@ -17,7 +17,7 @@ def kept(boxes, scores):
 
 
 def boxes(n, dtype=torch.float32):
-    """Some overlap, some have equal scores; sizes are whole numbers, so that an overlap may be the threshold."""
+    """Some boxes overlap, some have equal scores; sizes are integers, so that an overlap may equal the threshold."""
     g = torch.Generator().manual_seed(n)
     corners = torch.randint(0, 24, (n, 2), generator=g)
     sizes = torch.randint(0, 13, (n, 2), generator=g)
@@ -34,6 +34,6 @@ def test_any_number_of_boxes(device, dtype):
 
 
 def test_threshold_is_a_number_of_the_boxes_dtype():
-    """Two boxes that share 3 of 10: 0.3 in f32 is above 0.3, so that the second one goes."""
+    """Two boxes share 3 of 10: 0.3 in f32 is above 0.3, so the second one is removed."""
     two = torch.tensor([[0.0, 0, 10, 1], [0, 0, 3, 1]]), torch.tensor([2.0, 1.0])
     assert torch.equal(clave.Session(clave.export(_export.Fn(kept), two), "cpu")(*two), kept(*two))

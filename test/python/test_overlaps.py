@@ -1,4 +1,4 @@
-"""Inputs and outputs that share memory: what the module itself computes, or an error by name with nothing changed."""
+"""Inputs and outputs that share memory: the module's own result, or an error by name with nothing changed."""
 
 import ctypes
 import itertools
@@ -146,12 +146,12 @@ def test_state_is_left_alone_by_what_is_refused():
     assert session(torch.ones(4)).item() == 1
 
 
-# ---------------------------------------------------------------- memory of others
+# ---------------------------------------------------------------- memory of other owners
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_views_into_results_of_earlier_runs(sessions, device):
-    """A result is the caller's: later runs read it, or change it in place, and write nothing else over it."""
+    """The caller owns a result: later runs may read it, or change it in place, but write nothing else over it."""
     mine = theirs = None
     for module in (Reads, ChangesX, ChangesY, ChangesBoth, Reads):
         for pair in (PAIRS["next to each other, backwards"], PAIRS["apart"]) if mine is not None else (None,):
@@ -185,7 +185,7 @@ class Owns(nn.Module):
 @pytest.mark.parametrize("first", ("weight", "n"))
 @pytest.mark.parametrize("second", ("weight", "n"))
 def test_the_modules_own_tensors_as_inputs(first, second, device):
-    """A session has weights and state of its own: a module's are inputs as any other tensors."""
+    """A session has its own weights and state: a module's tensors are inputs like any others."""
     net = Owns().eval()
     other = Owns().eval()
     session = clave.Session(clave.export(net, (torch.ones(4), torch.ones(4)), verify=False), device)
@@ -235,7 +235,7 @@ class Picks(nn.Module):
     ids=("values", "indices"),
 )
 def test_memory_that_another_process_writes_during_runs(module, x, values, device):
-    """Results of values that were there, or an error that names an index; never a read elsewhere."""
+    """Results are of values that were present, or an error names an index; nothing else is read."""
     session = clave.Session(clave.export(module().eval(), (x.clone(),)), device)
     x = x.clone().share_memory_()
     context = torch.multiprocessing.get_context("fork" if device == "cpu" else "spawn")
@@ -269,7 +269,7 @@ class Sum(nn.Module):
 
 
 class Swap(nn.Module):
-    """Results that are inputs as they were given."""
+    """Results that are inputs, unchanged."""
 
     def forward(self, x, y):
         return y, x
@@ -281,7 +281,7 @@ class Mixed(nn.Module):
 
 
 class Loop(nn.Module):
-    """A size that data decides: the run is planned in two parts."""
+    """A size depends on data: the run is planned in two parts."""
 
     def forward(self, x, y):
         return torch.nonzero(y > 3).float().sum() + x, x
@@ -306,7 +306,7 @@ def aligned(n):
 
 
 N = {"copied": 256, "in place": 32768}
-# Where x, y and the two results lie, in quarters of their size.
+# The places of x, y and the two results, in quarters of their size.
 PLACES = [p for p in itertools.product((0, 4), (4, 8, 5), (0, 1, 4, 12), (4, 5, 8, 16)) if abs(p[2] - p[3]) >= 4]
 
 
@@ -314,7 +314,7 @@ PLACES = [p for p in itertools.product((0, 4), (4, 8, 5), (0, 1, 4, 12), (4, 5, 
 @pytest.mark.parametrize("size", N)
 @pytest.mark.parametrize("module", (Sum, Swap, Mixed, Loop), ids=lambda m: m.__name__)
 def test_results_over_inputs(module, size, device):
-    """A bound result is what it is without one, wherever the inputs are."""
+    """A bound result equals an unbound one, wherever the inputs are."""
     n = N[size]
     one = torch.ones(n)
     session = clave.Session(clave.export(module().eval(), (one, one.clone())), device)
@@ -364,7 +364,7 @@ def last_result(session, index):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_results_are_inputs_of_the_next_run(device):
-    """They are read where they are, in memory that the run replaces as they grow."""
+    """They are read in place, in memory that the run replaces as they grow."""
 
     class Grows(nn.Module):
         def forward(self, x, y):

@@ -1,4 +1,4 @@
-"""What installs and type checkers see: versions that belong together, annotations of everything public."""
+"""The package as installers and type checkers see it: matching versions, annotations of all public parts."""
 
 import ctypes.util
 import inspect
@@ -15,7 +15,7 @@ PACKAGE = Path(clave.__file__).parent
 
 
 def devices_with(library):
-    """What the first use of the package says with this library."""
+    """Returns the output of the package's first use with this library."""
     env = os.environ | {"PYTHONPATH": str(PACKAGE.parent), "CLAVE_LIBRARY": str(library)}
     program = "import clave\ntry: print(len(clave.devices()))\nexcept clave.Error as e: print(e)"
     return subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True).stdout
@@ -35,7 +35,7 @@ def test_a_library_that_is_not_ours_is_refused():
 
 
 def test_versions_are_told_once(root):
-    assert clave.load(root / "examples/mnist/mnist.clv").methods  # the library that was built is of this version
+    assert clave.load(root / "examples/mnist/mnist.clv").methods  # the built library has this version
     assert f"VERSION = {clave.__version__}\n" in (root / "Makefile").read_text()
     assert 'attr = "clave.version.VERSION"' in (root / "python/pyproject.toml").read_text()
 
@@ -63,7 +63,7 @@ def test_everything_public_is_typed(f):
 
 
 def test_type_checkers_are_told():
-    """PEP 561: the marker, for the generated modules too, which are dataclasses with types."""
+    """PEP 561: the marker is present, also for the generated modules, which are typed dataclasses."""
     assert (PACKAGE / "py.typed").exists()
     from clave import schema
 

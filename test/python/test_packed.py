@@ -1,5 +1,5 @@
-"""Weights that a model's own constants compute (quantised by a library before) are kept as codes, whatever ops compute
-them: the program holds the form, and both backends give what eager gives."""
+"""Weights that a model computes from its own constants (because a library quantised them) are kept as codes, whatever
+ops compute them: the program has their encoding, and both backends equal eager."""
 
 import itertools
 
@@ -25,7 +25,7 @@ def seeded(seed=0):
 
 
 def numbers(low, high, shape=(N, K), dtype=torch.int8):
-    """Whole numbers, each row with both ends."""
+    """Returns integers; each row has both ends."""
     made = torch.randint(low, high + 1, shape, generator=seeded(), dtype=dtype)
     made[:, 0], made[:, -1] = low, high
     return made
@@ -36,7 +36,7 @@ def scales(*shape, dtype=torch.float32):
 
 
 class Quantised(nn.Module):
-    """A product by the weight that `weight` makes of the buffers."""
+    """A product with the weight that `weight` makes from the buffers."""
 
     def __init__(self, weight, **buffers):
         super().__init__()
@@ -70,7 +70,7 @@ class Product8(Quantised):
 
 
 def nibbles(q, scale):
-    """GPTQ's: eight numbers of 0 to 15 in each 32 bits, along K, and a scale for each 32 rows."""
+    """Decodes GPTQ's format: eight numbers of 0 to 15 in each 32 bits, along K, and a scale for each 32 rows."""
     shifts = torch.arange(0, 32, 4, dtype=torch.int32)
     codes = (q[:, None, :] >> shifts[None, :, None]) & 15
     return ((codes.reshape(K, N) - 8).float().reshape(2, K // 2, N) * scale[:, None]).reshape(K, N)
@@ -144,7 +144,7 @@ FORMS = {
 
 
 class Convolution(Quantised):
-    """convolve: of x and the weight."""
+    """convolve: a function of x and the weight."""
 
     def __init__(self, convolve, **buffers):
         super().__init__(lambda q, scale: q.float() * scale, **buffers)
@@ -172,7 +172,7 @@ CONVOLUTIONS = {
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions(name, monkeypatch):
-    """They read codes, as older programs do decoded ones, to the same bits; no run decodes those again."""
+    """They read codes with the same bits as decoded weights of older programs; no run decodes those again."""
     module, form = CONVOLUTIONS[name]
     x = torch.randn(3, 8, *[9, 11][: module.q.dim() - 2], generator=seeded(3)).float()
     program = check(module, (x,), form)
@@ -189,7 +189,7 @@ def test_convolutions(name, monkeypatch):
 
 
 def test_versions(tmp_path):
-    """What convolutions read encoded is of a version that knows of it."""
+    """A convolution with an encoded weight requires the version that introduced it."""
     module, _ = CONVOLUTIONS["3x3"]
     program = clave.export(module.eval(), (torch.randn(1, 8, 9, 9),))
     program.save(tmp_path / "c.json")
@@ -201,7 +201,7 @@ def test_versions(tmp_path):
 
 
 def test_norms_fold_into_scales():
-    """As much as of plain weights but behind a transposed convolution, whose channels are no rows."""
+    """As much as with plain weights, except after a transposed convolution, whose channels are not rows."""
     torch.manual_seed(0)
     layers = [nn.Conv2d(8, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 16, 1), nn.BatchNorm2d(16)]
     layers += [nn.ConvTranspose2d(16, 4, 2), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(256, 10), nn.BatchNorm1d(10)]
@@ -225,7 +225,7 @@ def encoded(program):
 
 
 def check(module, args, *forms):
-    """Both backends; 16-bit weights are rounded once less than in eager."""
+    """Compares both backends; 16-bit weights are rounded once less than in eager."""
     program = clave.export(module.eval(), args, verify=True)
     assert encoded(program) == [parse(form).table() for form in forms]
     want = module(*args)
@@ -247,7 +247,7 @@ def test_kept_as_codes(name):
 
 
 class Both(Quantised):
-    """The weight is a result, too: it comes out as eager has it, to the last bit."""
+    """The weight is a result, too: it equals eager's to the last bit."""
 
     def forward(self, x):
         weight = self.weight()

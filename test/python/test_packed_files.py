@@ -1,6 +1,6 @@
-"""Weights packed ahead (clave convert --pack, Device.pack): the same bits as weights packed at the first run, taken
-from the file where device, version and constants are those that it was packed for, else or where it is damaged made
-anew."""
+"""Weights packed ahead (clave convert --pack, Device.pack) have the bits of weights packed at the first run. They are
+read from the file if it was packed for the same device, version and constants. Otherwise, or if it is damaged, they
+are packed again."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ DEVICES = ["cpu", "opencl"]
 
 
 class Net(nn.Module):
-    """Products with weights of two dtypes, as they are and quantised, and convolutions."""
+    """Products with weights of two dtypes, plain and quantised, and convolutions."""
 
     def __init__(self):
         super().__init__()
@@ -60,7 +60,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tool(build, folder):
-    """Runs `clave` there; gives its output and its notes."""
+    """Returns a function that runs `clave` there and returns its output and its notes."""
 
     def run(*args, code=0, **env):
         env = {k: v for k, v in os.environ.items() if k != "CLAVE_DEVICE_CLASS"} | env
@@ -72,7 +72,7 @@ def tool(build, folder):
 
 
 def answers(tool, folder, program, device, **env):
-    """Outputs for a few rows and for many, the second process as a second run; and how much memory is the file's."""
+    """Returns outputs for few and many rows, the second process as a second run, and the memory of the file."""
     made = []
     for rows in (1, 40):
         x = np.random.default_rng(rows).standard_normal((rows, 3, 10, 10)).astype(np.float32)
@@ -84,7 +84,7 @@ def answers(tool, folder, program, device, **env):
 
 
 def packed(tool, device, **env):
-    """A file packed for the device, and what it says of it."""
+    """Returns a file packed for the device, and its description."""
     name = f"{device}_{'_'.join(env.values()) or 'plain'}.clv"
     tool("convert", "plain.clv", name, "--pack", device, **env)
     return name, json.loads(tool("inspect", name, "--json")[0])["packed"]
@@ -102,7 +102,7 @@ def test_same_bits(tool, folder, device, precision):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_forms_are_read_from_the_file(tool, folder, device):
-    """Bytes that were changed, with the hashes put right, change the result: nothing else packs."""
+    """Changed bytes, with corrected hashes, change the result: the weights are not packed again."""
     env = {"CLAVE_DEVICE_CLASS": "cpu"}
     name, _ = packed(tool, device, **env)
     plain = answers(tool, folder, name, device, **env)
@@ -121,7 +121,7 @@ def test_forms_are_read_from_the_file(tool, folder, device):
 
 
 def sections(file):
-    """tag: (offset, size)"""
+    """Returns {tag: (offset, size)}."""
     (n,) = struct.unpack_from("<I", file, 24)
     at = {}
     for i in range(n):
@@ -131,7 +131,7 @@ def sections(file):
 
 
 def forms_of(file):
-    """(layout, offset, bytes) of each, as docs/reference/formats.md says."""
+    """Returns (layout, offset, bytes) of each packed weight, as docs/reference/formats.md defines them."""
     at = sections(file)
     index, forms = at["FIDX"][0], at["FORM"][0]
     (count,) = struct.unpack_from("<I", file, index + 8)
@@ -144,7 +144,7 @@ def forms_of(file):
 
 @pytest.mark.parametrize("level", ["avx2", "portable"])
 def test_other_levels_pack_their_own(tool, folder, level):
-    """What was packed for this processor is no matter for kernels that use less of it, and the other way round."""
+    """Weights packed for this processor do not matter to kernels that use fewer instructions, and vice versa."""
     name, of = packed(tool, "cpu")
     other, of_other = packed(tool, "cpu", CLAVE_DEVICE_CLASS=level)
     has_more = {"avx2": "avx512f", "portable": "avx2"}[level] in pathlib.Path("/proc/cpuinfo").read_text()
@@ -200,21 +200,21 @@ def test_from_python(folder):
         device.pack(program)
 
 
-# XXH3 would say the same: SHA-256 of all forms of Net. Where one changes, a kernel packs otherwise: the version in
-# backend_info.weight_layout of its backend grows, and so do files that were packed before pack anew.
+# SHA-256 of all packed weights of Net (XXH3 would do as well). If one changes, a kernel's layout has changed: raise the
+# version in backend_info.weight_layout of its backend, and files packed before are packed again.
 LAYOUTS = {
     "cpu 4 x86-64 avx512": "1d5489624a6386de46a5684a0c7894f6d98afe824b4b86a4cb7d31d8610a730b",
     "cpu 4 x86-64 avx2": "b6288decacd626f295ffa43e09fa1fb708847cce701ec952e9969afeb3e83edf",
     "cpu 4 portable": "4fd835e507c963f4147589c84932282e085a9093ff6b5543184102c744141ed8",
     "opencl 5 width 16": "104d48fea48ee38b54fcb9ad48e9d6076386a73d96ab9dfe6e3f8ca23b7d9dc9",
 }
-# Those of fast precision where the processor multiplies pairs of BF16.
+# Hashes in fast precision if the processor multiplies pairs of BF16.
 FLAGS = pathlib.Path("/proc/cpuinfo").read_text() if pathlib.Path("/proc/cpuinfo").exists() else ""
 PAIRS, TILES = "avx512_bf16" in FLAGS, "amx_bf16" in FLAGS
 OF_PAIRS = {
     "cpu 4 x86-64 avx512": "228bfc881a39468920d86d86538a40522b3ea728facf9ad483bd2a88b770654c",
 }
-# And where tiles do: weights of few channels have other forms, of the same versions.
+# And with tiles: weights of few channels have other layouts, with the same versions.
 OF_TILES = {
     "cpu 4 x86-64 avx512": "f39ae679af9ccd3fa14e6a0c5a1157498a146bbf3ae6b66c01cc8c0836c3b8a6",
 }

@@ -1,4 +1,4 @@
-"""Programs after each pass alone, all of them and none give the same; what passes must leave alone."""
+"""Programs after each pass alone, after all and after none agree; graphs that passes must not change."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import clave
 
 pytestmark = pytest.mark.by_turn(17)
 DIMS = ({0: torch.export.Dim("batch", min=1, max=8), 1: torch.export.Dim("length", min=2, max=64)},)
-# All bits stay.
+# Passes that keep all bits.
 EXACT = ("dead_code", "cast", "view", "number", "equal", "grouped_attention", "join_rope", "integer_move", "requantize")
 EXACT += ("open_cache",)
 ROUNDED = (

@@ -1,6 +1,6 @@
-"""Passes before lowering: what is written out in parts becomes the whole op, and near misses do not.
+"""Passes before lowering: patterns of separate ops become the whole op, and near misses do not.
 
-Each pattern is counted in Program.passes; every program, matched or not, must give torch's numbers.
+Each pattern is counted in Program.passes; every program, matched or not, must have torch's numbers.
 """
 
 import math
@@ -29,7 +29,7 @@ class Fn(nn.Module):
 
 
 def export(f, args, decomposed=False, dynamic_shapes=None, **parameters):
-    """The program; decomposed: of a .pt2's graph that torch has taken apart already."""
+    """Returns the program; decomposed: from a .pt2's graph that torch has already decomposed."""
     module = f if isinstance(f, nn.Module) else Fn(f, **parameters)
     module.eval()
     if decomposed:
@@ -46,7 +46,7 @@ def run(module, program, args, rtol=2e-5, atol=2e-6):
 
 
 def found(f, args, decomposed=False, tolerance=(2e-5, 2e-6), **parameters):
-    """Patterns that applied, without the folding passes, after checking the numbers; no pass made a bad program."""
+    """Returns the patterns that applied, without the folding passes, after checking the numbers and each pass."""
     torch.manual_seed(0)
     module, program = export(f, args, decomposed, **parameters)
     run(module, program, args, *tolerance)
@@ -172,7 +172,7 @@ def hf_rms(x, w):
 
 
 def test_rms_norm_of_16_bit_modules_rounds_where_they_round():
-    """Hugging Face's: normalised in f32, rounded, then times the weight. The same bits but for the order of a sum."""
+    """Hugging Face's norm: normalised in f32, rounded, then times the weight. Bits differ only by a sum's order."""
     for dtype in (BF16, F16):
         a, w = x(64, D, dtype=dtype), W.to(dtype)
         module, program = export(hf_rms, (a,), w=w)
@@ -251,7 +251,7 @@ def eager(q, k, v, scale=HD**-0.5):
 
 
 def eager_masked(q, k, v, mask):
-    """As Hugging Face's eager attention: an added mask, the softmax in f32."""
+    """Hugging Face's eager attention: an added mask, the softmax in f32."""
     scores = torch.matmul(q, k.transpose(2, 3)) * HD**-0.5 + mask
     return torch.matmul(nn.functional.softmax(scores, dim=-1, dtype=F32).to(q.dtype), v)
 
@@ -282,7 +282,7 @@ def bloom(q, k, v, alibi):
 
 
 def biases(*shape):
-    """0 or the least number, each row with a 0."""
+    """Returns 0 or the least number; each row has a 0."""
     hidden = torch.rand(*shape) < 0.5
     hidden[..., 0] = False
     return torch.zeros(shape).masked_fill(hidden, MIN)
@@ -353,7 +353,7 @@ def test_not_attention(form):
 @pytest.mark.parametrize("fill", [-INF, MIN, -1e4, -1.0])
 @pytest.mark.parametrize("inverted", [False, True])
 def test_attention_with_hidden_keys_is_exact_where_all_are_hidden(fill, inverted):
-    """A row of -inf is NaN, one of another number attends to all alike; NaN in a hidden key stays out of the scores."""
+    """A row of -inf is NaN, a row of another number attends to all alike, and scores omit NaN in a masked key."""
 
     def f(q, k, v, mask):
         scores = q @ k.mT
@@ -384,7 +384,7 @@ SDPA = nn.functional.scaled_dot_product_attention
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_torch_attention_taken_apart_is_found(causal):
-    """The decomposition of scaled_dot_product_attention: its safe softmax gives 0 where a mask hides everything."""
+    """torch's decomposition of scaled_dot_product_attention: its safe softmax returns 0 where a mask hides all keys."""
     mask = torch.rand(2, 1, L, L) < 0.5
     mask[0, 0, 2] = False
     f = lambda q, k, v: SDPA(q, k, v, is_causal=causal)
@@ -405,7 +405,7 @@ def test_repeated_heads_are_read_where_they_are():
 
 
 def flat_bias(q, k, v, bias):
-    """The bias is added where the leading dimensions are one."""
+    """The bias is added where the leading dimensions are merged."""
     scores = (q @ k.transpose(-2, -1)).reshape(-1, L, L) * 0.3 + bias
     return torch.softmax(scores.reshape(*q.shape[:-1], L), -1) @ v
 
@@ -423,7 +423,7 @@ def test_biases_of_any_rank(lead, form):
 
 
 def test_a_bias_under_other_leading_dimensions_is_not_taken_for_one_under_these():
-    """It is one for each second index; its shape would fit one for each first index as well."""
+    """The bias depends on the second index; its shape would also fit the first index."""
 
     def split(q, k, v, bias):
         scores = (q @ k.transpose(-2, -1)).unsqueeze(2) * 0.3 + bias

@@ -15,7 +15,7 @@ DIMS = ({0: torch.export.Dim("batch", min=1, max=8)},)
 
 
 def trained(*layers):
-    """With statistics of a training that was."""
+    """Returns layers with statistics as after training."""
     torch.manual_seed(0)
     module = nn.Sequential(*layers)
     for m in module.modules():
@@ -100,7 +100,7 @@ def test_methods_share_a_folded_weight():
 
 
 class Layer(nn.Module):
-    """q, k and v of other sizes, gate and up; `bias`: of which projections."""
+    """q, k and v of different sizes, gate and up; `bias`: the projections that have one."""
 
     def __init__(self, bias="", norm=False, n=(4, 2), dtype=torch.float32):
         super().__init__()
@@ -136,7 +136,7 @@ def test_products_of_one_tensor(bias, dtype):
     batch, length = torch.export.Dim("batch", max=8), torch.export.Dim("length", max=64)
     _, program = export(module, (x(2, 5, D, dtype=dtype),), dynamic_shapes=({0: batch, 1: length},))
     assert program.passes["join_matmul"] == 2 and program.refused == {} and matmuls(program) == 3
-    assert len(program.schema.constants) == 4 + bool(bias), "no weight is there twice"
+    assert len(program.schema.constants) == 4 + bool(bias), "a weight is stored twice"
     tolerance = {F16: 4e-3, BF16: 4e-2, F64: 1e-12}.get(dtype, 2e-5)
     for shape in ((2, 5, D), (1, 1, D), (3, 9, D)):
         run(module, program, (x(*shape, dtype=dtype),), tolerance, tolerance)
@@ -244,7 +244,7 @@ def test_weights_of_other_encodings_are_left():
 
 
 class Rows32(nn.Module):
-    """Rows in f32 times a weight of 16 bits, and what else reads it."""
+    """Rows in f32 times a 16-bit weight, and another reader of it."""
 
     def __init__(self, dtype, reads=False):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Rotary embeddings written out become one op, and near misses do not: as test_patterns.py."""
+"""Rotary embeddings in separate ops become one op, and near misses do not, as in test_patterns.py."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def rotate_pairs(x):
 
 
 def by_angles(q, angles, axis=1):
-    """Hugging Face's: cos and sin of doubled angles, broadcast over heads."""
+    """Hugging Face's form: cos and sin of doubled angles, broadcast over heads."""
     emb = torch.cat((angles, angles), dim=-1)
     cos, sin = emb.cos().unsqueeze(axis), emb.sin().unsqueeze(axis)
     return q * cos + rotate_half(q) * sin
@@ -41,7 +41,7 @@ def by_pairs(q, cos, sin):
 
 
 def by_axes(q, a, b):
-    """Tables of two axes side by side, pairs taken by unbind: as models of pictures do."""
+    """Tables of two axes side by side, and pairs by unbind, as in image models."""
     even, odd = q.reshape(*q.shape[:-1], -1, 2).unbind(-1)
     emb = torch.cat([t.repeat_interleave(2, 1) for t in (a, b)], -1)[:, None]
     return q * emb.cos() + torch.stack([-odd, even], dim=-1).flatten(-2) * emb.sin()
@@ -60,7 +60,7 @@ def by_complex(q, angles):
 
 
 def by_parts(q, cos, sin):
-    """The halves turned one by one, with tables that are not doubled."""
+    """Rotates the halves one by one, with tables that are not doubled."""
     a, b = q.chunk(2, -1)
     return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
 
@@ -71,21 +71,21 @@ def by_parts_minus(q, cos, sin):
 
 
 def by_parts_of_pairs(q, turns):
-    """The product of complex numbers written out."""
+    """Multiplies complex numbers in separate ops."""
     pairs = q.reshape(*q.shape[:-1], -1, 2)
     a, b, cos, sin = pairs[..., 0], pairs[..., 1], turns[:, None, :, 0], turns[:, None, :, 1]
     return torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
 
 
 def at_positions(q, positions, angles):
-    """Rows of tables, as models for text pick them."""
+    """Selects rows of tables, as text models do."""
     e = torch.cat((angles, angles), -1)
     cos, sin = (t[positions].unsqueeze(1) for t in (e.cos(), e.sin()))
     return q * cos + rotate_half(q) * sin
 
 
 def doubled(f):
-    """f of q and angles (L, HD / 2) that are doubled first."""
+    """Returns f of q and angles (L, HD / 2) that are doubled first."""
     return lambda q, a: f(q, torch.cat((a, a), -1))
 
 

@@ -1,4 +1,4 @@
-"""The private parts of torch and transformers that the package stands on: one file names them, and each is there."""
+"""The private parts of torch and transformers on which the package depends: one file names them, and each exists."""
 
 import ast
 import functools
@@ -25,7 +25,7 @@ def _is_private(module):
 
 
 def _is_inner(node):
-    """torch._check and names of ops are public."""
+    """False for torch._check and names of ops, which are public."""
     path = ast.unparse(node)
     is_public = path == "torch._check" or path.startswith("torch.ops.") or node.attr.startswith("__")
     return node.attr in ("py_kernels", "python_key_table") or (node.attr.startswith("_") and not is_public)
@@ -33,7 +33,7 @@ def _is_inner(node):
 
 @functools.cache
 def _own_names():
-    """Attributes with an underscore that the package itself defines."""
+    """Returns attributes with an underscore that the package itself defines."""
     names = {"_fields", "_fields_"}  # of namedtuple and ctypes
     for f in FILES:
         for node in ast.walk(ast.parse(f.read_text())):
@@ -45,7 +45,7 @@ def _own_names():
 
 
 def _private_parts(text, own):
-    """What a file takes of torch's and transformers' insides."""
+    """Yields the private parts of torch and transformers that a file uses."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom):
             yield from (f"{node.module}.{a.name}" for a in node.names if _is_private(f"{node.module}.{a.name}"))
@@ -74,7 +74,7 @@ def _op():
 
 
 def _expression(f):
-    """The sympy expression of f(a size)."""
+    """Returns the sympy expression of f(a size)."""
 
     def module(x):
         return x.new_full((1,), f(x.shape[0]))
@@ -85,7 +85,7 @@ def _expression(f):
 
 
 def _traced():
-    """A call in a module of a module, as torch.export leaves it."""
+    """Returns a call in a module of a module, as torch.export leaves it."""
     graph = torch.export.export(nn.Sequential(nn.Sequential(nn.ReLU())), (torch.ones(2),)).graph
     return next(n for n in graph.nodes if n.op == "call_function")
 
@@ -118,7 +118,7 @@ def _attention():
 
 
 def _states():
-    """What models ask a cache for of their convolutions and recurrences, and what its layers keep of them."""
+    """Checks the methods of a cache for convolutions and recurrences, and the state of its layers."""
     cache = pytest.importorskip("transformers.cache_utils")
     methods = ("get_conv_state", "update_conv_state", "get_recurrent_state", "update_recurrent_state")
     layer = cache.LinearAttentionLayer()
@@ -127,7 +127,7 @@ def _states():
 
 
 def _scans():
-    """The functions that scans take the place of, with the arguments that models give them."""
+    """Checks the functions that scans replace, with the arguments that models pass."""
     pytest.importorskip("transformers")
     from importlib import import_module
     from inspect import signature
@@ -194,7 +194,7 @@ PARTS = {
 
 @pytest.mark.parametrize("name", PARTS)
 def test_the_part_is_there(name):
-    assert PARTS[name](), f"{name} is no longer what clave.private takes it for"
+    assert PARTS[name](), f"{name} is no longer what clave.private expects"
 
 
 def test_functions_of_a_model_are_put_back():
@@ -214,7 +214,7 @@ def test_functions_of_a_model_are_put_back():
 
 
 def test_what_is_replaced_is_put_back():
-    """Nested, and where the inside fails."""
+    """Also nested, and if the inner one fails."""
     hop, op = type(torch.ops.higher_order.flex_attention), _op()
     before = (hop.__call__, dict(op.py_kernels), private.decomposition_table[op])
     with pytest.raises(ValueError), private.standing_in():
@@ -288,7 +288,7 @@ def test_one_thread_exports_at_a_time(monkeypatch):
 
     def export(*args):
         with suppress(threading.BrokenBarrierError):
-            both.wait(timeout=1)  # for another thread to come here as well
+            both.wait(timeout=1)  # until another thread arrives here
             met.append(args)
         return inner(*args)
 

@@ -1,4 +1,4 @@
-"""ClaveQuantizer on trained networks and real images: as right as in f32, sums of integers, codes from end to end."""
+"""ClaveQuantizer on trained networks and real images: as accurate as in f32, integer sums, codes from end to end."""
 
 import importlib
 import os
@@ -30,7 +30,7 @@ def example(name):
 
 
 def quantise(model, calibration, **options):
-    """The model as pt2e converts it, for batches of calibration[0]'s shape."""
+    """Returns the model as pt2e converts it, for batches of calibration[0]'s shape."""
     exported = torch.export.export(model.eval(), (calibration[0],)).module()
     prepared = prepare_pt2e(exported, ClaveQuantizer(**options))
     for batch in calibration:
@@ -76,7 +76,7 @@ def test_right_as_often_as_in_f32(data, monkeypatch):
 
 
 class Blocks(nn.Module):
-    """What the quantizer knows: a residual, norms, averages, clamps, padding, slices, a layer that is left out."""
+    """Layers that the quantizer supports: residual, norms, averages, clamps, padding, slices; and one that it omits."""
 
     def __init__(self):
         super().__init__()
@@ -121,7 +121,7 @@ def test_what_is_annotated(skip, sums):
 def test_a_residual_is_rounded_once():
     model, calibration = blocks()
     program = clave.export(quantise(model, calibration), (calibration[0],))
-    # x, behind the first relu, relu6, the last convolution, the pooled, the mean, the head
+    # x, after the first relu, relu6, the last convolution, the pooled, the mean, the head
     assert len(steps_of(program, "round")) == 7
 
 

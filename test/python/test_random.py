@@ -25,7 +25,7 @@ def program(function, *args):
 
 
 def philox(counter, key):
-    """Ten rounds of Philox 4x32 on columns of counters: (4, n) -> (4, n)."""
+    """Computes ten rounds of Philox 4x32 on columns of counters: (4, n) -> (4, n)."""
     c = [np.asarray(x, np.uint64) for x in counter]
     k = [np.uint64(key & 0xFFFFFFFF), np.uint64(key >> 32)]
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
@@ -37,14 +37,14 @@ def philox(counter, key):
 
 
 def words(n, seed, stream, run):
-    """Words 0 .. n of a stream."""
+    """Returns words 0 .. n of a stream."""
     blocks = np.arange((n + 3) // 4, dtype=np.uint64)
     zero = np.zeros_like(blocks)
     return philox([blocks, zero, zero + np.uint64(stream), zero + np.uint64(run)], seed).T.reshape(-1)[:n]
 
 
 def test_known_answers():
-    """From the authors' test vectors."""
+    """The authors' test vectors."""
     assert [hex(x) for x in philox([0, 0, 0, 0], 0)] == ["0x6627e8d5", "0xe169c58d", "0xbc57ac4c", "0x9b00dbd8"]
     pi = philox([0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344], 0x299F31D0A4093822)
     assert [hex(x) for x in pi] == ["0xd16cfe09", "0x94fdcceb", "0x5001e420", "0x24126ea1"]
@@ -52,7 +52,7 @@ def test_known_answers():
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_bits(device):
-    """Each element is made of the words that the documentation says."""
+    """Each element is made from the words that the documentation names."""
     n, seed = 1003, 0x123456789ABCDEF0
     half, double = torch.float16, torch.float64
     p = program(
@@ -101,7 +101,7 @@ def test_sequence():
 
 
 def distance(sample, cdf):
-    """Kolmogorov and Smirnov's: the greatest difference from a distribution times sqrt(n). Above 1.95: 1 in 1000."""
+    """Returns the Kolmogorov-Smirnov distance: the largest difference from a cdf times sqrt(n). 1 in 1000 is > 1.95."""
     x = np.sort(np.asarray(sample, np.float64))
     steps = np.arange(len(x) + 1) / len(x)
     at = cdf(x)
@@ -157,7 +157,7 @@ def test_discrete():
 
 
 def test_reset_and_loops():
-    """Each turn of a loop draws anew."""
+    """Each iteration of a loop draws new numbers."""
 
     def body(i, x):
         return i + 1, torch.cat([x[1:], torch.rand(1)])

@@ -1,6 +1,6 @@
-"""Every public function and method of the package, called with something wrong for each of its parameters: it works, or
-raises a clave.Error that names the parameter and says what it expected. No exception of Python's, ctypes' or torch's
-comes out."""
+"""Every public function and method of the package, called with a wrong value for each of its parameters: it works, or
+raises a clave.Error that names the parameter and the expected value. No exception of Python, ctypes or torch
+escapes."""
 
 import copy
 import inspect
@@ -22,14 +22,14 @@ LAYER, X = torch.nn.Linear(4, 4).eval(), torch.ones(3, 4)
 
 
 class Odd:
-    """What no function expects, with no name that depends on the run."""
+    """A value that no function expects, whose name does not depend on the run."""
 
     def __repr__(self):
         return "odd"
 
 
 def wrong_values(folder):
-    """By name. Functions make those that a call could use up."""
+    """Returns wrong values by name. Functions make values that a call could consume."""
     inf, nan = float("inf"), float("nan")
     return {
         **{repr(x): x for x in (None, True, 0, 1, -1, 2**31, 2**64, -(2**63), 10**40, 0.5, nan, inf, 1j, b"", b"x")},
@@ -61,7 +61,7 @@ def wrong_values(folder):
 
 
 class Public:
-    """The callables, each with arguments that are right."""
+    """The callables, each with valid arguments."""
 
     def __init__(self, folder):
         self.program = clave.export(LAYER, (X,))
@@ -75,7 +75,7 @@ class Public:
         self.folder = folder
 
     def calls(self):
-        """(name, function, the arguments that it needs)"""
+        """Yields (name, function, the arguments that it needs)."""
         p, s, d, t, out = self.program, self.session, self.device, self.tokenizer, self.folder / "out.clv"
         yield "devices", clave.devices, {}
         yield "load", clave.load, {"path": self.file}
@@ -121,7 +121,7 @@ class Public:
         yield "llm.use_kv_cache", clave.llm.use_kv_cache, {"model": LAYER, "max_context": 8}
 
 
-# Parameters whose wrong values are told in other words: what they name, or the part of them that is wrong.
+# Parameters whose wrong values are described by other words: their target, or their wrong part.
 OTHER_WORDS = {
     "module": "method|torch.export|capture|file|directory",
     "path": "file|folder|no such|saved as|x{60}",
@@ -150,7 +150,7 @@ OTHER_WORDS = {
     "output_names": "output",
     "reference": "reference|op",
 }
-# Those whose function runs a caller's own code, or whose wrong values are Python's to refuse.
+# Parameters whose function runs a caller's own code, or whose wrong values Python itself refuses.
 NOT_TRIED = {("Program", "constants")}
 
 
@@ -165,7 +165,7 @@ def parameters_of(function):
 
 
 def outcome(call):
-    """None where it works, else the message of a clave.Error."""
+    """Returns None if the call works, else the message of a clave.Error."""
     try:
         call()
     except clave.Error as e:
@@ -179,7 +179,7 @@ def names_it(parameter, message):
 
 
 def problems_of(name, function, right, wrong):
-    own = outcome(lambda: function(**right))  # of a file that is not there, which is read last
+    own = outcome(lambda: function(**right))  # of a missing file, which is read last
     for parameter in parameters_of(function):
         if (name, parameter.name) in NOT_TRIED:
             continue
@@ -206,7 +206,7 @@ def test_only_errors_of_clave_come_out_and_name_the_argument(public, tmp_path, m
 
 def test_the_table_has_all_that_is_public(public):
     covered = {name.split(".")[0] for name, *_ in public.calls()} | {"llm"}
-    beside = {"LLM", "Answer", "Conversation", "Sampling", "Stream", "Token"}  # with a model: the tests of clave.LLM
+    beside = {"LLM", "Answer", "Conversation", "Sampling", "Stream", "Token"}  # the tests of clave.LLM
     made = {"Cancelled", "Code", "Error", "Origin", "UnsupportedOp"}  # plain data
     assert {n for n in clave.__all__ if callable(getattr(clave, n))} <= covered | beside | made
     methods = {name for name, *_ in public.calls()}

@@ -1,4 +1,4 @@
-"""roi_align and roi_pool on both backends, as torchvision's own ops give them."""
+"""roi_align and roi_pool on both backends, compared with torchvision's own ops."""
 
 import _export
 import pytest
@@ -14,7 +14,7 @@ CLOSE = {torch.float16: {"rtol": 2e-3, "atol": 2e-3}, torch.float32: {"rtol": 1e
 
 
 def inputs(k, dtype=torch.float32):
-    """Two pictures; boxes in, across and outside of them, some smaller than a bin, some turned inside out."""
+    """Returns two pictures and boxes in, across and outside them, some smaller than a bin, some inside out."""
     g = torch.Generator().manual_seed(k)
     pictures = torch.randn(2, 5, 9, 12, generator=g).to(dtype)
     corners = torch.randint(-40, 140, (k, 2), generator=g) / 4
@@ -24,7 +24,7 @@ def inputs(k, dtype=torch.float32):
 
 
 def agrees(f, device, dtype):
-    """At several numbers of boxes, the first again behind none."""
+    """Compares several numbers of boxes; the first again after none."""
     program = clave.export(_export.Fn(f), inputs(7, dtype), dynamic_shapes={"args": ({}, ANY)})
     session = clave.Session(program, device)
     for k in (7, 1, 0, 24, 7):

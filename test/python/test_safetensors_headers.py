@@ -1,4 +1,4 @@
-"""Headers of safetensors files that an export reads: it takes and refuses what the safetensors library does."""
+"""Headers of safetensors files that an export reads: it accepts and refuses the same as the safetensors library."""
 
 import json
 import struct

@@ -1,5 +1,5 @@
-"""The self-check: kernels that give wrong numbers are found at the first run of a class of sizes, and the CPU backend
-takes over. The faults are planted in copies of the kernels."""
+"""The self-check: kernels with wrong numbers are found at the first run of a class of sizes, and the CPU backend
+replaces them. The faults are planted in copies of the kernels."""
 
 import os
 import shutil
@@ -20,14 +20,14 @@ TOOL = Path(os.environ.get("CLAVE_BUILD", ROOT / "build")) / "clave"
 
 
 class Model(torch.nn.Module):
-    """A kernel that will be broken between two that are not."""
+    """An op whose kernel is broken, between two others."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.tril(x * 2.0).cumsum(1)
 
 
 def plant(tmp_path: Path, file: str, right: str, wrong: str) -> Path:
-    """Kernels of which one is wrong."""
+    """Copies the kernels and makes one wrong."""
     folder = tmp_path / "kernels"
     shutil.copytree(ROOT / "kernels_cl", folder)
     text = (folder / file).read_text()
@@ -38,7 +38,7 @@ def plant(tmp_path: Path, file: str, right: str, wrong: str) -> Path:
 
 @pytest.fixture
 def broken(tmp_path: Path) -> Path:
-    """Kernels whose triangle keeps the diagonal that it should not."""
+    """Returns kernels whose triangle has one diagonal too few."""
     return plant(tmp_path, "triangle.cl", ": j - i <= diagonal;", ": j - i < diagonal;")
 
 
@@ -52,7 +52,7 @@ def program(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def symbolic(tmp_path: Path) -> Path:
-    """A triangle, a softmax over columns, one over rows, of an input of any number of rows and columns."""
+    """Exports a triangle, a softmax over columns and one over rows, of an input with dynamic rows and columns."""
 
     class Sizes(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -69,7 +69,7 @@ def random(rows: int, columns: int) -> torch.Tensor:
 
 
 def settings(folder: Path, kernels: Path, check: str = "on") -> dict[str, str]:
-    """The faults are planted in loops of the kernels for CPUs."""
+    """Returns the environment; the faults are planted in loops of the kernels for CPUs."""
     cache = folder / "cache"
     cache.mkdir(mode=0o700, exist_ok=True)
     names = "CLAVE_KERNEL_DIR", "CLAVE_CACHE_DIR", "CLAVE_SELF_CHECK", "CLAVE_DEVICE_CLASS"
@@ -77,7 +77,7 @@ def settings(folder: Path, kernels: Path, check: str = "on") -> dict[str, str]:
 
 
 def notes(program: Path, kernels: Path, rows: int, columns: int, **env: str) -> str:
-    """What a run of `symbolic` says; its results are right."""
+    """Returns the notes of a run of `symbolic`; its results are right."""
     x = random(rows, columns)
     np.save(program.parent / "x.npy", x.numpy())
     done = run(program, kernels, **env)
@@ -98,13 +98,13 @@ def run(program: Path, kernels: Path, *args: str, check: str = "on", **more: str
 
 
 def result(program: Path) -> tuple[np.ndarray, np.ndarray]:
-    """What the last run gave, and what torch gives."""
+    """Returns the result of the last run, and torch's."""
     x = torch.from_numpy(np.load(program.parent / "x.npy"))
     return load_file(program.parent / "out.safetensors")["output_0"], Model()(x).numpy()
 
 
 def test_wrong_kernels_are_replaced(program: Path, broken: Path) -> None:
-    for _ in range(2):  # what was found wrong is found wrong again
+    for _ in range(2):  # a wrong kernel is found wrong again
         done = run(program, broken)
         assert done.returncode == 0
         assert "triangle gives wrong numbers on" in done.stderr, done.stderr
@@ -213,7 +213,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_class_of_sizes_does_not_prove_another(symbolic: Path, tmp_path: Path, name: str) -> None:
-    """In runs of their own, with what was proven kept on disk."""
+    """The runs are separate processes, with the proofs stored on disk."""
     file, right, wrong, small, large, op = FAULTS[name]
     kernels = plant(tmp_path, file, right, wrong)
     for _ in range(2):
@@ -244,7 +244,7 @@ def test_wide_indices_are_proven_by_themselves(symbolic: Path, tmp_path: Path) -
 
 
 def test_large_results_are_compared_in_part(tmp_path: Path) -> None:
-    """80 MB, wrong only beyond 68 of them: the op runs again on the CPU backend, part by part."""
+    """80 MB, wrong only beyond 68 of them: the op runs again on the CPU backend, in parts."""
     kernels = plant(tmp_path, "triangle.cl", "out[j] = keep", "out[j] = keep && row < 17000")
     x = torch.ones(20, 1000, 1000)
     np.save(tmp_path / "x.npy", x.numpy())
@@ -264,7 +264,7 @@ class Triangles(torch.nn.Module):
 
 
 class Thresholds(torch.nn.Module):
-    """A difference in the last bit becomes a whole one, and one of tiny numbers a large one."""
+    """A difference in the last bit becomes a whole one, and a difference of tiny numbers a large one."""
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y = torch.exp(x)
@@ -299,7 +299,7 @@ def test_a_threshold_hides_no_wrong_code(tmp_path: Path) -> None:
 
 
 def proofs(cache: Path) -> int:
-    """Classes that are proven, in all binaries."""
+    """Returns the number of proven classes in all binaries."""
     return sum(struct.unpack_from("<8s2QQ", f.read_bytes())[3] for f in cache.glob("*.clbin"))
 
 

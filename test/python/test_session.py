@@ -1,4 +1,4 @@
-"""Session: what it takes, what it gives, what it says when something is wrong; and the package without torch."""
+"""Session: its arguments, its results, its errors; and the package without torch."""
 
 import base64
 import os
@@ -171,7 +171,7 @@ def test_sessions_in_threads(program):
 
 @pytest.mark.parametrize("said", ["fast", "strict"])
 def test_precision(said, monkeypatch):
-    """A session's own wins over the variable's; export verifies in strict precision."""
+    """A session's own precision takes precedence over the variable's; export verifies in strict precision."""
     torch.manual_seed(0)
     x, module = torch.randn(32, 512), nn.Linear(512, 32)
     monkeypatch.setenv("CLAVE_PRECISION", said)
@@ -209,7 +209,7 @@ class Walk(nn.Module):
 
 
 def test_the_cpu_backend_answers_until_the_device_is_ready():
-    """State, and how far random numbers are, move with the session; a second one finds the kernels built."""
+    """State, and the position of random numbers, move with the session; a second session finds the kernels built."""
     program = clave.export(Walk().eval(), (torch.ones(3),))
     device = clave.Device("opencl", fallback=True)
     session = clave.Session(program, device, seed=5, warm_up="background")

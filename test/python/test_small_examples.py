@@ -1,4 +1,4 @@
-"""Open sizes whose example is 0 or 1: torch takes those for the only ones, and the error says what to give instead."""
+"""Dynamic sizes whose example is 0 or 1: torch treats these as fixed, and the error suggests other examples."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Weights in a file beside the program to be: what is read of them does not stay in memory."""
+"""Weights in a file beside the new program: the parts that are read do not stay in memory."""
 
 import mmap
 import re
@@ -15,7 +15,7 @@ from clave.llm import spool
 
 @pytest.mark.skipif(not hasattr(mmap, "MADV_DONTNEED"), reason="pages cannot be let go here")
 def test_pages_that_were_looked_at_are_let_go(tmp_path, monkeypatch):
-    """A few elements may bring in megabytes: no time is left for them to add up."""
+    """Reading a few elements may map megabytes: they are released before they add up."""
     monkeypatch.setattr(spool, "_EVERY_S", 60)
     weights = spool.Spool(tmp_path, 0)
     at = weights.begin()
@@ -32,7 +32,7 @@ def test_pages_that_were_looked_at_are_let_go(tmp_path, monkeypatch):
 
 
 def resident(tensor):
-    """KiB of the mapping that a tensor lies in."""
+    """Returns the resident KiB of the mapping that contains a tensor."""
     with open("/proc/self/smaps") as f:
         parts = re.split(r"^([0-9a-f]+)-([0-9a-f]+) .*\n", f.read(), flags=re.M)[1:]
     ranges = zip(parts[::3], parts[1::3], parts[2::3], strict=True)

@@ -1,4 +1,4 @@
-"""Element types that are only moved and cast: export, files, sessions, and what is refused by name."""
+"""Element types that are only moved and cast: export, files, sessions, and refusals by name."""
 
 import _export
 import ml_dtypes
@@ -36,7 +36,7 @@ def same(got, want):
 
 
 class Table(torch.nn.Module):
-    """Rows of a constant, a state that keeps what was seen last, and a cast."""
+    """Rows of a constant, a state that keeps the last input, and a cast."""
 
     def __init__(self, dtype):
         super().__init__()
@@ -104,7 +104,7 @@ def test_what_torch_has_of_unsigned_integers(dtype):
     ids=["softmax", "add", "lt", "neg", "cummax", "maximum"],
 )
 def test_other_ops_are_refused_by_name(dtype, f, op):
-    """torch has no kernels of them either, but may capture them."""
+    """torch has no kernels for them either, but may capture them."""
     with pytest.raises(clave.Error) as caught:
         clave.export(_export.Fn(f), (numbers(dtype, 3),))
     said = str(caught.value)
@@ -120,7 +120,7 @@ def test_unsupported_ops_say_the_dtype():
 
 @pytest.mark.parametrize("dtype", FLOAT8, ids=str)
 def test_float8_round_trips_as_a_layer_would(dtype):
-    """Weights stored in 8 bits, which dtype= leaves as they are."""
+    """Weights are stored in 8 bits, which dtype= does not change."""
 
     class Layer(torch.nn.Module):
         def __init__(self):
@@ -143,7 +143,7 @@ def test_float8_round_trips_as_a_layer_would(dtype):
 
 
 def test_large_float8_constants_stay_small():
-    """A weight that is only cast is not kept as the floats it becomes, but with a scale for each row."""
+    """A weight that is only cast is not stored as floats, but with a scale for each row."""
     weight = torch.randn(256, 512).to(torch.float8_e4m3fn)
     program = clave.export(_export.Fn(lambda x: x @ weight.to(torch.float32)), (torch.randn(2, 256),))
     assert program.report.constant_bytes == weight.numel() + 4 * 512
@@ -152,7 +152,7 @@ def test_large_float8_constants_stay_small():
 
 
 def test_verify_finds_wrong_float8():
-    """Of 8-bit results a step of the largest is allowed, more is not; NaN is NaN."""
+    """8-bit results may differ by a step of the largest, not more; NaN is NaN."""
     from clave import verification
 
     x = torch.tensor([1.0, 200.0, float("nan")]).to(torch.float8_e4m3fn)
@@ -165,7 +165,7 @@ def test_verify_finds_wrong_float8():
 
 
 def test_kernels_of_custom_ops_take_them():
-    """A tensor's type in a kernel is how its dtype is stored."""
+    """A tensor's type in a kernel is the storage type of its dtype."""
 
     def halve(x: torch.Tensor) -> torch.Tensor:
         return (x.to(torch.int32) // 2).to(torch.uint16)
@@ -198,7 +198,7 @@ def test_host_scalars_given_as_them():
 
 
 def test_elements_read_as_numbers():
-    """item() of them: a number of the host."""
+    """item() returns a number of the host."""
 
     class Repeated(torch.nn.Module):
         def forward(self, x, n):

@@ -1,5 +1,5 @@
-"""Tied embeddings: rows of a table that a product packs, too, are read of its panels, bit for bit, and the pages of the
-file that has the table do not stay in memory."""
+"""Tied embeddings: rows of a table that a product also packs are read from its panels, bit for bit, and the table's
+pages of the file do not stay in memory."""
 
 import pathlib
 import re
@@ -22,7 +22,7 @@ FORMS = (BLOCKS[:5], BLOCKS[5:10], BLOCKS[10:], GROUPS)
 
 
 class Heads(Tables):
-    """Products by all of the tables."""
+    """Products with all of the tables."""
 
     def forward(self, x):
         return [nn.functional.linear(x[:, : t.shape[1]].to(t.dtype), t) for t in self.tables]
@@ -40,7 +40,7 @@ def ids_of(tables):
 
 
 def tied(tables, quantize=None, kind=Tables, ids=None):
-    """Two methods of the same tables, all of as many rows: the rows, last first or of ids; products."""
+    """Exports two methods of the same tables, of equal numbers of rows: rows, last first or by ids; and products."""
     rows, heads = kind(tables), Heads([])
     heads.tables = rows.tables
     ids = ids_of(tables) if ids is None else ids
@@ -49,7 +49,7 @@ def tied(tables, quantize=None, kind=Tables, ids=None):
 
 
 def rows_before_and_after(tables, device, quantize=None):
-    """As stored, and of the panels that the products have made."""
+    """Returns the rows as stored, and from the panels that the products have made."""
     program, x = tied(tables, quantize)
     session = clave.Session(program, device)
     before = session(ids_of(tables), method="rows")
@@ -69,7 +69,7 @@ def test_rows_of_floats(rows, device):
 
 
 def stored_as(form, rows, k):
-    """Blocks of any bytes, whose scales may be infinite or NaN."""
+    """Returns blocks of any bytes, whose scales may be infinite or NaN."""
     if form not in BLOCKS:
         return form
     elements, size = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[form]]
@@ -81,9 +81,9 @@ def stored_as(form, rows, k):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("forms", FORMS)
 def test_rows_of_codes(forms, device):
-    """The last block of a panel is not whole; nor is, of groups, a row's last part."""
+    """The last block of a panel is partial; so is, for groups, a row's last part."""
     rows, k = 37, 1280 if forms[0] in BLOCKS else 976
-    tables = [torch.randn(rows, k) + i / 4 for i in range(len(forms))]  # where zeros are no 0
+    tables = [torch.randn(rows, k) + i / 4 for i in range(len(forms))]  # zero points other than 0
     stored = iter([stored_as(form, rows, k) for form in forms])
     before, after = rows_before_and_after(tables, device, lambda *_: next(stored))
     for form, was, now in zip(forms, before, after, strict=True):
@@ -92,13 +92,13 @@ def test_rows_of_codes(forms, device):
 
 @pytest.fixture
 def cpus(processes):
-    """A process in which OpenCL devices take the kernels of CPUs; those of GPUs read a table of memory that they share
-    with the host where it lies."""
+    """Returns a process in which OpenCL devices use the kernels of CPUs. Those of GPUs read a table in memory shared
+    with the host in place."""
     return processes["cpu"]
 
 
 def resident_kb(process, program):
-    """Of the pages of a program's file that the process has mapped."""
+    """Returns the resident KB of a program's file in the process."""
     lines = pathlib.Path(f"/proc/{process.process.pid}/smaps").read_text().splitlines()
     begins = [i for i, line in enumerate(lines) if line.endswith(f" {process.programs[program]}")]
     sizes = [re.match(r"Rss: +(\d+) kB", line) for i in begins for line in lines[i + 1 : i + 6]]
@@ -123,7 +123,7 @@ def test_pages_of_the_table_are_let_go(form, device, cpus):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("form", [torch.float32, "int8"])
 def test_indices(form, device):
-    """Of 32 bits and transposed. One out of range is refused, of the table and of panels."""
+    """Indices are 32-bit and transposed. One out of range is refused, in the table and in panels."""
     torch.manual_seed(1)
     table, ids = torch.randn(70, 72), torch.arange(69, 54, -1, dtype=torch.int32).reshape(3, 5)
     program, x = tied([table], None if form in FLOATS else form, Turned, ids)
@@ -144,7 +144,7 @@ def test_indices(form, device):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("columns", [40, 48])
 def test_a_table_that_a_product_reads_as_it_lies(columns, device):
-    """Its rows are k of the product: panels have them elsewhere."""
+    """The rows of the table are k of the product: panels have them in other places."""
     table = torch.randn(48, columns)
     rows = Tables([table])
 

@@ -1,4 +1,4 @@
-"""Variants of products of 8-bit integers (docs/howto/tune.md: `dots tile`), which GPUs have: bits as by the rule."""
+"""Variants of 8-bit integer products (docs/howto/tune.md: `dots tile`) for GPUs: the bits are those of the default."""
 
 import os
 import subprocess
@@ -37,7 +37,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def product(build, folder):
-    """Results of few and of many rows, by a variant (None: the rule)."""
+    """Returns results for few and for many rows, by a variant (None: the default)."""
 
     def run(variant):
         env = os.environ | ENVIRONMENT | {"CLAVE_SELF_CHECK": "strict"}

@@ -1,4 +1,4 @@
-"""clave.export(..., verify=True): programs that compute something else than their module are refused by name."""
+"""clave.export(..., verify=True): programs that compute something other than their module are refused by name."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def fn(f):
 
 
 def plant(monkeypatch, op, wrong):
-    """An op's lowering with another operation's arguments or result: wrong(lowering, context, *args)."""
+    """Replaces an op's lowering by wrong(lowering, context, *args), with other arguments or another result."""
     right = LOWERINGS[op]
     monkeypatch.setitem(LOWERINGS, op, lambda c, *args, **kwargs: wrong(right, c, *args, **kwargs))
 
@@ -38,7 +38,7 @@ def test_right_programs_pass():
 
 
 def test_ops_that_may_drop_out(monkeypatch):
-    """Those that draw numbers in training only, which is refused before."""
+    """Ops that draw numbers only in training, which is refused before."""
     qkv = (torch.randn(1, 2, 3, 4),) * 3
     attend = fn(lambda q, k, v: nn.functional.scaled_dot_product_attention(q, k, v))
     clave.export(attend, qkv, verify=True)
@@ -85,7 +85,7 @@ def test_what_is_wrong_at_other_sizes_only(monkeypatch):
     ],
 )
 def test_a_wrong_pass(monkeypatch, f, wrong, says):
-    """In the second program the nodes that are left are right."""
+    """The remaining nodes of the second program are right."""
     broken = clave.export(fn(wrong), (X,))
     broken.passes = {"planted": 1}
     monkeypatch.setattr(clave.Program, "optimized", lambda self, passes=None: broken)

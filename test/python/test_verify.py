@@ -1,5 +1,5 @@
-"""clave verify against what torch gives (clave.reference), the CPU backend, the program without its passes, and an
-executable: planted faults are found, and the node that has them is named."""
+"""clave verify against torch's results (clave.reference), the CPU backend, the program without its passes, and an
+executable: planted faults are found, and the faulty node is named."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def example():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, build):
-    """raw.json: without passes; m.json: with all; r.safetensors: torch's."""
+    """Writes raw.json (without passes), m.json (with all passes) and r.safetensors (torch's results)."""
     folder = tmp_path_factory.mktemp("verify")
     net = Net().eval()
     (folder / "raw").mkdir()
@@ -66,7 +66,7 @@ def folder(tmp_path_factory, build):
 
 @pytest.fixture(scope="module")
 def verify(build):
-    """(exit status, output, the error line) of a run on the CPU backend, or where env says."""
+    """Returns (exit status, output, the error line) of a run on the CPU backend, or on the device in env."""
 
     def run(*args, **env):
         p = subprocess.run(
@@ -83,7 +83,7 @@ def verify(build):
 
 
 def changed(folder, change, raw=False):
-    """The program with its JSON changed by change(constants, instructions by name), beside the same constants."""
+    """Returns the program with its JSON changed by change(constants, instructions by name); constants are the same."""
     source = folder / "raw" if raw else folder
     program = json.loads((source / "m.json").read_text())
     instructions = {}
@@ -98,7 +98,7 @@ def changed(folder, change, raw=False):
 
 
 def found(error):
-    """(op, name, what it is compared with, where the error was made) of an error line."""
+    """Returns (op, name, the other side of the comparison, where the error was made) of an error line."""
     m = re.match(r"node \d+ \((\S+) (\S+)\) is the first that differs from (.+?): .*?; (made there|amplified)", error)
     assert m, error
     return m.groups()
@@ -139,7 +139,7 @@ def test_a_swapped_weight(verify, folder):
 
     code, _, error = verify(changed(folder, swap), "--reference", folder / "r.safetensors")
     assert code == 1 and found(error) == ("conv", "second", "the reference", "made there")
-    assert "third.weight F32 [8, 8, 3, 3] in [" in error  # what it reads
+    assert "third.weight F32 [8, 8, 3, 3] in [" in error  # its operands
 
 
 def test_a_wrong_stride(verify, folder):
@@ -177,7 +177,7 @@ def test_a_wrong_fold(verify, folder):
 
 @pytest.mark.by_turn(9)
 def test_a_wrong_kernel(verify, folder):
-    """Of the device, which is compared with the CPU backend without any reference."""
+    """A kernel of the device, which is compared with the CPU backend without a reference."""
     kernels = folder / "kernels"
     shutil.copytree(ROOT / "kernels_cl", kernels)
     source = kernels / "softmax.cl"
@@ -197,8 +197,8 @@ def test_a_wrong_kernel(verify, folder):
 
 @pytest.mark.parametrize("device_class", ["cpu", "gpu"])
 def test_fast_precision(verify, tmp_path, device_class):
-    """The CPU backend's kernels round operands to BF16 where the processor has an instruction for that; those that
-    GPUs get without one of theirs do not. Neither is wrong; a result that is off by a hundredth is."""
+    """The CPU backend's kernels round operands to BF16 if the processor has an instruction for it; GPU kernels without
+    such an instruction do not. Neither is wrong; a result that is off by a hundredth is."""
     torch.manual_seed(2)
     net = torch.nn.Sequential(torch.nn.Conv2d(20, 40, 3, 2), torch.nn.Flatten(2), torch.nn.Linear(49, 70))
     clave.export(net.eval(), (torch.randn(2, 20, 15, 15),), verify=False).save(tmp_path / "m.clv")
@@ -255,7 +255,7 @@ def test_an_executable(verify, build, tmp_path):
 
 @pytest.mark.by_turn(22)
 def test_an_executable_for_opencl(verify, build, tmp_path):
-    """Beside the device that it runs on."""
+    """It is compared with the device on which it runs."""
     weight = torch.nn.Linear(40, 30)
     clave.export(Fn(lambda x: weight(x.exp()).softmax(1)), (torch.ones(5, 40),)).save(tmp_path / "m.clv")
     words = [build / "clave", "compile", tmp_path / "m.clv", "-o", tmp_path / "right", "--target", "opencl"]
@@ -272,7 +272,7 @@ def test_an_executable_for_opencl(verify, build, tmp_path):
 
 
 def test_an_executable_is_interrupted(build, folder, tmp_path):
-    """Ctrl-C ends it, too, and leaves nothing."""
+    """Ctrl-C ends it, too, and leaves no files."""
     slow, temporary = tmp_path / "slow", tmp_path / "temporary"
     temporary.mkdir()
     slow.write_text("#!/bin/sh\necho begun\nexec sleep 60\n")
@@ -350,7 +350,7 @@ def test_other_kinds_of_inputs_and_results(tmp_path, verify):
     module = Others().eval()
     clave.export(module, (args[0].clone(), *args[1:]), verify=False).save(tmp_path / "m.clv")
     tensors = reference.reference(module, (args[0].clone(), *args[1:]))
-    assert tensors["input_1"].shape == (2, 2) and "input_2" not in tensors  # torch took the number as it is
+    assert tensors["input_1"].shape == (2, 2) and "input_2" not in tensors  # torch fixed the number
     reference.write(tmp_path / "r.safetensors", tensors)
     code, out, error = verify(tmp_path / "m.clv", "--reference", tmp_path / "r.safetensors")
     assert code == 0, error
@@ -392,7 +392,7 @@ class Ties(nn.Module):
 
 
 def test_a_reference_may_order_equal_elements_otherwise(tmp_path, verify):
-    """torch's sort is not stable; what is sorted is the same to the bit, so another order is no error."""
+    """torch's sort is not stable; the sorted values have the same bits, so another order is not an error."""
     x = torch.randint(-2, 3, (4, 300), generator=torch.Generator().manual_seed(0)).bfloat16()
     program, tensors = tmp_path / "m.clv", reference.reference(Ties(), (x,))
     clave.export(Ties(), (x,), verify=False).save(program)
@@ -401,19 +401,19 @@ def test_a_reference_may_order_equal_elements_otherwise(tmp_path, verify):
     reference.write(tmp_path / "r.safetensors", tensors)
     code, _, error = verify(program, "--reference", tmp_path / "r.safetensors")
     assert code == 0, error
-    tensors["node.sort"][1, 7] *= 1 + 2**-7  # within the bound, but what was sorted is another
+    tensors["node.sort"][1, 7] *= 1 + 2**-7  # within the bound, but the sorted values differ
     reference.write(tmp_path / "r.safetensors", tensors)
     assert verify(program, "--reference", tmp_path / "r.safetensors")[0] == 1
 
 
 def _other_order(row):
-    """Indices that sort it, equal elements from the last to the first."""
+    """Returns indices that sort it, equal elements from the last to the first."""
     return (len(row) - 1 - row.flip(0).sort(stable=True).indices).to(torch.int64)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_norm_without_eps_in_16_bits(tmp_path, verify, dtype):
-    """torch takes the eps of f32, in which it computes: found by clave verify."""
+    """torch uses the eps of f32, in which it computes; clave verify found this."""
     module, x = (
         nn.RMSNorm(64).to(dtype),
         (torch.randn(3, 64, generator=torch.Generator().manual_seed(0)) / 10).to(dtype),

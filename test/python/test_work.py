@@ -1,5 +1,5 @@
-"""FLOP and bytes of exported models, as clave bench --breakdown tells them, against torch's own count and against those
-of a pencil. An epilogue's steps come on top of what torch counts."""
+"""FLOP and bytes of exported models, as reported by clave bench --breakdown, against torch's own count and counts by
+hand. The steps of an epilogue are added to torch's count."""
 
 import json
 import os
@@ -25,7 +25,7 @@ DEVICES = ("cpu", "opencl")
 
 
 def torch_flops(module, args):
-    """Fused attention is not counted on a CPU: its plain form is."""
+    """Fused attention is not counted on a CPU, so its unfused form is used."""
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         module(*args)
     return counter.get_total_flops()
@@ -47,7 +47,7 @@ class Bench:
         return json.loads(out)["breakdown"]["nodes"]
 
     def flops(self, program, args, device="cpu"):
-        """Of products, convolutions and attention."""
+        """Returns the FLOP of products, convolutions and attention."""
         return sum(r["flop"] for r in self.nodes(program, args, device) if r["op"] in PRODUCTS)
 
 
@@ -90,7 +90,7 @@ def test_products_are_counted_as_torch_does(bench, name):
 @pytest.mark.by_turn(15)
 @pytest.mark.parametrize("name", ["ResNet-18", "MobileNetV2", "ViT-S/16", "BERT-base, 128 tokens", "UNet"])
 def test_models_are_counted_as_torch_does(bench, root, monkeypatch, name):
-    """But for the steps of epilogues, and what is a constant."""
+    """Except the steps of epilogues, and constants."""
     monkeypatch.syspath_prepend(str(root / "bench"))
     import models
 
@@ -102,7 +102,7 @@ def test_models_are_counted_as_torch_does(bench, root, monkeypatch, name):
 
 
 def test_an_epilogue_is_its_ops(bench):
-    """max(x, 0) behind a product is a step on each result; so it is in a kernel of its own."""
+    """max(x, 0) after a product is a step on each result, also in a separate kernel."""
     module, x = nn.Sequential(nn.Linear(7, 5), nn.ReLU()).eval(), torch.randn(3, 7)
     (row,) = bench.nodes(clave.export(module, (x,), verify=False), [x])
     assert row["op"] == "matmul" and row["flop"] == 2 * 3 * 5 * 7 + 15
@@ -129,7 +129,7 @@ def test_causal_attention_counts_the_keys_that_are_seen(bench):
 
 
 def test_cached_attention_counts_by_its_position(bench):
-    """Position and length are the run's: a query at p sees p + 1 keys, or those of its window."""
+    """Position and length are the run's: a query at p attends to p + 1 keys, or to those of its window."""
     from clave.llm import KVCache
 
     for window, keys in ((None, [8, 9, 10]), (4, [4, 4, 4])):
@@ -146,7 +146,7 @@ def test_cached_attention_counts_by_its_position(bench):
 
 
 def test_experts_count_by_their_rows(bench):
-    """Rows behind the last group are in none, and an expert without rows is not read."""
+    """Rows after the last group belong to no expert, and an expert without rows is not read."""
     pytest.importorskip("transformers", reason="needs transformers")
     import transformers.integrations.moe  # noqa: F401, registers the op
 
@@ -160,7 +160,7 @@ def test_experts_count_by_their_rows(bench):
 
 
 def test_each_execution_counts(bench):
-    """A loop's body, and what its kernels read where sizes are only known while it runs."""
+    """A loop's body counts each time, and so do operands whose sizes are known only during the run."""
     weight = torch.randn(6, 6)
 
     def body(i, x):
@@ -179,7 +179,7 @@ def test_each_execution_counts(bench):
 
 
 def test_weights_are_read_as_they_are_stored(bench):
-    """int8 with a scale of F16 for each 32: 34 bytes a group."""
+    """int8 with an F16 scale for each 32: 34 bytes a group."""
     module, x = nn.Linear(64, 48, bias=False).eval(), torch.randn(1, 64)
     program = clave.export(module, (x,), quantize="int8:32", verify=False)
     for device in DEVICES:
@@ -190,7 +190,7 @@ def test_weights_are_read_as_they_are_stored(bench):
 
 
 def test_rows_that_are_rounded_are_multiplied_as_integers(bench):
-    """In fast precision, against what the device can do with 8 bits."""
+    """Fast precision is compared with the device's 8-bit peak."""
     module, x = nn.Linear(64, 48, bias=False).eval(), torch.randn(1, 64)
     program = clave.export(module, (x,), quantize="int8:32", verify=False)
     for precision, dtype in (("fast", "I8"), ("strict", "F32")):

@@ -1,8 +1,8 @@
-"""Writes a wrapper for every function of <CL/cl.h>: count, perhaps fail, else forward (stub.c says how).
+"""Writes a wrapper for every function of <CL/cl.h>, which counts the call and fails or forwards it (see stub.c).
 
     generate.py --header /usr/include/CL/cl.h --out calls.inc --map stub.map
 
-The map gives each symbol the version that the usual loader gives it, as programs linked against that one expect.
+The map has the symbol versions of the usual loader, which programs linked against that loader expect.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import re
 PROTOTYPE = re.compile(
     r"extern CL_API_ENTRY\s+(.*?)\s*CL_API_CALL\s*(cl\w+)\((.*?)\)\s*CL_API_SUFFIX__VERSION_(\w+)", re.S
 )
-HOOKED = (  # stub.c changes their answers
+HOOKED = (  # stub.c changes their results
     "clGetDeviceInfo",
     "clGetPlatformIDs",
     "clGetPlatformInfo",
@@ -29,7 +29,7 @@ HOOKED = (  # stub.c changes their answers
 
 
 def split_parameters(text):
-    """The parameters of a prototype; commas inside parentheses belong to function pointers."""
+    """Returns the parameters of a prototype; commas inside parentheses belong to function pointers."""
     parts, depth = [""], 0
     for c in re.sub(r"\s+", " ", text).strip():
         depth += (c == "(") - (c == ")")
@@ -46,7 +46,7 @@ def parameter_name(parameter):
 
 
 def object_class(name):
-    """Which of stub.c's object counts a function changes, and by how much."""
+    """Returns the object count of stub.c that a function changes, and the change."""
     name = re.sub(r"^clCreate(Sub)?Buffer\w*$|^clCreateImage\w*$|^clCreatePipe$", "clCreateMemObject", name)
     for verb, change in (("Create", 1), ("Retain", 1), ("Release", -1)):
         found = re.match(rf"cl{verb}(CommandQueue|Context|MemObject|Program|Kernel|UserEvent|Event)", name)
@@ -60,7 +60,7 @@ def wrapper(result, name, parameters):
     arguments, declared = ", ".join(names), ", ".join(parameters) or "void"
     pointer_result = result != "cl_int"
     fail = "return NULL;" if pointer_result else "return code;"
-    if name == "clFinish":  # a lost device has stopped, but the real one behind it goes on: let it come to rest
+    if name == "clFinish":  # a lost device has stopped, but the real device still runs: wait until it is idle
         fail = f"{{ real({arguments}); return code; }}"
     if pointer_result and names and names[-1] == "errcode_ret":
         fail = "{ if (errcode_ret) *errcode_ret = code; return NULL; }"
@@ -87,7 +87,7 @@ def wrapper(result, name, parameters):
 
 
 def version_map(versions):
-    """A linker version script: {"1_0": ["clGetPlatformIDs", ...], ...}; ours stand in the last node."""
+    """Returns a linker version script for {"1_0": ["clGetPlatformIDs", ...], ...}; the last node is the stub's own."""
     nodes = [f"OPENCL_{v.replace('_', '.')} {{ {'; '.join(names)}; }};" for v, names in sorted(versions.items())]
     return "\n".join([*nodes, "STUB { global: stub_*; local: *; };"]) + "\n"
 
@@ -102,7 +102,7 @@ def main():
     for result, name, parameters, version in PROTOTYPE.findall(args.header.read_text()):
         result = re.sub(r"CL_API_PREFIX\w*\s*", "", result).strip()
         wrappers.append(wrapper(result, name, split_parameters(parameters)))
-        # The header says since when a function is deprecated: those of 1.x came with 1.0.
+        # The header says when a function was deprecated: deprecated functions of 1.x exist since 1.0.
         introduced = "1_0" if re.fullmatch(r"1_\d_DEPRECATED", version) else version.removesuffix("_DEPRECATED")
         versions.setdefault(introduced, []).append(name)
     args.out.parent.mkdir(parents=True, exist_ok=True)

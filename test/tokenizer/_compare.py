@@ -1,10 +1,10 @@
-"""A tokenizer of ours against the library's: ids, text, and the text of a stream."""
+"""Compares our tokenizer with a library's: ids, text, and the text of a stream."""
 
 from clave import Error
 
 
 def encoded(ours, text, options):
-    """The ids, or None where we refuse a text (no unknown token, say)."""
+    """Returns the ids, or None if ours refuses a text (for example, without an unknown token)."""
     try:
         return ours.encode(text, **options)
     except Error:
@@ -12,7 +12,7 @@ def encoded(ours, text, options):
 
 
 def differences(ours, texts, encode, decode, **options):
-    """(what, text, expected, got) of all texts; encode(text) and decode(ids, skip_special) are the library's."""
+    """Yields (what, text, expected, got) of all differences; encode(text), decode(ids, skip) are the library's."""
     for text in texts:
         ids = encode(text)
         got = encoded(ours, text, options)

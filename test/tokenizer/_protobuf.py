@@ -1,4 +1,4 @@
-"""Protocol buffers read and written field by field, to change SentencePiece models in tests."""
+"""Reads and writes protocol buffers field by field, to change SentencePiece models in tests."""
 
 import struct
 
@@ -25,7 +25,7 @@ def varint(value):
 
 
 def fields(data):
-    """[[number, wire, value]]; a value is an int, or the bytes of BYTES and FIXED*."""
+    """Returns [[number, wire, value]]; a value is an int, or the bytes of BYTES and FIXED*."""
     out, at = [], 0
     while at < len(data):
         tag, at = _varint(data, at)
@@ -51,7 +51,7 @@ def message(rows):
 
 
 def field(number, value):
-    """A row for message(): of an int or bool, a float, bytes or text."""
+    """Returns a row for message() from an int or bool, a float, bytes or text."""
     if isinstance(value, int):
         return [number, VARINT, int(value)]
     if isinstance(value, float):
@@ -60,11 +60,11 @@ def field(number, value):
 
 
 def get(data, number, default=None):
-    """The last value of a field."""
+    """Returns the last value of a field."""
     return next((v for n, _, v in reversed(fields(data)) if n == number), default)
 
 
 def put(data, **values):
-    """A message with fields set by number: put(data, _3=True)."""
+    """Returns a message with fields set by number: put(data, _3=True)."""
     rows = {int(k[1:]): v for k, v in values.items()}
     return message([f for f in fields(data) if f[0] not in rows] + [field(n, v) for n, v in rows.items()])

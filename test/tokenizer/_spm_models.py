@@ -10,8 +10,8 @@ from _protobuf import field, fields, get, message, put
 
 import strings
 
-PIECES, TRAINER, NORMALIZER, DENORMALIZER = 1, 2, 3, 5  # of ModelProto
-PIECE, SCORE, TYPE = 1, 2, 3  # of a piece
+PIECES, TRAINER, NORMALIZER, DENORMALIZER = 1, 2, 3, 5  # fields of ModelProto
+PIECE, SCORE, TYPE = 1, 2, 3  # fields of a piece
 NORMAL, USER_DEFINED, UNUSED = 1, 4, 5
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -55,7 +55,7 @@ TRAINED = {
 
 
 def corpus():
-    """Lines of our own documents, and of all scripts."""
+    """Returns lines of our own documents, and of all scripts."""
     pages = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/explanation/*.md"))]
     lines = [line for page in pages for line in page.read_text().splitlines() if line.strip()]
     return (
@@ -64,7 +64,7 @@ def corpus():
 
 
 def rules(folder):
-    """Replacements of our own: by several characters, by spaces, by nothing; of what begins alike."""
+    """Writes our own replacement rules: by several characters, by spaces, by nothing, and with common prefixes."""
     table = {"the": "THE", "th": "", "q": " x ", "?": "  ", "!": "▁", "日本": "JP", "日": "", "中": "中 ", "\t": " "}
     table |= {" &": "", "é": "e\u0301", "<unk>": "U"}
     code = lambda text: " ".join(f"{ord(c):X}" for c in text)
@@ -91,7 +91,7 @@ def _train(options, out):
 
 
 def _pieces(model, change):
-    """change(id, text, score, type) gives the new (text, score, type) of each piece."""
+    """Replaces each piece; change(id, text, score, type) returns its new (text, score, type)."""
     rows, i = [], 0
     for row in fields(model):
         if row[0] == PIECES:
@@ -104,7 +104,7 @@ def _pieces(model, change):
 
 
 def unused(model):
-    """Every third piece of several characters."""
+    """Marks every third piece of several characters as unused."""
     return _pieces(model, lambda i, t, s, k: (t, s, UNUSED if k == NORMAL and len(t) > 1 and i % 3 == 0 else k))
 
 
@@ -113,12 +113,12 @@ def equal_scores(model):
 
 
 def close_scores(model):
-    """Sums that only exact arithmetic tells apart."""
+    """Makes sums of scores that only exact arithmetic distinguishes."""
     return _pieces(model, lambda i, t, s, k: (t, round(s) - i % 3 * 1e-6 - len(t) / 3, k))
 
 
 def late_user_symbols(model):
-    """Pieces that the text may reach by merging become user-defined."""
+    """Makes some pieces that merging may produce user-defined."""
     return _pieces(model, lambda i, t, s, k: (t, s, USER_DEFINED if k == NORMAL and i % 17 == 0 else k))
 
 
@@ -131,7 +131,7 @@ def trainer(**values):
 
 
 def denormalizer(**values):
-    """The normalizer's table on the way back too."""
+    """Uses the normalizer's table for decoding, too."""
     return lambda model: put(
         model,
         _5=message([field(2, get(get(model, NORMALIZER), 2))] + [field(int(k[1:]), v) for k, v in values.items()]),

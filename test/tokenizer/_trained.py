@@ -30,7 +30,7 @@ CLIP = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{
 
 @functools.cache
 def corpus():
-    """Without NUL, which a piece of a tokenizer.json cannot hold here."""
+    """Returns texts without NUL, which a piece of a tokenizer.json cannot contain here."""
     return [s.replace("\0", "") for s in strings(1500, seed=99)]
 
 
@@ -141,7 +141,7 @@ BYTES = [f"<0x{b:02X}>" for b in range(256)]
 
 
 def with_bytes(t, **changes):
-    """Byte pieces are the model's own, as in files that were converted from SentencePiece."""
+    """Makes byte pieces part of the model, as in files converted from SentencePiece."""
     j = json.loads(t.to_str())
     j["added_tokens"] = [a for a in j["added_tokens"] if a["content"] not in BYTES]
     j["model"].update(changes)
@@ -163,7 +163,7 @@ def llama2():
     t = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     t.normalizer = N.Sequence([N.Prepend("▁"), N.Replace(" ", "▁")])
     t.decoder = D.Sequence([D.Replace("▁", " "), D.ByteFallback(), D.Fuse(), D.Strip(" ", 1, 0)])
-    t.pre_tokenizer = P.Metaspace(split=True)  # for training only, else it learns whole lines
+    t.pre_tokenizer = P.Metaspace(split=True)  # for training only; otherwise it learns whole lines
     train_bpe(t, ["<unk>", "<s>", "</s>", *BYTES], alphabet=False, limit_alphabet=300)
     j = json.loads(with_bytes(t).to_str())
     j["pre_tokenizer"] = None
@@ -221,7 +221,7 @@ def unigram(normalizer, split, decoder=None, byte_fallback=False):
 
 @functools.cache
 def charsmap(name):
-    """A SentencePiece model's table of replacements (normalizer_spec.precompiled_charsmap)."""
+    """Returns a SentencePiece model's table of replacements (normalizer_spec.precompiled_charsmap)."""
     import _protobuf
     from _spm_models import train
 

@@ -1,6 +1,6 @@
 """Texts that tokenizers get wrong: scripts, emoji with joiners, combining marks, white space, controls, special tokens.
 
-strings(n, seed) gives the same n texts everywhere; the first ones are fixed, the rest is made of the parts at random.
+strings(n, seed) returns the same n texts everywhere; the first ones are fixed, the others are random combinations.
 """
 
 import random
@@ -172,7 +172,7 @@ def _part(r, extra):
 
 
 def _letters(r):
-    """Any characters of one block, assigned or not, surrogates left out."""
+    """Returns any characters of one block, assigned or not, except surrogates."""
     block = r.choice(
         [0x20, 0x80, 0x250, 0x370, 0x590, 0x900, 0xE00, 0x1100, 0x1E00, 0x2000, 0x3040, 0x4E00, 0xAC00, 0xF900]
     )
@@ -188,7 +188,7 @@ def _text(r, extra):
 
 
 def fixed():
-    """Each part alone, and what is long: a word, a run of spaces, one character."""
+    """Yields each part alone, and long texts: a word, a run of spaces, one character."""
     yield from ["", " ", "a", "\0"]
     for kind in PARTS:
         yield from kind
@@ -207,7 +207,7 @@ def fixed():
 
 
 def strings(n, seed=0, extra=()):
-    """n texts; `extra`: more texts to put in, such as a tokenizer's own special tokens."""
+    """Returns n texts; `extra`: more texts to insert, such as a tokenizer's own special tokens."""
     r = random.Random(seed)
     out = [*fixed(), *extra][:n]
     while len(out) < n:

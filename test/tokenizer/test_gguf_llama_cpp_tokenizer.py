@@ -1,6 +1,6 @@
-"""Vocabularies of GGUF files against llama.cpp. Where its ids are not those of the library that a vocabulary is from,
-ours are the library's (test_gguf_tokenizer.py), and texts of that kind are left out here: it has no NFC for qwen2, its
-pattern for gpt-4o and tekken knows cases of ASCII alone, and a text can spell the unknown token."""
+"""Vocabularies of GGUF files against llama.cpp. Where its ids differ from those of the vocabulary's own library, ours
+are the library's (test_gguf_tokenizer.py), and such texts are omitted here. llama.cpp has no NFC for qwen2, its pattern
+for gpt-4o and tekken knows only ASCII case, and a text can spell the unknown token."""
 
 import unicodedata
 

@@ -1,4 +1,4 @@
-"""Vocabularies of GGUF files: ids are those of the tokenizer that the vocabulary was taken from."""
+"""Vocabularies of GGUF files: the ids are those of the tokenizer from which the vocabulary comes."""
 
 import json
 import re
@@ -25,7 +25,7 @@ TEXTS = strings(700, seed=43, extra=["<|endoftext|>", "<|im_start|>a", "<tool_ca
 
 
 def write(path, model, tokens, architecture="llama", **keys):
-    """A file with a vocabulary and nothing else. keys: (value, how GGUFWriter adds it), or a text, number or flag."""
+    """Writes a file with only a vocabulary. keys: (value, how GGUFWriter adds it), or a text, number or flag."""
     writer = gguf.GGUFWriter(path, architecture)
     writer.add_tokenizer_model(model)
     writer.add_token_list(tokens)
@@ -44,7 +44,7 @@ def write(path, model, tokens, architecture="llama", **keys):
 
 
 def bpe_file(path, library, **keys):
-    """As llama.cpp's converter writes a tokenizer.json."""
+    """Writes a tokenizer.json as llama.cpp's converter does."""
     j = json.loads(library.to_str())
     tokens = [library.id_to_token(i) for i in range(library.get_vocab_size())]
     types = [NORMAL] * len(tokens)
@@ -55,7 +55,7 @@ def bpe_file(path, library, **keys):
 
 
 def with_tekken():
-    """Mistral's pattern: GPT-4o's without contractions, each digit by itself."""
+    """Returns a tokenizer with Mistral's pattern: GPT-4o's without contractions, and each digit alone."""
     import _trained
 
     pattern = _trained.O200K.replace("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "").replace(r"\p{N}{1,3}", r"\p{N}")
@@ -103,7 +103,7 @@ def spm_file(path, library, **keys):
 
 @pytest.mark.parametrize("name, keys", [("bpe_bytes", {}), ("bpe_spans_spaces", {"add_space_prefix": False})])
 def test_sentencepiece(name, keys, tmp_path):
-    """bpe_spans_spaces also normalizes, which llama.cpp's vocabularies do not: texts are what that leaves as it is."""
+    """bpe_spans_spaces also normalizes, which llama.cpp's vocabularies do not: the texts are those it keeps."""
     library = sentencepiece.SentencePieceProcessor(model_proto=train(name))
     ours = Tokenizer(read_tokenizer(spm_file(tmp_path / "v.gguf", library, **keys), library.vocab_size()))
     assert (ours.bos, ours.eos) == (library.bos_id(), library.eos_id())
@@ -123,7 +123,7 @@ def test_llama2(test_data, tmp_path):
 
 
 def test_what_a_program_says_of_tokens(tmp_path):
-    """Every token that ends an answer stops it; BOS stands where the file or the kind of its vocabulary says so."""
+    """Every token that ends an answer is a stop token. BOS depends on the file, or on the kind of its vocabulary."""
     library = trained("qwen2")
     n, ids = library.get_vocab_size(), {t: library.token_to_id(t) for t in ("<|endoftext|>", "<|im_end|>")}
     keys = {"pre": "qwen2", "bos_token_id": 0, "eos_token_id": ids["<|im_end|>"], "chat_template": "{{ messages }}"}
@@ -182,7 +182,7 @@ def test_what_is_refused(model, tokens, keys, said, tmp_path):
 
 
 def folder_of(path, library, **config):
-    """A Hugging Face folder."""
+    """Writes a Hugging Face folder."""
     path.mkdir()
     library.save(str(path / "tokenizer.json"))
     if config:
@@ -191,7 +191,7 @@ def folder_of(path, library, **config):
 
 
 def test_another_in_its_place(tmp_path):
-    """A tokenizer.json, a folder with one, a SentencePiece .model, a folder with one: what is carried is that file."""
+    """The program contains the tokenizer.json or SentencePiece .model that is given, or is in a given folder."""
     library, spm = trained("qwen2"), train("bpe_bytes")
     folder, models = folder_of(tmp_path / "hf", library), tmp_path / "spm"
     models.mkdir()
@@ -214,7 +214,7 @@ def test_another_in_its_place(tmp_path):
 
 
 def test_what_is_said_with_another_in_its_place(tmp_path):
-    """The file's keys come first, then the tokenizer; a pre-tokenizer that is not known is none of its business."""
+    """The file's keys take precedence over the tokenizer's; an unknown pre-tokenizer in the file does not matter."""
     library = trained("llama3")
     n, id_of = library.get_vocab_size(), library.token_to_id
     begin, end, turn = (id_of(f"<|{t}|>") for t in ("begin_of_text", "end_of_text", "eot_id"))
@@ -246,7 +246,7 @@ PHI3 = ["<|endoftext|>", "<|assistant|>", "<|end|>", "<|user|>", "<|system|>"]
 
 
 def phi3_file(path, library, name, architecture="llama", kind=CONTROL):
-    """A vocabulary of SentencePiece with Phi-3's tokens behind it."""
+    """Writes a vocabulary of SentencePiece followed by Phi-3's tokens."""
     n = library.vocab_size()
     kinds = ((library.is_unknown, 2), (library.is_control, 3), (library.is_unused, 5), (library.is_byte, 6))
     types = [next((t for is_kind, t in kinds if is_kind(i)), NORMAL) for i in range(n)] + [kind] * len(PHI3)
@@ -257,7 +257,7 @@ def phi3_file(path, library, name, architecture="llama", kind=CONTROL):
 
 
 def stripped(library, text):
-    """The ids by SentencePiece: text is split at special tokens, and white space behind most of them is left out."""
+    """Returns SentencePiece's ids: text is split at special tokens; white space after most of them is dropped."""
     specials = {**{t: library.vocab_size() + i for i, t in enumerate(PHI3)}, "</s>": 2, "<s>": 1, "<unk>": 0}
     found = []
     for part in re.split("(" + "|".join(map(re.escape, specials)) + ")", text):

@@ -1,4 +1,4 @@
-"""Random normalizers, pre-tokenizers and added tokens, one behind the other, against the tokenizers library."""
+"""Random sequences of normalizers, pre-tokenizers and added tokens, against the tokenizers library."""
 
 import random
 
@@ -13,7 +13,7 @@ from strings import strings
 N, P = normalizers, pre_tokenizers
 BEHAVIORS = ["removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous"]
 TOKENS = ["<s>", "New York", "<mask>"]
-# Newer than the library's Unicode (test_unicode.py): in scripts, as letters.
+# Characters newer than the library's Unicode (test_unicode.py): in scripts, as letters.
 NEW = {"\U0001f9d1", "\u312f", *map(chr, range(0x363, 0x370))}
 TEXTS = [
     t
@@ -62,7 +62,7 @@ def splitter(r):
 
 
 def characters(reference, texts):
-    """All that pieces are made of."""
+    """Returns all characters that occur in pieces."""
     found = set()
     for text in texts:
         if reference.normalizer:

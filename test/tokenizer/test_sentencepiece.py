@@ -51,7 +51,7 @@ def test_frame():
 
 
 def test_special_tokens_are_texts_end():
-    """Matched where asked for: what lies between them is encoded as texts of their own."""
+    """Special tokens are matched on request; the texts between them are encoded separately."""
     library = sentencepiece.SentencePieceProcessor(model_proto=model("bpe"))
     ours = Tokenizer(model("bpe"))
     want = [1, *library.encode("to be"), 2, *library.encode(" or")]
@@ -65,7 +65,7 @@ def test_bytes_are_repaired():
 
 
 def test_long_texts():
-    """Sums over a whole text: rounding them to floats would decide near ties."""
+    """Scores are summed over a whole text: rounding them to floats would decide near ties."""
     text = "\n".join(s for s in strings.strings(8000, seed=4) if len(s) < 1000) * 2
     for name in ("unigram", "unigram_close_scores", "unigram_positive", "bpe", "bpe_bytes"):
         library = sentencepiece.SentencePieceProcessor(model_proto=model(name))
@@ -91,7 +91,7 @@ def test_vectors_of_llama2(test_data):
 
 @pytest.mark.parametrize("name", ["bpe", "bpe_bytes", "unigram", "unigram_bytes", "char"])
 def test_long_words(name):
-    """100,000 characters without a space, in linear time or nearly so."""
+    """100,000 characters without a space take linear time or nearly so."""
     library = sentencepiece.SentencePieceProcessor(model_proto=model(name))
     for text in ("a" * 100000, "the" * 33333, "ñ中" * 50000):
         assert Tokenizer(model(name)).encode(text) == library.encode(text)

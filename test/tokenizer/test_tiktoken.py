@@ -36,7 +36,7 @@ SPECIAL = {
 
 
 def llama3_special(n_ranks):
-    """As in Meta's code for Llama 3.1 and later."""
+    """Returns the special tokens of Meta's code for Llama 3.1 and later."""
     names = "begin_of_text end_of_text reserved_special_token_0 reserved_special_token_1 finetune_right_pad_id step_id"
     names = f"{names} start_header_id end_header_id eom_id eot_id python_tag".split()
     names += [f"reserved_special_token_{2 + i}" for i in range(256 - len(names))]
@@ -48,7 +48,7 @@ def write(ranks):
 
 
 def small_ranks():
-    """Bytes, then what a small byte-level tokenizer learnt to join, in its order."""
+    """Returns bytes, then the merges that a small byte-level tokenizer learnt, in its order."""
     tokenizer = trained("o200k")
     vocab = sorted(tokenizer.get_vocab(with_added_tokens=False).items(), key=lambda x: x[1])
     letters = {c: i for i, c in enumerate(tiktoken_alphabet())}
@@ -60,7 +60,7 @@ def small_ranks():
 
 
 def tiktoken_alphabet():
-    """GPT-2's character of each byte."""
+    """Returns GPT-2's character of each byte."""
     plain = {*range(33, 127), *range(161, 173), *range(174, 256)}
     rest = iter(range(256, 512))
     return [chr(b if b in plain else next(rest)) for b in range(256)]
@@ -149,7 +149,7 @@ def test_ids_that_are_not_there():
 
 @pytest.mark.parametrize("name", PATTERNS)
 def test_runs_of_two_million(name):
-    """A pattern goes back over all of a run, once."""
+    """A pattern backtracks over a whole run once."""
     ours = Tokenizer(write(RANKS), name)
     for c in "Aa 1":
         assert len(ours.encode(c * 2_000_000)) == 2_000_000

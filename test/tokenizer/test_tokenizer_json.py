@@ -13,15 +13,15 @@ from strings import strings
 
 TEXTS = strings(2000, seed=5)
 SOME = TEXTS[:480]
-# The library's parts and ours know different versions of Unicode: it has 16 in patterns, 8 in punctuation and marks, 9
-# in scripts; we have 14 (PCRE2, utf8proc). Characters that came or changed in between, and are in our texts:
+# The library's parts and ours have different versions of Unicode: it has 16 in patterns, 8 in punctuation and marks, 9
+# in scripts; ours has 14 (PCRE2, utf8proc). Characters that were added or changed in between, and are in our texts:
 NEW_LETTERS = {chr(c) for c in range(0x363, 0x370)}  # marks that are Alphabetic since Unicode 16
 NEW_SCRIPTS = {"\U0001f9d1"}  # since Unicode 10
 EXCEPTIONS = {"scripts": NEW_SCRIPTS, **dict.fromkeys(["[[:alpha:]]+", "[[:alnum:]]+", r"\p{Alpha}+"], NEW_LETTERS)}
 
 
 def texts_for(name):
-    """Without the exceptions, which are printed."""
+    """Returns the texts without the exceptions, which are printed."""
     left_out = [t for t in SOME if EXCEPTIONS.get(name, set()).intersection(t)]
     if left_out:
         print(f"{name}: {len(left_out)} texts left out for {sorted(EXCEPTIONS[name])}")
@@ -92,7 +92,7 @@ def test_llama2(test_data):
     reference = Reference.from_file(str(folder / "tokenizer.json"))
 
     def decode(ids, skip):
-        """Its special tokens are normalized, so the library, which compares texts, does not skip them. We do."""
+        """The special tokens are normalized, so the library, which compares texts, does not skip them; ours does."""
         return reference.decode([i for i in ids if not (skip and i < 3)], skip_special_tokens=False)
 
     same(ours, TEXTS, lambda text: reference.encode(text, add_special_tokens=False).ids, decode)
@@ -105,7 +105,7 @@ def test_llama2(test_data):
 
 
 def words(reference, texts):
-    """A WordLevel tokenizer that has every piece, so that ids show where a text was split."""
+    """Returns a WordLevel tokenizer that has every piece, so that ids show where a text was split."""
     pieces = {}
     for text in texts:
         if reference.normalizer:
@@ -150,7 +150,7 @@ def test_splitter(name):
     compare(splitting(*SPLITTERS[name]), texts_for(name))
 
 
-PATTERNS = [  # what Oniguruma and PCRE2 read differently
+PATTERNS = [  # patterns that Oniguruma and PCRE2 read differently
     r"^a",
     r"a$",
     r"(?m).",
@@ -291,7 +291,7 @@ def test_normalizer(name):
 
 
 def test_start_that_is_dropped():
-    """Metaspace's "first" is the first character of the text, not of what the normalizer leaves of it."""
+    """Metaspace's "first" means the first character of the text, not of the normalized text."""
     reference = splitting(P.Metaspace(prepend_scheme="first"))
     for normalizer in [N.Strip(), N.Replace(Regex("^[a-d]"), ""), N.BertNormalizer(lowercase=False), N.Prepend("x")]:
         reference.normalizer = normalizer
@@ -321,7 +321,7 @@ DECODERS = {
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_decoder(name):
-    """On tokens in any order."""
+    """Decodes tokens in any order."""
     import random
 
     r = random.Random(3)
@@ -354,7 +354,7 @@ def test_decoder(name):
         for skip in (False, True):
             try:
                 back = reference.decode(ids, skip_special_tokens=skip)
-            except BaseException:  # Strip panics on what is shorter than it strips
+            except BaseException:  # Strip panics on tokens shorter than the part that it strips
                 continue
             assert ours.decode(ids, skip_special=skip) == back, (ids, [reference.id_to_token(i) for i in ids])
             assert "".join(ours.stream(ids, skip_special=skip)) == back

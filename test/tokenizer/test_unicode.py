@@ -1,8 +1,8 @@
-"""Every character through the normalizers and the kinds of characters that splitters ask for, against the libraries.
+"""Every character in the normalizers and in the character classes of splitters, against the libraries.
 
-Theirs and ours know different versions of Unicode: tokenizers has 9 in its normal forms, 8 in its categories, 16 in
-patterns and lower case; we have 14, of PCRE2 and utf8proc. The exceptions are printed (pytest -s), and no more than
-they were when each was looked at: all of them came after Unicode 8, but U+166D and U+111C9, which changed category.
+Theirs and ours have different versions of Unicode: tokenizers has 9 in its normal forms, 8 in its categories, 16 in
+patterns and lower case; ours has 14, from PCRE2 and utf8proc. The exceptions are printed (pytest -s), and their number
+may not grow. They were examined: all were added after Unicode 8, except U+166D and U+111C9, which changed category.
 """
 
 import pytest
@@ -28,7 +28,7 @@ def ranges(characters):
 
 
 def check(name, differ, limit):
-    """differ: which characters of a text are not the same; asked for chunks, then for each character of a chunk."""
+    """differ(text): True if ours differs from the library; called for chunks, then for each character of a chunk."""
     found = []
     for i in range(0, len(CHARACTERS), CHUNK):
         chunk = CHARACTERS[i : i + CHUNK]
@@ -40,14 +40,14 @@ def check(name, differ, limit):
 
 
 def bytes_of(normalizer):
-    """Whose ids are the bytes of the normalized text."""
+    """Returns a tokenizer whose ids are the bytes of the normalized text."""
     t = Reference(models.BPE({c: i for i, c in enumerate(sorted(P.ByteLevel.alphabet()))}, []))
     t.normalizer = normalizer
     t.pre_tokenizer, t.decoder = P.ByteLevel(add_prefix_space=False, use_regex=False), decoders.ByteLevel()
     return Tokenizer(t.to_str().encode())
 
 
-NORMALIZERS = {  # and how many exceptions there are
+NORMALIZERS = {  # and the number of exceptions
     "nfc": (N.NFC(), 0),
     "nfd": (N.NFD(), 1),
     "nfkc": (N.NFKC(), 134),
@@ -99,7 +99,7 @@ SPLITTERS = {
 
 @pytest.mark.parametrize("name", SPLITTERS)
 def test_splitter(name):
-    """Pieces show as ids: the first of a piece has a prefix of its own."""
+    """Ids show pieces: the first character of a piece has its own prefix."""
     reference, limit = SPLITTERS[name]
     alphabet = sorted(P.ByteLevel.alphabet())
     pieces = models.BPE(

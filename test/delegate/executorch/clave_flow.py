@@ -1,9 +1,9 @@
-"""A pytest plugin: ExecuTorch's own backend test suite, as its wheel has it, tests ClaveBackend, and nothing else.
+"""A pytest plugin: runs ExecuTorch's own backend test suite, from its wheel, on ClaveBackend alone.
 
 pytest -p clave_flow --pyargs executorch.backends.test.suite.operators
 
-CLAVE_FLOW_WHOLE: a model that is not one delegate as a whole fails, and its results are held to 1e-3 of the largest;
-the suite itself allows 0.1.
+With CLAVE_FLOW_WHOLE, a model that is not one delegate fails, and results must be within 1e-3 of the largest value; the
+suite itself allows 0.1.
 """
 
 import functools
@@ -20,13 +20,13 @@ from clave.executorch import ClavePartitioner, register
 from clave.quantizer import ClaveQuantizer
 
 register()
-# torchvision describes these even where its compiled ops do not load; none of these models has them.
+# torchvision describes these ops even if its compiled ops do not load; these models use none of them.
 OPS = torch.library.Library("torchvision", "FRAGMENT")
 if not hasattr(torch.ops.torchvision, "nms"):
     for name in ("nms", "qnms"):
         OPS.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 
-# torchaudio's compiled library, which its models do not need, loads beside torch for CUDA alone, else its import fails.
+# torchaudio's compiled library, which its models do not need, can be imported only beside torch for CUDA.
 WITHOUT = types.ModuleType("torchaudio._extension")
 WITHOUT._IS_TORCHAUDIO_EXT_AVAILABLE, WITHOUT.fail_if_no_align = False, lambda function: function
 sys.modules.setdefault(WITHOUT.__name__, WITHOUT)
@@ -54,7 +54,7 @@ class ClaveTester(Tester):
         return super().run_method_and_compare_outputs(*args, **more)
 
 
-# ExecuTorch cannot write the structure of torch.return_types.median; torch gives half the mean of a bag that ends
+# ExecuTorch cannot write the structure of torch.return_types.median; torch returns half the mean of a bag that ends
 # before the last index.
 WRONG = ["test_median_with_indices", "test_median_keepdim_with_indices", "test_embedding_bag_include_last_offset"]
 INT8 = {"quantize": True, "quantize_stage_factory": lambda: Quantize(quantizer=ClaveQuantizer())}

@@ -1,4 +1,4 @@
-"""The checkout's own package, and quicker exports, as in test/python."""
+"""Uses the checkout's own package, and quicker exports, as in test/python."""
 
 import os
 import sys

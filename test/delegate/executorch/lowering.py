@@ -1,4 +1,4 @@
-"""What the tests of the ExecuTorch backend share: a model lowered, loaded and compared with itself."""
+"""Shared parts of the ExecuTorch backend's tests: a model is lowered, loaded and compared with itself."""
 
 import torch
 from executorch.exir import to_edge_transform_and_lower
@@ -13,7 +13,7 @@ _kept = {}
 
 
 def lower(module, args=(), dynamic_shapes=None, **settings):
-    """(what ExecuTorch made of it, the partitioner); module: also a dict of ExportedPrograms."""
+    """Returns (the lowered program, the partitioner); module may also be a dict of ExportedPrograms."""
     program = module
     if isinstance(module, torch.nn.Module):
         program = torch.export.export(module.eval(), args, dynamic_shapes=dynamic_shapes)
@@ -22,7 +22,7 @@ def lower(module, args=(), dynamic_shapes=None, **settings):
 
 
 def delegates(edge, method="forward"):
-    """The delegates of a method, and the names of what ExecuTorch's kernels run."""
+    """Returns the delegates of a method, and the names of the ops that ExecuTorch's kernels run."""
     graph_module = edge.exported_program(method).graph_module
     calls = [n for n in graph_module.graph.nodes if n.op == "call_function"]
     parts = [getattr(graph_module, n.args[0].target) for n in calls if "call_delegate" in str(n.target)]
@@ -31,7 +31,7 @@ def delegates(edge, method="forward"):
 
 
 def program_in(part):
-    """(key, the program that a delegate is a method of, as the schema's dataclasses, its bytes)"""
+    """Returns (key, the program of a delegate's method as the schema's dataclasses, its bytes)."""
     head, key, _method, end = part.processed_bytes.decode().split("\n")
     assert (head, end) == ("clave 1", "")
     store = part.named_data_store_output
@@ -44,7 +44,7 @@ def ops_in(part):
 
 
 def load_program(edge, **more):
-    """Its bytes are kept: ExecuTorch reads them where they are, and does not own them; and makes them but once."""
+    """Loads the program. Its bytes are kept, because ExecuTorch does not own them, and are made only once."""
     if id(edge) not in _kept:
         _kept[id(edge)] = (edge, edge.to_executorch().buffer)
     return Runtime.get().load_program(_kept[id(edge)][1], **more)
@@ -66,7 +66,7 @@ def assert_same(found, expected, tolerance=1e-5):
 
 
 def check(module, *calls, parts=1, own=(), dynamic_shapes=None, tolerance=1e-5, **settings):
-    """Every call gives what the module gives, in this many parts, with these ops left to ExecuTorch."""
+    """Checks that every call returns the module's results, in this many parts, with these ops left to ExecuTorch."""
     import copy
 
     edge, partitioner = lower(copy.deepcopy(module), calls[0], dynamic_shapes, **settings)
@@ -80,7 +80,7 @@ def check(module, *calls, parts=1, own=(), dynamic_shapes=None, tolerance=1e-5, 
 
 
 def error_of(call):
-    """What the backend says of a call that fails."""
+    """Returns the backend's error for a call that fails."""
     try:
         call()
     except RuntimeError:

@@ -26,5 +26,5 @@ def test_python(text, tmp_path):
 
 
 def test_shell():
-    """What ci/check.py has run for this environment to be there."""
+    """The commands are those that ci/check.py runs to set up this environment."""
     assert marked("sh") == ["ci/venv executorch\nmake executorch\n"]

@@ -1,5 +1,5 @@
-""".pte files: damaged ones, weights beside them, events of profilers, the C++ application, threads, and the test suite
-that ExecuTorch has for backends."""
+""".pte files: damaged ones, weights beside them, profiler events, the C++ application, threads, and ExecuTorch's test
+suite for backends."""
 
 import importlib
 import importlib.util
@@ -36,7 +36,7 @@ class Net(nn.Module):
 
 
 def attempt(file, x):
-    """Loads and runs a file that may be damaged: what it gives, None where that is an error."""
+    """Loads and runs a file that may be damaged; returns its result, or None on an error."""
     try:
         return Runtime.get().load_program(file).load_method("forward").execute((x,))[0]
     except RuntimeError:
@@ -44,7 +44,7 @@ def attempt(file, x):
 
 
 def test_damaged_files_are_errors():
-    """Bytes of the program, of a payload and of constants' names change, one at a time: an error, or a result."""
+    """Bytes of program, payload and constants' names change, one at a time: each run is an error or a result."""
     x = torch.rand(2, 8)
     edge, _ = lower(Net(), (x,))
     file = edge.to_executorch().buffer
@@ -135,7 +135,7 @@ def test_profilers_see_our_nodes(tmp_path):
 
 
 def test_a_program_in_c(tmp_path, build):
-    """examples/executorch/run_pte: without Python, equal to eager; what is wrong is said, exit 1."""
+    """examples/executorch/run_pte runs without Python and equals eager; errors are a message and exit status 1."""
     module = Net().eval()
     x = (torch.arange(16) % 8 / 8).reshape(2, 8)
     edge, _ = lower(module, (x,), device="cpu")
@@ -155,7 +155,7 @@ def test_a_program_in_c(tmp_path, build):
 
 @pytest.mark.by_turn(17)
 def test_without_the_library(tmp_path):
-    """Files can be made; what is missing is said."""
+    """Files can be made, and the error names the missing library."""
     program = """
 import torch
 from executorch.exir import to_edge_transform_and_lower
@@ -172,7 +172,7 @@ c.register()
 
 @pytest.mark.by_turn(17)
 def test_threads_load_and_run():
-    """Programs of their own in four threads, and four methods of one program, which take turns."""
+    """Four threads run separate programs, or four methods of one program, which take turns."""
     x, module = torch.rand(2, 8), Net()
     edge, _ = lower(module, (x,))
     file, expected = edge.to_executorch().buffer, module(x).detach()
@@ -190,7 +190,7 @@ def test_threads_load_and_run():
 
 
 def run_suite(modules, chosen, **env):
-    """ExecuTorch's own tests of backends, with ClaveBackend's flows."""
+    """Runs ExecuTorch's own tests of backends, with ClaveBackend's flows."""
     options = ["-q", "-p", "no:cacheprovider", "-p", "clave_flow", "-W", "ignore", "-rs", "--tb=short"]
     path = os.pathsep.join([str(Path(__file__).parent), str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
@@ -207,7 +207,7 @@ def run_suite(modules, chosen, **env):
 
 @pytest.mark.by_turn(27)
 def test_executorchs_own_suite(everything):
-    """Its tests of operators, in float and rounded to 8 bits by ClaveQuantizer; one of another op with each commit."""
+    """Runs its tests of operators, in float and in 8 bits by ClaveQuantizer; with each commit, those of one op."""
     folder = Path(importlib.import_module(SUITE).__file__).parent
     names, turn = sorted(f.stem for f in folder.glob("test_*.py")), os.environ.get("CLAVE_TEST_TURN", "")
     chosen = names if everything else [names[zlib.crc32(turn.encode()) % len(names)]]
@@ -215,8 +215,8 @@ def test_executorchs_own_suite(everything):
 
 
 def run_models(package, chosen):
-    """ExecuTorch's own tests of a package's models, in float: each is one delegate, and equal to eager. Gives what the
-    run said last, of how many."""
+    """Runs ExecuTorch's own tests of a package's models, in float: each is one delegate and equals eager. Returns the
+    last line of the run's output, with the counts."""
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
     return run_suite([MODELS + package], ["-k", f"not int8 and ({chosen})"], CLAVE_FLOW_WHOLE="1").splitlines()[-1]
@@ -224,7 +224,7 @@ def run_models(package, chosen):
 
 @pytest.mark.by_turn(27)
 def test_executorchs_own_models(everything):
-    """A small one with each commit. None may be skipped, which is what the suite does with some errors."""
+    """Runs a small model with each commit. None may be skipped; the suite skips some errors."""
     turn = os.environ.get("CLAVE_TEST_TURN", "")
     small = SMALL[zlib.crc32(turn.encode()) % len(SMALL)]
     said = run_models("torchvision", "test_" if everything else f"{small} and static_shapes")
@@ -233,6 +233,6 @@ def test_executorchs_own_models(everything):
 
 @pytest.mark.by_turn(27)
 def test_executorchs_own_models_of_speech(everything):
-    """But for WaveRNN, which the suite itself leaves out."""
+    """Runs all except WaveRNN, which the suite itself omits."""
     said = run_models("torchaudio", "test_" if everything else "wav2letter and static_shapes")
     assert said.startswith("3 passed, 1 skipped" if everything else "1 passed, "), said

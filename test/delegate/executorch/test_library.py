@@ -1,4 +1,4 @@
-"""libclave_executorch.so: of the version of ExecuTorch that is installed, or built from the sources of a package."""
+"""libclave_executorch.so: made for the installed version of ExecuTorch, or built from the sources of a package."""
 
 import importlib.metadata
 import os
@@ -29,7 +29,7 @@ LIBRARY = "libclave_executorch.so"
 
 @pytest.fixture
 def package(tmp_path):
-    """clave as its wheel installs it, but for the tool: (where Python finds it, its cache)."""
+    """Installs clave like its wheel, without the tool; returns (Python's path to it, its cache)."""
     site, cache = tmp_path / "site", tmp_path / "cache"
     shutil.copytree(ROOT / "python/clave", site / "clave", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("libclave.so", "libclave.so.0", "libclave_delegate.so"):
@@ -51,7 +51,7 @@ def run(package, **more):
 
 @pytest.mark.by_turn(22)
 def test_built_once_from_the_sources_of_a_package(package):
-    """At the first import, into the cache, by two processes at once, too; then it is there; "off" keeps none."""
+    """The first import builds it into the cache, also in two processes at once. With "off" it is not kept."""
     with ThreadPoolExecutor(2) as pool:
         first, beside = pool.map(run, [package] * 2)
     again = run(package)
@@ -69,7 +69,7 @@ def test_built_once_from_the_sources_of_a_package(package):
 
 @pytest.mark.by_turn(22)
 def test_one_of_another_version_is_not_loaded(package, tmp_path):
-    """In the package it is passed over, where it is named it is an error."""
+    """A library of another version is skipped in the package, and is an error if it is named."""
     version = importlib.metadata.version("executorch").encode()
     mark = b"built for ExecuTorch "
     data = (ROOT / "build" / LIBRARY).read_bytes()
@@ -90,7 +90,7 @@ def test_one_of_another_version_is_not_loaded(package, tmp_path):
 
 @pytest.mark.by_turn(22)
 def test_without_a_compiler(package):
-    """Files can be made; a note and register() say what is missing."""
+    """Files can be made; a note and register() report what is missing."""
     done = run(package, CXX=str(package[0] / "none"))
     why = f"{LIBRARY} cannot be built: {package[0] / 'none'}: no C++ compiler is installed (Debian: g++)"
     assert f"clave: note: .pte files can be made here, but not run: {why}" in done.stderr
@@ -101,7 +101,7 @@ def test_without_a_compiler(package):
 @pytest.mark.by_turn(11)
 @pytest.mark.parametrize("which", ["", "executorch-*"])
 def test_a_cache_that_others_write_to_is_not_used(package, which):
-    """Neither the cache nor the library's folder in it: it is built for the process alone."""
+    """Neither the cache nor the library's folder in it is used: the library is built for the process alone."""
     cache, more = package[1], {"CXX": str(package[0] / "none"), "TMPDIR": str(package[0])}
     assert f"once, in {cache}/executorch-" in run(package, **more).stderr
     for folder in cache.glob(which) if which else [cache]:

@@ -1,4 +1,4 @@
-"""Models through ExecuTorch: equal to eager, in one part where clave has all ops, in as few as can be else."""
+"""Models through ExecuTorch: equal to eager, in one part if clave has all ops, else in as few as possible."""
 
 import importlib.util
 import sys
@@ -56,7 +56,7 @@ def test_digits_are_one_part_and_what_export_makes_of_them():
 
 
 def test_partitioners_of_other_settings_have_programs_of_their_own():
-    """A .pte with two programs whose methods have one name, with like arguments."""
+    """A .pte has two programs whose methods have the same name and similar arguments."""
     chain, x = nn.Sequential(nn.Linear(8, 8), Of(torch.exp), nn.Linear(8, 8)).eval(), torch.rand(2, 8)
     partitioners = [ClavePartitioner(n_threads=1, leave=[torch.ops.aten.exp]), ClavePartitioner()]
     edge = to_edge_transform_and_lower(torch.export.export(chain, (x,)), partitioner=partitioners)
@@ -92,10 +92,10 @@ def test_an_opencl_device():
 
 @pytest.mark.by_turn(11)
 def test_a_transformer_of_any_length():
-    """Lengths above what was exported fail, and the next call is good; torch's own trace says 2 or more of any."""
+    """Lengths above the exported maximum fail, and the next call is right. torch's own trace assumes at least 2."""
     lengths = {"x": {1: Dim("n", min=1, max=9)}}
     (part,) = check(Block(), *((torch.randn(2, n, 32),) for n in (5, 9, 1, 2)), dynamic_shapes=lengths, tolerance=1e-4)
-    assert {"Attention", "RmsNorm", "LayerNorm"} <= set(ops_in(part))  # whole, not what torch decomposes them to
+    assert {"Attention", "RmsNorm", "LayerNorm"} <= set(ops_in(part))  # as whole ops, without torch's decomposition
     edge, _ = lower(Block(), (torch.randn(2, 5, 32),), lengths)
     method = load(edge)
     with pytest.raises(RuntimeError):
@@ -141,7 +141,7 @@ def test_branches_are_left_to_executorch():
 
 @pytest.mark.by_turn(17)
 def test_nine_dimensions():
-    """What the verifier refuses is found by trying each part: the op alone is left, not all."""
+    """Parts that the verifier refuses are found by trying each: only the op is left, not all."""
 
     def function(x):
         y = x * 2
@@ -158,7 +158,7 @@ def test_dtypes(dtype):
 
 @pytest.mark.by_turn(17)
 def test_memory_formats():
-    """An input and a result whose dimensions lie in another order."""
+    """An input and a result with dimensions in another memory order."""
     net = nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last)
     images = [(torch.rand(2, 3, 9, 8).to(memory_format=torch.channels_last),) for _ in range(2)]
     check(net, *images)
@@ -203,7 +203,7 @@ def test_settings_that_cannot_be_meant(settings, said):
 
 @pytest.mark.by_turn(17)
 def test_ops_that_executorch_decomposes_are_left_as_what_they_become():
-    """torch's linear, which ExecuTorch has as a transposed weight and addmm; the other layers are not touched."""
+    """ExecuTorch decomposes torch's linear to a transposed weight and addmm; the other layers are unchanged."""
     net = nn.Sequential(nn.Linear(8, 6), nn.ReLU(), nn.Softmax(-1))
     own = ["aten.addmm.default", "aten.permute_copy.default"]
     parts = check(net, (torch.rand(3, 8),), own=own, leave=[torch.ops.aten.linear])
@@ -236,7 +236,7 @@ def test_settings_reach_the_device():
 
 @pytest.mark.by_turn(17)
 def test_what_was_exported_keeps_its_constants():
-    """A tensor of the code's own goes into the delegate, and stays in the program that torch.export gave."""
+    """A tensor in the code becomes part of the delegate, and stays in the program of torch.export."""
     x, own = torch.rand(3), torch.tensor([1.0, 2.0, 3.0])
     exported = torch.export.export(Of(lambda x: x + torch.tensor([1.0, 2.0, 3.0])), (x,))
     edge = to_edge_transform_and_lower(exported, partitioner=[ClavePartitioner()])

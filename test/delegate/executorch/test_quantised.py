@@ -60,7 +60,7 @@ def test_torchao_weights_stay_codes(bits):
 @torch.no_grad()
 @pytest.mark.by_turn(15)
 def test_weights_of_four_bits():
-    """The partitioner's own: the numbers of clave.export with the same wish, a seventh of the bytes."""
+    """The partitioner's quantisation has the numbers of clave.export's, and a seventh of the bytes."""
     module, x = products(), torch.randn(3, 128)
     edge, _ = lower(module, (x,), quantize="int4:32")
     (part,), _ = delegates(edge)

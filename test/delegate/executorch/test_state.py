@@ -1,5 +1,5 @@
-"""Buffers that a model changes: the delegate's own where nothing else sees them, ExecuTorch's else; KV caches that two
-methods share, and weights that all of them do."""
+"""Buffers that a model changes: owned by the delegate if nothing else reads them, otherwise by ExecuTorch; KV caches
+that two methods share, and weights that all methods share."""
 
 import copy
 
@@ -73,7 +73,7 @@ def only_written(s, x):
 )
 @pytest.mark.by_turn(17)
 def test_changed_buffers(function, owned):
-    """Each step sees the one before; another loaded file begins anew."""
+    """Each step sees the results of the one before; another loaded file starts with the initial state."""
     module = Counts(function)
     edge, _ = lower(copy.deepcopy(module), (torch.rand(4),), leave=[sin])
     parts, _ = delegates(edge)
@@ -104,7 +104,7 @@ class Attention(nn.Module):
 
 
 class Language(nn.Module):
-    """Two layers with a KV cache: ids (1, n) at positions (n) to logits (1, VOCABULARY) of the last."""
+    """Two layers with a KV cache: maps ids (1, n) at positions (n) to logits (1, VOCABULARY) of the last."""
 
     def __init__(self):
         super().__init__()
@@ -130,7 +130,7 @@ def two_methods(module):
 
 
 def generate(prefill, decode, ids):
-    """The ids that follow, and the logits of each step."""
+    """Returns the ids that follow greedily, and the logits of each step."""
     logits, out = [prefill(torch.tensor([ids]), torch.arange(len(ids)))], []
     for at in range(len(ids), len(ids) + 6):
         out.append(int(logits[-1].argmax()))
@@ -149,11 +149,11 @@ def test_a_language_model_of_two_methods():
     made = [delegates(edge, m) for m in ("prefill", "decode")]
     assert [(len(parts), own) for parts, own in made] == [(1, []), (1, [])]
     (key, program, _), (other, _, _) = (program_in(parts[0]) for parts, _ in made)
-    assert key == other and program.n_state == 4  # one program, whose weights and caches are there once
+    assert key == other and program.n_state == 4  # one program, which has weights and caches once
     loaded, other = load_program(edge), load_program(edge)
     prefill, ids = run(loaded.load_method("prefill")), [3, 1, 4, 1, 5]
     prefill(torch.tensor([ids]), torch.arange(len(ids)))
-    at_first = (torch.tensor([[7]]), torch.tensor([0]))  # of another loaded file: a state of its own
+    at_first = (torch.tensor([[7]]), torch.tensor([0]))  # another loaded file has its own state
     assert_same(run(other.load_method("decode"))(*at_first), copy.deepcopy(module)(*at_first), 1e-4)
     found = generate(prefill, run(loaded.load_method("decode")), ids)
     wanted = generate(module, module, ids)
@@ -178,13 +178,13 @@ def test_methods_have_state_of_their_own_where_nothing_is_said():
 @pytest.mark.by_turn(17)
 @pytest.mark.parametrize("shared", (False, True))
 def test_a_method_that_is_loaded_again(shared):
-    """It begins anew though another method is there all the time, unless the two share what it changes."""
+    """It starts again although another method stays loaded, unless both share the changed buffers."""
 
     def methods():
         return {name: export(Counts(added), (torch.zeros(4),)) for name in ("one", "two")}
 
     edge, _ = lower(methods(), share_mutable_buffers=shared)
-    program, x, first = load_program(edge)._program, (torch.rand(4),), Counts(added)  # which keeps no methods itself
+    program, x, first = load_program(edge)._program, (torch.rand(4),), Counts(added)  # it keeps no methods itself
     begun, then, third = (first(*x) for _ in range(3))
     stays = program.load_method("two")
     one = program.load_method("one")
@@ -204,7 +204,7 @@ def test_buffers_that_are_not_alike_are_not_shared():
     def methods():
         return {"one": export(Counts(added), x), "two": export(other, x)}
 
-    edge, _ = lower(methods(), share_mutable_buffers=True)  # k is never changed: each has its own
+    edge, _ = lower(methods(), share_mutable_buffers=True)  # k is never changed: each method has its own
     assert load_program(edge).load_method("two").execute(x)[0].shape == (4,)
     other.a.fill_(3)
     with pytest.raises(clave.Error, match="buffer 'a' of methods 'one' and 'two' cannot be shared"):
@@ -213,7 +213,7 @@ def test_buffers_that_are_not_alike_are_not_shared():
 
 @pytest.mark.by_turn(17)
 def test_state_of_several_parts():
-    """Buffers of one model that fall to different delegates, with an op of ExecuTorch's between."""
+    """Buffers of one model in different delegates, with an op of ExecuTorch between them."""
 
     def function(s, x):
         s.a.add_(x)

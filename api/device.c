@@ -273,7 +273,7 @@ clave_status device_check_process(const clave_device *device) {
   if (device->generation == process_generation()) return NULL;
   return INVALID(
       "this process was forked after the device was opened, which threads and drivers do not "
-      "survive: open a device, and make sessions, behind the fork");
+      "survive: open a device, and make sessions, after the fork");
 }
 
 /* Arguments of opening a device. */

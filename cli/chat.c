@@ -162,7 +162,7 @@ int answer_script(chat *chat, const char *name, const page *content) {
     now = next;
   }
   return n_answers || is_interrupted(NULL) ? EXIT_GOOD
-                                           : fail("%s: no message asks for an answer", name);
+                                           : fail("%s: no message needs an answer", name);
 }
 
 /* ---------------------------------------------------------------- messages of a person */

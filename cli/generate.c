@@ -318,7 +318,7 @@ static int parse_ids(const char *name, const page *content, uint32_t *ids, size_
     ids[(*count)++] = (uint32_t)id;
     at += length;
   }
-  return at == end ? EXIT_GOOD : fail("%s: a NUL behind %zu ids", name, *count);
+  return at == end ? EXIT_GOOD : fail("%s: a NUL after %zu ids", name, *count);
 }
 
 static int prompt_ids(const generate_arguments *arguments, const speech *speech,

@@ -215,7 +215,7 @@ static const char *ask(layout *layout, const char *program, const char *folder) 
   const char *why = is_asked ? run_dot(program, folder) : "";
   if (!why && (!read_file_of(folder, &words) || !read_answer(layout, words.data))) {
     forget_lines(layout);
-    why = "graphviz gave no layout of this graph: drawn without it";
+    why = "graphviz made no layout of this graph: drawn without it";
   }
   text_free(&words);
   return why;

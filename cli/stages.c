@@ -128,7 +128,7 @@ int compare_fusion(verification *verification) {
 typedef const clave_tensor *(*find_fn)(void *ctx, const char *name, uint32_t which,
                                        clave_tensor *room);
 
-/* A pass or lowering gives all nodes that it creates from one node the same name; the last of them
+/* All nodes that a pass or lowering creates from one node have the same name; the last of them
  * computes the result. */
 static bool is_last_of_name(const graph *graph, uint32_t node) {
   for (uint32_t i = node + 1; i < graph->n_nodes; i++)

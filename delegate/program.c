@@ -55,7 +55,7 @@ static bool is_same(const clave_tensor *left, const clave_tensor *right) {
   return true;
 }
 
-/* Finds a constant, and copies it if the payload asks for that. One that differs from its
+/* Finds a constant, and copies it if the payload requests that. A constant that differs from its
  * declaration is not copied, since clave refuses it. */
 static bool find_constant(void *ctx, const char *name, clave_tensor *constant) {
   constant_finder *finder = ctx;

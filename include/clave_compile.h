@@ -86,7 +86,7 @@ typedef struct clave_compile_options {
 CLAVE_API clave_status clave_compile(const clave_program *program, const char *path,
                                      const clave_compile_options *options) CLAVE_CHECK;
 /* Writes the sources and a Makefile instead, to a folder that is created or must be empty; on
- * failure nothing is written. The same program and options give the same bytes. */
+ * failure nothing is written. The same program and options produce the same bytes. */
 CLAVE_API clave_status clave_compile_sources(const clave_program *program, const char *folder,
                                              const clave_compile_options *options) CLAVE_CHECK;
 

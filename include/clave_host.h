@@ -9,10 +9,11 @@
  * (clave_program_load, sessions and their runs, clave_program_save, ...) then fails with CLAVE_IO
  * and the file's name, and so do later calls. All other faults go to the handler that the process
  * had before or set since, which may call the library's. Each run installs the handler again;
- * unmapping the last file restores the process's. Threads must not block the signal. A host that
- * reads constants itself (clave_program_constant) must call clave_program_check_hashes afterwards,
- * and for tensors (clave_tensors_get) clave_tensors_check. clave_guard_create guards the host's own
- * mappings. */
+ * unmapping the last file restores the process's. Threads must not block the signal.
+ *
+ * A host that reads constants itself (clave_program_constant) must call clave_program_check_hashes
+ * afterwards. A host that reads tensors (clave_tensors_get) must call clave_tensors_check.
+ * clave_guard_create guards the host's own mappings. */
 #include "clave.h"
 
 #ifdef __cplusplus

@@ -47,7 +47,7 @@ typedef struct clave_sampler_options {
   float top_p;              /* then keep the fewest that add up to this probability (nucleus); 0 or
                                1: all */
   float min_p;              /* then keep those of at least this times the top probability; 0: all */
-  uint64_t seed;            /* equal seeds, logits and options give equal ids on every machine */
+  uint64_t seed;            /* equal seeds, logits and options pick equal ids on every machine */
 } clave_sampler_options;
 
 typedef struct clave_sampler clave_sampler;

@@ -160,7 +160,7 @@ clave_status add_storage(schedule *schedule, size_t bytes, uint8_t home, uint32_
                          uint32_t *out) STATUS_CHECK;
 clave_status add_block(schedule *schedule, uint8_t kind, uint8_t on, size_t bytes, uint32_t slot,
                        uint32_t *out) STATUS_CHECK;
-/* Gives a new recording its unique serial number and its first reference. */
+/* Sets the unique serial number and the first reference of a new recording. */
 void hold_first(recording *recording);
 clave_status add_command(schedule *schedule,
                          command command) STATUS_CHECK; /* takes ownership of its recording */

@@ -124,7 +124,7 @@ clave_status conversation_take_ids(clave_llm_conversation *conversation, const u
                                    size_t n, size_t n_run) STATUS_CHECK;
 /* Resets the state and removes all ids and the chat. */
 clave_status conversation_begin_again(clave_llm_conversation *conversation) STATUS_CHECK;
-/* Makes a new text stream that has seen all ids, if an error left the old one behind. */
+/* Makes a new text stream that has seen all ids, if an error left the old one out of date. */
 clave_status conversation_renew_stream(clave_llm_conversation *conversation) STATUS_CHECK;
 /* Stores the text of an id. It is empty for ids that the tokenizer lacks, because programs may
  * round up the size of the vocabulary. */

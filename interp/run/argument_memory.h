@@ -39,8 +39,9 @@ clave_status argument_use_callers(session *session, argument *argument, device_m
                                   size_t bytes, bool writable) STATUS_CHECK;
 address argument_on_device(const argument *argument);
 bool arguments_overlap(const argument *left, const argument *right);
-/* acquire gives the run access to the dma-bufs. release, after the last command, returns those that
- * devices import; end, when devices have finished, mapped ones. Both skip what is not acquired. */
+/* acquire grants the run access to the dma-bufs. release, after the last command, returns those
+ * that devices import; end, when devices have finished, mapped ones. Both skip what is not
+ * acquired. */
 clave_status acquire_arguments(const running *run) STATUS_CHECK;
 clave_status release_arguments(const running *run) STATUS_CHECK;
 clave_status end_arguments(const running *run) STATUS_CHECK;

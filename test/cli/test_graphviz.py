@@ -13,7 +13,7 @@ import pytest
 from conftest import make_program
 
 SVG = "{http://www.w3.org/2000/svg}"
-LIES = "graphviz gave no layout of this graph: drawn without it"
+LIES = "graphviz made no layout of this graph: drawn without it"
 # An answer of the graph that make_program has: x -> mul -> softmax -> argmax and outputs.
 FAKE = """#!{python}
 import re, sys

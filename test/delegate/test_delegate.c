@@ -287,7 +287,7 @@ static void test_dma_buf(void **state) {
          "needs 3136 bytes, the memory has 3135");
   memory.bytes++;
   memory.offset = 2 * ROOM - 4;
-  expect(d.bind_input(in, NULL, 0, &tensor, &memory), CLAVE_INVALID, "do not lie in a dma-buf of");
+  expect(d.bind_input(in, NULL, 0, &tensor, &memory), CLAVE_INVALID, "are not inside a dma-buf of");
   memory.offset = BEFORE;
   fine(d.bind_input(in, NULL, 0, &tensor, &memory));
   memory.offset = ROOM;

@@ -1,6 +1,6 @@
 /* Fails the Nth allocation while a program is tuned, and its table kept, read, listed and cleared,
  * for N = 0, 1, 2 ... Each time there is an error, or all is right; what is kept is whole, and
- * sessions give right results.
+ * sessions compute right results.
  *
  *   run_tune_faults PROGRAM DEVICE FOLDER STEP */
 #include <stdio.h>

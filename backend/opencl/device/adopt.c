@@ -107,7 +107,7 @@ static clave_status check_memory(const cl_device *device, cl_mem memory, size_t 
   TRY(describe_memory(device, memory, out));
   TRY(check_access(out, writable));
   if (offset <= out->bytes && bytes <= out->bytes - offset) return NULL;
-  return INVALID("%zu bytes from offset %zu on do not lie in a buffer of %zu", bytes, offset,
+  return INVALID("%zu bytes from offset %zu on are not inside a buffer of %zu", bytes, offset,
                  out->bytes);
 }
 

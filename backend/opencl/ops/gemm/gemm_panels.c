@@ -107,7 +107,7 @@ bool gemm_panels_takes(const gemm *gemm, int64_t panels) {
          panels <= count_panels(gemm);
 }
 
-/* Returns shares that give each core several work-items. */
+/* Returns shares small enough for several work-items per core. */
 static share share_panels(const gemm *gemm) {
   int64_t at_once = rows_at_once(gemm), unit = panels_at_once(gemm);
   bool copies = gemm->desc.a->tensor.type != DTYPE_F32;

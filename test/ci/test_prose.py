@@ -24,7 +24,7 @@ def several(n):
     return " ".join(["word"] * n)
 
 
-HELP = 'flag a[] = {{"--it", FLAG_TEXT, offsetof(arguments, it), "M", "%s", 0, 0}};\n'
+HELP = 'flag a[] = {{"--it", FLAG_TEXT, %s, "M", "%s", 0, 0}};\n'
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ HELP = 'flag a[] = {{"--it", FLAG_TEXT, offsetof(arguments, it), "M", "%s", 0, 0
         ("docs/a.md", f"|a|b|\n|-|-|\n|{several(26)}|b|\n", "3: a cell of 26 words, at most 25"),
         ("include/a.h", f"/* {several(41)} */\n", "1: a sentence of 41 words, at most 40"),
         ("base/a.c", f'f("{several(41)}");\n', "1: a sentence of 41 words, at most 40"),
-        ("cli/a.c", HELP % several(26), "1: a cell of 26 words, at most 25"),
+        ("cli/a.c", HELP % ("FIELD(it)", several(26)), "1: a cell of 26 words, at most 25"),
         ("docs/errors.tsv", f"# Rows.\na/\tA\tOne.\t{several(41)}.\n", "2: a sentence of 41 words, at most 40"),
     ],
 )  # fmt: skip
@@ -60,7 +60,7 @@ def test_refused(tmp_path, name, text, said):
         ("base/a.c", f"/* {several(41)} */\n"),
         ("test/a.c", 'f("what it gives");\n'),
         ("cli/a.c", f'f("if (x) {{\\n{several(41)}");\n'),
-        ("cli/a.c", HELP % several(25)),
+        ("cli/a.c", HELP % ("offsetof(arguments, it)", several(25))),
         ("base/a.h", f"/* {several(30)}:\n *   a_name   {several(20)}\n *   another   {several(20)}\n */\n"),
         ("a.py", 'x = "what it gives"  # not that\n# It is None where there is none of them.\n'),
         ("docs/a.md", f"{several(40)}. [{several(20)}](behind.md)\n`{several(30)}`\n\n```c\n/* behind */\n```\n"),

@@ -21,7 +21,7 @@ typedef struct device_list {
   int preferred;       /* default device: index in infos */
   const char *hint;    /* why there is no OpenCL device */
   mem_pool *texts;     /* owned */
-  unsigned generation; /* of the process that found the drivers */
+  unsigned generation; /* identifies the process that found the drivers */
 } device_list;
 
 static void describe(const backend_info *info, int index, clave_device_info *out) {

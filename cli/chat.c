@@ -65,7 +65,7 @@ int answer_message(chat *chat, const char *content, size_t size) {
 
 typedef struct script {
   const char *name, *at; /* within the array's text, which is valid JSON */
-  size_t number;         /* of the message at `at`, counted from 1 */
+  size_t number;         /* number of the message at `at`, from 1 */
   bool ended;
 } script;
 

@@ -122,7 +122,7 @@ int compare_fusion(verification *verification) {
   return end_stage(step);
 }
 
-/* ---------------------------------------------------------------- by name */
+/* ---------------------------------------------------------------- pairs by name */
 
 /* Finds result `which` of a node in another run; returns NULL if there is none. */
 typedef const clave_tensor *(*find_fn)(void *ctx, const char *name, uint32_t which,
@@ -271,7 +271,7 @@ int compare_reference(verification *verification) {
   return EXIT_GOOD;
 }
 
-/* ---------------------------------------------------------------- the end */
+/* ---------------------------------------------------------------- cleanup */
 
 void free_verification(verification *verification) {
   for (int i = 0; i < N_STAGES; i++) {

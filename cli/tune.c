@@ -153,7 +153,7 @@ static int tune_program(const tune_arguments *arguments, model *model, tuning_ru
   return result;
 }
 
-/* ---------------------------------------------------------------- the answer */
+/* ---------------------------------------------------------------- output */
 
 static void write_choices_json(const tuning_run *run, json_writer *writer) {
   emit_array(writer, "choices");

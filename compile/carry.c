@@ -12,7 +12,7 @@
 #include "compile/fields.h"
 #include "interp/scalar.h"
 
-/* ---------------------------------------------------------------- what is refused */
+/* ---------------------------------------------------------------- checks */
 
 static clave_status check_node(const program *program, uint32_t chain, uint32_t number) {
   uint32_t index, in = chain;

@@ -141,7 +141,7 @@ static void write_calls(emitter *emitter, const recording *recording, const int 
   }
 }
 
-/* ---------------------------------------------------------------- forms */
+/* ---------------------------------------------------------------- packed weights */
 
 static clave_status add_form(form_list *list, const packed_weight_request *request, int *number,
                              bool *is_new) {

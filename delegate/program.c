@@ -7,7 +7,7 @@
 #include "clave_host.h"
 #include "delegate/objects.h"
 
-/* ---------------------------------------------------------------- what a program owns */
+/* ---------------------------------------------------------------- memory of a program */
 
 static void destroy_program(object *object) {
   delegate_program *program = (delegate_program *)object;

@@ -20,7 +20,7 @@ typedef struct clave_compile_options {
   size_t size;                   /* sizeof(clave_compile_options) */
   const char *method;            /* NULL: the first; or, if the program has a tokenizer and dims is
                                     empty, text generation like `clave generate` */
-  const char *name;              /* of the program, for the executable's help; NULL: "a program" */
+  const char *name;              /* program's name in the executable's help; NULL: "a program" */
   const clave_compile_dim *dims; /* (n_dims) */
   uint32_t n_dims;
   const char *compiler; /* a command with its arguments; NULL: CC, else cc */
@@ -35,7 +35,7 @@ typedef struct clave_compile_options {
   clave_message_fn message;
   clave_progress_fn progress; /* counts compiled files; may be NULL */
   void *ctx;                  /* passed to message, progress and cancel */
-  int n_threads;              /* of the executable. 0: CLAVE_THREADS or one per CPU, read when it
+  int n_threads;              /* for the executable. 0: CLAVE_THREADS or one per CPU, read when it
                                  starts; CLAVE_COMPILE_ALONE: only the caller's, without any
                                  threading code */
   bool static_memory;         /* use one static buffer for all memory, without any allocation;

@@ -50,8 +50,8 @@ CLAVE_API clave_status clave_program_unpack(clave_program *program) CLAVE_CHECK;
 
 typedef struct clave_form_info {
   size_t size;        /* sizeof(clave_form_info) */
-  const char *device; /* what it is packed for: "cpu 1 x86-64 avx512" (kind, version, traits) */
-  uint32_t slot;      /* of the constant */
+  const char *device; /* target: "cpu 1 x86-64 avx512" (kind, version, traits) */
+  uint32_t slot;      /* slot of the constant */
   uint64_t bytes;
 } clave_form_info;
 CLAVE_API uint32_t clave_program_count_forms(const clave_program *program);

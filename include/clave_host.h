@@ -74,7 +74,7 @@ typedef void (*clave_timing_fn)(void *ctx, const clave_timing *timing);
 typedef struct clave_peak {
   size_t size;           /* sizeof(clave_peak) */
   const char *device;    /* clave_timing.device */
-  clave_dtype dtype;     /* of the factors; F32 also serves dtypes without an entry */
+  clave_dtype dtype;     /* dtype of the factors; F32 also serves dtypes without an entry */
   double flops_a_second; /* 0 if unknown */
   double bytes_a_second; /* 0 if unknown */
 } clave_peak;

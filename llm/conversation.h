@@ -96,8 +96,9 @@ struct clave_llm_conversation {
   chat_memory chat;
 };
 
-double conversation_ms_since(int64_t start);                         /* start: from clock_ns */
-void conversation_start_clock(clave_llm_conversation *conversation); /* of the first token */
+double conversation_ms_since(int64_t start); /* start: from clock_ns */
+/* Starts to measure the time until the first token. */
+void conversation_start_clock(clave_llm_conversation *conversation);
 /* Appends ids for clave_llm_prompt; fails if there are more than `room`. */
 clave_status conversation_append(clave_llm_conversation *conversation, const uint32_t *ids,
                                  size_t n, size_t room) STATUS_CHECK;

@@ -98,7 +98,7 @@ static clave_status run_again(clave_llm_conversation *self, size_t first) {
   return NULL;
 }
 
-/* ---------------------------------------------------------------- in files */
+/* ---------------------------------------------------------------- state in files */
 
 static clave_status describe_state(const clave_llm_conversation *self, uint32_t index,
                                    clave_tensor_info *info) {

@@ -231,7 +231,7 @@ static bool run_round(soak_round *round) {
   return !wrong;
 }
 
-/* ---- what the process holds */
+/* ---- gauges of the process */
 
 typedef enum gauge { RSS, HEAP, FILES, THREADS, CL_OBJECTS, N_GAUGES } gauge;
 static const char *const gauge_names[N_GAUGES] = {"rss_kb", "heap_kb", "files", "threads",

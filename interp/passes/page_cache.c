@@ -194,7 +194,7 @@ static bool gives_last(const paging *paging) {
   return paging->chosen[paging->method->outputs.items[0].tensor] > 0;
 }
 
-/* ---------------------------------------------------------------- what can be paged */
+/* ---------------------------------------------------------------- checks */
 
 static bool can_page_method(const paging *paging) {
   const ir_arguments *inputs = &paging->method->inputs;

@@ -348,7 +348,7 @@ static void test_synchronised(void **state) {
   free_shared(&in), free_shared(&results);
 }
 
-/* ---------------------------------------------------------------- what is refused */
+/* ---------------------------------------------------------------- refusals */
 
 static void test_refused(void **state) {
   (void)state;

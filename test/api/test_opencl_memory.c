@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "test/api/opencl_product.h"
 
-/* ---------------------------------------------------------------- what overlaps */
+/* ---------------------------------------------------------------- overlaps */
 
 /* A result may overwrite an input: it is written after all reads. */
 static void check_result_on_input(const host *host, clave_program *program, cl_mem in,
@@ -170,7 +170,7 @@ static void test_results_in_the_hosts_memory(void **state) {
   close_host(&h);
 }
 
-/* ---------------------------------------------------------------- what is refused */
+/* ---------------------------------------------------------------- refusals */
 
 static void test_bad_handles(void **state) {
   (void)state;

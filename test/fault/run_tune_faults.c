@@ -18,7 +18,7 @@ typedef struct life {
   clave_program *program;
   clave_session *session;
   float image[PIXELS];
-  float want[CLASSES]; /* of the first life, in which nothing was tuned yet */
+  float want[CLASSES]; /* results of the first life, before any tuning */
   bool has_want;
   int measured;
 } life;

@@ -139,7 +139,7 @@ static void read_row(const sort_args *args, const char *x, int64_t from, int64_t
   }
 }
 
-/* ---------------------------------------------------------------- the first few */
+/* ---------------------------------------------------------------- the first k */
 
 /* Candidates for the first k elements among those read so far. */
 typedef struct kept {

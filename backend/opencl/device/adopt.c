@@ -56,7 +56,7 @@ typedef struct memory_info {
   cl_mem whole;  /* the parent, or the buffer itself */
   size_t origin; /* byte offset within `whole` */
   size_t bytes;
-  cl_mem_flags flags; /* of the buffer and its parent */
+  cl_mem_flags flags; /* flags of the buffer and its parent */
   void *host;         /* start of host memory (CL_MEM_USE_HOST_PTR), or NULL */
 } memory_info;
 

@@ -100,7 +100,7 @@ static bool find_rows(const elementwise_head *head, const ktensor *inputs, const
          numbers->type == DTYPE_F32 && (whole->type == DTYPE_F32 || whole->type == DTYPE_BF16);
 }
 
-/* ---------------------------------------------------------------- any list */
+/* ---------------------------------------------------------------- lists of steps */
 
 typedef struct task {
   const step_list *e;

@@ -90,7 +90,7 @@ typedef struct share {
   int64_t rows; /* rounded up to a multiple of rows_at_once */
   int64_t each; /* panels */
   int64_t depth;
-  size_t floats; /* of local memory */
+  size_t floats; /* floats of local memory */
 } share;
 
 /* Floats of sums, and of rows of a: 16 KB each. */

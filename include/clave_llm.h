@@ -99,7 +99,7 @@ typedef struct clave_llm_info {
   const clave_sampler_options *sampling; /* the model authors' settings, not the default; NULL:
                                             unknown */
   uint32_t page_rows;                    /* tokens per page of the memory that conversations share
-                                            (docs/howto/kv_cache.md);                    0: each has its own memory */
+                                            (docs/howto/kv_cache.md); 0: each has its own memory */
   const clave_sampler_options *chat_sampling; /* default of chats: the model authors' settings, else
                                                  CLAVE_LLM_CHAT_TEMPERATURE, _MIN_P */
 } clave_llm_info;

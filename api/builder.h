@@ -25,11 +25,11 @@ struct clave_builder {
   mem_pool *data; /* owned; holds copied constants; passed on to the program */
   ir_program ir;
   ir_chains bodies;
-  slot_kinds kinds;                 /* of ir.tensors, by the same index */
+  slot_kinds kinds;                 /* kinds of ir.tensors, by the same index */
   constant_list constants;          /* data of ir.constants, by the same index */
   uint32_t open[LIMIT_CHAIN_DEPTH]; /* (depth) unfinished bodies, the innermost last */
   uint32_t depth;                   /* number of unfinished bodies */
-  const ir_table *table;            /* of the instruction whose fields are being set; or NULL */
+  const ir_table *table;            /* the instruction whose fields are being set; or NULL */
   void *op;                         /* the fields of that instruction */
   clave_status error;               /* owned; the first error */
   bool finished;

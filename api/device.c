@@ -21,7 +21,7 @@ typedef struct device_list {
   int preferred;       /* default device: index in infos */
   const char *hint;    /* why there is no OpenCL device */
   mem_pool *texts;     /* owned */
-  unsigned generation; /* of the process that found the drivers */
+  unsigned generation; /* identifies the process that found the drivers */
 } device_list;
 
 static void api_device_describe(const backend_info *info, int index, clave_device_info *out) {
@@ -273,7 +273,7 @@ clave_status device_check_process(const clave_device *device) {
   if (device->generation == process_generation()) return NULL;
   return INVALID(
       "this process was forked after the device was opened, which threads and drivers do not "
-      "survive: open a device, and make sessions, behind the fork");
+      "survive: open a device, and make sessions, after the fork");
 }
 
 /* Arguments of opening a device. */

@@ -15,7 +15,7 @@ struct clave_device {
   atomic_int holds; /* number of owners: callers, sessions, placements */
   device_set set;   /* owns its backends; the preferred one first */
   clave_device_info info;
-  unsigned generation;          /* of the process that opened it (base/process.h) */
+  unsigned generation;          /* identifies the opening process (base/process.h) */
   char *cache_dir;              /* owned; NULL: none */
   text tuned_for[MAX_BACKENDS]; /* owned; identities of the backends' tuning tables */
   clave_message_fn message;     /* the caller's; may be NULL */

@@ -58,7 +58,7 @@ clave_status clave_program_supported(clave_program *program, clave_device *devic
   return st;
 }
 
-/* Gives the reason for nodes on the CPU backend while it runs in the device's place. */
+/* Sets the reason of nodes that the CPU backend runs because the device is not ready. */
 static void explain_rows(const clave_placement *placement) {
   const ir_program *program = &placement->program->program->ir;
   for (uint32_t m = 0; m < program->methods.count; m++) {

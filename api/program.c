@@ -78,7 +78,7 @@ clave_status clave_program_create(const void *flatbuffer, size_t size,
 typedef struct name_search {
   clave_find_fn find;
   void *ctx;
-  int64_t dims[CLAVE_MAX_RANK]; /* of the constant found last */
+  int64_t dims[CLAVE_MAX_RANK]; /* dims of the constant found last */
 } name_search;
 
 static clave_status api_program_find_constant(void *ctx, const char *name, constant_data *data) {
@@ -225,7 +225,7 @@ void program_release_executable(clave_program *program, executable *executable) 
   mutex_unlock(program->lock);
 }
 
-/* ---------------------------------------------------------------- what is in it */
+/* ---------------------------------------------------------------- queries */
 
 clave_status clave_program_get_info(const clave_program *program, clave_program_info *info) {
   const ir_program *ir = &program->program->ir;

@@ -27,7 +27,7 @@ typedef struct random_key {
  * packed weight for all requests that are equal except for `pack`. */
 typedef struct packed_weight_request {
   uint32_t constant; /* Tid */
-  tensor view;       /* of the constant's elements, as in the operand; dims beyond the rank are 0 */
+  tensor view;       /* view of the constant, as in the operand; dims beyond the rank are 0 */
   int kind;          /* the backend's number of the layout */
   int64_t size[3];   /* everything else that determines the bytes */
   size_t bytes;
@@ -84,7 +84,7 @@ typedef struct backend_info {
   const char *platform;   /* platform and version */
   const char *driver;     /* driver version */
   const char *type;       /* "CPU", "GPU", "accelerator", "custom" */
-  const char *extensions; /* those that clave uses, space-separated */
+  const char *extensions; /* names of used extensions, space-separated */
   uint64_t memory;        /* bytes */
   uint64_t max_alloc;     /* largest buffer, in bytes */
   size_t alignment;       /* in bytes, of sub-allocations and of host memory used in place */
@@ -141,7 +141,7 @@ typedef struct backend_building {
   bool (*is_built)(stream *stream, const recording *recording);
   /* Makes a recording's state ahead of run(). UNSUPPORTED if the device cannot run a kernel. */
   clave_status (*prepare)(stream *stream, const recording *recording, void **state);
-  void (*cache_destroy)(backend *backend, void *cache); /* of node.cache */
+  void (*cache_destroy)(backend *backend, void *cache); /* destroys node.cache */
 } backend_building;
 
 /* Record of the comparison of kernels' results with the CPU backend's at their first run. */

@@ -120,7 +120,7 @@ static clave_status tuning_file_take_rows(tuning *tuning, reader *reader, const 
   while (reader->at < reader->end) {
     tuning_row row = {0};
     if (!tuning_file_read_row(reader, &row)) {
-      *why = "a row of it is none";
+      *why = "it has a malformed row";
       return NULL;
     }
     clave_status st = tuning_set(tuning, &row, false);

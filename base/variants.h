@@ -1,8 +1,8 @@
 #ifndef BASE_VARIANTS_H
 #define BASE_VARIANTS_H
-/* The choice of a kernel. If an op can be computed in several ways, or a kernel be split in
- * several, its family has one table of them, which alone decides: the row that a tuning table
- * names, else the usable row of the lowest cost. */
+/* The choice of a kernel. A family whose op can be computed in several ways, or whose kernel can be
+ * split in several, has one table of them. It alone decides: the row that a tuning table names
+ * runs, else the usable row of the lowest cost. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>

@@ -15,7 +15,7 @@ typedef struct arena {
   uint32_t chunk;
   clave_block_info *blocks; /* owned; blocks of all arenas */
   uint32_t n_blocks, n_commands;
-  uint64_t bytes; /* of the drawn arena */
+  uint64_t bytes; /* bytes of the drawn arena */
 } arena;
 
 static const struct {

@@ -117,7 +117,7 @@ static int measure_model(const bench_arguments *arguments, model *model, input_s
                            &out->parts);
 }
 
-/* ---------------------------------------------------------------- the answer */
+/* ---------------------------------------------------------------- output */
 
 static void write_input_shapes(const input_set *inputs, json_writer *writer) {
   emit_array(writer, "inputs");

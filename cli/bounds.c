@@ -41,7 +41,7 @@ double places_of(clave_dtype type, double terms) {
   return fmax(kind.places, rounding_of(type) / kind.eps) + sqrt(terms) * kind.computed / kind.eps;
 }
 
-/* ---------------------------------------------------------------- moving */
+/* ---------------------------------------------------------------- moving values */
 
 /* Returns bit i of a fixed random sequence. */
 static bool is_up(uint64_t i) {

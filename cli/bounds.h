@@ -33,7 +33,7 @@ typedef struct reach {
 typedef struct difference {
   bool found;                    /* some element is beyond the bound */
   uint64_t element;              /* the worst, row-major: exceeds its bound by the largest factor */
-  double got, expected, allowed; /* of that element */
+  double got, expected, allowed; /* values of that element */
   double largest;                /* over all elements; infinite if one of two is not a number */
 } difference;
 

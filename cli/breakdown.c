@@ -247,7 +247,7 @@ static int measure_peaks(const model *model, breakdown *breakdown) {
   return EXIT_GOOD;
 }
 
-/* ---------------------------------------------------------------- all of it */
+/* ---------------------------------------------------------------- measuring */
 
 static int breakdown_run_all(model *model, const input_set *inputs, int64_t warmup,
                              breakdown *out) {

@@ -44,7 +44,7 @@ static int write_tokenizer(const clave_program *program, json_writer *writer, pa
   return EXIT_GOOD;
 }
 
-/* ---------------------------------------------------------------- metadata as it is */
+/* ---------------------------------------------------------------- metadata as JSON */
 
 void emit_json(json_writer *writer, const char *key, const json *value) {
   json_kind kind = json_kind_of(value);
@@ -67,7 +67,7 @@ void emit_json(json_writer *writer, const char *key, const json *value) {
   }
 }
 
-/* ---------------------------------------------------------------- metadata in lines */
+/* ---------------------------------------------------------------- metadata as lines */
 
 /* Writes the first line that is not empty, at most LONG_TEXT bytes of it, and the size. */
 static void write_long(const char *text, page *out) {

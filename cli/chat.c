@@ -65,7 +65,7 @@ int answer_message(chat *chat, const char *content, size_t size) {
 
 typedef struct script {
   const char *name, *at; /* within the array's text, which is valid JSON */
-  size_t number;         /* of the message at `at`, counted from 1 */
+  size_t number;         /* number of the message at `at`, from 1 */
   bool ended;
 } script;
 
@@ -162,7 +162,7 @@ int answer_script(chat *chat, const char *name, const page *content) {
     now = next;
   }
   return n_answers || is_interrupted(NULL) ? EXIT_GOOD
-                                           : fail("%s: no message asks for an answer", name);
+                                           : fail("%s: no message needs an answer", name);
 }
 
 /* ---------------------------------------------------------------- messages of a person */

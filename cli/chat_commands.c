@@ -233,7 +233,7 @@ int run_chat_command(chat *chat, const page *line) {
   if (!command) {
     (void)chat_commands_refuse_command(line->data, length);
   } else if (!command->value && *argument) {
-    (void)fail("%s takes nothing behind it, not \"%s\"", command->name, argument);
+    (void)fail("%s has no argument, not \"%s\"", command->name, argument);
   } else if (command->value && !*argument && command->run != chat_commands_set &&
              command->run != begin_with) {
     (void)fail("%s needs a %s", command->name, command->value);

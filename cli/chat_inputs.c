@@ -58,7 +58,7 @@ int read_chat_arguments(const char *flag_name, const text_list *list, page *out)
     clave_status st = json_check_syntax(equals + 1, strlen(equals + 1), false);
     if (st) {
       clave_status_free(st);
-      return fail_usage("%s %s: not JSON behind the '='; a text is written \\\"text\\\"", flag_name,
+      return fail_usage("%s %s: not JSON after the '='; a text is written \\\"text\\\"", flag_name,
                         word);
     }
     emit_text(&writer, NULL, word, (size_t)(equals - word));

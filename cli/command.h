@@ -31,7 +31,7 @@ typedef struct text_list {
 typedef struct flag {
   const char *name; /* "--runs"; for an operand "PROG" */
   flag_kind kind;
-  size_t offset;     /* of the field in the command's arguments struct */
+  size_t offset;     /* offset of the field in the command's arguments struct */
   const char *value; /* placeholder of the value in the help, such as "N" */
   const char *help;
   int64_t min, max;

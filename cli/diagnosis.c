@@ -87,7 +87,7 @@ void diagnosis_write(diagnosis *diagnosis, const char *device, json_writer *writ
   }
 }
 
-/* ---------------------------------------------------------------- in lines */
+/* ---------------------------------------------------------------- text */
 
 static void print_members(const char *title, const json *object, page *out) {
   columns table = {.n_columns = 2};

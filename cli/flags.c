@@ -253,7 +253,7 @@ static int refuse_over(const flag *output, const char *written, const flag *from
   if (file_is_same(written, path))
     return fail("%s %s would be written over %s, which is read", output->name, written, path);
   if (is_operand(from) && path_has_ending(path, ".json") && is_in_folder_of(written, consts, path))
-    return fail("%s %s would lie where the constants of %s are looked for", output->name, written,
+    return fail("%s %s would be where the constants of %s are looked for", output->name, written,
                 path);
   return EXIT_GOOD;
 }

@@ -60,9 +60,8 @@ static const flag generate_flags[] = {
      "maximum)",
      2, UINT32_MAX},
     {"--sampling", FLAG_TEXT, FIELD(sampling), "HOW",
-     "greedy: always the most likely token; model: the sampling settings stored in the model's "
-     "file; the options below override both (default: greedy; in a chat: model, or temperature 0.8 "
-     "and min-p 0.05 if the file has no settings)",
+     "greedy: the most likely token; model: the settings stored in the model's file; the options "
+     "below override both (default: greedy; in a chat: model)",
      0, 0},
     {"--temperature", FLAG_NUMBER, FIELD(temperature), "T",
      "sampling temperature, such as 0.8; 0: always the most likely token", 0, 1000000},
@@ -318,7 +317,7 @@ static int parse_ids(const char *name, const page *content, uint32_t *ids, size_
     ids[(*count)++] = (uint32_t)id;
     at += length;
   }
-  return at == end ? EXIT_GOOD : fail("%s: a NUL behind %zu ids", name, *count);
+  return at == end ? EXIT_GOOD : fail("%s: a NUL after %zu ids", name, *count);
 }
 
 static int prompt_ids(const generate_arguments *arguments, const speech *speech,
@@ -499,7 +498,8 @@ const command generate_command = {
     .summary = "Generates text with a language model, or chats with it.",
     .more =
         "Writes text to standard output as it is generated, and statistics to standard error.\n"
-        "Ctrl-C stops at the next token, with exit status 130.\n\n"
+        "Ctrl-C stops at the next token, with exit status 130. A chat with a model whose file has\n"
+        "no sampling settings uses temperature 0.8 and min-p 0.05.\n\n"
         "clave generate model.clv --prompt \"Once upon a time\"\n"
         "clave generate model.clv --chat --system \"Answer in one sentence.\"\n",
     .flags = generate_flags,

@@ -28,7 +28,7 @@ int settle_sampling(generate_arguments *arguments, const clave_llm *llm) {
   TRY_STATUS(clave_llm_get_info(llm, &info));
   bool of_model = arguments->sampling && strcmp(arguments->sampling, "model") == 0;
   if (of_model && !info.sampling)
-    return fail("%s does not say how to sample; --temperature and the options behind it do",
+    return fail("%s does not say how to sample; --temperature and the options after it do",
                 arguments->model.program);
   if (of_model) options = *info.sampling;
   if (!arguments->sampling && is_chat(arguments)) options = *info.chat_sampling;

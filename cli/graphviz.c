@@ -13,7 +13,7 @@
 enum { MOST_BOXES = 1000, MOST_EDGES = 3000, LATEST_MS = 5000, MOST_BYTES = 16 << 20 };
 static const double points_per_inch = 72;
 
-/* ---------------------------------------------------------------- the question */
+/* ---------------------------------------------------------------- input for dot */
 
 static double inches(double points) { return points / points_per_inch; }
 
@@ -31,12 +31,12 @@ static void write_question(const layout *layout, text *to) {
   text_puts(to, "}\n");
 }
 
-/* ---------------------------------------------------------------- the answer */
+/* ---------------------------------------------------------------- output of dot */
 
 typedef struct answer {
   layout *layout;
   const char *at;       /* the next word; the text is NUL-terminated */
-  double width, height; /* of the graph in points */
+  double width, height; /* size of the graph in points */
   bool *placed;         /* owned (n_boxes) */
 } answer;
 
@@ -216,7 +216,7 @@ static const char *graphviz_ask(layout *layout, const char *program, const char 
   const char *why = is_asked ? run_dot(program, folder) : "";
   if (!why && (!read_file_of(folder, &words) || !read_answer(layout, words.data))) {
     forget_lines(layout);
-    why = "graphviz gave no layout of this graph: drawn without it";
+    why = "graphviz made no layout of this graph: drawn without it";
   }
   text_free(&words);
   return why;

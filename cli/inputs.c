@@ -247,7 +247,7 @@ void free_inputs(input_set *set) {
   *set = (input_set){0};
 }
 
-/* ---------------------------------------------------------------- made up */
+/* ---------------------------------------------------------------- generated inputs */
 
 /* Keeps fixed sizes, and sets dynamic ones to the smallest legal size that is not empty. */
 static bool cli_inputs_choose_sizes(const clave_tensor_info *info, int64_t *dims, uint64_t *count) {

@@ -72,7 +72,7 @@ bool wait_for_input(void) {
   while (!inputs[0].revents && !is_interrupted(NULL)) {
     ready = ppoll(inputs, 2, NULL, &before);
     if (ready < 0 && errno != EINTR) break;
-    if (inputs[1].revents && !is_interrupted(NULL)) empty_wake(); /* of a cleared interrupt */
+    if (inputs[1].revents && !is_interrupted(NULL)) empty_wake(); /* left by a cleared interrupt */
   }
   (void)sigprocmask(SIG_SETMASK, &before, NULL);
   return ready > 0 && inputs[0].revents;

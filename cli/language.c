@@ -126,7 +126,7 @@ static int read_tokenizer(const clave_program *program, clave_tokenizer **tokeni
   return EXIT_GOOD;
 }
 
-/* ---------------------------------------------------------------- in lines */
+/* ---------------------------------------------------------------- text */
 
 static void add_text(columns *table, const char *name, const char *value) {
   page cell = {0};
@@ -249,7 +249,7 @@ static void write_object(const language_model *model, json_writer *writer) {
   emit_end_object(writer);
 }
 
-/* ---------------------------------------------------------------- both */
+/* ---------------------------------------------------------------- entry points */
 
 static int language_write_known(const model *model, const graph *graph,
                                 language_model *language_model, json_writer *writer, page *out) {

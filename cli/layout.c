@@ -341,7 +341,7 @@ static bool give_lines(work *work) {
   return good;
 }
 
-/* ---------------------------------------------------------------- all of it */
+/* ---------------------------------------------------------------- the whole layout */
 
 static bool allocate_work(work *work) {
   work->items = layout_allocate(work->n_items, sizeof *work->items);

@@ -31,7 +31,7 @@ typedef struct layout {
   layout_point *points; /* owned */
   uint32_t n_points;
   size_t cap_points;
-  double width, height; /* of the drawing */
+  double width, height; /* size of the drawing */
 } layout;
 
 enum { LAYOUT_MARGIN = 24, LAYOUT_COLUMN_GAP = 28, LAYOUT_ROW_GAP = 40, LAYOUT_ARROW = 5 };

@@ -17,7 +17,7 @@ struct line_reader {
 
 static const char fence[] = "\"\"\"", paste_begin[] = "\x1b[200~", paste_end[] = "\x1b[201~";
 
-/* ---------------------------------------------------------------- without an editor */
+/* ---------------------------------------------------------------- plain input */
 
 static bool ends_with(const page *line, const char *end) {
   size_t n = strlen(end);

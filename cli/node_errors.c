@@ -171,7 +171,7 @@ static void find_inputs_error(run_pair *pair, size_t at) {
   }
 }
 
-/* ---------------------------------------------------------------- what rounding does */
+/* ---------------------------------------------------------------- effects of rounding */
 
 /* Runs twice on perturbed values and measures how far each record moved from its value in `from`.
  */
@@ -237,7 +237,7 @@ static int measure_all(run_pair *pair) {
   return result;
 }
 
-/* ---------------------------------------------------------------- all of it */
+/* ---------------------------------------------------------------- all nodes */
 
 static int force_subject(run_pair *pair) {
   const run_edit edit = {.base = pair->base, .forced = pair->subject};

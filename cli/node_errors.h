@@ -17,7 +17,7 @@ typedef enum node_verdict {
 
 typedef struct node_error {
   node_verdict verdict;
-  difference total;    /* of both runs, each on its own operands */
+  difference total;    /* difference of both runs, each on its own operands */
   difference own;      /* on the operands of the other run */
   double inputs_error; /* largest difference of its operands */
   double terms;        /* largest number of terms summed in one element */
@@ -27,7 +27,7 @@ typedef struct node_error {
  * its last records; they are also compared with `others` (fused runs), by index, where not NULL. */
 typedef struct run_pair {
   const model *cpu;   /* the CPU backend with an unfused session, which computed `base` */
-  const graph *graph; /* of cpu's program */
+  const graph *graph; /* graph of cpu's program */
   const input_set *inputs;
   const records *base;
   const clave_tensor **subject; /* NULL: no counterpart */

@@ -7,7 +7,7 @@
 typedef struct perplexity {
   double nats; /* sum of -log P */
   size_t n_tokens, n_windows;
-  size_t n_bytes; /* of the text */
+  size_t n_bytes; /* bytes of the text */
 } perplexity;
 
 /* Splits the text into windows of `window` tokens, each beginning with the model's BOS if it has

@@ -6,7 +6,7 @@
 /* Microseconds of each node, from a profile that clave run --profile wrote. */
 typedef struct node_times {
   double *us;          /* owned (n_nodes) */
-  double total, moves; /* of all nodes, and of the copies and transfers among them */
+  double total, moves; /* times of all nodes, and of their copies and transfers */
 } node_times;
 int read_times(const char *path, const graph *graph, node_times *out) CHECK;
 /* Adds a line to each node's box and colours it by its share of the total. */

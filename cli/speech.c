@@ -150,7 +150,7 @@ bool stopped_by(const speech *speech, const char *reason) {
   return speech->stop_reason && strcmp(speech->stop_reason, reason) == 0;
 }
 
-/* ---------------------------------------------------------------- what is said of it */
+/* ---------------------------------------------------------------- statistics */
 
 static void add_rate(columns *table, const char *what, uint64_t tokens, double ms) {
   columns_cell(table, "%s", what);

@@ -8,10 +8,10 @@
 typedef struct speech {
   clave_llm *llm;
   clave_llm_conversation *talk;
-  int64_t max_new_tokens; /* of one answer */
+  int64_t max_new_tokens; /* limit of one answer */
   uint32_t *ids;          /* owned; all generated ids */
   size_t n_ids, capacity;
-  const char *stop_reason; /* of the last answer */
+  const char *stop_reason; /* reason of the last answer */
   bool begun;              /* the answer's first token was printed */
   bool verbose;            /* print the tokens of prompts */
   const char *logprobs;    /* output file of log-probabilities; NULL: not requested */

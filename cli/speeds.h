@@ -10,7 +10,7 @@ clave_status run_check(const check_program *program, clave_device *device, bool 
                        clave_session **out) CLAVE_CHECK;
 
 typedef struct speed_row {
-  clave_dtype dtype; /* of the operands */
+  clave_dtype dtype; /* dtype of the operands */
   check_row row;
   double work; /* bytes moved, or operations */
 } speed_row;

@@ -122,13 +122,13 @@ int compare_fusion(verification *verification) {
   return end_stage(step);
 }
 
-/* ---------------------------------------------------------------- by name */
+/* ---------------------------------------------------------------- pairs by name */
 
 /* Finds result `which` of a node in another run; returns NULL if there is none. */
 typedef const clave_tensor *(*find_fn)(void *ctx, const char *name, uint32_t which,
                                        clave_tensor *available);
 
-/* A pass or lowering gives all nodes that it creates from one node the same name; the last of them
+/* All nodes that a pass or lowering creates from one node have the same name; the last of them
  * computes the result. */
 static bool is_last_of_name(const graph *graph, uint32_t node) {
   for (uint32_t i = node + 1; i < graph->n_nodes; i++)
@@ -271,7 +271,7 @@ int compare_reference(verification *verification) {
   return EXIT_GOOD;
 }
 
-/* ---------------------------------------------------------------- the end */
+/* ---------------------------------------------------------------- cleanup */
 
 void free_verification(verification *verification) {
   for (int i = 0; i < N_STAGES; i++) {

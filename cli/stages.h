@@ -7,7 +7,7 @@
 
 typedef struct stage {
   const char *name;    /* "device", "fusion", "passes", "reference"; NULL: not compared */
-  const char *against; /* what it is compared against, such as "the CPU backend" */
+  const char *against; /* the other side, such as "the CPU backend" */
   const char *right;   /* label of the reference numbers, such as "cpu" */
   run_pair pair;
   records subject;               /* owned */

@@ -118,7 +118,7 @@ static void free_drawing(drawing *drawing) {
   free(drawing->is_needed);
 }
 
-/* ---------------------------------------------------------------- what a box says */
+/* ---------------------------------------------------------------- texts of boxes */
 
 /* Appends a line: the letter of its style class, its text cut to LINE_CHARACTERS, and NUL. */
 static void add_line(page *lines, char class, const char *words) {
@@ -231,7 +231,7 @@ static void measure_box(const drawing *drawing, uint32_t index, page *lines) {
 /* ---------------------------------------------------------------- drawing */
 
 typedef struct palette {
-  const char *prefix; /* of the op's name */
+  const char *prefix; /* prefix of the op's name */
   const char *fill, *stroke;
 } palette;
 

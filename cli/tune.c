@@ -146,14 +146,14 @@ static int tune_program(const tune_arguments *arguments, model *model, tuning_ru
     result = tune_session(arguments, model, arguments->exported && !has_cache(), &inputs, run);
   free_inputs(&inputs);
   if (!result && run->result.has_rest)
-    print_note(NULL, "what comes behind a size that is read from data was not tuned");
+    print_note(NULL, "ops after a size that is read from data were not tuned");
   if (!result && run->result.done < run->result.total && !arguments->dry)
     print_note(NULL, is_interrupted(NULL) ? "interrupted; the next tune goes on"
                                           : "the budget is spent; the next tune goes on");
   return result;
 }
 
-/* ---------------------------------------------------------------- the answer */
+/* ---------------------------------------------------------------- output */
 
 static void write_choices_json(const tuning_run *run, json_writer *writer) {
   emit_array(writer, "choices");

@@ -15,8 +15,8 @@ const variable all_variables[] = {
      "precision of kernels: strict (default), or fast, which rounds some values to 16 bits or "
      "fewer"},
     {"CLAVE_SELF_CHECK", "off|strict",
-     "off: does not check the first results of each kernel against the CPU backend; strict: a "
-     "wrong result is an error (default: the op moves to the CPU backend)"},
+     "off: kernels are not checked against the CPU backend; strict: a wrong result is an error "
+     "(default: its op moves to the CPU backend)"},
     {"CLAVE_HELPER", "FILE",
      "path of this tool, which the library starts to build kernels in parallel (default: beside "
      "the library); off: the process builds its own kernels"},

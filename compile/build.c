@@ -23,7 +23,7 @@ typedef struct build {
   int jobs;
 } build;
 
-/* ---------------------------------------------------------------- what the compiler says */
+/* ---------------------------------------------------------------- messages of the compiler */
 
 /* The compiler's own summary of a linker failure is skipped, because the linker's message precedes
  * it. */
@@ -73,7 +73,7 @@ static bool build_is_cancelled(const build *build) {
 }
 static clave_status cancelled(void) { return CANCELLED("interrupted"); }
 
-/* ---------------------------------------------------------------- running it */
+/* ---------------------------------------------------------------- running the compiler */
 
 typedef struct words {
   const char **items; /* owned; NULL-terminated */
@@ -441,7 +441,7 @@ static clave_status build_write_to(source_program *made, const char *folder) {
   return st;
 }
 
-/* ---------------------------------------------------------------- both */
+/* ---------------------------------------------------------------- entry points */
 
 /* Carries the program. why: the reason that it cannot be emitted; NULL if carrying was requested.
  * Consumes why. */

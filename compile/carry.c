@@ -12,7 +12,7 @@
 #include "compile/fields.h"
 #include "interp/scalar.h"
 
-/* ---------------------------------------------------------------- what is refused */
+/* ---------------------------------------------------------------- checks */
 
 static clave_status carry_check_node(const program *program, uint32_t chain, uint32_t number) {
   uint32_t index, in = chain;
@@ -61,7 +61,7 @@ static const char *what_carries(const compile_options *options) {
   if (options->is_opencl) return "what runs on OpenCL devices";
   if (options->all_methods) return "what has all methods";
   if (!options->text) return "this one";
-  return "a language model's text (--method M and --dim NAME=N ask for one method alone)";
+  return "a language model's text (--method M and --dim NAME=N select one method alone)";
 }
 
 /* Rejects options that only emitted programs support. */

@@ -143,7 +143,7 @@ static void write_calls(emitter *emitter, const recording *recording, const int 
   }
 }
 
-/* ---------------------------------------------------------------- forms */
+/* ---------------------------------------------------------------- packed weights */
 
 static clave_status emit_calls_add_weight(weight_list *list, const packed_weight_request *request,
                                           int *number, bool *is_new) {

@@ -73,7 +73,7 @@ static clave_status emit_if(emitter *emitter, const control *control, uint32_t n
   return emit_branch(emitter, control, condition, 1);
 }
 
-/* ---------------------------------------------------------------- what loops carry */
+/* ---------------------------------------------------------------- carried values of loops */
 
 /* Name of the variable with the address of loop result k during the loop. */
 typedef struct carried_name {

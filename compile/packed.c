@@ -16,7 +16,7 @@ static const char *level_of(const char *layout) {
 
 const char *packed_level(const packed_entry *entry) { return level_of(entry->weight->layout); }
 
-/* ---------------------------------------------------------------- made now */
+/* ---------------------------------------------------------------- packing */
 
 static bool is_packed_here(const compile_plan *plan) {
   for (size_t i = 0; i < plan->prog->n_packed_weights; i++)
@@ -45,7 +45,7 @@ clave_status packed_make(compile_plan *plan, const compile_options *options) {
   return status_while(st, "packing weights");
 }
 
-/* ---------------------------------------------------------------- those of a form */
+/* ---------------------------------------------------------------- packed weights of a request */
 
 /* Compares everything but the processor and the number of bytes, which depends on it. */
 static bool packed_is_of(const program_packed_weight *desc, const packed_weight_request *request) {
@@ -111,7 +111,7 @@ clave_status packed_add(const compile_plan *plan, const compile_options *options
   return NULL;
 }
 
-/* ---------------------------------------------------------------- all of them */
+/* ---------------------------------------------------------------- writing */
 
 static bool is_first(const packed_list *list, size_t i) {
   for (size_t j = 0; j < i; j++)

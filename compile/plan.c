@@ -46,7 +46,7 @@ static bool compile_plan_is_open(const compile_plan *plan, uint32_t vid) {
   return false;
 }
 
-/* what: "a size of input" or "scalar input", for messages. */
+/* `what`: "a size of input" or "scalar input", for messages. */
 static clave_status fix_size(compile_plan *plan, const compile_options *options, uint32_t vid,
                              const char *what, const ir_argument *argument) {
   const program *program = plan->prog;
@@ -196,7 +196,7 @@ static clave_status compile_plan_find_plan(compile_plan *plan, const compile_opt
   return check_schedule(plan);
 }
 
-/* ---------------------------------------------------------------- places */
+/* ---------------------------------------------------------------- places of constants and state */
 
 static size_t compile_plan_take(size_t *end, size_t bytes) {
   const size_t at = *end;

@@ -34,7 +34,7 @@ typedef struct compile_plan {
 typedef struct packed_entry {
   int number;                          /* packed weight's number in the model */
   const program_packed_weight *weight; /* borrowed */
-  size_t offset;                       /* of its bytes in the file */
+  size_t offset;                       /* offset of its bytes in the file */
 } packed_entry;
 typedef struct packed_list {
   packed_entry *items; /* owned (n) */

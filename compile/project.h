@@ -20,7 +20,7 @@ typedef struct project_file {
 
 /* A file that an assembler source embeds. */
 typedef struct embedded_file {
-  const char *symbol;        /* of the first byte; hidden visibility */
+  const char *symbol;        /* symbol of the first byte; hidden visibility */
   const char *source, *file; /* in the project's folder */
   bool is_far;               /* placed after everything else; any size */
 } embedded_file;

@@ -26,7 +26,7 @@ struct struct_info;
 typedef struct struct_field {
   const char *name;
   size_t offset, size; /* bytes; size of one element for an array */
-  size_t count;        /* of an array; 0: not an array */
+  size_t count;        /* length of an array; 0: not an array */
   field_kind kind;
   const struct struct_info *of; /* for FIELD_STRUCT */
   const enum_name *names;       /* for FIELD_ENUM (n_names) */

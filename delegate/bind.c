@@ -8,7 +8,7 @@
 #include "delegate/objects.h"
 
 static clave_status check_described(const clave_tensor *tensor) {
-  if (!clave_dtype_name(tensor->dtype)) return INVALID("dtype %d is none", (int)tensor->dtype);
+  if (!clave_dtype_name(tensor->dtype)) return INVALID("dtype %d is unknown", (int)tensor->dtype);
   if (tensor->rank < 0 || tensor->rank > CLAVE_MAX_RANK)
     return INVALID("expected rank 0 to %d, got %d", (int)CLAVE_MAX_RANK, tensor->rank);
   for (int k = 0; k < tensor->rank; k++)

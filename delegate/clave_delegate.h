@@ -44,7 +44,7 @@ extern "C" {
 #define CLAVE_DELEGATE_VERSION 1
 #define CLAVE_DELEGATE_REGISTER "clave_delegate_register"
 
-typedef uint64_t clave_delegate_handle; /* of a device, a program or an instance */
+typedef uint64_t clave_delegate_handle; /* names a device, a program or an instance */
 
 /* ---------------------------------------------------------------- devices */
 
@@ -52,7 +52,7 @@ typedef struct clave_delegate_device_options {
   size_t size;           /* sizeof(clave_delegate_device_options) */
   const char *device;    /* as for clave_device_open; NULL: CLAVE_DEVICE, else the best */
   bool no_fallback;      /* an op that the device cannot run is an error */
-  int n_threads;         /* of the CPU backend; 0: CLAVE_THREADS, else one per CPU */
+  int n_threads;         /* for the CPU backend; 0: CLAVE_THREADS, else one per CPU */
   const char *cache_dir; /* kernel binaries; NULL: CLAVE_CACHE_DIR, else XDG's; "off": none */
   clave_message_fn log;  /* the host's logger; receives one line at a time, from any thread */
   void *log_ctx;
@@ -77,7 +77,7 @@ typedef struct clave_delegate_tensor {
   int rank;
   int64_t dims[CLAVE_MAX_RANK];
   uint32_t sizes[CLAVE_MAX_RANK]; /* 1 + index in the graph's sizes; 0: dims holds the size */
-  const void *data;               /* of a constant, row-major, borrowed; not needed by query */
+  const void *data;               /* a constant's, row-major, borrowed; query needs none */
 } clave_delegate_tensor;
 
 /* Kind of value in a node's field, whose name and type are those of docs/reference/ops.md. */
@@ -212,7 +212,7 @@ typedef struct clave_delegate_instance_options {
   uint64_t memory_budget; /* bytes; 0: CLAVE_MEMORY_BUDGET, else the device's memory */
   bool fast;              /* clave_session_options.fast */
   bool allow_custom_kernels;
-  uint64_t seed; /* of random ops */
+  uint64_t seed; /* seed of random ops */
   /* The host's profiler. node_events slow runs down, as each node is timed. */
   void (*event)(void *ctx, const clave_delegate_event *event);
   void *event_ctx;

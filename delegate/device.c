@@ -32,7 +32,7 @@ static clave_status delegate_device_open_device(const clave_delegate_device_opti
   if (!device_options->cl_context || !device_options->cl_device)
     return INVALID("cl_context and cl_device are given together, and cl_queue with both");
   if (device_options->device)
-    return INVALID("device is '%s', though cl_device says which: give one of them",
+    return INVALID("device is '%s', but cl_device is set too: set one of them",
                    device_options->device);
   return own(clave_device_create_from_opencl(device_options->cl_context, device_options->cl_device,
                                              device_options->cl_queue, &options, out));

@@ -33,7 +33,7 @@ static clave_status delegate_graph_check_tensor(const clave_delegate_graph *grap
   TRY_GIVEN(tensor->name);
   if ((unsigned)tensor->kind > CLAVE_SLOT_TEMPORARY)
     return INVALID("kind: expected a clave_slot_kind, got %d", (int)tensor->kind);
-  if (!clave_dtype_name(tensor->dtype)) return INVALID("dtype %d is none", (int)tensor->dtype);
+  if (!clave_dtype_name(tensor->dtype)) return INVALID("dtype %d is unknown", (int)tensor->dtype);
   if (tensor->rank < 0 || tensor->rank > CLAVE_MAX_RANK)
     return INVALID("expected rank 0 to %d, got %d", (int)CLAVE_MAX_RANK, tensor->rank);
   for (int k = 0; k < tensor->rank; k++) {

@@ -111,7 +111,7 @@ typedef struct delegate_instance {
   char *method; /* owned; method of the submitted run; NULL: the first */
   void (*done)(void *ctx);
   void *done_ctx;
-  clave_status status; /* of the submitted run; owned until it was waited for */
+  clave_status status; /* status of the submitted run; owned until it was waited for */
 } delegate_instance;
 /* Acquires the instance for this call alone, until instance_leave. INVALID if it is in use. */
 clave_status instance_enter(clave_delegate_handle h, delegate_instance **out) STATUS_CHECK;

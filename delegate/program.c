@@ -7,7 +7,7 @@
 #include "clave_host.h"
 #include "delegate/objects.h"
 
-/* ---------------------------------------------------------------- what a program owns */
+/* ---------------------------------------------------------------- memory of a program */
 
 static void destroy_program(object *object) {
   delegate_program *program = (delegate_program *)object;
@@ -56,7 +56,7 @@ static bool delegate_program_is_same(const clave_tensor *left, const clave_tenso
   return true;
 }
 
-/* Finds a constant, and copies it if the payload asks for that. One that differs from its
+/* Finds a constant, and copies it if the payload requests that. A constant that differs from its
  * declaration is not copied, since clave refuses it. */
 static bool delegate_program_find_constant(void *ctx, const char *name, clave_tensor *constant) {
   constant_finder *finder = ctx;

@@ -89,7 +89,7 @@ static clave_status start_worker(delegate_instance *in) {
   if (in->worker && !thread_is_here(in->worker))
     return INVALID(
         "this process was forked after the instance was made: open a device, and make instances, "
-        "behind the fork");
+        "after the fork");
   if (in->worker) return NULL;
   if (!in->work) TRY(wait_event_create(&in->work));
   if (!in->over) TRY(wait_event_create(&in->over));

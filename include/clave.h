@@ -128,7 +128,7 @@ typedef void (*clave_progress_fn)(void *ctx, const char *what, int done, int tot
 typedef struct clave_device_options {
   size_t size;            /* sizeof(clave_device_options) */
   bool no_fallback;       /* an op that the device cannot run is an error */
-  int n_threads;          /* of the CPU backend; 0: CLAVE_THREADS, else one per CPU */
+  int n_threads;          /* for the CPU backend; 0: CLAVE_THREADS, else one per CPU */
   const char *cache_dir;  /* kernel binaries; NULL: CLAVE_CACHE_DIR, else XDG's; "off": none */
   const char *kernel_dir; /* kernel sources; NULL: CLAVE_KERNEL_DIR, else the embedded ones */
   clave_message_fn message;
@@ -290,7 +290,7 @@ typedef struct clave_session_options {
                      first run for a class of sizes. =strict: wrong results are an error */
   bool (*cancel)(void *ctx); /* true stops; called before ops, at the end, and by build threads */
   void *cancel_ctx;
-  uint64_t seed;             /* of random ops (docs/reference/random.md) */
+  uint64_t seed;             /* seed of random ops (docs/reference/random.md) */
   clave_warm_up warm_up;     /* BACKGROUND needs a device that was opened with fallback */
   bool allow_custom_kernels; /* run the program's own (unsafe: docs/howto/custom_op.md) */
   int wide;                  /* 1: fast, but values between layers keep the program's dtypes */

@@ -20,7 +20,7 @@ typedef struct clave_compile_options {
   size_t size;                   /* sizeof(clave_compile_options) */
   const char *method;            /* NULL: the first; or, if the program has a tokenizer and dims is
                                     empty, text generation like `clave generate` */
-  const char *name;              /* of the program, for the executable's help; NULL: "a program" */
+  const char *name;              /* program's name in the executable's help; NULL: "a program" */
   const clave_compile_dim *dims; /* (n_dims) */
   uint32_t n_dims;
   const char *compiler; /* a command with its arguments; NULL: CC, else cc */
@@ -35,7 +35,7 @@ typedef struct clave_compile_options {
   clave_message_fn message;
   clave_progress_fn progress; /* counts compiled files; may be NULL */
   void *ctx;                  /* passed to message, progress and cancel */
-  int n_threads;              /* of the executable. 0: CLAVE_THREADS or one per CPU, read when it
+  int n_threads;              /* for the executable. 0: CLAVE_THREADS or one per CPU, read when it
                                  starts; CLAVE_COMPILE_ALONE: only the caller's, without any
                                  threading code */
   bool static_memory;         /* use one static buffer for all memory, without any allocation;
@@ -86,7 +86,7 @@ typedef struct clave_compile_options {
 CLAVE_API clave_status clave_compile(const clave_program *program, const char *path,
                                      const clave_compile_options *options) CLAVE_CHECK;
 /* Writes the sources and a Makefile instead, to a folder that is created or must be empty; on
- * failure nothing is written. The same program and options give the same bytes. */
+ * failure nothing is written. The same program and options produce the same bytes. */
 CLAVE_API clave_status clave_compile_sources(const clave_program *program, const char *folder,
                                              const clave_compile_options *options) CLAVE_CHECK;
 

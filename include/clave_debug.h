@@ -19,8 +19,8 @@ CLAVE_API clave_status clave_session_edit(clave_session *session, clave_edit_fn 
 typedef struct clave_block_info {
   size_t size;          /* sizeof(clave_block_info) */
   const char *device;   /* "opencl" or "cpu" */
-  const char *name;     /* of the first tensor in the block; "" if it holds only a copy */
-  clave_slot_kind kind; /* of the tensor `name` */
+  const char *name;     /* name of the first tensor in the block; "" for a copy */
+  clave_slot_kind kind; /* kind of the tensor `name` */
   uint32_t chunk;       /* index of the arena's chunk; offsets count from its start */
   uint64_t offset, bytes;
   uint32_t first, last; /* first and last command that use it, inclusive */

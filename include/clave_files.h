@@ -50,8 +50,8 @@ CLAVE_API clave_status clave_program_unpack(clave_program *program) CLAVE_CHECK;
 
 typedef struct clave_packed_weight_info {
   size_t size;        /* sizeof(clave_packed_weight_info) */
-  const char *device; /* what it is packed for: "cpu 1 x86-64 avx512" (kind, version, traits) */
-  uint32_t slot;      /* of the constant */
+  const char *device; /* target: "cpu 1 x86-64 avx512" (kind, version, traits) */
+  uint32_t slot;      /* slot of the constant */
   uint64_t bytes;
 } clave_packed_weight_info;
 CLAVE_API uint32_t clave_program_count_packed_weights(const clave_program *program);
@@ -72,9 +72,9 @@ CLAVE_API clave_status clave_cache_get_info(clave_cache_info *info)
  * including tuning tables and libraries that Python's clave.executorch built. */
 CLAVE_API clave_status clave_cache_trim(uint64_t max_bytes, uint64_t *removed_bytes) CLAVE_CHECK;
 /* Runs in a child process: builds kernels for the process at the other end of `socket`, until that
- * closes the socket or has not asked for a few seconds. The library starts such children for
- * drivers that build one kernel at a time (PoCL). They run the command line tool, found beside the
- * library or by CLAVE_HELPER (a path, or "off"). */
+ * process closes the socket or sends no request for a few seconds. The library starts such children
+ * for drivers that build one kernel at a time (PoCL). They run the command line tool, found beside
+ * the library or by CLAVE_HELPER (a path, or "off"). */
 CLAVE_API clave_status clave_serve_builds(int socket) CLAVE_CHECK;
 
 #ifdef __cplusplus

@@ -9,10 +9,11 @@
  * (clave_program_load, sessions and their runs, clave_program_save, ...) then fails with CLAVE_IO
  * and the file's name, and so do later calls. All other faults go to the handler that the process
  * had before or set since, which may call the library's. Each run installs the handler again;
- * unmapping the last file restores the process's. Threads must not block the signal. A host that
- * reads constants itself (clave_program_constant) must call clave_program_check_hashes afterwards,
- * and for tensors (clave_tensors_get) clave_tensors_check. clave_guard_create guards the host's own
- * mappings. */
+ * unmapping the last file restores the process's. Threads must not block the signal.
+ *
+ * A host that reads constants itself (clave_program_constant) must call clave_program_check_hashes
+ * afterwards. A host that reads tensors (clave_tensors_get) must call clave_tensors_check.
+ * clave_guard_create guards the host's own mappings. */
 #include "clave.h"
 
 #ifdef __cplusplus
@@ -73,7 +74,7 @@ typedef void (*clave_timing_fn)(void *ctx, const clave_timing *timing);
 typedef struct clave_peak {
   size_t size;           /* sizeof(clave_peak) */
   const char *device;    /* clave_timing.device */
-  clave_dtype dtype;     /* of the factors; F32 also serves dtypes without an entry */
+  clave_dtype dtype;     /* dtype of the factors; F32 also serves dtypes without an entry */
   double flops_a_second; /* 0 if unknown */
   double bytes_a_second; /* 0 if unknown */
 } clave_peak;

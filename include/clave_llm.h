@@ -47,7 +47,7 @@ typedef struct clave_sampler_options {
   float top_p;              /* then keep the fewest that add up to this probability (nucleus); 0 or
                                1: all */
   float min_p;              /* then keep those of at least this times the top probability; 0: all */
-  uint64_t seed;            /* equal seeds, logits and options give equal ids on every machine */
+  uint64_t seed;            /* equal seeds, logits and options pick equal ids on every machine */
 } clave_sampler_options;
 
 typedef struct clave_sampler clave_sampler;
@@ -99,7 +99,7 @@ typedef struct clave_llm_info {
   const clave_sampler_options *sampling; /* the model authors' settings, not the default; NULL:
                                             unknown */
   uint32_t page_rows;                    /* tokens per page of the memory that conversations share
-                                            (docs/howto/kv_cache.md);                    0: each has its own memory */
+                                            (docs/howto/kv_cache.md); 0: each has its own memory */
   const clave_sampler_options *chat_sampling; /* default of chats: the model authors' settings, else
                                                  CLAVE_LLM_CHAT_TEMPERATURE, _MIN_P */
 } clave_llm_info;

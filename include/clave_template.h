@@ -45,7 +45,7 @@ typedef struct clave_template_inputs {
   const char *arguments; /* an object, whose members are further variables; NULL: none */
   const char *bos, *eos; /* tokens, not JSON; NULL: the file's, undefined if it names none */
   bool add_generation_prompt;
-  const char *name; /* of the template, if a file has several; NULL: "tool_use" if there are tools
+  const char *name; /* which template, if a file has several; NULL: "tool_use" if there are tools
                        and the file has it, else "default" */
   int64_t now;      /* time for strftime_now, in seconds since 1970; 0: the clock's */
   bool join_parts;  /* pass contents that are lists of parts as clave_llm_prompt_messages does: as a

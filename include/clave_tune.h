@@ -16,7 +16,7 @@ typedef enum clave_tune_how {
   CLAVE_TUNE_MEASURED = 1,  /* measured, and now in the table */
   CLAVE_TUNE_KNOWN = 2,     /* was already in the table */
   CLAVE_TUNE_BY_RULE = 3,   /* not measured (dry) */
-  CLAVE_TUNE_UNMEASURED = 4 /* the rule's variant fails or gives wrong results on test data */
+  CLAVE_TUNE_UNMEASURED = 4 /* the rule's variant fails or is wrong on test data */
 } clave_tune_how;
 
 /* A choice among variants for nodes of the program; texts are valid during the call. */

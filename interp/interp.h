@@ -133,7 +133,7 @@ typedef struct session_options {
   void *message_ctx;
   bool (*cancel)(void *ctx); /* called before each command; true stops the run */
   void *cancel_ctx;
-  uint64_t seed; /* of the random ops */
+  uint64_t seed; /* seed of the random ops */
   bool packs; /* for session_pack: running out of memory for packed weights is an error, and bytes
                  that no kernel writes are zeroed, because files would keep them */
 } session_options;

@@ -267,7 +267,7 @@ void schedule_rewind(schedule *schedule, const graph *graph, const schedule_mark
   schedule->n_storages = to->storages;
 }
 
-/* ---------------------------------------------------------------- use */
+/* ---------------------------------------------------------------- queries */
 
 uint64_t schedule_arena_bytes(const schedule *schedule) {
   uint64_t sum = 0;

@@ -20,7 +20,7 @@ typedef struct block {
   arena_block a;
   uint8_t kind, backend;
   uint32_t part; /* number of the schedule that placed it; 0: not placed yet */
-  uint32_t slot; /* of constants and state */
+  uint32_t slot; /* slot of constants and state */
 } block;
 
 /* One version of stored bytes. All slots that view it share it. */
@@ -48,7 +48,7 @@ typedef enum command_kind {
   COMMAND_END
 } command_kind;
 typedef struct command {
-  uint8_t kind, backend; /* of a transfer: the destination */
+  uint8_t kind, backend; /* for a transfer: the destination */
   uint32_t instruction;
   uint32_t control; /* COMMAND_CONTROL: index into schedule.controls */
   /* COMMAND_COPY copies x to out; then slot `rebind` is located at `out` (NO_INDEX: none).
@@ -64,7 +64,7 @@ typedef struct body_result {
   uint32_t result;            /* storage of the op's result */
   uint32_t target;            /* storage that the body writes: rebased in loops, else the result */
   uint32_t arg, spare, first; /* storages of a carried value; first: gets the initial value */
-  uint32_t stacked; /* of a carried value: the result whose slices are the values; else NO_INDEX */
+  uint32_t stacked; /* for a carried value: the result whose slices are the values; else NO_INDEX */
   bool is_carried;
   bool written; /* the body writes `target`; else it changes the carried value in place */
   uint8_t home;
@@ -86,7 +86,7 @@ typedef struct control {
   range body[2];       /* ranges of commands */
   bool late[2];        /* planned when it runs: its sizes depend on data, or it may never run */
   location *now;       /* owned (n_slots) if a body is late: locations of slots at that point */
-  location predicate;  /* of a branch, or of the result of a loop's condition */
+  location predicate;  /* predicate of a branch, or the result of a loop's condition */
   uint8_t predicate_home;
   int known;            /* truth of a predicate that is a host value; else -1 */
   int64_t trips;        /* number of iterations of a scan */
@@ -117,7 +117,7 @@ struct schedule {
   int holds;                 /* reference count; guarded by the executable's lock */
   scalar_value *key;         /* (n_values) of a first schedule: as bound from the inputs */
   bool is_lean;         /* requests no packed weights: constants are read in their plain layout */
-  cursor from;          /* of a following schedule: where it began, */
+  cursor from;          /* for a following schedule: where it began, */
   scalar_value item;    /* and the value that was read before it; unknown if there is none */
   scalar_value *values; /* (n_values) */
   tensor *types;        /* (n_slots) dtypes and actual sizes; strides unused */
@@ -160,7 +160,7 @@ clave_status add_storage(schedule *schedule, size_t bytes, uint8_t home, uint32_
                          uint32_t *out) STATUS_CHECK;
 clave_status add_block(schedule *schedule, uint8_t kind, uint8_t on, size_t bytes, uint32_t slot,
                        uint32_t *out) STATUS_CHECK;
-/* Gives a new recording its unique serial number and its first reference. */
+/* Sets the unique serial number and the first reference of a new recording. */
 void hold_first(recording *recording);
 clave_status add_command(schedule *schedule,
                          command command) STATUS_CHECK; /* takes ownership of its recording */

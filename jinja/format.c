@@ -313,7 +313,7 @@ static clave_status read_spec(const char *text, const char *end, spec *spec) {
   if (text < end && *text == '.') {
     text++;
     if (text == end || !is_ascii_digit(*text))
-      return INVALID("a format has no precision behind '.'");
+      return INVALID("a format has no precision after '.'");
     TRY(format_read_digits(&text, end, MAX_PRECISION, &spec->precision));
   }
   if (text < end) spec->type = *text++;

@@ -282,7 +282,7 @@ clave_status filter_dictsort(render *render, value values, const bound *bound, v
   return sort_values(&render->arena, out->u.list, &keys, sequences_is_true(bound, 2));
 }
 
-/* ---------------------------------------------------------------- others */
+/* ---------------------------------------------------------------- other filters */
 
 /* arguments: d, attribute */
 clave_status filter_join(render *render, value values, const bound *bound, value *out) {

@@ -12,7 +12,7 @@
 enum {
   JSON_MAX_DEPTH = 64,      /* nesting of arrays and objects */
   JSON_MAX_NUMBER = 60,     /* characters of a number */
-  JSON_MAX_VALUES = 8 << 20 /* of a document; each uses 64 bytes of memory */
+  JSON_MAX_VALUES = 8 << 20 /* values of a document; each uses 64 bytes of memory */
 };
 
 typedef struct json json; /* a value within a document */

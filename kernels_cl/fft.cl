@@ -310,7 +310,7 @@ __kernel void fft_store(const __global real *from, const long from_offset,
   store(out + out_offset, &p, k, n, out_step, out_pair, a, scale);
 }
 
-/* ---------------------------------------------------------------- whole rows */
+/* ---------------------------------------------------------------- passes over whole rows */
 
 /* Points of the rows and a second buffer to write the next pass to. */
 typedef struct buffers {

@@ -219,7 +219,7 @@ clave_status clave_llm_logprobs(const clave_llm_conversation *conversation,
   const float *values = conversation->logits;
   size_t n = conversation->llm->info.n_vocab, n_ids = conversation->ids.count;
   if (n_ids == 0 || conversation->n_logits != n_ids - 1 || conversation->n_logits == 0)
-    return INVALID("there are probabilities only behind a token that was just chosen");
+    return INVALID("there are probabilities only after a token that was just chosen");
   if (count > n) return INVALID("the %zu likeliest of %zu tokens", count, n);
   float largest = logits_largest(values, n);
   double sum = logits_log_sum(values, n, largest);

@@ -88,7 +88,7 @@ clave_status chat_render_history(const clave_llm *llm, const clave_template *tem
   return st;
 }
 
-/* ---------------------------------------------------------------- without a conversation */
+/* ---------------------------------------------------------------- without conversations */
 
 clave_status chat_read_inputs(const clave_template_inputs *given, const char *default_system,
                               clave_template_inputs *in, text *history) {

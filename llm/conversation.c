@@ -217,7 +217,7 @@ static clave_status check_prompt(const clave_llm_conversation *conversation, con
   const clave_llm_info *info = &conversation->llm->info;
   if (n > capacity)
     return INVALID(
-        "a prompt of %zu tokens behind %zu does not fit into the context of %u: %zu too many", n,
+        "a prompt of %zu tokens after %zu does not fit into the context of %u: %zu too many", n,
         conversation->ids.count, info->max_context, n - capacity);
   for (size_t i = 0; i < n; i++) {
     if (ids[i] >= info->n_vocab)

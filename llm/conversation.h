@@ -96,8 +96,9 @@ struct clave_llm_conversation {
   chat_memory chat;
 };
 
-double conversation_ms_since(int64_t start);                         /* start: from clock_ns */
-void conversation_start_clock(clave_llm_conversation *conversation); /* of the first token */
+double conversation_ms_since(int64_t start); /* start: from clock_ns */
+/* Starts to measure the time until the first token. */
+void conversation_start_clock(clave_llm_conversation *conversation);
 /* Appends ids for clave_llm_prompt; fails if there are more than `room`. */
 clave_status conversation_append(clave_llm_conversation *conversation, const uint32_t *ids,
                                  size_t n, size_t capacity) STATUS_CHECK;
@@ -124,7 +125,7 @@ clave_status conversation_take_ids(clave_llm_conversation *conversation, const u
                                    size_t n, size_t n_run) STATUS_CHECK;
 /* Resets the state and removes all ids and the chat. */
 clave_status conversation_begin_again(clave_llm_conversation *conversation) STATUS_CHECK;
-/* Makes a new text stream that has seen all ids, if an error left the old one behind. */
+/* Makes a new text stream that has seen all ids, if an error left the old one out of date. */
 clave_status conversation_renew_stream(clave_llm_conversation *conversation) STATUS_CHECK;
 /* Stores the text of an id. It is empty for ids that the tokenizer lacks, because programs may
  * round up the size of the vocabulary. */

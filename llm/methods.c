@@ -108,7 +108,7 @@ clave_status llm_methods_read(const clave_program *program, llm_method methods[L
     return INVALID("not a language model: it has no method forward(tokens, position)");
   for (int i = 0; i < *count; i++) {
     if (methods[i].n_vocab != methods[0].n_vocab)
-      return INVALID("prefill gives %lld logits, forward %lld", (long long)methods[0].n_vocab,
+      return INVALID("prefill returns %lld logits, forward %lld", (long long)methods[0].n_vocab,
                      (long long)methods[i].n_vocab);
     if (methods[i].min_tokens <= 1) return NULL;
   }

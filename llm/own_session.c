@@ -99,7 +99,7 @@ static clave_status own_session_run_again(clave_llm_conversation *self, size_t f
   return NULL;
 }
 
-/* ---------------------------------------------------------------- in files */
+/* ---------------------------------------------------------------- state in files */
 
 static clave_status own_session_describe_state(const clave_llm_conversation *self, uint32_t index,
                                                clave_tensor_info *info) {

@@ -7,7 +7,7 @@
 #include "base/threads.h"
 #include "llm/conversation.h"
 
-enum { ROWS_AXIS = 2 }; /* of a cache */
+enum { ROWS_AXIS = 2 }; /* axis of a cache */
 
 static void lock_pool(const clave_llm_conversation *self) { mutex_lock(self->shared->lock); }
 
@@ -126,7 +126,7 @@ static clave_status run_within_budget(const llm_method *method, const run_part *
   return st;
 }
 
-/* ---------------------------------------------------------------- in files */
+/* ---------------------------------------------------------------- state in files */
 
 static clave_status shared_pages_describe_state(const clave_llm_conversation *self, uint32_t index,
                                                 clave_tensor_info *info) {

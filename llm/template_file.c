@@ -66,7 +66,7 @@ static clave_status load_config(clave_template *template, const char *path) {
   return status_while(st, "%s", path);
 }
 
-/* ---------------------------------------------------------------- other places */
+/* ---------------------------------------------------------------- places of a template */
 
 static clave_status load_text(clave_template *template, const char *path) {
   file_map file;

@@ -37,7 +37,7 @@ clave_status clave_template_render(const clave_template *template,
   return template_take_text(&output, out, size);
 }
 
-/* ---------------------------------------------------------------- what a template ignores */
+/* ---------------------------------------------------------------- ignored inputs */
 
 /* Sets *out if the template writes the same without tools and documents. */
 static clave_status writes_the_same(const clave_template *template,

@@ -32,7 +32,7 @@ mutants: ## plants every fault of test/mutants, says who notices; writes docs/de
 	@$(MAKE) --no-print-directory -s all tests
 	@.venv/bin/python test/cases/build.py | tail -n 1
 	@.venv/bin/python test/mutants/run.py --write
-lint: ## style, layers, sizes, exports and names
+lint: ## style, layers, sizes, exports, names and prose
 	@$(MAKE) --no-print-directory all
 	@ci/lint $(BUILD)
 compile_commands.json: $(GEN_HDR) $(ARGS_HDR) ## how each C file is compiled, for editors and clang's tools

@@ -201,7 +201,7 @@ clave_status rule_attention_cached(const rule_context *context, const void *op) 
   return check_capacity(context, attention_cached);
 }
 
-/* ---------------------------------------------------------------- in pages */
+/* ---------------------------------------------------------------- paged caches */
 
 static clave_status check_page_rows(const rule_context *context, uint32_t key_cache) {
   int64_t rows = rule_tensor(context, key_cache)->dims[2];

@@ -212,7 +212,7 @@ double work_rows(const work_node *node, uint32_t tid) {
   return all > 0 ? work_bytes(node, tid) * rows / all : 0;
 }
 
-/* ---------------------------------------------------------------- others */
+/* ---------------------------------------------------------------- other ops */
 
 double work_reduced(const work_node *node, ir_reduce_kind kind) {
   (void)node;

@@ -19,8 +19,8 @@ enum {
   SECTION_REQUIRED = 1, /* clv_section.flags: readers without support must reject the file */
   SECTION_ALIGNMENT = 64,
   CONSTANTS_ALIGNMENT = 4096,
-  SMALL_ALIGNMENT = 256,  /* of constants */
-  LARGE_ALIGNMENT = 4096, /* of constants of at least LARGE_BYTES */
+  SMALL_ALIGNMENT = 256,  /* alignment of constants */
+  LARGE_ALIGNMENT = 4096, /* alignment of constants of at least LARGE_BYTES */
   LARGE_BYTES = 64 * 1024
 };
 

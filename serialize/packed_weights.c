@@ -15,7 +15,7 @@ typedef struct packed_weights_head {
 typedef struct packed_weight_entry {
   char layout[32];
   uint32_t constant, kind, dtype, rank;
-  int64_t dims[MAX_RANK], strides[MAX_RANK], view_offset; /* of the view */
+  int64_t dims[MAX_RANK], strides[MAX_RANK], view_offset; /* layout of the view */
   int64_t size[3];
   uint64_t offset; /* in section FORM */
   uint64_t bytes;

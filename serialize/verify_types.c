@@ -182,7 +182,7 @@ static clave_status make_types(program *program) {
   return NULL;
 }
 
-/* ---------------------------------------------------------------- the rest */
+/* ---------------------------------------------------------------- other parts */
 
 static clave_status check_counts(const ir_program *program) {
   uint64_t slots = (uint64_t)program->constants.count + program->n_inputs + program->n_outputs +

@@ -37,8 +37,9 @@ typedef struct tolerance {
 } tolerance;
 
 typedef struct comparison {
-  size_t wrong, first;                        /* elements beyond their allowance; one of them */
-  double n, sum, towards_zero, squares, size; /* of errors in parts of their allowances */
+  size_t wrong, first; /* elements beyond their allowance; one of them */
+  double n, sum, towards_zero, squares,
+      size; /* statistics of errors as parts of their allowances */
 } comparison;
 
 static inline double unit_in_last_place(double x, float_format format) {

@@ -12,7 +12,7 @@
  * file has at most so many bytes. --sabotage runs nothing: it checks that no case takes zeros, the
  * negated answer or 2 % more for right. --warm-up lets the CPU backend answer while the device's
  * kernels are built, and goes on with the runs until the session has moved to the device.
- * --digest prints a hash of all results behind the counts: runs that give the same bits print the
+ * --digest prints a hash of all results after the counts: runs that compute the same bits print the
  * same one. --optimize runs what clave_program_optimize makes of each program; a pass that was
  * refused fails the case.
  *

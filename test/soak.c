@@ -1,6 +1,6 @@
 /* Endurance: rounds of what an application does with clave, each ending with everything destroyed,
  * and after each the memory, file descriptors, threads and OpenCL objects that the process holds.
- * They have to be flat over the later half, and every round has to give the same numbers.
+ * They have to be flat over the later half, and every round has to compute the same numbers.
  *
  *   soak --device D --scratch FILE [--seconds S] [--csv FILE]
  *
@@ -231,7 +231,7 @@ static bool run_round(soak_round *round) {
   return !wrong;
 }
 
-/* ---- what the process holds */
+/* ---- gauges of the process */
 
 typedef enum gauge { RSS, HEAP, FILES, THREADS, CL_OBJECTS, N_GAUGES } gauge;
 static const char *const gauge_names[N_GAUGES] = {"rss_kb", "heap_kb", "files", "threads",

@@ -30,7 +30,7 @@ static int compare_entries(const void *left, const void *right) {
   int order = memcmp(a->text.data, b->text.data, n);
   if (order != 0) return order;
   if (a->text.size != b->text.size) return a->text.size < b->text.size ? -1 : 1;
-  return a->token < b->token ? -1 : a->token > b->token; /* of equal texts the first one counts */
+  return a->token < b->token ? -1 : a->token > b->token; /* the first one of equal texts counts */
 }
 
 static void finish_set(added_set *set) {

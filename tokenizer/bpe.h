@@ -47,7 +47,7 @@ static inline uint32_t bpe_find(const bpe *bpe, span span) {
 typedef struct symbol {
   uint32_t start, size; /* in bytes of the text */
   uint32_t id; /* VOCAB_NONE: not in the vocabulary; JOINED: merged into the symbol before it */
-  uint32_t rank, result; /* of the pair with the next symbol; NO_PAIR if there is none */
+  uint32_t rank, result; /* values of the pair with the next symbol; NO_PAIR if there is none */
   uint32_t prev, next;   /* END at either end */
 } symbol;
 #define END UINT32_MAX

@@ -85,7 +85,7 @@ static void merge_few(const list *list) {
 
 /* ---------------------------------------------------------------- heap for long pieces */
 
-typedef struct heap { /* of rank << 32 | symbol; outdated entries are skipped */
+typedef struct heap { /* entries are rank << 32 | symbol; outdated ones are skipped */
   uint64_t *items;
   size_t count;
 } heap;

@@ -106,7 +106,7 @@ static clave_status hf_decoder_put_text(stage *stage, text *text) { /* frees the
   return st;
 }
 
-/* ---------------------------------------------------------------- kinds */
+/* ---------------------------------------------------------------- kinds of stages */
 
 static clave_status join_with_blank(stage *stage, span token) {
   if (stage->count++ > 0) TRY(put_part(stage->next, (span){" ", 1}));

@@ -51,7 +51,7 @@ typedef struct translator {
 
 typedef struct escape {
   char letter;
-  const char *outside, *inside; /* of brackets; NULL: not supported */
+  const char *outside, *inside; /* texts of brackets; NULL: not supported */
 } escape;
 static const escape escapes[] = {
     {'s', "[" SPACE_SET "]", SPACE_SET},

@@ -112,7 +112,7 @@ typedef struct conv_problem {
   const conv_desc *desc;
   conv_args args;
   bool may_round, may_pack;
-  const int64_t *parameters; /* of the chosen variant */
+  const int64_t *parameters; /* parameters of the chosen variant */
 } conv_problem;
 
 static conv_problem problem_of(cpu_recorder *recorder, const node *node, const conv_desc *desc) {

@@ -10,7 +10,7 @@ typedef struct cut_sizes {
   int64_t batches, m, n, k;
   dtype type, b_type;
   bool a_is_packed, b_is_packed;
-  encoding encoding; /* of the encoded operand, if either is */
+  encoding encoding; /* encoding of the encoded operand, if either is */
 } cut_sizes;
 gemm_cut choose_cut(cpu_recorder *recorder, const cut_sizes *sizes);
 

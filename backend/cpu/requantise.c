@@ -31,7 +31,7 @@ typedef struct pattern {
   dtype type;
   float low, high, inverse, zero, least, greatest;
   bool takes_step;              /* a step is allowed between the terms and `low` */
-  const elementwise_step *step; /* that step, or NULL */
+  const elementwise_step *step; /* the step, or NULL */
 } pattern;
 
 /* ---------------------------------------------------------------- operands */

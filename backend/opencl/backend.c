@@ -216,7 +216,7 @@ clave_status opencl_save_binaries(backend *backend, const char *path) {
   text entries = {0};
   clave_status st = programs_append(device, &entries);
   if (!st && !entries.size)
-    st = UNSUPPORTED("%s has no kernel binaries: nothing ran there, or its driver gives none",
+    st = UNSUPPORTED("%s has no kernel binaries: nothing ran there, or its driver has none",
                      backend->info.name);
   if (!st) st = file_writer_create(path, &writer);
   if (!st) st = binaries_write(device, &entries, writer);

@@ -29,7 +29,7 @@ enum { KEPT_PLANS = 8 };
 typedef struct plans {
   model *model;
   const planned_code *code;
-  executable executable; /* of the code's program, on `cpu` */
+  executable executable; /* executable of the code's program, on `cpu` */
   backend cpu;
   kept_plan kept[KEPT_PLANS];  /* most recently used first */
   scalar_value *values;        /* owned (n_values); values of this run */

@@ -24,7 +24,7 @@ typedef bool (*model_close_fn)(int type, size_t n, const void *got, const void *
 
 typedef struct model_tests {
   const model_test *methods; /* (n_methods); NULL: no results are stored */
-  const char *processor;     /* that computed the digests */
+  const char *processor;     /* processor that computed the digests */
   model_close_fn is_close;   /* if outputs are stored */
 } model_tests;
 

@@ -16,7 +16,7 @@ typedef struct model_size {
 
 /* Encodings of dimensions that are not numbers. */
 enum {
-  MODEL_FOLLOWS = -1,  /* of an output; known after the run */
+  MODEL_FOLLOWS = -1,  /* size of an output, known after the run */
   MODEL_FIRST_OPEN = 2 /* -2 means size 0 of the method, -3 size 1, ... */
 };
 static inline int64_t model_open_dim(int size) { return -(int64_t)size - MODEL_FIRST_OPEN; }

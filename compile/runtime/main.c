@@ -264,7 +264,7 @@ static int verify(const command_line *line) {
   clave_status st = verify_model(line->model, 0, &n);
   if (!st)
     (void)printf("verified: %d outputs of drawn inputs are as clave computes them%s\n", n,
-                 tests->is_close ? " on the CPU, but for rounding" : "");
+                 tests->is_close ? " on the CPU, except for rounding" : "");
   return runtime_main_report(line->self, st);
 }
 

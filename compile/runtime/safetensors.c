@@ -70,7 +70,7 @@ static clave_status runtime_safetensors_take_number(finder *finder, span word) {
   int64_t value = 0;
   for (size_t i = 0; i < word.size; i++) {
     if (word.data[i] < '0' || word.data[i] > '9' || value > (INT64_MAX - 9) / 10)
-      return INVALID("a size of its header is none");
+      return INVALID("a size in its header is out of range");
     value = value * 10 + (word.data[i] - '0');
   }
   if (finder->at == MEMBER_SHAPE) {
@@ -96,7 +96,7 @@ static clave_status finish_entry(finder *finder) {
   for (int i = 0; i < tensor->rank; i++)
     fits = fits && !__builtin_mul_overflow(bytes, tensor->dims[i], &bytes);
   if (!fits || bytes != tensor->bytes)
-    return INVALID("a tensor's data_offsets do not fit its shape, or lie outside of the file");
+    return INVALID("a tensor's data_offsets do not fit its shape, or are outside of the file");
   finder->found[finder->which] = *entry;
   finder->n_found[finder->which]++;
   return NULL;

@@ -27,7 +27,7 @@ static clave_status status_of(const model *model, model_failure failure) {
     return UNSUPPORTED("the kernels of this processor want more than %zu bytes of memory",
                        compiled_model.memory.bytes);
   if (failure == MODEL_PROCESSOR)
-    return UNSUPPORTED("weights lie in it as packed for %s alone, and this processor is %s",
+    return UNSUPPORTED("its weights are packed for %s alone, and this processor is %s",
                        compiled_model.packed_for, compiled_model.level());
   clave_status st = failure == MODEL_NO_MEMORY ? status_no_memory() : fault_status(&model->fault);
   return model->node ? status_while(st, "%s", model->node) : st;

@@ -56,9 +56,9 @@ struct Instance {
   Settings settings;
   std::mutex mutex;
   std::set<std::string> methods, left;  // users, former users; under the registry's mutex
-  executorch::runtime::EventTracer *tracer = nullptr;  // of the call in progress
-  const void *identity = nullptr;                      // of the loaded .pte
-  std::string key;                                     // of the program in the .pte
+  executorch::runtime::EventTracer *tracer = nullptr;  // tracer of the call in progress
+  const void *identity = nullptr;                      // identifies the loaded .pte
+  std::string key;                                     // key of the program in the .pte
   clave_delegate_handle handle() const { return owned->handle; }
 };
 

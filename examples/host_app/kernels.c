@@ -10,7 +10,7 @@ typedef struct job {
   const int64_t *in, *out; /* dims of x and y */
   float *y;
   int n;
-  int64_t elements; /* of y */
+  int64_t elements; /* elements of y */
 } job;
 
 static void to_planes(graph *graph, const job *job) {

@@ -107,7 +107,7 @@ static void draw_picture(const terminal *terminal, const char *path, const pictu
   (void)putchar('\n');
 }
 
-/* ---------------------------------------------------------------- all of it */
+/* ---------------------------------------------------------------- the program */
 
 static void print_note(void *ctx, const char *line) {
   (void)ctx;

@@ -83,8 +83,8 @@ static clave_status check_zone(const bounds_check *check, const guarded *guarded
 
 static clave_status take_result(const bounds_check *check, const guarded *guarded) {
   const bound_tensor *to = &check->checking->nd->tensors[guarded->tid];
-  TRY(check_zone(check, guarded, 0, "in front of"));
-  TRY(check_zone(check, guarded, GUARD_BYTES + guarded->bytes, "behind"));
+  TRY(check_zone(check, guarded, 0, "before"));
+  TRY(check_zone(check, guarded, GUARD_BYTES + guarded->bytes, "after"));
   return check->backend->vt->copy(
       check->queue, to->buf,
       to->buffer_offset + (size_t)to->tensor.offset * dtype_size(to->tensor.type), guarded->buf,

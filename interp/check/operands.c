@@ -30,9 +30,9 @@ typedef enum row_kind {
   ROWS_FIRST,     /* the first dimension */
   ROWS_BUT,       /* all except the last `n` */
   ROWS_BUT_AXES,  /* all except the last ones, whose number is in the field */
-  ROWS_TO_AXIS,   /* those before the axis in the field */
-  ROWS_TO_AXES,   /* those before the first of the axes in the field */
-  ROWS_TO_OPTION, /* those before the axis in the field; none if it is absent */
+  ROWS_TO_AXIS,   /* dimensions before the axis in the field */
+  ROWS_TO_AXES,   /* dimensions before the first of the axes in the field */
+  ROWS_TO_OPTION, /* dimensions before the axis in the field; none if it is absent */
 } row_kind;
 
 static const struct {

@@ -16,7 +16,7 @@
 #include "interp/run/move.h"
 #include "interp/run/packed_weights.h"
 
-static const char distrust_reason[] = "its kernels gave wrong numbers on this device";
+static const char distrust_reason[] = "its kernels computed wrong numbers on this device";
 
 void oracle_destroy(oracle *oracle) {
   if (!oracle) return;
@@ -106,7 +106,7 @@ static clave_status correct_results(checking *checking) {
     return correct_extent(checking);
   }
   if (is_in_place(checking))
-    return status_new(STATUS_DEVICE, "the kernels of %s give wrong numbers on %s: %s",
+    return status_new(STATUS_DEVICE, "the kernels of %s compute wrong numbers on %s: %s",
                       self_check_op_of(checking), device_of(checking), checking->verdict.data);
   for (int64_t from = 0; from < checking->part.rows; from += checking->part.count)
     TRY(correct_part(checking, from));
@@ -115,14 +115,14 @@ static clave_status correct_results(checking *checking) {
 
 static clave_status distrust(checking *checking, const running *run, uint32_t instruction) {
   if (!can_move(run, instruction, checking->backend))
-    return status_new(STATUS_DEVICE, "the kernels of %s give wrong numbers on %s: %s",
+    return status_new(STATUS_DEVICE, "the kernels of %s compute wrong numbers on %s: %s",
                       self_check_op_of(checking), device_of(checking), checking->verdict.data);
   bool is_known = run->state->moved[instruction];
   TRY(move_later(run, instruction, distrust_reason));
   TRY(correct_results(checking));
   if (is_known) return NULL;
   text note = {0};
-  text_printf(&note, "%s gives wrong numbers on %s (%s); %s", self_check_op_of(checking),
+  text_printf(&note, "%s computes wrong numbers on %s (%s); %s", self_check_op_of(checking),
               device_of(checking), checking->verdict.data,
               place_of_moved(checking->nd->instruction));
   send(checking, &note);

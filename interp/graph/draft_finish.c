@@ -1,4 +1,4 @@
-/* Makes a program from a draft: gives outputs their slots, numbers slots by kind, and drops what is
+/* Makes a program from a draft: assigns slots to outputs, numbers slots by kind, and drops what is
  * not needed. */
 #include <stdio.h>
 #include <stdlib.h>

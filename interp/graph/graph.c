@@ -76,7 +76,7 @@ uint32_t node_number(const graph *graph, uint32_t i) {
                       : program_count_nodes(&graph->prog->ir, graph->method->chain);
 }
 
-/* ---------------------------------------------------------------- uses */
+/* ---------------------------------------------------------------- uses of tensors */
 
 /* Notes that a slot is read at instruction `at`, inside control op `in` (NO_INDEX: none). If a loop
  * reads a slot from outside, it needs it until its last iteration. */

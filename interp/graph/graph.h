@@ -53,7 +53,7 @@ typedef struct slot_iter {
   uint32_t tid;
   const graph *graph;
   range left;
-  operand_iter operands; /* of the first instruction in `left` */
+  operand_iter operands; /* operands of the first instruction in `left` */
   uint32_t body, arg;    /* position in the args, which come after the operands */
 } slot_iter;
 slot_iter slots_of(const graph *graph, range range);

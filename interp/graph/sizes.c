@@ -205,7 +205,7 @@ static bool divides(size_table *table, extent size, int64_t n, extent *quotient)
   return true;
 }
 
-/* Returns the atom of an operation that is not polynomial; equal operands give the same atom. */
+/* Returns the atom of an operation that is not polynomial; equal operands have the same atom. */
 static extent operation_size(size_table *table, ir_scalar_kind kind, extent left, extent right) {
   uint32_t i = 0;
   while (i < table->n_operations &&

@@ -1,5 +1,5 @@
-/* Writes the attention op: gives operands the scores' leading sizes, removes repetition of heads,
- * and builds the mask. */
+/* Writes the attention op: expands operands to the scores' leading sizes, removes repetition of
+ * heads, and builds the mask. */
 #include "interp/passes/attention.h"
 
 #include <math.h>
@@ -136,7 +136,7 @@ bool is_one_mask(const draft *draft, uint32_t mask) {
   return true;
 }
 
-/* Gives the mask the leading sizes `lead`. */
+/* Returns the mask with the leading sizes of `lead`; unchanged if it fits them. */
 static uint32_t viewed(match *match, uint32_t mask, uint32_t at, uint32_t lead) {
   const draft *draft = match->draft;
   ir_int_or_vid shape[MAX_RANK];

@@ -34,7 +34,7 @@ static bool is_slot_known(const folding *folding, uint32_t tid) {
   return tid < folding->n_known && folding->known[tid];
 }
 
-/* ---------------------------------------------------------------- what is known */
+/* ---------------------------------------------------------------- known tensors */
 
 static bool no_values(void *ctx, uint32_t vid, bool written) {
   (void)ctx;
@@ -86,7 +86,7 @@ static void find_known(folding *folding) {
     if (is_known_node(folding, n)) note_known(folding, n);
 }
 
-/* ---------------------------------------------------------------- what is computed */
+/* ---------------------------------------------------------------- choice of nodes to compute */
 
 static bool stays_view(const draft_node *node, uint64_t bytes) {
   switch (node->ins.op_type) {

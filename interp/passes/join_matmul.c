@@ -44,7 +44,7 @@ static const tensor *constant_type(const draft *draft, uint32_t tid) {
   return &draft->from->types[tid];
 }
 
-/* ---------------------------------------------------------------- who reads the result */
+/* ---------------------------------------------------------------- readers of the result */
 
 /* True if the tensor is a single row, which stays contiguous as part of a wider row. */
 static bool join_matmul_is_one_row(const draft *draft, uint32_t tid) {

@@ -10,7 +10,7 @@ typedef enum expr_kind { EXPR_TENSOR, EXPR_STEP, EXPR_NUMBER, EXPR_VALUE } expr_
 typedef struct expr {
   expr_kind kind;
   uint32_t index;   /* a Tid, the index of a step, or a Vid */
-  draft_node *node; /* of the step */
+  draft_node *node; /* node of the step */
   double number;
 } expr;
 

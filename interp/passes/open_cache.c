@@ -1,5 +1,5 @@
-/* Gives attention caches a length that sessions choose. Their rows, as many as the context has
- * tokens, become the value "context" in the shapes of state.
+/* Opens the length of attention caches, so that sessions choose it. Their rows, as many as the
+ * context has tokens, are replaced by the value "context" in the shapes of state.
  *
  * A cache is a state tensor, zero initially, that an AttentionCached without a window reads and
  * updates. Shorter caches, such as ring buffers of a window, do not change. */

@@ -194,7 +194,7 @@ static bool gives_last(const paging *paging) {
   return paging->chosen[paging->method->outputs.items[0].tensor] > 0;
 }
 
-/* ---------------------------------------------------------------- what can be paged */
+/* ---------------------------------------------------------------- checks */
 
 static bool can_page_method(const paging *paging) {
   const ir_arguments *inputs = &paging->method->inputs;
@@ -304,7 +304,7 @@ static void choose_rows(const paging *paging, draft_node *node, uint32_t rows) {
   if (!draft->no_memory) draft_replace(draft, out, chosen);
 }
 
-/* Gives a result that depends on the last token one row per selected token. */
+/* Widens a result that depends on the last token to one row per selected token. */
 static void widen_result(const paging *paging, draft_node *node) {
   uint32_t out = result_of(node);
   int axis = paging->chosen[out] - 1;

@@ -17,7 +17,7 @@ typedef struct pass_env {
 
 typedef struct program_pass {
   const char *name;
-  const char *keeps; /* what results may differ by, in one line */
+  const char *keeps; /* how results may differ, in one line */
   pattern find;      /* tried at every node; NULL if `run` is the pass */
   uint32_t (*run)(draft *draft, const pass_env *env); /* returns how often it applied */
   bool on_request; /* changes the program's interface, and runs only if named explicitly */

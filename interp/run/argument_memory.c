@@ -153,7 +153,7 @@ static clave_status argument_memory_import(session *session, argument *argument,
 static clave_status use_shared(session *session, argument *argument, dma_buf *shared,
                                device_memory memory, size_t bytes, bool writable) {
   if (memory.offset > shared->size || bytes > shared->size - memory.offset)
-    return INVALID("%zu bytes from offset %zu on do not lie in a dma-buf of %zu", bytes,
+    return INVALID("%zu bytes from offset %zu on are not inside a dma-buf of %zu", bytes,
                    memory.offset, shared->size);
   if (session->devices.backends[0]->info.runs_on_host)
     TRY(map(session, argument, shared, memory, bytes, writable));

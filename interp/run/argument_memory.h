@@ -6,13 +6,13 @@
 
 /* An input or output, contiguous. */
 struct argument {
-  bool set, is_bound;  /* of an input: has a value; of an output: `data` is the caller's */
+  bool set, is_bound;  /* input: has a value; output: `data` is the caller's */
   bool is_gathered;    /* an input that each run copies from `source`, which has strides */
-  tensor t;            /* of an output: set by a run */
-  scalar_value scalar; /* of a scalar input, in place of a tensor */
+  tensor t;            /* for an output a run sets it */
+  scalar_value scalar; /* value of a scalar input, in place of a tensor */
   void *data;          /* `own` or the caller's; NULL: not set yet, or on a device */
   size_t available;    /* bytes available at data */
-  memory_start start;  /* of the caller's memory, to find overlaps */
+  memory_start start;  /* start of the caller's memory, to find overlaps */
   bool is_on_device;   /* uses the caller's memory on `device`, at wrapped[device] + offset */
   uint8_t device;
   device_memory given; /* the caller's device memory */
@@ -39,8 +39,9 @@ clave_status argument_use_callers(session *session, argument *argument, device_m
                                   size_t bytes, bool writable) STATUS_CHECK;
 address argument_on_device(const argument *argument);
 bool arguments_overlap(const argument *left, const argument *right);
-/* acquire gives the run access to the dma-bufs. release, after the last command, returns those that
- * devices import; end, when devices have finished, mapped ones. Both skip what is not acquired. */
+/* acquire grants the run access to the dma-bufs. release, after the last command, returns those
+ * that devices import; end, when devices have finished, mapped ones. Both skip what is not
+ * acquired. */
 clave_status acquire_arguments(const running *run) STATUS_CHECK;
 clave_status release_arguments(const running *run) STATUS_CHECK;
 clave_status end_arguments(const running *run) STATUS_CHECK;

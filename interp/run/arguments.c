@@ -214,7 +214,7 @@ clave_status session_output(session *session, uint32_t number, uint32_t index, h
   return NULL;
 }
 
-/* ---------------------------------------------------------------- in place */
+/* ---------------------------------------------------------------- arguments used in place */
 
 static bool is_in_arena(const running *run, uint32_t block_index) {
   const block *block = &run->binding->schedule->blocks[block_index];

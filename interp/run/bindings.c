@@ -94,7 +94,7 @@ clave_status reserve_binding(const running *run) {
   return NULL;
 }
 
-/* ---------------------------------------------------------------- the kept ones */
+/* ---------------------------------------------------------------- kept bindings */
 
 /* Finds the schedule with packed weights; a lean one if memory does not suffice for them. */
 static clave_status find_schedule(const running *run, const scalar_value *values, schedule **out) {

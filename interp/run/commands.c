@@ -18,7 +18,7 @@ static uint32_t launch_number(const session *session, const command *command) {
   return session->options.profile ? session->n_events : command->instruction;
 }
 
-/* ---------------------------------------------------------------- kinds */
+/* ---------------------------------------------------------------- kinds of commands */
 
 static clave_status copy_elements(const running *run, const command *command, void *stored,
                                   void *copied) {

@@ -95,7 +95,7 @@ void session_destroy(session *session) {
   free(session);
 }
 
-/* ---------------------------------------------------------------- use */
+/* ---------------------------------------------------------------- queries */
 
 void session_observe(session *session, observe_fn observe, void *ctx) {
   session->observe = observe;

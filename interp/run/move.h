@@ -14,7 +14,7 @@ clave_status move_later(const running *run, uint32_t instruction, const char *re
  * and requests that the run is planned again. Returns `why`. */
 clave_status give_up_command(const running *run, const command *command,
                              clave_status why) STATUS_CHECK;
-/* Gives the session an executable in which the marked ops are moved, and drops all bindings. */
+/* Replaces the session's executable by one in which the marked ops are moved; drops bindings. */
 clave_status replace_moved(session *session) STATUS_CHECK;
 /* True if `st` says that the device has no kernel for this copy, and the host may do it. */
 bool host_may_copy(const session *session, const command *command, const struct clave_error *st);

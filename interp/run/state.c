@@ -207,7 +207,7 @@ clave_status session_match_sizes(session *to, const session *from) {
   return NULL;
 }
 
-/* ---------------------------------------------------------------- access from outside */
+/* ---------------------------------------------------------------- access by the caller */
 
 /* Allocates the state and checks that the range is within the state tensor. */
 static clave_status need_bytes(session *session, uint32_t index, size_t from, size_t size) {

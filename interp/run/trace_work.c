@@ -106,7 +106,7 @@ void trace_clear(session *session) {
   session->n_events = session->n_traced = 0;
 }
 
-/* ---------------------------------------------------------------- afterwards */
+/* ---------------------------------------------------------------- work and shapes */
 
 /* Returns an operand as the kernel saw it: dense if the op needs that. */
 static tensor tensor_in(const schedule *schedule, const operand *operand) {

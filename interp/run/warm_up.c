@@ -14,7 +14,7 @@ struct warm_up {
   thread *worker;  /* owned; NULL if no thread is running or waiting to be joined */
   atomic_bool is_done, is_stopped;
   /* The worker's task and its outcome. */
-  uint32_t index;     /* of the method */
+  uint32_t index;     /* index of the method */
   method_sizes sizes; /* owned */
   clave_status status;
   text notes; /* messages of the device's session, in lines */
@@ -70,7 +70,7 @@ void warm_up_destroy(warm_up *warm_up) {
   free(warm_up);
 }
 
-/* ---------------------------------------------------------------- the work */
+/* ---------------------------------------------------------------- the thread */
 
 static void warm_up_work(void *ctx) {
   warm_up *warm_up = ctx;
@@ -100,7 +100,7 @@ static clave_status begin_work(warm_up *warm_up, const session *answers, uint32_
   return thread_create(warm_up_work, warm_up, &warm_up->worker);
 }
 
-/* ---------------------------------------------------------------- the move */
+/* ---------------------------------------------------------------- the move to the device */
 
 static void pass_notes(warm_up *warm_up, const session_options *to) {
   char *line = warm_up->notes.data;

@@ -35,7 +35,7 @@ typedef PASTE(int, W) intw;
 
 /* The cells of a plane that a work-item computes. x points to the plane. */
 typedef struct cells {
-  int first, rows, columns; /* of the outputs */
+  int first, rows, columns; /* position and size of the outputs */
   int in_rows, in_columns, top, left;
   index_t before, there; /* elements of x before the plane, and from it on */
 } cells;

@@ -145,7 +145,7 @@ def need_torch() -> None:
         import torch  # noqa: F401
     except ModuleNotFoundError:
         raise Error(
-            "calling a session gives torch tensors, and torch is not installed: its run() gives numpy arrays",
+            "calling a session returns torch tensors, and torch is not installed: its run() returns numpy arrays",
             Code.UNSUPPORTED,
         ) from None
 

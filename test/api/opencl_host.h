@@ -20,7 +20,7 @@
 #include "test/opencl_calls.h"
 
 static cl_platform_id host_platform;
-static cl_device_id host_device, other_device; /* of one platform; the other may be NULL */
+static cl_device_id host_device, other_device; /* devices of one platform; the other may be NULL */
 
 static inline void right(cl_int code) {
   if (code != CL_SUCCESS) fail_msg("OpenCL error %d", code);

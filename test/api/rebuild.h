@@ -52,7 +52,7 @@ static inline clave_id *rebuild_tids(const rebuilding *rebuilding, const ir_u32s
   return out;
 }
 
-/* ---------------------------------------------------------------- what is declared */
+/* ---------------------------------------------------------------- declarations */
 
 static inline void rebuild_tensor(rebuilding *rebuilding, const program *program, uint32_t i) {
   const ir_tensor *declared = &rebuilding->p->tensors.items[i];

@@ -100,7 +100,7 @@ static void test_op_cases(void **state) {
     if (!ops[i] && i != IR_OP_CUSTOM) fail_msg("no case has %s", op_table[i].name);
 }
 
-/* ---------------------------------------------------------------- what fuzzing found */
+/* ---------------------------------------------------------------- cases from fuzzing */
 
 static int found_sound;
 

@@ -54,7 +54,7 @@ typedef struct client {
   clave_program *program;
   clave_device *device;
   int runs, number;
-  const float (*want)[MOST * CLASSES]; /* of each kind */
+  const float (*want)[MOST * CLASSES]; /* expected results of each kind */
   clave_status status;
   int wrong;
 } client;

@@ -348,7 +348,7 @@ static void test_synchronised(void **state) {
   free_shared(&in), free_shared(&results);
 }
 
-/* ---------------------------------------------------------------- what is refused */
+/* ---------------------------------------------------------------- refusals */
 
 static void test_refused(void **state) {
   (void)state;
@@ -367,13 +367,13 @@ static void test_refused(void **state) {
   clave_session_bind_output_dma_buf(session, NULL, i, fd, offset, size)
   expect_invalid(
       IN(tensor, shared.fd, BYTES - ROW),
-      "768 bytes from offset 537216 on do not lie in a dma-buf of 537600; input 0 ('x')");
-  expect_invalid(IN(tensor, shared.fd, SIZE_MAX - 3), "do not lie in a dma-buf of 537600");
+      "768 bytes from offset 537216 on are not inside a dma-buf of 537600; input 0 ('x')");
+  expect_invalid(IN(tensor, shared.fd, SIZE_MAX - 3), "are not inside a dma-buf of 537600");
   expect_invalid(IN(tensor, shared.fd, 6), "offset 6 is not a multiple of 4");
   expect_invalid(IN(strided, shared.fd, 0), "not contiguous");
   expect_invalid(IN(wrong, shared.fd, 0), "input 0 ('x') of method 'forward'");
   expect_invalid(IN(tensor, -2, 0), "descriptor -2 of a dma-buf is negative; input 0 ('x')");
-  expect_invalid(OUT(0, shared.fd, 4, BYTES), "do not lie in a dma-buf of 537600; output 0 ('y')");
+  expect_invalid(OUT(0, shared.fd, 4, BYTES), "are not inside a dma-buf of 537600; output 0 ('y')");
   expect_invalid(OUT(5, shared.fd, 0, ROW), "output 5 of method 'forward', which has 3");
   if (!imports()) expect_status(OUT(0, read_only, 0, ROW), CLAVE_IO, "mmap: Permission denied");
   good(OUT(0, shared.fd, 0, ROW));

@@ -71,7 +71,7 @@ static void test_mappings_of_the_host(void **state) {
   char *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
   assert_true(pages != MAP_FAILED);
   good(clave_guard_create(pages, size, &is_cut, &guard));
-  assert_int_equal(pages[size - 1], 63); /* of 1.0 */
+  assert_int_equal(pages[size - 1], 63); /* the last byte of 1.0 */
   assert_false(is_cut);
   assert_int_equal(truncate(path, SHORT), 0);
   assert_int_equal(pages[size - 1], 0);

@@ -144,7 +144,7 @@ static void test_devices(void **state) {
   (void)state;
   static const struct {
     ir_op refused;
-    int moves; /* of a run: x; y; y, z */
+    int moves; /* moves per run: x; y; y, z */
   } rows[] = {{IR_OP_COUNT, 0}, {IR_OP_SOFTMAX, 2}, {IR_OP_MATMUL, 3}};
   clave_program *program = make_product();
   for (unsigned i = 0; i < 6; i++) {

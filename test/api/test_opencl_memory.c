@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "test/api/opencl_product.h"
 
-/* ---------------------------------------------------------------- what overlaps */
+/* ---------------------------------------------------------------- overlaps */
 
 /* A result may overwrite an input: it is written after all reads. */
 static void check_result_on_input(const host *host, clave_program *program, cl_mem in,
@@ -170,7 +170,7 @@ static void test_results_in_the_hosts_memory(void **state) {
   close_host(&h);
 }
 
-/* ---------------------------------------------------------------- what is refused */
+/* ---------------------------------------------------------------- refusals */
 
 static void test_bad_handles(void **state) {
   (void)state;
@@ -318,9 +318,9 @@ static void test_bad_memory(void **state) {
   expect_bad_input(session, m, 2, "offset 2 is not a multiple of 4, the size of an element (F32)");
   expect_bad_output(session, m, 6, "offset 6 is not a multiple of 4");
   expect_bad_input(session, m, BYTES - 2 * IN * 4 + 4,
-                   "768 bytes from offset 3332 on do not lie in a buffer of 4096");
-  expect_bad_output(session, m, BYTES + 4, "from offset 4100 on do not lie in a buffer of 4096");
-  expect_bad_output(session, m, SIZE_MAX - 3, "do not lie in a buffer");
+                   "768 bytes from offset 3332 on are not inside a buffer of 4096");
+  expect_bad_output(session, m, BYTES + 4, "from offset 4100 on are not inside a buffer of 4096");
+  expect_bad_output(session, m, SIZE_MAX - 3, "are not inside a buffer");
   if (image) expect_bad_input(session, image, 0, "is an image or a pipe, no buffer");
   if (image) right(cl.clReleaseMemObject(image));
   right(cl.clReleaseMemObject(m));

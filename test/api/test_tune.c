@@ -174,8 +174,8 @@ static struct {
   bool rounds_apart;
 } wrong[64];
 static int n_wrong;
-static bool does_nothing; /* a wrong variant; else it gives one bit that is wrong: the last one, or,
-                           of a family whose last bits may differ, one of the exponent */
+static bool does_nothing; /* a wrong variant; else one bit of its result is wrong: the last one, or,
+                           in a family whose last bits may differ, one of the exponent */
 
 static clave_status record_wrong(backend *backend, const node *node, bool fast, recording **out) {
   TRY(real->record(backend, node, fast, out));

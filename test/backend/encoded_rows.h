@@ -16,7 +16,7 @@
 typedef struct encoded {
   const char *name; /* as encoding_parse reads it */
   int64_t k;
-  int d_at, m_at; /* of blocks: where their factors are */
+  int d_at, m_at; /* offsets of the factors in blocks */
 } encoded;
 
 static uint32_t seed;

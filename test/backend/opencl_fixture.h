@@ -14,7 +14,7 @@
 #include "backend/recorded.h"
 
 static int device_index;
-static char notes[4096]; /* what the device said */
+static char notes[4096]; /* notes of the device */
 
 static inline void good(clave_status st) {
   if (!st) return;

@@ -32,7 +32,7 @@ typedef struct pair_case {
   ir_op op;
   const void *fields;
   const char *tensors;
-  const char *types; /* what T stands for, in turn */
+  const char *types; /* the dtypes for T, in turn */
   /* In units of f32's epsilon (F64: of f64's), relative to the larger of |expected| and the
    * output's root mean square: what may be lost before a result is rounded to its dtype
    * (compare.h). 0: nothing may differ. */

@@ -23,7 +23,7 @@ typedef struct shape {
   bool causal, empty_nan;
   dtype mask; /* BOOL, F32 or, for none, I64 */
   double masked;
-  dtype cache; /* of k and v: F16 or BF16; else F32 */
+  dtype cache; /* dtype of k and v: F16 or BF16; else F32 */
 } shape;
 
 typedef struct operands {

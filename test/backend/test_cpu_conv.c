@@ -222,7 +222,7 @@ static void check_form(const kernel_desc *pack, const kernel_desc *keys, conv_ar
   free(values);
 }
 
-/* ---------------------------------------------------------------- of one element */
+/* ---------------------------------------------------------------- kernels of one element */
 
 static void check_pointwise(int64_t images, int64_t groups, int64_t channels, int64_t outputs,
                             int64_t cells) {

@@ -317,7 +317,7 @@ static void test_weights(void **state) {
   check_weights(args);
 }
 
-/* ---------------------------------------------------------------- what is no finite number */
+/* ---------------------------------------------------------------- infinity and NaN */
 
 /* Each output is infinite or NaN where the direct sum is, else within the bound. */
 static void check_special(winograd_args *args) {

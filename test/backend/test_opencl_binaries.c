@@ -65,7 +65,7 @@ static void test_no_source_is_built(void **state) {
   ((cl_device *)own.device)->cl = &all;
   good(fill_with(&own));
   assert_string_equal(notes, "");
-  good(opencl_save_binaries(own.device, path)); /* what was taken is given on */
+  good(opencl_save_binaries(own.device, path)); /* binaries that were read are saved again */
   close_session(&own);
   session other = open_with(NULL, 0);
   ((cl_device *)other.device)->cl = &all;
@@ -75,7 +75,7 @@ static void test_no_source_is_built(void **state) {
 
 static void test_another_device(void **state) {
   (void)state;
-  saved[1] ^= 1; /* of the platform's key */
+  saved[1] ^= 1; /* a byte of the platform's key */
   session session = open_with(saved, saved_size);
   assert_non_null(strstr(notes, "kernel binaries are for "));
   assert_non_null(strstr(notes, "not for this device, driver and processor"));

@@ -137,7 +137,7 @@ static void test_numbers(void **state) {
               {DTYPE_F8_E5M2, 0x3E, 1.5}};
   assert_int_equal(sizeof rows / sizeof *rows, DTYPE_COUNT);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    unsigned char at[9]; /* of any alignment; little-endian */
+    unsigned char at[9]; /* any alignment; little-endian */
     memcpy(at + 1, &rows[i].bits, sizeof rows[i].bits);
     assert_true(element_number(rows[i].type, at + 1) == rows[i].want);
   }

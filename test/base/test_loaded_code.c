@@ -29,7 +29,7 @@ static long code_in_memory(void) {
 static void test_pages_go(void **state) {
   (void)state;
   long before = code_in_memory();
-  if (before < 0) skip(); /* of another system */
+  if (before < 0) skip(); /* another system */
   assert_true(before > 0);
   release_code("libcmocka-of-others cmocka");
   release_code("");

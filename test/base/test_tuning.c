@@ -117,7 +117,7 @@ static void test_choices(void **state) {
   assert_int_equal(choose(tuning, &choices, 5), 0);
   assert_int_equal(choices.n, 1);
   assert_string_equal(choices.items[0].key, "x=F32 m=5");
-  assert_int_equal(choices.items[0].n, 2); /* those that can run */
+  assert_int_equal(choices.items[0].n, 2); /* rows that can run */
   assert_string_equal(choices.items[0].names[1], "last");
   good(tuning_put(first, "family", "x=F32 m=7", "last"));
   assert_int_equal(choose(tuning, &choices, 7), 2);

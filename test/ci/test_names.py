@@ -28,6 +28,8 @@ def run(tmp_path, name, text):
             "base/a.c:2: the parameter s is a pointer: give it a word",
         ),
         ("\n/* Of the rows. */\n", "base/a.c:2: the comment begins with 'Of': write a sentence with a subject"),
+        ("/* ---- what is in it */\n", "base/a.c:1: the comment begins with 'what': write a sentence with a subject"),
+        ("int a; /* of rows */\n", "base/a.c:1: the comment begins with 'of': write a sentence with a subject"),
         (
             "int a; // Whether it is there.\n",
             "base/a.c:1: the comment begins with 'Whether': write a sentence with a subject",
@@ -45,6 +47,7 @@ def test_refused(tmp_path, text, said):
         'const char *s = "/* Of it */ f(const node *n)";\n',
         "/* Offsets; what follows (const node *n) is none. */\n",
         "static int (*const f)(int n);\n",
+        "// A comment in two lines, the second\n// of which has no subject.\n",
     ],
 )
 def test_taken(tmp_path, text):

@@ -113,8 +113,8 @@ def test_what_is_read_is_not_written_over(tool, command):
     for to, says in (
         ("p.json", "would be written over p.json, which is read"),
         ("link", "would be written over p.json, which is read"),
-        (consts, "would lie where the constants of p.json are looked for"),
-        (f"there/../{consts}", "would lie where the constants of p.json are looked for"),
+        (consts, "would be where the constants of p.json are looked for"),
+        (f"there/../{consts}", "would be where the constants of p.json are looked for"),
     ):
         assert tool.bad(1, command, "p.json", "--profile", to) == f"--profile {to} {says}"
     (tool.folder / consts).rename(tool.folder / "c.safetensors")

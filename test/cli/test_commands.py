@@ -369,7 +369,7 @@ def test_verify_names_the_first_op_that_differs(tool, program, root):
     env = {"CLAVE_KERNEL_DIR": str(tool.folder / "kernels"), "CLAVE_CACHE_DIR": "off", "CLAVE_DEVICE": "opencl"}
     env["CLAVE_SELF_CHECK"] = "on"
     checked = tool.run("verify", program, "--reference", "r.safetensors", env=env)
-    assert checked.returncode == 0 and "softmax gives wrong numbers" in checked.stderr
+    assert checked.returncode == 0 and "softmax computes wrong numbers" in checked.stderr
     env["CLAVE_SELF_CHECK"] = "off"
     message = tool.bad(1, "verify", program, "--reference", "r.safetensors", env=env)
     assert message.startswith(

@@ -146,7 +146,7 @@ def test_it_is_the_process_that_kernels_are_built_in(mnist, tmp_path):
     p = subprocess.Popen([exe, "build-kernels"], stdin=its, stderr=subprocess.PIPE, text=True)
     its.close()
     ours.close()
-    assert p.wait(timeout=60) == 1 and "no process asks for kernels there" in p.stderr.read()
+    assert p.wait(timeout=60) == 1 and "no process requests kernels there" in p.stderr.read()
     r = call(exe, "build-kernels", env={}, stdin=subprocess.DEVNULL)
     assert r.returncode == 2 and "expected 1 input and 1 output files" in r.stderr
 

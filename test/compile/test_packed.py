@@ -203,7 +203,7 @@ def test_no_other_processor_without_plain_weights(builder, tmp_path, at_less, ne
     r = subprocess.run([exe, tmp_path / "x.bin", out], capture_output=True, text=True)
     assert (r.returncode, r.stdout) == (1, "") and not out.exists()
     less = "(?:x86-64 avx2|portable)"
-    says = rf"model: weights lie in it as packed for {less} alone, and this processor is x86-64 avx\w+\n"
+    says = rf"model: its weights are packed for {less} alone, and this processor is x86-64 avx\w+\n"
     assert re.fullmatch(says, r.stderr), r.stderr
 
 

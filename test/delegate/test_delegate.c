@@ -287,7 +287,7 @@ static void test_dma_buf(void **state) {
          "needs 3136 bytes, the memory has 3135");
   memory.bytes++;
   memory.offset = 2 * ROOM - 4;
-  expect(d.bind_input(in, NULL, 0, &tensor, &memory), CLAVE_INVALID, "do not lie in a dma-buf of");
+  expect(d.bind_input(in, NULL, 0, &tensor, &memory), CLAVE_INVALID, "are not inside a dma-buf of");
   memory.offset = BEFORE;
   fine(d.bind_input(in, NULL, 0, &tensor, &memory));
   memory.offset = ROOM;
@@ -352,7 +352,7 @@ static void test_wrong_tensors(void **state) {
   memory.fd = -1;
   expect(d.bind_input(in, NULL, 0, &value, &memory), CLAVE_INVALID, "descriptor -1 of a dma-buf");
   expect(d.bind_output(in, NULL, 0, &memory), CLAVE_INVALID, "descriptor -1 of a dma-buf");
-  memory.kind = CLAVE_DELEGATE_CL_MEM; /* of a device that is no OpenCL device */
+  memory.kind = CLAVE_DELEGATE_CL_MEM; /* the device is not an OpenCL device */
   clave_status st = d.bind_input(in, NULL, 0, &value, &memory);
   assert_non_null(st);
   d.status_free(st);

@@ -333,7 +333,7 @@ static clave_status run_life(void *ctx) {
   return clave_cache_trim(info.limit_bytes, &removed);
 }
 
-/* ---------------------------------------------------------------- what must hold */
+/* ---------------------------------------------------------------- invariants */
 
 static const char *wrong_life(void *ctx) {
   const life *life = ctx;

@@ -1,12 +1,12 @@
 /* Fails the Nth allocation while a program is compiled, to sources and to an executable, for N = 0,
- * 1, 2 ... until nothing is left to fail. Each time there is an error and nothing is left behind,
- * or all is there.
+ * 1, 2 ... until nothing is left to fail. Each time there is an error and no file remains, or all
+ * is written.
  *
  *   run_compile_faults PROGRAM SIZE FOLDER COMPILER STEP MODEL LIBRARY
  *   run_compile_faults PROGRAM SIZE FOLDER COMPILER STEP KERNELS
  *
  * SIZE: the name of an open size, which becomes 1. FOLDER: for what is written. COMPILER: a command
- * that makes what it is asked for, as quickly as it can. MODEL: a language model, which is carried,
+ * that makes its output as quickly as it can. MODEL: a language model, which is carried,
  * as PROGRAM is for OpenCL. LIBRARY: libclave.a. KERNELS: a folder of some that PROGRAM uses: it
  * becomes a library, an object for firmware, and an executable of that folder's kernels with
  * results that are kept and the list of what went in. */

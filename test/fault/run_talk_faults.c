@@ -175,7 +175,7 @@ static clave_status run_life(void *ctx) {
   return clave_llm_reset(life->talk);
 }
 
-static const life *good; /* of a life without failures */
+static const life *good; /* a life without failures */
 
 static const char *wrong_ids(void *ctx) {
   const life *life = ctx;

@@ -51,7 +51,7 @@ static clave_status run_life(void *ctx) {
   return st;
 }
 
-static const life *good; /* of a life without failures */
+static const life *good; /* a life without failures */
 
 static const char *wrong_text(void *ctx) {
   const life *life = ctx;

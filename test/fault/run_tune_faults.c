@@ -1,6 +1,6 @@
 /* Fails the Nth allocation while a program is tuned, and its table kept, read, listed and cleared,
  * for N = 0, 1, 2 ... Each time there is an error, or all is right; what is kept is whole, and
- * sessions give right results.
+ * sessions compute right results.
  *
  *   run_tune_faults PROGRAM DEVICE FOLDER STEP */
 #include <stdio.h>
@@ -18,7 +18,7 @@ typedef struct life {
   clave_program *program;
   clave_session *session;
   float image[PIXELS];
-  float want[CLASSES]; /* of the first life, in which nothing was tuned yet */
+  float want[CLASSES]; /* results of the first life, before any tuning */
   bool has_want;
   int measured;
 } life;

@@ -13,9 +13,9 @@
 #include "test/fuzz/target.h"
 
 enum {
-  MAX_ELEMENTS = 4096, /* of a tensor: an op's work is at most about their product */
+  MAX_ELEMENTS = 4096, /* elements of a tensor: an op's work is at most about their product */
   MAX_TENSORS = 200,
-  MAX_STEPS = 400, /* that a run may take */
+  MAX_STEPS = 400, /* steps that a run may take */
   MEMORY_BUDGET = 4 << 20
 };
 

@@ -17,7 +17,7 @@ typedef struct mutation {
   uint32_t count, target; /* target: UINT32_MAX while counting */
   uint64_t random;
   bool everywhere, found;
-  ir_field_kind kind; /* of the target: its kind, old value and new value */
+  ir_field_kind kind; /* the target's kind, old value and new value */
   int64_t was, becomes;
 } mutation;
 

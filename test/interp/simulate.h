@@ -18,7 +18,7 @@ typedef struct memory {
   location *at;                  /* (n_slots) where the commands have put each */
   uint32_t *arena[MAX_BACKENDS]; /* (MAX_UNITS) storage, chunks one after the other */
   uint32_t *whole;               /* by block: storage, of those that are in no arena */
-  int64_t item;                  /* what the next Item reads */
+  int64_t item;                  /* the value that the next Item reads */
   uint32_t commands;             /* number of commands seen */
   bool refused;                  /* no later schedule can be made of these values */
 } memory;

@@ -169,7 +169,7 @@ def test_exit(chat):
     [
         ("/rset", "there is no /rset; did you mean /reset?"),
         ("/xyzzy", "there is no /xyzzy; /help lists what there is"),
-        ("/undo 3", '/undo takes nothing behind it, not "3"'),
+        ("/undo 3", '/undo has no argument, not "3"'),
         ("/save", "/save needs a FILE"),
         ("/load nowhere", "nowhere: no such file or directory"),
         ("/undo", "there is no turn of a chat to take back"),
@@ -295,8 +295,8 @@ def test_scripted_chats(clave, folder, llm):
     [
         ('{"role": "user"}', "chat.json: not a JSON array of messages"),
         ("[", "chat.json: "),
-        ("[]", "chat.json: no message asks for an answer"),
-        ('[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]', "no message asks for an answer"),
+        ("[]", "chat.json: no message needs an answer"),
+        ('[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]', "no message needs an answer"),
         ("[5]", 'chat.json: message 1: expected {"role": ..., "content": ...}, got no "role"'),
         (
             '[{"role": "user", "content": "a"}, {"content": "b"}]',

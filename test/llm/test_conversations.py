@@ -104,14 +104,14 @@ def test_prefill(tmp_path):
 
 
 def test_context_end(llm):
-    with pytest.raises(Error, match="prompt of 64 tokens behind 0 does not fit into the context of 64"):
+    with pytest.raises(Error, match="prompt of 64 tokens after 0 does not fit into the context of 64"):
         Talk(llm).prompt([1] * 64)
     talk = Talk(llm).prompt([1] * 63)
     assert talk.take(9)[2] == CONTEXT_FULL
     assert len(talk.ids()) == 64
     with pytest.raises(Error, match="context of 64 tokens is full"):
         talk.next()
-    with pytest.raises(Error, match="prompt of 1 tokens behind 64"):
+    with pytest.raises(Error, match="prompt of 1 tokens after 64"):
         talk.prompt([1])
     talk.reset().prompt(PROMPT)
     ids, _, stop = talk.take(100)
@@ -289,7 +289,7 @@ def test_a_smaller_context(models):
     assert llm.info.max_context == 12
     talk = Talk(llm).prompt(PROMPT)
     assert talk.take(9) == (_models.reference(PROMPT, 4), "", CONTEXT_FULL)
-    with pytest.raises(Error, match="prompt of 5 tokens behind 8 does not fit into the context of 12: 2 too many"):
+    with pytest.raises(Error, match="prompt of 5 tokens after 8 does not fit into the context of 12: 2 too many"):
         talk.rewind(8).prompt([1] * 5)
     with pytest.raises(Error, match="a context of 65 tokens: the program was made for at most 64"):
         Llm(models / "next.clv", Device("cpu"), max_context=65)

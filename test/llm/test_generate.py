@@ -143,7 +143,7 @@ def test_sampling_of_the_model(clave, folder):
     own = clave(*args, "--sampling", "model", "--temperature", 0, "--repetition-penalty", 0)
     assert own.stdout == greedy and not own.stderr.startswith(b"clave: note")
     p = clave("ids.clv", *args[1:], "--sampling", "model")
-    assert p.stderr == b"clave: ids.clv does not say how to sample; --temperature and the options behind it do\n"
+    assert p.stderr == b"clave: ids.clv does not say how to sample; --temperature and the options after it do\n"
     assert p.returncode == 1 and not p.stdout
     for wrong, part in (
         ({"top_k": -1}, "llm.sampling.top_k: expected"),
@@ -184,7 +184,7 @@ def test_malformed(clave, args, part):
         (["nowhere.clv", "--prompt", "a"], "nowhere.clv"),
         (["m.clv", "--prompt", "a", "--tokenizer", "nowhere"], "nowhere"),
         (["m.clv", "--prompt", "a", "--device", "opencl:99"], "opencl:99"),
-        (["m.clv", "--prompt", "x" * 100], "prompt of 101 tokens behind 0 does not fit into the context of 64"),
+        (["m.clv", "--prompt", "x" * 100], "prompt of 101 tokens after 0 does not fit into the context of 64"),
         (["m.clv", "--prompt", "a", "--logit-bias", "300=1"], "bias for id 300 in a vocabulary of 300"),
         (["m.clv", "--prompt", "a", "--stop", ""], "stop text 0 is empty"),
         (["m.clv", "--prompt", "a", "--output-ids", "no/such/file"], "no/such/file"),

@@ -1,5 +1,5 @@
-/* The sampler: what it keeps, its errors, and that equal seeds give equal ids everywhere. That its
- * distributions are right: test_sampler.py. */
+/* Tests which tokens the sampler keeps, its errors, and that equal seeds choose equal ids
+ * everywhere. test_sampler.py tests its distributions. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

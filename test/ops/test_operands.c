@@ -141,7 +141,7 @@ static void absent_operands_are_skipped(void **state) {
   seen tensors = see_operands(&ins);
   assert_int_equal(tensors.count, 2);
   assert_int_equal(tensors.ids[1], 2);
-  ir_cat empty = {.out = 7}; /* of no tensors */
+  ir_cat empty = {.out = 7}; /* no tensors */
   tensors = see_operands(&(ir_instruction){IR_OP_CAT, &empty, ""});
   assert_int_equal(tensors.count, 1);
   assert_int_equal(tensors.ids[0], 7);

@@ -20,7 +20,7 @@ session = clave.Session({model!r}, device="cpu")
 try:
     session(numpy.load({digit!r}))
 except clave.Error as e:
-    assert "its run() gives numpy arrays" in str(e)
+    assert "its run() returns numpy arrays" in str(e)
 assert answer.argmax() == 7, answer
 assert "torch" not in sys.modules
 print("a", answer.argmax(), "by", clave.__version__)

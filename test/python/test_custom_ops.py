@@ -352,18 +352,18 @@ def test_a_kernel_that_does_not_build(tmp_path, moved):
 def test_a_kernel_that_gives_wrong_numbers(tmp_path, moved, own_cache, right, wrong):
     m = saved(tmp_path, WAVE_SOURCE.replace(right, wrong))
     code, _, err = run_tool("run", *m, "--device", "opencl", "--allow-custom-kernels")
-    assert code == 0 and re.search(r"check::wave gives wrong numbers on .* differ.*; its reference runs", err)
+    assert code == 0 and re.search(r"check::wave computes wrong numbers on .* differ.*; its reference runs", err)
     for fallback in (False, True):
         s = clave.Session(clave.load(m[0]), clave.Device("opencl", fallback=fallback), allow_custom_kernels=True)
         x = torch.randn(3, 4)
         for _ in range(2):
             torch.testing.assert_close(s(x), expected_wave(x))
-        assert where(s) == [("reference", "its kernels gave wrong numbers on this device")]
+        assert where(s) == [("reference", "its kernels computed wrong numbers on this device")]
     code, _, err = run_tool("run", *m, "--device", "opencl", "--allow-custom-kernels", CLAVE_SELF_CHECK="strict")
-    assert code == 1 and "the kernels of check::wave give wrong numbers" in err
+    assert code == 1 and "the kernels of check::wave compute wrong numbers" in err
 
 
-@pytest.mark.parametrize(("wrong", "where_"), [("out[i] = out[n] =", "behind"), ("out[i] = out[-1] =", "in front of")])
+@pytest.mark.parametrize(("wrong", "where_"), [("out[i] = out[n] =", "after"), ("out[i] = out[-1] =", "before")])
 def test_a_kernel_that_lies_about_its_shape(tmp_path, own_cache, wrong, where_):
     m = saved(tmp_path, WAVE_SOURCE.replace("out[i] =", wrong))
     code, _, err = run_tool("run", *m, "--device", "opencl", "--allow-custom-kernels")

@@ -381,7 +381,7 @@ def test_the_self_check_notices(fault, tmp_path, session):
         random_rows(9 if "tile" in fault else 5, 160),
         str(tmp_path / "kernels"),
     )
-    with pytest.raises(clave.Error, match="the kernels of matmul give wrong numbers on"):
+    with pytest.raises(clave.Error, match="the kernels of matmul compute wrong numbers on"):
         session(program, kernels=kernels).run(x)
     replaced = session(program, check="on", kernels=kernels, fallback=True).run(x)[0]
     right = session(program, "cpu").run(x)[0]

@@ -107,7 +107,7 @@ def test_wrong_kernels_are_replaced(program: Path, broken: Path) -> None:
     for _ in range(2):  # a wrong kernel is found wrong again
         done = run(program, broken)
         assert done.returncode == 0
-        assert "triangle gives wrong numbers on" in done.stderr, done.stderr
+        assert "triangle computes wrong numbers on" in done.stderr, done.stderr
         assert "it runs on the CPU backend" in done.stderr
         np.testing.assert_allclose(*result(program), rtol=1e-5, atol=1e-6)
 
@@ -115,7 +115,7 @@ def test_wrong_kernels_are_replaced(program: Path, broken: Path) -> None:
 def test_without_fallback_wrong_kernels_are_an_error(program: Path, broken: Path) -> None:
     done = run(program, broken, "--no-fallback")
     assert done.returncode == 1
-    assert "the kernels of triangle give wrong numbers on" in done.stderr
+    assert "the kernels of triangle compute wrong numbers on" in done.stderr
     assert not (program.parent / "out.safetensors").exists()
 
 
@@ -165,7 +165,7 @@ def test_each_iteration_of_a_loop_is_right(tmp_path: Path, broken: Path, monkeyp
 def test_a_session_without_fallback_refuses(program: Path, broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in settings(program.parent, broken).items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(clave.Error, match="the kernels of triangle give wrong numbers on"):
+    with pytest.raises(clave.Error, match="the kernels of triangle compute wrong numbers on"):
         clave.Session(program, device="opencl", fallback=False).run(torch.zeros(9, 9) + 1)
 
 
@@ -190,7 +190,7 @@ def test_unknown_settings(program: Path, monkeypatch: pytest.MonkeyPatch, name: 
 def test_strict_is_an_error_in_place_of_a_note(program: Path, broken: Path) -> None:
     done = run(program, broken, check="strict")
     assert done.returncode == 1
-    assert "the kernels of triangle give wrong numbers on" in done.stderr
+    assert "the kernels of triangle compute wrong numbers on" in done.stderr
     assert run(program, ROOT / "kernels_cl", check="strict").returncode == 0
 
 
@@ -218,7 +218,7 @@ def test_a_class_of_sizes_does_not_prove_another(symbolic: Path, tmp_path: Path,
     kernels = plant(tmp_path, file, right, wrong)
     for _ in range(2):
         assert "wrong numbers" not in notes(symbolic, kernels, *small)
-    assert f"{op} gives wrong numbers on" in notes(symbolic, kernels, *large)
+    assert f"{op} computes wrong numbers on" in notes(symbolic, kernels, *large)
     assert "wrong numbers" not in notes(symbolic, kernels, *small)
 
 
@@ -240,7 +240,7 @@ def test_one_wrong_element_is_enough(symbolic: Path, tmp_path: Path) -> None:
 def test_wide_indices_are_proven_by_themselves(symbolic: Path, tmp_path: Path) -> None:
     kernels = plant(tmp_path, "triangle.cl", "<= diagonal;", "<= diagonal - WIDE;")
     assert "wrong numbers" not in notes(symbolic, kernels, 9, 20)
-    assert "triangle gives wrong numbers on" in notes(symbolic, kernels, 9, 20, CLAVE_DEVICE_CLASS="wide")
+    assert "triangle computes wrong numbers on" in notes(symbolic, kernels, 9, 20, CLAVE_DEVICE_CLASS="wide")
 
 
 def test_large_results_are_compared_in_part(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_large_results_are_compared_in_part(tmp_path: Path) -> None:
     clave.export(Triangles(), (x,)).save(path)
     done = run(path, kernels)
     assert done.returncode == 0
-    assert "triangle gives wrong numbers on" in done.stderr
+    assert "triangle computes wrong numbers on" in done.stderr
     assert np.array_equal(load_file(tmp_path / "out.safetensors")["output_0"], torch.tril(x).numpy())
     assert "elements differ" in done.stderr
     assert "of 20000000 elements" not in done.stderr
@@ -295,7 +295,7 @@ def test_a_threshold_hides_no_wrong_code(tmp_path: Path) -> None:
     clave.export(Thresholds(), (torch.zeros(4, 1024),)).save(path)
     done = run(path, kernels, check="strict")
     assert done.returncode == 1
-    assert "the kernels of elementwise give wrong numbers" in done.stderr
+    assert "the kernels of elementwise compute wrong numbers" in done.stderr
 
 
 def proofs(cache: Path) -> int:

@@ -222,7 +222,7 @@ static void test_hostile_clv(void **state) {
 static void test_hostile_index(void **state) {
   (void)state;
   static const patch entries[] = {
-      /* of the index: offset and size of constant 0 and 1 */
+      /* index: offset and size of constant 0 and 1 */
       {0, 0, 128, 8, "expected a multiple of 256"},
       {0, 8, 47, 8, "47 bytes, its dtype and shape need 48"},
       {0, 16, 0, 8, "overlap another"},
@@ -244,7 +244,7 @@ static void test_hostile_index(void **state) {
     rehash(copy);
     expect_error(read_clv(copy, n), entries[i].error);
   }
-  const uint64_t half = 16; /* of two entries */
+  const uint64_t half = 16; /* bytes of half the index */
   memcpy(copy, bytes, n);
   memcpy(copy + 64 + 32 + 16, &half, 8);
   hash = hash_bytes(copy + index, half);

@@ -107,7 +107,7 @@ static void test_definition(void **state) {
   }
 }
 
-/* ---------------------------------------------------------------- what the options say */
+/* ---------------------------------------------------------------- options */
 
 static void test_unknown(void **state) {
   (void)state;

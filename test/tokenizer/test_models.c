@@ -169,7 +169,7 @@ static void test_words(void **state) {
   vocab_destroy(vocab);
 }
 
-/* ---------------------------------------------------------------- what a text repeats */
+/* ---------------------------------------------------------------- repeated pieces */
 
 static void test_piece_cache(void **state) {
   (void)state;

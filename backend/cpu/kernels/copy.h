@@ -6,7 +6,7 @@
 /* out[...] = x[...]. Both may have any strides, but out's elements must be distinct. If the dtype
  * is F32, one of them may be stored as BF16 (bf16.h). */
 typedef struct copy_args {
-  ktensor x, out; /* of equal dims */
+  ktensor x, out; /* equal dims */
 } copy_args;
 KERNEL(copy, copy_args);
 

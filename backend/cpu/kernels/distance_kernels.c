@@ -91,7 +91,7 @@ void distance_run_tile(distance_norm norm, const distance_tile *tile) {
   distance_kernels_run_portable(norm, tile);
 }
 
-/* ---------------------------------------------------------------- from products */
+/* ---------------------------------------------------------------- distances from products */
 
 /* Added to the bits of an infinity or NaN it sets the sign bit, for any NaN. */
 enum { LEAST_EXPONENT = 1 << 23 };

@@ -31,7 +31,7 @@ KERNEL(index_ravel, index_ravel_args);
 
 /* out[p] = x[p + index[p] * step], index[p] in [0, size); zeros if size is 0. */
 typedef struct gather_args {
-  ktensor x, index; /* of equal dims; x: stride 0 along the axis */
+  ktensor x, index; /* equal dims; x: stride 0 along the axis */
   void *out;        /* contiguous, of the same dims */
   int64_t size, step;
 } gather_args;

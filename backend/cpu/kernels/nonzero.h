@@ -4,7 +4,7 @@
 #include "base/kernel.h"
 
 typedef struct nonzero_args {
-  ktensor x;     /* of n elements, contiguous */
+  ktensor x;     /* n elements, contiguous */
   ktensor out;   /* (n, rank of x) I64: the positions in row-major order, then zeros */
   ktensor count; /* I64: number of nonzero elements */
   int64_t n;

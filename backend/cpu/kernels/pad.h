@@ -8,7 +8,7 @@ typedef enum kpad_mode { KPAD_CONSTANT, KPAD_REFLECT, KPAD_REPLICATE, KPAD_CIRCU
 /* out[i] = x[i - before] per dimension. Outside of x, out is `value` or what the mode defines. */
 typedef struct pad_args {
   kpad_mode mode;
-  ktensor x, out;                  /* of equal rank, at least 1; out: contiguous */
+  ktensor x, out;                  /* equal rank, at least 1; out: contiguous */
   int64_t before[KERNEL_MAX_RANK]; /* negative: cropped, but not in circular mode */
   uint64_t value;                  /* bits of an element of x's dtype, in the first bytes */
 } pad_args;

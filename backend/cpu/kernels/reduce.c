@@ -29,7 +29,7 @@ typedef struct reduce_task {
   const ktensor *x, *out;
   part kept, reduced;
   double divisor;
-  int64_t chunk, n_chunks; /* of a split reduction */
+  int64_t chunk, n_chunks; /* chunks of a split reduction */
   accumulator *partial;    /* (kept.n, n_chunks) */
   bool minimum;            /* for arg_reduce */
 } reduce_task;

@@ -139,7 +139,7 @@ static void kernel_sort_read_row(const sort_args *args, const char *x, int64_t f
   }
 }
 
-/* ---------------------------------------------------------------- the first few */
+/* ---------------------------------------------------------------- the first k */
 
 /* Candidates for the first k elements among those read so far. */
 typedef struct kept {

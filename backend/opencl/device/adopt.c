@@ -56,7 +56,7 @@ typedef struct memory_info {
   cl_mem whole;  /* the parent, or the buffer itself */
   size_t origin; /* byte offset within `whole` */
   size_t bytes;
-  cl_mem_flags flags; /* of the buffer and its parent */
+  cl_mem_flags flags; /* flags of the buffer and its parent */
   void *host;         /* start of host memory (CL_MEM_USE_HOST_PTR), or NULL */
 } memory_info;
 
@@ -107,7 +107,7 @@ static clave_status check_memory(const cl_device *device, cl_mem memory, size_t 
   TRY(describe_memory(device, memory, out));
   TRY(check_access(out, writable));
   if (offset <= out->bytes && bytes <= out->bytes - offset) return NULL;
-  return INVALID("%zu bytes from offset %zu on do not lie in a buffer of %zu", bytes, offset,
+  return INVALID("%zu bytes from offset %zu on are not inside a buffer of %zu", bytes, offset,
                  out->bytes);
 }
 

@@ -43,7 +43,7 @@ static const quirk quirks[] = {
        reason. It does not check the files that it finds: a damaged one ends the process. */
     {.platform = "Portable Computing Language",
      .device = "",
-     .empty = "PoCL is installed and gives no device: it needs a folder for its cache that it can "
+     .empty = "PoCL is installed but has no device: it needs a folder for its cache that it can "
               "write to, set POCL_CACHE_DIR to one",
      .files = "POCL_CACHE_DIR"},
     /* Reading binaries compiles every kernel of the program for any work-group size, which takes as

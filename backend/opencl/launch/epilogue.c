@@ -92,7 +92,7 @@ void launch_epilogue_of_part(launch *launch, bool last) {
   opencl_epilogue_join(launch, part);
 }
 
-/* ---------------------------------------------------------------- results of another dtype */
+/* ---------------------------------------------------------------- results whose dtype differs */
 
 bound_tensor op_result(const cl_recorder *recorder, const bound_tensor *out) {
   const epilogue_part *part = recorder->epilogue;

@@ -74,7 +74,7 @@ struct cl_stream {
   fault_record found; /* a copy of `fault` that finish reads */
   bool fault_armed;   /* a kernel that may write `fault` was enqueued since the last finish */
   cl_event before;    /* owned: complete when the caller's commands before the run are; or NULL */
-  uint32_t number;    /* of the node being run */
+  uint32_t number;    /* number of the node being run */
   bool profiling;
   timed_event *events;
   size_t n_events, cap_events;

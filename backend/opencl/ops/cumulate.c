@@ -8,7 +8,7 @@ enum { MAX_SPLITS = 512, CPU_PART = 4096, GPU_PART = 256 };
 
 typedef struct cumulating {
   cumulate_desc desc;
-  tensor kept[2], over[2]; /* of x and out */
+  tensor kept[2], over[2]; /* x's and out's */
   int width;               /* W */
   int64_t items, n_splits;
 } cumulating;

@@ -13,7 +13,7 @@ typedef struct transforming {
   cl_recorder *recorder;
   const node *node;
   fft_desc desc;
-  tensor kept[2], over[2]; /* of x and out */
+  tensor kept[2], over[2]; /* x's and out's */
   int radices[FFT_MAX_PASSES], n_passes;
   /* Offsets in scratch memory, in reals. Each pass swaps spectrum and work with the buffers beside
    * them. */

@@ -14,7 +14,7 @@ typedef struct sorting {
   cl_recorder *recorder;
   const node *node;
   sort_desc desc;
-  tensor kept[2], over[2]; /* of x and out */
+  tensor kept[2], over[2]; /* x's and out's */
   bool long_key, by_digits;
   int64_t stretch, length, m, pitch; /* length: of a run; m: entries of a row, at first `pitch` */
   int now;                           /* half of the scratch memory that holds the entries */

@@ -9,7 +9,7 @@
 /* With more elements than this, int indices could overflow when a kernel rounds up to its tile. */
 static const int64_t max_narrow = INT32_MAX - (1 << 20);
 
-/* ---------------------------------------------------------------- passed by an op */
+/* ---------------------------------------------------------------- arguments from ops */
 
 /* True if an index into the tensor, or its count of elements, may not fit an int. */
 static bool needs_wide(const tensor *tensor) {
@@ -150,7 +150,7 @@ void launch_take(launch *call, const kernel_signature *signature, const void *ar
   }
 }
 
-/* ---------------------------------------------------------------- passed to the driver */
+/* ---------------------------------------------------------------- arguments for the driver */
 
 bool arg_is_pointer(arg_kind kind) {
   return kind == ARG_BUFFER || kind == ARG_LOCAL || kind == ARG_IMAGE || kind == ARG_FAULT;

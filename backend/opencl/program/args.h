@@ -37,7 +37,7 @@ typedef struct launch_value {
   } as;
 } launch_value;
 
-/* ---------------------------------------------------------------- passed by an op */
+/* ---------------------------------------------------------------- arguments from ops */
 
 /* The field types of kernel_args.h: int64_t for int, uint, long, ulong and index_t; double for
  * float, double and real; and the following structs. */
@@ -113,7 +113,7 @@ typedef struct kernel_signature {
 } kernel_signature;
 extern const kernel_signature kernel_signatures[]; /* generated; indexed as in kernel_args.h */
 
-/* ---------------------------------------------------------------- passed to the driver */
+/* ---------------------------------------------------------------- arguments for the driver */
 
 /* A compiled kernel has its pointers in their order, followed by one struct of all numbers, because
  * drivers spend time on each argument of each launch. */

@@ -69,7 +69,7 @@ static clave_status check_pack(const uint8_t *data, size_t size) {
   const uint8_t *entry;
   uint64_t bytes;
   size_t at = sizeof header;
-  if ((uintptr_t)data % 8) return INVALID("kernel binaries: they lie at no multiple of 8 bytes");
+  if ((uintptr_t)data % 8) return INVALID("kernel binaries: not aligned to 8 bytes");
   if (size < sizeof header) return INVALID("kernel binaries: %zu bytes hold none", size);
   memcpy(&header, data, sizeof header);
   if (memcmp(header.magic, magic, sizeof magic) != 0)

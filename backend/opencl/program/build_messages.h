@@ -18,7 +18,7 @@ typedef struct message {
 } message;
 
 typedef struct greeting {
-  uint64_t version[2], platform[2]; /* of this library; of the device, its driver and CPU */
+  uint64_t version[2], platform[2]; /* this library's; the device's, its driver's and CPU's */
   int32_t device;                   /* N of opencl:N */
   uint32_t spare;
 } greeting;

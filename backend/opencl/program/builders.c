@@ -286,7 +286,7 @@ int builders_build(cl_device *device, kernel_program *const *programs, int n, in
   return batch.n;
 }
 
-/* ---------------------------------------------------------------- afterwards */
+/* ---------------------------------------------------------------- after the build */
 
 static bool any_saves(const builders *builders) {
   bool any = false;

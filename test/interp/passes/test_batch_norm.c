@@ -20,7 +20,7 @@ typedef enum product {
 /* Programs in which the norm is folded (the first three) or must be kept. */
 typedef enum variant {
   PLAIN,         /* one product, one norm: folded */
-  SYMBOLIC,      /* of any batch: folded */
+  SYMBOLIC,      /* any batch: folded */
   TWO_SAME,      /* two products of one weight under one norm: both folded, to one weight */
   READ_OUTSIDE,  /* the product's result is an output too */
   WEIGHT_SHARED, /* another product reads the weight */

@@ -31,8 +31,8 @@
 static const struct {
   const char *what, *text;
   uint32_t left;    /* instructions */
-  uint32_t steps;   /* of the last one's epilogue */
-  uint32_t inputs;  /* of that, */
+  uint32_t steps;   /* in the epilogue of the last one */
+  uint32_t inputs;  /* inputs of the epilogue, */
   const char *name; /* and whose node it is */
 } rows[] = {
     {"one node", PROGRAM(FIRST "," T("a"), NORM(0, 2) "," EXP(2, 1)), 1, 1, 0, "norm"},

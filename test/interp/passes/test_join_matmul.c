@@ -10,7 +10,7 @@ enum { ROWS = 3, INNER = 4, PARTS = 3, MOST = 256 };
 typedef enum variant {
   TURNED,      /* weights (N, K) read through a Permute */
   COLUMNS,     /* weights (K, N) */
-  ONE_BIAS,    /* of one product only */
+  ONE_BIAS,    /* bias of one product only */
   TWO_METHODS, /* the second multiplies the same weights, in another order */
   N_JOINED,
   TIED = N_JOINED, /* a sum reads a weight */

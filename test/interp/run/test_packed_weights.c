@@ -21,7 +21,7 @@ static struct {
 
 typedef struct pack_recording {
   recording base;
-  uint32_t slot; /* of what is packed */
+  uint32_t slot; /* slot of the packed constant */
 } pack_recording;
 
 /* The CPU backend itself requests no packed weights where it sees no constants. */

@@ -11,9 +11,9 @@
 
 static struct held {
   atomic_bool is_open;  /* kernels build at once; else until it is, or progress says no */
-  atomic_bool is_built; /* what is_built says; building sets it */
+  atomic_bool is_built; /* result of is_built; building sets it */
   atomic_int n_builds, n_built, n_stopped;
-  status_code failure; /* of prepare */
+  status_code failure; /* failure of prepare */
 } held;
 
 static clave_status gate_request(stream *stream, const recording *recording) {
@@ -297,7 +297,7 @@ static void arguments_move(void **state) {
   free(large);
 }
 
-/* ---------------------------------------------------------------- what goes wrong */
+/* ---------------------------------------------------------------- failures */
 
 static void errors_leave_it_on_the_cpu(void **state) {
   (void)state;

@@ -19,7 +19,7 @@ static int hold(const double *times, int n, int base, double loud, unsigned seed
                 double *ratio) {
   contest_begin(contest, n, base);
   while (!contest_is_decided(contest)) {
-    double round = 1 + noise(&seed, 4 * loud); /* of all */
+    double round = 1 + noise(&seed, 4 * loud); /* noise common to all */
     for (int i = 0; i < n; i++)
       if (!contest->is_out[i])
         contest->times[i][contest->rounds] = times[i] * round * (1 + noise(&seed, loud));

@@ -17,9 +17,9 @@
 
 enum {
   BLOCK_KEYS = 128,
-  BLOCK_SIZE = 64, /* of head_dim: chained additions; sums of blocks keep rounding errors small */
+  BLOCK_SIZE = 64, /* chained additions along head_dim; sums of blocks round less */
   COLUMNS = ROW_BLOCK / PANEL_TILE, /* columns of queries that are transposed at once */
-  MOST_BYTES = 17 << 15,            /* of a task's panels: they fit the second-level cache */
+  MOST_BYTES = 17 << 15,            /* panels of a task fit the second-level cache */
   MULTIPLIES_PER_THREAD = 128 * 1024
 };
 
@@ -41,7 +41,7 @@ typedef struct plan {
 
 typedef struct panel {
   _Alignas(KERNEL_SCRATCH_ALIGNMENT) panel_sums state;
-  query_row rows[PANEL_LANES]; /* those beyond the last repeat it */
+  query_row rows[PANEL_LANES]; /* rows beyond the last repeat it */
   int64_t n;                   /* number of rows */
   int lanes;
   int64_t from, to;         /* keys that at least one row may see */

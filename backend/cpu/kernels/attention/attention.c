@@ -229,7 +229,7 @@ const kernel_desc kernel_attention_cached = {
                  OPERAND(attention_cached_args, k_scale), OPERAND(attention_cached_args, v_scale),
                  OPERAND(attention_cached_args, out)}};
 
-/* ---------------------------------------------------------------- in pages */
+/* ---------------------------------------------------------------- paged caches */
 
 /* True if the token's position, and the pages up to it, are valid; else records a fault. */
 static bool kernel_attention_is_placed(const kernel_context *ctx, const attention_paged_args *args,

@@ -484,7 +484,7 @@ static conv_part kernel_conv_make_part(const conv_args *args, int64_t i) {
   return part;
 }
 
-/* ---------------------------------------------------------------- all parts */
+/* ---------------------------------------------------------------- the kernel */
 
 /* Parts run one after the other, so this is the maximum over them, plus the decoded weight. */
 static size_t conv_scratch(const kernel_context *ctx, const void *args) {

@@ -10,7 +10,7 @@
 /* The outputs of a task: part of a slice (z) of a strip. Several rows have all columns. */
 typedef struct conv_amx_patch {
   int64_t image, group, strip;
-  int64_t outputs; /* of the strip, at most AMX_OUTPUTS */
+  int64_t outputs; /* outputs of the strip, at most AMX_OUTPUTS */
   int64_t z, row, rows, column, columns;
 } conv_amx_patch;
 
@@ -25,7 +25,7 @@ struct conv_amx {
   /* Copies rows [begin, end) of an image before its tasks run. NULL if tasks gather from x. */
   void (*copy_rows)(void *plan, int64_t begin, int64_t end);
   int64_t copied_rows, row_words; /* rows to copy; words of each */
-  int64_t copied_words;           /* of all groups */
+  int64_t copied_words;           /* words of all groups */
   int64_t image;                  /* the image that is copied */
   uint32_t *copied;               /* planes: (groups, phases, words, seen),
                                      rows: (groups, channels, seen) */

@@ -10,7 +10,7 @@
 #include "backend/cpu/kernels/support/bf16.h"
 #include "base/counts.h"
 
-enum { MOST_COLUMNS = 128 /* of a task */ };
+enum { MOST_COLUMNS = 128 /* columns of a task */ };
 
 /* Elements from a word of a copied row to the next. */
 static int64_t word_step(const conv_args *args) { return args->dims[2].stride == 1 ? 1 : 2; }

@@ -22,7 +22,7 @@
 
 enum {
   BLOCK_K = GEMM_BLOCK_K,
-  BLOCK_WORDS = 2 * GEMM_BLOCK_K, /* of rounded inputs, whose sums need no short chains */
+  BLOCK_WORDS = 2 * GEMM_BLOCK_K, /* words of rounded inputs, whose sums need no short chains */
   MOST_CELLS = 128, /* positions of a task; their sums of a panel stay in the first-level cache */
   LEAST_OUTPUTS = 16,
   MEDIUM_PLANE = 256,     /* positions; with fewer, deep sums are not slower than by gemm.c */

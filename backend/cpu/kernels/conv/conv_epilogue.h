@@ -24,7 +24,7 @@ void conv_epilogue_row(const conv_epilogue *epilogue, float bias, int64_t at, in
 /* Sums (n, lanes) of n neighbouring cells, to be transposed to rows of planes: output i of cell k
  * is element at + i * step + k of out. sums has memory for n rounded up to a multiple of 16. */
 typedef struct turned_outputs {
-  const conv_epilogue *epilogue; /* of floats */
+  const conv_epilogue *epilogue; /* tail for float sums */
   const float *bias;             /* (outputs), may be NULL */
   const float *sums;
   int64_t lanes, n, outputs; /* outputs <= lanes, a multiple of 16 */

@@ -45,8 +45,8 @@ typedef struct integer_conv {
   plane_dim d[CONV_DIMS];
   int64_t plane;                /* all phases of a channel, in bytes, or words if packed */
   int64_t positions;            /* positions up to the last cell */
-  int64_t tiles, shares, share; /* of positions; in shares of `share` tiles */
-  int64_t blocks, block;        /* of outputs; outputs per block */
+  int64_t tiles, shares, share; /* tiles of positions, in shares of `share` tiles */
+  int64_t blocks, block;        /* blocks of outputs; outputs per block */
   bool from_x, by_group;        /* planes are x itself; each task lays out its planes */
   int32_t *begin;               /* (groups * outputs): initial values of the sums */
   unsigned char *rest;          /* (groups * outputs, step): see integer_rest */

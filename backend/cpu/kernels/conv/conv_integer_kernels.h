@@ -65,7 +65,7 @@ typedef struct integer_kernel {
   void (*gather)(const char *row, int64_t size, const cell_run *runs, int n_runs, char *tile);
   /* Called around all multiplications of a task; may be NULL. */
   void (*begin)(void), (*end)(void);
-  bool is_signed; /* of patch bytes */
+  bool is_signed; /* true if patch bytes are signed */
   bool fills;     /* fewer outputs than `rows` take longer than `rows` outputs */
   int rows, step; /* outputs at a time; bytes of k per step, to which patches are padded */
 } integer_kernel;

@@ -35,7 +35,7 @@ typedef struct integer_strip {
   const int64_t *tap_at; /* (taps): offset from a cell's position to what the tap reads */
   const int32_t *begin;  /* (outputs): initial values of the sums; NULL: 0 */
   int outputs, cells;    /* at most MOST_INTEGER_OUTPUTS and 64 */
-  bool is_signed;        /* of the bytes in words */
+  bool is_signed;        /* true if the bytes in words are signed */
   bool asks;             /* prefetches further weight tiles during the first cells */
 } integer_strip;
 /* Computes sums (MOST_INTEGER_OUTPUTS, 64). Elements without an output or a cell are undefined.

@@ -10,7 +10,7 @@
 typedef struct conv_weight {
   const void *data; /* (rows, row) */
   dtype type;
-  encoding encoding; /* of rows, unless plain */
+  encoding encoding; /* encoding of rows, unless plain */
   int64_t row;
 } conv_weight;
 /* Loads elements [at, at + n) of a row. */

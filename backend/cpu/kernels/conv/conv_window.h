@@ -28,12 +28,12 @@ typedef struct conv_args {
   const void *bias;       /* (groups * outputs), may be NULL */
   const void *packed;     /* the weight in the layout of the kernel that packs it, if is_packed */
   void *out;              /* (images, groups * outputs, out...) */
-  dtype type;             /* of x, bias and out in the program */
+  dtype type;             /* dtype of x, bias and out in the program */
   dtype x_type, out_type; /* as stored: F32 may be kept as BF16 (bf16.h) */
   dtype weight_type;
   bool transposed, is_packed;
   bool rounds;       /* rounds x and the weight to BF16 (pairs.h); `packed` holds BF16 */
-  encoding encoding; /* of the weight; unless plain, one row per index of axis 0 */
+  encoding encoding; /* the weight's; unless plain, one row per index of axis 0 */
   int64_t images, groups, channels, outputs;
   conv_dim dims[CONV_DIMS];
   conv_way way; /* accepted by conv_takes_way; unused by kernel_conv_direct */
@@ -59,7 +59,7 @@ typedef struct conv_part {
   compute_class c; /* type of the sums */
   window d[CONV_DIMS];
   const void *packed; /* the part's taps of a packed weight */
-  code_panels codes;  /* of a packed, encoded weight */
+  code_panels codes;  /* layout of a packed, encoded weight */
 } conv_part;
 
 static inline int64_t in_size(const conv_args *args) {

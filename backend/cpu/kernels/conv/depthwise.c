@@ -55,7 +55,7 @@ void plane_taps_sum(const conv_part *part, const plane_taps *taps, const float *
 /* ---------------------------------------------------------------- strips */
 
 enum {
-  STRIP_BYTES = 24 * 1024, /* of copied rows, which stay in the first-level cache */
+  STRIP_BYTES = 24 * 1024, /* bytes of copied rows, which stay in the first-level cache */
   STRIP_ROWS = 4,          /* least output rows of a strip */
   WIDEST = 4096,           /* columns of outputs */
   TASK_SUMS = 2048,        /* outputs of a task at least; it has several planes if needed */

@@ -10,7 +10,7 @@
 
 enum {
   LANES = 16, /* outputs per vector */
-  LANE_BYTES = 16 /* of x, read by four outputs */,
+  LANE_BYTES = 16 /* bytes of x that four outputs read */,
   LOADED = 64, /* bytes of x */
   MOST_STRIDE = LOADED / LANE_BYTES,
   MOST_ROWS = 16,

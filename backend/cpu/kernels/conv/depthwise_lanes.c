@@ -18,7 +18,7 @@ enum {
   LANES = DEPTHWISE_LANES,
   MOST_SIDE = 5,
   AHEAD = 512,            /* bytes of a plane that are prefetched */
-  MOST_BYTES = 96 * 1024, /* of transposed planes, which stay in the second-level cache */
+  MOST_BYTES = 96 * 1024, /* transposed planes, which stay in the second-level cache */
   NARROW = 10,  /* columns per tap of a row and per stride; wider rows are faster in place */
   SHORT = 20,   /* columns with three taps per row, whatever the stride */
   SHORTEST = 10 /* the same if threads share planes: others' data arrives faster plane by plane */
@@ -145,7 +145,7 @@ TARGET_AVX512_BF16 static void depthwise_lanes_store_bf16(const conv_part *part,
 
 /* Neighbouring outputs of a row. */
 typedef struct lane_cells {
-  const float *x, *weight; /* of the first output; of the first row of taps in the image */
+  const float *x, *weight; /* x: the first output's; weight: of its first row of taps */
   int64_t taps, pitch;     /* rows of taps; floats per transposed row */
   const float *bias;       /* (lanes) */
   float *sums;             /* (cells, lanes) */

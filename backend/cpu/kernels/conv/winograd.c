@@ -21,7 +21,7 @@ enum {
   MOST_N = WINOGRAD_MOST + 2,
   MOST_FACTORS = MOST_N * MOST_N,
   TAPS = WINOGRAD_SIDE * WINOGRAD_SIDE,
-  BLOCK_BYTES = 640 << 10, /* of factors, which stay in the second-level cache */
+  BLOCK_BYTES = 640 << 10, /* bytes of factors, which stay in the second-level cache */
   LEAST_BLOCK = 32,        /* tiles, so that the weight is not read too often */
   PART = 32,               /* most tiles whose sums of a panel stay in the cache */
   LEAST_PART = 6,          /* tiles for which reading a weight pays */
@@ -37,8 +37,8 @@ typedef struct tiling {
   winograd_kernel kernel;
   int m, n;
   int64_t rows, columns, tiles; /* tiles per image, along both axes, and of all images */
-  int64_t blocks;               /* of LANES channels, per group */
-  int64_t panels;               /* of outputs, per group */
+  int64_t blocks;               /* blocks of LANES channels, per group */
+  int64_t panels;               /* panels of outputs, per group */
   int64_t block;                /* tiles whose factors are in memory */
   int64_t part;                 /* tiles that are multiplied at once */
   bool shared;                  /* threads share a block */

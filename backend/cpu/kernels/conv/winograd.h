@@ -19,7 +19,7 @@ typedef struct winograd_args {
   void *out;              /* (images, groups * outputs, out_rows, out_columns) */
   dtype x_type, out_type; /* F32, or BF16 if F32 is kept as BF16 (bf16.h) */
   dtype weight_type;
-  encoding encoding; /* of the weight; unless plain, one row per index of axis 0 */
+  encoding encoding; /* the weight's; unless plain, one row per index of axis 0 */
   int64_t images, groups, channels, outputs;
   int64_t in_rows, in_columns, out_rows, out_columns;
   int64_t top, left; /* padding */

@@ -101,7 +101,7 @@ static bool kernel_elementwise_find_rows(const elementwise_head *head, const kte
          numbers->type == DTYPE_F32 && (whole->type == DTYPE_F32 || whole->type == DTYPE_BF16);
 }
 
-/* ---------------------------------------------------------------- any list */
+/* ---------------------------------------------------------------- lists of steps */
 
 typedef struct task {
   const step_list *e;

@@ -113,7 +113,7 @@ static void run_row(const requantise_args *args, int64_t row) {
   }
 }
 
-/* ---------------------------------------------------------------- sums of another kernel */
+/* ---------------------------------------------------------------- sums of other kernels */
 
 #if KERNEL_X86
 /* Returns vector i of the other term of a row of sums. */

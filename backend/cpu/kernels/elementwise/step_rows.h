@@ -35,7 +35,7 @@ typedef struct kstep {
   uint8_t type;         /* dtype of the result */
   uint8_t arity;
   kstep_operand operands[STEP_ARITY];
-  kstep_constant constants[STEP_ARITY]; /* of the operands that are constants */
+  kstep_constant constants[STEP_ARITY]; /* values of operands that are constants */
 } kstep;
 
 /* out: (n), contiguous, of the last step's type, or F32 that is stored as BF16 (bf16.h). */

@@ -7,7 +7,7 @@
 #include "backend/cpu/kernels/support/features.h"
 
 /* Size of a tile, which processors without AMX use as well. */
-enum { AMX_ROWS = 16, AMX_WORDS = 16 /* of a row */ };
+enum { AMX_ROWS = 16, AMX_WORDS = 16 /* words per row */ };
 
 #if KERNEL_X86
 #include <immintrin.h>

@@ -175,7 +175,7 @@ typedef struct few {
   codes_kernel kernel;
   int64_t height; /* rows of a strip; the last may have fewer */
   int64_t depth;  /* k, rounded up to whole parts */
-  int64_t spans;  /* of a row */
+  int64_t spans;  /* spans of a row */
   int64_t each;   /* panels of a task */
   int64_t work;   /* threads that the work is worth */
   int64_t batch;

@@ -12,7 +12,7 @@ enum { PORTABLE_ROWS = 4, PORTABLE_SUMS = 8 };
 typedef struct block_place {
   const char *block;
   int spans;
-  const float *a, *sums; /* of the block's first span */
+  const float *a, *sums; /* the block's first span */
 } block_place;
 
 static inline block_place block_at(const codes_rows *codes_rows, int rows, int64_t part) {

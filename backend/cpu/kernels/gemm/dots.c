@@ -15,7 +15,7 @@ enum {
   TASK_ROWS = 128,
   STRIP_ROWS = 16, /* rows of a task from which several groups of panels share the reads of rows */
   STRIP_COLUMNS = 128,
-  PACKED_PARTS = 64, /* of a row at a time */
+  PACKED_PARTS = 64, /* parts of a row that are packed at a time */
   PACK_GRAIN = 1     /* in units of PACKED_PARTS parts of a tile */
 };
 

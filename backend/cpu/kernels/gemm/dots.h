@@ -27,7 +27,7 @@ typedef struct dots_tile {
   const code_panels *p;
   const char *block[MOST_DOT_PANELS]; /* the current block of each panel */
   int n;                              /* parts of the block */
-  const int32_t *a;                   /* those parts of the tile */
+  const int32_t *a;                   /* the same parts of the tile */
   float *factors; /* (n, spans, 2 with lows, panels, CODE_PANEL): d * s, then m * l, from
                      read_factors */
   float *sums;    /* (rows, panels, CODE_PANEL), added to */

@@ -21,7 +21,7 @@ enum {
   READS_PER_THREAD = 64 << 10, /* elements of a packed b that justify waking a thread */
   PACK_GRAIN = 16 << 10
 };
-static const int64_t MULTIPLIES_PER_THREAD = 256 * 1024; /* that many justify waking a thread */
+static const int64_t MULTIPLIES_PER_THREAD = 256 * 1024; /* enough to justify waking a thread */
 
 typedef struct gemm_tiling {
   const kgemm *g;
@@ -232,7 +232,7 @@ static void multiply_panel(const gemm_tiling *tiling, strip_block block, int64_t
 typedef struct tile_task {
   const packed_rows *slab;
   int64_t m0, rows, n0, columns;
-  gemm_place place; /* of the first row and column; c is NULL if results are stored at the end */
+  gemm_place place; /* first row and column; c is NULL if results are stored at the end */
   char *block, *tile, *widened;
 } tile_task;
 

@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 typedef struct gemm_cut {
-  int32_t columns; /* of b per task */
+  int32_t columns; /* columns of b per task */
   int32_t rows;    /* most rows of a that are packed at once */
 } gemm_cut;
 

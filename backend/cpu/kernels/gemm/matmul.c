@@ -103,7 +103,7 @@ static void store_columns(const void *user, int64_t batch, int64_t row, int64_t 
   }
 }
 
-/* ---------------------------------------------------------------- in place */
+/* ---------------------------------------------------------------- products written in place */
 
 /* The sums start with the bias. */
 static gemm_place place_product(const void *user, int64_t batch) {

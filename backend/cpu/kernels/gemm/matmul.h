@@ -14,13 +14,13 @@ typedef struct matmul_args {
   const void *a, *b, *bias; /* bias may be NULL */
   const void *panels;       /* b packed by kernel_matmul_pack, if is_packed; b is then NULL */
   void *out;                /* contiguous */
-  dtype type;               /* of a, bias and out in the program */
+  dtype type;               /* dtype of a, bias and out in the program */
   dtype a_type, out_type;   /* as stored: F32 may be kept as BF16 if matmul_may_be_bf16 */
   dtype b_type;
   bool is_packed;
   bool rounds; /* if panels are of codes: rows of a to 8 bits (base/rounded.h); otherwise a and b to
                   BF16 (pairs.h), for which panels are packed */
-  encoding encoding; /* of b; unless plain, its n rows of k, shared by all batches */
+  encoding encoding; /* b's; unless plain, its n rows of k, shared by all batches */
   int64_t m, n, k, batches;
   int64_t a_m, a_k, b_k, b_n, bias_m, bias_n; /* strides */
   klayout a_batch, b_batch, bias_batch;       /* layouts of the batches, with equal dims */

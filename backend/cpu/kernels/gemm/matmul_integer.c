@@ -12,7 +12,7 @@
 
 enum {
   TILE = INTEGER_TILE,
-  TILES = 2, /* of rows, per task */
+  TILES = 2, /* tiles of rows per task */
   COLUMNS = INTEGER_COLUMNS,
   LEAST_BLOCK = 4 * COLUMNS, /* columns of a task that make packing its rows worthwhile */
   TASKS = 4 /* at least, per thread, so that all threads end at about the same time */
@@ -189,7 +189,7 @@ const kernel_desc kernel_matmul_integer = {
                  OPERAND(matmul_integer_args, out),
                  REQUANTISE_OPERANDS(matmul_integer_args, formula)}};
 
-/* ---------------------------------------------------------------- with other steps */
+/* ---------------------------------------------------------------- other epilogues */
 
 static size_t kernel_matmul_integer_sums_bytes(const matmul_integer_steps_args *args) {
   return kernel_matmul_integer_bytes_of(args->steps.head.n, sizeof(int32_t));

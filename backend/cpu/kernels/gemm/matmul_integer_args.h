@@ -7,7 +7,7 @@
 typedef enum integer_result {
   INTEGER_SUMS,   /* out: I32 */
   INTEGER_FLOATS, /* F32: results of `formula` before its inverse */
-  INTEGER_CODES   /* of formula.type */
+  INTEGER_CODES   /* codes of formula.type */
 } integer_result;
 
 /* out[m][n] = bias[n] + sum_k a[m][k] * b[n][k] */

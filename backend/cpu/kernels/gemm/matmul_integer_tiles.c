@@ -15,12 +15,12 @@ enum {
   SIDE = 16, /* rows, words and columns of a tile */
   VNNI_ROWS = 8,
   TILE_BYTES = SIDE * TILED_BYTES,
-  STEP_BYTES = 2 * TILE_BYTES, /* of a strip */
+  STEP_BYTES = 2 * TILE_BYTES, /* bytes of a strip's step */
   LINE = 64,
   STEP_LINES = STEP_BYTES / LINE,
   MOST_ROWS = 256, /* per task */
   GROUP = 8,       /* most strips per task, which the second-level cache holds */
-  BLOCK_STEPS = 8, /* of k, for which a block of rows and a strip stay in the first-level cache */
+  BLOCK_STEPS = 8, /* with these, a block of rows and a strip stay in the first-level cache */
   TASKS = 4,       /* at least, per thread, so that all threads end at about the same time */
   ROW_GRAIN = 64 * 1024
 };

@@ -13,7 +13,7 @@ enum { GRAIN = 16 * 1024 /* elements that justify waking a thread */ };
 typedef struct rows_task {
   const kernel_context *ctx;
   const panel_rows_args *args;
-  code_panels of; /* of an encoded table */
+  code_panels of; /* layout of an encoded table */
 } rows_task;
 
 static void kernel_panel_rows_copy_row(const panel_rows_args *args, int64_t row, void *to) {

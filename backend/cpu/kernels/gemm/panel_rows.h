@@ -11,8 +11,8 @@ typedef struct panel_rows_args {
   const void *panels; /* the table packed by kernel_matmul_pack, or NULL */
   ktensor index;      /* with merged dimensions */
   void *out;          /* (n_picks, row), contiguous */
-  dtype x_type, type; /* of a plain x; of out */
-  encoding encoding;  /* of x */
+  dtype x_type, type; /* dtype of a plain x; dtype of out */
+  encoding encoding;  /* encoding of x */
   int64_t rows, row, n_picks;
 } panel_rows_args;
 KERNEL(panel_rows, panel_rows_args);

@@ -506,7 +506,7 @@ clave_status opencl_attention_cached(cl_recorder *recorder, const node *node) {
   return NULL;
 }
 
-/* ---------------------------------------------------------------- in pages */
+/* ---------------------------------------------------------------- paged caches */
 
 clave_status opencl_attention_paged(cl_recorder *recorder, const node *node) {
   attention_paged_desc desc;

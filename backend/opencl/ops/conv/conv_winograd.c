@@ -31,7 +31,7 @@ static int64_t conv_winograd_sums_of(const tiling *tiling) {
 }
 
 /* Returns the tiles per work-item: as many as have sums that fit local memory, but few enough to
- * give all cores work. Returns 0 if not even those multiplied at once fit. */
+ * occupy all cores. Returns 0 if not even those multiplied at once fit. */
 static int64_t tiles_of_part(const device_traits *traits, const tiling *tiling) {
   const int64_t each = tiling->factors * (int64_t)sizeof(float),
                 tiles = tiling->chunk * tiling->tile_columns,

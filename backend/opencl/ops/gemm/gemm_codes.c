@@ -91,7 +91,7 @@ typedef struct share {
   int64_t rows;  /* rounded up to a multiple of gemm_codes_rows_at_once */
   int64_t each;  /* panels */
   int64_t depth; /* parts */
-  size_t floats; /* of local memory */
+  size_t floats; /* floats of local memory */
 } share;
 
 /* Assigns each core several work-items, with sums of up to 8 KB and rows of a of up to 16 KB. */

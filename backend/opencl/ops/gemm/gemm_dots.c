@@ -29,7 +29,7 @@ static void choose_lanes_tile(const gemm *gemm, tile *tile) {
   tile->panels = is_few(gemm) ? 1 : LANES_PANELS;
 }
 
-/* All variants give the same bits: sums are of integers, and those of a part are added in order. */
+/* All variants produce the same bits: sums are of integers, and the parts are added in order. */
 typedef struct tile_problem {
   const gemm *gemm;
   const code_panels *panels;

@@ -96,7 +96,7 @@ typedef struct share {
   int64_t rows; /* rounded up to a multiple of gemm_panels_rows_at_once */
   int64_t each; /* panels */
   int64_t depth;
-  size_t floats; /* of local memory */
+  size_t floats; /* floats of local memory */
 } share;
 
 /* Floats of sums, and of rows of a: 16 KB each. */
@@ -114,7 +114,7 @@ bool gemm_panels_takes(const gemm *gemm, int64_t panels) {
          panels <= gemm_panels_count_panels(gemm);
 }
 
-/* Returns shares that give each core several work-items. */
+/* Returns shares small enough for several work-items per core. */
 static share gemm_panels_share_panels(const gemm *gemm) {
   int64_t at_once = gemm_panels_rows_at_once(gemm), unit = panels_at_once(gemm);
   bool copies = gemm->desc.a->tensor.type != DTYPE_F32;

@@ -102,7 +102,7 @@ def bench_gemm(args):
 
     env = {"OPENBLAS_CORETYPE": "SkylakeX"} if "avx512f" in cpu_flags() else {}
     env["OPENBLAS_THREAD_TIMEOUT"] = "4"  # otherwise its threads spin on the cores that our turn needs
-    head = ["| GEMM, M×N×K, f32 unless said | clave, GFLOP/s | OpenBLAS, GFLOP/s | ratio |", "|---|---|---|---|"]
+    head = ["| GEMM, M×N×K, f32 unless named | clave, GFLOP/s | OpenBLAS, GFLOP/s | ratio |", "|---|---|---|---|"]
     rows = []
 
     def measure(program, size, what, *precision):
@@ -121,7 +121,7 @@ def bench_gemm(args):
         *head,
         *rows,
         "",
-        f"In registers alone one core multiplies and adds {peak:.0f} GFLOP/s (`build/bench/peak 9`).",
+        f"One core reaches {peak:.0f} GFLOP/s if all operands are in registers (`build/bench/peak 9`).",
     ]
 
 
@@ -160,7 +160,7 @@ def bench_quantised(args):
             programs = {form: quantised_program(args, form, m, n, k) for form in ("f32", *QUANTISED_BITS)}
             for device in ("opencl", "cpu"):
                 rows += quantised_rows(args, programs, device, m, n, k)
-    head = "| rows × weight, device | form | f32, core µs | strict/f32 | fast/f32 | fast/strict | read loop/fast |"
+    head = "| rows × weight, device | encoding | f32, CPU µs | strict/f32 | fast/f32 | fast/strict | read loop/fast |"
     return [head, "|---|---|---|---|---|---|---|", *rows]
 
 
@@ -193,7 +193,7 @@ def bench_launch(args):
     program = softmaxes(args)
     runs = [tool(args, "launch", program, args.device, 101) for _ in range(5)]
     ours, own, ratio = (statistics.median(r[k] for r in runs) for k in ("clave_us", "driver_us", "ratio"))
-    head = "| launches | clave, µs an op | the driver alone, µs a launch | ratio | should be at most |"
+    head = "| launches | clave, µs per op | the driver alone, µs per launch | ratio | limit |"
     return [head, "|---|---|---|---|---|", f"| {args.device} | {ours:.2f} | {own:.2f} | {ratio:.2f} | 1.4 |"]
 
 
@@ -215,7 +215,7 @@ def bench_overhead(args):
         times = [r["median_us"] / r["nodes"] for r in runs]
         bound = bound or f"{LAUNCH_CYCLES / 1000 / max(r['ghz'] for r in runs):.2f}"
         rows.append(f"| {name} | {spread(times)} | {bound} |")
-    head = "| 1,000 small ops | µs per op: median of 7 processes (least to most) | should be at most |"
+    head = "| 1,000 small ops | µs per op: median of 7 processes (least to most) | limit |"
     return [head, "|---|---|---|", *rows]
 
 
@@ -254,7 +254,7 @@ def bench_startup(args):
             first, end = (statistics.median(c[i] for c in cold) for i in (0, 1))
             rows.append(f"| {name}, {device} | {statistics.median(warm):.3f} | {first:.2f} | {end:.2f} | 0.3 |")
     head = "| seconds | whole process, kernels cached | first output, nothing cached | whole process, nothing cached |"
-    return [head + " should be at most, cached |", "|---|---|---|---|---|", *rows]
+    return [head + " limit, cached |", "|---|---|---|---|---|", *rows]
 
 
 def bench_session(args):
@@ -268,8 +268,8 @@ def bench_session(args):
                 statistics.median(r[f"{what}_ms"] for r in runs) for what in ("create", "first", "later", "beyond")
             )
             rows.append(f"| {name}, {device} | {created:.3f} | {first:.3f} | {later:.3f} | {beyond:.3f} | 1 |")
-    head = "| a second session, ms | creation | first run | later run | creation and first run above a later one "
-    return [head + "| should be at most |", "|---|---|---|---|---|---|", *rows]
+    head = "| a second session, ms | creation | first run | later run | creation and first run minus a later run "
+    return [head + "| limit |", "|---|---|---|---|---|---|", *rows]
 
 
 def bench_delegate(args):
@@ -280,7 +280,7 @@ def bench_delegate(args):
         plain, ours = (statistics.median(r[f"{who}_{key}"] for r in runs) for who in ("plain", "delegate"))
         above = statistics.median(r[f"delegate_{key}"] - r[f"plain_{key}"] for r in runs)
         rows.append(f"| {what} | {plain:.2f} | {ours:.2f} | {above:.2f} | 5 |")
-    head = "| a softmax of four numbers, µs | clave | through the plugin | above | should be at most |"
+    head = "| a softmax of four numbers, µs | clave | through the plugin | difference | limit |"
     return [head, "|---|---|---|---|---|", *rows]
 
 
@@ -304,7 +304,7 @@ def bench_memory(args):
         weights, beyond = a["constant_mb"], a["peak_rss_mb"] - b["peak_rss_mb"]
         bound = weights + weights / layers + a["arena_mb"] + 50  # a weight exists twice while it is packed
         rows.append(f"| {device} | {weights:.0f} | {a['arena_mb']:.1f} | {beyond:.0f} | {bound:.0f} |")
-    head = "| peak memory | weights, MB | arena, MB | beyond the small model, MB | should be at most, MB |"
+    head = "| peak memory | weights, MB | arena, MB | more than the small model, MB | limit, MB |"
     return [head, "|---|---|---|---|---|", *rows]
 
 
@@ -340,7 +340,7 @@ def bench_indexing(args):
             taken.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - begin)
     checked, bare = (statistics.mean(t) for t in times.values())
     row = f"| 26 × 2,048 rows of 16 | {checked:.3f} | {bare:.3f} | {checked / bare:.2f} | 1.05 |"
-    head = "| 101 runs of table look-ups | checked, CPU s | unchecked, CPU s | ratio | should be at most |"
+    head = "| 101 runs of table look-ups | checked, CPU s | unchecked, CPU s | ratio | limit |"
     return [head, "|---|---|---|---|---|", row]
 
 
@@ -443,13 +443,13 @@ def main():
     parser.add_argument(
         "--rows",
         type=pattern,
-        help="measure only the rows that match (models, fast, int8, works, sweeps, llama); others stay unchanged",
+        help="measure only the matching rows (models, fast, int8, works, sweeps, llama); all others stay as they are",
     )
     parser.add_argument("--device", default="opencl")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--wait", type=float, default=60, help="seconds to wait for an idle machine")
     parser.add_argument("--print", action="store_true", help="write no page")
-    parser.add_argument("--check", action="store_true", help="exit 1 if a row exceeds its bound")
+    parser.add_argument("--check", action="store_true", help="exit 1 if a row exceeds its limit")
     args = parser.parse_args()
     args.build = args.build.resolve()
     args.work, args.print = args.build / "bench/programs", args.print or args.check

@@ -1,6 +1,6 @@
-"""Compares measurements with the last column of the tables, "should be at most", for bench.py --check."""
+"""Compares measurements with the last column of the tables, "limit", for bench.py --check."""
 
-BOUND = "should be at most"
+BOUND = "limit"
 NO_BOUND = "–"  # the row has no bound
 
 # The columns to which the bound applies.

@@ -15,11 +15,11 @@ MODELS = ("ResNet-18", "MobileNetV2", "EfficientNet-B0", "ViT-S/16", "BERT-base,
 INT8 = ("MobileNetV2", "BERT-base, 128 tokens")
 PICTURED, PICTURE = "MobileNetV2", ROOT / "docs/pictures/roofline.svg"
 LLM = ("110 M", "F16")  # from llama_files.py
-BEHIND = 128  # context before the new token; also the length of the prefill
+CONTEXT = 128  # context before the new token; also the length of the prefill
 TURNS, RUNS = 5, 5
 LEAST = 0.03  # share of a run; kinds with a smaller gain are omitted
 HEAD = [
-    "| model, device | nodes | of the run, % | of their limit, % | beyond it, of the run, % |",
+    "| model, device | nodes | share of the run, % | speed over the device's peak, % | excess time, % of the run |",
     "|---|---|---|---|---|",
 ]
 SHAPE = re.compile(r"([\w:]+) \[([\d, ]*)\]")
@@ -85,7 +85,7 @@ def programs(args):
                 clave.export(module, inputs).save(str(path))
         found[title] = (path, [])
     _, llm = llama_files.files(args.work, *LLM)
-    for what, n, position in ((f"prefill of {BEHIND}", BEHIND, 0), (f"a token behind {BEHIND}", 1, BEHIND)):
+    for what, n, position in ((f"prefill of {CONTEXT}", CONTEXT, 0), (f"a token after {CONTEXT}", 1, CONTEXT)):
         tokens = args.work / f"tokens_{n}.npy"
         np.save(tokens, np.arange(3, 3 + n)[None])
         found[f"{LLM[0]} {LLM[1]}, {what}"] = (llm, ["--input", f"tokens={tokens}", "--input", f"position={position}"])

@@ -18,9 +18,9 @@ IREE_FLAGS = [
 ]
 BOUND = 1.05  # limit of the run time relative to the interpreter's
 HEAD = [
-    "| model, made by | made in, s | bytes without weights, KB | start to answer, ms | a run, ms "
-    "| over `clave bench`'s: median of 7 turns (least to most) | over IREE's | over onnxruntime's "
-    "| largest difference from torch | should be at most |",
+    "| model, compiler | compile time, s | size without weights, KB | start to answer, ms | a run, ms "
+    "| relative to `clave bench`: median of 7 turns (least to most) | relative to IREE | relative to onnxruntime "
+    "| largest difference from torch | limit |",
     "|---|---|---|---|---|---|---|---|---|---|",
 ]
 

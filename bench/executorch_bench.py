@@ -8,7 +8,7 @@ from process import measured
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-HEAD = "| one image, ms | clave bench | through ExecuTorch | ratio | should be at most |"
+HEAD = "| one image, ms | clave bench | through ExecuTorch | ratio | limit |"
 MAKE = """
 import sys
 import torch

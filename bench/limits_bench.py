@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 MNIST = ROOT / "examples/mnist/mnist.clv"
 ALONE = Table({"ResNet-18": Row(1.0, (1, 1))}, ("torch",))
 STARTS = 21
-HEAD = ["| what | is | should be at most |", "|---|---|---|"]
+HEAD = ["| quantity | measured | limit |", "|---|---|---|"]
 
 
 def processor_time():
@@ -55,7 +55,7 @@ def executable_rows(args, name, bounds, *more):
     weights = measured([args.build / "clave", "inspect", MNIST, "--json"])["constant_bytes"]
     return [
         f"| {name}: start to answer, ms | {least_ms([exe, given, out], STARTS):.1f} | {bounds[0]} |",
-        f"| {name}: beyond its weights, KB | {(exe.stat().st_size - weights) / 1000:.0f} | {bounds[1]} |",
+        f"| {name}: size without weights, KB | {(exe.stat().st_size - weights) / 1000:.0f} | {bounds[1]} |",
     ]
 
 
@@ -64,7 +64,7 @@ def large_row(args):
     engines = Engines(own, "ResNet-18", table=ALONE)
     engines.export()
     taken = compile_program(args, engines.folder / "model.clv", args.work / "limits.exe")
-    return f"| ResNet-18: made in, s of the processor on each core | {taken / len(os.sched_getaffinity(0)):.1f} | 30 |"
+    return f"| ResNet-18: compile time, CPU s per core | {taken / len(os.sched_getaffinity(0)):.1f} | 30 |"
 
 
 def wheel_rows(args):
@@ -77,7 +77,7 @@ def bench_limits(args):
     args.work.mkdir(parents=True, exist_ok=True)
     return [
         *HEAD,
-        f"| `import clave`, ms of the processor | {import_ms():.0f} | 50 |",
+        f"| `import clave`, CPU ms | {import_ms():.0f} | 50 |",
         *executable_rows(args, "MNIST, one image, written out", (5, 300), "--dim", "batch=1"),
         *executable_rows(args, "MNIST, all batches, written out", (6, 800)),
         *executable_rows(args, "MNIST, all batches, the runtime carried", (NO_BOUND, NO_BOUND), "--method", "all"),

@@ -111,14 +111,14 @@ def tables(args, rows, others):
     unit = "all cores, by the clock" if args.idle else "one thread each, by processor time"
     first, second = args.device, "cpu"
     return [
-        f"| model, weights, what: {unit} | device | llama.cpp, tokens/s "
-        "| strict over llama.cpp: median (least to most) | fast over llama.cpp | aim, strict; fast |",
+        f"| model, weights, work: {unit} | device | llama.cpp, tokens/s "
+        "| strict relative to llama.cpp: median (least to most) | fast relative to llama.cpp | aim, strict; fast |",
         "|---|---|---|---|---|---|",
         *rows,
         "",
         f"| model, weights | file, MB | peak memory, MB: {first} | {second} | llama.cpp "
-        f"| first prompt beyond a later one, s: {first} | {second} | llama.cpp "
-        "| logits from llama.cpp's, strict; fast |",
+        f"| first prompt minus a later one, s: {first} | {second} | llama.cpp "
+        "| difference of the logits from llama.cpp's, strict; fast |",
         "|---|---|---|---|---|---|---|---|---|",
         *others,
     ]

@@ -77,5 +77,5 @@ def bench_sampler(args):
     for mode in runs[0]:
         normal, equal = (statistics.median(r[mode][k] for r in runs) for k in (0, 1))
         rows.append(f"| {mode.replace('_', ' ')} | {normal:.2f} | {equal:.2f} | 1 |")
-    head = "| a choice among 128,256 tokens | normal logits, ms | equal logits, ms | should be at most |"
+    head = "| a choice among 128,256 tokens | normal logits, ms | equal logits, ms | limit |"
     return [head, "|---|---|---|---|", *rows]

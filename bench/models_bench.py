@@ -209,8 +209,8 @@ def head(table):
     over = f"the faster of {of}" if len(table.peers) > 1 else "the peer" if len(table.all_peers()) > 1 else of
     peers = " ".join(f"| {TITLES[p]}, ms" for p in table.all_peers())
     return [
-        f"| model, device | ms | over {over}: median of {TURNS} turns (least to most) {peers} "
-        "| peak memory over that peer's | largest difference from torch | aim | should be at most |",
+        f"| model, device | ms | relative to {over}: median of {TURNS} turns (least to most) {peers} "
+        "| peak memory relative to the peer's | largest difference from torch | aim | limit |",
         "|---" * (7 + len(table.all_peers())) + "|",
     ]
 

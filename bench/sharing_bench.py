@@ -50,7 +50,10 @@ def bench_sharing(args):
 
     import clave
 
-    lines = ["| two at once, device | longest, over alone | each over alone | should be at most |", "|---|---|---|---|"]
+    lines = [
+        "| two sessions, device | longer time over that alone | each time over that alone | limit |",
+        "|---|---|---|---|",
+    ]
     made = {name: models.make(name) for name in dict.fromkeys(n for pair in PAIRS for n in pair)}
     programs = {name: clave.export(*m, verify=False) for name, m in made.items()}
     for device_name in dict.fromkeys((args.device, "cpu")):

@@ -140,7 +140,7 @@ def draw(found):
 
 
 def text_of_all():
-    return plot.text(LEFT, 20, "time of a unit of work over the least, by sizes")
+    return plot.text(LEFT, 20, "time per unit of work over the minimum, by size")
 
 
 def bench_sweeps(args, sweeps=None, turns=TURNS):
@@ -154,6 +154,6 @@ def bench_sweeps(args, sweeps=None, turns=TURNS):
         print("\n".join(lines[-len(devices) :]), flush=True)
     if not args.print and not args.rows:
         PICTURE.write_text(draw(found))
-    head = "| sizes, device | largest growth of a unit's time at a step | a unit's time over the least, by size "
-    shown = f"![a unit's time over the least, by size](../pictures/{PICTURE.name})"
-    return [head + "| should be at most |", "|---|---|---|---|", *lines, "", shown]
+    head = "| sizes, device | largest growth of the time per unit at a step | time per unit over the minimum, by size "
+    shown = f"![time per unit over the minimum, by size](../pictures/{PICTURE.name})"
+    return [head + "| limit |", "|---|---|---|---|", *lines, "", shown]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""docs/errors.py [--check] [--out FILE]: the error guide: each message of the sources, with cause and cure.
+"""docs/errors.py [--check] [--out FILE]: writes the error guide: each message of the sources, with its cause and cure.
 
-errors.tsv has these, by where a message comes from.
+errors.tsv has causes and cures, by the path of the source file or by a part of the message.
 
-Messages are formats in the code that reports them; there is no table of them. So they are read out of the C and Python
-sources, and a message that no row explains, or a row that explains none, is an error.
+Messages are formats in the code that reports them; there is no table of them. The script therefore reads the C and
+Python sources. A message without a row is an error, and so is a row without a message.
 """
 
 import argparse
@@ -20,7 +20,13 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROOMS = ("api", "backend", "base", "cli", "compile", "delegate", "interp", "jinja", "json", "llm", "ops", "serialize")
 ROOMS += ("tokenizer",)
-RAISED = {"Error", "Unsupported", "UsageError", "UnsupportedOp", "unsupported"}  # what makes errors; x.error(...), too
+RAISED = {
+    "Error",
+    "Unsupported",
+    "UsageError",
+    "UnsupportedOp",
+    "unsupported",
+}  # calls with a message, and x.error(...)
 
 
 @dataclasses.dataclass
@@ -41,7 +47,7 @@ def rows():
 
 
 def c_messages():
-    """(file, message) of the C sources, as ci/messages finds them."""
+    """Yields (file, message) of the C sources, as ci/messages finds them."""
     loader = importlib.machinery.SourceFileLoader("messages", str(ROOT / "ci/messages"))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("messages", loader))
     loader.exec_module(module)
@@ -54,7 +60,7 @@ def c_messages():
 
 
 def text_of(node):
-    """A message's format; what is put in is %s."""
+    """Returns the format of a message, with %s for each value."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
@@ -83,7 +89,7 @@ def messages():
 
 
 def row_of(place, table):
-    """By the path: the longest that it begins with."""
+    """Returns the row with the longest path that begins `place`."""
     fitting = [r for r in table if r.is_path and place.startswith(r.where)]
     return max(fitting, key=lambda r: len(r.where), default=None)
 
@@ -96,40 +102,41 @@ def problems(found, table):
         if row.is_path and not any(row_of(place, table) is row for place, _ in found):
             yield f"docs/errors.tsv: {row.where}: no message comes from there"
         if not row.is_path and not any(row.where in message for _, message in found):
-            yield f"docs/errors.tsv: {row.where}: no message holds that"
+            yield f"docs/errors.tsv: {row.where}: no message contains it"
 
 
 def shown(message):
-    """As a user meets it, with dots for what is put in."""
+    """Returns a message as users see it, with dots for the values."""
     plain = re.sub(r"%[-+ #0-9.*]*(?:hh|h|ll|l|z)?[a-zA-Z]", "…", message).replace("`", "'").replace("\n", " ")
     return "`" + plain.strip() + "`"
 
 
 HEAD = """# Error guide
 
-An error is one line: what is wrong, the value and what was expected, then where: node, method, file. `clave` exits with
-1 (2 where the command line itself is wrong), C functions return a `clave_status`, Python raises `clave.Error` with a
-`.code`.
+An error message is one line. It says what is wrong, with the actual and the expected value, and then where: the node,
+the method and the file. `clave` exits with status 1, or with 2 if the command line itself is wrong. C functions return
+a `clave_status`, and Python raises `clave.Error` with a `.code`.
 
-| code | means |
+| code | meaning |
 |---|---|
-| `INVALID` (1) | the caller, a file or an input is wrong |
-| `UNSUPPORTED` (2) | right, but not something that this build or device can do |
-| `NO_MEMORY` (3) | memory of the host or the device is out |
-| `DEVICE` (4) | the device or its driver failed: `clave doctor` |
-| `IO` (5) | a file could not be read or written |
+| `INVALID` (1) | the call, a file or an input is wrong |
+| `UNSUPPORTED` (2) | valid, but this build or device cannot do it |
+| `NO_MEMORY` (3) | the host or the device has too little memory |
+| `DEVICE` (4) | the device or its driver failed; `clave doctor` checks it |
+| `IO` (5) | a file cannot be read or written |
+| `CANCELLED` (6) | the caller stopped the run |
 
-Dots stand for what a message puts in. The lists below are made from the sources.
+Find the message in the lists below, or the part of clave that it comes from. Dots stand for values.
 """
 
 
 def section(title, row, met):
     listed = [f"- {m}" for m in sorted({shown(m) for m in met})]
-    return [f"{title} {row.title}", "", f"Cause: {row.cause}", "", f"Cure: {row.cure}", "", *listed, ""]
+    return [f"{title} {row.title}", "", f"**Cause:** {row.cause}", "", f"**What to do:** {row.cure}", "", *listed, ""]
 
 
 def guide(found, table):
-    lines = [HEAD, "## Those met most often", ""]
+    lines = [HEAD, "## The most frequent messages", ""]
     for row in table:
         if not row.is_path:
             lines += section("###", row, [m for _, m in found if row.where in m])
@@ -141,8 +148,8 @@ def guide(found, table):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="whether all is explained")
-    parser.add_argument("--out", type=pathlib.Path, help="the guide, as Markdown")
+    parser.add_argument("--check", action="store_true", help="only checks that every message is explained")
+    parser.add_argument("--out", type=pathlib.Path, help="writes the guide as Markdown")
     options = parser.parse_args()
     found, table = messages(), rows()
     wrong = list(problems(found, table))

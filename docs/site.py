@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """docs/site.py FOLDER: writes the repository's documents as a site into FOLDER, by MkDocs.
 
-README.md is the first page. Among the others are the error guide (errors.py), the pages that a build makes (MADE) and
-the references of the C and the Python API (api.py). The script fails on a link that leads nowhere."""
+README.md is the first page. The others include the error guide (errors.py), the pages that a build makes (MADE) and the
+references of the C and the Python API (api.py). The script fails on a link that leads nowhere."""
 
 import html.parser
 import json
@@ -18,9 +18,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def pages_of(folder, *made):
-    """A folder's pages, with those that a build makes."""
+    """Returns a folder's pages and those that a build makes, in the order of docs/index.md."""
     found = {p.relative_to(ROOT).as_posix() for p in (ROOT / folder).glob("*.md")}
-    return sorted(found | {f"{folder}/{name}" for name in made})
+    index = (ROOT / "docs/index.md").read_text()
+    pages = sorted(found | {f"{folder}/{name}" for name in made})
+    return sorted(pages, key=lambda page: index.find(f"({page.removeprefix('docs/')})"))
 
 
 NAVIGATION = [
@@ -43,30 +45,39 @@ DOCSTRINGS = {
     "heading_level": 3,
     "separate_signature": True,
     "show_signature_annotations": True,
+    "line_length": 100,
 }
 MADE = ("docs/reference/ops.md", "docs/reference/cli.md")  # by `make`, not kept by git
 STYLE = "style.css"
-# Wide tables and code scroll in themselves; the bar of sections keeps to one line.
+# Wide tables and code scroll in themselves, and the bar of sections keeps to one line. On a narrow window, the button
+# of a page's contents has a label.
 LOOKS = """
+body { overflow-wrap: break-word; }
+body::before { display: none; }
 table, pre { display: block; overflow-x: auto; }
+.table { --bs-table-color: inherit; --bs-table-striped-color: inherit; }
+code { -webkit-box-decoration-break: clone; box-decoration-break: clone; }
 .codehilite pre code { background: inherit; }
 .navbar { font-size: .875rem; white-space: nowrap; }
 .navbar .navbar-nav .nav-link { padding-left: .35rem; padding-right: .35rem; }
+.bs-sidebar .navbar-toggler::before { content: "On this page "; font-size: 1rem; }
+#mkdocs-search-results { margin-top: 1rem; }
 @media (min-width: 992px) { .navbar > .container { max-width: 100%; } }
 """
-SEPARATOR = r"[\s\-.,;:()*&`]+"  # of words that the search finds: what stands around names in code, too
-# What documents link to, beside each other.
+SEPARATOR = r"[\s\-.,;:()*&`]+"  # between words of the search, with what stands around names in code
+# Files that documents link to.
 LINKED = (".md", ".svg", ".h", ".c", ".cc", ".py", ".tsv", ".toml", ".txt", ".fbs")
 
 
 def title_of(path):
-    """A page's first heading."""
+    """Returns a page's first heading."""
     return next(line[2:].strip() for line in path.read_text().splitlines() if line.startswith("# "))
 
 
 def stage(folder):
-    """The tree that MkDocs reads: every document where it lies in the repository, and the files that they link to.
-    Gives the references' pages."""
+    """Writes the tree that MkDocs reads: every document at its path in the repository, and the files that they link to.
+
+    Returns the paths of the API references."""
     command = ["git", "ls-files", "-co", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in listed.splitlines():
@@ -78,7 +89,7 @@ def stage(folder):
         shutil.copy(ROOT / name, folder / name)
     made = [sys.executable, ROOT / "docs/errors.py", "--out", folder / "docs/reference/errors.md"]
     subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
-    from pygments.formatters import HtmlFormatter  # tests of this file have none
+    from pygments.formatters import HtmlFormatter  # the tests of this file run without pygments
 
     (folder / STYLE).write_text(LOOKS + HtmlFormatter(style="default").get_style_defs(".codehilite") + "\n")
     return [f"docs/reference/api/{page}" for page in api.write(folder / "docs/reference/api")]
@@ -119,7 +130,9 @@ class Page(html.parser.HTMLParser):
 
 
 def leads_somewhere(site, path, link, pages):
-    """A link of the page at `path`: to a file of the site, and a heading of it. Links to elsewhere are not followed."""
+    """True if a link of the page at `path` leads to a file of the site, and to a heading of it.
+
+    Links to other sites are not followed."""
     parts = urllib.parse.urlsplit(link)
     if parts.scheme or parts.netloc:
         return True
@@ -132,7 +145,7 @@ def leads_somewhere(site, path, link, pages):
 
 
 def dead_links(site):
-    """(page, link) of what leads nowhere."""
+    """Yields (page, link) for each link that leads nowhere."""
     pages = {p: Page(p.read_text()) for p in sorted(site.rglob("*.html")) if p.name != "404.html"}
     for path, page in pages.items():
         for link in page.links:

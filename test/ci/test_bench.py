@@ -24,7 +24,7 @@ def process(root):
 
 
 def table(*rows):
-    return ["| what | ms | more | should be at most, ms |", "|---|---|---|---|", *rows]
+    return ["| what | ms | more | limit, ms |", "|---|---|---|---|", *rows]
 
 
 @pytest.mark.parametrize(

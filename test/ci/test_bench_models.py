@@ -140,7 +140,7 @@ def test_row_with_a_peer_of_its_own(bench):
     columns = bench.bounds.cells(bench.table.head(bench.table.WORKS)[0])
     cells = dict(zip(columns, bench.bounds.cells(line), strict=True))
     assert cells["torch, ms"] == "2" and cells["onnxruntime, ms"] == "–"
-    assert cells["over the peer: median of 5 turns (least to most)"] == "2.00 (2.00 to 2.00)"
+    assert cells["relative to the peer: median of 5 turns (least to most)"] == "2.00 (2.00 to 2.00)"
 
 
 @pytest.mark.parametrize("error", [1e-3, float("nan")])

@@ -35,7 +35,7 @@ def test_doubled(bench):
 )
 def test_a_cliff_is_a_step(bench, units, growth, size, over):
     """Only growth between neighbouring sizes is a cliff, however far a size is above the minimum."""
-    head, rule = "| sizes | growth | units | should be at most |", "|---|---|---|---|"
+    head, rule = "| sizes | growth | units | limit |", "|---|---|---|---|"
     line = bench.sweeps.row("images", "cpu", (1, 2, 4, 8), units)
     assert f"| {growth} (at {size}) |" in line
     assert bool(bench.bounds.rows_over("sweeps", [head, rule, line, "", "![a](b.svg)"])) == over

@@ -99,3 +99,23 @@ def test_files_have_any_number_of_faults(run, tmp_path, monkeypatch):
     (tmp_path / "z.faults").write_text(one.format("q", "b"))
     with pytest.raises(SystemExit, match="got q twice"):
         run.read_all()
+
+
+def test_results_and_their_summary(run, tmp_path, monkeypatch):
+    """--write keeps results of faults that exist; the page counts them and names all others."""
+    one = "fault: {}\n" + HEAD + "--- a/sum.h\n+++ b/sum.h\n@@\n-b\n+{}\n"
+    monkeypatch.setattr(run, "HERE", tmp_path)
+    monkeypatch.setattr(run, "RESULTS", tmp_path / "results.tsv")
+    monkeypatch.setattr(run, "PAGE", tmp_path / "page.md")
+    (tmp_path / "x.faults").write_text("\n".join(one.format(name, name) for name in ("p", "q", "r")))
+    (tmp_path / "results.tsv").write_text("gone\tc: test\t2026-01-01\nr\tno test: \t2026-01-02\n")
+    (p, *_) = run.read_all()
+    run.write([run.Result(p, "noticed", "c: a\nb", 1.0)])
+    lines = (tmp_path / "results.tsv").read_text().splitlines()
+    assert lines[1].startswith("p\tc: a\t20") and lines[2:] == ["r\tno test: \t2026-01-02"]
+    page = (tmp_path / "page.md").read_text()
+    assert "| `x` | 3 | 2 | 1 | 1 |\n| all | 3 | 2 | 1 | 1 |" in page
+    assert "- `r`: What it breaks. Its tests passed on 2026-01-02." in page and "x\n  q\n" in page
+    run.list_all(tmp_path / "list.md")
+    rows = (tmp_path / "list.md").read_text().splitlines()[4:]
+    assert rows[1:] == ["| q | What it breaks. | never run |  |", "| r | What it breaks. | no test:  | 2026-01-02 |"]

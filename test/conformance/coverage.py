@@ -31,28 +31,32 @@ COLUMNS = "| op | exporter | cpu | opencl | dtypes | largest error (ulp) |"
 TOTALS = "| device | samples | right | unsupported | any failure | time | commit |"
 INTRO = """# Coverage
 
-Generated: `make conformance` runs torch's operator samples on both devices and writes this file. The columns:
+`make conformance` runs torch's operator samples on both devices and writes this page. The columns are:
 
-- **exporter**: *lowered*: clave has the op, or writes it in few of its own; *decomposed*: torch writes it in ops that
-  are; *sizes*: computed on the host from the inputs' shapes; or why not.
-- **cpu**, **opencl**: samples right / samples run whose graph holds the op, before or after decomposition, on the CPU
-  backend and on an OpenCL device (PoCL; the kernels' own results, without the comparison at first use and without
-  fallback). The other samples were refused with an error that names the op: `test/conformance/expected.tsv` has each
-  with its reason. *never run*: lowered, but no sample's graph holds it. Rows of ops newer than the commits below
-  are of runs of those ops alone.
-- **dtypes**: of the samples that were right on both.
-- **largest error**: of those samples, in units in the last place of the result's dtype, from torch's result or from the
-  same computation in f64, whichever is nearer. Sums that cancel show large numbers: `test/conformance/compare.py` has
-  the bounds.
+- **exporter**: *lowered*: clave has the op or composes it of its own ops. *decomposed*: torch composes it of lowered
+  ops. *sizes*: the host computes it from the shapes of inputs. Otherwise the cell says why the op is not supported.
+- **cpu**, **opencl**: the number of right samples and of all samples whose graph contains the op, before or after
+  decomposition. *never run*: no sample's graph contains the lowered op. The OpenCL device is PoCL, without self-check
+  and without fallback. A sample that is not right is refused with an error that names the op;
+  `test/conformance/expected.tsv` lists each with its reason.
+- **dtypes**: the dtypes of samples that are right on both devices.
+- **largest error**: the largest distance of right samples, in units in the last place of the result's dtype, from
+  torch's result or from the same computation in f64, whichever is nearer. It is large for sums that cancel;
+  `test/conformance/compare.py` has the bounds.
+
+Ops that were added after the commits below were run alone.
 
 """
 FAMILIES = """## Families
 
-Generated: `.venv-families/bin/python test/families/run.py --modes fixed,eager,sdpa --json build/families.json`, then
-`test/conformance/coverage.py`. Models of each family with small sizes and random weights, on both devices, without
-fallback. **error**: the largest, of the largest value of its result; **ms**: one warm run, with others beside it;
-**open sizes**: right as well with open batch and length, at batches 2, 3 and 5, with which attention; –: not run.
-Families that were not run are left out.
+`.venv-families/bin/python test/families/run.py --modes fixed,eager,sdpa --json build/families.json` and then
+`test/conformance/coverage.py` write this table. The models have small sizes and random weights, and run on both devices
+without fallback. Families that were not run are omitted.
+
+- **error**: the largest error, relative to the largest value of the result;
+- **ms**: the time of one run after the first, while other work runs;
+- **open sizes**: the implementations of attention with which the model is also right with open batch and length, at
+  batches of 2, 3 and 5; –: not run.
 
 | family | ops | parameters | error, cpu | error, opencl | ms, cpu | ms, opencl | open sizes |
 |---|---|---|---|---|---|---|---|
@@ -138,14 +142,14 @@ def others() -> str:
     written = " and ".join(f"`{space}::*`" for space in WRITTEN_IN_TORCH)
     return f"""## Ops of other libraries
 
-- lowered, whether or not the library is installed where the program runs: {named}; test/python has what is compared
-- {written}: what these functions compute in floating point, with int8 weights as they are
+- These ops are lowered, and the program runs without their library: {named}. `test/python` compares them.
+- The ops {written} are replaced by their computation in floating point. Weights stay int8.
 """
 
 
 def behind_ops() -> str:
     """Returns the text between the ops and the families, which needs no records."""
-    return f"{others()}\n## Out of scope\n\nOps of torch's operator database that are not run:\n\n{left_out()}"
+    return f"{others()}\n## Out of scope\n\nThese ops of torch's operator database are not run:\n\n{left_out()}"
 
 
 def document(records: dict[str, list[dict]]) -> str:
@@ -160,7 +164,9 @@ def family_row(name: str, modes: dict[str, dict]) -> str:
     said = lambda mode, r: mode if r["status"] == "right" else f"{mode}: {r['status'].replace('_', ' ')}"
     opened = ", ".join(said(m, r) for m, r in modes.items() if m != "fixed") or "–"
     if fixed["status"] != "right":
-        reason = fixed.get("reason", "").partition("; at ")[0].replace("|", "/")  # "at": a line of this machine's files
+        reason = (
+            ": ".join(fixed.get("reason", "").split(": ")[:2]).partition("; at ")[0].replace("|", "/")
+        )  # the line is of one machine's files
         return f"| {name} | {fixed['status'].replace('_', ' ')}: {reason} | | | | | | {opened} |"
     of = lambda what: [f"{fixed[what][d]:.2g}" for d in DEVICES]
     return f"| {' | '.join([name, str(fixed['n_ops']), str(fixed['parameters']), *of('error'), *of('ms'), opened])} |"

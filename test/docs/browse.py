@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""browse.py SITE: opens every page of a site that docs/site.py made in a headless browser. Loading causes no errors,
-pictures load, the heading is visible, lines of code do not exceed the window, and the search finds a function. Needs
-chromium, chromedriver and selenium (ci/deps packages, ci/venv docs)."""
+"""browse.py SITE: reads every page of a site that docs/site.py made, in a headless browser.
+
+A page loads without an error in the browser's log, shows a heading and its pictures, and is no wider than the window of
+a desktop and of a telephone. Every link of the menus opens a page, and the search finds a function. Needs selenium
+(ci/venv docs) and chromium with chromedriver (ci/deps packages); without chromedriver, the script prints "skipped"."""
 
 import functools
 import http.server
 import pathlib
+import shutil
 import sys
 import threading
 import time
@@ -18,6 +21,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 BROKEN_PICTURES = "return [...document.images].filter(i => !i.complete || !i.naturalWidth).map(i => i.src)"
 WIDER = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+MENU = "return [...document.querySelectorAll('.navbar a[href]')].map(a => a.href.split('#')[0])"
+WIDTHS = (1280, 390)  # of a desktop's window and of a telephone's
 SECONDS = 20
 
 
@@ -37,27 +42,50 @@ def serve(site):
 
 def browser():
     options = webdriver.ChromeOptions()
-    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1280,900"):
+    flags = (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--disable-background-networking",
+    )
+    for flag in flags:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "SEVERE"})
-    return webdriver.Chrome(options=options, service=webdriver.ChromeService("/usr/bin/chromedriver"))
+    return webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+
+
+def resize(driver, width):
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
 
 def problems(driver, address):
-    """Yields a line for each problem of a page."""
+    """Yields a line for each thing that is wrong with a page."""
     driver.get(address)
     headings = [h for h in driver.find_elements(By.TAG_NAME, "h1") if h.is_displayed() and h.text.strip()]
     if not headings:
-        yield "no heading is seen"
+        yield "shows no heading"
     yield from (f"{picture} is not shown" for picture in driver.execute_script(BROKEN_PICTURES))
-    wider = driver.execute_script(WIDER)
-    if wider > 0:
-        yield f"is {wider} px wider than the window"
+    for width in WIDTHS:
+        resize(driver, width)
+        wider = driver.execute_script(WIDER)
+        if wider > 0:
+            yield f"is {wider} px wider than a window of {width} px"
+    resize(driver, WIDTHS[0])
     yield from (entry["message"] for entry in driver.get_log("browser"))
 
 
+def menu_problems(driver, root, pages):
+    """Yields a line for each link of the navigation that does not open a page of the site."""
+    known = {f"{root}/", *(f"{root}/{page}" for page in pages)}
+    for page in pages:
+        driver.get(f"{root}/{page}")
+        yield from (f"{page}: the menu leads to {link}" for link in driver.execute_script(MENU) if link not in known)
+
+
 def found_pages(driver, box, word):
-    """Returns the pages that the search shows for a typed word; empty until its index is loaded."""
+    """Returns the pages that the search shows for a word; none before the search has loaded its index."""
     box.clear()
     box.send_keys(word)
     time.sleep(0.5)
@@ -66,7 +94,7 @@ def found_pages(driver, box, word):
 
 
 def search_problems(driver, root, word, page):
-    """Searches as a reader does: clicks, types a word, and reads the pages found."""
+    """Opens the search as a reader does, types the word, and yields a line if the results lack the page."""
     driver.get(f"{root}/index.html")
     wait = WebDriverWait(driver, SECONDS)
     driver.find_element(By.CSS_SELECTOR, '[data-bs-target="#mkdocs_search_modal"]').click()
@@ -77,16 +105,20 @@ def search_problems(driver, root, word, page):
 
 
 def main(site):
+    if shutil.which("chromedriver") is None:
+        print("skipped: no chromedriver is installed")
+        return 0
     site = pathlib.Path(site).resolve()
     root, pages = serve(site), sorted(p.relative_to(site).as_posix() for p in site.rglob("*.html"))
     pages = [p for p in pages if p not in ("404.html", "search.html")]
     driver = browser()
     try:
         found = [f"{p}: {line}" for p in pages for line in problems(driver, f"{root}/{p}")]
+        found += menu_problems(driver, root, pages)
         found += search_problems(driver, root, "clave_session_run", "docs/reference/api/c_clave.html")
     finally:
         driver.quit()
-    print("\n".join(found) or f"{len(pages)} pages read, search works")
+    print("\n".join(found) or f"{len(pages)} pages read, menus and search work")
     return 1 if found else 0
 
 

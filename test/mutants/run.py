@@ -1,25 +1,25 @@
-"""Plants one fault after another in a copy of the tree and says which test notices.
+"""Plants one fault after another in a copy of the tree and reports which test notices it.
 
-    run.py [--only TEXT] [--new] [--some N] [--check] [--write] [--jobs N]
+    run.py [--only TEXT] [--new] [--some N] [--check] [--write] [--list FILE] [--jobs N]
 
-Each `*.faults` beside this file has the faults of an area. A fault begins with a line `fault: NAME`, then come what it
-breaks, in a line or two, lines `notice: TEST`, which are tried in turn until one fails, and the diff:
+Each `*.faults` file beside this script has the faults of an area. A fault begins with a line `fault: NAME`. It has a
+line or two that say what it breaks, lines `notice: TEST`, and the diff. The tests run in their order until one fails:
 
-    replay DEVICE[:CLASS] CASES    the op cases whose names hold CASES, on cpu, opencl or san (cpu, with sanitizers);
+    replay DEVICE[:CLASS] CASES    the op cases whose names contain CASES, on cpu, opencl or san (cpu with sanitizers);
                                    CLASS: CLAVE_DEVICE_CLASS
-    export CASES                   the same, exported anew: for faults in the exporter; on the CPU backend
-    oclgrind[:CLASS] CASES         the same under oclgrind
+    export CASES                   the same cases, exported anew, on the CPU backend: for faults in the exporter
+    oclgrind[:CLASS] CASES         the same cases under oclgrind
     c[:CLASS] ROOM/test_x [CASE]   a C test program; CLAVE_TEST_ONLY=CASE
     san ROOM/test_x                the same, built with sanitizers
     pytest ARGUMENTS
-    executorch ARGUMENTS           pytest, where ExecuTorch is installed; left out where it is not
+    executorch ARGUMENTS           pytest, if ExecuTorch is installed; otherwise the fault is skipped
 
-All of them are part of `make check-all`. A line `lives: REASON` says why no test can notice. A hunk's old lines must
-stand in the file exactly once, wherever; --check looks at that alone. --some N takes N faults, others each day; --new
-those that docs/developers/mutants.md does not say to have been run. --write writes that file as results come, where
-other faults keep their rows and those without one get it. Fails if a fault lives without a reason,
-has a reason and dies, or no longer applies or builds: a fault that lives is built whole, as its tests may build none of
-what it damages.
+All these tests are part of `make check-all`. A line `lives: REASON` says why no test can notice the fault. The old
+lines of a hunk must occur exactly once in the file; --check tests only that. --some N runs N faults, others each day.
+--new runs faults without a result in results.tsv. --write updates results.tsv and its summary,
+docs/developers/mutants.md, after each result. --list writes a table of all faults with their results. The script fails
+if a fault survives without a reason or dies despite one, or if a fault does not apply or build. The whole tree is built
+for a fault that survives, because its tests may not build all of its files.
 """
 
 import argparse
@@ -37,6 +37,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -48,7 +49,7 @@ sys.path.insert(0, str(ROOT / "ci"))
 from runner import quiet_vendors
 
 WORK = ROOT / "build/mutants"
-BUILT = ["gen", "obj", "test", "stub", "clave", "flags"]  # of a build folder
+BUILT = ["gen", "obj", "test", "stub", "clave", "flags"]  # parts of a build folder
 BUILT += [
     "libclave.a",
     "libclave_main.a",
@@ -59,8 +60,8 @@ BUILT += [
     "run_pte",
 ]
 SAN = ["SAN=address,undefined", "BUILD=build/san"]
-CPU_LIMIT, LIMIT = 120, 1500  # seconds of a process, as a fault may make a loop endless; of a command on a busy machine
-# How the runners that we use name what failed.
+CPU_LIMIT, LIMIT = 120, 1500  # CPU seconds of a process, which a fault may make endless; wall seconds of a command
+# How test runners print the name of a failed test.
 NAMES = [
     re.compile(r"^FAIL ([^\s,:]+)", re.M),
     re.compile(r"^\[  FAILED  \] (\w+)$", re.M),
@@ -69,9 +70,10 @@ NAMES = [
     re.compile(r"^SUMMARY: (\w+Sanitizer: .*?)(?: /|$)", re.M),
     re.compile(r"ERROR: (\w+Sanitizer: [\w-]+)"),  # other threads may end the process before its summary
 ]
-ADDRESS = re.compile(r" \(/[^)]*\) \(BuildId: \w+\)")  # of the machine, in a sanitizer's summary
-NOT_RUN = "not run yet"
+ADDRESS = re.compile(r" \(/[^)]*\) \(BuildId: \w+\)")  # depends on the machine, in a sanitizer's summary
 PAGE = ROOT / "docs/developers/mutants.md"
+RESULTS = HERE / "results.tsv"
+UNNOTICED = "no test"  # begins the result of a fault that no test noticed
 MADE_PAGES = ("docs/reference/cli.md", "docs/reference/ops.md")
 COMPLAINT = re.compile(r"\berror: |Error: |undefined reference|multiple definition")  # compiler, linker, Python
 
@@ -80,20 +82,20 @@ Result = collections.namedtuple("Result", "mutant verdict by seconds")  # verdic
 
 
 class Broken(Exception):
-    """The mutant must be mended: it does not apply, does not build, or its test is not there."""
+    """The fault does not apply or build, or its test does not exist."""
 
 
 # ---- patches
 
 
 def read(path):
-    """The faults of a file, in its order."""
+    """Returns the faults of a file, in its order."""
     names_and_texts = re.split(r"^fault: (.*)\n", path.read_text(), flags=re.M)[1:]
     return [parse(name, text.rstrip("\n")) for name, text in zip(*[iter(names_and_texts)] * 2, strict=True)]
 
 
 def read_all():
-    """The faults of all files by their names, each of which stands for one."""
+    """Returns the faults of all files, sorted by name; names must be unique."""
     mutants = sorted((m for path in HERE.glob("*.faults") for m in read(path)), key=lambda m: m.name)
     twice = [a.name for a, b in itertools.pairwise(mutants) if a.name == b.name]
     if twice:
@@ -133,13 +135,13 @@ def plant(mutant, tree, write=True):
 
 
 def keeps_apart(mutant):
-    """Whether a fault's tests have a cache of their own: one in the cache must not reach the others, one in the
-    self-check would not be met where others have proven the kernels."""
+    """True if a fault's tests need their own cache: a fault of the cache must not damage that of others, and the
+    self-check skips kernels that were checked before."""
     return "cache" in mutant.name or any("check" in pathlib.Path(file).name for file, _, _ in mutant.hunks)
 
 
 def check_syntax(file, text):
-    """What Python cannot read fails any test that imports it."""
+    """Raises Broken for a syntax error, which any test that imports the file would notice."""
     try:
         compile(text, file, "exec")
     except SyntaxError as error:
@@ -164,7 +166,7 @@ def listed(builds):
 
 
 def mirror(tree, builds):
-    """Makes `tree` equal to the checkout, times of files included: make then builds only what a fault changes."""
+    """Makes `tree` equal to the checkout, including file times, so that make builds only what a fault changes."""
     kept = set()
     for name in listed(builds):
         source, copy = ROOT / name, tree / name
@@ -204,7 +206,7 @@ def environment(tree, cache):
 
 
 def commands(notice):
-    """(what make must build, its variables, commands, environment) of one `notice:`."""
+    """Returns (targets of make, its variables, commands, environment) for one `notice:`."""
     kind, _, rest = notice.partition(" ")
     kind, _, variant = kind.partition(":")
     if kind not in KINDS:
@@ -269,7 +271,7 @@ KINDS = {
 
 
 def call(command, tree, env):
-    """(exit status, output)"""
+    """Returns (exit status, output)."""
     try:
         p = subprocess.run(
             ["prlimit", f"--cpu={CPU_LIMIT}", *command],
@@ -287,7 +289,7 @@ def call(command, tree, env):
 
 
 def who(notice, code, output):
-    """The failed test's name. Whatever else makes a command fail is not a test that noticed."""
+    """Returns the failed test's name. Raises Broken if the command failed for another reason."""
     for pattern in NAMES:
         if found := pattern.search(output):
             return f"{notice.split(' ')[0]}: {ADDRESS.sub('', found[1])}"
@@ -304,7 +306,7 @@ def make(tree, env, *arguments):
 
 
 def noticed(notice, tree, env):
-    """The name of the test that fails in the tree, None if all pass."""
+    """Returns the name of the test that fails in the tree, or None if all pass."""
     goals, variables, steps, extra = commands(notice)
     make(tree, env, *variables, *goals)
     for step in steps:
@@ -315,14 +317,14 @@ def noticed(notice, tree, env):
 
 
 class Bench:
-    """The copies of the tree, one for each job, and what the tests say of the tree without a fault."""
+    """Copies of the tree, one for each job, and the results of tests in the tree without a fault."""
 
     def __init__(self, jobs, builds):
         self.builds, self.lock, self.sound = builds, threading.Lock(), {}
         self.trees = [WORK / f"tree{i}" for i in range(jobs)]
 
     def sound_test(self, notice, env):
-        """A test that fails without a fault too notices nothing."""
+        """Raises Broken if the test fails without the fault, too."""
         if notice not in self.sound:
             self.sound[notice] = noticed(notice, ROOT, env)
         if self.sound[notice]:
@@ -357,7 +359,7 @@ class Bench:
 
 
 def hold():
-    """Keeps other runs of this checkout out of the copies: the file, which must stay open."""
+    """Locks the copies against other runs of this checkout. Returns the lock file, which must stay open."""
     WORK.mkdir(parents=True, exist_ok=True)
     lock = (WORK / "lock").open("w")
     try:
@@ -371,7 +373,7 @@ def hold():
 
 
 def choose(mutants, some):
-    """`some` of them, by the hash of the day (UTC) and the name: with the days each has its turn."""
+    """Chooses `some` faults by the hash of the day (UTC) and the name, so that each has its turn in time."""
     day = os.environ.get("CLAVE_CHECK_DAY") or time.strftime("%Y-%m-%d", time.gmtime())
     turn = lambda m: hashlib.sha256(f"{day} {m.name}".encode()).hexdigest()
     return sorted(sorted(mutants, key=turn)[:some], key=lambda m: m.name)
@@ -392,40 +394,100 @@ def score(results):
     return f"{dead} of {len(results)} planted faults are noticed ({100 * dead // max(1, len(results))} %)"
 
 
-def rows_before():
-    """{name: row} of all faults: as docs/developers/mutants.md has it, or that it was not run."""
-    found = re.finditer(r"^\| (\w+) \| .*$", PAGE.read_text(), re.M)
-    rows = {m.group(1): m.group(0) for m in found}
-    return {m.name: rows.get(m.name) or row(m, NOT_RUN, "") for m in read_all()}
+def read_results():
+    """Returns {name: (the test that noticed the fault, the day)}."""
+    lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
+    rows = (line.split("\t") for line in lines if not line.startswith("#"))
+    return {name: (by, day) for name, by, day in rows}
 
 
-def row(mutant, by, when):
-    return f"| {mutant.name} | {mutant.text} | {by} | {when} |".replace("\\", "\\\\")
-
-
-def was_run(row):
-    return f" | {NOT_RUN} | " not in row
+def is_noticed(result):
+    return not result[0].startswith(UNNOTICED)
 
 
 def write(results):
-    rows = rows_before()
+    """Adds results to results.tsv, removes those of faults that no longer exist, and writes the page."""
+    kept, all_faults = read_results(), read_areas()
     for r in results:
-        by = r.by if r.verdict == "noticed" else f"**no test**: {r.by}"
-        rows[r.mutant.name] = row(r.mutant, by.split("\n")[0], datetime.date.today())
-    ran = [r for r in rows.values() if was_run(r)]
-    noticed = sum(" | **no test**: " not in r for r in ran)
-    share = 100 * noticed // max(len(ran), 1)
-    some = f"{len(ran)} were run, each on the day in its row"
-    head = f"""# Planted faults
+        by = r.by if r.verdict == "noticed" else f"{UNNOTICED}: {r.by}"
+        kept[r.mutant.name] = (by.split("\n")[0].replace("\t", " "), str(datetime.date.today()))
+    names = {m.name for mutants in all_faults.values() for m in mutants}
+    kept = {name: kept[name] for name in sorted(kept.keys() & names)}
+    head = (
+        "# Last results of planted faults, written by run.py --write: name, the test that noticed the fault, the day.\n"
+    )
+    RESULTS.write_text(head + "".join(f"{name}\t{by}\t{day}\n" for name, (by, day) in kept.items()))
+    PAGE.write_text(summary(all_faults, kept))
 
-Of {len(rows)} planted faults {some}; {noticed} of those were noticed ({share} %).
-`make mutants` runs all, `test/mutants/run.py --new --write` those that never were; both write this file.
-`make check-more` runs two, others each day. Each stands in a file of [test/mutants](../../test/mutants) with its tests.
 
-| fault | what it breaks | noticed by | run |
-|---|---|---|---|
+def read_areas():
+    """Returns {area: its faults}."""
+    return {path.stem: read(path) for path in sorted(HERE.glob("*.faults"))}
+
+
+def in_cell(text):
+    return text.replace("\\", "\\\\").replace("|", "\\|")
+
+
+def summary(all_faults, kept):
+    rows, never, survivors = [], [], []
+    for area, mutants in all_faults.items():
+        run = [m for m in mutants if m.name in kept]
+        noticed = sum(is_noticed(kept[m.name]) for m in run)
+        rows.append((f"`{area}`", len(mutants), len(run), noticed, len(mutants) - len(run)))
+        survivors += [m for m in run if not is_noticed(kept[m.name])]
+        if names := " ".join(sorted(m.name for m in mutants if m.name not in kept)):
+            never += [area, *textwrap.wrap(names, 116, initial_indent="  ", subsequent_indent="  ")]
+    rows.append(("all", *(sum(column) for column in list(zip(*rows, strict=True))[1:])))
+    lines = ["| " + " | ".join(map(str, row)) + " |" for row in rows]
+    lives = [f"- `{m.name}`: {m.text} {reason(m, kept)}" for m in sorted(survivors)]
+    return PAGE_TEXT.format(table="\n".join(lines), survivors="\n".join(lives) or "None.", never="\n".join(never))
+
+
+def reason(mutant, kept):
+    """Says why no test noticed a fault."""
+    if mutant.lives:
+        return f"No test can notice it: {mutant.lives}."
+    by, day = kept[mutant.name]
+    why = by.removeprefix(UNNOTICED).strip(": ")
+    return f"On {day}: `{why}`." if why else f"Its tests passed on {day}."
+
+
+def list_all(path):
+    """Writes a table of all faults with their results."""
+    kept = read_results()
+    lines = ["# All planted faults", "", "| fault | what it breaks | noticed by | day |", "|---|---|---|---|"]
+    for m in read_all():
+        by, day = kept.get(m.name, ("never run", ""))
+        lines.append(f"| {m.name} | {in_cell(m.text)} | {in_cell(by)} | {day} |")
+    path.write_text("\n".join(lines) + "\n")
+
+
+PAGE_TEXT = """# Planted faults
+
+A planted fault is a small error that `test/mutants/run.py` makes in a copy of the sources. One of the tests that the
+fault names must notice it. Each file of [test/mutants](../../test/mutants) has the faults of one area.
+
+- `make mutants` runs all faults, and `test/mutants/run.py --new --write` runs the faults that never ran. Both update
+  this page and [results.tsv](../../test/mutants/results.tsv), which has the test that noticed each fault.
+- `make check-more` runs two faults, others each day.
+- `test/mutants/run.py --list build/mutants.md` writes a table of all faults: what each breaks, the test that noticed
+  it, and the day.
+
+| area | faults | run | noticed | never run |
+|---|---|---|---|---|
+{table}
+
+## Not noticed
+
+{survivors}
+
+## Never run
+
+```text
+{never}
+```
 """
-    PAGE.write_text(head + "\n".join(rows[name] for name in sorted(rows)) + "\n")
 
 
 def check(mutants):
@@ -447,18 +509,20 @@ def check(mutants):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="faults whose names match this regular expression")
-    parser.add_argument(
-        "--new", action="store_true", help="faults that docs/developers/mutants.md does not say to have been run"
-    )
-    parser.add_argument("--some", type=int, help="so many, by turn")
-    parser.add_argument("--check", action="store_true", help="only whether all apply")
-    parser.add_argument("--write", action="store_true", help="writes docs/developers/mutants.md")
+    parser.add_argument("--new", action="store_true", help="faults without a result in results.tsv")
+    parser.add_argument("--some", type=int, metavar="N", help="N faults, others each day")
+    parser.add_argument("--check", action="store_true", help="only checks that all faults apply")
+    parser.add_argument("--write", action="store_true", help="updates results.tsv and docs/developers/mutants.md")
+    parser.add_argument("--list", type=pathlib.Path, metavar="FILE", help="only writes a table of all faults")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count()))
     args = parser.parse_args()
     mutants = [m for m in read_all() if re.search(args.only, m.name)]
+    if args.list:
+        list_all(args.list)
+        return 0
     if args.new:
-        rows = rows_before()
-        mutants = [m for m in mutants if not was_run(rows[m.name])]
+        kept = read_results()
+        mutants = [m for m in mutants if m.name not in kept]
     if args.check:
         if args.write:
             write([])

@@ -96,7 +96,7 @@ static void test_refused(void **state) {
   unsigned char *bytes = (unsigned char *)saved;
   refuse(saved, 100, "100 bytes hold none");
   refuse(saved, 0, "0 bytes hold none");
-  refuse(bytes + 1, saved_size - 1, "no multiple of 8 bytes");
+  refuse(bytes + 1, saved_size - 1, "not aligned to 8 bytes");
   refuse(saved, saved_size - 8, "not as many as they say");
   bytes[7]++;
   refuse(saved, saved_size, "none of this version");

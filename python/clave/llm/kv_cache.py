@@ -14,7 +14,7 @@ from clave._extras import install_command
 from clave.errors import Code, Error
 from clave.llm import limits, multimodal
 from clave.llm.layers import Kept, KVCache, Layer, reason_of, set_attention, unsupported
-from clave.llm.options import KV, check_options, check_capacity
+from clave.llm.options import KV, check_capacity, check_options
 from clave.private import alone, attention_of, check_version
 
 _COMPARED = 12  # tokens

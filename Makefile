@@ -13,7 +13,7 @@ TORCH ?=#        a CPU build of torch for `make check`: a wheel, or a folder of 
 CROSS ?=#        the prefix of another processor's tools, e.g. aarch64-linux-gnu-: builds in a folder of its own
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
-VERSION = 0.1.0
+VERSION = 0.2.0
 ABI = 0#         of libclave.so: a new number where a program built for the last one may not run
 PYTHON ?= python3
 # Sanitized code takes clang much longer at -O2. -g1 names functions and lines: variables would take a fifth of the build's time.

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
-"""docs/api.py FOLDER: the references of the APIs as Markdown in FOLDER, for site.py: c_NAME.md of each public
-header, from its comments, and python.md, whose directives mkdocstrings fills from docstrings."""
+"""docs/api.py FOLDER: writes the references of the APIs as Markdown to FOLDER, for site.py.
+
+c_NAME.md is made from the comments of a public header. python.md has directives that mkdocstrings replaces by
+docstrings. The script prints the names of the pages, one a line.
+"""
 
 import pathlib
 import re
@@ -9,7 +12,7 @@ from dataclasses import dataclass, field
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADERS = [*sorted((ROOT / "include").glob("*.h")), ROOT / "delegate/clave_delegate.h"]
-# What the language has beside the declarations of the API: guards, C++, attributes.
+# Lines of a header that declare nothing: preprocessor directives and the wrapper for C++.
 PLUMBING = re.compile(r'^#|^extern "C" \{$')
 SECTION = re.compile(r"^/\* -{20,} (.+?)( \*/)?$")  # the comment may go on after its title
 DECLARED = re.compile(r"\b(clave_\w+) ?\(|\}\s*(clave_\w+);|typedef [\w ]*?\*?(clave_\w+);|\(\*(clave_\w+)\)\(")
@@ -25,7 +28,7 @@ PYTHON = [
     ("Errors", ["clave.Error", "clave.UnsupportedOp", "clave.Cancelled", "clave.Origin", "clave.Code"]),
 ]
 
-# Functions that the package itself has by a shorter name, without the docstring.
+# Functions that the package re-exports under a shorter name, which has no docstring.
 HEADED = {
     n: ["    options:", f"      heading: clave.{n.split('.')[-1]}"]
     for n in ("clave.exporter.export", "clave.gguf.from_gguf")
@@ -34,14 +37,14 @@ HEADED = {
 
 @dataclass
 class Item:
-    """What a comment says, and the lines of C that it says it of."""
+    """A comment and the lines of C that it documents."""
 
     text: list = field(default_factory=list)
     code: list = field(default_factory=list)
 
 
 def comment_lines(lines):
-    """A comment that begins lines[0], without its marks, and how many lines it takes."""
+    """Returns the lines of the comment that begins at lines[0], without its marks, and its number of lines."""
     n = next(i for i, line in enumerate(lines) if "*/" in line) + 1
     inner = [re.sub(r"^ ?\*(?!/) ?", "", line) for line in lines[:n]]
     inner[0] = inner[0].removeprefix("/*").strip()
@@ -50,7 +53,7 @@ def comment_lines(lines):
 
 
 def items(lines):
-    """Comments that stand on lines of their own, at depth 0, each with the declarations up to the next one."""
+    """Returns the top-level comments, each with the declarations up to the next comment or blank line."""
     found, at, depth = [Item()], 0, 0
     while at < len(lines):
         line = lines[at]
@@ -75,19 +78,19 @@ def items(lines):
 
 
 def prose(lines):
-    """A comment as Markdown: what is indented is C, the rest is words."""
+    """Yields a comment's lines as Markdown. Indented lines are C; the others are words, with markup escaped."""
     for line in lines:
         if line.startswith("  "):
             yield f"  {line}"
         elif line.startswith("## "):
             yield line
         else:
-            parts = re.split(r"(`[^`]*`)", line)  # names in backquotes are such in Markdown, too
+            parts = re.split(r"(`[^`]*`)", line)  # text in backquotes is code in Markdown, too
             yield "".join(p if p.startswith("`") else re.sub(r"([\\*_<>\[\]#|])", r"\\\1", p) for p in parts)
 
 
 def declared(code):
-    """The names that lines of C declare at their outermost level."""
+    """Returns the names that lines of C declare at their outermost level."""
     whole = re.sub(r"/\*.*?\*/", "", "\n".join(code), flags=re.S)
     outer, depth = [], 0
     for c in whole:
@@ -99,12 +102,12 @@ def declared(code):
 
 
 def without_attributes(line):
-    """A declaration as it is read: what compilers are told of it is of no use to a reader."""
+    """Returns a declaration without the attributes that are meant for compilers."""
     return re.sub(r"\bCLAVE_API ", "", re.sub(r" ?\bCLAVE_CHECK\b", "", line))
 
 
 def c_page(header):
-    """A header as a page: its anchors are the names that it declares."""
+    """Returns the page of a header. Its anchors are the names that the header declares."""
     lines = header.read_text().splitlines()
     page = [f"# {header.name}", "", f"`#include <{header.name}>`", ""]
     for item in items(lines):
@@ -130,7 +133,7 @@ def python_page():
 
 
 def write(folder):
-    """The pages' names, in the order of the site's navigation."""
+    """Writes the pages. Returns their names, in the order of the site's navigation."""
     folder.mkdir(parents=True, exist_ok=True)
     pages = {"python.md": python_page()} | {f"c_{h.stem}.md": c_page(h) for h in HEADERS}
     for name, text in pages.items():

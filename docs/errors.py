@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""docs/errors.py [--check] [--out FILE]: the error guide: each message of the sources, with cause and cure.
+"""docs/errors.py [--check] [--out FILE]: writes the error guide: each message of the sources, with cause and cure.
 
-errors.tsv has these, by where a message comes from.
-
-Messages are formats in the code that reports them; there is no table of them. So they are read out of the C and Python
-sources, and a message that no row explains, or a row that explains none, is an error.
+A row of errors.tsv has the cause and the cure of the messages of a source file or folder, or of messages that contain
+a text. The messages themselves are format strings in the code that reports them, so this script reads them from the C
+and Python sources. A message that no row explains is an error, and so is a row that explains no message.
 """
 
 import argparse
@@ -20,7 +19,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROOMS = ("api", "backend", "base", "cli", "compile", "delegate", "interp", "jinja", "json", "llm", "ops", "serialize")
 ROOMS += ("tokenizer",)
-RAISED = {"Error", "Unsupported", "UsageError", "UnsupportedOp", "unsupported"}  # what makes errors; x.error(...), too
+RAISED = {"Error", "Unsupported", "UsageError", "UnsupportedOp", "unsupported"}  # these and x.error(...) make errors
 
 
 @dataclasses.dataclass
@@ -41,7 +40,7 @@ def rows():
 
 
 def c_messages():
-    """(file, message) of the C sources, as ci/messages finds them."""
+    """Yields (file, message) of the C sources, as ci/messages finds them."""
     loader = importlib.machinery.SourceFileLoader("messages", str(ROOT / "ci/messages"))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("messages", loader))
     loader.exec_module(module)
@@ -54,7 +53,7 @@ def c_messages():
 
 
 def text_of(node):
-    """A message's format; what is put in is %s."""
+    """Returns a message's format, with %s for each inserted value, or None if the node is not a string."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
@@ -83,7 +82,7 @@ def messages():
 
 
 def row_of(place, table):
-    """By the path: the longest that it begins with."""
+    """Returns the row whose path is the longest prefix of the place, or None."""
     fitting = [r for r in table if r.is_path and place.startswith(r.where)]
     return max(fitting, key=lambda r: len(r.where), default=None)
 
@@ -96,11 +95,11 @@ def problems(found, table):
         if row.is_path and not any(row_of(place, table) is row for place, _ in found):
             yield f"docs/errors.tsv: {row.where}: no message comes from there"
         if not row.is_path and not any(row.where in message for _, message in found):
-            yield f"docs/errors.tsv: {row.where}: no message holds that"
+            yield f"docs/errors.tsv: {row.where}: no message contains this text"
 
 
 def shown(message):
-    """As a user meets it, with dots for what is put in."""
+    """Returns the message as a user sees it, with dots for the inserted values."""
     plain = re.sub(r"%[-+ #0-9.*]*(?:hh|h|ll|l|z)?[a-zA-Z]", "…", message).replace("`", "'").replace("\n", " ")
     return "`" + plain.strip() + "`"
 
@@ -111,15 +110,15 @@ An error is one line: what is wrong, the value and what was expected, then where
 1 (2 where the command line itself is wrong), C functions return a `clave_status`, Python raises `clave.Error` with a
 `.code`.
 
-| code | means |
+| code | meaning |
 |---|---|
-| `INVALID` (1) | the caller, a file or an input is wrong |
-| `UNSUPPORTED` (2) | right, but not something that this build or device can do |
-| `NO_MEMORY` (3) | memory of the host or the device is out |
-| `DEVICE` (4) | the device or its driver failed: `clave doctor` |
+| `INVALID` (1) | the call, a file or an input is wrong |
+| `UNSUPPORTED` (2) | valid, but this build or device does not support it |
+| `NO_MEMORY` (3) | the host or the device is out of memory |
+| `DEVICE` (4) | the device or its driver failed: run `clave doctor` |
 | `IO` (5) | a file could not be read or written |
 
-Dots stand for what a message puts in. The lists below are made from the sources.
+Dots stand for the values in a message. The lists below are made from the sources.
 """
 
 
@@ -129,7 +128,7 @@ def section(title, row, met):
 
 
 def guide(found, table):
-    lines = [HEAD, "## Those met most often", ""]
+    lines = [HEAD, "## Frequent errors", ""]
     for row in table:
         if not row.is_path:
             lines += section("###", row, [m for _, m in found if row.where in m])
@@ -141,8 +140,8 @@ def guide(found, table):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="whether all is explained")
-    parser.add_argument("--out", type=pathlib.Path, help="the guide, as Markdown")
+    parser.add_argument("--check", action="store_true", help="check that each message is explained (always done)")
+    parser.add_argument("--out", type=pathlib.Path, help="the Markdown file to write the guide to")
     options = parser.parse_args()
     found, table = messages(), rows()
     wrong = list(problems(found, table))

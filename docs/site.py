@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""docs/site.py FOLDER: writes the repository's documents as a site into FOLDER, by MkDocs.
+"""docs/site.py FOLDER: writes the repository's documents as a site to FOLDER, with MkDocs.
 
-README.md is the first page. Among the others are the error guide (errors.py), the pages that a build makes (MADE) and
-the references of the C and the Python API (api.py). The script fails on a link that leads nowhere."""
+README.md is the first page. The site includes the error guide (errors.py), the pages that a build makes (MADE) and the
+references of the C and the Python API (api.py). The script fails on a dead link."""
 
 import html.parser
 import json
@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def pages_of(folder, *made):
-    """A folder's pages, with those that a build makes."""
+    """Returns a folder's pages, and the named pages, which a build makes."""
     found = {p.relative_to(ROOT).as_posix() for p in (ROOT / folder).glob("*.md")}
     return sorted(found | {f"{folder}/{name}" for name in made})
 
@@ -33,7 +33,7 @@ NAVIGATION = [
     ("Development", ["CONTRIBUTING.md", "serialize/README.md", *pages_of("docs/developers")]),
     ("Project", ["CHANGELOG.md", "MAINTAINERS.md", "SECURITY.md", "CODE_OF_CONDUCT.md"]),
 ]
-# How mkdocstrings shows what docs/api.py names.
+# Options of mkdocstrings for the objects that docs/api.py names.
 DOCSTRINGS = {
     "show_source": False,
     "show_root_heading": True,
@@ -44,9 +44,9 @@ DOCSTRINGS = {
     "separate_signature": True,
     "show_signature_annotations": True,
 }
-MADE = ("docs/reference/ops.md", "docs/reference/cli.md")  # by `make`, not kept by git
+MADE = ("docs/reference/ops.md", "docs/reference/cli.md")  # made by `make`, ignored by git
 STYLE = "style.css"
-# Wide tables and code scroll in themselves; the bar of sections keeps to one line.
+# CSS: wide tables and code scroll horizontally, and the bar of sections stays on one line.
 LOOKS = """
 table, pre { display: block; overflow-x: auto; }
 .codehilite pre code { background: inherit; }
@@ -54,19 +54,19 @@ table, pre { display: block; overflow-x: auto; }
 .navbar .navbar-nav .nav-link { padding-left: .35rem; padding-right: .35rem; }
 @media (min-width: 992px) { .navbar > .container { max-width: 100%; } }
 """
-SEPARATOR = r"[\s\-.,;:()*&`]+"  # of words that the search finds: what stands around names in code, too
-# What documents link to, beside each other.
+SEPARATOR = r"[\s\-.,;:()*&`]+"  # separates the words of the search index, also around names in code
+# Suffixes of the files that documents link to.
 LINKED = (".md", ".svg", ".h", ".c", ".cc", ".py", ".tsv", ".toml", ".txt", ".fbs")
 
 
 def title_of(path):
-    """A page's first heading."""
+    """Returns a page's first heading."""
     return next(line[2:].strip() for line in path.read_text().splitlines() if line.startswith("# "))
 
 
 def stage(folder):
-    """The tree that MkDocs reads: every document where it lies in the repository, and the files that they link to.
-    Gives the references' pages."""
+    """Writes the tree that MkDocs reads: every document under its path in the repository, and the files that documents
+    link to. Returns the paths of the API references."""
     command = ["git", "ls-files", "-co", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in listed.splitlines():
@@ -78,7 +78,7 @@ def stage(folder):
         shutil.copy(ROOT / name, folder / name)
     made = [sys.executable, ROOT / "docs/errors.py", "--out", folder / "docs/reference/errors.md"]
     subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
-    from pygments.formatters import HtmlFormatter  # tests of this file have none
+    from pygments.formatters import HtmlFormatter  # imported here, because tests import this file without pygments
 
     (folder / STYLE).write_text(LOOKS + HtmlFormatter(style="default").get_style_defs(".codehilite") + "\n")
     return [f"docs/reference/api/{page}" for page in api.write(folder / "docs/reference/api")]
@@ -119,7 +119,8 @@ class Page(html.parser.HTMLParser):
 
 
 def leads_somewhere(site, path, link, pages):
-    """A link of the page at `path`: to a file of the site, and a heading of it. Links to elsewhere are not followed."""
+    """True if a link of the page at `path` leads to a file of the site and an anchor in it, or to another site, which
+    is not checked."""
     parts = urllib.parse.urlsplit(link)
     if parts.scheme or parts.netloc:
         return True
@@ -132,7 +133,7 @@ def leads_somewhere(site, path, link, pages):
 
 
 def dead_links(site):
-    """(page, link) of what leads nowhere."""
+    """Yields (page, link) of each dead link."""
     pages = {p: Page(p.read_text()) for p in sorted(site.rglob("*.html")) if p.name != "404.html"}
     for path, page in pages.items():
         for link in page.links:

@@ -136,7 +136,7 @@ def test_it_carries_what_builds_the_backend_for_executorch(root):
     folder = root / "usr/share/clave"
     assert {"delegate/executorch/backend.cc", "delegate/clave_delegate.h", "include/clave.h"} <= set(files(folder))
     said = run(folder / "delegate/executorch/build.sh", folder, "out.so", as_user=True, code=1)
-    assert "no package of ExecuTorch 1.5 or later" in said
+    assert "no ExecuTorch package, version 1.5 or later" in said
 
 
 def test_shells_read_their_completions(root):

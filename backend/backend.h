@@ -67,6 +67,7 @@ typedef struct recording {
                                                         owned */
   int n_weights;
   rounding rounds;
+  bool is_refused; /* the device refused one of its kernels before, and has no other */
 } recording;
 
 /* Operands of a run of a recording. */

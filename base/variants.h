@@ -37,9 +37,13 @@ typedef struct variants {
   int n;
   const void *problem;
   bool rounds_apart; /* the last digits of floats depend on the row, even on the CPU backend */
+  const kernel_variant *const *excluded; /* (n_excluded): rows whose kernels the device refused */
+  int n_excluded;
 } variants;
 
 static inline bool variant_is_usable(const variants *all, const kernel_variant *variant) {
+  for (int i = 0; i < all->n_excluded; i++)
+    if (all->excluded[i] == variant) return false;
   return !variant->is_usable || variant->is_usable(all->problem, variant);
 }
 

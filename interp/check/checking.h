@@ -8,8 +8,9 @@
 struct oracle {
   backend *owner; /* owned; NULL: borrowed from the session */
   backend *cpu;
-  stream *queue; /* owned */
-  bool noted;    /* a message has said that a node was too large */
+  stream *queue;      /* owned */
+  bool noted;         /* a message has said that a node was too large */
+  bool noted_refusal; /* a message has said that the device refused a kernel */
 };
 
 /* A range of a device buffer that contains operands, and its copy. */

@@ -130,6 +130,40 @@ static clave_status distrust(checking *checking, const running *run, uint32_t in
   return NULL;
 }
 
+/* ---------------------------------------------------------------- refused kernels */
+
+/* Reports the first refused kernel of a session; later runs report what becomes of each op. */
+static void note_refused(const checking *checking, const struct clave_error *why) {
+  oracle *oracle = checking->session->oracle;
+  if (oracle->noted_refusal) return;
+  oracle->noted_refusal = true;
+  text note = {0};
+  text_printf(&note, "%s refuses a kernel of %s (%s); the CPU backend computes this run's results",
+              device_of(checking), self_check_op_of(checking), status_message(why));
+  send(checking, &note);
+  text_free(&note);
+}
+
+/* Computes the results on the CPU backend, after the device refused a launch. Launches before it
+ * may have overwritten operands, of which there are copies. The run goes on; the next one has
+ * another kernel, or the CPU backend. Returns `why` if that cannot be. */
+static clave_status replace_refused(checking *checking, const running *run, const command *command,
+                                    clave_status why) {
+  session *session = checking->session;
+  const bool in_parts = checking->part.axis >= 0;
+  if (command->kind != COMMAND_RUN || session->devices.no_fallback || in_parts) return why;
+  bool faulty;
+  clave_status st = restore_copies(checking);
+  if (!st) st = run_oracle(checking, &faulty);
+  if (!st && faulty) return why; /* a run on the CPU backend reports it */
+  if (!st) st = correct_extent(checking);
+  note_refused(checking, why);
+  why = give_up_command(run, command, why);
+  session->plan_again = false; /* this run has its results */
+  status_free(why);
+  return st;
+}
+
 /* ---------------------------------------------------------------- the check */
 
 /* Reports once per session that a node is not checked. */
@@ -162,9 +196,13 @@ static clave_status self_check_node(checking *checking, const running *run, cons
   checking->rounds = command->recorded->rounds;
   TRY(oracle_of(checking->session));
   TRY(copy_operands(checking, &fits));
-  TRY(checking->nd->instruction->op_type == IR_OP_CUSTOM
+  clave_status st =
+      checking->nd->instruction->op_type == IR_OP_CUSTOM
           ? run_guarded(checking, command->recorded, &state->state, &operands)
-          : vt->run(queue, command->recorded, &state->state, &operands, checking->number));
+          : vt->run(queue, command->recorded, &state->state, &operands, checking->number);
+  if (status_code_of(st) == STATUS_UNSUPPORTED && fits)
+    return replace_refused(checking, run, command, st);
+  if (st) return st;
   if (!fits) {
     note_unchecked(checking);
     state->checked = true;
@@ -223,8 +261,13 @@ clave_status run_recorded(const running *run, const command *command, command_st
   TRY(take_packed_weights(run, command, state));
   if (!state->checked) {
     bool unproven = false;
-    if (!session->options.unchecked && vt->proof)
-      TRY(vt->proof->is_unproven(queue, command->recorded, state->packs, &unproven));
+    clave_status st =
+        !session->options.unchecked && vt->proof
+            ? vt->proof->is_unproven(queue, command->recorded, state->packs, &unproven)
+            : NULL;
+    if (st && status_code_of(st) != STATUS_UNSUPPORTED) return st;
+    unproven = unproven || st; /* refused: the check computes the results in its place */
+    status_free(st);
     state->checked = !unproven;
     if (unproven) return run_checked(run, command, state, number);
   }

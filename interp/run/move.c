@@ -54,24 +54,38 @@ static void note_move(const running *run, const command *command, const char *wh
   text_free(&note);
 }
 
+/* True if the device may have another kernel for the command: the refused one was its choice so
+ * far. Recordings of a device that has none are marked. */
+static bool may_record_again(const running *run, const command *command) {
+  enum { MOST_AGAIN = 256 };
+  return command->recorded && !command->recorded->is_refused &&
+         run->session->n_again < MOST_AGAIN &&
+         run->session->devices.backends[command->backend]->vt->building;
+}
+
 clave_status give_up_command(const running *run, const command *command, clave_status why) {
-  if (status_code_of(why) != STATUS_UNSUPPORTED || command->kind != COMMAND_RUN ||
-      !can_move(run, command->instruction, command->backend))
+  session *session = run->session;
+  if (status_code_of(why) != STATUS_UNSUPPORTED || command->kind != COMMAND_RUN) return why;
+  if (may_record_again(run, command)) {
+    session->n_again++;
+    session->record_again = session->plan_again = true;
     return why;
+  }
+  if (!can_move(run, command->instruction, command->backend)) return why;
   clave_status st = move_later(run, command->instruction, status_message(why));
   if (st) {
     status_free(why);
     return st;
   }
   note_move(run, command, status_message(why));
-  run->session->plan_again = true;
+  session->plan_again = true;
   return why;
 }
 
 clave_status replace_moved(session *session) {
   uint32_t n = session->prog->ir.methods.count, found = 0;
   for (uint32_t k = 0; k < n; k++) found += session->methods[k].has_moved;
-  if (!found) return NULL;
+  if (!found && !session->record_again) return NULL;
   const char *const **reasons = calloc(n, sizeof *reasons);
   if (!reasons) return status_no_memory();
   for (uint32_t k = 0; k < n; k++) reasons[k] = session->methods[k].moved;
@@ -85,6 +99,7 @@ clave_status replace_moved(session *session) {
   executable_destroy(session->own);
   session->executable = session->own = executable;
   for (uint32_t k = 0; k < n; k++) session->methods[k].has_moved = false;
+  session->record_again = false;
   return NULL;
 }
 

@@ -61,6 +61,8 @@ struct session {
   uint64_t state_bytes, last_arena_bytes;
   bool told_packing; /* has reported that the program's packed weights fit no device */
   bool plan_again;   /* the run failed because a device cannot run an op, which is to move */
+  bool record_again; /* schedules are stale, since a device refused a kernel that they use */
+  int n_again;       /* number of times that record_again was set */
   observe_fn observe;
   void *observe_ctx;
   oracle *oracle;      /* owned; NULL until a kernel is checked */

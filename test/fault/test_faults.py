@@ -346,7 +346,8 @@ def test_placement_of_moved_ops(net, build, stub):
     assert p.returncode == 0, p.stderr
     before, after = json.loads(p.stdout)
     assert len(before) == len(after) and all(n["supported"] and n["reason"] is None for n in before), before
-    assert {"conv", "layer_norm", "softmax"} <= {n["op"] for n in after if n["where"] == "cpu"}, after
+    moved = {n["op"] for n in after if n["where"] == "cpu"}
+    assert {"conv", "matmul"} <= moved and "softmax" not in moved, after  # softmax has a kernel without groups
     for n in after:
         elsewhere = n["where"] == "cpu" or n["reason"] is not None
         assert n["supported"] != elsewhere, n

@@ -39,9 +39,13 @@ typedef struct cl_functions {
  * out-of-memory error is not remembered: the next call tries again. */
 clave_status opencl_functions(const cl_functions **out, const char **reason) STATUS_CHECK;
 /* Returns an error such as "clFinish: CL_OUT_OF_RESOURCES (-5)". CL_OUT_OF_HOST_MEMORY and
- * CL_MEM_OBJECT_ALLOCATION_FAILURE map to STATUS_NO_MEMORY, a kernel that the driver rejects to
- * STATUS_UNSUPPORTED, all others to STATUS_DEVICE. */
+ * CL_MEM_OBJECT_ALLOCATION_FAILURE map to STATUS_NO_MEMORY, all others to STATUS_DEVICE. */
 clave_status opencl_status(cl_int code, const char *call) STATUS_CHECK;
+/* Returns the same text with STATUS_UNSUPPORTED, for calls that build, create or first launch a
+ * kernel. Drivers refuse kernels with almost any code: compilers that fail answer "out of host
+ * memory", "out of resources" or numbers that no header lists. If the device was lost instead, the
+ * next copy or wait fails. */
+clave_status opencl_refusal(cl_int code, const char *call) STATUS_CHECK;
 
 #define CL_TRY(call, name)                                      \
   do {                                                          \

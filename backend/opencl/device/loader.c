@@ -119,15 +119,18 @@ static const code_name code_names[] = {
     ROW(CL_INVALID_PROPERTY),
 };
 
-clave_status opencl_status(cl_int code, const char *call) {
-  const char *name = "unknown error";
+static const char *name_of_code(cl_int code) {
   for (size_t i = 0; i < sizeof code_names / sizeof *code_names; i++)
-    if (code_names[i].code == code) name = code_names[i].name;
-  status_code kind = STATUS_DEVICE;
-  if (code == CL_OUT_OF_HOST_MEMORY || code == CL_MEM_OBJECT_ALLOCATION_FAILURE)
-    kind = STATUS_NO_MEMORY;
-  if (code == CL_BUILD_PROGRAM_FAILURE || code == CL_INVALID_BUILD_OPTIONS ||
-      code == CL_INVALID_KERNEL_NAME)
-    kind = STATUS_UNSUPPORTED;
-  return status_new(kind, "%s: %s (%d)", call, name, code);
+    if (code_names[i].code == code) return code_names[i].name;
+  return "unknown error";
+}
+
+clave_status opencl_status(cl_int code, const char *call) {
+  const bool is_memory = code == CL_OUT_OF_HOST_MEMORY || code == CL_MEM_OBJECT_ALLOCATION_FAILURE;
+  return status_new(is_memory ? STATUS_NO_MEMORY : STATUS_DEVICE, "%s: %s (%d)", call,
+                    name_of_code(code), code);
+}
+
+clave_status opencl_refusal(cl_int code, const char *call) {
+  return UNSUPPORTED("%s: %s (%d)", call, name_of_code(code), code);
 }

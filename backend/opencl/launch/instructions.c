@@ -187,22 +187,23 @@ static clave_status try_probe(cl_device *device, const instruction *tried, bool 
   *right = !st;
   for (uint32_t i = 0; i < tried->probe->out; i++)
     *right = *right && words[i] == tried->probe->right(i);
-  if (status_code_of(st) != STATUS_UNSUPPORTED) return st;
-  status_free(st);
-  return NULL;
+  return st;
 }
 
-/* Runs the probe of instruction `i` once. Sets *right if its results are correct. */
+/* Runs the probe of instruction `i` once. Sets *right if its results are correct. Whatever else
+ * happens means that the instruction is not used: if the device is lost, the next call says so. */
 static clave_status try_instruction(cl_device *device, int i, bool *right) {
   mutex_lock(device->lock);
   instruction_state known = device->instructions[i];
   mutex_unlock(device->lock);
   *right = known == INSTRUCTION_RIGHT;
   if (known != INSTRUCTION_UNTRIED) return NULL;
-  TRY(try_probe(device, &instructions[i], right)); /* two threads may both do this */
+  clave_status st = try_probe(device, &instructions[i], right); /* two threads may both do this */
   if (!*right)
-    device_note(device, "%s does not work in kernels on %s: others run instead",
-                instructions[i].name, device->base.info.name);
+    device_note(device, "%s does not work in kernels on %s (%s): others run instead",
+                instructions[i].name, device->base.info.name,
+                st ? status_message(st) : "wrong results");
+  status_free(st);
   mutex_lock(device->lock);
   device->instructions[i] = *right ? INSTRUCTION_RIGHT : INSTRUCTION_UNUSED;
   mutex_unlock(device->lock);

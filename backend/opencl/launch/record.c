@@ -5,19 +5,60 @@
 #include "backend/opencl/launch/stream.h"
 #include "base/loaded_code.h"
 
-clave_status opencl_record(backend *backend, const node *node, bool fast, recording **out) {
+/* *refused: a program of the recording that the driver refused before, or NULL. */
+static clave_status record_once(cl_device *device, const node *node, bool fast, row_choices *rows,
+                                recording **out, kernel_program **refused) {
   *out = NULL;
+  *refused = NULL;
   cl_recording *recorded = calloc(1, sizeof *recorded);
   if (!recorded) return status_no_memory();
-  cl_recorder pack = {.device = (cl_device *)backend, .fast = fast},
-              recorder = {.device = pack.device, .fast = fast, .out = recorded, .pack = &pack};
-  recorder.choices = node->choices;
+  cl_recorder pack = {.device = device, .fast = fast, .rows = rows},
+              recorder = {.device = device,
+                          .fast = fast,
+                          .out = recorded,
+                          .choices = node->choices,
+                          .pack = &pack,
+                          .rows = rows};
+  rows->n_taken = 0;
   clave_status st = record_with_epilogue(&recorder, node);
   if (st) {
-    opencl_recording_destroy(backend, &recorded->base);
+    opencl_recording_destroy(&device->base, &recorded->base);
     return st;
   }
+  *refused = recorder.refused ? recorder.refused : pack.refused;
+  recorded->base.is_refused = *refused != NULL;
   *out = &recorded->base;
+  return NULL;
+}
+
+/* Excludes the last row of the attempt that has an alternative. Returns false if none has. */
+static bool exclude_row(row_choices *rows) {
+  int last = rows->n_taken - 1;
+  while (last >= 0 && !rows->taken[last].has_others) last--;
+  if (last < 0 || rows->n_excluded == MOST_ROWS) return false;
+  rows->excluded[rows->n_excluded++] = rows->taken[last].row;
+  return true;
+}
+
+clave_status opencl_record(backend *backend, const node *node, bool fast, recording **out) {
+  cl_device *device = (cl_device *)backend;
+  row_choices rows = {.n_taken = 0};
+  kernel_program *refused, *next;
+  TRY(record_once(device, node, fast, &rows, out, &refused));
+  while ((*out)->is_refused && exclude_row(&rows)) {
+    recording *other;
+    clave_status st = record_once(device, node, fast, &rows, &other, &next);
+    const bool is_recorded = !st;
+    status_free(st);
+    if (is_recorded && !other->is_refused) {
+      opencl_recording_destroy(backend, *out);
+      *out = other;
+      program_note_replaced(device, refused);
+      return NULL;
+    }
+    opencl_recording_destroy(backend, other);
+    if (!is_recorded) return NULL; /* the row cannot record it: the first recording stands */
+  }
   return NULL;
 }
 

@@ -25,9 +25,29 @@ tuning_key recorder_key(const cl_recorder *recorder) {
   return key;
 }
 
+/* Notes the row, and whether the family has another one to record in its place. */
+static void note_row(row_choices *rows, const variants *all, const kernel_variant *taken) {
+  if (rows->n_taken == MOST_ROWS) return;
+  bool has_others = false;
+  for (const kernel_variant *row = all->rows; row < all->rows + all->n; row++)
+    has_others = has_others || (row != taken && variant_is_usable(all, row));
+  rows->taken[rows->n_taken].row = taken;
+  rows->taken[rows->n_taken++].has_others = has_others;
+}
+
 const kernel_variant *recorder_choose(cl_recorder *recorder, const variants *all,
                                       const tuning_key *key) {
-  return tuning_choose(recorder->device->base.tuning, recorder->choices, all, key);
+  variants left = *all;
+  row_choices *rows = recorder->rows;
+  if (rows) {
+    left.excluded = rows->excluded;
+    left.n_excluded = rows->n_excluded;
+  }
+  const kernel_variant *taken =
+      tuning_choose(recorder->device->base.tuning, recorder->choices, &left, key);
+  if (!taken) taken = tuning_choose(recorder->device->base.tuning, recorder->choices, all, key);
+  if (rows && taken) note_row(rows, &left, taken);
+  return taken;
 }
 
 clave_status recorder_scratch(cl_recorder *recorder, size_t bytes) {

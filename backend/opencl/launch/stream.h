@@ -25,6 +25,7 @@ struct cl_recording {
 };
 
 typedef struct epilogue_part epilogue_part; /* epilogue.c */
+typedef struct row_choices row_choices;
 struct cl_recorder {
   cl_device *device;
   bool fast; /* kernels may round less exactly */
@@ -32,6 +33,20 @@ struct cl_recorder {
   epilogue_part *epilogue;  /* borrowed: the node's epilogue until a launch runs it, then NULL */
   variant_choices *choices; /* node.choices */
   cl_recorder *pack;        /* borrowed: for launches that pack a weight; NULL in itself */
+  row_choices *rows;        /* borrowed: the rows of variant tables that it takes */
+  kernel_program
+      *refused; /* program of a recorded launch that the driver refused before, or NULL */
+};
+
+/* The rows that an attempt to record took, in order, and rows that it must not take. */
+enum { MOST_ROWS = 24 };
+struct row_choices {
+  struct {
+    const kernel_variant *row;
+    bool has_others; /* the family has another usable row */
+  } taken[MOST_ROWS];
+  const kernel_variant *excluded[MOST_ROWS];
+  int n_taken, n_excluded;
 };
 /* Records the op's launches. If none of them runs the epilogue, a separate launch does: in place,
  * or from scratch memory if it changes the dtype. */
@@ -41,6 +56,8 @@ clave_status launch_epilogue_alone(cl_recorder *recorder, const node *node) STAT
 /* Takes ownership of `blas` and `instead`, on failure too; copies values. */
 clave_status recorder_add(cl_recorder *recorder, const recorded_launch *launch,
                           const launch_value *values) STATUS_CHECK;
+/* Records the node with the best kernels that the driver has not refused. If it refused all of
+ * them, returns the recording of the best ones, with is_refused set. */
 clave_status opencl_record(backend *backend, const node *node, bool fast,
                            recording **out) STATUS_CHECK;
 void opencl_recording_destroy(backend *backend, recording *recording);

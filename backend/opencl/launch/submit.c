@@ -176,7 +176,8 @@ static clave_status set_constants(const cl_stream *stream, const recorded_launch
 
 /* ---------------------------------------------------------------- launches */
 
-/* Fails if the launch has more groups than the device allows, or larger ones than the kernel. */
+/* Fails if the launch has more groups than the device allows, or larger ones than the kernel. The
+ * latter is remembered, since a program has one size of groups for each device. */
 static clave_status submit_check_groups(const cl_stream *stream, const recorded_launch *launch,
                                         cl_kernel kernel) {
   size_t most = stream->device->entry->traits.most_groups;
@@ -185,12 +186,14 @@ static clave_status submit_check_groups(const cl_stream *stream, const recorded_
     if (launch->global[i] / launch->local[i] > most)
       return UNSUPPORTED("kernel %s takes %zu groups of work-items in a dimension at most, not %zu",
                          launch->signature->kernel, most, launch->global[i] / launch->local[i]);
-  CL_TRY(stream->cl->clGetKernelWorkGroupInfo(kernel, stream->device->entry->id,
-                                              CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL),
-         "clGetKernelWorkGroupInfo");
+  const cl_int code = stream->cl->clGetKernelWorkGroupInfo(
+      kernel, stream->device->entry->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL);
+  if (code != CL_SUCCESS)
+    return program_refuse(launch->program, opencl_refusal(code, "clGetKernelWorkGroupInfo"));
   if (items <= most) return NULL;
-  return UNSUPPORTED("kernel %s takes groups of %zu work-items at most, not of %zu",
-                     launch->signature->kernel, most, items);
+  return program_refuse(launch->program,
+                        UNSUPPORTED("kernel %s takes groups of %zu work-items at most, not of %zu",
+                                    launch->signature->kernel, most, items));
 }
 
 static clave_status make_kernel(cl_stream *stream, const recorded_launch *launch,
@@ -204,17 +207,22 @@ static clave_status make_kernel(cl_stream *stream, const recorded_launch *launch
   return set_constants(stream, launch, bound_launch);
 }
 
+/* If the driver has accepted no launch of the program before, a failure means that it refuses the
+ * kernel, else that the device is in trouble. */
 static clave_status enqueue(cl_stream *stream, const recorded_launch *launch,
                             const bound_launch *bound_launch) {
+  const bool first = !program_has_launched(launch->program);
   clave_status st;
   cl_event *event = stream_event(stream, &st);
   if (st) return st;
   cl_int code =
       stream->cl->clEnqueueNDRangeKernel(stream->queue, bound_launch->handle, (cl_uint)launch->dims,
                                          NULL, launch->global, launch->local, 0, NULL, event);
-  if (code != CL_SUCCESS)
-    return status_while(opencl_status(code, "clEnqueueNDRangeKernel"), "kernel %s",
-                        launch->signature->kernel);
+  if (code != CL_SUCCESS) {
+    st = (first ? opencl_refusal : opencl_status)(code, "clEnqueueNDRangeKernel");
+    st = status_while(st, "kernel %s", launch->signature->kernel);
+    return first ? program_refuse(launch->program, st) : st;
+  }
   if (event) stream->n_events++;
   return NULL;
 }
@@ -261,10 +269,11 @@ static clave_status run_launch(cl_stream *stream, const recorded_launch *launch,
     drop_kernel(stream, bound_launch); /* some of its arguments may be set */
     return st;
   }
+  if (!first) return enqueue(stream, launch, bound_launch);
+  TRY(enqueue_first(stream, launch, bound_launch));
   bound_launch->has_run = true;
-  if (first && program_mark_run(launch->program)) stream->unsaved = true;
-  return first ? enqueue_first(stream, launch, bound_launch)
-               : enqueue(stream, launch, bound_launch);
+  if (program_mark_run(launch->program)) stream->unsaved = true;
+  return NULL;
 }
 
 clave_status opencl_prepare(stream *base, const recording *recording, void **state) {

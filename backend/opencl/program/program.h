@@ -90,12 +90,21 @@ clave_status program_find(cl_device *device, const launch *launch, const launch_
 /* Builds the program unless it is built, from the cache on disk if possible. Fails with UNSUPPORTED
  * if the driver's compiler rejects it, which is remembered. */
 clave_status program_build(cl_device *device, kernel_program *program) STATUS_CHECK;
-/* Creates a kernel, building the program if needed. The caller releases it. */
+/* Creates a kernel, building the program if needed. The caller releases it. Fails with UNSUPPORTED
+ * if the driver refuses, which is remembered. */
 clave_status program_kernel(cl_device *device, kernel_program *program,
                             cl_kernel *out) STATUS_CHECK;
+/* Remembers, for as long as the device is open, that the driver refused the program's kernel or its
+ * first launch. Returns `why`. */
+clave_status program_refuse(kernel_program *program, clave_status why) STATUS_CHECK;
+bool program_was_refused(const kernel_program *program); /* by its build, too */
+/* Sends a note, once, that another kernel runs in place of a refused one. */
+void program_note_replaced(cl_device *device, kernel_program *program);
 const kernel_signature *program_signature(const kernel_program *program);
 /* Notes that the program was launched: PoCL's binary has code now. True the first time. */
 bool program_mark_run(kernel_program *program);
+/* True if the driver accepted a launch of it in this process: a later failure is no refusal. */
+bool program_has_launched(const kernel_program *program);
 /* Notes a launch. Returns true the first time in this process. */
 bool program_first_launch(kernel_program *program);
 /* True if results of this launch class were compared with the CPU backend's, now or when the binary

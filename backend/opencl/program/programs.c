@@ -7,33 +7,9 @@
 #include <string.h>
 
 #include "backend/opencl/program/binaries.h"
-#include "backend/opencl/program/build_messages.h"
+#include "backend/opencl/program/kernel_program.h"
 #include "base/hash.h"
 #include "base/number.h"
-
-struct kernel_program {
-  const char *stem, *kernel; /* string literals, or `name` */
-  char *name;                /* owned; set for orders, else NULL */
-  char *arg_names;           /* owned: argument names of a generated program, each NUL-terminated */
-  char *options;             /* owned */
-  char *source; /* owned; the full text of a generated program, else NULL except during a build */
-  bool generated;
-  kernel_signature signature; /* args are owned if generated */
-  launch_variant variant;     /* variant of its launches */
-  uint64_t identity[2];       /* hash of stem, kernel, options, generated source and variant */
-  mutex *lock;                /* protects the following members */
-  cl_program handle;          /* NULL until built */
-  bool was_refused;           /* the driver has refused it once. Atomic */
-  char *refusal;              /* owned: why the driver refused the source that refused_key names */
-  uint64_t refused_key[2];
-  uint64_t key[2];       /* key in the cache on disk */
-  bool has_run;          /* it was launched, so PoCL's binary holds code. Atomic */
-  bool is_saved;         /* the binary is in the file, or saving failed */
-  bool was_launched;     /* launched in this process. Atomic */
-  proof_set proven;      /* launch classes with right results */
-  uint32_t saved_proven; /* number of them that the file has */
-  order wanted;          /* launch that builders should prepare */
-};
 
 const char custom_kernel_name[] = "custom";
 
@@ -219,7 +195,7 @@ static clave_status build_error(cl_device *device, const kernel_program *program
           CL_SUCCESS)
     first_error(log, line, sizeof line);
   free(log);
-  clave_status st = opencl_status(code, "clBuildProgram");
+  clave_status st = opencl_refusal(code, "clBuildProgram");
   return status_while(st, "kernel %s of %s.cl (%s): %s", program->kernel, program->stem,
                       program->options, line);
 }
@@ -305,7 +281,7 @@ static clave_status programs_build_with(cl_device *device, kernel_program *progr
       device->cl->clCreateProgramWithSource(device->context, 1, &source, NULL, &code);
   if (code != CL_SUCCESS) return opencl_status(code, "clCreateProgramWithSource");
   clave_status st = build_handle(device, program, header, handle, &code);
-  *refused = code == CL_BUILD_PROGRAM_FAILURE;
+  *refused = code != CL_SUCCESS;
   if (!st) publish(program, handle);
   return st;
 }
@@ -352,6 +328,8 @@ static clave_status find_source(cl_device *device, kernel_program *program) {
 }
 
 static clave_status build_locked(cl_device *device, kernel_program *program) {
+  if (program->is_unusable)
+    return UNSUPPORTED("%s", program->refusal ? program->refusal : "the driver refused it before");
   if (program->handle) return NULL;
   TRY(find_source(device, program));
   clave_status st = build_text(device, program);
@@ -461,133 +439,34 @@ clave_status program_kernel(cl_device *device, kernel_program *program, cl_kerne
   *out = device->cl->clCreateKernel(program->handle, program->kernel, &code);
   if (code == CL_SUCCESS) return NULL;
   *out = NULL;
-  return status_while(opencl_status(code, "clCreateKernel"), "kernel %s of %s.cl", program->kernel,
-                      program->stem);
+  return program_refuse(program,
+                        status_while(opencl_refusal(code, "clCreateKernel"), "kernel %s of %s.cl",
+                                     program->kernel, program->stem));
 }
 
-/* ---------------------------------------------------------------- saving */
-
-bool program_mark_run(kernel_program *program) {
-  return !__atomic_exchange_n(&program->has_run, true, __ATOMIC_RELAXED);
-}
-
-bool program_first_launch(kernel_program *program) {
-  return !__atomic_exchange_n(&program->was_launched, true, __ATOMIC_RELAXED);
-}
-
-bool program_is_proven(kernel_program *program, uint64_t class) {
+clave_status program_refuse(kernel_program *program, clave_status why) {
   mutex_lock(program->lock);
-  bool is_proven = proof_set_has(&program->proven, class);
+  if (!program->is_unusable) {
+    free(program->refusal);
+    program->refusal = strdup(status_message(why));
+  }
+  program->is_unusable = true;
+  __atomic_store_n(&program->was_refused, true, __ATOMIC_RELAXED);
   mutex_unlock(program->lock);
-  return is_proven;
+  return why;
 }
 
-void program_prove(kernel_program *program, uint64_t class) {
+void program_note_replaced(cl_device *device, kernel_program *program) {
   mutex_lock(program->lock);
-  proof_set_add(&program->proven, class);
+  if (!program->is_replaced)
+    device_note(device, "%s refuses a kernel, so that another one runs (%s)",
+                device->base.info.name, program->refusal ? program->refusal : program->kernel);
+  program->is_replaced = true;
   mutex_unlock(program->lock);
 }
 
-bool program_is_built(const kernel_program *program) {
-  return __atomic_load_n(&program->handle, __ATOMIC_ACQUIRE) != NULL;
-}
-
-bool program_was_tried(const kernel_program *program) {
-  return program_is_built(program) || __atomic_load_n(&program->was_refused, __ATOMIC_RELAXED);
-}
-
-/* Returns true if the cache has a file, from this process or from a builder. Keeps its binary and
- * adds our proven classes. */
-static bool save_again(cl_device *device, kernel_program *program, clave_status *st) {
-  cache_entry entry;
-  bool damaged;
-  if (!cache_load(device->cache_dir, program->key, &entry, &damaged)) return false;
-  for (uint32_t i = 0; i < entry.n_proven; i++) proof_set_add(&program->proven, entry.proven[i]);
-  bool adds = program->proven.count > entry.n_proven;
-  entry.proven = program->proven.items;
-  entry.n_proven = program->proven.count;
-  if (adds) *st = cache_save(device->cache_dir, program->key, &entry);
-  file_map_close(&entry.map);
-  return true;
-}
-
-static clave_status programs_save_program(cl_device *device, kernel_program *program) {
-  clave_status st = NULL;
-  if (save_again(device, program, &st)) return st;
-  unsigned char *data = NULL;
-  size_t size = 0;
-  st = binary_read(device, program->handle, &data, &size);
-  if (!st && size)
-    st = cache_save(device->cache_dir, program->key,
-                    &(cache_entry){.data = data,
-                                   .size = size,
-                                   .proven = program->proven.items,
-                                   .n_proven = program->proven.count});
-  free(data);
-  return st;
-}
-
-/* Saves the program if it has news. Returns true if it had. */
-static bool save_if_new(cl_device *device, kernel_program *program) {
-  mutex_lock(program->lock);
-  bool has_run = __atomic_load_n(&program->has_run, __ATOMIC_RELAXED);
-  clave_status st = NULL;
-  bool is_new = has_run && (!program->is_saved || program->proven.count != program->saved_proven);
-  if (is_new) {
-    st = programs_save_program(device, program);
-    program->is_saved = true; /* if saving failed, it is not tried again */
-    program->saved_proven = program->proven.count;
-  }
-  mutex_unlock(program->lock);
-  if (st && !__atomic_exchange_n(&device->cache_noted, true, __ATOMIC_RELAXED))
-    device_note(device, "kernel binaries are not kept: %s", status_message(st));
-  status_free(st);
-  return is_new;
-}
-
-bool programs_save_next(cl_device *device) {
-  if (!device->cache_dir) return false;
-  for (int i = 0;; i++) {
-    mutex_lock(device->lock);
-    kernel_program *program = i < device->n_programs ? device->programs[i] : NULL;
-    mutex_unlock(device->lock);
-    if (!program) return false;
-    if (save_if_new(device, program)) return true;
-  }
-}
-
-void programs_save(cl_device *device) {
-  while (programs_save_next(device)) continue;
-}
-
-/* Appends the program's binary if it has run, so that the binary holds code. */
-static clave_status append_program(const cl_device *device, kernel_program *program, text *to) {
-  unsigned char *data = NULL;
-  size_t size = 0;
-  mutex_lock(program->lock);
-  clave_status st = program->handle && __atomic_load_n(&program->has_run, __ATOMIC_RELAXED)
-                        ? binary_read(device, program->handle, &data, &size)
-                        : NULL;
-  if (!st && size) {
-    binaries_append(to, program->key,
-                    &(cache_entry){.data = data,
-                                   .size = size,
-                                   .proven = program->proven.items,
-                                   .n_proven = program->proven.count});
-  }
-  mutex_unlock(program->lock);
-  free(data);
-  return st ? st : text_status(to);
-}
-
-clave_status programs_append(cl_device *device, text *to) {
-  for (int i = 0;; i++) {
-    mutex_lock(device->lock);
-    kernel_program *program = i < device->n_programs ? device->programs[i] : NULL;
-    mutex_unlock(device->lock);
-    if (!program) return NULL;
-    TRY(append_program(device, program, to));
-  }
+bool program_was_refused(const kernel_program *program) {
+  return __atomic_load_n(&program->was_refused, __ATOMIC_RELAXED);
 }
 
 void programs_destroy(cl_device *device) {

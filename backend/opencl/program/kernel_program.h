@@ -1,0 +1,34 @@
+#ifndef BACKEND_OPENCL_PROGRAM_KERNEL_PROGRAM_H
+#define BACKEND_OPENCL_PROGRAM_KERNEL_PROGRAM_H
+/* A program of a device, shared by the files that build and save programs. */
+#include "backend/opencl/program/build_messages.h"
+#include "backend/opencl/program/program.h"
+
+struct kernel_program {
+  const char *stem, *kernel; /* string literals, or `name` */
+  char *name;                /* owned; set for orders, else NULL */
+  char *arg_names;           /* owned: argument names of a generated program, each NUL-terminated */
+  char *options;             /* owned */
+  char *source; /* owned; the full text of a generated program, else NULL except during a build */
+  bool generated;
+  kernel_signature signature; /* args are owned if generated */
+  launch_variant variant;     /* variant of its launches */
+  uint64_t identity[2];       /* hash of stem, kernel, options, generated source and variant */
+  mutex *lock;                /* protects the following members */
+  cl_program handle;          /* NULL until built */
+  bool was_refused;           /* the driver has refused it once. Atomic */
+  char *refusal;              /* owned: why the driver refused the source that refused_key names */
+  uint64_t refused_key[2];
+  bool is_unusable;      /* it was built, but the driver refused its kernel or a first launch */
+  bool is_replaced;      /* a note said that another one runs in its place */
+  uint64_t key[2];       /* key in the cache on disk */
+  bool has_run;          /* it was launched, so PoCL's binary holds code. Atomic */
+  bool is_saved;         /* the binary is in the file, or saving failed */
+  bool was_launched;     /* launched in this process. Atomic */
+  bool has_launched;     /* the driver accepted a launch in this process. Atomic */
+  proof_set proven;      /* launch classes with right results */
+  uint32_t saved_proven; /* number of them that the file has */
+  order wanted;          /* launch that builders should prepare */
+};
+
+#endif

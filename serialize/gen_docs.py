@@ -30,7 +30,7 @@ written. They are listed only for ops that do not read or write the whole of eac
 In an expression `x` is the number of elements of x, `x[-1]` its last dimension, `x[1:]` the product of its dimensions
 from 1 on. A list of numbers stands for their product, a list of tensors for its length, and `steps` for the number of
 steps that compute something ([ops/work.h](../../ops/work.h) has more functions). An epilogue adds its steps, once for
-each element. [profile.md](../howto/profile.md) shows how these numbers are used.
+each element. [Profile a program](../howto/profile.md) shows how these numbers are used.
 
 """
 

@@ -1,4 +1,5 @@
-/* Guards of files that the host mapped itself. */
+/* Guards for files that the host program mapped itself: clave_guard_create and clave_guard_destroy.
+ */
 #include "base/file_guard.h"
 
 #include <stdint.h>

@@ -110,8 +110,7 @@ static clave_status api_device_fill_list(device_list *list, const char *folder) 
     if (list->best < 0 || rank_device(&found[i]) > rank_device(&found[list->best])) list->best = i;
   }
   TRY(describe_cpu(list, &list->infos[list->n_opencl]));
-  /* On CPUs the CPU backend starts faster than OpenCL and usually runs faster: docs/performance.md.
-   */
+  /* On CPUs our backend starts faster than OpenCL and usually runs faster: docs/performance.md. */
   bool has_better = list->best >= 0 && rank_type(&found[list->best]) >= RANK_ACCELERATOR;
   list->preferred = has_better ? list->best : list->n_opencl;
   list->infos[list->preferred].is_default = true;

@@ -1,5 +1,4 @@
-/* Guards for files that the host program mapped itself: clave_guard_create and clave_guard_destroy.
- */
+/* Guards for files that the host program mapped itself (include/clave_host.h). */
 #include "base/file_guard.h"
 
 #include <stdint.h>

@@ -45,8 +45,7 @@ typedef struct code_factors {
 typedef struct block_format {
   const char *name;
   int elements, bytes;
-  /* Writes the integer codes of elements [32 part, 32 part + 32) of a block. Returns their factors.
-   */
+  /* Writes the integer codes of elements [32 part, 32 part + 32). Returns their factors. */
   code_factors (*split)(code_bytes block, int part, float *codes);
   int least, bits;         /* codes range over `bits` bits from `least` on */
   int spans;               /* 2 if s or l change every 16 elements, else 1 */

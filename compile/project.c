@@ -29,8 +29,7 @@ static const char far_section[] =
     "  .section .rodata\n"
     "#endif\n";
 
-/* The header of linker names. It is in a folder, so that it cannot clash with a library's NAME.h.
- */
+/* The header of linker names, in a folder so that it cannot clash with a library's NAME.h. */
 #define NAMES "compile/names.h"
 
 const host_library host_libraries[N_HOST_LIBRARIES] = {{"pcre2-8", "BSD-3-Clause"},

@@ -13,8 +13,7 @@ clave_status scalar_run(const ir_program *program, const ir_instruction *ins,
 clave_status scalar_set(const ir_program *program, uint32_t vid, scalar_value value,
                         scalar_value *values, const char *what) STATUS_CHECK;
 /* scalar_bind_dims sets the values in an input's shape to its actual dims; scalar_bind sets the
- * value of a scalar input. Both return INVALID if another input has set a value to something else.
- */
+ * value of a scalar input. Both return INVALID if another input has set a value differently. */
 clave_status scalar_bind_dims(const ir_program *program, const ir_argument *input,
                               const int64_t *dims, scalar_value *values) STATUS_CHECK;
 clave_status scalar_bind(const ir_program *program, const ir_argument *input, scalar_value given,

@@ -26,8 +26,7 @@ bool matmul_may_round(const matmul_desc *desc);
 
 /* out[t][n] = sum_k a[t][k] * b[e][k][n], where e is the group of row t. */
 typedef struct grouped_matmul_desc {
-  /* a: (rows, k), b: (groups, k, n) or, if encoded, (groups, n, k), ends: (groups), out: (rows, n)
-   */
+  /* a: (rows, k), b: (groups, k, n), encoded (groups, n, k), ends: (groups), out: (rows, n) */
   const bound_tensor *a, *b, *ends, *out;
   int64_t rows, groups, n, k, b_n, b_k;
 } grouped_matmul_desc;

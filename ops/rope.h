@@ -4,8 +4,7 @@
 #include "ops/node.h"
 
 /* x is (*, L, n_heads, 2 * n_pairs). `rows` is its layout without the last dimension, n_rows heads
- * in all. The n_heads heads at position i of (*, L) are rotated by row i % n_angles of cos and sin.
- */
+ * in all. The heads at position i of (*, L) are rotated by row i % n_angles of cos and sin. */
 typedef struct rope_desc {
   const bound_tensor *x, *cos, *sin, *out;
   tensor rows;

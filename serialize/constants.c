@@ -23,8 +23,7 @@ clave_status bind_constant(program *program, uint32_t i, const void *data) {
   return NULL;
 }
 
-/* ---------------------------------------------------------------- copies of the caller's constants
- */
+/* ---------------------------------------------------------------- the caller's constants */
 
 /* Large constants are page-aligned, as in a file, so that devices can read them in place. */
 enum { LARGE_CONSTANT = 64 << 10, PAGE = 4096 };

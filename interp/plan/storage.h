@@ -7,8 +7,7 @@
  * until the current command. */
 clave_status materialize(planner *planner, uint32_t storage, int b,
                          uint32_t instruction) STATUS_CHECK;
-/* Adds the storage of a constant, of a decoded constant, of an input or of state at its first use.
- */
+/* Adds the storage of a constant, plain or decoded, of an input or of state at its first use. */
 clave_status import_slot(planner *planner, uint32_t tid) STATUS_CHECK;
 /* True if the storage is a constant or a decoded constant, which are not in an arena. */
 bool holds_constant(const planner *planner, const storage *storage);

@@ -41,8 +41,7 @@ address argument_on_device(const argument *argument);
 bool arguments_overlap(const argument *left, const argument *right);
 /* acquire_arguments begins the run's access to the dma-bufs. release_arguments, called after the
  * last command, ends the access of devices to imported ones. end_arguments, called when devices
- * have finished, ends the host's access to mapped ones. Both skip arguments that are not acquired.
- */
+ * have finished, ends the host's access to mapped ones. Both skip arguments not acquired. */
 clave_status acquire_arguments(const running *run) STATUS_CHECK;
 clave_status release_arguments(const running *run) STATUS_CHECK;
 clave_status end_arguments(const running *run) STATUS_CHECK;

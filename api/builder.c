@@ -15,7 +15,7 @@ static clave_id make_id(id_kind kind, uint32_t count) {
   return (clave_id)kind << ID_SHIFT | (count - 1);
 }
 
-/* Returns the index of a tensor; INVALID if it is of another kind. */
+/* Sets *index to the index of a tensor. Fails with INVALID if the tensor is of another kind. */
 static clave_status index_of_kind(const clave_builder *builder, clave_id id, slot_kind kind,
                                   uint32_t *index) {
   TRY(builder_index(builder, id, ID_TENSOR, index));
@@ -100,7 +100,8 @@ clave_id clave_builder_tensor(clave_builder *builder, clave_slot_kind kind, cons
   return 0;
 }
 
-/* Describes the bytes that the program will read: the caller's, or a copy. */
+/* Sets *out to the data of a constant as the program will read it: the caller's bytes, or a copy of
+ * them. */
 static clave_status take_data(clave_builder *builder, const clave_tensor *given, bool copy,
                               constant_data *out) {
   size_t bytes;
@@ -172,7 +173,8 @@ static clave_status parse_encoding(clave_builder *builder, const char *text, int
   return NULL;
 }
 
-/* Returns the first dimension of a row: the last one, unless `rows` has a lower rank. */
+/* Returns the first dimension of a row of an encoded constant: its last dimension, or that of the
+ * stored `rows`, if their rank is lower. */
 static int rows_axis(int rank, const clave_tensor *rows) {
   return rows && rows->rank >= 2 && rows->rank < rank ? rows->rank - 1 : rank - 1;
 }
@@ -371,7 +373,8 @@ void clave_builder_op(clave_builder *builder, const char *op, const char *name) 
 
 /* ---------------------------------------------------------------- finish */
 
-/* Numbers the slots by kind, and sorts the tensors by them. *numbers: new number by old index. */
+/* Numbers the slots by kind and sorts the tensors by number. *numbers receives the new number of
+ * each old index. */
 static clave_status api_builder_number_slots(clave_builder *builder, uint32_t **numbers) {
   ir_tensors *tensors = &builder->ir.tensors;
   uint32_t n = 0, counts[SLOT_TEMPORARY + 1] = {0};

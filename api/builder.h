@@ -38,17 +38,19 @@ struct clave_builder {
 /* ---- builder_tables.c ---- */
 /* True if the builder exists, has no error and is not finished. */
 bool builder_ready(const clave_builder *builder);
-/* Keeps st if it is the first error, else frees it; NULL does nothing. _op adds the node that is
- * being built to the message. */
+/* builder_fail keeps st if it is the first error, else frees it; NULL does nothing. builder_fail_op
+ * also adds the node that is being built to the message. */
 void builder_fail(clave_builder *builder, clave_status st);
 void builder_fail_op(clave_builder *builder, clave_status st);
-/* Appends a zeroed item of `size` bytes to a vector (an ir_vector). NULL on failure. */
+/* Appends a zeroed item of `size` bytes to a vector (an ir_vector). Returns the item; NULL on
+ * failure. */
 void *builder_append(clave_builder *builder, void *vector, size_t size);
 /* Allocates zeroed memory from the builder's pool; NULL on failure. */
 void *builder_alloc(clave_builder *builder, size_t count, size_t size);
 /* Copies a text (NULL counts as "") to the pool; NULL on failure. */
 const char *builder_text(clave_builder *builder, const char *text);
-/* Returns the index in an id of this kind; the error for another id says what it is. */
+/* Sets *index to the index in an id of this kind. Fails with INVALID for any other id; the error
+ * says what that id is. */
 clave_status builder_index(const clave_builder *builder, clave_id id, id_kind kind,
                            uint32_t *index) STATUS_CHECK;
 /* Returns the chain that new instructions are added to; NULL before the first method. */
@@ -56,12 +58,13 @@ ir_chain *builder_chain(clave_builder *builder);
 /* Converts ids of tensors to an array of indices in the pool. */
 clave_status builder_tids(clave_builder *builder, const clave_id *ids, uint32_t n,
                           ir_u32s *out) STATUS_CHECK;
-/* Makes sizes: the value where its id is not 0 (values may be NULL), else the literal. */
+/* Makes a list of n sizes. Size i is the value values[i] if its id is not 0, else literals[i].
+ * values may be NULL. */
 clave_status builder_ints(clave_builder *builder, const int64_t *literals, const clave_id *values,
                           uint32_t n, ir_int_or_vids *out) STATUS_CHECK;
 
 /* ---- builder_fields.c ---- */
-/* Ends the current instruction; keeps an error for each required field that is not set. */
+/* Ends the current instruction. It is an error if a required field is not set. */
 void builder_close_op(clave_builder *builder);
 
 #endif

@@ -148,7 +148,8 @@ static char *begin_set(clave_builder *builder, const char *name, const ir_field 
   return st ? NULL : (char *)builder->op + (*field)->offset;
 }
 
-/* Does the same, but fails if the field is not of this kind. given: for the message. */
+/* Works like begin_set, but also fails if the field is not of this kind. given: the kind of the
+ * value, for the message. */
 static char *begin_kind(clave_builder *builder, const char *name, ir_field_kind kind,
                         const char *given) {
   const ir_field *field;
@@ -158,7 +159,7 @@ static char *begin_kind(clave_builder *builder, const char *name, ir_field_kind 
   return NULL;
 }
 
-/* Ends a setter: writes the value if it was made, else keeps the error. */
+/* Ends a setter: writes the value to the field if `made` is good, else keeps that error. */
 static void end_put(clave_builder *builder, const char *field, char *at, clave_status made,
                     const void *value, size_t size) {
   if (!made) memcpy(at, value, size);

@@ -7,7 +7,7 @@
 #include "base/process.h"
 #include "clave_files.h"
 
-/* Makes the path absolute, since the process may change its working folder later. If the present
+/* Makes the path absolute, because the process may change its working folder later. If the present
  * working folder no longer exists, *out is the path as given. */
 static clave_status keep_path(const char *given, char **out) {
   clave_status st = path_absolute(given, out);

@@ -92,7 +92,7 @@ static void api_device_free_list(device_list *list) {
   free(list);
 }
 
-/* Finds and describes all devices. folder: of the cache, or NULL. */
+/* Finds and describes all devices. folder: the cache folder, or NULL. */
 static clave_status api_device_fill_list(device_list *list, const char *folder) {
   const backend_info *found = NULL;
   opencl_keep_files_in(folder);
@@ -110,14 +110,15 @@ static clave_status api_device_fill_list(device_list *list, const char *folder) 
     if (list->best < 0 || rank_device(&found[i]) > rank_device(&found[list->best])) list->best = i;
   }
   TRY(describe_cpu(list, &list->infos[list->n_opencl]));
-  /* On CPUs our backend starts faster than OpenCL and is usually faster: docs/performance.md. */
+  /* On CPUs our backend starts faster than OpenCL and usually runs faster: docs/performance.md. */
   bool has_better = list->best >= 0 && rank_type(&found[list->best]) >= RANK_ACCELERATOR;
   list->preferred = has_better ? list->best : list->n_opencl;
   list->infos[list->preferred].is_default = true;
   return NULL;
 }
 
-/* Drivers keep their files in CLAVE_CACHE_DIR, whatever folder an opened device has. */
+/* Makes the list. Drivers store their files in CLAVE_CACHE_DIR, whatever cache folder a device is
+ * opened with. */
 static clave_status api_device_make_list(device_list *list) {
   char *folder;
   TRY(cache_folder(NULL, &folder));
@@ -299,7 +300,8 @@ static clave_status open_one(int index, const opening *with, const char *cache_d
   return opencl_backend_create(index, &co, out);
 }
 
-/* Opens the backends, the preferred one first. chosen has space for the CPU backend as well. */
+/* Opens the n chosen backends, the preferred one first, then the CPU backend unless it is among
+ * them or no_fallback is set. chosen: has space for one more. */
 static clave_status open_chosen(int *chosen, int n, const opening *with, clave_device *device) {
   bool has_cpu = false;
   for (int i = 0; i < n; i++) has_cpu = has_cpu || chosen[i] == CPU_INDEX;

@@ -1,4 +1,4 @@
-/* Guards of files that the host mapped itself. */
+/* Guards for files that the host program mapped itself (include/clave_host.h). */
 #include "base/file_guard.h"
 
 #include <stdint.h>

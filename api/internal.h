@@ -54,7 +54,8 @@ struct clave_session {
   int n_stores;
   executable *executable;
   session *session;       /* runs the program; replaced when the warm-up ends */
-  executable *stand_in_x; /* executable of the CPU backend for a warm-up; or NULL */
+  executable *stand_in_x; /* executable of the session that runs on the CPU backend during a
+                             warm-up; or NULL */
   warm_up *warm;          /* owned; NULL: without warm-up */
   const char *answered_by;
   clave_observe_fn observe; /* the observer; or `edit`; or both NULL */
@@ -67,7 +68,8 @@ struct clave_session {
  * device are neither run nor destroyed: their memory goes with the process. */
 clave_status device_check_process(const clave_device *device) STATUS_CHECK;
 
-/* INVALID while the CPU backend runs in the device's place (warm-up). what: "... can be done". */
+/* Fails with INVALID while the CPU backend runs in the device's place during a warm-up. what: "...
+ * can be done", the operation, for the message. */
 clave_status session_check_answers(const clave_session *session, const char *what) STATUS_CHECK;
 
 /* Makes the public object of a program, which it owns, also on failure. */
@@ -82,19 +84,20 @@ clave_status program_take_executable(clave_program *program, const device_set *d
                                      const executable_options *options,
                                      executable **out) STATUS_CHECK;
 void program_release_executable(clave_program *program, executable *executable); /* accepts NULL */
-/* Reads the session's options, and CLAVE_PRECISION, that decide how its program is compiled. */
+/* Reads the options of a session that its executable depends on, and CLAVE_PRECISION. */
 clave_status read_executable_options(const clave_session_options *given,
                                      executable_options *out) STATUS_CHECK;
 /* Reads the other options of a session, and their environment variables. */
 clave_status read_session_options(const clave_session_options *given,
                                   session_options *out) STATUS_CHECK;
-/* Finds a method; NULL names the first. INVALID if there is none of that name. A string that the
- * program itself returned is found by its address, without comparing names: llm/ keeps it. */
+/* Sets *out to the index of a method; NULL names the first. Fails with INVALID if no method has
+ * that name. A name that the program itself returned, as llm/ keeps it, is found by its address
+ * without comparing names. */
 clave_status program_find_method(const clave_program *program, const char *name,
                                  uint32_t *out) STATUS_CHECK;
 
-/* Returns the folder of kernel binaries: `given`, else CLAVE_CACHE_DIR, else the XDG cache. *out
- * (owned) is NULL if there is none, else an absolute path, unless the working folder is gone. */
+/* Sets *out (owned) to the folder of kernel binaries: `given`, else CLAVE_CACHE_DIR, else the XDG
+ * cache; NULL if there is none. The path is absolute unless the working folder no longer exists. */
 clave_status cache_folder(const char *given, char **out) STATUS_CHECK;
 
 /* ---- tuning_tables.c ---- */

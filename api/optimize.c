@@ -6,7 +6,8 @@
 #include "base/float_env.h"
 #include "clave_builder.h"
 
-/* Runs a program without inputs on the CPU backend; *ctx: its device, opened when first needed. */
+/* Runs a program without inputs on the CPU backend. ctx: points to its device, which is opened when
+ * first needed. */
 static clave_status evaluate(void *ctx, program *program, void *const *outputs) {
   clave_device **device = ctx;
   clave_program *wrapped;

@@ -1,15 +1,16 @@
-/* Packed constants: packs them ahead for a device, and keeps them in the program and its file. */
+/* Packed weights: packs them ahead of time for a device, and keeps them in the program, which can
+ * save them to its file. */
 #include "api/internal.h"
 #include "base/float_env.h"
 #include "clave_files.h"
 
-/* A session with its own stores, which pass their packed constants on to the program. */
+/* A session with its own constant stores, whose packed weights move to the program. */
 typedef struct packing {
   clave_program *program;
   const device_set *devices;
   constant_store *stores[MAX_BACKENDS]; /* owned */
   executable *executable;               /* owned */
-  session *session;                     /* owned; NULL once all constants are packed */
+  session *session;                     /* owned; NULL once all weights are packed */
 } packing;
 
 static clave_status open_packing(packing *packing, const clave_session_options *options,
@@ -21,7 +22,8 @@ static clave_status open_packing(packing *packing, const clave_session_options *
   session_options.message = device->message;
   session_options.message_ctx = device->message_ctx;
   session_options.packs = true;
-  session_options.unchecked = false; /* checks packed constants, and replaces damaged ones */
+  session_options.unchecked =
+      false; /* checks the program's packed weights, and replaces damaged ones */
   for (int b = 0; b < packing->devices->count; b++)
     TRY(constant_store_create(packing->program->program, packing->devices->backends[b],
                               &packing->stores[b]));

@@ -1,4 +1,4 @@
-/* Placements: where the nodes of a program run, before there is a session and in one. */
+/* Placements: where the nodes of a program run, on a device or in a session. */
 #include <stdlib.h>
 #include <string.h>
 

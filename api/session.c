@@ -210,12 +210,13 @@ clave_status session_check_answers(const clave_session *session, const char *wha
       what);
 }
 
-/* Fails while memory of the device cannot be bound, or memory that devices share. */
+/* Fails during a warm-up, while neither memory of the device nor memory that devices share can be
+ * bound. */
 static clave_status check_device_memory(const clave_session *session) {
   return session_check_answers(session, "memory of the device can be bound");
 }
 
-/* Binds an input to device memory; unbinds it if not `given`. */
+/* Binds an input to device memory; unbinds it if `given` is false. */
 static clave_status bind_input_at(clave_session *session, const char *method, uint32_t index,
                                   const clave_tensor *shape, bool given, device_memory at) {
   uint32_t m;

@@ -41,7 +41,7 @@ static void tuning_tables_note_ignored(const clave_device *device, const char *p
   text_free(&text);
 }
 
-/* Loads a backend's table. A table that cannot be read is ignored, with a note. */
+/* Loads a backend's table. A table that cannot be used is ignored, and a message says why. */
 static clave_status load_table(const clave_device *device, int b) {
   const char *why = NULL;
   char *path = tuning_path(device->cache_dir, device->tuned_for[b].data);

@@ -2,6 +2,6 @@
 #define BASE_CLOCK_H
 #include <stdint.h>
 
-int64_t clock_ns(void); /* monotonic */
+int64_t clock_ns(void); /* returns monotonic time in nanoseconds */
 
 #endif

@@ -3,7 +3,7 @@
 
 enum { LINE = 64 /* bytes */ };
 
-static void of_blocks(const block_format *format, code_panels *panels) {
+static void set_from_blocks(const block_format *format, code_panels *panels) {
   panels->bits = format->bits <= 4 ? 4 : 8;
   panels->least = format->least;
   panels->spans = format->spans;
@@ -12,7 +12,7 @@ static void of_blocks(const block_format *format, code_panels *panels) {
   panels->wide = format->wide;
 }
 
-static void of_groups(const encoding *encoding, code_panels *panels) {
+static void set_from_groups(const encoding *encoding, code_panels *panels) {
   panels->spans = encoding->group % DECODED_AT_ONCE ? 2 : 1;
   panels->code = encoding->code;
   panels->bits = encoding->bits <= 4 ? 4 : 8;
@@ -22,14 +22,15 @@ static void of_groups(const encoding *encoding, code_panels *panels) {
   panels->wide = encoding->has_zeros || encoding->scale != DTYPE_F16;
 }
 
-/* Returns the spans of a row that share factors. */
+/* Returns how many consecutive spans of a row share d and m. */
 static int64_t shared_spans(const encoding *encoding, const code_panels *panels) {
   int64_t elements = encoding->group;
   if (encoding->kind == ENCODING_BLOCKS) elements = block_format_at(encoding->format)->elements;
   return elements ? elements * panels->spans / DECODED_AT_ONCE : panels->parts * panels->spans;
 }
 
-/* Returns the period. If groups and blocks do not end together, each span has separate factors. */
+/* Returns code_panels.period for rows in which `shared` spans share d and m. If groups and blocks
+ * do not end together, each span has its own factors and the period is 1. */
 static int period_of_block(const code_panels *panels, int64_t shared) {
   const int spans = panels->block * panels->spans;
   if (spans % shared == 0) return (int)shared;
@@ -40,9 +41,9 @@ bool code_panels_of(const encoding *encoding, int64_t k, code_panels *panels) {
   if (encoding->kind == ENCODING_PLAIN || k > INT32_MAX) return false;
   *panels = (code_panels){.parts = (k + DECODED_AT_ONCE - 1) / DECODED_AT_ONCE};
   if (encoding->kind == ENCODING_GROUPS)
-    of_groups(encoding, panels);
+    set_from_groups(encoding, panels);
   else
-    of_blocks(block_format_at(encoding->format), panels);
+    set_from_blocks(block_format_at(encoding->format), panels);
   panels->block = panels->parts < BLOCK_PARTS ? (int)panels->parts : BLOCK_PARTS;
   panels->period = period_of_block(panels, shared_spans(encoding, panels));
   for (int i = 0; i < panels->block * panels->spans; i++)

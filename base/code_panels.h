@@ -1,11 +1,11 @@
 #ifndef BASE_CODE_PANELS_H
 #define BASE_CODE_PANELS_H
-/* An encoded matrix b (n, k) as products read it, in one layout for all encodings.
+/* The layout in which products read an encoded matrix b (n, k). It is the same for all encodings.
  *
  * Panels of 16 columns follow each other; columns beyond the last are zeros. A panel consists of
- * blocks of up to 256 k, so that a product of one row reads all of it in order. A block begins with
- * the codes minus the least code, in parts of 32 k. A part has vectors of 16 words of 32 bits, one
- * word per column:
+ * blocks that cover up to 256 values of k, so that a product of one row reads the panel in order. A
+ * block begins with the codes minus the least code, in parts of 32 values of k. A part has vectors
+ * of 16 words of 32 bits, one word per column:
  *   4 bits: 4 vectors, bits [4 j, 4 j + 4) of vector v are k = 8 v + j;
  *   8 bits: 8 vectors, bits [8 j, 8 j + 8) of vector v are k = 4 v + j.
  * Codes beyond k are 0. The factors follow, each 16 wide: d and, with lows, m for each `period`
@@ -35,7 +35,8 @@ typedef struct code_panels {
   size_t bytes; /* bytes per panel */
 } code_panels;
 
-/* Computes the layout for rows of k > 0 elements. False if it does not exist, or sizes overflow. */
+/* Computes the layout for rows of k > 0 elements. Returns false if the matrix is not encoded or a
+ * row has more than INT32_MAX elements. */
 bool code_panels_of(const encoding *encoding, int64_t k, code_panels *panels);
 
 /* Returns the byte offset of a part's block from the start of its panel. */

@@ -6,8 +6,8 @@
 
 typedef struct conv_dim {
   int64_t in, out, kernel, stride, padding, dilation;
-  /* Transposed convolutions only, else both are 1: outputs with the same position modulo the stride
-   * form a phase, and read every tap_step-th tap. */
+  /* For transposed convolutions; else both are 1. Outputs with the same position modulo the stride
+   * form a phase. The outputs of a phase read every tap_step-th tap. */
   int64_t phases; /* number of phases that have outputs */
   int64_t tap_step;
 } conv_dim;
@@ -17,18 +17,19 @@ static inline bool conv_dim_is_absent(const conv_dim *dim) {
   return dim->in == 1 && dim->out == 1 && dim->kernel == 1 && dim->padding == 0;
 }
 
-/* Returns the inputs from the first to the last that an output reads. */
+/* Returns the number of inputs from the first to the last that one output reads, both included. */
 static inline int64_t conv_dim_span(const conv_dim *dim) {
   return (dim->kernel - 1) * dim->dilation + 1;
 }
 
-/* Returns the inputs from the first that n neighbouring outputs read to the last. */
+/* Returns the number of inputs from the first to the last that n neighbouring outputs read. */
 static inline int64_t conv_dim_reach(const conv_dim *dim, int64_t n) {
   return (n - 1) * dim->stride + conv_dim_span(dim);
 }
 
-/* If padded x is laid out by phases, with element i in phase i % stride at i / stride: the number
- * of phases that taps read, and the elements that outputs read of one. Not if transposed. */
+/* For padded x stored by phases, where element i is in phase i % stride at position i / stride:
+ * conv_dim_phases returns the number of phases that taps read, conv_dim_phase_size the elements of
+ * one phase that outputs read. Not for transposed convolutions. */
 static inline int64_t conv_dim_phases(const conv_dim *dim) {
   const int64_t spanned = conv_dim_span(dim);
   return spanned < dim->stride ? spanned : dim->stride;

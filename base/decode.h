@@ -13,7 +13,8 @@
  * the result of llama.cpp's decoder bit for bit if computed in this order. Sources of the layouts:
  * its ggml-common.h, and the numpy code of PyPI's gguf. */
 
-/* Adding -0 changes nothing, not even the sign of a zero. */
+/* factors_of returns factors that all 32 elements share. scale_of has no minimum: m is -0, because
+ * adding -0 changes nothing, not even the sign of a zero. */
 static inline code_factors factors_of(float d, float m) {
   const code_factors factors = {{d, d}, {m, m}, {1, 1}, {1, 1}};
   return factors;
@@ -30,7 +31,7 @@ static inline void apply_factors(const code_factors *factors, float *values) {
 
 /* ---------------------------------------------------------------- blocks of 32 */
 
-/* Layout: d, 16 bytes. The low halves are the first 16 elements. */
+/* Layout: d, 16 bytes. The low nibbles are the first 16 elements, the high nibbles the others. */
 static inline code_factors split_Q4_0(code_bytes block, int part, float *values) {
   (void)part;
   for (int i = 0; i < 16; i++) {
@@ -98,7 +99,8 @@ static inline code_factors split_IQ4_NL(code_bytes block, int part, float *value
 /* The values of OCP's E2M1, times two. */
 DECODE_TABLE decode_e2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-/* Layout: the exponent e of a power of two (2^(e - 127), here halved), 16 bytes. */
+/* Layout: the exponent e of the scale 2^(e - 127), 16 bytes. The scale is halved here, because
+ * decode_e2m1 has doubled values. */
 static inline code_factors split_MXFP4(code_bytes block, int part, float *values) {
   const unsigned e = block[0];
   (void)part;
@@ -137,7 +139,8 @@ static inline code_factors split_Q3_K(code_bytes block, int part, float *values)
   return factors;
 }
 
-/* Returns the factors of a part: d, dmin, then 12 bytes of 6-bit scales and minima. */
+/* Returns the factors of a part of a block that begins with d, dmin and 12 bytes of 6-bit scales
+ * and minima. */
 static inline code_factors k_factors(code_bytes block, int part) {
   code_factors factors = factors_of(DECODE_HALF(block), -DECODE_HALF(block + 2));
   code_bytes packed = block + 4;
@@ -191,7 +194,7 @@ static inline code_factors split_IQ4_XS(code_bytes block, int part, float *value
   return factors;
 }
 
-/* Returns digit `place`, minus 1, of a byte with five base-3 digits as a fraction of 256. */
+/* Returns digit `place`, minus 1, of a byte that stores five base-3 digits as a fraction of 256. */
 static inline float decode_ternary(int byte, int place) {
   const int power = place < 2 ? (place ? 3 : 1) : place == 2 ? 9 : place == 3 ? 27 : 81;
   return (float)(((byte * power & 255) * 3 >> 8) - 1);

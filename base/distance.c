@@ -15,7 +15,7 @@ bool number_is_close(double got, double want, double relative, double absolute) 
   return number_distance(got, want) <= relative * size + absolute;
 }
 
-static int base_distance_by_value(const void *left, const void *right) {
+static int compare_magnitudes(const void *left, const void *right) {
   const double x = *(const double *)left, y = *(const double *)right;
   return (x > y) - (x < y);
 }
@@ -28,6 +28,6 @@ double median_magnitude(dtype t, const void *data, int64_t n) {
     const double size = fabs(element_number(t, (const char *)data + (size_t)i * dtype_size(t)));
     if (size > 0 && isfinite(size)) sizes[count++] = size;
   }
-  qsort(sizes, count, sizeof *sizes, base_distance_by_value);
+  qsort(sizes, count, sizeof *sizes, compare_magnitudes);
   return count ? sizes[count / 2] : 0;
 }

@@ -5,12 +5,13 @@
 
 #include "base/dtype.h"
 
-/* Returns 0 if both are equal or NaN, infinity if one is NaN or infinite and the other differs. */
+/* Returns |a - b|; 0 if both are equal or both are NaN; infinity if one is NaN or infinite and the
+ * other differs. */
 double number_distance(double a, double b);
 /* True if the distance is at most relative * |want| + absolute. */
 bool number_is_close(double got, double want, double relative, double absolute);
-/* Returns the median magnitude of up to 1,024 evenly spaced elements of n, without zeros,
- * infinities and NaN; 0 if none is left. */
+/* Returns the median magnitude of up to 1,024 evenly spaced elements of n. Zeros, infinities and
+ * NaNs are left out; 0 if no other element remains. */
 double median_magnitude(dtype t, const void *data, int64_t n);
 
 #endif

@@ -31,8 +31,9 @@ static int synchronise(int fd, uint64_t flags) {
 
 /* ---------------------------------------------------------------- recognising */
 
-/* True if the synchronisation request is safe: on a device file its number could mean anything. */
-static bool may_be_asked(mode_t mode) {
+/* True if the file may be sent the synchronisation request. On a device file the request's number
+ * could mean anything. */
+static bool accepts_requests(mode_t mode) {
   return !S_ISCHR(mode) && !S_ISBLK(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode) && !S_ISDIR(mode);
 }
 
@@ -54,7 +55,7 @@ static bool cannot_shrink(int fd) {
 static clave_status dma_buf_find_kind(int fd, const struct stat *info, dma_buf *out) {
   out->is_distinct = is_among_dma_bufs(fd);
   out->is_synchronised =
-      out->is_distinct || (may_be_asked(info->st_mode) && answers_as_dma_buf(fd));
+      out->is_distinct || (accepts_requests(info->st_mode) && answers_as_dma_buf(fd));
   if (out->is_synchronised) return NULL;
   out->is_distinct = true;
   if (S_ISREG(info->st_mode) && cannot_shrink(fd)) return NULL;
@@ -64,7 +65,8 @@ static clave_status dma_buf_find_kind(int fd, const struct stat *info, dma_buf *
       fd);
 }
 
-/* Finds the size. Before Linux 5.3, a dma-buf reports it to lseek only, which moves nothing. */
+/* Finds the size. Before Linux 5.3, a dma-buf reports its size only to lseek, which does not move a
+ * file position here. */
 static clave_status dma_buf_find_size(int fd, const struct stat *info, dma_buf *out) {
   off_t size = info->st_size;
   if (!size && out->is_synchronised) size = lseek(fd, 0, SEEK_END);

@@ -10,8 +10,8 @@ static double draw_uniform(uint64_t *seed) {
   return (double)(*seed >> 11) / 9007199254740992.0; /* in [0, 1) */
 }
 
-/* Returns a sum of uniform numbers, with mean 0 and variance 1. It uses no function that maths
- * libraries round differently. */
+/* Returns a number of mean 0 and variance 1, computed as a sum of uniform numbers. It calls no
+ * maths function, because libraries round those differently. */
 static double draw_normal(uint64_t *seed) {
   double sum = -6;
   for (int i = 0; i < 12; i++) sum += draw_uniform(seed);
@@ -43,7 +43,7 @@ int64_t drawn_size(int64_t min, int64_t max) {
 
 /* ---------------------------------------------------------------- digests */
 
-/* Bits without the sign that are above `most` are NaNs. */
+/* An element is a NaN if its bits under `mask`, which leaves out the sign, exceed `most`. */
 typedef struct nan_bits {
   dtype t;
   uint64_t mask, most;

@@ -8,11 +8,12 @@
 #include "base/sha256.h"
 
 #define DRAWN_SEED UINT64_C(0x9e3779b97f4a7c15)
-/* Fills n elements: floats roughly normally distributed, integers zero. Advances *seed. */
+/* Fills n elements: floats are roughly normally distributed, integers are zero. Advances *seed, the
+ * random seed. */
 void draw_elements(dtype t, size_t n, void *to, uint64_t *seed);
-/* Returns the smallest size within the bounds that is not 0, if there is one. */
+/* Returns the smallest size from min to max that is not 0; max if there is no such size. */
 int64_t drawn_size(int64_t min, int64_t max);
-/* Writes the SHA-256 of n elements, in which all NaNs are equal. */
+/* Writes the SHA-256 of n elements as hexadecimal text. All NaNs count as the same bits. */
 void digest_elements(dtype t, size_t n, const void *data, char hex[SHA256_TEXT]);
 
 #endif

@@ -96,7 +96,7 @@ static void decode_stream(const encoding *encoding, code_bytes stream, float *va
 
 enum { HALF = DECODED_AT_ONCE / 2 };
 
-/* Scale and zero of the group of element `at`, or of the last group. */
+/* The scale and zero of one group. */
 typedef struct group_factors {
   float scale, zero;
 } group_factors;

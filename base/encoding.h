@@ -1,10 +1,10 @@
 #ifndef BASE_ENCODING_H
 #define BASE_ENCODING_H
-/* The layout of a constant's bytes if its elements are not plain: quantised, in groups that share a
- * scale, or in one of llama.cpp's named blocks.
+/* The layout of the bytes of an encoded constant. Its elements are quantised, either in groups that
+ * share a scale or in one of llama.cpp's named blocks.
  *
- * A tensor's dimensions before `axis` number its rows, those from `axis` on are a row's elements.
- * Rows follow each other.
+ * A tensor's dimensions before `axis` number its rows; the dimensions from `axis` on number the
+ * elements of a row. Rows are stored one after the other.
  *
  * Groups: a row has a stream of codes, lowest bits first, padded to a multiple of 32 codes; then a
  * scale for each group, then a zero for each, then padding to a multiple of 4 bytes. An element is
@@ -45,7 +45,7 @@ typedef struct code_factors {
 typedef struct block_format {
   const char *name;
   int elements, bytes;
-  /* Writes the integer codes of 32 elements of a block, from 32 part on. Returns their factors. */
+  /* Writes the integer codes of elements [32 part, 32 part + 32). Returns their factors. */
   code_factors (*split)(code_bytes block, int part, float *codes);
   int least, bits;         /* codes range over `bits` bits from `least` on */
   int spans;               /* 2 if s or l change every 16 elements, else 1 */
@@ -57,22 +57,25 @@ bool block_format_find(const char *name, uint8_t *format); /* finds llama.cpp's 
 
 /* Returns the bytes of a row of `elements`, or 0 on overflow. */
 size_t encoding_row_bytes(const encoding *encoding, int64_t elements);
-/* Groups: bytes of a row's codes, which its scales follow, and the number of scales. */
+/* For groups: encoding_code_bytes returns the bytes of a row's codes, which are also the offset of
+ * its scales. encoding_groups returns the number of its scales. */
 size_t encoding_code_bytes(const encoding *encoding, int64_t elements);
 int64_t encoding_groups(const encoding *encoding, int64_t elements);
 /* Decodes elements [32 part, 32 part + 32) of a row; those beyond its end have code 0. */
 void encoding_decode(const encoding *encoding, code_bytes row, int64_t elements, int64_t part,
                      float *values);
-/* Splits these elements into codes and factors, as block_format.split does. Groups with zeros have
- * them in m; float codes are written as their values. */
+/* Splits elements [32 part, 32 part + 32) of a row into codes and factors, as block_format.split
+ * does. For groups with zeros, m is -zero * scale; float codes are written as their values. */
 code_factors encoding_split(const encoding *encoding, code_bytes row, int64_t elements,
                             int64_t part, float *codes);
 /* Converts 32 codes to elements in place. */
 void encoding_apply(const code_factors *factors, float *codes);
-/* Writes the encoding as in clave.export's quantize=: "Q4_0", "int4:32:zeros", with ":f16", ":bf16"
- * or ":f32" if scales differ from the default, F16 for groups and F32 for rows. Returns buf. */
+/* Writes the encoding as clave.export's quantize= names it: "Q4_0", "int4:32:zeros". The text ends
+ * with ":f16", ":bf16" or ":f32" if scales differ from the default, which is F16 for groups and F32
+ * for rows. Returns buf. */
 const char *encoding_text(const encoding *encoding, char *buf, size_t size);
-/* Parses such a text; the axis is 0. Does not check that the verifier accepts the group size. */
+/* Parses a text of encoding_text and sets the axis to 0. Returns false if it is malformed. Does not
+ * check that the verifier accepts the group size. */
 bool encoding_parse(const char *text, encoding *out);
 
 #endif

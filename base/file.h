@@ -23,12 +23,12 @@ typedef struct file_map {
  * the reason. */
 clave_status file_map_open(const char *path, file_map *out) STATUS_CHECK;
 void file_map_close(file_map *map); /* accepts a zeroed map */
-/* Fails with IO if the file was cut short or could not be read since it was opened: zeros have
- * replaced the missing bytes and may have been read. Sets *changed (optional) if the file was
- * written to and may hold other bytes. Call it before and after the bytes are used. */
+/* Fails with IO if the file was truncated or could not be read since it was opened: zeros have
+ * replaced the missing bytes, and the caller may have read them. Sets *changed (optional) if the
+ * file was written to and may hold other bytes. Call it before and after the bytes are used. */
 clave_status file_map_check(const file_map *map, const char *path, bool *changed) STATUS_CHECK;
 void file_map_settle(const file_map *map); /* accepts the change that file_map_check reported */
-/* The pages will not be needed soon. */
+/* Tells the system that the whole pages within this range will not be needed soon. */
 void file_map_release(const file_map *map, size_t offset, size_t size);
 
 /* Writes to a temporary file beside `path`. Commit renames it into place (fsync not implied);
@@ -36,7 +36,7 @@ void file_map_release(const file_map *map, size_t offset, size_t size);
  * written directly. */
 typedef struct file_writer file_writer;
 clave_status file_writer_create(const char *path, file_writer **out) STATUS_CHECK;
-/* If the bytes are in a file_map whose file was cut short, a later commit fails. */
+/* If the bytes are in a file_map whose file was truncated, a later commit fails. */
 clave_status file_writer_append(file_writer *writer, const void *bytes, size_t n) STATUS_CHECK;
 /* Appends zero bytes up to a multiple. */
 clave_status file_writer_pad(file_writer *writer, size_t alignment) STATUS_CHECK;
@@ -47,7 +47,8 @@ bool file_writer_replaces(const file_writer *writer); /* false if the path is wr
 clave_status file_writer_commit(file_writer *writer) STATUS_CHECK;
 void file_writer_destroy(file_writer *writer); /* accepts NULL */
 
-/* Modes for make_folders, which works like mkdir -p: only the user's, or what the umask leaves. */
+/* Modes for make_folders, which works like mkdir -p: private to the user, or whatever the umask
+ * permits. */
 enum { FOLDERS_PRIVATE = 0700, FOLDERS_SHARED = 0777 };
 clave_status make_folders(const char *path, unsigned mode) STATUS_CHECK;
 /* Joins folder and name. The caller frees the result; NULL when memory is out. */
@@ -55,8 +56,8 @@ char *path_join(const char *folder, const char *name);
 /* Returns TMPDIR if it is an absolute path, else /tmp. */
 const char *temporary_folder(void);
 
-/* Takes an exclusive advisory lock on a file, which is created if absent. Returns false after at
- * most timeout_ms, or at once if the file cannot be opened. */
+/* Locks a file exclusively (an advisory lock) and creates it if absent. Returns false if the lock
+ * is still held elsewhere after timeout_ms, or at once if the file cannot be opened. */
 typedef struct file_lock file_lock;
 bool file_lock_take(const char *path, int timeout_ms, file_lock **out);
 void file_lock_release(file_lock *lock); /* accepts NULL */
@@ -83,7 +84,7 @@ bool folder_empty(const char *path, uint64_t *bytes); /* removes the contents bu
 char *folder_create_unique(const char *parent, const char *stem);
 /* True if libraries can be stored there and loaded: no noexec or read-only mount, 64 MB free. */
 bool folder_takes_code(const char *path);
-bool file_remove(const char *path);
+bool file_remove(const char *path); /* returns false on failure */
 /* Moves a file within a file system, replacing what is at `to`. */
 clave_status file_move(const char *from, const char *to) STATUS_CHECK;
 bool file_exists(const char *path); /* true for any kind of file, also a dangling link */
@@ -98,6 +99,7 @@ bool folder_is_private(const char *path);
 
 /* A shared library opened at run time. */
 typedef struct library library;
+/* Loads a library by its name or path. Fails with UNSUPPORTED and the loader's reason. */
 clave_status library_open(const char *name, library **out) STATUS_CHECK;
 bool library_is_loaded(const char *name); /* true if any code in the process loaded it */
 void library_close(library *library);     /* accepts NULL */

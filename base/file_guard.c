@@ -22,7 +22,8 @@ static file_guard guards[MOST_GUARDS];
 static atomic_int n_used; /* entries from this one on were never used */
 static uintptr_t page;
 
-/* Earlier actions of SIGBUS: the first one, then each handler that the process set after ours. */
+/* The actions of SIGBUS that ours replaced: the first, then each handler that the process set
+ * later. */
 static struct sigaction before[MOST_HANDLERS];
 static atomic_int n_before;
 static atomic_int holder; /* a lock that the handler never takes: the process that holds it, or 0 */
@@ -90,7 +91,8 @@ static bool put_zeros(file_guard *guard, uintptr_t at) {
   return true;
 }
 
-/* Calls the earlier action. If that is the default, the fault occurs again and ends the process. */
+/* Passes a fault that is not ours to the action that was installed before ours. If that is the
+ * default action, the fault occurs again and ends the process. */
 static void pass_on(int number, siginfo_t *info, void *context) {
   const long thread = syscall(SYS_gettid);
   const uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
@@ -160,7 +162,8 @@ static bool take_signal(void) {
   return sigaction(SIGBUS, &own, NULL) == 0;
 }
 
-/* Does nothing if the process has set another handler since, as that one may call ours. */
+/* Restores the action of SIGBUS that ours replaced last. Does nothing if the process has set
+ * another handler since, because that handler may call ours. */
 static void give_signal(void) {
   struct sigaction now;
   const int n = atomic_load(&n_before);

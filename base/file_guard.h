@@ -9,8 +9,8 @@
 
 typedef struct file_guard file_guard;
 
-/* Guards a mapping of whole pages. Returns NULL if too many are guarded or SIGBUS cannot be
- * handled. */
+/* Guards a mapping of whole pages. Returns NULL if too many mappings are guarded or the handler of
+ * SIGBUS cannot be installed. */
 file_guard *file_guard_add(const void *start, size_t size);
 /* Called before the memory is unmapped; accepts NULL. The last guard restores SIGBUS's action. */
 void file_guard_remove(file_guard *guard);

@@ -15,7 +15,7 @@
 enum { LONG_PATH = 1600 };
 enum { COPIED_BYTES = 256 << 10 };
 
-/* State that shows whether a file was written to. */
+/* The state of a mapped file, by which file_map_check notices that the file was written to. */
 struct mapped_file {
   int fd;
   atomic_int_fast64_t changed_ns;

@@ -57,7 +57,8 @@ static int open_folder(const char *path, size_t name) {
   return open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Appends an ending to the file's name, which is cut at a character boundary if it is too long. */
+/* Sets the name of the temporary file: the file's own name, cut at a character boundary if it is
+ * too long, with an ending for this attempt. */
 static void name_temporary(file_writer *writer, int attempt) {
   const char *name = writer->path + writer->name;
   char ending[40];

@@ -25,15 +25,16 @@ static inline float decode_E5M2(int code) {
   return code & 128 ? -number : number;
 }
 
-/* value >> shift, rounded to nearest even; 0 < shift < 32. */
+/* Returns value / 2^shift rounded to nearest even; 0 < shift < 32. */
 static inline unsigned shift_round_even(unsigned value, int shift) {
   const unsigned half_way = 1u << (shift - 1), rest = value & ((half_way << 1) - 1);
   const unsigned result = value >> shift;
   return result + (rest > half_way || (rest == half_way && (result & 1u)) ? 1u : 0u);
 }
 
-/* Rounds a finite F32 without its sign to a format with `mantissa` bits and this bias. A carry into
- * the exponent is correct; overflow yields the code after the largest number. */
+/* Rounds the bits of a finite F32 without its sign to a format with `mantissa` bits of mantissa and
+ * this exponent bias. A carry into the exponent is correct; overflow yields a code above the
+ * largest number's. */
 static inline unsigned round_float8(unsigned size, int mantissa, int bias) {
   const int exponent = (int)(size >> 23), shift = 151 - bias - mantissa - exponent;
   if (exponent > 127 - bias)

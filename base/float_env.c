@@ -5,7 +5,8 @@
 #include <xmmintrin.h>
 #endif
 
-/* Returns false on processors where checking costs as much as setting. */
+/* True if the thread already has the default environment. Always false on processors where checking
+ * costs as much as setting. */
 static bool is_default(void) {
 #ifdef __x86_64__
   enum { CONTROL_87 = 0x37F, CONTROL = 0x1F80, FLAGS = 0x3F };

@@ -12,10 +12,12 @@ typedef struct float_env {
 
 float_env float_env_enter(void);
 void float_env_leave(const float_env *env);
-/* Called first in a new thread, which inherits the environment of its creator. */
+/* Sets the library's environment for the rest of the thread. Call it first in a new thread, which
+ * inherits its creator's environment. */
 void float_env_reset(void);
 
-/* Declares that the rest of this block computes in the library's environment. */
+/* Makes the rest of this block compute in the library's environment, and restores the host's at its
+ * end. */
 #define OWN_FLOAT_ENV \
   __attribute__((unused, cleanup(float_env_leave))) const float_env host_floats = float_env_enter()
 

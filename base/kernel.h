@@ -75,13 +75,13 @@ typedef struct kernel_desc {
    * kernel_scratch_size over its requests. NULL if it needs none. */
   size_t (*scratch)(const kernel_context *ctx, const void *args);
   size_t args_size;
-  uint16_t operands[KERNEL_MAX_OPERANDS + 1]; /* byte offsets in args + 1; 0 ends */
+  uint16_t operands[KERNEL_MAX_OPERANDS + 1]; /* byte offsets in args, plus 1; a 0 ends the list */
   uint16_t steps; /* byte offset in args of a short_elementwise_args, plus 1; 0 if none */
 } kernel_desc;
 #define KERNEL(name, args)         \
   typedef args name##_kernel_args; \
   extern const kernel_desc kernel_##name
-/* Byte offset of an operand plus 1. A ktensor begins with its data pointer. */
+/* The byte offset of an operand in args, plus 1. A ktensor begins with its data pointer. */
 #define OPERAND(args, field) (1 + offsetof(args, field))
 
 static inline int64_t ktensor_numel(const ktensor *ktensor) {

@@ -32,8 +32,8 @@ static bool loaded_code_is_named(const char *path, const char *names) {
   return false;
 }
 
-/* True if some pages are in memory and all equal the file's. Pages that were relocated, patched or
- * never mapped from a file would be lost. */
+/* True if some of the pages are in memory and all of those are unchanged pages of the file. Pages
+ * that were relocated, patched or never mapped from a file would be lost. */
 static bool can_go(const releasing *releasing, uintptr_t begin, uintptr_t end) {
   enum { ENTRIES = 512 };
   uint64_t entries[ENTRIES];

@@ -11,9 +11,9 @@
 typedef struct mem_pool mem_pool;
 clave_status mem_pool_create(mem_pool **out) STATUS_CHECK;
 void mem_pool_destroy(mem_pool *pool); /* accepts NULL */
-/* Zeroed, aligned as by calloc; NULL on overflow or when memory is out. */
+/* Returns zeroed memory, aligned as by calloc; NULL on overflow or when memory is out. */
 void *mem_pool_alloc(mem_pool *pool, size_t count, size_t size);
-/* NUL-terminated copy; NULL when memory is out. */
+/* Returns a NUL-terminated copy of n bytes; NULL when memory is out. */
 char *mem_pool_strdup(mem_pool *pool, const char *text, size_t n);
 size_t mem_pool_bytes(const mem_pool *pool);
 /* True if the byte is in the pool; accepts a NULL pool. */
@@ -30,8 +30,9 @@ typedef struct span {
 bool array_reserve(void *array, size_t *capacity, size_t need, size_t size);
 
 enum { MEMORY_ALIGNMENT = 64, MEMORY_LARGE = 2 << 20 };
-/* Returns uninitialised memory of MEMORY_ALIGNMENT, released by free; NULL when memory is out. From
- * MEMORY_LARGE bytes on it requests large pages: ten times as fast to allocate and access. */
+/* Returns uninitialised memory aligned to MEMORY_ALIGNMENT, to be released by free; NULL when
+ * memory is out. From MEMORY_LARGE bytes on it requests large pages: ten times as fast to allocate
+ * and access. */
 void *memory_alloc(size_t bytes);
 
 /* Growing text. After a failed append `failed` is set and further appends do nothing: check once,
@@ -47,7 +48,7 @@ void text_vprintf(text *text, const char *format, va_list args) STATUS_PRINTF(2,
 void text_printf(text *text, const char *format, ...) STATUS_PRINTF(2, 3);
 void text_clear(text *text); /* empties it, clears `failed`, and keeps the memory */
 void text_free(text *text);
-/* Status_no_memory() if an append failed, else NULL. */
+/* Returns status_no_memory() if an append failed, else NULL. */
 clave_status text_status(const text *text) STATUS_CHECK;
 
 #endif

@@ -22,7 +22,7 @@ static clave_status refuse_header(const header *header, const char *problem) {
 
 /* ---------------------------------------------------------------- the dictionary */
 
-static void base_npy_skip_space(header *header) {
+static void npy_skip_space(header *header) {
   while (header->at < header->end &&
          (*header->at == ' ' || *header->at == '\n' || *header->at == '\t'))
     header->at++;
@@ -30,7 +30,7 @@ static void base_npy_skip_space(header *header) {
 
 static bool base_npy_take(header *header, const char *word) {
   size_t n = strlen(word);
-  base_npy_skip_space(header);
+  npy_skip_space(header);
   if ((size_t)(header->end - header->at) < n || memcmp(header->at, word, n) != 0) return false;
   header->at += n;
   return true;
@@ -38,7 +38,7 @@ static bool base_npy_take(header *header, const char *word) {
 
 /* Reads a quoted word of fewer than TYPE_LIMIT characters, without escapes. */
 static bool take_string(header *header, char *out) {
-  base_npy_skip_space(header);
+  npy_skip_space(header);
   if (header->at == header->end || (*header->at != '\'' && *header->at != '"')) return false;
   char quote = *header->at++;
   for (size_t n = 0; header->at < header->end && n < TYPE_LIMIT; n++, header->at++) {
@@ -51,7 +51,7 @@ static bool take_string(header *header, char *out) {
 
 static bool take_integer(header *header, int64_t *out) {
   int64_t value = 0;
-  base_npy_skip_space(header);
+  npy_skip_space(header);
   const char *start = header->at;
   for (; header->at < header->end && *header->at >= '0' && *header->at <= '9'; header->at++) {
     int digit = *header->at - '0';
@@ -62,7 +62,7 @@ static bool take_integer(header *header, int64_t *out) {
   return header->at > start;
 }
 
-static clave_status base_npy_read_shape(header *header) {
+static clave_status npy_read_shape(header *header) {
   bool more = true;
   if (!base_npy_take(header, "(")) return refuse_header(header, "the shape is not a tuple");
   while (!base_npy_take(header, ")")) {
@@ -73,11 +73,11 @@ static clave_status base_npy_read_shape(header *header) {
     header->dims[header->rank++] = dim;
     more = base_npy_take(header, ",");
   }
-  /* (3) is a number, (3,) a tuple */
+  /* in Python, (3) is a number and (3,) a tuple */
   return header->rank == 1 && !more ? refuse_header(header, "the shape is not a tuple") : NULL;
 }
 
-static clave_status base_npy_read_entry(header *header, const char *key) {
+static clave_status npy_read_entry(header *header, const char *key) {
   bool *seen = strcmp(key, "descr") == 0           ? &header->has_type
                : strcmp(key, "fortran_order") == 0 ? &header->has_order
                : strcmp(key, "shape") == 0         ? &header->has_shape
@@ -85,7 +85,7 @@ static clave_status base_npy_read_entry(header *header, const char *key) {
   if (!seen) return refuse_header(header, "unknown key in the header");
   if (*seen) return refuse_header(header, "a key of the header is given twice");
   *seen = true;
-  if (seen == &header->has_shape) return base_npy_read_shape(header);
+  if (seen == &header->has_shape) return npy_read_shape(header);
   if (seen == &header->has_type) {
     return take_string(header, header->type)
                ? NULL
@@ -104,10 +104,10 @@ static clave_status read_dictionary(header *header) {
   while (!base_npy_take(header, "}")) {
     if (!more || !take_string(header, key) || !base_npy_take(header, ":"))
       return refuse_header(header, "bad header");
-    TRY(base_npy_read_entry(header, key));
+    TRY(npy_read_entry(header, key));
     more = base_npy_take(header, ",");
   }
-  base_npy_skip_space(header);
+  npy_skip_space(header);
   if (header->at != header->end) return refuse_header(header, "text after the header");
   if (!header->has_type || !header->has_order || !header->has_shape)
     return refuse_header(header, "incomplete header");
@@ -136,7 +136,7 @@ static const struct {
              {"V1", DTYPE_F8_E4M3},
              {"f1", DTYPE_F8_E5M2}};
 
-static clave_status base_npy_find_dtype(const header *header, dtype *out) {
+static clave_status npy_find_dtype(const header *header, dtype *out) {
   const char *type = header->type + 1;
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
     if (!*header->type || strcmp(types[i].type, type) != 0) continue;
@@ -180,8 +180,8 @@ static clave_status check_bools(const char *path, const unsigned char *bytes, si
 /* ---------------------------------------------------------------- the file */
 
 /* Reads the file up to the end of the header. */
-static clave_status base_npy_read_header(header *header, const unsigned char *file, size_t size,
-                                         size_t *data_at) {
+static clave_status npy_read_header(header *header, const unsigned char *file, size_t size,
+                                    size_t *data_at) {
   if (size < PREFIX_SIZE) return INVALID("%s: the file ends early", header->path);
   if (memcmp(file, "\x93NUMPY", 6) != 0)
     return refuse_header(header, "it does not begin with \\x93NUMPY");
@@ -202,8 +202,8 @@ clave_status npy_read(const char *name, const void *file, size_t size, npy_array
   header header = {.path = name};
   size_t data_at = 0;
   *out = (npy_array){0};
-  TRY(base_npy_read_header(&header, file, size, &data_at));
-  TRY(base_npy_find_dtype(&header, &out->type));
+  TRY(npy_read_header(&header, file, size, &data_at));
+  TRY(npy_find_dtype(&header, &out->type));
   if (!base_npy_lay_out(&header, out)) return refuse_header(&header, "its shape is too large");
   if (size - data_at != out->bytes)
     return INVALID("%s: holds %zu bytes of data, its shape and dtype need %zu", name,
@@ -223,7 +223,7 @@ void npy_copy(const npy_array *array, void *to) {
   }
 }
 
-/* Padded as by NumPy, so that the data begin at a multiple of 64 bytes. */
+/* Pads the header as NumPy does, so that the data begin at a multiple of 64 bytes. */
 size_t npy_write_header(dtype t, int rank, const int64_t *dims, char to[NPY_HEADER_BYTES]) {
   enum { BEGIN = PREFIX_SIZE + 2, UNIT = 64 };
   size_t i = 0, n = BEGIN;

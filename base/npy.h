@@ -21,9 +21,10 @@ typedef struct npy_array {
   size_t bytes;
 } npy_array;
 
-/* Reads a whole file in memory. name: for messages. Fails with INVALID on a malformed file. */
+/* Reads a file of `size` bytes in memory; out->data points into it. name: for messages. Fails with
+ * INVALID on a malformed file. */
 clave_status npy_read(const char *name, const void *file, size_t size, npy_array *out) STATUS_CHECK;
-/* Copies the elements in row-major order; to: (array->bytes). */
+/* Copies the elements to `to` (array->bytes bytes) in row-major order. */
 void npy_copy(const npy_array *array, void *to);
 /* Writes the header of a contiguous array. Returns its size in bytes. */
 size_t npy_write_header(dtype t, int rank, const int64_t *dims, char to[NPY_HEADER_BYTES]);

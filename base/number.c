@@ -8,7 +8,7 @@
 
 #include "base/float_env.h"
 
-/* Returns a static object of the C library, or 0 if it has none. */
+/* Returns the C locale, a static object of the C library; 0 on failure. */
 static locale_t c_locale(void) { return newlocale(LC_ALL_MASK, "C", (locale_t)0); }
 
 /* Switches the thread to the C locale. Returns the previous locale. */

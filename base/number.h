@@ -11,9 +11,9 @@
 #define NUMBER_PRINTF(f, a)
 #endif
 
-/* strtod in the C locale, rounded to nearest. */
+/* Works like strtod in the C locale, and rounds to nearest. */
 double number_read(const char *text, char **end);
-/* snprintf and vsnprintf in the C locale, rounded to nearest. */
+/* Work like snprintf and vsnprintf in the C locale, and round to nearest. */
 int number_print(char *out, size_t size, const char *format, ...) NUMBER_PRINTF(3, 4);
 int number_vprint(char *out, size_t size, const char *format, va_list args) NUMBER_PRINTF(3, 0);
 /* Returns the C library's English text for an errno value, valid until the thread's next call. */

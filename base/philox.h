@@ -6,7 +6,7 @@
 
 enum { PHILOX_ROUNDS = 10 };
 
-/* Replaces the counter's four words in w by 128 random bits. */
+/* Replaces the four words of the counter in w by 128 random bits. */
 static inline void philox(uint64_t key, uint32_t w[4]) {
   uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
   for (int i = 0; i < PHILOX_ROUNDS; i++) {

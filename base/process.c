@@ -98,7 +98,8 @@ static bool is_file(const char *path, bool runs) {
   return stat(path, &s) == 0 && S_ISREG(s.st_mode) && access(path, runs ? X_OK : R_OK) == 0;
 }
 
-/* folder: its first n characters are used. */
+/* Returns the path of `name` in the folder given by the first n characters of `folder`, if such a
+ * file exists; else NULL. runs: the file must be executable. */
 static char *file_in(const char *folder, size_t n, const char *name, bool runs) {
   text path = {0};
   text_append(&path, folder, n);

@@ -10,21 +10,23 @@
 /* Sets a variable, or removes it if value is NULL. No other thread may read the environment
  * meanwhile. When memory is out, the variable is unchanged. */
 void environment_set(const char *name, const char *value);
-/* True if a folder of PATH has the program. If only the system's own folders have it, adds them to
- * PATH. As for environment_set, no other thread may read the environment meanwhile. */
+/* True if a folder of PATH has the program. If only the system's own folders have it, adds these
+ * folders to PATH. As for environment_set, no other thread may read the environment meanwhile. */
 bool environment_provide(const char *program);
 long process_number(void);
 unsigned long user_number(void);
-/* Returns how often the program forked on the way to this process, counted from the first call on.
- * Threads, and what drivers hold, exist only in the generation that made them. */
+/* Returns the number of forks between this process and the ancestor that called this function
+ * first. Threads and the resources of drivers exist only in the generation that created them. */
 unsigned process_generation(void);
 
-/* Returns the command line tool that belongs to this library: CLAVE_HELPER ("off": none), else
- * `clave` beside the library or the program that holds it, else in a bin folder beside its folder
- * or its parent's. PATH is not searched. Owned by the caller; NULL if there is none. */
+/* Returns the path of the command line tool that belongs to this library; owned by the caller, NULL
+ * if there is no such tool. CLAVE_HELPER names it, or disables it by "off". Otherwise it is `clave`
+ * beside the library or the program that contains the library, or in a bin folder beside that
+ * folder or its parent. PATH is not searched. */
 char *find_helper(void);
-/* Returns the first of n names ("/libclave.a") that is a file in the folder of this library, or of
- * the program that holds it. runs: it must be executable. Owned by the caller; NULL if none. */
+/* Returns the path of the first of n names ("/libclave.a") that is a file in the folder of this
+ * library, or of the program that contains it. runs: the file must be executable. Owned by the
+ * caller; NULL if no name is such a file. */
 char *find_own(const char *const *names, size_t n, bool runs);
 
 /* Makes a path absolute without resolving links; owned by the caller. */
@@ -64,14 +66,15 @@ clave_status tool_start(const char *const *arguments, const char *folder, const 
  * whenever a signal interrupts the wait, and ends the tool by returning true. */
 int tool_end(tool *tool, bool (*cancel)(void *ctx), void *ctx);
 
-/* Does the same, but kills the tool after timeout_ms. */
+/* Works like tool_end without `cancel`, but kills the tool after timeout_ms. */
 int tool_end_within(tool *tool, int timeout_ms);
 
-/* Transfers all bytes over a socket of a child or to a parent within the time, or returns false. A
- * closed socket raises no signal. */
+/* Transfer all bytes over a socket to a child or to the parent. Return false if that takes longer
+ * than timeout_ms or the socket is closed, which raises no signal. */
 bool socket_send(int socket, const void *bytes, size_t n, int timeout_ms);
 bool socket_receive(int socket, void *bytes, size_t n, int timeout_ms);
-/* Returns the index of the first socket (n; -1 is skipped) with bytes or closed; -1 on timeout. */
+/* Returns the index of the first of n sockets that has bytes to read or is closed; -1 on timeout.
+ * Entries of -1 are skipped. */
 int socket_wait(const int *sockets, int n, int timeout_ms);
 
 #endif

@@ -1,14 +1,14 @@
 #ifndef BASE_RANGES_H
 #define BASE_RANGES_H
-/* Work split in one range per thread. A thread takes items from the start of its own range, then
- * from the ends of the others. Equal splits of consecutive loops thus find in a thread's cache what
- * it wrote, and no thread waits for a slow one. */
+/* Work is split into one range per thread. A thread takes items from the start of its own range,
+ * then from the ends of the others. If consecutive loops split their work equally, a thread thus
+ * finds in its cache what it wrote before, and no thread waits for a slow one. */
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/alone.h"
 
-/* A range in a cache line by itself. */
+/* The state of one range, in a cache line of its own. */
 typedef struct work_range {
   _Alignas(64) uint64_t taken; /* items taken from its end (upper half) and from its start */
 } work_range;
@@ -47,7 +47,8 @@ static inline bool range_take(work_range *range, int64_t n, int64_t n_ranges, in
   return true;
 }
 
-/* Takes the next item for the owner of range `own`. *at is the range to look in, at first `own`. */
+/* Takes the next item for the owner of range `own`. *at is the range to take from next; the caller
+ * initialises it to `own`. Returns false if all ranges are empty. */
 static inline bool ranges_take(work_range *range, int64_t n, int64_t n_ranges, int64_t own,
                                int64_t *at, int64_t *item) {
   for (int64_t tried = 0; tried < n_ranges; tried++, *at = *at + 1 == n_ranges ? 0 : *at + 1)

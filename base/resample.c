@@ -7,7 +7,7 @@ enum { GATHERED_TAPS = 4 /* most taps of a quantized axis that is not antialiase
 
 /* ---------------------------------------------------------------- positions */
 
-static double base_resample_rounded(const resample_axis *axis, double v) {
+static double round_to_compute(const resample_axis *axis, double v) {
   return resample_rounded(axis, v);
 }
 
@@ -18,10 +18,10 @@ static double stored(const resample_axis *axis, double v) {
 
 /* Returns the position in x for element `at`; not below 0 unless cubic. */
 static double source_position(const resample_axis *axis, int64_t at) {
-  double i = base_resample_rounded(axis, (double)at);
-  if (axis->align_corners) return base_resample_rounded(axis, axis->scale * i);
-  double p = base_resample_rounded(
-      axis, base_resample_rounded(axis, axis->scale * base_resample_rounded(axis, i + 0.5)) - 0.5);
+  double i = round_to_compute(axis, (double)at);
+  if (axis->align_corners) return round_to_compute(axis, axis->scale * i);
+  double p = round_to_compute(
+      axis, round_to_compute(axis, axis->scale * round_to_compute(axis, i + 0.5)) - 0.5);
   return p < 0 && axis->mode != RESAMPLE_CUBIC ? 0 : p;
 }
 
@@ -29,16 +29,15 @@ static double source_position(const resample_axis *axis, int64_t at) {
 static int64_t split_position(const resample_axis *axis, double p, double *rest) {
   int64_t i = (int64_t)floor((double)(float)p);
   if (i > axis->in - 1) i = axis->in - 1;
-  double r = base_resample_rounded(axis, p - (double)i);
+  double r = round_to_compute(axis, p - (double)i);
   *rest = r < 0 ? 0 : r > 1 ? 1 : r;
   return i;
 }
 
 static int64_t nearest_index(const resample_axis *axis, int64_t at) {
-  double p =
-      axis->mode == RESAMPLE_NEAREST
-          ? base_resample_rounded(axis, axis->scale * base_resample_rounded(axis, (double)at))
-          : source_position(axis, at) + 0.5;
+  double p = axis->mode == RESAMPLE_NEAREST
+                 ? round_to_compute(axis, axis->scale * round_to_compute(axis, (double)at))
+                 : source_position(axis, at) + 0.5;
   int64_t i = (int64_t)floor((double)(float)p);
   return i < axis->in - 1 ? i : axis->in - 1;
 }
@@ -47,32 +46,28 @@ static int64_t nearest_index(const resample_axis *axis, int64_t at) {
 
 /* The two pieces of the cubic convolution kernel, for |x| <= 1 and 1 < |x| < 2. */
 static double resample_cubic_inner(const resample_axis *axis, double x, double k) {
-  double v = base_resample_rounded(
-      axis, base_resample_rounded(axis, base_resample_rounded(axis, k + 2) * x) -
-                base_resample_rounded(axis, k + 3));
-  return base_resample_rounded(
-      axis, base_resample_rounded(axis, base_resample_rounded(axis, v * x) * x) + 1);
+  double v = round_to_compute(axis, round_to_compute(axis, round_to_compute(axis, k + 2) * x) -
+                                        round_to_compute(axis, k + 3));
+  return round_to_compute(axis, round_to_compute(axis, round_to_compute(axis, v * x) * x) + 1);
 }
 
 static double resample_cubic_outer(const resample_axis *axis, double x, double k) {
-  double v = base_resample_rounded(
-      axis, base_resample_rounded(
-                axis, base_resample_rounded(axis, k * x) - base_resample_rounded(axis, 5 * k)) *
-                x);
-  return base_resample_rounded(
-      axis, base_resample_rounded(
-                axis, base_resample_rounded(axis, v + base_resample_rounded(axis, 8 * k)) * x) -
-                base_resample_rounded(axis, 4 * k));
+  double v = round_to_compute(
+      axis,
+      round_to_compute(axis, round_to_compute(axis, k * x) - round_to_compute(axis, 5 * k)) * x);
+  return round_to_compute(
+      axis, round_to_compute(axis, round_to_compute(axis, v + round_to_compute(axis, 8 * k)) * x) -
+                round_to_compute(axis, 4 * k));
 }
 
 static double filter(const resample_axis *axis, double x) {
   x = fabs(x);
-  if (axis->mode == RESAMPLE_LINEAR) return x < 1 ? base_resample_rounded(axis, 1 - x) : 0;
+  if (axis->mode == RESAMPLE_LINEAR) return x < 1 ? round_to_compute(axis, 1 - x) : 0;
   double k = axis->antialias ? -0.5 : -0.75;
   return x < 1 ? resample_cubic_inner(axis, x, k) : x < 2 ? resample_cubic_outer(axis, x, k) : 0;
 }
 
-/* Linear and cubic taps: neighbours beyond an end are replaced by the end. */
+/* Computes linear and cubic taps. A neighbour beyond an end is replaced by the end. */
 static void clamped_taps(const resample_axis *axis, int64_t at, int64_t *index, double *weight) {
   bool linear = axis->mode == RESAMPLE_LINEAR;
   double t;
@@ -86,17 +81,18 @@ static void clamped_taps(const resample_axis *axis, int64_t at, int64_t *index, 
     index[k] = j < 0 ? 0 : j > axis->in - 1 ? axis->in - 1 : j;
   }
   if (linear && axis->in == axis->out) index[1] = i;
-  double rest = base_resample_rounded(axis, 1 - t);
-  weight[0] = linear ? rest : resample_cubic_outer(axis, base_resample_rounded(axis, t + 1), -0.75);
+  double rest = round_to_compute(axis, 1 - t);
+  weight[0] = linear ? rest : resample_cubic_outer(axis, round_to_compute(axis, t + 1), -0.75);
   weight[1] = linear ? t : resample_cubic_inner(axis, t, -0.75);
   if (!linear) {
     weight[2] = resample_cubic_inner(axis, rest, -0.75);
-    weight[3] = resample_cubic_outer(axis, base_resample_rounded(axis, rest + 1), -0.75);
+    weight[3] = resample_cubic_outer(axis, round_to_compute(axis, rest + 1), -0.75);
   }
   for (int k = 0; k < axis->n_taps; k++) weight[k] = stored(axis, weight[k]);
 }
 
-/* Computes the same, but adds the weights of neighbours beyond an end to the end's. */
+/* Computes linear and cubic taps of a quantized axis. The weight of a neighbour beyond an end is
+ * added to that of the end. Returns the number of taps. */
 static int64_t gathered_taps(const resample_axis *axis, int64_t at, int64_t *index,
                              double *weight) {
   double t;
@@ -121,30 +117,29 @@ typedef struct filter_span {
 } filter_span;
 
 static double filter_weight(const resample_axis *axis, const filter_span *span, int64_t k) {
-  double x = (base_resample_rounded(
-                  axis, base_resample_rounded(axis, (double)(span->first + k)) - span->center) +
-              0.5) *
-             span->stretch;
-  return filter(axis, base_resample_rounded(axis, x));
+  double x =
+      (round_to_compute(axis, round_to_compute(axis, (double)(span->first + k)) - span->center) +
+       0.5) *
+      span->stretch;
+  return filter(axis, round_to_compute(axis, x));
 }
 
 static filter_span resample_span_of(const resample_axis *axis, int64_t at) {
-  filter_span span = {
-      .center = base_resample_rounded(axis, axis->scale * ((double)at + 0.5)),
-      .stretch = axis->scale >= 1 ? base_resample_rounded(axis, 1 / axis->scale) : 1};
-  int64_t first = (int64_t)(base_resample_rounded(axis, span.center - axis->support) + 0.5),
-          end = (int64_t)(base_resample_rounded(axis, span.center + axis->support) + 0.5);
+  filter_span span = {.center = round_to_compute(axis, axis->scale * ((double)at + 0.5)),
+                      .stretch = axis->scale >= 1 ? round_to_compute(axis, 1 / axis->scale) : 1};
+  int64_t first = (int64_t)(round_to_compute(axis, span.center - axis->support) + 0.5),
+          end = (int64_t)(round_to_compute(axis, span.center + axis->support) + 0.5);
   span.first = first < 0 ? 0 : first;
   if (end > axis->in) end = axis->in;
   span.n = end - span.first < axis->n_taps ? end - span.first : axis->n_taps;
   for (int64_t k = 0; k < span.n; k++)
-    span.total = base_resample_rounded(axis, span.total + filter_weight(axis, &span, k));
+    span.total = round_to_compute(axis, span.total + filter_weight(axis, &span, k));
   return span;
 }
 
 static double resample_share_of(const resample_axis *axis, const filter_span *span, int64_t k) {
   double weight = filter_weight(axis, span, k);
-  return span->total != 0 ? base_resample_rounded(axis, weight / span->total) : weight;
+  return span->total != 0 ? round_to_compute(axis, weight / span->total) : weight;
 }
 
 static int64_t antialias_taps(const resample_axis *axis, int64_t at, int64_t *index,

@@ -30,13 +30,13 @@ static inline double resample_rounded(const resample_axis *axis, double v) {
   return axis->compute == DTYPE_F64 ? v : (double)(float)v;
 }
 
-/* Fills index and weight, (n_taps) each, for element `at` of out. Returns how many elements it
- * reads: neighbours in ascending order (clamped to the size unless antialiased or quantized).
- * Weights of nearest modes are 1. */
+/* Fills index and weight, (n_taps) each, with the elements of x that element `at` of out reads and
+ * their weights. Returns their number. Indices ascend; they are clamped to the ends unless the axis
+ * is antialiased or quantized. Weights of nearest modes are 1. */
 int64_t resample_taps(const resample_axis *axis, int64_t at, int64_t *index, double *weight);
 
-/* Returns the precision of quantized weights, weight * 2^precision rounded half away from zero: the
- * largest that keeps all weights below 2^15. */
+/* Returns the largest precision that keeps all quantized weights below 2^15. A quantized weight is
+ * weight * 2^precision, rounded half away from zero. */
 int resample_precision(const resample_axis *axis);
 
 #endif

@@ -1,13 +1,13 @@
 #ifndef BASE_ROUNDED_H
 #define BASE_ROUNDED_H
-/* Floats rounded to 8 bits in groups of neighbours: the form in which rows enter a product with
- * quantised weights under CLAVE_PRECISION=fast.
+/* Floats rounded to 8 bits in groups of neighbours. Under CLAVE_PRECISION=fast, products with
+ * quantised weights round their rows in this way.
  *
- * A group has one scale s = largest magnitude / 127, in f32. An element x becomes s * q, where q =
- * x * (127 / largest magnitude) in f32, rounded to the nearest integer, ties to even: llama.cpp's
- * Q8_0 with an f32 scale. So |x - s * q| is at most largest magnitude / 254, apart from f32
- * rounding. If s would be subnormal, s and all q are 0. If an element is not finite, s is NaN and
- * all q are 0. kernels_cl/gemm/gemm_dots_pack.cl does the same. */
+ * A group has one scale s = largest magnitude / 127, in f32. An element x is replaced by s * q,
+ * where q is x * (127 / largest magnitude) in f32, rounded to the nearest integer with ties to
+ * even. This is llama.cpp's Q8_0 with an f32 scale. So |x - s * q| is at most largest magnitude /
+ * 254, apart from f32 rounding. If s would be subnormal, s and all q are 0. If an element is not
+ * finite, s is NaN and all q are 0. kernels_cl/gemm/gemm_dots_pack.cl does the same. */
 #include <stdint.h>
 
 enum { ROUNDED_GROUP = 32 };

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* Sets *out to the number of bytes that both sides know. */
+/* Sets *out to the number of bytes that both structs have. Fails with INVALID if the caller's is
+ * too small. */
 static clave_status common_size(const void *given, const sized_type *type, size_t *out) {
   size_t size;
   memcpy(&size, given, sizeof size);

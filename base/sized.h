@@ -19,8 +19,8 @@ typedef struct sized_type {
 /* Zeroes *own and copies the fields that the caller's struct has; none if given is NULL. Fails with
  * INVALID if given is smaller than the first version, as when the caller forgot to set its size. */
 clave_status sized_read(const void *given, void *own, const sized_type *type) STATUS_CHECK;
-/* Writes as much of *own as the caller's struct has, except its size. Fails with INVALID as above,
- * and writes nothing then. */
+/* Copies *own to the caller's struct up to the smaller size, except the field `size`. Fails with
+ * INVALID as sized_read does, and then writes nothing. */
 clave_status sized_write(const void *own, void *given, const sized_type *type) STATUS_CHECK;
 
 #endif

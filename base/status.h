@@ -37,7 +37,7 @@ clave_status status_while(clave_status st, const char *format, ...)
     STATUS_PRINTF(2, 3) STATUS_CHECK;
 clave_status status_no_memory(void) STATUS_CHECK STATUS_NEVER_NULL; /* a static object */
 
-/* Returns the first error of two outcomes; frees the other. */
+/* Returns a if it is an error, else b. If both are errors, frees b. */
 clave_status status_first(clave_status a, clave_status b) STATUS_CHECK;
 
 status_code status_code_of(const struct clave_error *st); /* returns STATUS_OK for NULL */

@@ -286,7 +286,7 @@ static void *run_worker(void *arg) {
   }
 }
 
-/* Wakes up to `wanted` sleeping workers, each only once. */
+/* Wakes up to `wanted` of the sleeping workers that nobody has woken yet. */
 static void wake_workers(thread_pool *pool, int64_t wanted) {
   if (atomic_load(&pool->sleepers) == 0) return;
   (void)pthread_mutex_lock(&pool->m);
@@ -354,7 +354,7 @@ static int count_cpus(void) {
 }
 
 /* Sets *out to CLAVE_THREADS, else the number of CPUs. Fails if CLAVE_THREADS is invalid. */
-static clave_status threads_choose_threads(int *out) {
+static clave_status choose_thread_count(int *out) {
   const char *value = getenv("CLAVE_THREADS");
   if (!value || !value[0]) {
     int cpus = count_cpus();
@@ -380,7 +380,7 @@ static void free_pool(thread_pool *pool) {
 
 clave_status thread_pool_create(int n_threads, thread_pool **out) {
   *out = NULL;
-  if (n_threads <= 0) TRY(threads_choose_threads(&n_threads));
+  if (n_threads <= 0) TRY(choose_thread_count(&n_threads));
   if (n_threads > MAX_THREADS)
     return INVALID("n_threads: expected at most %d, got %d", (int)MAX_THREADS, n_threads);
   thread_pool *pool = calloc(1, sizeof *pool);

@@ -10,10 +10,11 @@
 #include "base/status.h"
 #include "base/variants.h"
 
-/* Bytes of texts with the NUL, and the most rows of a table. */
+/* Capacities of the texts in bytes, with the NUL, and the maximum number of rows of a table. */
 enum { TUNING_FAMILY = 24, TUNING_KEY = 224, TUNING_VARIANT = 32, TUNING_MOST = 8192 };
 
-/* Texts of printable ASCII. key: sizes and dtypes; "*" for all keys without a row of their own. */
+/* All texts are printable ASCII. key: sizes and dtypes, or "*" for all keys of the family without a
+ * row of their own. */
 typedef struct tuning_row {
   char family[TUNING_FAMILY], key[TUNING_KEY], variant[TUNING_VARIANT];
 } tuning_row;
@@ -25,7 +26,7 @@ void tuning_destroy(tuning *tuning); /* accepts NULL */
  * too many rows. */
 clave_status tuning_put(tuning *tuning, const char *family, const char *key,
                         const char *variant) STATUS_CHECK;
-/* Returns row i, ordered by family and key; false if there are fewer rows. */
+/* Sets *out to row i in the order of family and key. Returns false if there are fewer rows. */
 bool tuning_get(const tuning *tuning, size_t i, tuning_row *out);
 size_t tuning_count(const tuning *tuning);
 /* Changes with each row that is added or removed. */
@@ -38,13 +39,13 @@ void tuning_clear(tuning *tuning);
 /* Returns the path of a device's file in a folder; the caller frees it; NULL when memory is out.
  * device: one line that identifies the device. */
 char *tuning_path(const char *folder, const char *device);
-/* Adds the rows of a file. If none were added for a reason worth a note, sets *why to it (static);
- * else to NULL, also if there is no file. */
+/* Adds the rows of a file. If the file exists but cannot be used, sets *why to the reason, a static
+ * text, else to NULL. A malformed row or too many rows also clear the table. */
 clave_status tuning_load(tuning *tuning, const char *path, const char *device,
                          const char **why) STATUS_CHECK;
 /* Writes the new rows, merged with the file's current ones, under the folder's lock. */
 clave_status tuning_save(tuning *tuning, const char *folder, const char *device) STATUS_CHECK;
-/* Total size, number and removal of the files of all devices. */
+/* Measure and remove the tuning files of all devices in a folder. */
 void tuning_measure(const char *folder, uint64_t *bytes, uint64_t *files); /* adds to both */
 uint64_t tuning_remove(const char *folder); /* returns the bytes removed */
 
@@ -52,7 +53,8 @@ uint64_t tuning_remove(const char *folder); /* returns the bytes removed */
 
 enum { MOST_VARIANTS = 24, MOST_CHOICES = 8 };
 
-/* A choice that was made among the usable variants. */
+/* A choice among the usable variants. by_rule, taken: indices in `names` of the variant of the
+ * lowest cost and of the chosen one. */
 typedef struct variant_choice {
   char family[TUNING_FAMILY], key[TUNING_KEY];
   const char *names[MOST_VARIANTS]; /* static strings */
@@ -60,28 +62,29 @@ typedef struct variant_choice {
   bool rounds_apart;
 } variant_choice;
 
-/* The choices of a node while it is recorded, for whoever measures variants. */
+/* The choices made while a node is recorded, for the tuner. */
 typedef struct variant_choices {
   const tuning *first; /* looked up before the device's table; may be NULL */
   variant_choice items[MOST_CHOICES];
   int n;
 } variant_choices;
 
-/* Sizes as the text of a key; nothing is written if the key is not wanted. */
+/* A key that is being written, from sizes and dtypes. Nothing is written if neither a table nor the
+ * tuner will read it. */
 typedef struct tuning_key {
   bool is_wanted;
   size_t size;
   char text[768]; /* longer keys are abbreviated by a hash */
 } tuning_key;
 tuning_key tuning_key_begin(const tuning *tuning, const variant_choices *choices);
-/* Appends a space and "m=64" or "a=f32". */
+/* Append " m=64" or " a=f32". */
 void tuning_key_int(tuning_key *key, const char *name, int64_t v);
 void tuning_key_text(tuning_key *key, const char *name, const char *value);
 /* Appends "NAME=int4:32:zeros"; nothing if it is plain. */
 void tuning_key_encoding(tuning_key *key, const char *name, const encoding *encoding);
 
-/* Selects the variant to record: by the tables, else by cost. Notes it in choices. tuning and
- * choices may be NULL. */
+/* Returns the variant to record: the one that a table names, else the usable one of the lowest
+ * cost. Adds the choice to `choices`. tuning and choices may be NULL. */
 const kernel_variant *tuning_choose(const tuning *tuning, variant_choices *choices,
                                     const variants *all, const tuning_key *key);
 

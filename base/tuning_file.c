@@ -172,7 +172,7 @@ static clave_status tuning_file_write_rows(const tuning *tuning, const char *pat
   return st;
 }
 
-/* Adds this process's new rows to what others have written since. */
+/* Copies this process's new rows to `to`, which contains what other processes have written. */
 static clave_status add_new_rows(tuning *own, tuning *to) {
   clave_status st = NULL;
   mutex_lock(own->lock);
@@ -182,7 +182,8 @@ static clave_status add_new_rows(tuning *own, tuning *to) {
   return st;
 }
 
-/* Marks rows in the file as saved: a later save must not overwrite changes by others. */
+/* Marks the written rows as no longer new, so that a later save does not overwrite changes by
+ * others. */
 static void settle_rows(tuning *to, const tuning *written) {
   tuning_row row;
   mutex_lock(to->lock);

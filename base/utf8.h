@@ -21,23 +21,23 @@ static inline size_t utf8_sequence(const char *text, size_t n) {
   return length;
 }
 
-/* Reads one code point (text must hold a whole one) and returns its bytes. */
-static inline size_t utf8_read(const char *text, uint32_t *counts) {
+/* Reads the well-formed sequence at the start of text and returns its length in bytes. */
+static inline size_t utf8_read(const char *text, uint32_t *code_point) {
   const uint8_t *bytes = (const uint8_t *)text;
   if (bytes[0] < 0x80) {
-    *counts = bytes[0];
+    *code_point = bytes[0];
     return 1;
   }
   if (bytes[0] < 0xE0) {
-    *counts = (bytes[0] & 0x1FU) << 6 | (bytes[1] & 0x3FU);
+    *code_point = (bytes[0] & 0x1FU) << 6 | (bytes[1] & 0x3FU);
     return 2;
   }
   if (bytes[0] < 0xF0) {
-    *counts = (bytes[0] & 0x0FU) << 12 | (bytes[1] & 0x3FU) << 6 | (bytes[2] & 0x3FU);
+    *code_point = (bytes[0] & 0x0FU) << 12 | (bytes[1] & 0x3FU) << 6 | (bytes[2] & 0x3FU);
     return 3;
   }
-  *counts = (bytes[0] & 0x07U) << 18 | (bytes[1] & 0x3FU) << 12 | (bytes[2] & 0x3FU) << 6 |
-            (bytes[3] & 0x3FU);
+  *code_point = (bytes[0] & 0x07U) << 18 | (bytes[1] & 0x3FU) << 12 | (bytes[2] & 0x3FU) << 6 |
+                (bytes[3] & 0x3FU);
   return 4;
 }
 
@@ -45,7 +45,7 @@ static inline size_t utf8_size(uint32_t c) {
   return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
 }
 
-/* Writes a code point and returns its bytes. */
+/* Writes a code point and returns its length in bytes. */
 static inline size_t utf8_write(uint32_t c, char *to /* [4] */) {
   static const uint8_t lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
   size_t n = utf8_size(c);

@@ -1,8 +1,8 @@
 #ifndef BASE_VARIANTS_H
 #define BASE_VARIANTS_H
 /* The choice of a kernel. A family whose op can be computed in several ways, or whose kernel can be
- * split in several, has one table of them. It alone decides: the row that a tuning table names
- * runs, else the usable row of the lowest cost. */
+ * split in several ways, has one table of variants, which alone decides. The row that a tuning
+ * table names runs, else the usable row of the lowest cost. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,18 +13,18 @@
 typedef struct kernel_variant kernel_variant;
 struct kernel_variant {
   const char *name; /* stored in tuning tables on disk, so its meaning must not change */
-  /* True if it can run the problem. NULL if it always can. */
+  /* True if the variant can run the problem. NULL if it always can. */
   bool (*is_usable)(const void *problem, const kernel_variant *variant);
   /* Cost relative to the family's other rows: an order found by measurement, or a model of the
    * problem's sizes. Among equal costs the first row wins. cost_of: the cost for a problem, or NULL
    * to use `cost`. */
   double cost;
   double (*cost_of)(const void *problem, const kernel_variant *variant);
-  /* Records it; the problem has the row's parameters by then. NULL if the rows only parametrise one
-   * kernel. */
+  /* Records the kernel's launch, after the row's parameters were copied to the problem. NULL if the
+   * rows only parametrise one kernel. */
   clave_status (*record)(const void *problem);
-  /* True if it can read and write tensors that are kept as BF16 in fast precision. NULL if it never
-   * can. */
+  /* True if the variant can read and write tensors that fast precision stores as BF16. NULL if it
+   * never can. */
   bool (*takes_bf16)(const void *problem);
   int64_t parameters[3]; /* sizes of its blocks, tiles or parts; the family defines them */
 };

@@ -32,7 +32,8 @@ static bool is_error(const char *line) {
   return strstr(line, "error") || strstr(line, "undefined reference") || strstr(line, "failed");
 }
 
-/* Reports the log line by line. to: gets the first line with an error. */
+/* Passes the compiler's log to options->message line by line. to: receives the first line with an
+ * error. */
 static void tell_log(const build *build, text *to) {
   file_map map = {0};
   text line = {0};
@@ -56,7 +57,8 @@ static void tell_log(const build *build, text *to) {
   file_map_close(&map);
 }
 
-/* source: NULL if linking failed. */
+/* Reports the compiler's log, and returns the error for its exit status `code`. source: the file
+ * that it compiled; NULL if it linked. */
 static clave_status build_failed(const build *build, int code, const char *source) {
   text said = {0};
   tell_log(build, &said);
@@ -116,7 +118,8 @@ static clave_status start_compiling(const build *build, size_t i, tool **out) {
   return build_start(build, &words, is_whole, out);
 }
 
-/* Reads the first line of the compiler's answer; empty if it prints nothing. */
+/* Runs the compiler with one option, `question`, and sets *answer to the first line that it prints;
+ * empty if it prints nothing. */
 static clave_status ask_compiler(const build *build, const char *question, text *answer) {
   tool *tool;
   file_map map = {0};
@@ -155,7 +158,7 @@ static clave_status find_beside_runtime(const build *build, const char *name, ch
   return st;
 }
 
-/* Finds a library that language models need: the static library beside the runtime, else the
+/* Sets *out to a library that language models need: the static library beside the runtime, else the
  * compiler's, else "-lNAME". */
 static clave_status find_library(const build *build, const char *name, char **out) {
   text asked = {0}, found = {0};
@@ -202,7 +205,7 @@ static void tell_done(const build *build, size_t done) {
     options->progress(options->ctx, "compiling", (int)done, (int)build->project->n_sources);
 }
 
-/* Runs up to `jobs` compilers, and waits for the oldest first. */
+/* Compiles all sources. Runs up to `jobs` compilers at a time, and always waits for the oldest. */
 static clave_status compile_all(const build *build) {
   tool *at_work[MOST_JOBS] = {0};
   const size_t n = build->project->n_sources, jobs = (size_t)build->jobs;
@@ -243,7 +246,7 @@ static clave_status split_compiler(build *build) {
   return find_compiler(build);
 }
 
-/* Names the object of "base/dtype.c" "base/dtype.c.o". */
+/* Sets build->objects. The object of "base/dtype.c" is "base/dtype.c.o". */
 static clave_status name_objects(build *build) {
   build->objects = calloc(build->project->n_sources + 1, sizeof *build->objects);
   if (!build->objects) return status_no_memory();
@@ -287,7 +290,8 @@ static clave_status write_sbom(const project *project, const program *program, c
   return st;
 }
 
-/* sbom: gets the writer to commit after everything else. */
+/* Compiles and links the project. sbom: receives the writer of the SBOM, to be committed after
+ * everything else. */
 static clave_status build_project(project *project, const source_program *made,
                                   file_writer **sbom) {
   const int jobs = made->carries ? 2 : (int)made->plan.cpu->info.compute_units;
@@ -307,7 +311,8 @@ static clave_status build_project(project *project, const source_program *made,
 
 typedef bool (*remove_fn)(const char *folder, uint64_t *bytes);
 
-/* Retries once after a failure, because memory may be available again. */
+/* Removes a folder, or empties it. Retries once after a failure, because memory may be available
+ * again. */
 static void remove_by(remove_fn fn, const char *folder) {
   uint64_t removed;
   if (!fn(folder, &removed)) (void)fn(folder, &removed);
@@ -422,7 +427,8 @@ static clave_status check_empty(const char *folder) {
   return n_files + n_folders ? INVALID("%s: is not empty", folder) : NULL;
 }
 
-/* On failure, keeps an existing folder and empties it again. */
+/* Writes the sources to an empty or new folder. On failure, empties the folder again, and removes
+ * it if it is new. */
 static clave_status build_write_to(source_program *made, const char *folder) {
   const bool is_new = !folder_exists(folder);
   project project;

@@ -33,7 +33,7 @@ static clave_status carry_check_method(const program *program, uint32_t number) 
   return NULL;
 }
 
-/* Checks the size's bounds in each method that has it. */
+/* Checks that a size is within its bounds in each method that has it. Fails if no method has it. */
 static clave_status carry_check_dim(const program *program, const compile_options *options,
                                     const compile_dim *dim, scalar_value *values) {
   bool is_found = false;
@@ -121,7 +121,7 @@ static void carry_write_dims(const compile_options *options, text *to) {
   text_puts(to, "};\n\n");
 }
 
-/* Returns what fixes the argument, or NULL. */
+/* Returns the option that fixes the argument, a scalar; NULL if no option does. */
 static const compile_dim *find_fixed(const program *program, const compile_options *options,
                                      const ir_argument *argument) {
   for (uint32_t i = 0; i < options->n_dims; i++)
@@ -129,8 +129,8 @@ static const compile_dim *find_fixed(const program *program, const compile_optio
   return NULL;
 }
 
-/* Writes fixed scalars by index, because a value's name may differ from its argument's. Returns how
- * many. */
+/* Writes the fixed scalars of a method and returns their number. It writes the index of the input,
+ * because a value's name may differ from its argument's. */
 static uint32_t write_scalars_of(const program *program, const compile_options *options,
                                  const ir_method *method, text *to) {
   uint32_t n = 0;
@@ -167,7 +167,8 @@ static void carry_write_method(const program *program, const compile_options *op
   }
 }
 
-/* Writes all rows of the tuning table, because run-time sizes are unknown. Returns how many. */
+/* Writes all rows of the tuning table, because run-time sizes are unknown, and returns their
+ * number. */
 static uint32_t write_tuned(const compile_options *options, text *to) {
   tuning_row row;
   uint32_t n = 0;

@@ -8,7 +8,7 @@
 #include "compile/library.h"
 #include "compile/parameters.h"
 
-/* Appends `form` with each "@" replaced by the library's name. */
+/* Appends `pattern` with each "@" replaced by the library's name. */
 static void carry_library_put(text *to, const char *name, const char *pattern) {
   for (const char *at = strchr(pattern, '@'); at; at = strchr(pattern, '@')) {
     text_append(to, pattern, (size_t)(at - pattern));
@@ -128,7 +128,7 @@ static const char lifetime[] =
     "/* Error text of the last failed call, or \"\"; valid until the next call. */\n"
     "COMPILED_API const char *@_error(const @_model *model);\n";
 
-/* Writes the comment on n_threads, before that on lifetime. */
+/* Writes the comment on n_threads, which precedes the comment on lifetime. */
 static void describe_threads(const compile_options *options, text *to) {
   text_printf(to, "/* n_threads of %s_create: includes the caller's; 0: %s. */\n", options->library,
               library_threads(options));

@@ -20,7 +20,8 @@ typedef struct compile_options {
   const compile_dim *dims; /* (n_dims) */
   uint32_t n_dims;
   const char *compiler; /* command with its arguments, separated by spaces */
-  const char *runtime;  /* for carried programs; NULL: this library's libclave.a */
+  const char *runtime;  /* path of libclave.a for carried programs; NULL: the one that belongs to
+                           this library */
   bool is_opencl;       /* targets OpenCL devices; carried */
   bool all_methods;     /* compile all methods, not only `method`; carried */
   bool text;            /* a language model with the command line of clave generate; carried */
@@ -38,8 +39,10 @@ typedef struct compile_options {
   bool debug, keep_build;
   bool packed_only;  /* embeds weights that kernels read packed in packed layout only */
   backend *binaries; /* borrowed OpenCL device whose kernel binaries are embedded; or NULL */
-  tuning *tuning;    /* borrowed, for the CPU backend or the OpenCL device; NULL: default choices */
-  const char *tuned_for; /* with tuning: the device of its rows, as in clave_tuning_device */
+  tuning *tuning;    /* borrowed; choices for the CPU backend or the OpenCL device; NULL: default
+                        choices */
+  const char
+      *tuned_for; /* with tuning: the device that its rows are for, as in clave_tuning_device */
   /* Receives the compiler's output, and why a program is carried; may be NULL. */
   void (*message)(void *ctx, const char *line);
   void (*progress)(void *ctx, const char *what, int done, int total); /* may be NULL */

@@ -25,7 +25,7 @@ static bool is_listed(const emitter *emitter, const ir_argument *argument, bool 
   return !is_input || plan_has_input(emitter->plan, argument);
 }
 
-/* Returns the type of an argument; open dimensions are encoded as in model_argument. */
+/* Returns the type of an argument, with open dimensions encoded as in model_argument. */
 static tensor emit_type_of(const emitter *emitter, const ir_argument *argument) {
   const program *prog = emitter->plan->prog;
   tensor tensor = {0};
@@ -54,7 +54,7 @@ static void write_argument(const emitter *emitter, const ir_argument *argument, 
   text_puts(to, "},\n");
 }
 
-/* Writes the offset in the arena; MODEL_NOWHERE if the tensor has no block there, such as an unused
+/* Writes a tensor's offset in the arena; MODEL_NOWHERE if it has no block there, as an unused
  * input. */
 static void write_offset(const emitter *emitter, uint32_t tid, text *to) {
   const uint32_t in = emitter->schedule->at[tid].storage;
@@ -206,7 +206,7 @@ static void write_needs(const emitter *emitter, text *to) {
               memory_bytes(emitter) + emitter->plan->weight_bytes + emitter->used->packed.bytes);
 }
 
-/* Writes where memory and threads come from. */
+/* Writes the members of model_code that say where memory and threads come from. */
 static void write_means(const compile_options *options, text *to) {
   if (options->n_threads >= 0) text_puts(to, "    .threads = &model_pool,\n");
   text_puts(to,
@@ -287,7 +287,8 @@ static clave_status emit_write_file(const emitter *emitter, const compile_option
   return text_status(to);
 }
 
-/* Writes the tables and functions first, because they decide the includes. */
+/* Writes a program with open sizes. Writes its tables and functions first, because the includes
+ * depend on them. */
 static clave_status emit_open(emitter *emitter, const compile_options *options, text *to) {
   emit_open_tables(emitter->plan, emitter->used, &emitter->functions);
   emitter->used->memory_bytes = memory_bytes(emitter);

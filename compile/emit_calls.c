@@ -29,7 +29,8 @@ static void emit_calls_write_block(const emitter *emitter, uint32_t index, int64
   text_printf(to, "model_at(%s, %" PRId64 ")", base, (int64_t)at + offset);
 }
 
-/* A storage without a block has no elements; any address will do. */
+/* Writes the address of a storage. A storage without a block has no elements, so any address will
+ * do. */
 void write_storage(const emitter *emitter, uint32_t in, int64_t offset, text *to) {
   const uint32_t b = in == NO_INDEX ? NO_INDEX : emitter->schedule->storages[in].block[0];
   if (b == NO_INDEX) {
@@ -68,7 +69,7 @@ static int find_kernel(const kernel_desc *desc) {
 typedef struct call_writer {
   const emitter *emitter;
   const cpu_command *command;
-  const int *packed_weights; /* numbers in the model of the recording's packed weights */
+  const int *packed_weights; /* the recording's packed weights, by their numbers in the model */
 } call_writer;
 
 static bool write_pointer(void *ctx, size_t at, text *to) {
@@ -89,7 +90,7 @@ static bool write_pointer(void *ctx, size_t at, text *to) {
   return false;
 }
 
-/* Marks the kinds of elementwise steps in use; only these are compiled. */
+/* Marks the kinds of elementwise steps in use. Only these are compiled. */
 static void emit_calls_mark_steps(emitted *used, const kstep *steps, int n) {
   for (int i = 0; i < n; i++) {
     uint64_t *bits =
@@ -201,7 +202,8 @@ static const packed_weight_request *find_packing(const emitter *emitter,
   return NULL;
 }
 
-/* numbers: set to those of the packed weights that the recording reads. */
+/* Emits the packing of the recording's weights and sets numbers[i] to the number of weight i in the
+ * model. */
 static clave_status emit_packed_weights(emitter *emitter, const recording *recording,
                                         int numbers[MAX_PACKED_WEIGHTS]) {
   for (int i = 0; i < recording->n_weights; i++) {

@@ -104,7 +104,8 @@ static void write_is_at(emitter *emitter, const char *name, uint32_t in) {
   write_storage(emitter, in, 0, &emitter->run);
 }
 
-/* The body reads the carried value as its argument, and writes to the other of two buffers. */
+/* Writes the addresses of a carried value for one iteration. The body reads it from one buffer, as
+ * its argument, and writes to the other. */
 static void rebase_carried(emitter *emitter, const control *control, uint32_t number, uint32_t k) {
   const body_result *result = &control->results[k];
   const carried_name name = name_carried(number, k);
@@ -119,7 +120,7 @@ static void rebase_carried(emitter *emitter, const control *control, uint32_t nu
   text_puts(&emitter->run, ";\n");
 }
 
-/* i: name of the iteration's index, in a loop over slices. */
+/* Writes the addresses of carried values and, for iteration i_NUMBER of a scan, of slices. */
 static void emit_rebasing(emitter *emitter, const control *control, uint32_t number) {
   for (uint32_t k = 0; k < control->n_results; k++)
     if (control->results[k].is_carried) rebase_carried(emitter, control, number, k);

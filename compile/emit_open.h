@@ -1,6 +1,6 @@
 #ifndef COMPILE_EMIT_OPEN_H
 #define COMPILE_EMIT_OPEN_H
-/* Parts of model.c for programs with open sizes; they replace the calls of kernels. */
+/* The parts of model.c that programs with open sizes have in place of the calls of kernels. */
 #include "compile/emitted.h"
 
 void emit_open_head(text *to); /* its includes */

@@ -22,9 +22,9 @@ typedef struct emitter {
   weight_list packed_weights;
   size_t packed_bytes, scratch_bytes; /* for one thread, on any processor */
   text functions;                     /* owned; one function for each command */
-  text pack;                          /* owned: the body of pack_forms */
-  text run;                           /* owned; the body of run_model */
-  int depth;                          /* nesting depth of its statements */
+  text pack; /* owned; the body of pack_forms, the emitted function that packs weights */
+  text run;  /* owned; the body of run_model */
+  int depth; /* nesting depth of its statements */
 } emitter;
 
 /* ---- emit_calls.c ---- */

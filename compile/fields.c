@@ -59,7 +59,7 @@ void write_int(text *to, int64_t v) {
   }
 }
 
-/* The host's locale may use another decimal point. */
+/* Writes a float that C reads back exactly, whatever decimal point the host's locale uses. */
 void write_float(text *to, double v) {
   char digits[40];
   if (isnan(v)) {
@@ -87,7 +87,8 @@ static void compile_fields_write_enum(text *to, const struct_field *field, const
 
 /* ---------------------------------------------------------------- fields */
 
-/* separator: text before the first field. */
+/* Writes the fields of a struct that are not 0, `separator` before the first. Returns false if it
+ * writes none. */
 static bool print_struct(const printer *printer, const struct_info *info, size_t at,
                          const char *separator);
 

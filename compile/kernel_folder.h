@@ -4,8 +4,9 @@
 #include "base/file.h"
 #include "compile/tables.h"
 
-/* needed: (n_source_files) sources that the program is built of. INVALID if none of them is in the
- * folder, or a file in the folder lacks a kernel that ours defines. */
+/* Checks the user's folder of kernels. Fails with INVALID if it contains none of the needed
+ * sources, or a file in it lacks a kernel that ours defines. needed: (n_source_files), true for
+ * sources that the program is built from. */
 clave_status kernel_folder_check(const char *folder, const bool *needed) STATUS_CHECK;
 /* Sets *path to the replacement of a source, which the caller frees; NULL if there is none. */
 clave_status kernel_folder_find(const char *folder, const source_file *file,

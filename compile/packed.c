@@ -1,4 +1,5 @@
-/* Packed weights embedded in an emitted program: which, for which processors, and their bytes. */
+/* Packed weights embedded in an emitted program: chooses them, for each processor level, and writes
+ * their bytes. */
 #include "compile/packed.h"
 
 #include <stdlib.h>
@@ -47,7 +48,8 @@ clave_status packed_make(compile_plan *plan, const compile_options *options) {
 
 /* ---------------------------------------------------------------- packed weights of a request */
 
-/* Compares everything but the processor and the number of bytes, which depends on it. */
+/* True if the packed weight suits the request on some processor. Compares neither the processor
+ * level nor the number of bytes, which depends on it. */
 static bool packed_is_of(const program_packed_weight *desc, const packed_weight_request *request) {
   return desc->constant == request->constant && desc->kind == request->kind &&
          memcmp(desc->size, request->size, sizeof desc->size) == 0 &&
@@ -59,8 +61,8 @@ static bool is_for_cpus(const compile_plan *plan, const program_packed_weight *d
   return strncmp(desc->layout, own, (size_t)(level - own)) == 0;
 }
 
-/* Checks packed weights of a file. Returns "" or what is wrong. The size is not checked if the
- * processor level is unknown here. */
+/* Checks a packed weight of a file. Returns "" or a description of the damage. Does not check the
+ * size if the processor level is unknown here. */
 static const char *find_damage(const program_packed_weight *desc,
                                const packed_weight_request *request) {
   const size_t bytes = plan_scratch(request->pack, level_of(desc->layout));

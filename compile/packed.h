@@ -4,7 +4,8 @@
  * that its fixed sizes need. */
 #include "compile/plan.h"
 
-/* Packs the weights that the plan needs and the program lacks, for this processor (plan->made). */
+/* Packs the weights that the plan needs and the program lacks, into plan->made, for this processor.
+ * Does nothing with the user's kernels, or if the program has no packed weights for it. */
 clave_status packed_make(compile_plan *plan, const compile_options *options) STATUS_CHECK;
 /* Adds packed weight `number` of the model, once for each processor level that it exists for. Sets
  * *is_own if this processor's level is among them. */

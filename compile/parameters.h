@@ -24,7 +24,7 @@ void parameter_describe(const parameters *parameters, const ir_argument *argumen
 void parameters_write(const compile_plan *plan, const char *first, text *to);
 /* Writes arrays called `inputs` and `outputs`. */
 void parameters_write_arrays(const compile_plan *plan, text *to);
-/* Same, with inputs as an array of model_value. */
+/* Works like parameters_write_arrays, but `inputs` is an array of model_value. */
 void parameters_write_values(const compile_plan *plan, text *to);
 
 #endif

@@ -40,13 +40,14 @@ static bool may_be_open(const program *program, const compile_options *options) 
          !program->n_packed_weights;
 }
 
-static bool compile_plan_is_open(const compile_plan *plan, uint32_t vid) {
+static bool is_open_size(const compile_plan *plan, uint32_t vid) {
   for (uint32_t i = 0; i < plan->n_open; i++)
     if (plan->open[i] == vid) return true;
   return false;
 }
 
-/* `what`: "a size of input" or "scalar input", for messages. */
+/* Sets a value to the size that the options fix, or adds it to the open sizes. what: "a size of
+ * input" or "scalar input", for messages. */
 static clave_status fix_size(compile_plan *plan, const compile_options *options, uint32_t vid,
                              const char *what, const ir_argument *argument) {
   const program *program = plan->prog;
@@ -58,12 +59,11 @@ static clave_status fix_size(compile_plan *plan, const compile_options *options,
   if (!plan->why)
     plan->why =
         UNSUPPORTED("%s '%s' is open (--dim %s=N fixes it)", what, argument->name, value->name);
-  if (argument->tensor != IR_NONE && !compile_plan_is_open(plan, vid))
-    plan->open[plan->n_open++] = vid;
+  if (argument->tensor != IR_NONE && !is_open_size(plan, vid)) plan->open[plan->n_open++] = vid;
   return NULL;
 }
 
-/* State has its largest size, as in a session in which it was not resized. */
+/* Sets the sizes of state to their maximum, as in a session that was not resized. */
 static void set_state_sizes(const program *program, scalar_value *values) {
   for (uint32_t i = 0; i < program->ir.n_state; i++) {
     const ir_int_or_vids *shape = &program->ir.tensors.items[first_state(program) + i].shape;
@@ -76,8 +76,8 @@ static void set_state_sizes(const program *program, scalar_value *values) {
   }
 }
 
-static clave_status compile_plan_fix_scalar(compile_plan *plan, const compile_options *options,
-                                            const ir_argument *argument) {
+static clave_status fix_scalar_input(compile_plan *plan, const compile_options *options,
+                                     const ir_argument *argument) {
   if (plan->prog->ir.values.items[argument->value].type != IR_VALUE_TYPE_FLOAT)
     return fix_size(plan, options, argument->value, "scalar input", argument);
   if (plan_find_dim(options, plan->prog->ir.values.items[argument->value].name))
@@ -88,7 +88,7 @@ static clave_status compile_plan_fix_scalar(compile_plan *plan, const compile_op
 
 static clave_status fix_input(compile_plan *plan, const compile_options *options,
                               const ir_argument *argument) {
-  if (argument->tensor == IR_NONE) return compile_plan_fix_scalar(plan, options, argument);
+  if (argument->tensor == IR_NONE) return fix_scalar_input(plan, options, argument);
   const ir_int_or_vids *shape = &plan->prog->ir.tensors.items[argument->tensor].shape;
   for (uint32_t i = 0; i < shape->count; i++)
     if (shape->items[i].vid != IR_NONE)
@@ -100,12 +100,12 @@ bool plan_has_method(const compile_options *options, uint32_t number) {
   return options->all_methods || options->text || number == options->method;
 }
 
-static bool compile_plan_is_named(const program *program, uint32_t vid, const char *name) {
+static bool value_is_named(const program *program, uint32_t vid, const char *name) {
   return vid != IR_NONE && strcmp(program->ir.values.items[vid].name, name) == 0;
 }
 
 bool plan_is_scalar(const program *program, const ir_argument *argument, const char *name) {
-  return argument->tensor == IR_NONE && compile_plan_is_named(program, argument->value, name);
+  return argument->tensor == IR_NONE && value_is_named(program, argument->value, name);
 }
 
 static uint32_t size_in(const program *program, const ir_argument *argument, const char *name) {
@@ -113,7 +113,7 @@ static uint32_t size_in(const program *program, const ir_argument *argument, con
     return plan_is_scalar(program, argument, name) ? argument->value : IR_NONE;
   const ir_int_or_vids *shape = &program->ir.tensors.items[argument->tensor].shape;
   for (uint32_t k = 0; k < shape->count; k++)
-    if (compile_plan_is_named(program, shape->items[k].vid, name)) return shape->items[k].vid;
+    if (value_is_named(program, shape->items[k].vid, name)) return shape->items[k].vid;
   return IR_NONE;
 }
 
@@ -124,8 +124,8 @@ uint32_t plan_find_size(const program *program, const ir_method *method, const c
   return vid;
 }
 
-static clave_status compile_plan_check_dim(const program *program, const ir_method *method,
-                                           const char *name) {
+static clave_status check_fixed_dim(const program *program, const ir_method *method,
+                                    const char *name) {
   if (plan_find_size(program, method, name) != IR_NONE) return NULL;
   return INVALID("method '%s' has no open size and no scalar input '%s'", method->name, name);
 }
@@ -134,7 +134,7 @@ static clave_status fix_sizes(compile_plan *plan, const compile_options *options
   const program *program = plan->prog;
   const ir_method *method = &program->ir.methods.items[options->method];
   for (uint32_t i = 0; i < options->n_dims; i++)
-    TRY(compile_plan_check_dim(program, method, options->dims[i].name));
+    TRY(check_fixed_dim(program, method, options->dims[i].name));
   set_state_sizes(program, plan->sizes);
   for (uint32_t i = 0; i < method->inputs.count; i++)
     TRY(fix_input(plan, options, &method->inputs.items[i]));
@@ -184,7 +184,7 @@ static clave_status check_open(const compile_plan *plan) {
   return NULL;
 }
 
-static clave_status compile_plan_find_plan(compile_plan *plan, const compile_options *options) {
+static clave_status find_schedule_or_sizes(compile_plan *plan, const compile_options *options) {
   const size_t n = (size_t)plan->prog->ir.values.count + 1;
   plan->sizes = calloc(n, sizeof *plan->sizes);
   plan->open = calloc(n, sizeof *plan->open);
@@ -198,17 +198,17 @@ static clave_status compile_plan_find_plan(compile_plan *plan, const compile_opt
 
 /* ---------------------------------------------------------------- places of constants and state */
 
-static size_t compile_plan_take(size_t *end, size_t bytes) {
+static size_t reserve_bytes(size_t *end, size_t bytes) {
   const size_t at = *end;
   *end += plan_aligned(bytes);
   return at;
 }
 
-static clave_status compile_plan_place_constant(compile_plan *plan, uint32_t tid) {
+static clave_status place_weight(compile_plan *plan, uint32_t tid) {
   buffer *buffer;
   if (plan->slot_place[tid] != NO_PLACE) return NULL;
   TRY(constant_store_get(plan->constants, tid, &buffer));
-  plan->slot_place[tid] = compile_plan_take(&plan->weight_bytes, buffer->bytes);
+  plan->slot_place[tid] = reserve_bytes(&plan->weight_bytes, buffer->bytes);
   plan->weights[plan->n_weights++] = tid;
   return NULL;
 }
@@ -225,14 +225,14 @@ static clave_status find_state_place(compile_plan *plan, uint32_t i) {
   size_t bytes;
   if (!program_state_bytes(&plan->prog->ir, tid, &bytes))
     return INVALID("a state's size overflows");
-  plan->slot_place[tid] = compile_plan_take(&plan->state_bytes, bytes);
-  return initial == IR_NONE ? NULL : compile_plan_place_constant(plan, initial);
+  plan->slot_place[tid] = reserve_bytes(&plan->state_bytes, bytes);
+  return initial == IR_NONE ? NULL : place_weight(plan, initial);
 }
 
-/* first: offset of each chunk in the arena. */
+/* Sets the place of block i of the schedule. first: the offset of each chunk in the arena. */
 static clave_status place_block(compile_plan *plan, uint32_t i, const size_t *first) {
   const block *block = &plan->schedule->blocks[i];
-  if (block->kind == BLOCK_CONSTANT) return compile_plan_place_constant(plan, block->slot);
+  if (block->kind == BLOCK_CONSTANT) return place_weight(plan, block->slot);
   if (block->kind == BLOCK_ARENA) plan->place[i] = first[block->a.chunk] + block->a.offset;
   if (block->kind == BLOCK_REBASED) plan->place[i] = (size_t)plan->n_rebased++;
   return NULL;
@@ -243,10 +243,9 @@ static clave_status place_block(compile_plan *plan, uint32_t i, const size_t *fi
 static clave_status place_operands(compile_plan *plan, const ir_instruction *ins) {
   const uint32_t out = first_slot(ins, true);
   if (ins->op_type == IR_OP_DEQUANTIZE && is_slot(plan->prog, out, SLOT_TEMPORARY))
-    return compile_plan_place_constant(plan, out);
+    return place_weight(plan, out);
   for (operand_iter i = operands_of(ins); next_operand(&i);)
-    if (is_slot(plan->prog, i.operand.tid, SLOT_CONSTANT))
-      TRY(compile_plan_place_constant(plan, i.operand.tid));
+    if (is_slot(plan->prog, i.operand.tid, SLOT_CONSTANT)) TRY(place_weight(plan, i.operand.tid));
   return NULL;
 }
 
@@ -256,15 +255,15 @@ static clave_status place_open(compile_plan *plan) {
     TRY(place_operands(plan, &plan->graph->instructions[i]));
   for (uint32_t i = 0; i < updates->count; i++)
     if (is_slot(plan->prog, updates->items[i].value, SLOT_CONSTANT))
-      TRY(compile_plan_place_constant(plan, updates->items[i].value));
+      TRY(place_weight(plan, updates->items[i].value));
   for (uint32_t i = 0; i < plan->prog->ir.n_state; i++) TRY(find_state_place(plan, i));
   return NULL;
 }
 
-static clave_status compile_plan_place_all(compile_plan *plan, size_t *first) {
+static clave_status place_scheduled(compile_plan *plan, size_t *first) {
   const schedule *schedule = plan->schedule;
   for (uint32_t c = 0; c < schedule->n_chunks[0]; c++)
-    first[c] = compile_plan_take(&plan->arena_bytes, schedule->chunk_bytes[0][c]);
+    first[c] = reserve_bytes(&plan->arena_bytes, schedule->chunk_bytes[0][c]);
   for (uint32_t i = 0; i < schedule->n_blocks; i++) TRY(place_block(plan, i, first));
   for (uint32_t i = 0; i < plan->prog->ir.n_state; i++) TRY(find_state_place(plan, i));
   return NULL;
@@ -281,7 +280,7 @@ static clave_status find_places(compile_plan *plan) {
   for (uint32_t i = 0; plan->slot_place && i < n; i++) plan->slot_place[i] = NO_PLACE;
   const bool is_good = first && plan->place && plan->slot_place && plan->weights;
   clave_status st = is_good ? NULL : status_no_memory();
-  if (!st) st = plan->schedule ? compile_plan_place_all(plan, first) : place_open(plan);
+  if (!st) st = plan->schedule ? place_scheduled(plan, first) : place_open(plan);
   free(first);
   return st;
 }
@@ -296,7 +295,7 @@ void plan_keep_weights(compile_plan *plan, const bool *wanted) {
     const uint32_t tid = plan->weights[i];
     const size_t bytes = (i + 1 < n ? plan->slot_place[plan->weights[i + 1]] : plan->weight_bytes) -
                          plan->slot_place[tid];
-    plan->slot_place[tid] = wanted[tid] ? compile_plan_take(&end, bytes) : NO_PLACE;
+    plan->slot_place[tid] = wanted[tid] ? reserve_bytes(&end, bytes) : NO_PLACE;
     if (wanted[tid]) plan->weights[plan->n_weights++] = tid;
   }
   plan->weight_bytes = end;
@@ -330,21 +329,21 @@ clave_status plan_write(const char *path,
 
 /* ---------------------------------------------------------------- lifetime */
 
-static clave_status compile_plan_make_plan(compile_plan *plan, const compile_options *options) {
+static clave_status fill_plan(compile_plan *plan, const compile_options *options) {
   TRY(cpu_backend_create(0, &plan->cpu));
   plan->cpu->tuning = options->tuning;
   const device_set devices = {.backends = {plan->cpu}, .count = 1};
   TRY(executable_create(plan->prog, &devices, &(executable_options){0}, &plan->executable));
   TRY(constant_store_create(plan->prog, plan->cpu, &plan->constants));
   plan->graph = &plan->executable->methods[plan->method].graph;
-  TRY(compile_plan_find_plan(plan, options));
+  TRY(find_schedule_or_sizes(plan, options));
   return find_places(plan);
 }
 
 clave_status plan_create(const program *program, const compile_options *options,
                          compile_plan *out) {
   *out = (compile_plan){.prog = program, .method = options->method};
-  clave_status st = compile_plan_make_plan(out, options);
+  clave_status st = fill_plan(out, options);
   if (st) plan_destroy(out);
   return st;
 }

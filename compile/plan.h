@@ -15,7 +15,7 @@ typedef struct compile_plan {
   backend *cpu;              /* owned */
   executable *executable;    /* owned */
   constant_store *constants; /* owned */
-  schedule *schedule;        /* one reference; NULL: sizes are open */
+  schedule *schedule;        /* holds a reference; NULL: sizes are open */
   size_t *place;      /* owned, by block: byte offset in the arena; a number for rebased blocks */
   size_t *slot_place; /* owned, by slot: byte offset in the weights or in the state */
   uint32_t *weights;  /* owned (n_weights); slots of constants, ordered by offset */
@@ -41,7 +41,7 @@ typedef struct packed_list {
   size_t n, capacity, bytes;
 } packed_list;
 
-/* UNSUPPORTED names what cannot be compiled. */
+/* Fails with UNSUPPORTED, which names the cause, if the method cannot be emitted. */
 clave_status plan_create(const program *program, const compile_options *options,
                          compile_plan *out) STATUS_CHECK;
 void plan_destroy(compile_plan *plan); /* accepts a partly made plan */
@@ -49,23 +49,25 @@ void plan_destroy(compile_plan *plan); /* accepts a partly made plan */
 void plan_keep_weights(compile_plan *plan, const bool *wanted);
 /* Writes the weight_bytes bytes that the executable maps. */
 clave_status plan_write_weights(const compile_plan *plan, const char *path) STATUS_CHECK;
-/* Creates a file with what `append` writes; removes it if that fails. */
+/* Creates a file with the bytes that `append` writes; removes it if that fails. of: passed to
+ * append. */
 clave_status plan_write(const char *path,
                         clave_status (*append)(const void *of, file_writer *writer),
                         const void *of) STATUS_CHECK;
-/* Rounds up to the size that a buffer reserves. */
+/* Returns the bytes that a buffer of this size reserves. */
 size_t plan_aligned(size_t bytes);
 /* Returns the bytes of scratch memory of a recording's commands, run in order on one thread. level:
  * as in cpu_command_scratch. */
 size_t plan_scratch(const recording *recording, const char *level);
 /* True if the argument is an input of the compiled program, and not a fixed scalar. */
 bool plan_has_input(const compile_plan *plan, const ir_argument *argument);
-uint32_t compiled_inputs(const compile_plan *plan); /* their number */
+uint32_t compiled_inputs(
+    const compile_plan *plan); /* returns the number of inputs of the compiled program */
 /* Converts a dimension to the encoding of model_argument. */
 int64_t plan_dim(const compile_plan *plan, const ir_int_or_vid *value);
 /* True if the method is compiled. */
 bool plan_has_method(const compile_options *options, uint32_t number);
-/* Returns what fixes the size or scalar input of this name; NULL if it is not fixed. */
+/* Returns the option that fixes the size or scalar input of this name; NULL if no option does. */
 const compile_dim *plan_find_dim(const compile_options *options, const char *name);
 /* Returns the value id of the open size or scalar input of this name; IR_NONE if the method has
  * none. */

@@ -29,7 +29,7 @@ static const char far_section[] =
     "  .section .rodata\n"
     "#endif\n";
 
-/* In a folder, so that it cannot clash with a library's NAME.h. */
+/* The header of linker names, in a folder so that it cannot clash with a library's NAME.h. */
 #define NAMES "compile/names.h"
 
 const host_library host_libraries[N_HOST_LIBRARIES] = {{"pcre2-8", "BSD-3-Clause"},
@@ -37,8 +37,8 @@ const host_library host_libraries[N_HOST_LIBRARIES] = {{"pcre2-8", "BSD-3-Clause
 
 /* ---------------------------------------------------------------- flags */
 
-/* Options that affect the bits of results are the same as for the library: no contraction of a * b
- * + c. */
+/* Flags of the compiler. Those that affect the bits of results are the same as for the library: no
+ * contraction of a * b + c. */
 static const char *const compile_flags[] = {"-std=c11",
                                             "-D_GNU_SOURCE",
                                             "-D_FILE_OFFSET_BITS=64",
@@ -280,8 +280,8 @@ static clave_status write_needed(project *project, const compile_options *option
   return NULL;
 }
 
-/* Finds the entries of source_files that the program is built of; the caller frees *out. INVALID if
- * the user's folder of kernels does not fit. */
+/* Sets *out (n_source_files), which the caller frees: true for files that the program is built
+ * from. Fails with INVALID if the user's folder of kernels does not fit. */
 static clave_status project_find_needed(const compile_options *options, const emitted *used,
                                         bool **out) {
   *out = calloc((size_t)n_source_files, sizeof **out);
@@ -408,8 +408,8 @@ static void name_static_memory(project *project, const compile_plan *plan,
   project->memory_bytes += bytes;
 }
 
-/* Emits again without the constants that are only read packed; which these are is known only after
- * the first pass. */
+/* Emits the model again without the constants that are only read packed. Only the first pass finds
+ * out which constants these are. */
 static clave_status emit_without(compile_plan *plan, const compile_options *options,
                                  const test_output *kept, text *model, emitted *used) {
   plan_keep_weights(plan, used->constants);

@@ -15,7 +15,7 @@ extern const host_library host_libraries[N_HOST_LIBRARIES];
 
 typedef struct project_file {
   char *path;   /* owned; path in the folder */
-  bool is_ours; /* one of clave's sources, not emitted, data or the user's */
+  bool is_ours; /* one of clave's sources; not an emitted file, data or a source of the user's */
 } project_file;
 
 /* A file that an assembler source embeds. */
@@ -36,19 +36,20 @@ typedef struct project {
   int n_embedded;
   project_file *files; /* owned (n_files); all files of the folder */
   size_t n_files, cap_files;
-  bool carries;                     /* carried (carry.h): linked archives in place of kernels */
-  char *archives[2];                /* owned; libclave_main.a and libclave.a; NULL in a Makefile */
+  bool carries;      /* the program is carried (carry.h): archives are linked in place of kernels */
+  char *archives[2]; /* owned; libclave_main.a and libclave.a; NULL in a Makefile */
   char *libs[N_HOST_LIBRARIES + 1]; /* owned; host_libraries as a path or -lNAME; NULL-terminated */
   bool is_plain;                    /* no constant is encoded */
   bool is_whole;                    /* no convolution has groups */
   bool is_single;                   /* no tensor is of 16-bit floats */
-  bool is_packed;                   /* it has weights packed for one level of instruction sets */
-  size_t memory_bytes;              /* size of the static memory */
+  bool is_packed;         /* it embeds packed weights, which are for certain processor levels */
+  size_t memory_bytes;    /* size of the static memory */
   char static_memory[40]; /* flag with the size of the command line's static memory, or "" */
   char steps[2][80];      /* flags with the used kinds of elementwise steps */
 } project;
 
-/* Writes the project to `folder`, which exists. Removes unneeded weights from the plan. */
+/* Writes the project of an emitted program to `folder`, which must exist. Removes weights that are
+ * not needed from the plan. */
 clave_status project_write(compile_plan *plan, const compile_options *options, const char *folder,
                            project *out) STATUS_CHECK;
 void project_free(project *project);

@@ -147,8 +147,8 @@ static clave_status sbom_write_metadata(json_writer *writer, const project *proj
   return NULL;
 }
 
-/* Hashes the program's file as it was read. Of a .json program only the constants are still mapped.
- */
+/* Writes the name and hash of the program's file as it was read. Of a .json program only the file
+ * of constants is still mapped. */
 static void sbom_write_program(json_writer *writer, const program *program, const char *name) {
   const file_map *map = program->maps[0].data ? &program->maps[0] : &program->maps[1];
   begin_component(writer, NULL, "machine-learning-model", name);

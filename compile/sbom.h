@@ -5,11 +5,12 @@
 #include "base/file.h"
 #include "compile/project.h"
 
-/* Checks, before any work, that the file can be written and SOURCE_DATE_EPOCH is valid. */
+/* Fails unless the SBOM can be written and SOURCE_DATE_EPOCH is valid. Call it before any other
+ * work. */
 clave_status sbom_check(const compile_options *options) STATUS_CHECK;
-/* made: the result in the project's folder; NULL: only sources were written. compiler: the first
- * line of its version text; NULL with `made`. *out is a complete file; the caller commits and
- * destroys it, even after an error. */
+/* Writes the SBOM to the writer *out, which the caller commits and destroys, even after an error.
+ * made: name of the result in the project's folder. compiler: the first line of its version text.
+ * Both are NULL if only sources were written. */
 clave_status sbom_write(const project *project, const program *program,
                         const compile_options *options, const char *made, const char *compiler,
                         file_writer **out) STATUS_CHECK;

@@ -38,7 +38,8 @@ static dtype scalar_dtype(const ir_value *value) {
                                              : DTYPE_I64;
 }
 
-/* A fixed scalar is not an input of the program, so no random value is drawn for it. */
+/* Sets a scalar input to its fixed value, or to a random one. A fixed scalar is not an input of the
+ * compiled program, so no random number is drawn for it. */
 static clave_status set_scalar(self_test *test, uint32_t i, const ir_argument *argument) {
   const ir_value *declared = &test->program->ir.values.items[argument->value];
   const compile_dim *fixed = plan_find_dim(test->options, declared->name);
@@ -97,7 +98,7 @@ static clave_status self_test_take_output(const self_test *test, uint32_t i, tes
   return text_status(elements);
 }
 
-static clave_status compile_self_test_run(self_test *test, test_output *out, text *elements) {
+static clave_status run_and_draw(self_test *test, test_output *out, text *elements) {
   const ir_method *method = &test->program->ir.methods.items[test->method];
   for (uint32_t i = 0; i < method->inputs.count; i++) {
     const ir_argument *argument = &method->inputs.items[i];
@@ -115,7 +116,7 @@ clave_status self_test_run(const program *program, const compile_options *option
                            test_output *out, text *elements) {
   self_test test = {.program = program, .options = options, .method = number, .seed = DRAWN_SEED};
   clave_status st = session_create(executable, &store, &(session_options){0}, &test.session);
-  if (!st) st = compile_self_test_run(&test, out, elements);
+  if (!st) st = run_and_draw(&test, out, elements);
   session_destroy(test.session);
   return status_while(st, "running method '%s' on drawn inputs, whose results --verify would keep",
                       program->ir.methods.items[number].name);

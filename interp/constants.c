@@ -15,10 +15,12 @@ struct constant_store {
   backend *owner;      /* borrowed */
   mutex *lock;
   buffer **buffers; /* (n_slots) owned; NULL: not used yet, or not a constant */
-  void **decoded; /* (n_slots) owned; the host memory of a decoded constant whose buffer wraps it */
+  void **decoded;   /* (n_slots) owned; the host memory of a decoded constant, if its buffer wraps
+                       that memory */
   packed_weight *packed; /* owned; a list, the newest first */
   uint64_t bytes, packed_bytes, mapped_bytes;
-  bool *is_whole; /* (n_forms of the program) owned; intact and for this device; NULL: unchecked */
+  bool *is_whole; /* owned, (the program's n_packed_weights): true if the packed weight is intact
+                     and for this device; NULL: unchecked */
 };
 
 clave_status constant_store_create(const program *program, backend *backend, constant_store **out) {
@@ -239,7 +241,8 @@ static void check_some(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Verifies all packed weights of the file for this device in parallel: most of the loading time. */
+/* Verifies all packed weights of the file that are for this device. It runs in parallel, because
+ * this takes most of the time of loading. */
 static clave_status interp_constants_check_file(constant_store *store) {
   thread_pool *pool;
   if (store->is_whole) return NULL;
@@ -254,7 +257,8 @@ static clave_status interp_constants_check_file(constant_store *store) {
   return NULL;
 }
 
-/* Sets *out to the program's packed weight; to NULL if the program has none or it is damaged. */
+/* Sets *out to the packed weight in the program's file; to NULL if the file has none that fits, or
+ * it is damaged. */
 static clave_status interp_constants_find_in_file(constant_store *store,
                                                   const packed_weight_request *request, bool checks,
                                                   const program_packed_weight **out,

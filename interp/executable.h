@@ -41,8 +41,9 @@ struct executable {
   mutex *lock; /* guards the lists of schedules, their reference counts and planning */
 };
 
-/* Creates a copy in which backend `to` runs each instruction that has a reason, which is copied, in
- * reasons[method][instruction]; custom ops run as their references. State stays on its devices. */
+/* Creates a copy of the executable in which instructions move to backend `to`: those for which
+ * reasons[method][instruction] is not NULL. Custom ops among them run as their references instead.
+ * The reasons are copied. State stays on its devices. */
 clave_status executable_move(const executable *input, const char *const *const *reasons, uint8_t to,
                              executable **out) STATUS_CHECK;
 

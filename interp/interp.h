@@ -1,6 +1,6 @@
 #ifndef INTERP_INTERP_H
 #define INTERP_INTERP_H
-/* The interface of this room: executables, constants on devices, sessions. */
+/* The interface of interp/: executables, constants on devices, sessions. */
 #include "backend/backend.h"
 #include "serialize/program.h"
 
@@ -45,13 +45,15 @@ typedef struct executable_options {
   bool fast;    /* kernels may use lower precision */
   bool custom;  /* custom kernels may run */
   bool wide;    /* no value is stored as bf16, even if `fast` */
-  bool partial; /* an op that no device supports is not an error; for executable_placement only */
+  bool partial; /* an op that no device supports is not an error; such an executable cannot run,
+                   only be queried by executable_placement */
 } executable_options;
 /* Borrows the program and the devices. */
 clave_status executable_create(const program *program, const device_set *devices,
                                const executable_options *options, executable **out) STATUS_CHECK;
 void executable_destroy(executable *executable); /* accepts NULL; no session may still use it */
-/* True if made for these devices with their current tuning tables, and for these options. */
+/* True if the executable was made for these devices with their current tuning tables, and for these
+ * options. */
 bool executable_is_of(const executable *executable, const device_set *devices,
                       const executable_options *options);
 
@@ -60,15 +62,16 @@ bool executable_is_of(const executable *executable, const device_set *devices,
  * another node) or "none". */
 typedef struct node_placement {
   const char *where;
-  const char *reason; /* why not on the preferred device; NULL if it is; if fused, that of `into` */
+  const char *reason; /* why the node does not run on the preferred device; NULL if it does; for a
+                         fused node, the reason of `into` */
   bool supported;     /* runs on the preferred device, or needs no device */
   uint32_t into;      /* the node that it was joined to; else its own number */
 } node_placement;
 /* Fills in one row per node of the method, by node number (program_find_node). */
 void executable_placement(const executable *executable, uint32_t method, node_placement *rows);
 
-/* A program's constants on one device, plain and packed. They are made on first use, owned by the
- * store and shared by all sessions on the device. */
+/* A program's constants on one device, plain and packed. The store makes each at its first use,
+ * owns it, and shares it among all sessions on the device. */
 typedef struct constant_store constant_store;
 clave_status constant_store_create(const program *program, backend *backend,
                                    constant_store **out) STATUS_CHECK;
@@ -76,8 +79,9 @@ void constant_store_destroy(constant_store *store); /* accepts NULL */
 const backend *constant_store_backend(const constant_store *store);
 clave_status constant_store_get(constant_store *store, uint32_t tid,
                                 buffer **out) STATUS_CHECK; /* thread-safe; *out is borrowed */
+/* True if the store has made the constant already. */
 bool constant_store_has(const constant_store *store, uint32_t tid);
-uint64_t constant_store_bytes(const constant_store *store); /* plain and packed ones together */
+uint64_t constant_store_bytes(const constant_store *store); /* plain and packed together */
 uint64_t constant_store_packed_bytes(const constant_store *store);
 uint64_t constant_store_mapped_bytes(
     const constant_store *store); /* packed weights in the program's file */
@@ -86,24 +90,25 @@ typedef struct packed_weight {
   struct packed_weight *next;
   packed_weight_request request; /* without `pack` */
   buffer *buf;                   /* owned */
-  bool is_packed_here; /* packed by this store; else its bytes are those of the program's file */
+  bool is_packed_here; /* packed by this store; else its bytes come from the program's file */
 } packed_weight;
 /* The stream, operands and options with which the store packs a weight. */
 typedef struct packing_means {
   stream *stream;
-  const bound_tensor *operands; /* by Tid; of the recording that reads the weight */
+  const bound_tensor *operands; /* by Tid; the operands of the command that reads the weight */
   bool checks; /* verify hashes of the file's packed weights; pack damaged ones again */
   bool clears; /* for files: zero the bytes that no kernel writes */
 } packing_means;
-/* Finds the packed weight in the store, uses the one in the program's file, or packs it. If
- * request->pack is NULL, it only finds one that serves the request; *out is NULL if there is none.
- * Sets *is_damaged if the file's one is unusable. Thread-safe; *out is borrowed. */
+/* Sets *out to a packed weight: the store's own, else that of the program's file, else one that it
+ * packs. If request->pack is NULL, it only looks in the store, and *out may be NULL. Sets
+ * *is_damaged if the packed weight in the file is unusable. Thread-safe; *out is borrowed. */
 clave_status constant_store_pack(constant_store *store, const packing_means *means,
                                  const packed_weight_request *request, const packed_weight **out,
                                  bool *is_damaged) STATUS_CHECK;
+/* True if the store has this packed weight already. */
 bool constant_store_has_packed(const constant_store *store, const packed_weight_request *request);
-/* Moves the weights that this store packed to `to`, the store's program, so that its file can
- * contain them. No session may still use the store. */
+/* Moves the weights that this store packed to the program `to`, so that a file can contain them. No
+ * session may still use the store. */
 clave_status constant_store_keep_packed(constant_store *store, program *to) STATUS_CHECK;
 /* Returns the program's bytes of the constant in the buffer; NULL if it holds no constant. */
 const void *constant_store_host(const constant_store *store, const buffer *buffer);
@@ -138,8 +143,8 @@ typedef struct session_options {
                  that no kernel writes are zeroed, because files would keep them */
 } session_options;
 
-/* Called after an instruction, with a contiguous copy of a tensor that it wrote. False stops the
- * run. If the observer sets *edited, the bytes at value->data are written back. */
+/* Called after an instruction, with a contiguous copy of a tensor that it wrote. Returning false
+ * stops the run. If the observer sets *edited, the bytes at value->data are written back. */
 typedef bool (*observe_fn)(void *ctx, uint32_t instruction, uint32_t tid, const host_tensor *value,
                            bool *edited);
 
@@ -152,21 +157,22 @@ clave_status session_create(executable *executable, constant_store *const *store
 void session_destroy(session *session); /* accepts NULL */
 clave_status session_set_input(session *session, uint32_t method, uint32_t index,
                                const host_tensor *value) STATUS_CHECK;
-/* Like session_set_input, but each run reads the caller's memory. NULL unbinds the input. */
+/* Works like session_set_input, except that each run reads the caller's memory. NULL unbinds the
+ * input. */
 clave_status session_bind_input(session *session, uint32_t method, uint32_t index,
                                 const host_tensor *value) STATUS_CHECK;
 /* Makes runs write the result to `data`; if NULL, to the session's own memory. */
 clave_status session_bind_output(session *session, uint32_t method, uint32_t index, void *data,
                                  size_t bytes) STATUS_CHECK;
-/* Like the two functions above, for contiguous memory of a device, which the session retains and
- * uses in place. An output may use `bytes` bytes from the offset on. */
+/* Work like session_bind_input and session_bind_output for contiguous memory of a device, which the
+ * session retains and uses in place. An output may use `bytes` bytes from the offset on. */
 clave_status session_bind_input_memory(session *session, uint32_t method, uint32_t index,
                                        const tensor *tensor, device_memory at) STATUS_CHECK;
 clave_status session_bind_output_memory(session *session, uint32_t method, uint32_t index,
                                         device_memory at, size_t bytes) STATUS_CHECK;
 clave_status session_run(session *session, uint32_t method) STATUS_CHECK;
-/* Packs the weights that the method's products and convolutions read, without running it. It plans
- * the smallest sizes of the inputs and larger ones. */
+/* Packs the weights that the method's products and convolutions read, without running it. For this
+ * it plans the method at small and at larger sizes of its inputs. */
 clave_status session_pack(session *session, uint32_t method) STATUS_CHECK;
 /* Returns the result of the last run. It is contiguous, in the session's memory or in the bound
  * memory. data is NULL if the result is in device memory or in a dma-buf. */
@@ -178,7 +184,8 @@ clave_status session_read_state(session *session, uint32_t index, void *data,
                                 size_t bytes) STATUS_CHECK;
 clave_status session_write_state(session *session, uint32_t index, const void *data,
                                  size_t bytes) STATUS_CHECK;
-/* Bytes [from, from + size) of the state; copy: to offset `to`, without overlap. */
+/* Read, write or copy bytes [from, from + size) of state tensor `index`. The copy goes to offset
+ * `to`; the ranges must not overlap. */
 clave_status session_read_state_part(session *session, uint32_t index, size_t from, void *data,
                                      size_t size) STATUS_CHECK;
 clave_status session_write_state_part(session *session, uint32_t index, size_t from,
@@ -189,7 +196,8 @@ clave_status session_copy_state_part(session *session, uint32_t index, size_t fr
  * are zero. On failure nothing changes. */
 clave_status session_resize(session *session, uint32_t value, int64_t n) STATUS_CHECK;
 clave_status session_match_sizes(session *to, const session *from) STATUS_CHECK;
-/* Copies all state, its sizes and the position in the random sequence, within one program. */
+/* Copies all state, its sizes and the position in the random sequence. Both sessions must run the
+ * same program. */
 clave_status session_copy_state(session *to, session *from) STATUS_CHECK;
 
 /* A block of a device's arena in the schedule of a method's last run. */
@@ -244,18 +252,19 @@ clave_status session_timings(session *session, const peak_list *peaks,
 clave_status session_write_trace(session *session, const peak_list *peaks,
                                  const char *path) STATUS_CHECK;
 
-/* The way in which a variant was chosen for a node. */
+/* How a variant was chosen for a node. */
 typedef enum tune_how {
   TUNE_BEGINS,    /* about to be measured */
   TUNE_MEASURED,  /* measured, and stored in the device's table */
   TUNE_KNOWN,     /* already in the table */
-  TUNE_BY_RULE,   /* dry run: the rule's choice, nothing is measured */
-  TUNE_UNMEASURED /* the rule's choice fails or computes wrong results on the tuner's data */
+  TUNE_BY_RULE,   /* dry run: the variant of the lowest cost; nothing is measured */
+  TUNE_UNMEASURED /* the variant of the lowest cost fails or computes wrong results on the tuner's
+                     data */
 } tune_how;
 typedef struct tune_event {
   const backend_info *device;
   const char *family, *key, *variant, *by_rule;
-  double ratio; /* time of the variant divided by the time of by_rule */
+  double ratio; /* time of the variant divided by that of by_rule, the variant of the lowest cost */
   int n;        /* number of variants compared */
   tune_how how;
   size_t done, total; /* numbers of choices */
@@ -271,7 +280,7 @@ typedef struct tune_options {
 } tune_options;
 typedef struct tune_result {
   size_t total, done; /* numbers of choices */
-  bool has_rest;      /* nodes after a value that is read from data are not included */
+  bool has_rest;      /* nodes whose sizes depend on data are not included */
 } tune_result;
 /* Measures the variants of the method's nodes for the sizes of the inputs that are set. It uses
  * separate memory, so the session's state and results do not change. Devices whose backend has no
@@ -279,16 +288,16 @@ typedef struct tune_result {
 clave_status session_tune(session *session, uint32_t method, const tune_options *options,
                           tune_result *out) STATUS_CHECK;
 
-/* A session on a device that a thread prepares while another session of the program, on the CPU
- * backend, answers in its place. */
+/* A session on a device that a thread prepares. Until it is ready, another session of the program
+ * runs on the CPU backend in its place. */
 typedef struct warm_up warm_up;
 /* The arguments are those of session_create. */
 clave_status warm_up_create(executable *executable, constant_store *const *stores,
                             const session_options *options, warm_up **out) STATUS_CHECK;
-/* Call before a run of the method in *answers, which must have the session's options. If the device
- * is ready for its sizes, *answers is replaced by the session on it, which takes over state and
- * arguments; the old session is destroyed. Otherwise the thread prepares these sizes. If that is
- * impossible, one message says why and *answers never changes. */
+/* Call before *answers, the session that runs in the device's place, runs the method. If the device
+ * is ready for the sizes of this run, replaces *answers by the session on the device, which takes
+ * over state and arguments, and destroys the old session. Otherwise the thread prepares these
+ * sizes. If that is impossible, one message says why and *answers never changes. */
 void warm_up_step(warm_up *warm_up, session **answers, uint32_t method);
 /* Accepts NULL. Waits for the thread, which stops after the kernels that it is building. */
 void warm_up_destroy(warm_up *warm_up);

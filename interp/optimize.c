@@ -52,7 +52,8 @@ static uint64_t interp_optimize_count_nodes(const program *program) {
   return n;
 }
 
-/* Replaces the current program by the draft's if that is valid. Always destroys the draft. */
+/* Makes a program from the draft and, if the verifier accepts it, replaces the current program by
+ * it. Always destroys the draft. */
 static clave_status finish_current(optimizer *optimizer) {
   program *made;
   clave_status st = draft_finish(optimizer->draft, &made);
@@ -72,7 +73,8 @@ static clave_status interp_optimize_run_pass(optimizer *optimizer, const program
   return *applied ? finish_current(optimizer) : NULL;
 }
 
-/* Runs one pass and records what it did, or its error. Fails only if memory runs out. */
+/* Runs one pass and records in the report how often it applied, or why its result was rejected.
+ * Fails only if memory runs out. */
 static clave_status try_pass(optimizer *optimizer, size_t k, uint32_t *applied) {
   optimize_row *row = &optimizer->report->rows[k];
   uint64_t before = interp_optimize_count_nodes(current(optimizer));
@@ -90,7 +92,7 @@ static clave_status try_pass(optimizer *optimizer, size_t k, uint32_t *applied) 
   return NULL;
 }
 
-static clave_status interp_optimize_run_all(optimizer *optimizer) {
+static clave_status run_chosen_passes(optimizer *optimizer) {
   uint32_t found = 1;
   for (int round = 0; found && round < MAX_ROUNDS; round++) {
     found = 0;
@@ -103,10 +105,10 @@ static clave_status interp_optimize_run_all(optimizer *optimizer) {
   return NULL;
 }
 
-static clave_status interp_optimize(optimizer *optimizer) {
+static clave_status run_optimizer(optimizer *optimizer) {
   TRY(interp_optimize_check_names(optimizer->options));
   TRY(mem_pool_create(&optimizer->data));
-  TRY(interp_optimize_run_all(optimizer));
+  TRY(run_chosen_passes(optimizer));
   if (!optimizer->current && !optimizer->draft)
     TRY(draft_create(optimizer->given, optimizer->data, &optimizer->draft));
   if (!optimizer->current) TRY(finish_current(optimizer)); /* no pass applied: make a copy */
@@ -138,7 +140,7 @@ clave_status program_optimize(const program *given, const optimize_options *opti
                          .report = report};
   *out = NULL;
   TRY(begin_report(report));
-  clave_status st = interp_optimize(&optimizer);
+  clave_status st = run_optimizer(&optimizer);
   draft_destroy(optimizer.draft);
   mem_pool_destroy(optimizer.data);
   if (st) {

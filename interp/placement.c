@@ -21,7 +21,8 @@ static void place_op(const executable *executable, method *method, const rule_co
   method->reason[i] = first_reason;
 }
 
-/* Places a custom op on the first device with a kernel for it; if none has, its reference runs. */
+/* Places a custom op on the first device with a kernel for it. If no device has a kernel, the op's
+ * reference runs instead. */
 static void place_custom(const executable *executable, method *method, const rule_context *context,
                          uint32_t i) {
   place_op(executable, method, context, i);
@@ -100,7 +101,8 @@ void executable_placement(const executable *executable, uint32_t method_index,
   }
 }
 
-/* Adds up count (n_state, MAX_BACKENDS): operands that are the state, by backend of the op. */
+/* Adds to count (n_state, MAX_BACKENDS), for each state tensor, the operands that are this state,
+ * by the backend of their op. */
 static void interp_placement_count_operands(const executable *executable, const method *method,
                                             uint32_t *count) {
   for (uint32_t i = 0; i < method->graph.n; i++) {

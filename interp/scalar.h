@@ -12,8 +12,8 @@ clave_status scalar_run(const ir_program *program, const ir_instruction *ins,
  * 'x'"). */
 clave_status scalar_set(const ir_program *program, uint32_t vid, scalar_value value,
                         scalar_value *values, const char *what) STATUS_CHECK;
-/* bind_dims sets the values in the input's shape from its actual dims; bind sets the value of a
- * scalar input. Both return INVALID if another input has set a value differently. */
+/* scalar_bind_dims sets the values in an input's shape to its actual dims; scalar_bind sets the
+ * value of a scalar input. Both return INVALID if another input has set a value differently. */
 clave_status scalar_bind_dims(const ir_program *program, const ir_argument *input,
                               const int64_t *dims, scalar_value *values) STATUS_CHECK;
 clave_status scalar_bind(const ir_program *program, const ir_argument *input, scalar_value given,

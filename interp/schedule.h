@@ -1,13 +1,13 @@
 #ifndef INTERP_SCHEDULE_H
 #define INTERP_SCHEDULE_H
-/* A schedule: what a method does for one set of sizes. It lists commands over symbolic blocks of
- * memory, with offsets and lifetimes. It depends only on the executable and the sizes, uses no
- * device memory, and never changes once planned (plan/plan.h).
+/* A schedule: the commands that a method runs for one set of sizes, over symbolic blocks of memory
+ * with offsets and lifetimes. It depends only on the executable and the sizes, uses no device
+ * memory, and never changes once planned (plan/plan.h).
  *
  * A schedule ends where sizes depend on data: at an Item, whose value the session reads, and at a
- * body of a control op that cannot be planned before it runs. The rest is another schedule, made
- * from the previous one and the value: a copy of its tables, extended. The cache keeps those too,
- * in a list of the schedule that they follow (schedule_cache.h). */
+ * body of a control op that cannot be planned before it runs. The following commands are another
+ * schedule, which extends a copy of the previous one's tables and depends on the value. The cache
+ * keeps it in a list of the schedule that it follows (schedule_cache.h). */
 #include "interp/graph/graph.h"
 #include "interp/interp.h"
 #include "interp/plan/arena.h"
@@ -58,13 +58,14 @@ typedef struct command {
   recording *recorded; /* holds a reference; set for runs and copies */
 } command;
 
-/* A result of a body on its way out. A value that a loop carries has two buffers, the op's result
- * and a spare one: an iteration reads one as `arg` and writes the other as `target`. */
+/* A result of a body, and where it is stored. A value that a loop carries has two buffers, the op's
+ * result and a spare one: an iteration reads one as `arg` and writes the other as `target`. */
 typedef struct body_result {
   uint32_t result;            /* storage of the op's result */
   uint32_t target;            /* storage that the body writes: rebased in loops, else the result */
   uint32_t arg, spare, first; /* storages of a carried value; first: gets the initial value */
-  uint32_t stacked; /* for a carried value: the result whose slices are the values; else NO_INDEX */
+  uint32_t stacked; /* for a carried value that is also a slice of a stacked result: that result;
+                       else NO_INDEX */
   bool is_carried;
   bool written; /* the body writes `target`; else it changes the carried value in place */
   uint8_t home;
@@ -117,7 +118,7 @@ struct schedule {
   int holds;                 /* reference count; guarded by the executable's lock */
   scalar_value *key;         /* (n_values) of a first schedule: as bound from the inputs */
   bool is_lean;         /* requests no packed weights: constants are read in their plain layout */
-  cursor from;          /* for a following schedule: where it began, */
+  cursor from;          /* for a following schedule: the position where it began, */
   scalar_value item;    /* and the value that was read before it; unknown if there is none */
   scalar_value *values; /* (n_values) */
   tensor *types;        /* (n_slots) dtypes and actual sizes; strides unused */
@@ -171,7 +172,8 @@ typedef struct schedule_mark {
   uint32_t blocks, storages, commands, controls;
 } schedule_mark;
 schedule_mark schedule_marked(const schedule *schedule);
-/* Removes what was planned since the mark. Only slots of `instructions` can refer to it. */
+/* Removes the entries that were planned since the mark. Only slots of `instructions` can refer to
+ * them. */
 void schedule_rewind(schedule *schedule, const graph *graph, const schedule_mark *to,
                      range instructions);
 

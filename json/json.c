@@ -29,7 +29,7 @@ void json_free(json *root) {
 
 /* ---------------------------------------------------------------- building */
 
-/* An array or object that is being read, and its last entry. */
+/* An array or object that is being read (`of`), and the last entry read so far. */
 typedef struct open_value {
   json *of, *last;
 } open_value;
@@ -90,7 +90,7 @@ static clave_status add_scalar(builder *builder, json_event event, span said) {
   return json->string ? NULL : status_no_memory();
 }
 
-static clave_status json_json_take(void *ctx, json_event event, span said) {
+static clave_status take_event(void *ctx, json_event event, span said) {
   builder *builder = ctx;
   switch (event) {
     case JSON_EVENT_OBJECT:
@@ -157,7 +157,7 @@ static clave_status parse(const char *source, size_t size, unsigned rules, json 
   builder builder = {.depth = 0};
   *out = NULL;
   TRY(create_document(&builder.made));
-  clave_status st = json_walk(source, size, rules | JSON_NO_NUL, json_json_take, &builder);
+  clave_status st = json_walk(source, size, rules | JSON_NO_NUL, take_event, &builder);
   if (!st) st = check_all_keys(&builder.made->root);
   if (st) {
     json_free(&builder.made->root);

@@ -32,7 +32,8 @@ clave_status json_parse_integers(const char *source, size_t size, json **out) ST
 void json_free(json *document); /* accepts NULL */
 /* Reads a document that is one string: appends its bytes, which may include NUL. */
 clave_status json_read_string(const char *source, size_t size, text *out) STATUS_CHECK;
-/* Reads a document that is an array of integers from 0 to 2^32 - 1. out: capacity for size / 2. */
+/* Reads a document that is an array of integers from 0 to 2^32 - 1. out: space for size / 2
+ * numbers. */
 clave_status json_read_u32s(const char *source, size_t size, uint32_t *out,
                             size_t *count) STATUS_CHECK;
 
@@ -74,8 +75,8 @@ bool json_u64(const json *json, uint64_t *out);
 /* Reads a number, or one of "nan", "inf", "-inf". */
 bool json_f64(const json *json, double *out);
 
-/* Checks that the text is one JSON value and nothing else. integers: no number may have a fraction
- * or an exponent. A NUL in a string is an error. */
+/* Fails unless the text is one JSON value and nothing else, without NUL in strings. integers: also
+ * fails if a number has a fraction or an exponent. */
 clave_status json_check_syntax(const char *source, size_t size, bool integers) STATUS_CHECK;
 
 #endif

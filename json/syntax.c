@@ -78,7 +78,7 @@ static clave_status scan_number(scanner *scanner) {
   return scanner->at - begin > JSON_MAX_NUMBER ? syntax_error(scanner, "number too long") : NULL;
 }
 
-/* Reads four hexadecimal digits at scanner->at. Returns -1 if they are not. */
+/* Reads four hexadecimal digits at scanner->at. Returns -1 if the text there is something else. */
 static int scan_hex(scanner *scanner) {
   int value = 0;
   for (int i = 0; i < 4; i++, scanner->at++) {
@@ -94,8 +94,7 @@ static int scan_hex(scanner *scanner) {
 }
 
 /* Passes an event on. An error of the receiver gets the position in the text. */
-static clave_status syntax_give(scanner *scanner, json_event event, const char *bytes,
-                                size_t size) {
+static clave_status pass_event(scanner *scanner, json_event event, const char *bytes, size_t size) {
   if (!scanner->take) return NULL;
   clave_status st = scanner->take(scanner->ctx, event, (span){bytes, size});
   if (!st || status_code_of(st) == STATUS_NO_MEMORY) return st;
@@ -105,13 +104,13 @@ static clave_status syntax_give(scanner *scanner, json_event event, const char *
 }
 
 /* Passes on the string that was just read. */
-static clave_status give_string(scanner *scanner, json_event event) {
+static clave_status pass_string(scanner *scanner, json_event event) {
   if (!scanner->take) return NULL;
   if (scanner->plain.data)
-    return syntax_give(scanner, event, scanner->plain.data, scanner->plain.size);
+    return pass_event(scanner, event, scanner->plain.data, scanner->plain.size);
   TRY(text_status(scanner->string));
-  return syntax_give(scanner, event, scanner->string->data ? scanner->string->data : "",
-                     scanner->string->size);
+  return pass_event(scanner, event, scanner->string->data ? scanner->string->data : "",
+                    scanner->string->size);
 }
 
 static void syntax_keep(scanner *scanner, const char *bytes, size_t n) {
@@ -225,7 +224,7 @@ static clave_status scan_value(scanner *scanner, int depth);
 static clave_status scan_key(scanner *scanner) {
   if (syntax_peek(scanner) != '"') return syntax_error(scanner, "expected a key in quotes");
   TRY(scan_string(scanner));
-  TRY(give_string(scanner, JSON_EVENT_KEY));
+  TRY(pass_string(scanner, JSON_EVENT_KEY));
   syntax_skip_space(scanner);
   if (syntax_peek(scanner) != ':') return syntax_error(scanner, "expected ':' after a key");
   scanner->at++;
@@ -237,12 +236,12 @@ static clave_status scan_key(scanner *scanner) {
 static clave_status scan_container(scanner *scanner, bool is_object, int depth) {
   const char close = is_object ? '}' : ']';
   if (depth >= JSON_MAX_DEPTH) return syntax_error(scanner, "nested too deeply");
-  TRY(syntax_give(scanner, is_object ? JSON_EVENT_OBJECT : JSON_EVENT_ARRAY, "", 0));
+  TRY(pass_event(scanner, is_object ? JSON_EVENT_OBJECT : JSON_EVENT_ARRAY, "", 0));
   scanner->at++;
   syntax_skip_space(scanner);
   if (syntax_peek(scanner) == close) {
     scanner->at++;
-    return syntax_give(scanner, JSON_EVENT_END, "", 0);
+    return pass_event(scanner, JSON_EVENT_END, "", 0);
   }
   for (;;) {
     if (is_object) TRY(scan_key(scanner));
@@ -256,15 +255,15 @@ static clave_status scan_container(scanner *scanner, bool is_object, int depth) 
     syntax_skip_space(scanner);
   }
   scanner->at++;
-  return syntax_give(scanner, JSON_EVENT_END, "", 0);
+  return pass_event(scanner, JSON_EVENT_END, "", 0);
 }
 
 /* Scans a number or a word, which is passed on as written. */
 static clave_status scan_plain(scanner *scanner, bool is_word) {
   size_t begin = scanner->at;
   TRY(is_word ? scan_word(scanner) : scan_number(scanner));
-  return syntax_give(scanner, is_word ? JSON_EVENT_WORD : JSON_EVENT_NUMBER, scanner->text + begin,
-                     scanner->at - begin);
+  return pass_event(scanner, is_word ? JSON_EVENT_WORD : JSON_EVENT_NUMBER, scanner->text + begin,
+                    scanner->at - begin);
 }
 
 static clave_status scan_value(scanner *scanner, int depth) {
@@ -277,7 +276,7 @@ static clave_status scan_value(scanner *scanner, int depth) {
       return scan_container(scanner, false, depth);
     case '"':
       TRY(scan_string(scanner));
-      return give_string(scanner, JSON_EVENT_STRING);
+      return pass_string(scanner, JSON_EVENT_STRING);
     case 't':
     case 'f':
     case 'n':

@@ -31,9 +31,9 @@ void emit_string(json_writer *writer, const char *key, const char *value);
 void emit_text(json_writer *writer, const char *key, const char *value, size_t size);
 void emit_integer(json_writer *writer, const char *key, int64_t value);
 void emit_size(json_writer *writer, const char *key, uint64_t value);
-/* Writes 17 digits; null if not finite. */
+/* Writes a number with 17 digits; null if it is not finite. */
 void emit_number(json_writer *writer, const char *key, double value);
-/* Value must be finite. */
+/* Writes a number with `places` decimals. It must be finite. */
 void emit_decimal(json_writer *writer, const char *key, double value, int places);
 void emit_bool(json_writer *writer, const char *key, bool value);
 /* Writes exactly what json_i64, json_u64 and json_f64 read: integers from 2^53 on as strings of

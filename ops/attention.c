@@ -5,7 +5,8 @@
 
 #include "ops/rule_checks.h"
 
-/* mask: (*, n_heads, Lq, Lk) or a shape that broadcasts to it, BOOL or q's dtype. */
+/* Checks a mask, BOOL or of q's dtype, whose shape must broadcast to that of the scores, (*,
+ * n_heads, Lq, Lk). */
 static clave_status check_mask(const rule_context *context, uint32_t mask_id,
                                const tensor *scores) {
   if (mask_id == IR_NONE) return NULL;

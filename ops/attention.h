@@ -16,9 +16,9 @@ typedef struct attention_desc {
 } attention_desc;
 void describe_attention(const node *node, attention_desc *desc);
 
-/* Attention over caches: k, v, k_scale and v_scale are the caches after the rows of new_k and
- * new_v are written to them, and n_keys is their row count. At most `room` new rows are written
- * and attended to at a time, because more would overwrite keys that earlier new rows still see. */
+/* Attention over caches: k, v, k_scale and v_scale are the caches after the rows of new_k and new_v
+ * are written to them, and n_keys is their row count. At most max_new_rows are written and attended
+ * to at a time, because more would overwrite keys that earlier new rows still see. */
 typedef struct attention_cached_desc {
   attention_desc attention;
   const bound_tensor *new_k, *new_v, *position;
@@ -28,8 +28,8 @@ typedef struct attention_cached_desc {
 } attention_cached_desc;
 void describe_attention_cached(const node *node, attention_cached_desc *desc);
 
-/* Attention over pages: k, v, k_scale and v_scale are the page pools after the new rows are
- * written. n_keys is the capacity, in rows, of one sequence of the page table. */
+/* Attention over pages: k, v, k_scale and v_scale are the page pools after the new rows are written
+ * to them. n_keys is the capacity in rows of one sequence of the page table. */
 typedef struct attention_paged_desc {
   attention_cached_desc cached;
   const bound_tensor *sequence, *page_table;

@@ -116,8 +116,9 @@ static clave_status check_windows(const ir_i32s *stride, const ir_i32s *padding,
   return check_spatial(dilation, "dilation", n, 1);
 }
 
-/* Limits x with its padding, and what strides spread, to a size that backends can still multiply
- * by 8 per dimension and by the bytes of an element when they lay out a kernel's input. */
+/* Limits the elements of x with its padding and the positions that strides add. Backends multiply
+ * this number by 8 per dimension and by the bytes of an element when they lay out a kernel's input,
+ * which must not overflow. */
 static clave_status check_extent(const tensor *input, const tensor *out, const ir_i32s *padding) {
   const int64_t most = INT64_MAX >> 12;
   int64_t elements = 1;
@@ -286,8 +287,8 @@ void describe_conv_transpose(const node *node, conv_desc *desc) {
 
 /* ---------------------------------------------------------------- Winograd's method */
 
-/* With this many channels or more, tiles keep within the error bound of direct sums
- * (test_cpu_winograd.c): the bound grows faster with the channels than the error of the tiles. */
+/* With at least this many channels, the error of tiles is within the error bound of direct sums
+ * (test_cpu_winograd.c), because the bound grows faster with the channels than that error. */
 enum { LEAST_CHANNELS = 64, LEAST_OUTPUTS = 16 };
 
 static bool is_side(const conv_dim *dim) {
@@ -300,10 +301,11 @@ bool conv_takes_winograd(const conv_desc *desc) {
          desc->channels >= LEAST_CHANNELS && desc->outputs >= LEAST_OUTPUTS;
 }
 
-/* Depends on the image size alone, so that the number of images never requires another packed
- * weight. Tiles of 4 multiply 36 times for 16 outputs, tiles of 2 multiply 64 times. But the
- * weight is then 4 times as large as the plain one, instead of 16 / 9 times, and is read for few
- * tiles. If an output has one row or column, most of a tile is outside of the image. */
+/* Depends only on the image size, so that another number of images never requires another packed
+ * weight. For 16 outputs, tiles of 4 multiply 36 times and tiles of 2 multiply 64 times. But the
+ * weight packed for tiles of 4 is 4 times as large as the plain weight, for tiles of 2 only 16 / 9
+ * times, and small images read it for few tiles. If the output has one row or column, most of a
+ * tile is outside of the image. */
 int conv_winograd_tile(const conv_desc *desc) {
   enum { SMALL_IMAGE = 14 * 14 };
   const int64_t rows = desc->dims[1].out, columns = desc->dims[2].out;

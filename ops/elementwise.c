@@ -225,7 +225,7 @@ void describe_elementwise(const node *node, elementwise_desc *desc) {
   describe_steps(node, op, program_type(node, op_elementwise_first_of(op)), desc);
 }
 
-/* True for steps that about preserve the size of values and of rounding errors. */
+/* True for steps that change the size of values and of rounding errors only a little. */
 static bool is_gentle(const elementwise_step *step) {
   return step->type == DTYPE_F32 && step->operand_type == DTYPE_F32 &&
          (step->kind == IR_STEP_KIND_ADD || step->kind == IR_STEP_KIND_MUL ||

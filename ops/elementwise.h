@@ -25,7 +25,8 @@ typedef struct elementwise_step {
 typedef struct elementwise_desc {
   int n_inputs, n_steps;
   const bound_tensor *inputs[MAX_STEP_INPUTS], *out; /* out: contiguous, of the last step's dtype */
-  bound_tensor result; /* epilogues: input 0 if the op's own result has another dtype than out */
+  bound_tensor
+      result; /* for epilogues: input 0, if the op's own result has another dtype than out */
   dtype input_types[MAX_STEP_INPUTS]; /* dtypes in the program */
   int64_t n;                          /* elements of out */
   tensor shapes[1 + MAX_STEP_INPUTS]; /* layouts of out and the inputs, broadcast to out's dims and
@@ -40,8 +41,8 @@ void describe_steps(const node *node, const ir_elementwise *op, dtype first,
 /* Checks the list of steps; input 0 has dtype `first`. */
 clave_status rule_steps(const rule_context *context, const ir_elementwise *op,
                         dtype first) STATUS_CHECK;
-/* True if the result stays about as exact when out and the inputs in `slot` are kept as BF16. An
- * input that is broadcast (a value per row, for example) has few elements and stays F32. */
+/* True if storing `slot` as BF16, as out or as an input, keeps the result about as exact. An input
+ * that is broadcast, a value per row for example, has few elements and stays F32. */
 bool elementwise_may_be_bf16(const elementwise_desc *desc, uint32_t slot);
 
 /* Returns the dtype in which values of dtype t are computed: F32, F64 or I64 (U64 by its bits). */

@@ -6,8 +6,8 @@
  * op_result_type differs. */
 #include "ops/elementwise.h"
 
-/* takes_epilogue: true if ops of this type support an epilogue. epilogue_since: schema version of
- * its introduction. */
+/* takes_epilogue returns true if ops of this type support an epilogue; epilogue_since returns the
+ * first schema version that has it. */
 bool takes_epilogue(ir_op type);
 int epilogue_since(ir_op type);
 /* Returns the dtype of the op's own result, before its epilogue, given the dtype of out. */
@@ -20,7 +20,8 @@ const ir_steps *epilogue_of(const ir_instruction *ins);
 void set_epilogue(const ir_instruction *ins, void *op, const ir_steps *steps, const ir_u32s *inputs,
                   uint32_t out);
 
-/* Returns the epilogue as an Elementwise over out, in place. `inputs` receives the inputs. */
+/* Returns the epilogue as an Elementwise that overwrites out. `inputs` receives its inputs, of
+ * which out is the first; the result points to it. */
 ir_elementwise epilogue_alone(const ir_instruction *ins, uint32_t inputs[MAX_STEP_INPUTS]);
 
 clave_status rule_epilogue(const rule_context *context, const ir_instruction *ins) STATUS_CHECK;

@@ -3,7 +3,8 @@
 /* The discrete Fourier transform along any axis, and its division into passes. */
 #include "ops/node.h"
 
-/* Supported radices. Other lengths are transformed by way of a power of two. */
+/* The supported radices. A length with another prime factor is transformed by a convolution whose
+ * length is a power of two. */
 enum { FFT_RADICES = 7, FFT_MAX_PASSES = 64 };
 #define FFT_TOO_MANY (INT64_C(1) << 32) /* limit on the points of a transform */
 extern const int fft_radices[FFT_RADICES];

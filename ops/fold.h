@@ -1,6 +1,7 @@
 #ifndef OPS_FOLD_H
 #define OPS_FOLD_H
-/* Sliding windows over planes: Im2col copies the blocks out, Col2im sums them back. */
+/* Sliding windows over planes. Im2col copies the blocks that the window sees; Col2im adds them to
+ * the planes again. */
 #include "ops/node.h"
 
 /* Planes are (planes, size...), blocks (planes * kernel..., positions...). Im2col reads planes,

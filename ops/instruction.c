@@ -1,4 +1,5 @@
-/* Rules of an instruction as a whole: its op's, its epilogue's, and those of every op. */
+/* The rule of an instruction as a whole: checks that apply to every op, its op's own rule, and that
+ * of its epilogue. */
 #include "ops/epilogue.h"
 #include "ops/rule_checks.h"
 

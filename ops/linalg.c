@@ -29,7 +29,7 @@ static int64_t least_dim(int64_t m, int64_t n) {
   return m == DIM_UNKNOWN || n == DIM_UNKNOWN ? DIM_UNKNOWN : m < n ? m : n;
 }
 
-/* Returns m if the declared size matches only m, otherwise k. */
+/* Returns k if the declared size matches k, else m. */
 static int64_t chosen_size(int64_t declared, int64_t k, int64_t m) {
   return dim_matches(declared, k) ? k : m;
 }

@@ -3,21 +3,24 @@
 /* Matrix factorizations, matrix functions and triangular solves. All operands are dense. */
 #include "ops/node.h"
 
+/* x: (batches, m, n). The schema has the shapes of the outputs, which depend on the kind. */
 typedef struct linalg_desc {
   ir_linalg_kind kind;
   bool upper;
   const bound_tensor *x, *out, *b, *c, *info; /* b, c, info: NULL if absent */
-  int64_t batches, m, n;                      /* each matrix of x is m x n */
+  int64_t batches, m, n;
 } linalg_desc;
 void describe_linalg(const node *node, linalg_desc *desc);
 
+/* a: (batches, m, m), b and out: (batches, m, n). */
 typedef struct triangular_solve_desc {
   const bound_tensor *a, *b, *out;
-  int64_t batches, m, n; /* each matrix of b is m x n */
-  bool upper, unit;
+  int64_t batches, m, n;
+  bool upper, unit; /* unit: the diagonal of a counts as ones */
 } triangular_solve_desc;
 void describe_triangular_solve(const node *node, triangular_solve_desc *desc);
 
+/* pivots: (batches, k), out: (batches, m): out[i] is the row that the pivots move to position i. */
 typedef struct pivot_order_desc {
   const bound_tensor *pivots, *out;
   int64_t batches, k, m;

@@ -138,7 +138,8 @@ clave_status rule_grouped_matmul(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- description */
 
-/* Returns operand's leading dimensions broadcast to those of out; NULL: zero strides. */
+/* Returns the operand's leading dimensions, all but the last two, broadcast to those of out. If
+ * operand is NULL, their strides are 0. */
 static tensor batch_of(const bound_tensor *operand, const tensor *out) {
   tensor lead = {0}, wide;
   if (operand) lead = operand->tensor;

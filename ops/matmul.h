@@ -17,15 +17,16 @@ typedef struct matmul_desc {
   double alpha, beta;
 } matmul_desc;
 void describe_matmul(const node *node, matmul_desc *desc);
-/* Shorter sums are not rounded to BF16: outer products, of positions and frequencies for example,
- * need their digits and would gain no speed. */
+/* Products of two F32 operands with a smaller k are not rounded to BF16. Outer products, of
+ * positions and frequencies for example, need all digits and would not get faster. */
 enum { LEAST_ROUNDED_K = 16 };
-/* True if a and b may be rounded to BF16 in fast precision: floats up to F32. */
+/* True if fast precision may round a and b to BF16: both are F32, F16 or BF16, and k is at least
+ * LEAST_ROUNDED_K if b is F32. */
 bool matmul_may_round(const matmul_desc *desc);
 
 /* out[t][n] = sum_k a[t][k] * b[e][k][n], where e is the group of row t. */
 typedef struct grouped_matmul_desc {
-  /* (rows, k), (groups, k, n) or encoded (groups, n, k), (groups), (rows, n) */
+  /* a: (rows, k), b: (groups, k, n), encoded (groups, n, k), ends: (groups), out: (rows, n) */
   const bound_tensor *a, *b, *ends, *out;
   int64_t rows, groups, n, k, b_n, b_k;
 } grouped_matmul_desc;

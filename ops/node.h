@@ -9,8 +9,8 @@
 
 typedef struct buffer buffer; /* device memory: backend/backend.h */
 
-/* A slot's tensor and its memory while it runs. The tensor in a description is one of these,
- * possibly with other dims, strides and offset. */
+/* The tensor of a slot, and its memory during a run. Descriptions consist of bound tensors, some
+ * with other dims, strides and offset than the slot's. */
 typedef struct bound_tensor {
   tensor tensor;
   uint32_t slot;        /* Tid */
@@ -24,8 +24,9 @@ typedef struct bound_tensor {
 typedef struct node {
   const ir_instruction *instruction;
   const bound_tensor *tensors; /* by Tid; only this node's operands are set */
-  const tensor *types;         /* by Tid, as in the program; NULL if all operands are stored so */
-  const scalar_value *values;  /* by Vid; all are known */
+  const tensor
+      *types; /* by Tid, as in the program; NULL if all operands are stored with these dtypes */
+  const scalar_value *values; /* by Vid; all are known */
   void **cache; /* owned by the backend, per instruction; NULL at first, see cache_destroy */
   variant_choices *choices; /* records the variants that are chosen, for tuning; may be NULL */
 } node;
@@ -48,12 +49,13 @@ static inline int axis_of(int64_t axis, int rank) { return (int)(axis < 0 ? axis
 tensor take_dims(const tensor *tensor, int from, int to);
 /* Returns the product of dims [from, to). */
 int64_t count_dims(const tensor *tensor, int from, int to);
-/* Splits the dimensions of n tensors of equal dims: those whose bit is set in `axes` go to
- * over[n], the others to kept[n]. Both keep their order and are collapsed, with offset 0. */
+/* Splits the dimensions of n tensors with equal dims. Dimensions whose bit is set in `axes` go to
+ * over[i], the others to kept[i], in the same order. Each of the two lists is collapsed together,
+ * with offset 0. */
 void split_dims(const tensor *ts, int n, unsigned axes, tensor *kept, tensor *over);
-/* Moves dimension `axis` of n tensors to the end. The tensors have equal dims except along `axis`;
- * their other dimensions are collapsed together, with offset 0. The last dimension has stride 1 if
- * its size is 1, and a scalar gets one of size 1. */
+/* Sets rows[i] to ts[i] with dimension `axis` moved to the end. The tensors have equal dims except
+ * along `axis`; their other dimensions are collapsed together, with offset 0. If the last dimension
+ * has size 1, its stride is 1. A scalar gets a last dimension of size 1. */
 void rows_along(const tensor *ts, int n, int axis, tensor *rows);
 /* Returns operand broadcast to the dims of `shape`. */
 bound_tensor broadcast_operand(const bound_tensor *operand, const tensor *shape);

@@ -77,7 +77,8 @@ const ir_u32s *control_results(const ir_instruction *ins); /* for control ops wi
  * values in integer fields, then the op's own rule and that of its epilogue. The caller adds node
  * and file to the error. */
 clave_status rule_instruction(const rule_context *context, const ir_instruction *ins) STATUS_CHECK;
-/* Checks only the op's rule and its epilogue's, again with other sizes. */
+/* Checks only the op's own rule and that of its epilogue. The planner calls it with the actual
+ * sizes. */
 clave_status rule_sizes(const rule_context *context, const ir_instruction *ins) STATUS_CHECK;
 
 /* ---- for rules ---- */

@@ -32,7 +32,8 @@ static void reduce_shape(tensor *tensor, const bool *marked, bool keepdim) {
   tensor->rank = rank;
 }
 
-/* max, min and their arguments are undefined over zero elements. */
+/* Fails if a result would reduce zero elements, for which max, min, argmax and argmin are
+ * undefined. */
 static clave_status check_not_empty(const tensor *tensor, const bool *marked) {
   bool reads_nothing = false, writes = true;
   for (int i = 0; i < tensor->rank; i++) {

@@ -3,8 +3,8 @@
 /* Rotary position embedding. */
 #include "ops/node.h"
 
-/* `rows` are x's dimensions without the last one: (*, L, n_heads), n_rows heads of n_pairs pairs
- * each. The n_heads heads at position i of (*, L) are rotated by row i % n_angles of cos, sin. */
+/* x is (*, L, n_heads, 2 * n_pairs). `rows` is its layout without the last dimension, n_rows heads
+ * in all. The heads at position i of (*, L) are rotated by row i % n_angles of cos and sin. */
 typedef struct rope_desc {
   const bound_tensor *x, *cos, *sin, *out;
   tensor rows;

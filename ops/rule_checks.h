@@ -21,7 +21,8 @@ clave_status check_rank_at_least(const rule_context *context, uint32_t tid, cons
 /* Fails unless `tid`, if present, has this dtype and these dims. */
 clave_status check_optional(const rule_context *context, uint32_t tid, const char *what, dtype type,
                             int rank, const int64_t *dims) STATUS_CHECK;
-/* Fails unless the chain's args and results have the types of these tensors. name: of the field. */
+/* Fails unless the chain's args and results have the types of these tensors. name: the field that
+ * names the chain, for messages. */
 clave_status rule_body(const rule_context *context, uint32_t index, const char *name,
                        const ir_u32s *args, const ir_u32s *results) STATUS_CHECK;
 /* Fails unless the axes are in range and unique. Sets marked[i] if axis i is listed; order (may be
@@ -35,9 +36,10 @@ bool int_fits(dtype t, int64_t v);
 /* True if the double is an integer that fits the dtype. */
 bool float_fits_int(dtype t, double v);
 
-/* Returns whichever of two sizes that must agree is known. */
+/* Returns one of two sizes that must agree: the first if it is known, else the second. */
 static inline int64_t dim_known(int64_t a, int64_t b) { return a == DIM_UNKNOWN ? b : a; }
-/* Reads a list of sizes, Reshape.shape for example. Fails if any is negative or over MAX_RANK. */
+/* Reads a list of sizes, Reshape.shape for example. Fails if there are more than MAX_RANK or one is
+ * negative. */
 clave_status rule_shape(const rule_context *context, const ir_int_or_vids *values, int *rank,
                         int64_t *dims) STATUS_CHECK;
 

@@ -20,8 +20,9 @@ clave_status rule_scatter(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- descriptions */
 
-/* Returns the first of the dimensions after the axis along which the index is constant. */
-static int first_behind(const tensor *index, int axis) {
+/* Returns the first of the trailing dimensions after the axis along which the index is constant;
+ * the rank if there are none. */
+static int first_constant_dim(const tensor *index, int axis) {
   int first = index->rank;
   while (first > axis + 1 && (index->strides[first - 1] == 0 || index->dims[first - 1] == 1))
     first--;
@@ -32,7 +33,7 @@ scatter_desc scatter_along(ir_scatter_kind kind, const bound_tensor *index,
                            const tensor *index_layout, const bound_tensor *source,
                            const bound_tensor *out, int axis) {
   const tensor *all[SCATTER_OPERANDS] = {index_layout, &source->tensor, &out->tensor};
-  int rank = index_layout->rank, first = first_behind(index_layout, axis);
+  int rank = index_layout->rank, first = first_constant_dim(index_layout, axis);
   scatter_desc desc = {.kind = kind,
                        .axis = axis,
                        .index = *index,

@@ -20,7 +20,8 @@ typedef struct scatter_desc {
   int64_t n, size;                /* n: entries along the axis; size: elements of out along it */
 } scatter_desc;
 void describe_scatter(const node *node, scatter_desc *desc);
-/* Describes a scatter for other ops. index_layout: the index's strides over source's dims. */
+/* Returns the description of a scatter for another op. index_layout: the strides of the index over
+ * source's dims. */
 scatter_desc scatter_along(ir_scatter_kind kind, const bound_tensor *index,
                            const tensor *index_layout, const bound_tensor *source,
                            const bound_tensor *out, int axis);

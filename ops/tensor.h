@@ -9,8 +9,8 @@
 
 enum { MAX_RANK = 8 };
 
-/* A dimension that is not known yet (a Vid at verify time). Rules let it match any size; none
- * remains at run time. */
+/* A dimension that is not known yet, because a Vid sets it and the program is only verified. It
+ * matches any size in rules. At run time all dimensions are known. */
 #define DIM_UNKNOWN ((int64_t)-1)
 
 typedef struct tensor {
@@ -26,7 +26,8 @@ int64_t tensor_numel(const tensor *tensor); /* 1 for rank 0; dims must be known 
 /* Encoded tensors only: elements per row, and number of rows. */
 int64_t tensor_row(const tensor *tensor);
 int64_t tensor_rows(const tensor *tensor);
-/* Returns the tensor as stored in files: an encoded one is U8, its rows as bytes. */
+/* Returns the tensor as files store it. An encoded tensor is stored as U8, with the bytes of each
+ * row as its last dimension. */
 tensor tensor_stored(const tensor *tensor);
 bool tensor_bytes(const tensor *tensor, size_t *out); /* false on overflow or an unknown dim */
 void tensor_set_contiguous(tensor *tensor);           /* row-major strides, offset 0 */
@@ -37,9 +38,9 @@ bool tensor_rows_contiguous(const tensor *tensor); /* last dimension: stride 1 (
 /* Writes the dims as "(2, 3)" into buf and returns buf. */
 const char *tensor_shape_text(const tensor *tensor, char *buf, int size);
 
-/* Drops size-1 dimensions and merges adjacent dimensions that all n tensors can walk as one. The
- * tensors have equal dims (broadcast ones have stride 0) and are changed in place. One element
- * makes rank 0, no elements one dimension of size 0. */
+/* Drops dimensions of size 1 and merges adjacent dimensions that all n tensors can walk as one. The
+ * tensors have equal dims (broadcast dimensions have stride 0) and are changed in place. A single
+ * element results in rank 0, no elements in one dimension of size 0. */
 void tensors_collapse(tensor *ts, int n);
 /* Sets out to input broadcast to `shape` of rank `rank`, right-aligned, with stride 0 along
  * repeated dimensions. input must be broadcastable to it. */

@@ -3,8 +3,9 @@
 /* Triangle: tril and triu. */
 #include "ops/node.h"
 
-/* `rows` are x's dimensions except the last, n_rows rows in all. Each row has `columns` elements,
- * `step` apart in x; those of the triangle are copied to out, which is contiguous. */
+/* `rows` is x's layout without its last dimension, n_rows rows in all. Each row has `columns`
+ * elements, `step` apart in x. Elements of the triangle are copied to out, which is contiguous; the
+ * others of out are 0. */
 typedef struct triangle_desc {
   const bound_tensor *x, *out;
   tensor rows;

@@ -1,6 +1,7 @@
 #ifndef OPS_UPDATE_H
 #define OPS_UPDATE_H
-/* Updates of a part of a tensor: which elements are written; out already has the rest. */
+/* Descriptions of SliceUpdate and IndexCopy: the elements of out that are written. out already
+ * contains the rest. */
 #include "ops/copy.h"
 #include "ops/scatter.h"
 

@@ -10,7 +10,8 @@
 typedef struct upsample_desc {
   const bound_tensor *x, *out;
   ir_upsample_mode mode;
-  bool one_at_a_time; /* at most one axis changes: antialiased, or linear and cubic of bytes */
+  bool one_at_a_time; /* at most one size changes, as the rule requires for antialiasing and for
+                         linear and cubic modes of U8 */
   int64_t planes;
   resample_axis axes[SPATIAL_DIMS];
   int precision; /* bits of quantized weights (resample_precision); 0: not quantized */

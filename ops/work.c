@@ -55,8 +55,8 @@ double work_log2(const work_node *node, double n) {
 
 /* ---------------------------------------------------------------- bytes */
 
-/* Counts distinct elements: excludes repetition by stride 0, and is at most the span from first to
- * last. */
+/* Returns the number of distinct elements: elements that a stride of 0 repeats count once, and the
+ * number is at most the span from the first to the last. */
 static double distinct_elements(const tensor *tensor) {
   double n = 1, span = 1;
   for (int i = 0; i < tensor->rank; i++) {
@@ -128,7 +128,7 @@ static double keys_seen(double p, const ir_opt_i64 *window, double rows) {
   return fmax(0, fmin(p + 1, most));
 }
 
-/* Query i sees the keys 0 to i. */
+/* Returns the number of pairs of a query and a key if query i sees the keys 0 to i. */
 static double causal_pairs(double n_queries, double n_keys) {
   const double below = fmin(n_queries, n_keys);
   return below * (below + 1) / 2 + (n_queries - below) * n_keys;
@@ -184,7 +184,8 @@ static double rows_seen(double first, double last, const ir_opt_i64 *window, dou
   return fmax(0, fmin(fmin(all, reach), rows));
 }
 
-/* Tokens of one sequence are consecutive. */
+/* Returns the number of rows of one page pool that are read and written. Tokens of one sequence are
+ * consecutive. */
 static double paged_rows(const work_node *node, const ir_attention_paged *op) {
   const work_counts *sequence = find_counts(node, op->sequence);
   const int64_t n = (int64_t)work_dim(node, op->q, 2);

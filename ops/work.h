@@ -46,11 +46,11 @@ extern const work_formula work_table[IR_OP_COUNT];
 double work_elements(const work_node *node, uint32_t tid);
 double work_dim(const work_node *node, uint32_t tid, int axis);  /* axis may be negative */
 double work_dims(const work_node *node, uint32_t tid, int from); /* product of dims [from, rank) */
-double work_product(const ir_i32s *list);
-double work_steps(const ir_steps *steps); /* steps other than copies and casts */
-double work_has(const work_node *node, uint32_t tid);
-double work_log2(const work_node *node, double n); /* log2(n), 0 for n <= 1 */
-double work_bytes(const work_node *node, uint32_t tid);
+double work_product(const ir_i32s *list);               /* product of the list's integers */
+double work_steps(const ir_steps *steps);               /* steps other than copies and casts */
+double work_has(const work_node *node, uint32_t tid);   /* 1 if the operand is present, else 0 */
+double work_log2(const work_node *node, double n);      /* log2(n), 0 for n <= 1 */
+double work_bytes(const work_node *node, uint32_t tid); /* bytes of the distinct elements */
 double work_bytes_all(const work_node *node, const ir_u32s *tids);
 /* Returns the bytes of n elements of the tensor, or of all if it has fewer. */
 double work_part(const work_node *node, uint32_t tid, double n);

@@ -206,7 +206,7 @@ static clave_status bind_section(program *program, const clv_table *table, const
   return NULL;
 }
 
-/* Reads the index only: the bytes of packed weights are checked when a device uses them, and by
+/* Reads only the index. The bytes of packed weights are checked when a device uses them, and by
  * clave verify. */
 static clave_status read_packed_weights(program *program, const clv_table *table,
                                         const uint8_t *bytes) {

@@ -23,7 +23,7 @@ clave_status bind_constant(program *program, uint32_t i, const void *data) {
   return NULL;
 }
 
-/* ---------------------------------------------------------------- copies of the caller's */
+/* ---------------------------------------------------------------- the caller's constants */
 
 /* Large constants are page-aligned, as in a file, so that devices can read them in place. */
 enum { LARGE_CONSTANT = 64 << 10, PAGE = 4096 };
@@ -36,7 +36,7 @@ static bool is_in_file(const program *program, const void *data) {
   return false;
 }
 
-/* True if the bytes belong to the program, or to a program that it was made of. */
+/* True if the bytes belong to the program, or to a program that it was made from. */
 static bool is_owned(const program *program, const void *data) {
   for (; program; program = program->base)
     if (is_in_file(program, data) || mem_pool_has(program->pool, data) ||
@@ -45,8 +45,9 @@ static bool is_owned(const program *program, const void *data) {
   return false;
 }
 
-/* Places the next constant after `end`, and moves `end` after it. False: the size overflows. */
-static bool serialize_constants_place_constant(size_t bytes, size_t *end, size_t *begin) {
+/* Sets *begin to the aligned offset of the next constant after *end, and moves *end after it.
+ * Returns false if the size overflows. */
+static bool place_copied_constant(size_t bytes, size_t *end, size_t *begin) {
   const size_t alignment = bytes >= LARGE_CONSTANT ? PAGE : MEMORY_ALIGNMENT;
   if (!add_size(*end, alignment - 1, begin)) return false;
   *begin -= *begin % alignment;
@@ -60,8 +61,7 @@ static clave_status copy_constants(program *program, char *to, size_t *total) {
     const void *data = program->constants[i];
     size_t bytes, begin;
     if (!data || is_owned(program, data)) continue;
-    if (!tensor_bytes(&program->types[i], &bytes) ||
-        !serialize_constants_place_constant(bytes, total, &begin))
+    if (!tensor_bytes(&program->types[i], &bytes) || !place_copied_constant(bytes, total, &begin))
       return status_no_memory();
     if (to) program->constants[i] = memcpy(to + begin, data, bytes);
   }
@@ -105,10 +105,10 @@ clave_status hash_constants(const program *program, uint64_t *out) {
   return NULL;
 }
 
-/* Compares the constants with their hash, because a file with another date may hold the same
- * bytes. */
-static clave_status serialize_constants_check_written(const program *program, const file_map *map,
-                                                      const char *path) {
+/* Checks a file whose date has changed. Compares the constants with their hash, because the bytes
+ * may still be the same. */
+static clave_status check_changed_file(const program *program, const file_map *map,
+                                       const char *path) {
   clave_status st = program_check_hashes(program);
   if (status_code_of(st) == STATUS_NO_MEMORY) return st;
   if (!st) st = file_map_check(map, path, NULL);
@@ -128,8 +128,7 @@ clave_status program_check_files(const program *program) {
     for (size_t i = 0; i < sizeof program->maps / sizeof *program->maps; i++) {
       bool is_changed;
       TRY(file_map_check(&program->maps[i], program->paths[i], &is_changed));
-      if (is_changed)
-        TRY(serialize_constants_check_written(program, &program->maps[i], program->paths[i]));
+      if (is_changed) TRY(check_changed_file(program, &program->maps[i], program->paths[i]));
     }
   return NULL;
 }

@@ -5,7 +5,7 @@
 #include "serialize/program_files.h"
 #include "serialize/verify.h"
 
-static bool serialize_create_same_shape(const constant_data *data, const tensor *declared) {
+static bool is_as_declared(const constant_data *data, const tensor *declared) {
   const tensor stored = tensor_stored(declared);
   return data->type == stored.type && data->rank == stored.rank &&
          (stored.rank == 0 ||
@@ -20,12 +20,12 @@ static clave_status bind_given(program *program, uint32_t i, const constant_sour
   } else {
     data = from->list[i];
   }
-  if (!serialize_create_same_shape(&data, &program->types[i]))
+  if (!is_as_declared(&data, &program->types[i]))
     return INVALID("its dtype or shape is not what the program declares");
   return bind_constant(program, i, data.data);
 }
 
-static clave_status serialize_create_bind_all(program *program, const constant_source *from) {
+static clave_status bind_all_given(program *program, const constant_source *from) {
   if (!from->find && from->n != program->ir.constants.count)
     return INVALID("%zu constants given, the program has %u", from->n, program->ir.constants.count);
   TRY(alloc_constants(program));
@@ -55,12 +55,12 @@ uint32_t needed_version(const ir_program *program) {
   return (uint32_t)version;
 }
 
-static clave_status serialize_create_fill_program(program *program, const void *flatbuffer,
-                                                  size_t size, const constant_source *from) {
+static clave_status fill_created(program *program, const void *flatbuffer, size_t size,
+                                 const constant_source *from) {
   TRY(decode_flatbuffer(flatbuffer, size, program->pool, &program->ir));
   program->ir.version = needed_version(&program->ir);
   TRY(verify_program(program));
-  return serialize_create_bind_all(program, from);
+  return bind_all_given(program, from);
 }
 
 clave_status program_create(const void *flatbuffer, size_t size, const constant_source *from,
@@ -68,7 +68,7 @@ clave_status program_create(const void *flatbuffer, size_t size, const constant_
   program *program;
   *out = NULL;
   TRY(program_new(&program));
-  clave_status st = serialize_create_fill_program(program, flatbuffer, size, from);
+  clave_status st = fill_created(program, flatbuffer, size, from);
   if (st) {
     program_destroy(program);
     return st;
@@ -77,7 +77,8 @@ clave_status program_create(const void *flatbuffer, size_t size, const constant_
   return NULL;
 }
 
-/* Shares the packed weights whose constants have the same bytes in both programs; borrowed. */
+/* Lets `copy` borrow the packed weights whose constants are the same bytes in memory in both
+ * programs. */
 static clave_status keep_packed_weights(program *copy, const program *from) {
   for (size_t i = 0; i < from->n_packed_weights; i++) {
     program_packed_weight desc = from->packed_weights[i];

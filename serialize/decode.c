@@ -13,9 +13,9 @@
 
 /* ---------------------------------------------------------------- errors */
 
-static void serialize_decode_append_path(const decode_path *path, char *out, size_t size) {
+static void append_decode_path(const decode_path *path, char *out, size_t size) {
   if (!path) return;
-  serialize_decode_append_path(path->up, out, size);
+  append_decode_path(path->up, out, size);
   size_t n = strlen(out);
   if (path->name) {
     (void)snprintf(out + n, size - n, "%s%s", n ? "." : "", path->name);
@@ -26,7 +26,7 @@ static void serialize_decode_append_path(const decode_path *path, char *out, siz
 
 clave_status decode_error(const decoder *decoder, const char *format, ...) {
   char path[512] = "", message[512];
-  serialize_decode_append_path(decoder->path, path, sizeof path);
+  append_decode_path(decoder->path, path, sizeof path);
   va_list args;
   va_start(args, format);
   (void)number_vprint(message, sizeof message, format, args);

@@ -30,8 +30,8 @@ typedef struct decode_path {
 } decode_path;
 
 typedef struct decoder decoder;
-/* Input format of the decoder. Every function checks bounds and types and fails with
- * decode_error(). */
+/* The functions by which the decoder reads one input format. Each checks bounds and types and fails
+ * with decode_error(). */
 typedef struct decode_source {
   clave_status (*open_table)(decoder *decoder, const ir_table *table,
                              decode_node *node); /* replaces *node by the table itself */

@@ -10,7 +10,7 @@
  * `vid`. */
 extern const ir_table int_or_vid_table, float_or_vid_table;
 
-/* The layout of every {items, count} in ir.h. */
+/* The layout that every vector {items, count} in ir.h has. */
 typedef struct ir_vector {
   void *items;
   uint32_t count;

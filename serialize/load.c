@@ -75,7 +75,7 @@ static clave_status open_file(program *program, int which, const char *path) {
   return program->paths[which] ? file_map_open(path, &program->maps[which]) : status_no_memory();
 }
 
-static clave_status serialize_load_bind_tensors(program *program, const char *path) {
+static clave_status bind_tensor_file(program *program, const char *path) {
   TRY(open_file(program, 1, path));
   clave_status st =
       tensor_file_parse(program->maps[1].data, program->maps[1].size, &program->tensors);
@@ -90,10 +90,10 @@ static clave_status serialize_load_bind_tensors(program *program, const char *pa
 static clave_status load_constants(program *program, const char *path, const char *consts) {
   TRY(alloc_constants(program));
   if (program->ir.constants.count == 0) return NULL;
-  if (consts) return serialize_load_bind_tensors(program, consts);
+  if (consts) return bind_tensor_file(program, consts);
   char *beside = consts_path_beside(path);
   if (!beside) return status_no_memory();
-  clave_status st = serialize_load_bind_tensors(program, beside);
+  clave_status st = bind_tensor_file(program, beside);
   free(beside);
   return st;
 }
@@ -106,7 +106,7 @@ static clave_status load_json(program *program, const char *path, const char *co
   return load_constants(program, path, consts);
 }
 
-static clave_status serialize_load_file(program *program, const char *path, const char *consts) {
+static clave_status load_mapped(program *program, const char *path, const char *consts) {
   const uint8_t *bytes = program->maps[0].data;
   size_t size = program->maps[0].size;
   if (is_clv(bytes, size)) {
@@ -119,7 +119,7 @@ static clave_status serialize_load_file(program *program, const char *path, cons
                                         : stranger_error(bytes, size);
 }
 
-static clave_status serialize_load_open_program(const char *path, program *program) {
+static clave_status open_program_file(const char *path, program *program) {
   clave_status st = open_file(program, 0, path);
   if (!st || !folder_exists(path)) return st;
   status_free(st);
@@ -131,7 +131,7 @@ static clave_status serialize_load_open_program(const char *path, program *progr
 
 enum { PACKED_BYTES_ALIGNMENT = 64 }; /* kernels read the bytes as vectors */
 
-static clave_status serialize_load_bytes(program *program, const void *clv, size_t size) {
+static clave_status load_clv_bytes(program *program, const void *clv, size_t size) {
   if (!is_clv(clv, size))
     return first_byte(clv, size) == '{' ? INVALID("expected a .clv, got a .json program")
                                         : stranger_error(clv, size);
@@ -144,7 +144,7 @@ clave_status program_load_bytes(const void *clv, size_t size, const char *name, 
   program *program;
   *out = NULL;
   TRY(program_new(&program));
-  clave_status st = serialize_load_bytes(program, clv, size);
+  clave_status st = load_clv_bytes(program, clv, size);
   if (st) {
     program_destroy(program);
     return status_while(st, "%s", name);
@@ -168,8 +168,8 @@ clave_status program_load(const char *path, const char *consts, program **out) {
   program *program;
   *out = NULL;
   TRY(program_new(&program));
-  clave_status st = serialize_load_open_program(path, program);
-  if (!st) st = status_while(serialize_load_file(program, path, consts), "%s", path);
+  clave_status st = open_program_file(path, program);
+  if (!st) st = status_while(load_mapped(program, path, consts), "%s", path);
   st = check_after(program, st);
   if (st) {
     program_destroy(program);

@@ -1,5 +1,5 @@
-/* Packed weights of a program: the list in memory, and the sections FIDX and FORM of a .clv
- * (docs/reference/formats.md). */
+/* Packed weights of a program: the list in memory, and the sections FIDX (their index) and FORM
+ * (their bytes) of a .clv. docs/reference/formats.md describes both. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ typedef struct packed_weight_entry {
 _Static_assert(sizeof(packed_weights_head) == 16 && sizeof(packed_weight_entry) == 232,
                "as in the file");
 
-static uint64_t serialize_packed_weights_align_up(uint64_t n) {
+static uint64_t packed_align_up(uint64_t n) {
   return (n + PACKED_WEIGHT_ALIGNMENT - 1) / PACKED_WEIGHT_ALIGNMENT * PACKED_WEIGHT_ALIGNMENT;
 }
 
@@ -50,8 +50,7 @@ bool program_packed_weight_is_whole(const program_packed_weight *desc) {
   return hash_bytes(desc->data, desc->bytes) == desc->hash;
 }
 
-static clave_status serialize_packed_weights_append(program *program,
-                                                    const program_packed_weight *desc) {
+static clave_status append_packed_weight(program *program, const program_packed_weight *desc) {
   if (!array_reserve(&program->packed_weights, &program->cap_packed_weights,
                      program->n_packed_weights + 1, sizeof *program->packed_weights))
     return status_no_memory();
@@ -68,7 +67,7 @@ clave_status program_add_packed_weight(program *program, const program_packed_we
     *old = made;
     return NULL;
   }
-  clave_status st = serialize_packed_weights_append(program, &made);
+  clave_status st = append_packed_weight(program, &made);
   if (st) free(made.own);
   return st;
 }
@@ -76,7 +75,7 @@ clave_status program_add_packed_weight(program *program, const program_packed_we
 clave_status program_share_packed_weight(program *program, const program_packed_weight *desc) {
   program_packed_weight shared = *desc;
   shared.own = NULL;
-  return serialize_packed_weights_append(program, &shared);
+  return append_packed_weight(program, &shared);
 }
 
 void program_drop_packed_weights(program *program) {
@@ -154,16 +153,14 @@ clave_status packed_weights_read(program *program, const uint8_t *index, size_t 
     TRY(status_while(
         serialize_packed_weights_read_entry(program, &entry, section, size, &end, &desc), "form %u",
         i));
-    if (head.consts_hash == program->ir.consts_hash)
-      TRY(serialize_packed_weights_append(program, &desc));
+    if (head.consts_hash == program->ir.consts_hash) TRY(append_packed_weight(program, &desc));
   }
   return NULL;
 }
 
 /* ---------------------------------------------------------------- writing */
 
-static packed_weight_entry serialize_packed_weights_entry_of(const program_packed_weight *desc,
-                                                             uint64_t offset) {
+static packed_weight_entry packed_entry_of(const program_packed_weight *desc, uint64_t offset) {
   packed_weight_entry entry = {.constant = desc->constant,
                                .kind = (uint32_t)desc->kind,
                                .dtype = (uint32_t)desc->view.type,
@@ -180,8 +177,8 @@ static packed_weight_entry serialize_packed_weights_entry_of(const program_packe
   return entry;
 }
 
-/* Hashes section FORM as any section is hashed, because readers that do not know it check the
- * hash. */
+/* Hashes section FORM like any other section, including its padding, because readers that do not
+ * know the section check its hash. */
 static clave_status hash_section(const program *program, uint64_t *out) {
   static const uint8_t zeros[PACKED_WEIGHT_ALIGNMENT];
   hash_state *hash = hash_create();
@@ -189,7 +186,7 @@ static clave_status hash_section(const program *program, uint64_t *out) {
   for (size_t i = 0; i < program->n_packed_weights; i++) {
     const size_t bytes = program->packed_weights[i].bytes;
     hash_update(hash, program->packed_weights[i].data, bytes);
-    hash_update(hash, zeros, (size_t)(serialize_packed_weights_align_up(bytes) - bytes));
+    hash_update(hash, zeros, (size_t)(packed_align_up(bytes) - bytes));
   }
   *out = hash_value(hash);
   hash_destroy(hash);
@@ -205,10 +202,9 @@ clave_status packed_weights_plan_create(const program *program, packed_weights_p
   if (!out->index) return status_no_memory();
   memcpy(out->index, &head, sizeof head);
   for (size_t i = 0; i < program->n_packed_weights; i++) {
-    const packed_weight_entry entry =
-        serialize_packed_weights_entry_of(&program->packed_weights[i], out->size);
+    const packed_weight_entry entry = packed_entry_of(&program->packed_weights[i], out->size);
     memcpy(out->index + sizeof head + i * sizeof entry, &entry, sizeof entry);
-    out->size += serialize_packed_weights_align_up(program->packed_weights[i].bytes);
+    out->size += packed_align_up(program->packed_weights[i].bytes);
   }
   return hash_section(program, &out->hash);
 }

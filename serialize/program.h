@@ -12,8 +12,8 @@
 #include "ir.h"
 #include "ops/tensor.h"
 
-/* A section of a .clv file that belongs to a user of the format (a tokenizer, for example): it is
- * kept and written again. */
+/* A section of a .clv file that belongs to a user of the format, a tokenizer for example. Loading
+ * keeps it and saving writes it again. */
 typedef struct program_section {
   char tag[4];
   bool required;       /* readers that do not know the section must reject the file */
@@ -21,8 +21,8 @@ typedef struct program_section {
   size_t size;
 } program_section;
 
-/* A packed weight: a constant that was packed ahead of time for a device (backend.h:
- * constant_form). The bytes fit devices whose backend_info.forms equals `layout`. */
+/* A packed weight: a constant that was packed ahead of time for a device (packed_weight_request of
+ * backend.h). Its bytes suit the devices whose backend_info.weight_layout equals `layout`. */
 typedef struct program_packed_weight {
   char layout[32];   /* NUL-terminated */
   uint32_t constant; /* Tid */
@@ -51,7 +51,7 @@ struct program {
   struct tensor_file *tensors; /* owned: the contents of maps[1] */
   program_section *sections;   /* in pool */
   uint32_t n_sections;
-  program_packed_weight *packed_weights; /* owned, (n_forms) */
+  program_packed_weight *packed_weights; /* owned, (n_packed_weights) */
   size_t n_packed_weights, cap_packed_weights;
   bool unhashed; /* made in memory: consts_hash is 0 and is computed when a file is written */
 };
@@ -77,23 +77,23 @@ typedef struct constant_source {
 /* Creates an empty program for the caller to fill and destroy. */
 clave_status program_new(program **out) STATUS_CHECK;
 void program_destroy(program *program); /* accepts NULL and half-built programs */
-/* Reads a .clv or .json program, as its first bytes tell, and verifies all of it. consts: the
- * constants of a .json, or NULL for consts.safetensors in the same folder. Errors end with the
- * file's path. */
+/* Reads a .clv or .json program, which its first bytes distinguish, and verifies all of it. consts:
+ * the file with the constants of a .json, or NULL for consts.safetensors in the same folder. Errors
+ * end with the file's path. */
 clave_status program_load(const char *path, const char *consts, program **out) STATUS_CHECK;
-/* Same, from the bytes of a .clv, which are used in place and must outlive the program. name: used
- * in messages. */
+/* Works like program_load on the bytes of a .clv, which are used in place and must outlive the
+ * program. name: used in messages. */
 clave_status program_load_bytes(const void *clv, size_t size, const char *name,
                                 program **out) STATUS_CHECK;
 /* Creates a program from its FlatBuffers encoding (copied) and its constants (borrowed, not read).
  * Sets the version. */
 clave_status program_create(const void *flatbuffer, size_t size, const constant_source *from,
                             program **out) STATUS_CHECK;
-/* Completes `copy`, which was made of `from`: copies the sections and shares packed
- * constants. `from` must outlive it. */
+/* Completes `copy`, a program made from `from`: copies the sections and borrows packed weights.
+ * `from` must outlive it. */
 clave_status program_finish_copy(program *copy, const program *from) STATUS_CHECK;
-/* Writes a .clv, or a .json with consts.safetensors beside it (none without constants), as the
- * file extension selects. Each file is written whole or not at all. Fails rather than replace a
+/* Writes a .clv, or a .json with consts.safetensors beside it (none without constants), as the file
+ * extension selects. Each file is written whole or not at all. Fails if it would replace a
  * consts.safetensors that belongs to another program. */
 clave_status program_save(const program *program, const char *path) STATUS_CHECK;
 /* The setters copy their arguments into the program's pool. A tag is four letters or digits. */
@@ -106,7 +106,7 @@ clave_status program_set_metadata(program *program, const char *metadata) STATUS
 const program_packed_weight *program_find_packed_weight(const program *program,
                                                         const program_packed_weight *desc);
 bool program_packed_weight_is_whole(
-    const program_packed_weight *desc); /* reads it all; true if its hash fits */
+    const program_packed_weight *desc); /* reads all bytes; true if they match the hash */
 /* Adds a packed weight, or replaces the one with the same fields. Takes ownership of desc->own,
  * also on failure, and sets the hash. */
 clave_status program_add_packed_weight(program *program,
@@ -120,15 +120,15 @@ void program_drop_packed_weights(program *program);
 /* Copies the caller's constants, which the caller may then change or free. The program must not be
  * in use yet; on failure it is unchanged. */
 clave_status program_own_constants(program *program) STATUS_CHECK;
-/* Fails with IO if a file with constants was truncated, or was modified and now holds other
- * constants: bytes that were read may be wrong. Readers of constants call it before and after
- * reading. It takes microseconds while nothing changes. */
+/* Fails with IO if a file with constants was truncated, or was modified and now contains other
+ * constants: bytes that were read may be wrong. Readers of constants call it before and after they
+ * read. It takes microseconds if the file is unchanged. */
 clave_status program_check_files(const program *program) STATUS_CHECK;
-/* Same, after constants were read. st: the reader's status, returned if the files are unchanged
- * and freed otherwise. */
+/* Works like program_check_files after constants were read. st: the reader's status, which is
+ * returned if the files are unchanged, and freed otherwise. */
 clave_status program_check_after(const program *program, clave_status st) STATUS_CHECK;
-/* Reads all constants and compares them with consts_hash (load does so for .json, not for .clv),
- * and packed weights with their hashes. Succeeds if there are none. */
+/* Reads all constants and packed weights, and fails unless they match their hashes. program_load
+ * does so for the constants of a .json, but not for a .clv. */
 clave_status program_check_hashes(const program *program) STATUS_CHECK;
 
 /* Counts a method's nodes: those of its chain, followed by those of the bodies of its control ops
@@ -148,7 +148,8 @@ typedef enum slot_kind {
   SLOT_TEMPORARY
 } slot_kind;
 slot_kind program_slot_kind(const ir_program *program, uint32_t tid);
-/* Stores the bytes of a state tensor with its open dimension at its maximum; false on overflow. */
+/* Sets *bytes to the size of a state tensor whose open dimension is at its maximum. Returns false
+ * on overflow. */
 bool program_state_bytes(const ir_program *program, uint32_t tid, size_t *bytes);
 const char *slot_kind_name(slot_kind kind); /* "constant" */
 

@@ -15,7 +15,8 @@ clave_status bind_constant(program *program, uint32_t i, const void *data) STATU
 clave_status hash_constants(const program *program, uint64_t *out) STATUS_CHECK;
 
 /* ---- create.c ---- */
-uint32_t needed_version(const ir_program *program); /* highest version that anything in it needs */
+uint32_t needed_version(const ir_program *program); /* returns the lowest schema version that
+                                                       supports everything in the program */
 
 /* ---- .clv ---- */
 bool is_clv(const void *bytes, size_t size);
@@ -37,7 +38,8 @@ enum {
  * constants. */
 clave_status packed_weights_read(program *program, const uint8_t *index, size_t index_size,
                                  const uint8_t *section, size_t size) STATUS_CHECK;
-/* The index of the program's packed weights, made for its consts_hash; owned by the caller. */
+/* The contents of section FIDX, the index of a program's packed weights, and the size and hash of
+ * section FORM. index: owned by the caller. */
 typedef struct packed_weights_plan {
   uint8_t *index;
   size_t index_size;

@@ -54,18 +54,18 @@ static clave_status read_dtype(const json *json, dtype *out) {
 }
 
 /* Reads a size as the format writes it: digits, without sign or quotes. */
-static bool serialize_safetensors_read_size(const json *json, int64_t *out) {
+static bool safetensors_read_size(const json *json, int64_t *out) {
   return json_kind_of(json) == JSON_NUMBER && !signbit(json_number(json)) && json_i64(json, out);
 }
 
-static clave_status serialize_safetensors_read_shape(const json *value, tensor_entry *entry) {
+static clave_status safetensors_read_shape(const json *value, tensor_entry *entry) {
   if (!value || json_kind_of(value) != JSON_ARRAY) return INVALID("it has no shape");
   size_t numel = 1;
   for (const json *d = json_first(value); d; d = json_next(d)) {
     if (entry->rank == MAX_RANK)
       return UNSUPPORTED("expected rank 0 to %d, got %u", (int)MAX_RANK, json_count(value));
     int64_t *dim = &entry->dims[entry->rank++];
-    if (!serialize_safetensors_read_size(d, dim))
+    if (!safetensors_read_size(d, dim))
       return INVALID("dimension %d of its shape is no size", entry->rank - 1);
   }
   for (int i = 0; i < entry->rank; i++) {
@@ -81,7 +81,7 @@ static clave_status read_offsets(const reader *reader, const json *value,
   bool good = value && json_kind_of(value) == JSON_ARRAY && json_count(value) == 2;
   const json *entry = good ? json_first(value) : NULL;
   for (int i = 0; entry; entry = json_next(entry))
-    good = good && serialize_safetensors_read_size(entry, &range[i++]);
+    good = good && safetensors_read_size(entry, &range[i++]);
   if (!good || range[1] < range[0]) return INVALID("its data_offsets are not [begin, end]");
   if ((uint64_t)range[1] > reader->size) {
     return INVALID("its data ends at %lld, the file's data at %zu", (long long)range[1],
@@ -106,8 +106,8 @@ static clave_status bind_data(const reader *reader, size_t begin, tensor_entry *
   return NULL;
 }
 
-static clave_status serialize_safetensors_copy_name(const reader *reader, const char *name,
-                                                    const char **out) {
+static clave_status safetensors_copy_name(const reader *reader, const char *name,
+                                          const char **out) {
   size_t n = strlen(name);
   if (n > LIMIT_NAME)
     return INVALID("expected a name of at most %d bytes, got %zu", (int)LIMIT_NAME, n);
@@ -115,13 +115,13 @@ static clave_status serialize_safetensors_copy_name(const reader *reader, const 
   return *out ? NULL : status_no_memory();
 }
 
-static clave_status serialize_safetensors_read_tensor(const reader *reader, const json *json,
-                                                      tensor_entry *entry, size_t *begin) {
-  TRY(serialize_safetensors_copy_name(reader, json_key(json), &entry->name));
+static clave_status safetensors_read_tensor(const reader *reader, const json *json,
+                                            tensor_entry *entry, size_t *begin) {
+  TRY(safetensors_copy_name(reader, json_key(json), &entry->name));
   if (json_kind_of(json) != JSON_OBJECT)
     return INVALID("its entry is %s", json_kind_name(json_kind_of(json)));
   TRY(read_dtype(json_member(json, "dtype"), &entry->type));
-  TRY(serialize_safetensors_read_shape(json_member(json, "shape"), entry));
+  TRY(safetensors_read_shape(json_member(json, "shape"), entry));
   TRY(read_offsets(reader, json_member(json, "data_offsets"), entry, begin));
   return bind_data(reader, *begin, entry);
 }
@@ -181,7 +181,7 @@ static clave_status check_coverage(const reader *reader, uint32_t count) {
   return INVALID("the last %zu bytes belong to no tensor", reader->size - end);
 }
 
-static int serialize_safetensors_compare_names(const void *left, const void *right) {
+static int safetensors_compare_names(const void *left, const void *right) {
   return strcmp((*(const tensor_entry *const *)left)->name,
                 (*(const tensor_entry *const *)right)->name);
 }
@@ -191,13 +191,12 @@ static clave_status index_names(tensor_file *file) {
       mem_pool_alloc(file->owned->pool, file->count, sizeof *file->owned->by_name);
   if (!file->owned->by_name) return status_no_memory();
   for (uint32_t i = 0; i < file->count; i++) file->owned->by_name[i] = &file->tensors[i];
-  qsort(file->owned->by_name, file->count, sizeof *file->owned->by_name,
-        serialize_safetensors_compare_names);
+  qsort(file->owned->by_name, file->count, sizeof *file->owned->by_name, safetensors_compare_names);
   return NULL;
 }
 
-static clave_status serialize_safetensors_read_entries(reader *reader, const json *header,
-                                                       tensor_file *file) {
+static clave_status safetensors_read_entries(reader *reader, const json *header,
+                                             tensor_file *file) {
   if (json_kind_of(header) != JSON_OBJECT)
     return INVALID("its header is %s", json_kind_name(json_kind_of(header)));
   uint32_t members = json_count(header);
@@ -209,8 +208,8 @@ static clave_status serialize_safetensors_read_entries(reader *reader, const jso
       TRY(read_metadata(reader, v, &file->n_metadata));
       continue;
     }
-    clave_status st = serialize_safetensors_read_tensor(reader, v, &reader->tensors[file->count],
-                                                        &reader->begins[file->count]);
+    clave_status st = safetensors_read_tensor(reader, v, &reader->tensors[file->count],
+                                              &reader->begins[file->count]);
     if (st) return status_while(st, "tensor '%.200s'", json_key(v));
     file->count++;
   }
@@ -220,8 +219,7 @@ static clave_status serialize_safetensors_read_entries(reader *reader, const jso
   return index_names(file);
 }
 
-static clave_status serialize_safetensors_read_file(const uint8_t *bytes, size_t size,
-                                                    tensor_file *file) {
+static clave_status safetensors_read_file(const uint8_t *bytes, size_t size, tensor_file *file) {
   uint64_t length;
   if (size < LENGTH_BYTES) return INVALID("not a safetensors file: %zu bytes", size);
   memcpy(&length, bytes, sizeof length);
@@ -237,7 +235,7 @@ static clave_status serialize_safetensors_read_file(const uint8_t *bytes, size_t
   reader reader = {.data = bytes + LENGTH_BYTES + length,
                    .size = size - LENGTH_BYTES - (size_t)length,
                    .pool = file->owned->pool};
-  clave_status st = serialize_safetensors_read_entries(&reader, document, file);
+  clave_status st = safetensors_read_entries(&reader, document, file);
   json_free(document);
   return st;
 }
@@ -271,7 +269,7 @@ clave_status tensor_file_parse(const void *bytes, size_t size, tensor_file **out
   tensor_file *file;
   *out = NULL;
   TRY(create_file(&file));
-  return finish_file(serialize_safetensors_read_file(bytes, size, file), file, out);
+  return finish_file(safetensors_read_file(bytes, size, file), file, out);
 }
 
 clave_status tensor_file_open(const char *path, tensor_file **out) {
@@ -282,8 +280,7 @@ clave_status tensor_file_open(const char *path, tensor_file **out) {
   owned->path = mem_pool_strdup(owned->pool, path, strlen(path));
   clave_status st = owned->path ? file_map_open(path, &owned->map) : status_no_memory();
   if (!st)
-    st = status_while(serialize_safetensors_read_file(owned->map.data, owned->map.size, file), "%s",
-                      path);
+    st = status_while(safetensors_read_file(owned->map.data, owned->map.size, file), "%s", path);
   return finish_file(status_first(tensor_file_check(file), st), file, out);
 }
 
@@ -304,9 +301,8 @@ void tensor_file_destroy(tensor_file *file) {
 const tensor_entry *tensor_file_find(const tensor_file *file, const char *name) {
   const tensor_entry wanted = {.name = name}, *key = &wanted;
   if (file->count == 0) return NULL;
-  const tensor_entry **found =
-      bsearch(&key, file->owned->by_name, file->count, sizeof *file->owned->by_name,
-              serialize_safetensors_compare_names);
+  const tensor_entry **found = bsearch(&key, file->owned->by_name, file->count,
+                                       sizeof *file->owned->by_name, safetensors_compare_names);
   return found ? *found : NULL;
 }
 

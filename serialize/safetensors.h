@@ -26,7 +26,7 @@ typedef struct tensor_file {
 
 /* Opens a file, which stays mapped until tensor_file_destroy. Errors end with the path. */
 clave_status tensor_file_open(const char *path, tensor_file **out) STATUS_CHECK;
-/* Same, over bytes in memory, which must outlive *out. */
+/* Works like tensor_file_open on the bytes of a file in memory, which must outlive *out. */
 clave_status tensor_file_parse(const void *bytes, size_t size, tensor_file **out) STATUS_CHECK;
 /* Fails with IO if the file was truncated after it was opened: tensors may then read as zeros. */
 clave_status tensor_file_check(const tensor_file *file) STATUS_CHECK;

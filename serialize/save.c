@@ -11,14 +11,14 @@
 
 /* ---------------------------------------------------------------- owners of constants */
 
-/* A hash that a file may contain. */
+/* The hash of constants that a file contains; absent if the file has none or cannot be read. */
 typedef struct recorded {
   bool present;
   uint64_t hash;
 } recorded;
 
-/* Ignores failures to read a file, which then contains no hash. Being out of memory says nothing
- * about the file and is returned. */
+/* Ignores a failure to read a file, which then counts as one without a hash. NO_MEMORY is returned,
+ * because it says nothing about the file. */
 static clave_status forgive(clave_status st) {
   if (status_code_of(st) == STATUS_NO_MEMORY) return st;
   status_free(st);

@@ -4,20 +4,21 @@
  */
 #include "serialize/program.h"
 
-/* The highest schema version that something in a program needs, and its cause: what ("op ") and
- * name ("copy"). */
+/* The lowest schema version that supports a part of a program, and the reason: `what` ("op ") and
+ * `name` ("copy"). */
 typedef struct version_need {
   int version;
   const char *what, *name;
 } version_need;
+/* Return what an instruction with its operands, or the declaration of a tensor, needs. */
 version_need instruction_needs(const ir_program *program, const ir_instruction *ins);
 version_need tensor_needs(const ir_tensor *tensor);
 static inline bool tensor_is_encoded(const ir_tensor *tensor) {
   return tensor->encoding && tensor->encoding->kind != IR_ENCODING_KIND_PLAIN;
 }
 
-/* Checks everything except the constants' bytes, and fills program->types. Errors name node and
- * method. */
+/* Checks everything except the constants' bytes, and fills program->types. Errors name the node and
+ * the method. */
 clave_status verify_program(program *program) STATUS_CHECK;
 
 /* ---- within the verifier ---- */

@@ -21,7 +21,7 @@ typedef enum chain_state { CHAIN_UNUSED = 0, CHAIN_OPEN, CHAIN_DONE } chain_stat
 typedef struct checker {
   const program *program;
   rule_context rules;
-  scalar_value *values;   /* owned, by Vid; none is known */
+  scalar_value *values;   /* owned, by Vid; all unknown */
   writer *tensors, *vids; /* owned, by Tid and Vid */
   chain_state *chains;    /* owned */
   uint32_t *taken; /* owned, by Tid: index + 1 of the last method with it as argument or update */
@@ -226,7 +226,8 @@ static clave_status verify_flow_check_chain(checker *checker, uint32_t index, bo
 
 /* ---------------------------------------------------------------- methods */
 
-/* Checks an argument: a tensor or a value, where a slot occurs once per method and direction. */
+/* Checks an argument of a method, which is either a tensor of this kind or a value. A method may
+ * name a tensor only once. */
 static clave_status check_argument(checker *checker, const ir_argument *argument, slot_kind kind) {
   if ((argument->tensor == IR_NONE) == (argument->value == IR_NONE))
     return INVALID("expected a tensor or a value, one of both");
@@ -256,7 +257,7 @@ static void bind_shape(checker *checker, uint32_t tid) {
   }
 }
 
-/* Marks the sizes that a session chose before any method runs as known. */
+/* Marks the sizes of state as known, because the session chooses them before any method runs. */
 static void bind_state_sizes(checker *checker) {
   uint32_t first = checker->program->ir.constants.count + checker->program->ir.n_inputs +
                    checker->program->ir.n_outputs;

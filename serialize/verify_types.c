@@ -60,7 +60,7 @@ static clave_status verify_types_check_dim(const ir_program *program, const ir_i
   return NULL;
 }
 
-/* True if the product of the known dimensions does not overflow; empty ones count as 1. */
+/* True if the product of the known dimensions does not overflow. Dimensions of 0 count as 1. */
 static bool size_fits(const tensor *tensor) {
   int64_t bytes = (int64_t)dtype_size(tensor->type);
   for (int i = 0; i < tensor->rank; i++) {
@@ -255,8 +255,7 @@ static void need_dtype(version_need *version_need, dtype t) {
   need(version_need, ir_dtype_since(t), "dtype ", dtype_name(t));
 }
 
-/* Adds the versions of operands that may be encoded only in a later version than that of their op.
- */
+/* Raises the need for encoded operands whose op accepted only plain ones in its first version. */
 static void need_encoded(const ir_program *program, const ir_instruction *ins,
                          version_need *version_need) {
   const ir_table *table = op_table[ins->op_type].table;

@@ -4,9 +4,10 @@
 #include "base/memory.h"
 #include "clave.h"
 
-/* Returns a device spec for clave_device_open. device: "cpu" or "opencl", the executable's target;
- * said: the user's choice, NULL or "" if none; from: its origin, for messages. INVALID if `said` is
- * not an OpenCL device, or if there is none; the message then says how to get one. */
+/* Sets *out to a device spec for clave_device_open. device: "cpu" or "opencl", the executable's
+ * target. said: the user's choice; NULL or "" if there is none. from: its origin, for messages.
+ * Fails with INVALID if `said` is not an OpenCL device, or if there is no such device; the message
+ * then says how to get one. */
 clave_status carried_device(const char *device, const char *said, const char *from,
                             const char **out) STATUS_CHECK;
 /* Adds the device to the message of an error on opening it; NULL stays NULL. Consumes st. */

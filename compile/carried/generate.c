@@ -20,7 +20,7 @@ static bool is_left_out(const flag *flag) {
   return false;
 }
 
-static int carried_carried_generate(const void *arguments, page *out) {
+static int generate_on_device(const void *arguments, page *out) {
   generate_arguments given = *(const generate_arguments *)arguments;
   const char *said = given.model.device, *from = said ? "--device" : "CLAVE_DEVICE";
   clave_status st = carried_device(carried.device, said ? said : getenv("CLAVE_DEVICE"), from,
@@ -57,7 +57,7 @@ static int carried_generate_answer(int argc, char *const *argv, page *out) {
     if (!is_left_out(&generate_command.flags[i]))
       flags[command.n_flags++] = generate_command.flags[i];
   command.defaults = &defaults;
-  command.run = carried_carried_generate;
+  command.run = generate_on_device;
   return run_command_line(&command, "", argc - 1, argv + 1, out);
 }
 

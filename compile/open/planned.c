@@ -301,7 +301,7 @@ static clave_status planned_run_commands(plans *plans) {
   return NULL;
 }
 
-static bool lies_in_arena(const schedule *schedule, uint32_t in) {
+static bool is_in_plan_arena(const schedule *schedule, uint32_t in) {
   const uint32_t b = in == NO_INDEX ? NO_INDEX : schedule->storages[in].block[0];
   return b != NO_INDEX && schedule->blocks[b].kind == BLOCK_ARENA;
 }
@@ -315,12 +315,12 @@ static void copy_inputs(const plans *plans, const model_value *inputs) {
     const model_value *value = &inputs[n++];
     const uint32_t in =
         argument->tensor == IR_NONE ? NO_INDEX : schedule->at[argument->tensor].storage;
-    if (lies_in_arena(schedule, in) && schedule->storages[in].bytes)
+    if (is_in_plan_arena(schedule, in) && schedule->storages[in].bytes)
       memcpy(address(plans, in, 0), value->data, schedule->storages[in].bytes);
   }
 }
 
-static void give_outputs(const plans *plans, model_value *outputs) {
+static void set_outputs(const plans *plans, model_value *outputs) {
   const ir_arguments *all = &graph_of(plans)->method->outputs;
   const schedule *schedule = plans->kept[0].schedule;
   for (uint32_t i = 0; i < all->count; i++) {
@@ -345,7 +345,7 @@ static clave_status planned_run(model *model, const model_value *inputs, model_v
   TRY(reserve_memory(plans, plans->kept[0].schedule));
   copy_inputs(plans, inputs);
   TRY(planned_run_commands(plans));
-  give_outputs(plans, outputs);
+  set_outputs(plans, outputs);
   return NULL;
 }
 

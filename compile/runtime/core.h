@@ -53,7 +53,7 @@ typedef struct model_memory {
   char *data; /* (bytes), aligned to MODEL_ALIGNMENT: arena, state, packed weights, scratch memory,
                  in this order */
   size_t bytes;
-  void **packed_weights; /* (n_forms) */
+  void **packed_weights; /* (n_packed_weights) */
   char **rebased;        /* (n_rebased) */
 } model_memory;
 
@@ -92,7 +92,7 @@ typedef enum model_failure {
 
 struct model {
   char *arena, *state;
-  void **packed_weights; /* (n_forms) */
+  void **packed_weights; /* (n_packed_weights) */
   char **rebased;        /* (n_rebased); pointers to arena, state or a constant */
   const char *node;      /* the running node: "node 3 (matmul, linear_1)" */
   model_failure failed;  /* if set, later calls do nothing */
@@ -108,8 +108,8 @@ struct model {
   size_t taken; /* bytes used of the static memory */
 };
 
-/* Prepares the model for runs. The model is zeroed, with forms and rebased set, and with threads
- * also pool, kernel.parallel_for and kernel.n_threads. */
+/* Prepares the model for runs. The model is zeroed except for packed_weights and rebased and,
+ * with threads, pool, kernel.parallel_for and kernel.n_threads. Returns MODEL_GOOD on success. */
 model_failure core_start(model *model);
 /* inputs: (n_inputs); memory of each, in the program's order. State is kept between runs. */
 model_failure core_run(model *model, const model_value *inputs);
@@ -130,12 +130,12 @@ static inline void *model_at(const void *base, int64_t offset) {
  * ended the run. */
 bool model_begin(model *model, const char *node);
 void model_call(model *model, const kernel_desc *desc, const void *args);
-/* Same, on at most n_threads threads. */
+/* Works like model_call on at most n_threads threads. */
 void model_call_on(model *model, int n_threads, const kernel_desc *desc, const void *args);
 /* Sets packed weight `index`: the program's for this processor, else packed by this kernel, which
  * writes to its scratch memory. */
 void model_pack(model *model, int index, const kernel_desc *desc, const void *args);
-/* Same, if the program has no plain weight to pack. */
+/* Works like model_pack for a weight that the program only has packed. */
 void model_use_packed(model *model, int index);
 /* Begins a sequence of instructions: the program or a body. Returns false if the run has ended. */
 bool model_begin_stretch(model *model);

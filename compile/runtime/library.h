@@ -4,7 +4,8 @@
  * the same. */
 void *model_library_create(int n_threads); /* NULL: out of memory */
 void model_library_destroy(void *library); /* accepts NULL */
-/* (n_inputs) and (n_outputs) tensors of an emitted program. */
+/* Runs the model. inputs: (n_inputs), outputs: (n_outputs), the addresses of tensors. Returns
+ * nonzero on an error, whose text model_library_error returns. */
 int model_library_run(void *library, const void *const *inputs, void *const *outputs);
 const char *model_library_error(const void *library);
 void model_library_reset(void *library);

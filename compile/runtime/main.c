@@ -228,7 +228,7 @@ static int compare_times(const void *left, const void *right) {
   return (x > y) - (x < y);
 }
 
-/* times: (runs) ns; the first is that of the first run. */
+/* Runs the method line->runs times. times: (runs), receives the nanoseconds of each run. */
 static clave_status runtime_main_time_runs(const command_line *line, const files *files,
                                            int64_t *times) {
   for (long i = 0; i < line->runs; i++) {

@@ -5,7 +5,7 @@
 #include "compile/runtime/core.h"
 
 struct model_planner {
-  /* Same as model_run of model.h. */
+  /* Works like model_run of model.h. */
   clave_status (*run)(model *model, const model_value *inputs, model_value *outputs);
   void (*destroy)(model *model); /* frees `plans` */
 };

@@ -7,7 +7,7 @@
 /* Starts the model and runs all methods. Sets *n_outputs to the number of compared outputs.
  * UNSUPPORTED if no results are stored; INVALID names the output that differs. */
 clave_status verify_model(model *model, int n_threads, int *n_outputs) STATUS_CHECK;
-/* Same, on a second model without notes. */
+/* Works like verify_model on a second model, which sends no notes. */
 clave_status verify_another(int n_threads) STATUS_CHECK;
 
 #endif

@@ -37,7 +37,7 @@ typedef struct result {
   double *reach;    /* owned (n): effect of the operands' last bits; NULL: not measured */
 } result;
 
-/* Bytes of the copy. */
+/* Returns the bytes of a region's copy. */
 static inline size_t region_bytes(const region *region) {
   return (size_t)(region->high - region->low);
 }
@@ -50,8 +50,8 @@ typedef struct checking {
   const node *nd;
   uint32_t number;
   part part;
-  bound_tensor *view; /* owned (n_slots + 2): the operands, or the compared part */
-  bound_tensor *copy; /* owned (n_slots + 2): the same in copies */
+  bound_tensor *view; /* owned (n_slots + 2): the operands, or the compared part of them */
+  bound_tensor *copy; /* owned (n_slots + 2): `view` over the copies */
   rounding rounds;    /* how the device rounds operands of a product, which the oracle must match */
   buffer *rounded[2]; /* owned, on the CPU backend: a and b, rounded; NULL if not needed */
   region *regions;    /* owned */

@@ -1,6 +1,7 @@
-/* Copies a node's operands for the CPU backend; constants are read from the mapped program file. Of
- * large operands only a part is copied: the last rows along the first dimension of size > 1 that
- * the op processes independently. They have the largest indices and reach all loops' remainders. */
+/* Copies a node's operands for the CPU backend; constants are read from the mapped program file. If
+ * operands are large, only a part of each is copied: the last rows along the first dimension of
+ * size > 1 that the op processes independently. The last rows have the largest indices and reach
+ * the remainders of all loops. */
 #include "interp/check/operands.h"
 
 #include <stdlib.h>
@@ -12,8 +13,8 @@
 #include "ops/attention.h"
 #include "ops/epilogue.h"
 
-/* Larger operands are compared in part; if the op has no independent rows, as a whole up to
- * WHOLE_BYTES. */
+/* If the operands have more bytes, only a part is compared. If the op has no independent rows, all
+ * is compared up to WHOLE_BYTES. */
 #ifndef CLAVE_PART_BYTES /* tests make it small */
 #define CLAVE_PART_BYTES ((int64_t)64 << 20)
 #endif
@@ -159,7 +160,8 @@ static bool measure_rows(const checking *checking, int64_t *shared, int64_t *row
   return true;
 }
 
-/* Chooses as many of the last rows as fit. Returns false if the op has no independent rows. */
+/* Sets checking->part to as many of the last rows as fit. Returns false if the op has no
+ * independent rows. */
 static bool choose_part(checking *checking) {
   const ir_instruction *ins = checking->nd->instruction;
   if (!all_differ(ins)) return false;
@@ -288,7 +290,8 @@ static void bind_copy(const checking *checking, uint32_t tid) {
   copy->tensor.offset -= region->low / (int64_t)dtype_size(tensor->tensor.type);
 }
 
-/* Chooses the part, unless it is given. Sets *fits to false if even that is too much. */
+/* Chooses the part to compare, unless checking->part is set already. Sets *fits to false if even
+ * the part is too large. */
 static clave_status choose_extent(checking *checking, bool *fits) {
   int64_t bytes;
   *fits = true;

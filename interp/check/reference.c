@@ -93,7 +93,8 @@ static clave_status copy_tensor(reference_run *run, bound_tensor from, bound_ten
   return run_node(run, &copy);
 }
 
-/* Copies an operand that the kernel needs dense and that is not; later readers use the copy. */
+/* Replaces an operand that is not dense by a dense copy if the kernel requires that. Later readers
+ * use the copy, too. */
 static clave_status make_dense(reference_run *run, const operand *operand) {
   bound_tensor *tensor = &run->at[operand->tid], made;
   bool good = operand->flags & IR_DENSE

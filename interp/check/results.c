@@ -4,9 +4,9 @@
  *
  * Backends may round intermediate values differently, which a threshold (floor, a comparison) or
  * cancellation amplifies. So if an element exceeds the tolerance, the CPU backend runs again with
- * the last bits of its operands changed, and the element may be off by as much as that moves it.
- * Exact ops, such as a single comparison or argmax, get no such allowance: both backends decide by
- * the same bits. */
+ * the last bits of its operands changed, and the element may also differ by as much as this changes
+ * it. Exact ops, such as a single comparison or argmax, get no such allowance, because both
+ * backends decide by the same bits. */
 #include "interp/check/results.h"
 
 #include <math.h>
@@ -85,8 +85,8 @@ static bool rounds_before(const ir_instruction *ins) {
   return ins->op_type == IR_OP_ELEMENTWISE && ((const ir_elementwise *)ins->op)->steps.count > 1;
 }
 
-/* Returns by how many units in the last place operands are moved: the error that OpenCL allows a
- * function in f32 and f64. 16-bit types are computed in f32. */
+/* Returns by how many units in the last place operands are changed: in f32 and f64, the error that
+ * OpenCL allows a function. 16-bit types need fewer, because they are computed in f32. */
 static uint64_t steps_of(dtype t) { return t == DTYPE_F32 || t == DTYPE_F64 ? 16 : 2; }
 
 /* Moves a magnitude by `steps` units in the last place. Zero, infinity and NaN do not change. */

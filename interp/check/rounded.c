@@ -1,7 +1,7 @@
-/* Operands of products that round what they multiply (recording.rounds). The oracle multiplies
- * floats, so it gets operands rounded in advance; then both results differ only in how sums are
- * rounded in f32. The error of rounding itself is accepted by the caller and bounded
- * (base/rounded.h; half a unit in the last place of BF16). */
+/* Operands of products that round their factors (recording.rounds). The oracle multiplies floats,
+ * so its operands are rounded in advance. Both results then differ only in how sums are rounded in
+ * f32. The error of rounding itself is accepted and bounded: by base/rounded.h, or by half a unit
+ * in the last place of BF16. */
 #include "interp/check/rounded.h"
 
 #include <math.h>

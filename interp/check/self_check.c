@@ -1,9 +1,9 @@
 /* Compares a node's results with the CPU backend's. The operands are copied before the node runs,
  * the CPU backend runs it on the copies, and both results are compared.
  *
- * A launch is proven if one launch of its class was right (the backend's is_unproven). Classes are
- * determined by sizes, so each command queries once. Of large nodes a part is compared
- * (operands.c); if even that is too large, the node stays unproven and a message says so. */
+ * A launch is proven if one launch of its class was right (the backend's is_unproven). Sizes
+ * determine the class, so each command queries it once. Only a part of a large node is compared
+ * (operands.c); if even the part is too large, the node stays unproven and a message says so. */
 #include "interp/check/self_check.h"
 
 #include <stdlib.h>

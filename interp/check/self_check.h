@@ -10,8 +10,8 @@
 clave_status run_recorded(const running *run, const command *command, command_state *state,
                           uint32_t number) STATUS_CHECK;
 /* Runs a recording of a node and compares its results with the CPU backend's. Marks its kernels as
- * proven if they are right. Sets verdict to what differs; it is empty if nothing does, or if the
- * node is too large to compare. */
+ * proven if they are right. verdict: receives a description of the difference, or a note that the
+ * node's data are bad. It stays empty if the results agree or the node is too large. */
 clave_status check_recording(session *session, int on, const node *node, const recording *recording,
                              void **state, const run_operands *operands,
                              text *verdict) STATUS_CHECK;

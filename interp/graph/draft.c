@@ -39,7 +39,7 @@ static void remove_reader(draft *draft, uint32_t tid, const draft_node *node) {
   }
 }
 
-static void graph_draft_note(draft *draft, draft_node *node) {
+static void note_operands(draft *draft, draft_node *node) {
   for (operand_iter i = operands_of(&node->ins); next_operand(&i);) {
     if (i.operand.flags & IR_OUT) {
       draft->slots[i.operand.tid].writer = node;
@@ -111,12 +111,12 @@ static void split_epilogue(draft *draft, draft_node *node) {
   inputs[0] = own;
   forget(draft, node);
   set_epilogue(&node->ins, node->ins.op, &(ir_steps){0}, &(ir_u32s){0}, own);
-  graph_draft_note(draft, node);
+  note_operands(draft, node);
   ir_elementwise *split =
       draft_insert(draft, node->chain, node->next, node->ins.name, IR_OP_ELEMENTWISE);
   if (draft->no_memory) return;
   *split = steps;
-  graph_draft_note(draft, node->next);
+  note_operands(draft, node->next);
 }
 
 static void fill_chains(draft *draft) {
@@ -128,7 +128,7 @@ static void fill_chains(draft *draft) {
       nodes[i].ins = list->items[i];
       nodes[i].chain = c;
       draft_link(draft, &nodes[i], NULL);
-      graph_draft_note(draft, &nodes[i]);
+      note_operands(draft, &nodes[i]);
     }
     for (uint32_t i = 0; nodes && i < list->count && !draft->no_memory; i++)
       if (epilogue_of(&nodes[i].ins)) split_epilogue(draft, &nodes[i]);
@@ -403,11 +403,11 @@ void *draft_add(draft *draft, draft_node *before, ir_op type) {
 }
 
 void draft_note_last(draft *draft, uint32_t chain) {
-  if (!draft->no_memory) graph_draft_note(draft, draft->chains[chain].last);
+  if (!draft->no_memory) note_operands(draft, draft->chains[chain].last);
 }
 
 void draft_note(draft *draft, draft_node *before) {
-  if (!draft->no_memory) graph_draft_note(draft, before->prev);
+  if (!draft->no_memory) note_operands(draft, before->prev);
 }
 
 static void rename_kept(draft *draft, uint32_t from, uint32_t to) {

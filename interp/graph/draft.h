@@ -54,8 +54,8 @@ void draft_destroy(draft *draft); /* accepts NULL */
  * and `data`. */
 clave_status draft_finish(draft *draft, program **out) STATUS_CHECK;
 
-/* Makes a program with one method without inputs, whose outputs are these slots. It contains the
- * instructions that compute them from constants. */
+/* Makes a program with one method that has no inputs and whose outputs are these slots. It contains
+ * the instructions that compute them from constants. */
 clave_status draft_extract(draft *draft, const uint32_t *tids, uint32_t n,
                            program **out) STATUS_CHECK;
 
@@ -110,8 +110,9 @@ uint32_t draft_slot_like(draft *draft, uint32_t like, const char *name);
 /* Adds a constant, or finds one added before with the same contents; the bytes are copied. */
 uint32_t draft_constant(draft *draft, dtype type, const ir_int_or_vid *shape, int rank,
                         const char *name, const void *bytes);
-/* Adds a constant with tensor's dtype, shape, encoding and a name derived from its name. over: uses
- * bytes that outlive the draft's program; room: allocates bytes that the caller fills in. */
+/* Add a constant with the dtype, shape and encoding of `tensor`, and a name derived from its name.
+ * draft_constant_over uses bytes that must outlive the draft's program; draft_constant_reserve
+ * allocates bytes that the caller fills in. */
 uint32_t draft_constant_over(draft *draft, const ir_tensor *tensor, const void *bytes);
 uint32_t draft_constant_reserve(draft *draft, const ir_tensor *tensor, size_t bytes, void **memory);
 /* Adds an instruction before another, with the same name. Returns its op with all fields at their

@@ -109,7 +109,7 @@ static void note_results(graph *graph, uint32_t i) {
   }
 }
 
-static void graph_graph_find_writers(graph *graph) {
+static void find_slot_writers(graph *graph) {
   for (uint32_t i = 0; i < graph->n; i++) {
     for (operand_iter k = operands_of(&graph->instructions[i]); next_operand(&k);)
       if (k.operand.flags & IR_OUT) graph->writer[k.operand.tid] = i;
@@ -130,7 +130,7 @@ static void find_readers(graph *graph) {
 void graph_find_uses(graph *graph) {
   for (uint32_t i = 0; i < slot_count(graph->prog); i++)
     graph->last_use[i] = graph->writer[i] = NO_INDEX;
-  graph_graph_find_writers(graph);
+  find_slot_writers(graph);
   find_readers(graph);
   const ir_method *method = graph->method;
   for (uint32_t i = 0; i < method->updates.count; i++)

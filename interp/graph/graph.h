@@ -1,8 +1,8 @@
 #ifndef INTERP_GRAPH_GRAPH_H
 #define INTERP_GRAPH_GRAPH_H
-/* A method's instructions in memory, and what is known about them before sizes are. They form one
- * list, in which a control op is followed by the instructions of its bodies. Passes rewrite it
- * until an executable is made from it. */
+/* A method's instructions in memory, and all that is known about them before sizes are known. The
+ * instructions form one list, in which a control op is followed by the instructions of its bodies.
+ * Passes rewrite the list before an executable uses it. */
 #include "base/memory.h"
 #include "ops/ops.h"
 #include "serialize/program.h"

@@ -25,11 +25,11 @@ static bool is_score_type(const match *match, dtype t) {
 }
 
 /* Returns a tensor with the expression's shape. */
-static uint32_t pass_attention_shape_of(expr expr) {
+static uint32_t tensor_of_expr(expr expr) {
   return expr.kind == EXPR_STEP ? result_of(expr.node) : expr.index;
 }
 
-static bool pass_attention_read_scores(reader *reader, expr expr);
+static bool read_scores(reader *reader, expr expr);
 
 static bool read_product(reader *reader, expr left, expr right, bool divided) {
   double n;
@@ -39,7 +39,7 @@ static bool read_product(reader *reader, expr left, expr right, bool divided) {
   }
   if (divided && n == 0) return false;
   reader->scores.scale = divided ? reader->scores.scale / n : reader->scores.scale * n;
-  return pass_attention_read_scores(reader, left);
+  return read_scores(reader, left);
 }
 
 /* Matches scores plus a bias. The operand that can be read as scores is the scores. */
@@ -55,7 +55,7 @@ static bool read_sum(reader *source, uint32_t at, expr left, expr right) {
       continue;
     source->scores.added[source->scores.n_added] = bias.index;
     source->scores.added_at[source->scores.n_added++] = at;
-    if (pass_attention_read_scores(source, inner)) return true;
+    if (read_scores(source, inner)) return true;
     *source = saved;
     source->match->n_inner = covered;
   }
@@ -73,29 +73,29 @@ static bool read_where(reader *reader, uint32_t at, const expr *args) {
   if (draft_type(draft, args[0].index) != DTYPE_BOOL) return false;
   scores->condition = args[0].index;
   scores->condition_at = at;
-  return pass_attention_read_scores(reader, scores->hides ? args[2] : args[1]) && !scores->n_added;
+  return read_scores(reader, scores->hides ? args[2] : args[1]) && !scores->n_added;
 }
 
 static bool read_step(reader *reader, expr expression, ir_step_kind kind, const expr *args) {
   switch (kind) {
     case IR_STEP_KIND_CAST:
     case IR_STEP_KIND_COPY:
-      return pass_attention_read_scores(reader, args[0]);
+      return read_scores(reader, args[0]);
     case IR_STEP_KIND_MUL:
       return read_product(reader, args[0], args[1], false);
     case IR_STEP_KIND_DIV:
       return read_product(reader, args[0], args[1], true);
     case IR_STEP_KIND_ADD:
-      return read_sum(reader, pass_attention_shape_of(expression), args[0], args[1]);
+      return read_sum(reader, tensor_of_expr(expression), args[0], args[1]);
     case IR_STEP_KIND_WHERE:
-      return read_where(reader, pass_attention_shape_of(expression), args);
+      return read_where(reader, tensor_of_expr(expression), args);
     default:
       return false;
   }
 }
 
-/* Returns x without a number that it is multiplied or divided by, if nothing else reads x. Looks
- * through changes of the leading sizes. */
+/* If x is y times or divided by a number, and nothing else reads x, moves the number to
+ * scores.scale and returns y; else returns x. Looks through changes of the leading sizes. */
 static uint32_t unscaled(reader *reader, uint32_t x) {
   const draft *draft = reader->match->draft;
   int covered = reader->match->n_inner;
@@ -140,7 +140,7 @@ static bool read_matmul(reader *reader, const ir_matmul *op) {
 }
 
 /* Follows the expression to the product of q and k. */
-static bool pass_attention_read_node(reader *reader, expr expression) {
+static bool read_score_node(reader *reader, expr expression) {
   const draft *draft = reader->match->draft;
   expr args[MAX_STEP_ARITY];
   ir_step_kind kind;
@@ -150,18 +150,18 @@ static bool pass_attention_read_node(reader *reader, expr expression) {
   const ir_reshape *reshape = draft_op(draft, expression.index, IR_OP_RESHAPE);
   if (reshape)
     return draft_same_matrix(draft, expression.index, reshape->x) &&
-           pass_attention_read_scores(reader, tensor_expr(reshape->x));
+           read_scores(reader, tensor_expr(reshape->x));
   const ir_expand *expand = draft_op(draft, expression.index, IR_OP_EXPAND);
   if (expand)
     return draft_same_shape(draft, expression.index, expand->x) &&
-           pass_attention_read_scores(reader, tensor_expr(expand->x));
+           read_scores(reader, tensor_expr(expand->x));
   const ir_copy *copy = draft_op(draft, expression.index, IR_OP_COPY);
-  if (copy) return pass_attention_read_scores(reader, tensor_expr(copy->x));
+  if (copy) return read_scores(reader, tensor_expr(copy->x));
   const ir_matmul *matmul = draft_op(draft, expression.index, IR_OP_MATMUL);
   return matmul && read_matmul(reader, matmul);
 }
 
-static bool pass_attention_read_scores(reader *reader, expr expr) {
+static bool read_scores(reader *reader, expr expr) {
   draft_node *node = expr.kind == EXPR_STEP     ? expr.node
                      : expr.kind == EXPR_TENSOR ? reader->match->draft->slots[expr.index].writer
                                                 : NULL;
@@ -170,14 +170,14 @@ static bool pass_attention_read_scores(reader *reader, expr expr) {
     return false;
   if (reader->depth == MAX_SCORES_DEPTH) return false;
   reader->depth++;
-  bool good = pass_attention_read_node(reader, expr);
+  bool good = read_score_node(reader, expr);
   reader->depth--;
   return good;
 }
 
 /* ---------------------------------------------------------------- probabilities */
 
-/* Takes the operands of a step of any dtype, and covers it. */
+/* Works like take_step for a step of any dtype. */
 static bool take_any(match *match, expr expression, ir_step_kind kind, expr *args) {
   ir_step_kind is;
   dtype type;
@@ -187,7 +187,7 @@ static bool take_any(match *match, expr expression, ir_step_kind kind, expr *arg
                                  : match->draft->slots[expression.index].writer);
 }
 
-static bool pass_attention_is_zero(const draft *draft, expr expr) {
+static bool is_zero_expr(const draft *draft, expr expr) {
   double n;
   if (expr.kind == EXPR_TENSOR) return uniform_value(draft, expr.index, &n) && n == 0;
   return expr_number(draft, expr, &n) && n == 0;
@@ -201,7 +201,7 @@ static bool take_safe(match *match, const expr *where, expr *input) {
   unsigned axes;
   const ir_softmax *softmax =
       where[2].kind == EXPR_TENSOR ? draft_op(draft, where[2].index, IR_OP_SOFTMAX) : NULL;
-  if (!softmax || !pass_attention_is_zero(draft, where[1]) ||
+  if (!softmax || !is_zero_expr(draft, where[1]) ||
       !take_any(match, where[0], IR_STEP_KIND_LOGICAL_NOT, args))
     return false;
   const ir_reduce *reduce =
@@ -260,8 +260,9 @@ static bool take_probabilities(match *match, uint32_t x, found_attention *attent
 
 /* ---------------------------------------------------------------- the mask */
 
-/* True if a mask on scores with the leading sizes `at` can be applied under `lead`: both are equal,
- * the mask is the same for all leading indices, or it has an entry for each. */
+/* True if a mask that was added to scores with the leading sizes of `at` can be applied to scores
+ * with those of `lead`: both are equal, the mask is the same for all leading indices, or it has an
+ * entry for each. */
 static bool can_view(const draft *draft, uint32_t mask, uint32_t at, uint32_t lead) {
   return draft_same_lead(draft, at, lead) || is_one_mask(draft, mask) ||
          same_size(draft_numel(draft, mask, 2), draft_numel(draft, lead, 2));
@@ -280,7 +281,8 @@ static bool is_zero_or_hidden(const draft *draft, uint32_t tid) {
   return true;
 }
 
-/* Returns the BOOL tensor of a bias that is 0 where it is true, else -inf; or such a constant. */
+/* If the bias is 0 where a BOOL tensor is true and -inf elsewhere, returns that tensor. If it is a
+ * constant of only 0 and -inf, returns the bias. Else returns IR_NONE. */
 static uint32_t seen_of(const draft *draft, uint32_t bias) {
   expr args[MAX_STEP_ARITY];
   ir_step_kind kind;
@@ -346,7 +348,7 @@ bool find_attention(match *match, uint32_t *out) {
   if (!take_probabilities(match, op->a, &attention)) return false;
   reader reader = {.match = match, .scores = attention.scores};
   const ir_softmax *softmax = draft_op(match->draft, attention.probabilities, IR_OP_SOFTMAX);
-  if (!pass_attention_read_scores(&reader, tensor_expr(softmax->x))) return false;
+  if (!read_scores(&reader, tensor_expr(softmax->x))) return false;
   attention.scores = reader.scores;
   if (!fits_together(match, &attention) || !choose_mask(match, &attention) ||
       !match_is_closed(match))

@@ -6,8 +6,8 @@
 
 enum { MAX_ADDED = 4 };
 
-/* The scores, which the softmax is applied to. *_at: a tensor with the shape of the scores at the
- * point where a mask was applied. */
+/* The scores, to which the softmax is applied. added_at, condition_at: tensors with the shape that
+ * the scores had when that mask was applied. */
 typedef struct scores {
   uint32_t q, kt; /* shapes (lead, Lq, D) and (lead, D, Lk) */
   double scale;
@@ -26,7 +26,8 @@ typedef struct found_attention {
   uint32_t v;
   bool safe; /* a row whose scores are all -inf yields zeros */
   mask_kind mask;
-  uint32_t seen; /* MASK_SEEN: a BOOL tensor, or a float constant that is 0 where that is true */
+  uint32_t seen; /* MASK_SEEN: a BOOL tensor that is true for visible keys, or a float constant that
+                    is 0 for them and -inf for others */
 } found_attention;
 
 /* Adds the replacement, in the root's shape. */

@@ -1,7 +1,7 @@
 /* Folds inference batch norms into the convolution, transposed convolution or matrix product before
- * them, if nothing else reads its result. With scale = weight / sqrt(var + eps) per channel, its
- * weights become weights * scale and its bias (bias - mean) * scale + the norm's bias. For encoded
- * weights, the scales of the groups are multiplied.
+ * them, if nothing else reads its result. With scale = weight / sqrt(var + eps) per channel, the
+ * new weights are weights * scale and the new bias is (bias - mean) * scale + the norm's bias. For
+ * encoded weights, the scales of their groups are multiplied.
  *
  * Only f32 and f64 match: each weight is rounded once more, whereas a 16-bit module rounds the
  * convolution's result, and a scale may exceed the range of f16. A weight with other readers is not
@@ -326,7 +326,8 @@ static uint32_t batch_norm_add_product(draft *draft, const producer *producer, u
   return out;
 }
 
-/* Ioffe and Szegedy, https://arxiv.org/abs/1502.03167, with the statistics of training. */
+/* Matches a BatchNorm; Ioffe and Szegedy, https://arxiv.org/abs/1502.03167, with the statistics of
+ * training. */
 bool find_batch_norm(match *match, uint32_t *out) {
   producer producer;
   uint32_t weight, bias;

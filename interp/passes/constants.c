@@ -1,6 +1,6 @@
-/* Computes what depends only on constants once, on the CPU backend, unless a large tensor would
- * result from small ones. Views of constants stay views. A tensor whose elements are all the same
- * number becomes an immediate of the elementwise nodes that read it. */
+/* Computes tensors that depend only on constants once, on the CPU backend, unless small constants
+ * would result in a large tensor. Views of constants stay views. If all elements of a tensor are
+ * the same number, elementwise nodes read that number as an immediate instead. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +19,12 @@ typedef struct folding {
   bool *known;      /* by slot: depends only on constants */
   uint32_t n_known; /* length of the arrays indexed by slot */
   uint64_t *given;  /* by slot: bytes of the constants that it is computed from */
-  bool *narrow;     /* by slot: one of those has 8-bit numbers */
+  bool *narrow;     /* by slot: one of the constants that it is computed from has 8-bit numbers */
   uint32_t *slots;  /* slots to compute */
   uint32_t n;
 } folding;
 
-static uint64_t pass_constants_bytes_of(const draft *draft, uint32_t tid) {
+static uint64_t fixed_bytes_of(const draft *draft, uint32_t tid) {
   tensor tensor;
   size_t n;
   return draft_fixed(draft, tid, &tensor) && tensor_bytes(&tensor, &n) ? n : UINT64_MAX;
@@ -78,7 +78,7 @@ static void find_known(folding *folding) {
     const draft_slot *slot = &draft->slots[i];
     if (slot->kind != SLOT_CONSTANT) continue;
     folding->known[i] = !slot->tensor.encoding;
-    folding->given[i] = pass_constants_bytes_of(draft, i);
+    folding->given[i] = fixed_bytes_of(draft, i);
     bool is_8_bit = dtype_size(slot->tensor.dtype) == 1 && slot->tensor.dtype != DTYPE_BOOL;
     folding->narrow[i] = is_8_bit && folding->given[i] > NARROW;
   }
@@ -104,7 +104,7 @@ static bool stays_view(const draft_node *node, uint64_t bytes) {
 static bool is_worth_it(const folding *folding, const draft_node *node) {
   for (operand_iter i = operands_of(&node->ins); next_operand(&i);) {
     if (!(i.operand.flags & IR_OUT)) continue;
-    uint64_t bytes = pass_constants_bytes_of(folding->draft, i.operand.tid),
+    uint64_t bytes = fixed_bytes_of(folding->draft, i.operand.tid),
              given = folding->given[i.operand.tid];
     if (stays_view(node, bytes) ||
         (bytes > given && (bytes > SMALL || folding->narrow[i.operand.tid])))
@@ -113,8 +113,8 @@ static bool is_worth_it(const folding *folding, const draft_node *node) {
   return true;
 }
 
-/* True if an output, or a node that does not depend only on constants, reads it. */
-static bool pass_constants_is_needed(const folding *folding, uint32_t tid) {
+/* True if an output is the slot, or a node that does not depend only on constants reads it. */
+static bool is_read_outside(const folding *folding, uint32_t tid) {
   const draft_slot *slot = &folding->draft->slots[tid];
   bool needed = slot->kept > 0;
   for (uint32_t i = 0; i < slot->n_readers && !needed; i++)
@@ -133,21 +133,20 @@ static void choose_in_chain(folding *folding, const draft_chain *chain) {
     if (!has_known_result(folding, n)) continue;
     bool needed = false;
     for (operand_iter i = operands_of(&n->ins); next_operand(&i);)
-      needed = needed ||
-               ((i.operand.flags & IR_OUT) && pass_constants_is_needed(folding, i.operand.tid));
+      needed = needed || ((i.operand.flags & IR_OUT) && is_read_outside(folding, i.operand.tid));
     if (!needed) continue;
     bool worth = is_worth_it(folding, n);
     for (operand_iter i = operands_of(&n->ins); next_operand(&i);) {
       if (!(i.operand.flags & IR_OUT)) continue;
       if (!worth) folding->known[i.operand.tid] = false;
-      if (worth && pass_constants_is_needed(folding, i.operand.tid))
+      if (worth && is_read_outside(folding, i.operand.tid))
         folding->slots[folding->n++] = i.operand.tid;
     }
   }
 }
 
 /* Visits bodies first: their chains come after the chains that run them. */
-static void pass_constants_choose(folding *folding) {
+static void choose_all(folding *folding) {
   for (uint32_t c = folding->draft->ir.chains.count; c-- > 0;)
     choose_in_chain(folding, &folding->draft->chains[c]);
 }
@@ -177,7 +176,7 @@ static bool is_one_number(const tensor *tensor, const void *data) {
 }
 
 /* Adds a copy, because results of methods and bodies must be written by an instruction. */
-static uint32_t pass_constants_add_copy(draft *draft, draft_node *before, uint32_t x) {
+static uint32_t add_constant_copy(draft *draft, draft_node *before, uint32_t x) {
   uint32_t out = draft_slot_like(draft, x, before->ins.name);
   ir_copy *op = draft_add(draft, before, IR_OP_COPY);
   *op = (ir_copy){.x = x, .out = out};
@@ -195,20 +194,20 @@ static bool replace_slot(folding *folding, uint32_t tid, const void *data) {
                                              : draft_constant(draft, tensor.type, shape->items,
                                                               tensor.rank, node->ins.name, data);
   if (to != IR_NONE && !draft_can_stand_for(draft, to, tid))
-    to = pass_constants_add_copy(draft, node, to);
+    to = add_constant_copy(draft, node, to);
   if (to == IR_NONE) return false;
   draft_replace(draft, tid, to);
   return true;
 }
 
-static uint32_t pass_constants_compute(folding *folding, const pass_env *env) {
+static uint32_t compute_chosen(folding *folding, const pass_env *env) {
   uint32_t done = 0;
   program *program;
   void **outputs = calloc((size_t)folding->n + 1, sizeof *outputs);
   bool good = outputs != NULL;
   for (uint32_t i = 0; i < folding->n && good; i++)
-    good = (outputs[i] = calloc(
-                1, (size_t)pass_constants_bytes_of(folding->draft, folding->slots[i]) + 1)) != NULL;
+    good = (outputs[i] =
+                calloc(1, (size_t)fixed_bytes_of(folding->draft, folding->slots[i]) + 1)) != NULL;
   clave_status st = good ? draft_extract(folding->draft, folding->slots, folding->n, &program)
                          : status_no_memory();
   if (!st) st = env->evaluate(env->ctx, program, outputs);
@@ -229,8 +228,8 @@ uint32_t fold_constants(draft *draft, const pass_env *env) {
   folding.slots = draft_alloc(draft, n, sizeof *folding.slots);
   if (draft->no_memory || !env->evaluate) return 0;
   find_known(&folding);
-  pass_constants_choose(&folding);
-  return folding.n ? pass_constants_compute(&folding, env) : 0;
+  choose_all(&folding);
+  return folding.n ? compute_chosen(&folding, env) : 0;
 }
 
 /* ---------------------------------------------------------------- immediates */

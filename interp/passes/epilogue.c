@@ -1,13 +1,13 @@
 /* Makes an elementwise node the epilogue of a product, convolution or norm whose result only that
- * node reads; of the last such op if there are several. The op moves to the node's place. Its
- * result is still rounded before the steps, so results have the same bits. */
+ * node reads. If it reads several such results, the last op gets it. The op moves to the node's
+ * place. The op's result is still rounded before the steps, so results have the same bits. */
 #include "ops/epilogue.h"
 
 #include <string.h>
 
 #include "interp/passes/fusion.h"
 
-static dtype pass_epilogue_type_of(const graph *graph, uint32_t tid) {
+static dtype epilogue_type_of(const graph *graph, uint32_t tid) {
   return (dtype)graph->prog->ir.tensors.items[tid].dtype;
 }
 
@@ -24,11 +24,10 @@ static bool can_take(const fusion *fusion, uint32_t index, uint32_t which) {
   uint32_t tid = elementwise->inputs.items[which];
   if (!fusion_is_inner(fusion, tid, index, elementwise->out)) return false;
   const ir_instruction *instruction = &graph->instructions[fusion->producer[tid]];
-  const dtype own =
-      op_result_type(instruction->op_type, pass_epilogue_type_of(graph, elementwise->out));
+  const dtype own = op_result_type(instruction->op_type, epilogue_type_of(graph, elementwise->out));
   return takes_epilogue(instruction->op_type) && !epilogue_of(instruction) &&
-         pass_epilogue_type_of(graph, tid) == own &&
-         !needs_more_than(&elementwise->steps, pass_epilogue_type_of(graph, tid)) &&
+         epilogue_type_of(graph, tid) == own &&
+         !needs_more_than(&elementwise->steps, epilogue_type_of(graph, tid)) &&
          fusion_count_values(&elementwise->steps) <= MAX_FUSED_VALUES;
 }
 
@@ -63,7 +62,7 @@ static clave_status make_epilogue(mem_pool *pool, const ir_elementwise *elementw
   return fusion_copy_steps(pool, &elementwise->steps, &to, copies);
 }
 
-static clave_status pass_epilogue_join(const fusion *fusion, uint32_t index, uint32_t which) {
+static clave_status join_epilogue(const fusion *fusion, uint32_t index, uint32_t which) {
   graph *graph = fusion->graph;
   const ir_elementwise *elementwise = graph->instructions[index].op;
   uint32_t from = fusion->producer[elementwise->inputs.items[which]];
@@ -90,7 +89,7 @@ clave_status fuse_epilogues(graph *graph) {
   for (uint32_t i = 0; i < graph->n; i++) {
     uint32_t which =
         graph->instructions[i].op_type == IR_OP_ELEMENTWISE ? find_input(&fusion, i) : NO_INDEX;
-    if (which != NO_INDEX) TRY(pass_epilogue_join(&fusion, i, which));
+    if (which != NO_INDEX) TRY(join_epilogue(&fusion, i, which));
     fusion_add_results(&fusion, i);
   }
   return NULL;

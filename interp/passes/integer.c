@@ -113,8 +113,8 @@ static void integer_read_row(const draft *draft, const weight_codes *weight_code
   parts->begin[r] = -dequantized->zero * sum;
 }
 
-/* Constants: the weight (rows, ...) in the given shape, the scales (rows, 1 ...) and, if x has a
- * zero, the initial values of sums (rows). */
+/* The constants of an integer product: the weight (rows, ...), the scales (rows, 1, ...) and, if x
+ * has a zero, the initial values of the sums (rows); else `begin` is IR_NONE. */
 typedef struct integer_weight {
   uint32_t weight, scale, begin;
 } integer_weight;

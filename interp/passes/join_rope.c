@@ -57,7 +57,7 @@ static dim_order before_permute(const draft *draft, const ir_permute *permute,
 }
 
 /* Returns the source of x through all views if its elements are in the same order; or IR_NONE. */
-static uint32_t behind_views(const draft *draft, uint32_t x) {
+static uint32_t source_of_views(const draft *draft, uint32_t x) {
   dim_order order = own_order(draft, x);
   for (;;) {
     const ir_reshape *reshape = draft_op(draft, x, IR_OP_RESHAPE);
@@ -93,7 +93,7 @@ static bool takes_columns(const draft *draft, const ir_slice *slice, int64_t *st
 static bool join_rope_take_part(const draft *draft, draft_node *node, part *out) {
   const ir_rope *op = node->ins.op;
   if (node->ins.op_type != IR_OP_ROPE) return false;
-  uint32_t columns = behind_views(draft, op->x);
+  uint32_t columns = source_of_views(draft, op->x);
   const ir_slice *slice = columns == IR_NONE ? NULL : draft_op(draft, columns, IR_OP_SLICE);
   *out = (part){.node = node};
   if (!slice || !takes_columns(draft, slice, &out->start)) return false;

@@ -227,7 +227,7 @@ bool take_square(match *match, expr square, expr *base) {
 
 /* ---------------------------------------------------------------- means */
 
-/* No axes means all axes. */
+/* An empty list of axes means all axes. */
 bool reduce_axes(const draft *draft, const ir_reduce *reduce, unsigned *axes) {
   int rank = draft_rank(draft, reduce->x);
   *axes = reduce->axes.count ? 0 : (1u << rank) - 1;

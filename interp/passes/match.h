@@ -44,18 +44,19 @@ bool match_is_closed(const match *match);
 
 static inline expr tensor_expr(uint32_t tid) { return (expr){.kind = EXPR_TENSOR, .index = tid}; }
 bool same_expr(expr left, expr right);
-/* Finds the step that expression is, its operands and its dtype. Returns false if expression is not
- * a step. */
+/* Finds the kind, operands and dtype of a step. Returns false if the expression is not a step. */
 bool open_step(const draft *draft, expr expression, ir_step_kind *kind, expr args[MAX_STEP_ARITY],
                dtype *type);
 bool is_step(const draft *draft, expr expr, ir_step_kind kind);
 /* Like open_step, for a step of this kind and of the match's dtype. Covers its node. */
 bool take_step(match *match, expr expression, ir_step_kind kind, expr args[MAX_STEP_ARITY]);
-/* Finds the number that expr is, or the element of a constant that has only one. */
+/* Sets *out to the number of an expression that is a number or a constant with one element. Returns
+ * false for others. */
 bool expr_number(const draft *draft, expr expr, double *out);
 /* Returns the dtype of a tensor or step. */
 dtype expr_type(const draft *draft, expr expr);
-/* Returns how many read a tensor or keep it; 1 for other expressions. */
+/* Returns the number of readers of a tensor, and of outputs, updates and results that name it; 1
+ * for other expressions. */
 uint32_t expr_readers(const draft *draft, expr expr);
 
 /* coefficient * over[0] * over[1] ... / under[0] ... */
@@ -64,14 +65,15 @@ typedef struct product {
   expr over[MAX_FACTORS], under[MAX_FACTORS];
   int n_over, n_under;
 } product;
-/* Finds expr as a product. Factors that only expr reads and that are products are expanded. */
+/* Sets *out to the factors of expr. A factor that only expr reads and that is a product is
+ * expanded. */
 bool take_product(match *match, expr expr, product *out);
 /* Matches sum = rest + count, where count is a number. */
 bool take_plus_number(match *match, expr sum, expr *rest, double *count);
 /* Matches square = base * base. */
 bool take_square(match *match, expr square, expr *base);
-/* Matches expr = the mean of `results` over these axes, which stay as sizes of 1; or their sum
- * divided by the number of elements. */
+/* Matches the mean of *operand over *axes, which stay as dimensions of size 1, or the sum divided
+ * by the number of elements. */
 bool take_mean(match *match, expr expr, uint32_t *operand, unsigned *axes);
 /* Finds the k-th factor of the product that is 1 / sqrt(radicand); *rest has the others. */
 bool take_inverse_root(match *match, const product *product, int k, expr *radicand, expr *rest,
@@ -85,7 +87,8 @@ bool close_numbers(double a, double b, dtype type);
 /* Returns the tensor that x copies, and also reshapes or expands if `what` includes that. */
 enum { THROUGH_RESHAPE = 1, THROUGH_EXPAND = 2 };
 uint32_t draft_through(const draft *draft, uint32_t x, unsigned what);
-/* Finds the number that all elements of x equal: of a Full, perhaps viewed, or a constant. */
+/* Sets *out to the number that all elements of x equal. Returns false unless x is such a constant
+ * or, perhaps through views, a Full. */
 bool uniform_value(const draft *draft, uint32_t x, double *out);
 /* Returns the constant that x copies or reshapes; else IR_NONE. */
 uint32_t constant_behind(const draft *draft, uint32_t x);
@@ -97,8 +100,9 @@ bool is_uniform(const tensor *tensor, const void *data);
 bool reduce_axes(const draft *draft, const ir_reduce *reduce, unsigned *axes);
 /* Returns the operand of a node that only casts or copies each element; else IR_NONE. */
 uint32_t cast_of(const draft *draft, uint32_t tid);
-/* ---- strided.c ---- Returns true if the tensor's rows may become parts of wider rows without a
- * reader copying it. in_order: its last dimension is still contiguous and can be split. */
+/* ---- strided.c ---- */
+/* True if the tensor's rows may be parts of wider rows without a reader that would copy them.
+ * in_order: the last dimension is still contiguous and can be split. */
 bool draft_can_be_strided(const draft *draft, uint32_t tid, bool in_order);
 /* True if both have the same dimensions, ignoring those of size 1. */
 bool draft_same_but_ones(const draft *draft, uint32_t a, uint32_t b);

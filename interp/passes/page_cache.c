@@ -3,10 +3,11 @@
  *   method(tokens (*, L), position ()) -> logits of the last token
  *   method(tokens (*, L), position (L), sequence (L), page_table (S, P), rows (M)) -> of `rows`
  *
- * The caches, (1, n_kv, C, size), become pools of pages, ("pages", n_kv, PAGE_ROWS, size), whose
- * number sessions choose. Tokens interact only through attention, since a prompt may be split
- * anywhere. The input `position` replaces position + arange(L). There are no `rows` if logits are
- * of all tokens. A program that uses a position or the last token otherwise is not changed. */
+ * The caches, (1, n_kv, C, size), are replaced by pools of pages, ("pages", n_kv, PAGE_ROWS, size).
+ * Sessions choose the number of pages. Tokens interact only through attention, since a prompt may
+ * be split anywhere. The input `position` replaces position + arange(L). The input `rows` is absent
+ * if the method returns logits of all tokens. A program that uses a position or the last token
+ * otherwise is not changed. */
 #include <string.h>
 
 #include "interp/passes/passes.h"
@@ -190,7 +191,7 @@ static bool follow_last(const paging *paging) {
   return logits != IR_NONE && (paging->chosen[logits] || has_length(paging, logits));
 }
 
-static bool gives_last(const paging *paging) {
+static bool returns_last(const paging *paging) {
   return paging->chosen[paging->method->outputs.items[0].tensor] > 0;
 }
 
@@ -209,7 +210,7 @@ static bool can_page_method(const paging *paging) {
   return has_places(paging) && !has_other_counters(paging) && follow_last(paging);
 }
 
-/* True if all state is caches of one sequence with the same number of rows. */
+/* True if all state tensors are caches of one sequence with the same number of rows. */
 static bool can_page_state(const draft *draft) {
   extent rows = {0};
   uint32_t n = 0;
@@ -337,7 +338,7 @@ static void page_method(const paging *paging) {
   draft *draft = paging->draft;
   const ir_int_or_vid length = value_size(length_of(paging)), rows = value_size(paging->rows),
                       table[] = {value_size(paging->sequences), value_size(paging->width)};
-  bool last = gives_last(paging);
+  bool last = returns_last(paging);
   uint32_t sequence = draft_input(draft, paging->method, DTYPE_I32, &length, 1, "sequence");
   uint32_t pages = draft_input(draft, paging->method, DTYPE_I32, table, 2, "page_table");
   uint32_t chosen =

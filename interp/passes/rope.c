@@ -11,8 +11,8 @@
 
 enum { MAX_VISITS = 256 };
 
-/* A match: becomes a Rope of the elements of x, in the shape of `like` with a last axis of 2
- * n_pairs. */
+/* A match, which is replaced by a Rope of the elements of x, in the shape of `like` with a last
+ * axis of 2 n_pairs. */
 typedef struct rotation {
   uint32_t x, like;
   int64_t n_pairs;
@@ -31,12 +31,12 @@ static int64_t literal_dim(const draft *draft, uint32_t x, int axis) {
   return size_is_literal(extent) ? extent.literal : 0;
 }
 
-static bool pass_rope_is_even(const draft *draft, uint32_t x) {
+static bool rope_is_even(const draft *draft, uint32_t x) {
   int64_t n = literal_dim(draft, x, -1);
   return n > 0 && n % 2 == 0;
 }
 
-static bool pass_rope_is_last(const draft *draft, uint32_t x, int axis) {
+static bool rope_is_last(const draft *draft, uint32_t x, int axis) {
   return axis == -1 || axis == draft_rank(draft, x) - 1;
 }
 
@@ -45,7 +45,7 @@ static bool same_last(const draft *draft, uint32_t a, uint32_t b) {
          same_size(draft_size(draft, a, -1), draft_size(draft, b, -1));
 }
 
-static bool pass_rope_number_of(const ir_int_or_vid *value, int64_t absent, int64_t *out) {
+static bool rope_number_of(const ir_int_or_vid *value, int64_t absent, int64_t *out) {
   *out = value->present ? value->literal : absent;
   return !value->present || value->vid == IR_NONE;
 }
@@ -53,26 +53,24 @@ static bool pass_rope_number_of(const ir_int_or_vid *value, int64_t absent, int6
 /* ---------------------------------------------------------------- parts of x */
 
 /* Returns the op that writes x if it has this type, and covers it; else NULL. */
-static const void *pass_rope_take(match *match, uint32_t x, ir_op type) {
+static const void *rope_take(match *match, uint32_t x, ir_op type) {
   const void *op = draft_op(match->draft, x, type);
   return op && match_covers(match, match->draft->slots[x].writer) ? op : NULL;
 }
 
 static uint32_t take_reshapes(match *match, uint32_t x) {
   const ir_reshape *op;
-  while ((op = pass_rope_take(match, x, IR_OP_RESHAPE)) != NULL) x = op->x;
+  while ((op = rope_take(match, x, IR_OP_RESHAPE)) != NULL) x = op->x;
   return x;
 }
 
 /* Matches x[..., first::step] of op->x, whose last size is an even number. */
-static bool pass_rope_read_slice(const draft *draft, const ir_slice *op, int64_t *first,
-                                 int64_t *step) {
+static bool rope_read_slice(const draft *draft, const ir_slice *op, int64_t *first, int64_t *step) {
   int64_t start, stop, last, size = literal_dim(draft, op->x, -1);
-  if (!pass_rope_is_last(draft, op->x, op->axis) || !pass_rope_is_even(draft, op->x)) return false;
-  if (!pass_rope_number_of(&op->start, 0, &start) || !pass_rope_number_of(&op->stop, 0, &stop))
-    return false;
+  if (!rope_is_last(draft, op->x, op->axis) || !rope_is_even(draft, op->x)) return false;
+  if (!rope_number_of(&op->start, 0, &start) || !rope_number_of(&op->stop, 0, &stop)) return false;
   slice_bounds(size, start, op->stop.present, stop, first, &last);
-  return pass_rope_number_of(&op->step, 1, step);
+  return rope_number_of(&op->step, 1, step);
 }
 
 /* Matches one element of each pair: every other element, or one along a last axis of 2. Sets
@@ -80,17 +78,16 @@ static bool pass_rope_read_slice(const draft *draft, const ir_slice *op, int64_t
 static bool take_of_pairs(match *match, uint32_t part, uint32_t *values, int64_t *which) {
   int64_t step;
   uint32_t picked = take_reshapes(match, part);
-  const ir_select *one = pass_rope_take(match, picked, IR_OP_SELECT);
-  const ir_slice *some = pass_rope_take(match, picked, IR_OP_SLICE);
+  const ir_select *one = rope_take(match, picked, IR_OP_SELECT);
+  const ir_slice *some = rope_take(match, picked, IR_OP_SLICE);
   if (one) {
     *values = one->x;
-    if (!pass_rope_is_last(match->draft, *values, one->axis) ||
-        !pass_rope_number_of(&one->index, 0, which))
+    if (!rope_is_last(match->draft, *values, one->axis) || !rope_number_of(&one->index, 0, which))
       return false;
     *which += *which < 0 ? 2 : 0;
     return literal_dim(match->draft, *values, -1) == 2;
   }
-  if (!some || !pass_rope_read_slice(match->draft, some, which, &step)) return false;
+  if (!some || !rope_read_slice(match->draft, some, which, &step)) return false;
   *values = some->x;
   int64_t n = literal_dim(match->draft, picked, -1), size = literal_dim(match->draft, *values, -1);
   return *which < 2 && 2 * n == size && (step == 2 || n == 1);
@@ -99,8 +96,8 @@ static bool take_of_pairs(match *match, uint32_t part, uint32_t *values, int64_t
 /* Matches one half of a last axis. Sets *values to the source and *which to 0 or 1. */
 static bool take_half(match *match, uint32_t part, uint32_t *values, int64_t *which) {
   int64_t first, step;
-  const ir_slice *op = pass_rope_take(match, part, IR_OP_SLICE);
-  if (!op || !pass_rope_read_slice(match->draft, op, &first, &step) || step != 1) return false;
+  const ir_slice *op = rope_take(match, part, IR_OP_SLICE);
+  if (!op || !rope_read_slice(match->draft, op, &first, &step) || step != 1) return false;
   int64_t half = literal_dim(match->draft, op->x, -1) / 2;
   *values = op->x;
   *which = first == half;
@@ -109,8 +106,8 @@ static bool take_half(match *match, uint32_t part, uint32_t *values, int64_t *wh
 
 /* True if `part` is part `which` of *values. If *values is IR_NONE, it is set to the source,
  * through reshapes if those keep the pairs. */
-static bool pass_rope_take_part(match *match, uint32_t part, bool interleaved, int64_t which,
-                                uint32_t *values) {
+static bool rope_take_part(match *match, uint32_t part, bool interleaved, int64_t which,
+                           uint32_t *values) {
   uint32_t of;
   int64_t is;
   if (!(interleaved ? take_of_pairs : take_half)(match, part, &of, &is) || is != which)
@@ -122,8 +119,8 @@ static bool pass_rope_take_part(match *match, uint32_t part, bool interleaved, i
 
 /* Matches two parts that are concatenated along the last axis: of one element each, or halves. */
 static const ir_cat *take_joined(match *match, uint32_t x, bool *interleaved) {
-  const ir_cat *op = pass_rope_take(match, x, IR_OP_CAT);
-  if (!op || op->xs.count != 2 || !pass_rope_is_last(match->draft, x, op->axis)) return NULL;
+  const ir_cat *op = rope_take(match, x, IR_OP_CAT);
+  if (!op || op->xs.count != 2 || !rope_is_last(match->draft, x, op->axis)) return NULL;
   *interleaved = literal_dim(match->draft, op->xs.items[0], -1) == 1;
   return same_last(match->draft, op->xs.items[0], op->xs.items[1]) ? op : NULL;
 }
@@ -147,7 +144,7 @@ static bool are_doubled(doubling *doubling, const ir_u32s *xs) {
 static bool is_doubled_constant(const doubling *doubling, uint32_t x) {
   tensor tensor;
   const draft_slot *slot = &doubling->draft->slots[x];
-  if (!slot->data || slot->tensor.encoding || !pass_rope_is_even(doubling->draft, x) ||
+  if (!slot->data || slot->tensor.encoding || !rope_is_even(doubling->draft, x) ||
       !draft_fixed(doubling->draft, x, &tensor))
     return false;
   size_t size = dtype_size(tensor.type) *
@@ -163,7 +160,7 @@ static bool is_flat(const draft *draft, uint32_t x) {
   return draft_rank(draft, x) == 0 || literal_dim(draft, x, -1) == 1;
 }
 
-/* Steps compute each element separately. */
+/* True if every input is doubled, because steps compute each element separately. */
 static bool is_doubled_elementwise(doubling *doubling, const ir_elementwise *op) {
   bool good = true;
   for (uint32_t i = 0; i < op->inputs.count && good; i++)
@@ -175,12 +172,12 @@ static bool is_doubled_elementwise(doubling *doubling, const ir_elementwise *op)
 static bool is_doubled_cat(doubling *doubling, const ir_cat *op) {
   const uint32_t *xs = op->xs.items;
   uint32_t half = op->xs.count / 2;
-  if (!pass_rope_is_last(doubling->draft, op->out, op->axis)) return are_doubled(doubling, &op->xs);
+  if (!rope_is_last(doubling->draft, op->out, op->axis)) return are_doubled(doubling, &op->xs);
   bool repeats = op->xs.count % 2 == 0 && memcmp(xs, xs + half, half * sizeof *xs) == 0;
   if (!doubling->interleaved) return repeats;
   if (repeats && half == 1 && is_flat(doubling->draft, xs[0])) return true;
   for (uint32_t i = 0; i < op->xs.count; i++)
-    if (!pass_rope_is_even(doubling->draft, xs[i])) return false;
+    if (!rope_is_even(doubling->draft, xs[i])) return false;
   return are_doubled(doubling, &op->xs);
 }
 
@@ -194,7 +191,7 @@ static bool is_repeated(const draft *draft, uint32_t x, uint32_t y) {
 }
 
 static bool is_doubled_reshape(doubling *doubling, const ir_reshape *op) {
-  if (doubling->interleaved ? pass_rope_is_even(doubling->draft, op->x)
+  if (doubling->interleaved ? rope_is_even(doubling->draft, op->x)
                             : same_last(doubling->draft, op->x, op->out))
     return is_doubled(doubling, op->x);
   return !doubling->interleaved && is_repeated(doubling->draft, op->out, op->x);
@@ -203,12 +200,12 @@ static bool is_doubled_reshape(doubling *doubling, const ir_reshape *op) {
 static bool indexes_last(const draft *draft, const ir_index *op) {
   bool found = false;
   for (uint32_t i = 0; i < op->axes.count; i++)
-    found = found || pass_rope_is_last(draft, op->x, op->axes.items[i]);
+    found = found || rope_is_last(draft, op->x, op->axes.items[i]);
   return found;
 }
 
 static bool is_doubled_permute(doubling *doubling, const ir_permute *op) {
-  return pass_rope_is_last(doubling->draft, op->x, op->dims.items[op->dims.count - 1]) &&
+  return rope_is_last(doubling->draft, op->x, op->dims.items[op->dims.count - 1]) &&
          is_doubled(doubling, op->x);
 }
 
@@ -217,7 +214,7 @@ static bool is_doubled(doubling *doubling, uint32_t x) {
   const draft *draft = doubling->draft;
   const draft_node *node = draft->slots[x].writer;
   const void *op = node ? node->ins.op : NULL;
-  if (doubling->left-- <= 0 || !pass_rope_is_even(draft, x)) return false;
+  if (doubling->left-- <= 0 || !rope_is_even(draft, x)) return false;
   if (!node) return draft->slots[x].kind == SLOT_CONSTANT && is_doubled_constant(doubling, x);
   const ir_slice *slice = op;
   const ir_expand *expand = op;
@@ -237,13 +234,13 @@ static bool is_doubled(doubling *doubling, uint32_t x) {
     case IR_OP_COPY:
       return is_doubled(doubling, ((const ir_copy *)op)->x);
     case IR_OP_SLICE:
-      return !pass_rope_is_last(draft, slice->x, slice->axis) && is_doubled(doubling, slice->x);
+      return !rope_is_last(draft, slice->x, slice->axis) && is_doubled(doubling, slice->x);
     case IR_OP_SELECT:
-      return !pass_rope_is_last(draft, ((const ir_select *)op)->x, ((const ir_select *)op)->axis) &&
+      return !rope_is_last(draft, ((const ir_select *)op)->x, ((const ir_select *)op)->axis) &&
              is_doubled(doubling, ((const ir_select *)op)->x);
     case IR_OP_INDEX_SELECT:
-      return !pass_rope_is_last(draft, ((const ir_index_select *)op)->x,
-                                ((const ir_index_select *)op)->axis) &&
+      return !rope_is_last(draft, ((const ir_index_select *)op)->x,
+                           ((const ir_index_select *)op)->axis) &&
              is_doubled(doubling, ((const ir_index_select *)op)->x);
     case IR_OP_INDEX:
       return !indexes_last(draft, op) && is_doubled(doubling, ((const ir_index *)op)->x);
@@ -264,7 +261,7 @@ static extent table_size(const draft *draft, uint32_t table, int axis) {
 
 /* True if the table's rows are along this one of the axes -2 and -3 of x, and it is 1 along the
  * other. */
-static bool lies_along(const draft *draft, uint32_t table, uint32_t x, int axis) {
+static bool is_along(const draft *draft, uint32_t table, uint32_t x, int axis) {
   return same_size(table_size(draft, table, axis), draft_size(draft, x, axis)) &&
          size_is(table_size(draft, table, -5 - axis), 1);
 }
@@ -288,14 +285,14 @@ static bool find_length(const draft *draft, rotation *rotation) {
   if (rotation->n_lead < 0 || lead_of(draft, rotation->sin, rotation->like) != rotation->n_lead)
     return false;
   for (rotation->axis = -2; rotation->axis >= -3; rotation->axis--)
-    if (lies_along(draft, rotation->cos, rotation->like, rotation->axis) &&
-        lies_along(draft, rotation->sin, rotation->like, rotation->axis))
+    if (is_along(draft, rotation->cos, rotation->like, rotation->axis) &&
+        is_along(draft, rotation->sin, rotation->like, rotation->axis))
       return true;
   return false;
 }
 
 /* True if all tensors have the root's dtype and the tables fit. */
-static bool pass_rope_fits(const match *match, rotation *rotation) {
+static bool rope_fits(const match *match, rotation *rotation) {
   const draft *draft = match->draft;
   return rotation->n_pairs > 0 && draft_type(draft, rotation->x) == match->type &&
          draft_type(draft, rotation->cos) == match->type &&
@@ -334,12 +331,13 @@ static uint32_t add_halved(match *match, uint32_t table, bool interleaved) {
   return out;
 }
 
-/* If x is selected from two parts that were concatenated to pairs, returns that part; else x. */
-static uint32_t part_behind(const draft *draft, uint32_t x) {
+/* If x is one of two parts, selected after they were concatenated to pairs, returns that part; else
+ * x. */
+static uint32_t part_selected_by(const draft *draft, uint32_t x) {
   const ir_select *op = draft_op(draft, x, IR_OP_SELECT);
-  if (!op || !pass_rope_is_last(draft, op->x, op->axis) || op->index.vid != IR_NONE) return x;
+  if (!op || !rope_is_last(draft, op->x, op->axis) || op->index.vid != IR_NONE) return x;
   const ir_cat *cat = draft_op(draft, draft_through(draft, op->x, THROUGH_RESHAPE), IR_OP_CAT);
-  bool fits = cat && cat->xs.count == 2 && pass_rope_is_last(draft, cat->out, cat->axis) &&
+  bool fits = cat && cat->xs.count == 2 && rope_is_last(draft, cat->out, cat->axis) &&
               literal_dim(draft, op->x, -1) == 2 && literal_dim(draft, cat->xs.items[0], -1) == 1 &&
               literal_dim(draft, cat->xs.items[1], -1) == 1;
   return fits ? draft_through(draft, cat->xs.items[op->index.literal & 1], THROUGH_RESHAPE) : x;
@@ -357,7 +355,7 @@ static uint32_t add_table(match *match, const rotation *rotation, uint32_t table
   shape[rank++] = has_length ? *draft_dim(match->draft, table, rotation->axis) : literal_size(1);
   shape[rank++] = literal_size(rotation->n_pairs);
   uint32_t half = rotation->doubled ? add_halved(match, table, rotation->interleaved)
-                                    : part_behind(match->draft, table);
+                                    : part_selected_by(match->draft, table);
   return match->draft->no_memory ? IR_NONE : with_shape(match, half, shape, rank);
 }
 
@@ -392,8 +390,8 @@ static uint32_t add_rotation(match *match, const rotation *rotation) {
   return draft->no_memory ? IR_NONE : with_shape(match, out, whole->items, (int)whole->count);
 }
 
-static bool pass_rope_finish(match *match, rotation *rotation, uint32_t *out) {
-  if (!pass_rope_fits(match, rotation) || !match_is_closed(match)) return false;
+static bool rope_finish(match *match, rotation *rotation, uint32_t *out) {
+  if (!rope_fits(match, rotation) || !match_is_closed(match)) return false;
   *out = add_rotation(match, rotation);
   return true;
 }
@@ -417,8 +415,8 @@ static bool take_rotated(match *match, uint32_t rotated, uint32_t x, bool *inter
   uint32_t first = *interleaved ? take_reshapes(match, op->xs.items[0]) : op->xs.items[0];
   x = draft_through(match->draft, x, *interleaved ? THROUGH_RESHAPE : 0);
   return (*interleaved || joined == rotated) && take_negated(match, first, &minus) &&
-         pass_rope_take_part(match, minus, *interleaved, 1, &x) &&
-         pass_rope_take_part(match, op->xs.items[1], *interleaved, 0, &x);
+         rope_take_part(match, minus, *interleaved, 1, &x) &&
+         rope_take_part(match, op->xs.items[1], *interleaved, 0, &x);
 }
 
 /* Matches plain = x cos and turned = rotated(x) sin. i, k: operand numbers of x and rotated(x). */
@@ -432,7 +430,7 @@ static bool take_both(match *match, const expr *plain, const expr *turned, int i
                      .sin = turned[1 - k].index,
                      .doubled = true};
   turn->n_pairs = literal_dim(match->draft, turn->x, -1) / 2;
-  return pass_rope_is_even(match->draft, turn->x) &&
+  return rope_is_even(match->draft, turn->x) &&
          draft_same_shape(match->draft, turn->x, match->out) &&
          take_rotated(match, turned[k].index, turn->x, &turn->interleaved) &&
          is_doubled_table(match->draft, turn->cos, turn->interleaved) &&
@@ -450,7 +448,7 @@ static bool find_sum(match *match, uint32_t *out) {
   for (int i = 0; i < 8; i++, match->n_inner = covered) {
     const expr *plain = i & 4 ? factor : expression, *turned = i & 4 ? expression : factor;
     if (take_both(match, plain, turned, i & 1, i >> 1 & 1, &rotation))
-      return pass_rope_finish(match, &rotation, out);
+      return rope_finish(match, &rotation, out);
   }
   return false;
 }
@@ -490,8 +488,8 @@ static bool take_turned(match *match, const expr *a_cos, const expr *b_sin, uint
     rotation->sin = sin.index;
     rotation->n_pairs = literal_dim(match->draft, a.index, -1);
     if (take_sum_of(match, second, a, sin, b, cos) &&
-        pass_rope_take_part(match, a.index, rotation->interleaved, 0, &rotation->x) &&
-        pass_rope_take_part(match, b.index, rotation->interleaved, 1, &rotation->x))
+        rope_take_part(match, a.index, rotation->interleaved, 0, &rotation->x) &&
+        rope_take_part(match, b.index, rotation->interleaved, 1, &rotation->x))
       return draft_same_shape(match->draft, a.index, b.index) &&
              draft_same_shape(match->draft, a.index, second);
   }
@@ -510,8 +508,7 @@ static bool find_joined(match *match, uint32_t *out) {
          take_step(match, args[0], IR_STEP_KIND_MUL, a_cos) &&
          take_step(match, args[1], IR_STEP_KIND_MUL, b_sin) &&
          take_turned(match, a_cos, b_sin, part[1], &rotation) &&
-         draft_same_shape(match->draft, part[0], part[1]) &&
-         pass_rope_finish(match, &rotation, out);
+         draft_same_shape(match->draft, part[0], part[1]) && rope_finish(match, &rotation, out);
 }
 
 bool find_rope(match *match, uint32_t *out) {

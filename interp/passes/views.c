@@ -29,7 +29,7 @@ static bool is_identity(const int *dims, int rank) {
   return true;
 }
 
-/* True if all readers change its shape or order anyway. */
+/* True if only reshapes and permutations read the slot. */
 static bool is_viewed_only(const draft *draft, uint32_t tid) {
   const draft_slot *slot = &draft->slots[tid];
   for (uint32_t i = 0; i < slot->n_readers; i++) {

@@ -67,7 +67,7 @@ static void drop_hole(sweep *sweep, size_t i) {
   sweep->n_holes--;
 }
 
-static void plan_arena_release(sweep *sweep, hole gap) {
+static void arena_release(sweep *sweep, hole gap) {
   size_t i = find_hole(sweep, gap.chunk, gap.offset);
   if (i < sweep->n_holes && sweep->holes[i].chunk == gap.chunk &&
       gap.offset + gap.bytes == sweep->holes[i].offset) {
@@ -101,7 +101,7 @@ static bool take_best_hole(sweep *sweep, arena_block *block, size_t bytes) {
 }
 
 /* Grows the last chunk, using up a hole at its end first; else begins a new chunk. */
-static clave_status plan_arena_grow(sweep *sweep, arena_block *block, size_t bytes) {
+static clave_status arena_grow(sweep *sweep, arena_block *block, size_t bytes) {
   arena_layout *layout = sweep->layout;
   if (bytes > sweep->max_chunk)
     return status_new(STATUS_NO_MEMORY,
@@ -129,17 +129,17 @@ static clave_status plan_arena_grow(sweep *sweep, arena_block *block, size_t byt
   return NULL;
 }
 
-static clave_status plan_arena_place_one(sweep *sweep, arena_block *block) {
+static clave_status arena_place_one(sweep *sweep, arena_block *block) {
   while (sweep->n_dying && sweep->dying[0]->last < block->first) {
     arena_block *dead = pop_dying(sweep);
-    plan_arena_release(
+    arena_release(
         sweep, (hole){dead->chunk, dead->offset,
                       (dead->bytes + sweep->alignment - 1) / sweep->alignment * sweep->alignment});
   }
   if (block->bytes > SIZE_MAX - sweep->alignment) return status_no_memory();
   size_t bytes = (block->bytes + sweep->alignment - 1) / sweep->alignment * sweep->alignment;
   if (!bytes) bytes = sweep->alignment;
-  if (!take_best_hole(sweep, block, bytes)) TRY(plan_arena_grow(sweep, block, bytes));
+  if (!take_best_hole(sweep, block, bytes)) TRY(arena_grow(sweep, block, bytes));
   if (block->bytes) push_dying(sweep, block);
   return NULL;
 }
@@ -154,7 +154,7 @@ clave_status arena_place(arena_block **blocks, size_t n, size_t alignment, size_
   sweep.dying = malloc(n * sizeof *sweep.dying);
   clave_status st = sweep.holes && sweep.dying ? NULL : status_no_memory();
   if (!st) qsort(blocks, n, sizeof *blocks, by_birth);
-  for (size_t i = 0; i < n && !st; i++) st = plan_arena_place_one(&sweep, blocks[i]);
+  for (size_t i = 0; i < n && !st; i++) st = arena_place_one(&sweep, blocks[i]);
   free(sweep.holes);
   free(sweep.dying);
   if (st) arena_layout_free(out);

@@ -209,8 +209,8 @@ static clave_status place_body_result(control_planner *cp, uint32_t k, uint8_t h
   return NULL;
 }
 
-/* Tells the op that computes a body's result where to write it. Returns false if no op of the body
- * computes it, or it already has a destination. */
+/* Makes the op that computes a body's result write it to storage `where`. Returns false if no op of
+ * the body computes it, or it already has a destination. */
 static bool direct(control_planner *cp, int body, uint32_t tid, uint32_t where) {
   if (!is_computed(cp, body, tid) || cp->schedule->target[tid] != NO_INDEX) return false;
   cp->schedule->target[tid] = where;

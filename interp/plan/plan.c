@@ -39,7 +39,7 @@ static clave_status set_item(planner *planner, const schedule_key *key) {
   return while_in_node(st, planner->graph, at);
 }
 
-static void plan_plan_enter_late_body(planner *planner, const schedule_key *key) {
+static void restore_locations(planner *planner, const schedule_key *key) {
   const location *now = key->before->controls[key->from.control]->now;
   memcpy(planner->schedule->now, now, slot_count(planner->executable->prog) * sizeof *now);
 }
@@ -52,7 +52,7 @@ static clave_status make_next(planner *planner, const schedule_key *key) {
   if (key->item) {
     st = set_item(planner, key);
   } else {
-    plan_plan_enter_late_body(planner, key);
+    restore_locations(planner, key);
   }
   if (!st) st = plan_part(planner);
   if (st) schedule_destroy(planner->schedule);

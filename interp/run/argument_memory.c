@@ -1,7 +1,7 @@
-/* The memory of inputs and outputs. Host memory is the session's or the caller's: devices that
- * share host memory use it in place if it is large, others get copies. Device memory of the caller
- * is always used in place. A dma-buf is either: imported by the session's device, or mapped if that
- * runs on the host. */
+/* The memory of inputs and outputs. Host memory is the session's or the caller's. Devices that
+ * share host memory use it in place if it is large; others get copies. Device memory of the caller
+ * is always used in place. A dma-buf is mapped as host memory if the session's device runs on the
+ * host; else the device imports it. */
 #include "interp/run/argument_memory.h"
 
 #include <stdlib.h>

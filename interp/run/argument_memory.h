@@ -39,9 +39,9 @@ clave_status argument_use_callers(session *session, argument *argument, device_m
                                   size_t bytes, bool writable) STATUS_CHECK;
 address argument_on_device(const argument *argument);
 bool arguments_overlap(const argument *left, const argument *right);
-/* acquire grants the run access to the dma-bufs. release, after the last command, returns those
- * that devices import; end, when devices have finished, mapped ones. Both skip what is not
- * acquired. */
+/* acquire_arguments begins the run's access to the dma-bufs. release_arguments, called after the
+ * last command, ends the access of devices to imported ones. end_arguments, called when devices
+ * have finished, ends the host's access to mapped ones. Both skip arguments not acquired. */
 clave_status acquire_arguments(const running *run) STATUS_CHECK;
 clave_status release_arguments(const running *run) STATUS_CHECK;
 clave_status end_arguments(const running *run) STATUS_CHECK;

@@ -32,8 +32,8 @@ void restore_slots(const running *run, range commands) {
 
 /* ---------------------------------------------------------------- rebased blocks */
 
-static void run_bind_rebase(binding *binding, uint32_t rebased, uint8_t home,
-                            const bound_tensor *to, int64_t bytes) {
+static void set_rebased_address(binding *binding, uint32_t rebased, uint8_t home,
+                                const bound_tensor *to, int64_t bytes) {
   int64_t offset =
       (int64_t)to->buffer_offset + to->tensor.offset * (int64_t)dtype_size(to->tensor.type);
   binding->blocks[binding->schedule->storages[rebased].block[home]] =
@@ -42,7 +42,7 @@ static void run_bind_rebase(binding *binding, uint32_t rebased, uint8_t home,
 
 static void rebase_onto(const running *run, uint32_t rebased, uint8_t home, uint32_t onto) {
   bound_tensor to = bind_location(run->binding, (location){.storage = onto}, home);
-  run_bind_rebase(run->binding, rebased, home, &to, 0);
+  set_rebased_address(run->binding, rebased, home, &to, 0);
 }
 
 void begin_carried(const running *run, uint32_t control_index) {
@@ -66,7 +66,7 @@ void rebase_blocks(const running *run, uint32_t control_index, int64_t i) {
   for (uint32_t k = 0; k < control->n_slices; k++) {
     const slices *slices = &control->slices[k];
     bound_tensor whole = bind_location(run->binding, slices->whole, slices->home);
-    run_bind_rebase(run->binding, slices->storage, slices->home, &whole, i * slices->stride);
+    set_rebased_address(run->binding, slices->storage, slices->home, &whole, i * slices->stride);
   }
   for (uint32_t k = 0; k < control->n_rebased; k++)
     rebind_slot(run, control->rebased[k], run->binding->schedule->at[control->rebased[k]]);

@@ -1,4 +1,4 @@
-/* The blocks of a method's last schedule, for pictures of the arena. */
+/* The blocks of the schedule that a method ran last, for pictures of the arena. */
 #include "interp/run/bindings.h"
 
 /* Returns the schedule of the last run; NULL if there is none. */
@@ -11,7 +11,7 @@ static bool blocks_is_placed(const block *block) {
   return block->kind == BLOCK_ARENA && block->a.bytes;
 }
 
-static bool blocks_lies_in(const schedule *schedule, uint32_t number, uint32_t at) {
+static bool storage_is_in_block(const schedule *schedule, uint32_t number, uint32_t at) {
   for (int b = 0; number != NO_INDEX && b < schedule->devices->count; b++)
     if (schedule->storages[number].block[b] == at) return true;
   return false;
@@ -20,7 +20,7 @@ static bool blocks_lies_in(const schedule *schedule, uint32_t number, uint32_t a
 /* Returns the first slot stored in a block (outputs precede temporaries); else IR_NONE. */
 static uint32_t blocks_find_slot(const schedule *schedule, uint32_t at) {
   for (uint32_t tid = 0; tid < slot_count(schedule->prog); tid++)
-    if (blocks_lies_in(schedule, schedule->at[tid].storage, at)) return tid;
+    if (storage_is_in_block(schedule, schedule->at[tid].storage, at)) return tid;
   return IR_NONE;
 }
 

@@ -13,7 +13,8 @@
 #include "interp/run/trace.h"
 #include "interp/run/trace_work.h"
 
-/* Returns the number for faults and times: an event's in profiles, as loops repeat commands. */
+/* Returns the number under which the backend reports faults and times. In profiles it is the
+ * event's, because loops repeat commands. */
 static uint32_t launch_number(const session *session, const command *command) {
   return session->options.profile ? session->n_events : command->instruction;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 #include "interp/run/run.h"
 
-enum { FEW = 1, MANY = 64 }; /* rows: of a decoding step; of a text or a batch */
+enum { FEW = 1, MANY = 64 }; /* rows of a decoding step, and of a text or a batch */
 
 /* Returns the value nearest to `wanted` within the program's bounds. */
 static scalar_value choose_value(const ir_value *value, int64_t wanted) {
@@ -15,7 +15,8 @@ static scalar_value choose_value(const ir_value *value, int64_t wanted) {
   return (scalar_value){.known = true, .type = value->type, .i = i, .f = (double)i};
 }
 
-/* Sets the values that inputs and the session determine. Sets *any if an input has any. */
+/* Sets the values that the session determines, and those of inputs to numbers near `wanted`. Sets
+ * *any if an input determines a value. */
 static void choose_values(const session *session, uint32_t index, int64_t wanted,
                           scalar_value *values, bool *any) {
   const ir_program *program = &session->prog->ir;

@@ -1,5 +1,5 @@
-/* The packed weights that commands read. The store that sessions share packs each once, or has it
- * from the program's file. */
+/* The packed weights that commands read. The constant store, which sessions share, packs each once
+ * or uses that of the program's file. */
 #include "interp/run/packed_weights.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static bool is_packed_for(const program *program, const device_set *devices) {
   return false;
 }
 
-/* Reports once that a weight is packed here although the program has some for other devices. */
+/* Reports once that weights are packed here because those of the program are for other devices. */
 static void note_elsewhere(const running *run, const backend_info *on) {
   session *session = run->session;
   const session_options *options = &session->options;

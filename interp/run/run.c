@@ -17,20 +17,20 @@
 #include "interp/scalar.h"
 
 /* Looks up the method in the session's current executable. */
-static void run_run_find_method(running *run) {
+static void look_up_method(running *run) {
   run->method = &run->session->executable->methods[run->index];
   run->graph = &run->method->graph;
 }
 
 static running begin_running(session *session, uint32_t index) {
   running run = {.session = session, .index = index, .state = &session->methods[index]};
-  run_run_find_method(&run);
+  look_up_method(&run);
   return run;
 }
 
 /* Moves ops that their device could not run, after an attempt to run or prepare. Returns true if
- * the attempt must be repeated with them; never if that would change state twice. Else *st is the
- * outcome. began: commands ran. */
+ * the attempt must be repeated because such an op moved; never if that would change state twice.
+ * Otherwise *st is the outcome. began: commands have run. */
 static bool is_to_be_repeated(running *run, clave_status *st, bool began) {
   session *session = run->session;
   clave_status moved = replace_moved(session); /* also after a failed attempt */
@@ -41,13 +41,13 @@ static bool is_to_be_repeated(running *run, clave_status *st, bool began) {
   }
   if (!session->plan_again || (began && session->prog->ir.n_state)) return false;
   status_free(*st);
-  run_run_find_method(run);
+  look_up_method(run);
   return true;
 }
 
 /* ---------------------------------------------------------------- bind */
 
-static clave_status run_run_bind_input(const running *run, uint32_t index, scalar_value *values) {
+static clave_status bind_input_value(const running *run, uint32_t index, scalar_value *values) {
   const ir_program *program = &run->session->prog->ir;
   const ir_argument *arg = &run->graph->method->inputs.items[index];
   const argument *argument = &run->state->inputs[index];
@@ -55,7 +55,7 @@ static clave_status run_run_bind_input(const running *run, uint32_t index, scala
                                 : scalar_bind(program, arg, argument->scalar, values);
 }
 
-static clave_status run_run_bind_inputs(const running *run, scalar_value *values) {
+static clave_status bind_input_values(const running *run, scalar_value *values) {
   const ir_method *method = run->graph->method;
   memcpy(values, run->session->sizes, run->session->prog->ir.values.count * sizeof *values);
   for (uint32_t i = 0; i < method->inputs.count; i++) {
@@ -63,7 +63,7 @@ static clave_status run_run_bind_inputs(const running *run, scalar_value *values
     if (!run->state->inputs[i].set)
       return INVALID("input %u ('%s') of method '%s' was not given", i, argument->name,
                      method->name);
-    TRY(run_run_bind_input(run, i, values));
+    TRY(bind_input_value(run, i, values));
   }
   return NULL;
 }
@@ -144,7 +144,7 @@ clave_status session_prepare(session *session, uint32_t index, const method_size
 
 clave_status session_values(session *session, uint32_t index, scalar_value *values) {
   const running run = begin_running(session, index);
-  return run_run_bind_inputs(&run, values);
+  return bind_input_values(&run, values);
 }
 
 clave_status session_is_ready(session *session, uint32_t index, const scalar_value *values,
@@ -169,7 +169,7 @@ static clave_status walk(const running *run) {
 /* ---------------------------------------------------------------- finish */
 
 /* Finishes all devices. Returns `st`, or the first error of finishing. */
-static clave_status run_run_finish(const running *run, clave_status st) {
+static clave_status end_run(const running *run, clave_status st) {
   st = status_first(st, release_arguments(run));
   st = status_first(st, finish_all(run->session, run->graph));
   st = status_first(st, end_arguments(run));
@@ -190,7 +190,7 @@ static clave_status begin_profile(session *session) {
   return NULL;
 }
 
-static clave_status run_run_once(running *run, bool *began) {
+static clave_status run_attempt(running *run, bool *began) {
   session *session = run->session;
   bool is_new;
   *began = false;
@@ -201,22 +201,22 @@ static clave_status run_run_once(running *run, bool *began) {
   TRY(bind_values(run, session->bound, &is_new));
   clave_status st = is_new ? prepare_kernels(run) : NULL;
   *began = !st;
-  if (!st) st = run_run_finish(run, walk(run));
+  if (!st) st = end_run(run, walk(run));
   if (st) forget_binding(run);
   return st;
 }
 
-static clave_status run_run_method(running *run) {
+static clave_status run_until_settled(running *run) {
   session *session = run->session;
   const uint64_t random_run = session->random.run;
   clave_status st;
   bool began;
-  TRY(run_run_bind_inputs(run, session->bound));
+  TRY(bind_input_values(run, session->bound));
   TRY(gather_inputs(run));
   TRY(need_state(session));
   do {
     session->random.run = random_run;
-    st = run_run_once(run, &began);
+    st = run_attempt(run, &began);
   } while (is_to_be_repeated(run, &st, began));
   return st;
 }
@@ -224,7 +224,7 @@ static clave_status run_run_method(running *run) {
 clave_status session_run(session *session, uint32_t index) {
   running run = begin_running(session, index);
   run.state->has_run = false;
-  clave_status st = run_run_method(&run);
+  clave_status st = run_until_settled(&run);
   run.state->has_run = st == NULL;
   run.state->has_failed = st != NULL;
   return status_while(st, "method '%s'", session->prog->ir.methods.items[index].name);

@@ -9,35 +9,35 @@
 
 /* ---------------------------------------------------------------- sizes */
 
-static const ir_int_or_vids *run_state_shape_of(const session *session, uint32_t i) {
+static const ir_int_or_vids *state_shape_of(const session *session, uint32_t i) {
   return &session->prog->ir.tensors.items[first_state(session->prog) + i].shape;
 }
 
 /* Returns the dimension of state tensor i that is a value; IR_NONE if there is none. */
 static uint32_t open_axis(const session *session, uint32_t i) {
-  const ir_int_or_vids *shape = run_state_shape_of(session, i);
+  const ir_int_or_vids *shape = state_shape_of(session, i);
   for (uint32_t k = 0; k < shape->count; k++)
     if (shape->items[k].vid != IR_NONE) return k;
   return IR_NONE;
 }
 
-static uint32_t run_state_open_value(const session *session, uint32_t i) {
+static uint32_t state_open_value(const session *session, uint32_t i) {
   uint32_t axis = open_axis(session, i);
-  return axis == IR_NONE ? IR_NONE : run_state_shape_of(session, i)->items[axis].vid;
+  return axis == IR_NONE ? IR_NONE : state_shape_of(session, i)->items[axis].vid;
 }
 
-static tensor run_state_type_of(const session *session, uint32_t i) {
+static tensor state_type_of(const session *session, uint32_t i) {
   tensor tensor = session->prog->types[first_state(session->prog) + i];
   uint32_t axis = open_axis(session, i);
-  if (axis != IR_NONE) tensor.dims[axis] = session->sizes[run_state_open_value(session, i)].i;
+  if (axis != IR_NONE) tensor.dims[axis] = session->sizes[state_open_value(session, i)].i;
   tensor_set_contiguous(&tensor);
   return tensor;
 }
 
-static uint64_t run_state_bytes_of(const session *session) {
+static uint64_t state_bytes_of(const session *session) {
   uint64_t sum = 0;
   for (uint32_t i = 0; i < session->prog->ir.n_state; i++) {
-    const tensor tensor = run_state_type_of(session, i);
+    const tensor tensor = state_type_of(session, i);
     size_t bytes = 0;
     if (tensor_bytes(&tensor, &bytes)) sum += bytes; /* never overflows: the verifier checked */
   }
@@ -52,18 +52,18 @@ clave_status init_sizes(session *session) {
       mem_pool_alloc(session->pool, (size_t)session->prog->ir.n_state + 1, sizeof *session->state);
   if (!session->sizes || !session->bound || !session->state) return status_no_memory();
   for (uint32_t i = 0; i < session->prog->ir.n_state; i++) {
-    uint32_t v = run_state_open_value(session, i);
+    uint32_t v = state_open_value(session, i);
     if (v == IR_NONE) continue;
     session->sizes[v] = (scalar_value){.known = true, .type = IR_VALUE_TYPE_INT};
     session->sizes[v].i = values->items[v].max.value;
   }
-  session->state_bytes = run_state_bytes_of(session);
+  session->state_bytes = state_bytes_of(session);
   return NULL;
 }
 
 /* ---------------------------------------------------------------- memory */
 
-static const backend_vtable *run_state_table_of(const session *session, uint32_t i) {
+static const backend_vtable *state_vtable_of(const session *session, uint32_t i) {
   return session->devices.backends[session->executable->state_home[i]]->vt;
 }
 
@@ -73,16 +73,16 @@ static stream *stream_of(const session *session, uint32_t i) {
 
 /* Creates the buffer of a state tensor, uninitialised. */
 static clave_status make_buffer(const session *session, uint32_t i, buffer **out) {
-  const tensor tensor = run_state_type_of(session, i);
+  const tensor tensor = state_type_of(session, i);
   size_t bytes;
   TRY(known_bytes(&tensor, &bytes));
-  return run_state_table_of(session, i)
+  return state_vtable_of(session, i)
       ->buffer_create(session->devices.backends[session->executable->state_home[i]], bytes, out);
 }
 
 static void drop_buffers(const session *session, buffer **buffers) {
   for (uint32_t i = 0; i < session->prog->ir.n_state; i++) {
-    run_state_table_of(session, i)
+    state_vtable_of(session, i)
         ->buffer_destroy(session->devices.backends[session->executable->state_home[i]], buffers[i]);
     buffers[i] = NULL;
   }
@@ -107,9 +107,9 @@ static clave_status write_initial(const session *session, uint32_t i) {
   size_t bytes = session->state[i]->bytes;
   if (!bytes) return NULL;
   if (initial == IR_NONE)
-    return run_state_table_of(session, i)
+    return state_vtable_of(session, i)
         ->fill_zero(stream_of(session, i), session->state[i], 0, bytes);
-  return run_state_table_of(session, i)
+  return state_vtable_of(session, i)
       ->write(stream_of(session, i), session->state[i], 0, session->prog->constants[initial],
               bytes);
 }
@@ -139,10 +139,10 @@ clave_status session_reset(session *session) {
 /* ---------------------------------------------------------------- resizing */
 
 /* Copies rows along the open axis, as many as both have, and fills the rest with zeros. */
-static clave_status run_state_copy_rows(const session *session, uint32_t i, int64_t before,
-                                        int64_t now, buffer *to) {
-  const tensor tensor = run_state_type_of(session, i);
-  const backend_vtable *vt = run_state_table_of(session, i);
+static clave_status state_copy_rows(const session *session, uint32_t i, int64_t before, int64_t now,
+                                    buffer *to) {
+  const tensor tensor = state_type_of(session, i);
+  const backend_vtable *vt = state_vtable_of(session, i);
   uint32_t axis = open_axis(session, i);
   int64_t outer = 1, inner = (int64_t)dtype_size(tensor.type);
   for (uint32_t k = 0; k < axis; k++) outer *= tensor.dims[k];
@@ -160,9 +160,9 @@ static clave_status run_state_copy_rows(const session *session, uint32_t i, int6
 /* Makes buffers of the new size with the contents of the old ones. */
 static clave_status resized(const session *session, uint32_t value, int64_t before, buffer **made) {
   for (uint32_t i = 0; i < session->prog->ir.n_state; i++) {
-    if (run_state_open_value(session, i) != value) continue;
+    if (state_open_value(session, i) != value) continue;
     TRY(make_buffer(session, i, &made[i]));
-    TRY(run_state_copy_rows(session, i, before, session->sizes[value].i, made[i]));
+    TRY(state_copy_rows(session, i, before, session->sizes[value].i, made[i]));
   }
   for (int b = 0; b < session->devices.count; b++) {
     device_fault none; /* copies cause no data faults */
@@ -196,7 +196,7 @@ clave_status session_resize(session *session, uint32_t value, int64_t n) {
                  "a size of state"));
   clave_status st = session->has_state ? resize_buffers(session, value, before) : NULL;
   if (st) session->sizes[value].i = before;
-  session->state_bytes = run_state_bytes_of(session);
+  session->state_bytes = state_bytes_of(session);
   session->generation++; /* addresses in bindings are stale */
   return st;
 }
@@ -231,14 +231,14 @@ static clave_status check_size(session *session, uint32_t index, size_t size) {
 clave_status session_read_state_part(session *session, uint32_t index, size_t from, void *data,
                                      size_t size) {
   TRY(need_bytes(session, index, from, size));
-  return run_state_table_of(session, index)
+  return state_vtable_of(session, index)
       ->read(stream_of(session, index), session->state[index], from, data, size);
 }
 
 clave_status session_write_state_part(session *session, uint32_t index, size_t from,
                                       const void *data, size_t size) {
   TRY(need_bytes(session, index, from, size));
-  return run_state_table_of(session, index)
+  return state_vtable_of(session, index)
       ->write(stream_of(session, index), session->state[index], from, data, size);
 }
 
@@ -249,7 +249,7 @@ clave_status session_copy_state_part(session *session, uint32_t index, size_t fr
   if (from < to + size && to < from + size)
     return INVALID("%zu bytes from %zu and from %zu of state %u overlap", size, from, to, index);
   buffer *buffer = session->state[index];
-  return run_state_table_of(session, index)
+  return state_vtable_of(session, index)
       ->copy(stream_of(session, index), buffer, to, buffer, from, size);
 }
 

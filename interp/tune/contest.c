@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double MARGIN = 0.97; /* a variant with a higher ratio is no gain */
+static const double MARGIN = 0.97; /* a variant with a higher ratio does not win */
 static const double BEHIND = 1.3;  /* a variant with a higher ratio is out after FIRST_ROUNDS */
 enum { FIRST_ROUNDS = 3 };
 

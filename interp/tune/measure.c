@@ -1,6 +1,7 @@
-/* Measures one choice. The node is recorded with each variant, and those with right results run in
- * turns on the session's stream. If the family promises it, right on the CPU backend means the same
- * bits as the rule's variant; elsewhere it means that the self-check passes. */
+/* Measures one choice. The node is recorded with each variant, and variants with right results run
+ * in turns on the session's stream. Results are right if the self-check passes. On the CPU backend
+ * they must have the same bits as those of the lowest-cost variant instead, unless the family's
+ * variants round differently. */
 #include "interp/tune/measure.h"
 
 #include <stdlib.h>
@@ -25,7 +26,7 @@ typedef struct measurement {
   stream *queue;
   candidate all[MOST_VARIANTS];
   int64_t repeats;     /* runs per measurement */
-  unsigned char *want; /* owned: results of the rule's variant */
+  unsigned char *want; /* owned: results of the lowest-cost variant */
   size_t want_bytes;
 } measurement;
 
@@ -171,7 +172,8 @@ static clave_status compare_with_oracle(measurement *measurement, candidate *can
   return st;
 }
 
-/* Custom ops have only one variant, so they never get here. */
+/* Sets *good if the candidate computes right results. Custom ops have only one variant and are not
+ * measured. */
 static clave_status check(measurement *measurement, candidate *candidate,
                           const variant_choice *made, bool is_base, bool *good) {
   TRY(tune_node_fill(measurement->tuner, measurement->job, measurement->node));
@@ -180,8 +182,9 @@ static clave_status check(measurement *measurement, candidate *candidate,
              : compare_bits(measurement, candidate, is_base, good);
 }
 
-/* Adds a variant unless the device cannot build or run it, or it computes wrong results. Without
- * the rule's variant, perhaps because the data is invalid for the op, nothing is measured. */
+/* Adds a variant unless the device cannot build or run it, or it computes wrong results. If the
+ * lowest-cost variant is not added, perhaps because the data is invalid for the op, nothing is
+ * measured. */
 static clave_status add_candidate(measurement *measurement, const variant_choice *made, int i,
                                   bool *good) {
   candidate *candidate = &measurement->all[i];

@@ -68,7 +68,8 @@ clave_status tune_add_seen(tuner *tuner, const variant_choice *choice) {
   return NULL;
 }
 
-/* Adds the node's choices among several variants that are new; sets *any if there is one. */
+/* Adds the node's choices that were not seen before and have several variants. Sets *any if there
+ * is one. */
 static clave_status take_choices(tuner *tuner, const variant_choices *choices, bool *any) {
   for (int i = 0; i < choices->n; i++) {
     if (choices->items[i].n < 2 || tune_find_seen(tuner, &choices->items[i])) continue;

@@ -8,20 +8,19 @@
 #include "interp/tune/measure.h"
 #include "interp/tune/plan.h"
 
-static tuning *tune_tune_table_of(const tuner *tuner, const tune_job *job) {
+static tuning *tuning_table_of(const tuner *tuner, const tune_job *job) {
   return tuner->session->devices.backends[job->backend]->tuning;
 }
 
-static bool tune_tune_is_known(const tuner *tuner, const tune_job *job,
-                               const variant_choice *choice) {
+static bool choice_is_known(const tuner *tuner, const tune_job *job, const variant_choice *choice) {
   tuning_row row;
-  return tune_tune_table_of(tuner, job) &&
-         tuning_find(tune_tune_table_of(tuner, job), choice->family, choice->key, &row) &&
+  return tuning_table_of(tuner, job) &&
+         tuning_find(tuning_table_of(tuner, job), choice->family, choice->key, &row) &&
          strcmp(row.key, choice->key) == 0;
 }
 
-static bool tune_tune_tell(tuner *tuner, const tune_job *job, const variant_choice *choice,
-                           tune_event event) {
+static bool tell_choice(tuner *tuner, const tune_job *job, const variant_choice *choice,
+                        tune_event event) {
   event.device = &tuner->session->devices.backends[job->backend]->info;
   event.family = choice->family;
   event.key = choice->key;
@@ -37,19 +36,19 @@ static bool tune_tune_tell(tuner *tuner, const tune_job *job, const variant_choi
 static void tell_taken(tuner *tuner, const tune_job *job, const variant_choice *choice,
                        tune_how how) {
   tuner->n_done++;
-  (void)tune_tune_tell(
+  (void)tell_choice(
       tuner, job, choice,
       (tune_event){
           .variant = choice->names[choice->taken], .ratio = 1, .how = how, .n = choice->n});
 }
 
-static clave_status tune_tune_measure(tuner *tuner, const tune_job *job, tune_node *node,
-                                      const variant_choice *choice) {
+static clave_status measure_choice(tuner *tuner, const tune_job *job, tune_node *node,
+                                   const variant_choice *choice) {
   int winner, good;
   double ratio;
   tune_event event = {
       .how = TUNE_BEGINS, .variant = choice->names[choice->taken], .ratio = 1, .n = choice->n};
-  if (!tune_tune_tell(tuner, job, choice, event)) return NULL;
+  if (!tell_choice(tuner, job, choice, event)) return NULL;
   TRY(tune_measure(tuner, job, node, choice, &winner, &ratio, &good));
   if (tuner->is_stopped) return NULL;
   event = (tune_event){.how = good ? TUNE_MEASURED : TUNE_UNMEASURED,
@@ -58,11 +57,11 @@ static clave_status tune_tune_measure(tuner *tuner, const tune_job *job, tune_no
                        .n = good};
   tuner->n_done++;
   if (good)
-    TRY(tuning_put(tune_tune_table_of(tuner, job), choice->family, choice->key,
+    TRY(tuning_put(tuning_table_of(tuner, job), choice->family, choice->key,
                    choice->names[winner]));
   if (good && tuner->options->keep)
     TRY(tuner->options->keep(tuner->options->ctx, tuner->session->devices.backends[job->backend]));
-  (void)tune_tune_tell(tuner, job, choice, event);
+  (void)tell_choice(tuner, job, choice, event);
   return NULL;
 }
 
@@ -81,7 +80,8 @@ static clave_status list_choices(tuner *tuner, const tune_job *job, const tune_n
   return NULL;
 }
 
-/* Finds the first open choice; else -1. Earlier choices may have led to new ones. */
+/* Sets *out to the first choice that is not settled, or to -1. Choices that are new, because of
+ * earlier ones, are added. */
 static clave_status find_open(tuner *tuner, const variant_choices *choices, int *out) {
   *out = -1;
   for (int i = 0; i < choices->n && *out < 0; i++) {
@@ -92,9 +92,9 @@ static clave_status find_open(tuner *tuner, const variant_choices *choices, int 
   return NULL;
 }
 
-static clave_status tune_tune_settle(tuner *tuner, const tune_job *job, tune_node *node,
-                                     const variant_choice *choice) {
-  if (tune_tune_is_known(tuner, job, choice) && !tuner->options->again) {
+static clave_status settle_choice(tuner *tuner, const tune_job *job, tune_node *node,
+                                  const variant_choice *choice) {
+  if (choice_is_known(tuner, job, choice) && !tuner->options->again) {
     tell_taken(tuner, job, choice, TUNE_KNOWN);
     return NULL;
   }
@@ -102,7 +102,7 @@ static clave_status tune_tune_settle(tuner *tuner, const tune_job *job, tune_nod
     tell_taken(tuner, job, choice, TUNE_BY_RULE);
     return NULL;
   }
-  return tune_tune_measure(tuner, job, node, choice);
+  return measure_choice(tuner, job, node, choice);
 }
 
 /* Settles one choice after the other, since earlier choices determine which later ones exist. */
@@ -116,7 +116,7 @@ static clave_status settle_all(tuner *tuner, const tune_job *job, tune_node *nod
     if (!st) st = find_open(tuner, choices, &i);
     if (st || i < 0) break;
     tune_find_seen(tuner, &choices->items[i])->is_settled = true;
-    st = tune_tune_settle(tuner, job, node, &choices->items[i]);
+    st = settle_choice(tuner, job, node, &choices->items[i]);
     if (tuner->deadline_ns && clock_ns() >= tuner->deadline_ns) tuner->is_stopped = true;
   }
   free(choices);

@@ -116,7 +116,7 @@ clave_status llm_methods_read(const clave_program *program, llm_method methods[L
                  (long long)methods[before].min_tokens);
 }
 
-/* Returns the larger of the two middle dimensions, of which one is the context: a cache is (1,
+/* Returns the larger of the two middle dimensions, one of which is the context: a cache is (1,
  * heads, context, head_dim) or (1, context, heads, head_dim). Returns 0 if the tensor is no
  * cache. */
 static int64_t cache_length(const clave_tensor_info *info) {

@@ -93,7 +93,7 @@ def programs(args):
 
 
 def best(args, path, more, device):
-    """Returns the breakdown of the process that was disturbed least."""
+    """Runs several processes and returns the breakdown of the fastest."""
     command = [args.build / "clave", "bench", path, *more, "--device", device, "--breakdown", "--json"]
     turns = [measured([*command, "--runs", RUNS, "--warmup", 2])["breakdown"] for _ in range(TURNS)]
     return min(turns, key=lambda b: b["run_ms"])

@@ -31,7 +31,7 @@ double median(double *values, int n) {
   return values[n / 2];
 }
 
-/* Uses wide loads with enough of them in flight, so that memory is the limit and not the loop. */
+/* Keeps enough wide loads in flight that memory, not the loop, is the limit. */
 __attribute__((target_clones("avx512f", "avx2", "default"),
                optimize("unroll-loops"))) static uint64_t
 read_part(const uint64_t *data, size_t n) {

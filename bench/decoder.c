@@ -1,10 +1,14 @@
 /* decoder PROGRAM DEVICE strict|fast NEW CONTEXT LENGTH...: times a language model with the method
- * forward(tokens, position). Prints the seconds from opening it to the end of the first prefill of
- * LENGTH tokens; of each LENGTH again (long ones once); and per token of NEW tokens, decoded one at
- * a time after the first LENGTH tokens. If CONTEXT is not 0, also decodes at position CONTEXT,
- * where the cache beyond the tokens read so far is zeros. Writes to the file named by
- * CLAVE_BENCH_LOGITS the logits after the first LENGTH tokens, then those of the last of the NEW
- * tokens after them. */
+ * forward(tokens, position). Prints the seconds
+ *
+ *   - from opening the model to the end of the first prefill of LENGTH tokens;
+ *   - of a later prefill of each LENGTH (long ones run once);
+ *   - per token of NEW tokens, decoded one at a time after the first LENGTH tokens;
+ *   - the same at position CONTEXT, if it is not 0, where the rows of the cache that no token wrote
+ *     are zeros.
+ *
+ * Writes to the file named by CLAVE_BENCH_LOGITS the logits after the first LENGTH tokens, and
+ * after the last of the NEW tokens that follow. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

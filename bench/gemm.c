@@ -1,7 +1,7 @@
 /* gemm PROGRAM DEVICE M N K ROUNDS [fast]: compares our GEMM, in strict or fast precision, with
  * OpenBLAS's f32 GEMM, alternating in one process. PROGRAM has two methods, "one" and "five", which
  * multiply one and five matrices (M, K) by one constant (K, N). The difference of their times is
- * that of four products, without a run's overhead. Prints GFLOP/s of both and their ratio. */
+ * the time of four products, without a run's overhead. Prints GFLOP/s of both and their ratio. */
 #include <cblas.h>
 #include <stdio.h>
 #include <stdlib.h>

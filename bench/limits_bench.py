@@ -68,7 +68,7 @@ def large_row(args):
 
 
 def wheel_rows(args):
-    """Returns no row unless `make wheel` has built the wheel."""
+    """Returns the rows of the wheel, or no row unless `make wheel` has built it."""
     sizes = [f.stat().st_size for f in (args.build / "dist").glob("*.whl")]
     return [f"| the wheel, MB | {max(sizes) / 1e6:.1f} | 6 |"] if sizes else []
 

@@ -13,7 +13,8 @@ HEAD = ["| time from opening a model to its first answer minus that of a later a
 
 
 def beyond(args, program, device):
-    """Returns wall seconds, or on a busy machine CPU seconds per core; the first process is a warm-up."""
+    """Returns the time of the first prompt minus the time of a later one: wall seconds, or on a busy machine CPU
+    seconds per core. The first process is a warm-up."""
     time, cores = ("s", 1) if args.idle else ("core_s", len(os.sched_getaffinity(0)))
     runs = [tool(args, "decoder", program, device, "fast", 1, 0, PROMPT) for _ in range(TURNS + 1)][1:]
     return statistics.median((r["first"][time] - r[f"prefill {PROMPT}"][time]) / cores for r in runs)

@@ -253,7 +253,8 @@ def fan_in(m: nn.Module) -> int:
 
 
 def fill(m: nn.Module) -> None:
-    """Sets weights that preserve the scale of activations. Statistics of batch norms are other than 0 and 1."""
+    """Sets weights that preserve the scale of activations. Statistics of batch norms differ from the defaults 0 and
+    1."""
     if isinstance(m, nn.Conv1d | nn.Conv2d | nn.ConvTranspose2d | nn.Linear):
         gain = 1 if isinstance(m, nn.Linear) else 2
         m.weight.normal_(0, (gain / fan_in(m)) ** 0.5)

@@ -56,9 +56,9 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """peers: the fastest one counts; beside: shown only; int8: models quantised by pt2e; fast: in fast precision, with
-    peers in bf16; tolerance: limit of the distance to torch's results; None: the distance of torch's own to f32;
-    over_cpu: limit of OpenCL's time relative to the CPU backend's, the median of all rows, or None."""
+    """peers: compared with the fastest one; beside: shown only; int8: models quantised by pt2e; fast: in fast
+    precision, with peers in bf16; tolerance: limit of the distance to torch's results; None: the distance of torch's
+    own to f32; over_cpu: limit of OpenCL's time relative to the CPU backend's, the median of all rows, or None."""
 
     rows: dict[str, Row]
     peers: tuple[str, ...]

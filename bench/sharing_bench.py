@@ -17,7 +17,7 @@ PAIRS = {("ResNet-18", "ResNet-18"): (2.5, 2.5), ("MobileNetV2", "UNet"): (NO_BO
 
 
 def run_until(run, end, times):
-    """Runs until the time is up, at least once."""
+    """Calls `run` until the time `end`, at least once."""
     while not times or time.perf_counter() < end:
         times.append(seconds(run))
 

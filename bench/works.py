@@ -57,7 +57,8 @@ def drawn(shape: tuple[int, ...]) -> Callable:
 
 
 def drawing(shape: tuple[int, ...]) -> Model:
-    """The small version has the full size, because fewer numbers say little about their distribution."""
+    """Returns a model that draws normal numbers. Its small version has the full size, because fewer numbers say little
+    about their distribution."""
     build, inputs = lambda: Function(drawn(shape)), lambda: (torch.randn(1),)
     return Model(build, inputs, build, inputs)
 

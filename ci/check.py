@@ -1,4 +1,5 @@
-"""Runs a ring of the project's tests, in parts side by side. Prints a time for each part and `N passed, N failed`.
+"""Runs a ring of the project's tests: quick, check, more or all, each of which includes the rings before it. Parts of a
+ring run side by side. Prints a time for each part and `N passed, N failed`.
 
 Environment:
     BUILD: the build folder (default build).
@@ -30,7 +31,7 @@ SAN = "address,undefined"
 def pairs(r, build, env):
     """Returns the C tests that compare the OpenCL backend with the CPU backend, as jobs.
 
-    They run on one main class of devices, with a 20th of the cases (a 60th in the rings quick and check), other ones
+    They run on one main class of devices, with a 20th of the cases (a 60th in the rings quick and check) that differs
     each day. The ring "all" runs all cases on both classes.
     """
     env = env | {"CLAVE_TEST_SHARE": "1" if r.everything else "60" if r.is_fixed else "20", "CLAVE_TEST_TURN": r.turn}
@@ -90,7 +91,7 @@ def pytest_part(*folders, sanitized=False, by_class=False, drawn=True):
 
 
 def in_turn(r, names, turns):
-    """Returns about one in `turns` of the names, other ones each day; the ring "all" returns all names."""
+    """Returns about one in `turns` of the names, a different choice each day. The ring "all" returns all names."""
     return [n for n in names if r.everything or zlib.crc32((r.turn + n).encode()) % turns == 0]
 
 

@@ -66,8 +66,8 @@ def replay_checked(r):
 
 
 def replay_lesser(r, share):
-    """Replays one in `share` of the op cases on about half of the lesser classes of devices, other ones each day. The
-    ring "all" uses all classes."""
+    """Replays one in `share` of the op cases on about half of the lesser classes of devices, a different half each day.
+    The ring "all" uses all classes."""
     make(r, f"{r.build}/stub/libOpenCL.so.1")
     env = lambda c: classes.environment(c, ROOT / r.build)
     options = "opencl", "--part", f"0/{share}"
@@ -76,8 +76,8 @@ def replay_lesser(r, share):
 
 
 def replay_processors(r):
-    """Replays one in 12 of the op cases, products and convolutions with the CPU backend's kernels of lesser processors.
-    The ring "all" replays all cases."""
+    """Replays one in 12 of the op cases, and products and convolutions, with the CPU backend's kernels for lesser
+    processors. The ring "all" replays all cases."""
     n, share = os.cpu_count(), 1 if r.everything else 12
     chosen = [("--part", f"{share * k}/{share * n}") for k in range(n)]
     chosen += [("--only", name) for name in ("encoded/", "matmul/constant", "conv/weights")]
@@ -109,8 +109,8 @@ def forced_rows(r, families):
 
 def replay_variants(r):
     """Replays op cases with a variant of a kernel that no rule chooses for their sizes: one convolution variant of the
-    CPU backend and one variant on OpenCL, other ones each day. Then ci/same_bits.py compares bits of variants. The ring
-    "all" replays every variant."""
+    CPU backend and one variant on OpenCL, different ones each day. Then ci/same_bits.py compares bits of variants. The
+    ring "all" replays every variant."""
     tables = [t for t in forced_rows(r, variants.OPENCL) if t[-1] != variants.FAST]
     names, cases = variants.CPU["conv"]
     for variant in names if r.everything else [names[zlib.crc32(r.turn.encode()) % len(names)]]:

@@ -119,8 +119,8 @@ def pocl_folder():
     return folder
 
 
-# LeakSanitizer itself sometimes fails, if a driver's thread ends while it inspects the threads (signal 11 in its
-# tracer). This message says nothing about the program.
+# LeakSanitizer itself sometimes fails if a driver's thread ends while it inspects the threads (signal 11 in its
+# tracer). This message then does not indicate a fault of the program.
 LEAK_CHECK_FAILED = "LeakSanitizer has encountered a fatal error"
 
 

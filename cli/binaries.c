@@ -18,7 +18,7 @@ static bool has_name(const input *in, const char *name, size_t n) {
   return has;
 }
 
-/* Fixes only the sizes that this method has; other methods may have the others. */
+/* Fixes the sizes that this method has, and ignores sizes of other methods. */
 static int fix_some(input_set *set, const text_list *dims) {
   for (uint32_t i = 0; i < dims->count; i++) {
     const size_t n = strcspn(dims->items[i], "=");
@@ -67,7 +67,7 @@ static int run_methods(model *model, const kernel_runs *runs) {
 enum { LONGEST_PROMPT = 64 };
 
 /* Prompts with n tokens and generates a few more, one at a time. */
-static clave_status write_behind(clave_llm_conversation *talk, size_t n) {
+static clave_status generate_after(clave_llm_conversation *talk, size_t n) {
   enum { TOKENS = 4 };
   static const uint32_t prompt[LONGEST_PROMPT];
   clave_llm_token token = {.stop = CLAVE_LLM_GOES_ON};
@@ -77,13 +77,13 @@ static clave_status write_behind(clave_llm_conversation *talk, size_t n) {
   return st;
 }
 
-/* Prompts of several lengths, because kernels for few rows differ from those for many. */
+/* Runs prompts of several lengths, because kernels for few rows differ from kernels for many. */
 static int cli_binaries_write_text(const clave_llm *llm, clave_llm_conversation *talk) {
   static const uint32_t lengths[] = {1, 4, 16, LONGEST_PROMPT};
   clave_llm_info info = {.size = sizeof info};
   TRY_STATUS(clave_llm_get_info(llm, &info));
   for (size_t i = 0; i < LENGTH(lengths); i++)
-    if (lengths[i] < info.max_context) TRY_STATUS(write_behind(talk, lengths[i]));
+    if (lengths[i] < info.max_context) TRY_STATUS(generate_after(talk, lengths[i]));
   return EXIT_GOOD;
 }
 

@@ -10,9 +10,10 @@
 
 /* ---------------------------------------------------------------- dtypes */
 
+/* eps: of the dtype. computed: eps of the dtype it is computed in. places: s of bounds.h. tiny:
+ * smaller magnitudes may flush to zero. */
 typedef struct float_kind {
-  double eps, computed, places, tiny; /* eps of the dtype and of the dtype it is computed in; s;
-                                         magnitudes that may flush to zero */
+  double eps, computed, places, tiny;
 } float_kind;
 
 static const float_kind kinds[] = {
@@ -28,7 +29,7 @@ static float_kind cli_bounds_kind_of(clave_dtype type) {
   return is_integer(type) ? (float_kind){0} : kinds[type];
 }
 
-/* Returns the relative error by which a kernel may round a product's operands; 0 if it may not. */
+/* Returns the relative error of the rounding of a product's operands; 0 if they are not rounded. */
 static double rounding_of(clave_dtype type) {
   const char *precision = getenv("CLAVE_PRECISION");
   const bool rounds = precision && !strcmp(precision, "fast");
@@ -70,7 +71,7 @@ static double distance_at(const clave_tensor *left, const clave_tensor *right, u
       number_distance(load_number(left->dtype, data), load_number(right->dtype, result));
   if (distance < 1 && is_integer(left->dtype) &&
       load_integer(left->dtype, data) != load_integer(right->dtype, result))
-    return 1; /* their difference is lost in a double */
+    return 1; /* a double cannot hold their difference */
   return distance;
 }
 

@@ -14,7 +14,7 @@
  * s is 16 for f32 and f64, the error that OpenCL C allows functions (section "relative error as
  * ULPs"); 2 for 16-bit floats, which are computed in f32 and rounded; and 1 for 8-bit floats. In
  * fast precision, where only some kernels round operands to BF16, operands of F32 and F16 are
- * perturbed by 2^-7 of their size; twice of it exceeds six standard deviations of that rounding.
+ * perturbed by 2^-7 of their size; twice this exceeds six standard deviations of the rounding.
  * For an element w of a result with n terms, and eps the distance from 1 to the next number:
  *
  *   bound = s eps |w| + 2 (1 + sqrt(n) eps(computed) / (s eps)) max(reach, the usual reach)
@@ -26,7 +26,7 @@
 
 /* The changes of results in the runs on perturbed operands. All zero: not measured. */
 typedef struct reach {
-  float *by; /* owned, one per element; infinite if one of the two is not finite */
+  float *by; /* owned, one per element; infinite if one of the two values is not finite */
   double usual;
 } reach;
 
@@ -34,10 +34,11 @@ typedef struct difference {
   bool found;                    /* some element is beyond the bound */
   uint64_t element;              /* the worst, row-major: exceeds its bound by the largest factor */
   double got, expected, allowed; /* values of that element */
-  double largest;                /* over all elements; infinite if one of two is not a number */
+  double largest; /* largest difference of all elements; infinite if one of two is NaN */
 } difference;
 
-/* Returns s plus sqrt(n): the last places by which elements are perturbed. 0: they are not. */
+/* Returns the last places by which elements are perturbed: s, plus a share for the sum of `terms`
+ * terms. Returns 0 for dtypes that are not perturbed. */
 double places_of(clave_dtype type, double terms);
 /* Perturbs the floats of a contiguous tensor at random; `opposite` reverses every direction. */
 void bounds_move_elements(const clave_tensor *tensor, double places, bool opposite);

@@ -36,13 +36,13 @@ typedef struct interval {
 /* State while a run is added. */
 typedef struct collector {
   breakdown *breakdown;
-  uint32_t run, guess; /* guess: the next row if this run repeats the order of the last */
+  uint32_t run, guess; /* guess: the next row if this run has the order of the previous one */
   interval *busy;      /* owned; unsorted intervals in which a device was busy */
   size_t n_busy, cap_busy;
   bool no_memory;
 } collector;
 
-static bool breakdown_is_of(const work_row *row, const clave_timing *timing) {
+static bool breakdown_is_row_of(const work_row *row, const clave_timing *timing) {
   return row->kind == timing->kind && row->node == timing->node &&
          strcmp(row->device, timing->device) == 0;
 }
@@ -72,7 +72,7 @@ static work_row *breakdown_find_row(collector *collector, const clave_timing *ti
   breakdown *breakdown = collector->breakdown;
   for (uint32_t i = 0; i < breakdown->n_rows; i++) {
     const uint32_t at = (collector->guess + i) % breakdown->n_rows;
-    if (!breakdown_is_of(&breakdown->rows[at], timing)) continue;
+    if (!breakdown_is_row_of(&breakdown->rows[at], timing)) continue;
     collector->guess = at + 1;
     return &breakdown->rows[at];
   }
@@ -115,7 +115,8 @@ static double busy_time(interval *all, size_t n) {
   return sum;
 }
 
-/* Resets what is reported of the last run only: runs may differ where data decide. */
+/* Resets the fields that describe the last run only, because runs whose nodes depend on data
+ * differ. */
 static void begin_run(const breakdown *breakdown) {
   for (uint32_t i = 0; i < breakdown->n_rows; i++) {
     work_row *row = &breakdown->rows[i];
@@ -198,8 +199,8 @@ static int measure_on(const model *model, const char *name, clave_dtype dtype, d
   return code;
 }
 
-/* Measures the peak once per device and dtype, even if it cannot be measured. Reuses the device's
- * bandwidth. */
+/* Measures the peak of a device for a dtype at the first call. A peak that cannot be measured is
+ * stored as 0. Reuses the device's bandwidth. */
 static int need_peak(const model *model, const char *device, clave_dtype dtype,
                      breakdown *breakdown) {
   double bandwidth = 0;
@@ -232,7 +233,7 @@ static bool has_product(clave_dtype dtype) {
   return false;
 }
 
-/* Measures F32 for every device; it also stands for dtypes without products. */
+/* Measures the peak of F32 for every device; dtypes without products use it, too. */
 static int measure_peaks(const model *model, breakdown *breakdown) {
   show_progress("measuring the device");
   for (uint32_t i = 0; i < breakdown->n_rows; i++) {

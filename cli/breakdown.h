@@ -13,8 +13,8 @@ typedef struct work_row {
   char *op, *name, *device, *shapes; /* owned; shapes: of the first execution */
   clave_dtype dtype;
   bool shapes_vary;
-  uint32_t count;                /* executions; this and the next members are of the last run */
-  double flops, bytes;           /* flops < 0: unknown */
+  uint32_t count;      /* executions; this member and the next ones describe the last run */
+  double flops, bytes; /* flops < 0: unknown */
   double compute, memory, limit; /* ns at the device's peaks; limit: sum of the larger */
   double ns;                     /* median of the runs */
   double *times;                 /* owned (n_runs); ns */
@@ -24,11 +24,11 @@ typedef struct breakdown {
   work_row *rows; /* owned; longest first */
   uint32_t n_rows, n_runs;
   size_t capacity;
-  double *gaps;          /* owned (n_runs); ns of a run in which no device is known to be busy */
+  double *gaps;          /* owned (n_runs); ns per run in which no device is known to be busy */
   double *runs;          /* owned (n_runs); wall time of a run in ns */
   double between, total; /* ns; median of the gaps, and the sum of all rows and gaps */
-  double clock;      /* ns; median of `runs`, which exceeds the total where rows were disturbed in
-                        different runs */
+  double clock;      /* ns; median of `runs`, which exceeds the total if different runs disturbed
+                        different rows */
   clave_peak *peaks; /* owned; one for each device and dtype in rows */
   size_t n_peaks, cap_peaks;
 } breakdown;

@@ -100,7 +100,7 @@ static int read_role(const script *script, span message, speaker *out) {
   TRY_STATUS(json_parse(message.data, message.size, &value));
   const json *role = json_kind_of(value) == JSON_OBJECT ? json_member(value, "role") : NULL;
   bool said = role && json_kind_of(role) == JSON_STRING;
-  *out = USER; /* other roles are answered like the user */
+  *out = USER; /* other roles are answered like a user */
   for (int i = SYSTEM; said && i <= TOOL; i++) {
     if (strcmp(json_string(role), roles[i]) == 0) *out = (speaker)i;
   }
@@ -110,7 +110,7 @@ static int read_role(const script *script, span message, speaker *out) {
                      script->name, script->number);
 }
 
-/* True if `now` is to be answered when `next` follows it. */
+/* True if a message of `now` that is followed by a message of `next` needs an answer. */
 static bool is_asked(speaker now, speaker next) {
   if (now == TOOL) return next != TOOL && next != ASSISTANT;
   return now == USER && next != ASSISTANT && next != TOOL;
@@ -165,9 +165,9 @@ int answer_script(chat *chat, const char *name, const page *content) {
                                            : fail("%s: no message needs an answer", name);
 }
 
-/* ---------------------------------------------------------------- messages of a person */
+/* ---------------------------------------------------------------- typed messages */
 
-/* Answers a typed message. An error is already reported and loses nothing of the chat. */
+/* Answers a typed message. If it cannot be prompted, reports the error, and the chat continues. */
 static int answer_typed(chat *chat, const page *message) {
   if (prompt_message(chat, message->data, message->size)) return EXIT_GOOD;
   TRY_EXIT(speak_line(chat->speech));

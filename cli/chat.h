@@ -17,8 +17,8 @@ typedef struct chat {
 int converse(chat *chat) CHECK;
 /* Answers one user message. */
 int answer_message(chat *chat, const char *content, size_t size) CHECK;
-/* Answers, in order, each user message of a JSON array that no answer follows, each answer on
- * separate lines. name: for errors. */
+/* Answers, in order, each message of a JSON array that is not followed by an answer, and prints
+ * each answer on separate lines. name: for errors. */
 int answer_script(chat *chat, const char *name, const page *script) CHECK;
 
 /* chat_commands.c */

@@ -206,7 +206,7 @@ static int help(chat *chat, const char *argument) {
   return EXIT_GOOD;
 }
 
-static const chat_command *chat_commands_find_command(const char *line, size_t length) {
+static const chat_command *chat_commands_find(const char *line, size_t length) {
   for (size_t i = 0; i < LENGTH(chat_commands); i++) {
     const char *name = chat_commands[i].name;
     if (strlen(name) == length && strncmp(name, line, length) == 0) return &chat_commands[i];
@@ -216,7 +216,7 @@ static const chat_command *chat_commands_find_command(const char *line, size_t l
 
 bool is_chat_command(const page *line) { return line->size && line->data[0] == '/'; }
 
-static int chat_commands_refuse_command(const char *line, size_t length) {
+static int chat_commands_refuse(const char *line, size_t length) {
   char word[40];
   (void)snprintf(word, sizeof word, "%.*s", (int)(length < 32 ? length : 32), line);
   const char *nearest =
@@ -228,10 +228,10 @@ static int chat_commands_refuse_command(const char *line, size_t length) {
 int run_chat_command(chat *chat, const page *line) {
   size_t length = strcspn(line->data, " \t\n");
   const char *argument = line->data + length;
-  const chat_command *command = chat_commands_find_command(line->data, length);
+  const chat_command *command = chat_commands_find(line->data, length);
   while (is_ascii_space(*argument)) argument++;
   if (!command) {
-    (void)chat_commands_refuse_command(line->data, length);
+    (void)chat_commands_refuse(line->data, length);
   } else if (!command->value && *argument) {
     (void)fail("%s has no argument, not \"%s\"", command->name, argument);
   } else if (command->value && !*argument && command->run != chat_commands_set &&

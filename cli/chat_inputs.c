@@ -26,7 +26,8 @@ int read_chat_file(const char *path, const char *what, page *out) {
                                                   : fail("%s: not a JSON array of %s", path, what);
 }
 
-/* True if the template gets a value of this name from elsewhere, which would override --arg. */
+/* True if the template receives a value of this name from another source, which would override
+ * --arg. */
 static bool is_given_otherwise(const char *name, size_t size) {
   static const char *const names[] = {"messages", "tools", "documents", "add_generation_prompt"};
   for (size_t i = 0; i < LENGTH(names); i++)

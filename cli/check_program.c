@@ -29,7 +29,7 @@ typedef struct shape {
   bool is_constant;
 } shape;
 
-/* Reads comma-separated integers up to `close`. Returns how many. */
+/* Reads comma-separated integers up to `close`. Returns their number. */
 static int check_program_read_list(const char *text, char close, int64_t *out, int most) {
   int n = 0;
   while (*text && *text != close && n < most) {

@@ -1,5 +1,5 @@
-/* The check rows: one or more for each family of kernels. A test compares the families with the
- * schema's. */
+/* The check rows: at least one for each family of kernels. A test compares the families with the
+ * schema. */
 #include "cli/checks.h"
 #include "cli/command.h"
 

@@ -43,7 +43,7 @@ typedef struct short_flag {
   const char *name;
 } short_flag;
 
-/* Another program's name for one of our flags. */
+/* The name that another program uses for one of our flags. */
 typedef struct other_name {
   const char *name, *ours;
 } other_name;
@@ -55,7 +55,7 @@ typedef struct command {
   size_t n_flags, arguments_size;
   const short_flag *shorts;
   size_t n_shorts;
-  const other_name *others; /* names for which errors suggest our flag */
+  const other_name *others; /* names of other programs, for which errors suggest our flag */
   size_t n_others;
   const void *defaults; /* arguments_size bytes; NULL: all zero */
   int (*run)(const void *arguments, page *out);

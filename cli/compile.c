@@ -137,8 +137,8 @@ static bool is_for_opencl(const compile_arguments *arguments) {
   return arguments->target && strcmp(arguments->target, "opencl") == 0;
 }
 
-/* Returns what --tune does not support here, checked before anything is measured; NULL: it is
- * supported. */
+/* Returns the reason why --tune is not supported here, or NULL if it is. Called before anything is
+ * measured. */
 static const char *why_untuned(const compile_arguments *arguments, const model *model) {
   return wants_all(arguments)          ? "--method all"
          : method_of(arguments, model) ? NULL
@@ -185,7 +185,7 @@ static int compile_with(const compile_arguments *arguments, model *model,
   return EXIT_GOOD;
 }
 
-/* True if the executable has no thread but the caller's. */
+/* True if the executable uses the caller's thread only. */
 static bool runs_alone(const compile_arguments *arguments) {
   return arguments->bare || arguments->arena || !arguments->threads;
 }

@@ -1,6 +1,6 @@
 #ifndef CLI_DEVICES_H
 #define CLI_DEVICES_H
-/* Devices as JSON. */
+/* Describes devices as JSON. */
 #include "clave.h"
 #include "json/writer.h"
 

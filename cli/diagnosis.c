@@ -114,7 +114,7 @@ static void print_drivers(const json *drivers, page *out) {
   }
 }
 
-/* Writes one line per result, such as "  right: conv cat", with each family named once. */
+/* Writes one line per result, such as "  right: conv cat"; each family occurs once. */
 static void print_checks(const json *checks, page *out) {
   static const char *const results[] = {"right", "runs", "wrong", "error", "unsupported"};
   for (size_t i = 0; i < sizeof results / sizeof *results; i++) {

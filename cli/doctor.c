@@ -42,7 +42,7 @@ static const flag doctor_flags[] = {
 typedef struct doctor {
   json_writer writer;
   const char *family;            /* NULL: all */
-  text problems;                 /* NUL-terminated, one after the other */
+  text problems;                 /* consecutive NUL-terminated lines */
   char *folder, *findings, *log; /* owned; the children's files are in the folder */
 } doctor;
 
@@ -218,7 +218,7 @@ static int read_findings(const doctor *doctor, diagnosis *out) {
   return code;
 }
 
-static int doctor_ask(const doctor *doctor, const char *device, diagnosis *out) {
+static int doctor_run_probe(const doctor *doctor, const char *device, diagnosis *out) {
   int ended = 0;
   int code = run_child(doctor, device, &ended);
   if (!code) code = read_findings(doctor, out);
@@ -247,7 +247,7 @@ static int check_device(doctor *doctor, const json *device) {
   diagnosis found = {0};
   const char *name = text_or_null(device, "device");
   show_progress("checking %s", name);
-  int code = doctor_ask(doctor, name, &found);
+  int code = doctor_run_probe(doctor, name, &found);
   emit_object(&doctor->writer, NULL);
   for (const json *m = json_first(device); m; m = json_next(m))
     if (strcmp(json_key(m), "finding") != 0) emit_json(&doctor->writer, json_key(m), m);
@@ -275,7 +275,7 @@ static void write_loader(doctor *doctor, const json *loader) {
 
 static int check_devices(doctor *doctor, const doctor_arguments *arguments) {
   diagnosis found = {0};
-  int code = doctor_ask(doctor, NULL, &found), n = 0;
+  int code = doctor_run_probe(doctor, NULL, &found), n = 0;
   write_loader(doctor, diagnosis_find(&found, "loader"));
   describe_end(doctor, "listing devices", &found);
   emit_array(&doctor->writer, "devices");

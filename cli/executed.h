@@ -1,6 +1,6 @@
 #ifndef CLI_EXECUTED_H
 #define CLI_EXECUTED_H
-/* Runs an executable made by clave compile on files. */
+/* Runs an executable that clave compile made on files of inputs. */
 #include "cli/inputs.h"
 
 /* Reads from the executable's help whether it runs on an OpenCL device. */

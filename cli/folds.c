@@ -1,5 +1,6 @@
 /* Finds blocks of nodes that repeat: for each period, the longest run of nodes that equal the node
- * one period later. Takes the repeat that hides most nodes, then searches before and after it. */
+ * one period later. Selects the repeat that hides the most nodes, then searches the nodes before
+ * and after it. */
 #include "cli/folds.h"
 
 #include <stdlib.h>

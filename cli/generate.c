@@ -361,8 +361,8 @@ static int cli_generate_note_ignored(const speech *speech) {
   return note_ignored_inputs(st, tools, documents);
 }
 
-/* Notes tokens of the template that the tokenizer encodes as plain text: the model was not trained
- * on this text. */
+/* Prints a note about special tokens of the template that the tokenizer encodes as plain text, on
+ * which the model was not trained. */
 static int note_unknown_tokens(const speech *speech) {
   char *tokens;
   page note = {0};
@@ -377,7 +377,7 @@ static int note_unknown_tokens(const speech *speech) {
 
 /* ---------------------------------------------------------------- the command */
 
-/* Reads the prompt, before the model is loaded, so that errors in it show at once. */
+/* Reads the prompt. Called before the model is loaded, so that errors are reported at once. */
 static int read_prompt(const generate_arguments *arguments, page *out) {
   if (arguments->chat_file) return read_chat_file(arguments->chat_file, "messages", out);
   if (arguments->prompt_ids) return read_file(arguments->prompt_ids, out);

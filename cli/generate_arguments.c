@@ -11,7 +11,7 @@ bool is_chat(const generate_arguments *arguments) {
   return arguments->chat || arguments->chat_file;
 }
 
-/* Returns the decimal that was written: 0.8 rather than the nearest float's 0.800000012. */
+/* Returns the decimal that the user wrote: 0.8, not 0.800000012, the value of the nearest float. */
 static double as_written(float x) {
   char digits[32];
   (void)number_print(digits, sizeof digits, "%.7g", (double)x);

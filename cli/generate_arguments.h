@@ -23,8 +23,8 @@ bool is_chat(const generate_arguments *arguments);
  * a chat, else greedy sampling. */
 int settle_sampling(generate_arguments *arguments, const clave_llm *llm);
 
-/* Sets *bos to the token that a text begins with, by --bos or else by the model; CLAVE_NO_TOKEN:
- * none. */
+/* Sets *bos to the token with which a text begins: by --bos if it is given, otherwise by the model.
+ * CLAVE_NO_TOKEN: none. */
 int settle_bos(const generate_arguments *arguments, const clave_llm *llm, int32_t *bos);
 
 /* `arguments` are settled. bias: one entry for each --logit-bias. */

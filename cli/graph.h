@@ -13,7 +13,8 @@ typedef struct graph_node {
   bool is_view;     /* set by read_placement and find_views */
   char *note;       /* owned; an additional line in a drawing, or NULL */
   const char *fill; /* its colour in a drawing; NULL: the colour of its op */
-  uint32_t into; /* the node that it is fused into, set by read_placement; its own index if none */
+  uint32_t into;    /* the node that it is fused into, set by read_placement; its own index if it is
+                       not fused */
 } graph_node;
 
 typedef struct graph {

@@ -190,8 +190,8 @@ static bool write_file_of(const char *folder, const text *from) {
   return good;
 }
 
-/* Runs dot without a shell. Returns NULL on success, "" if there is no such program, else the
- * failure. */
+/* Runs dot without a shell. Returns NULL on success, "" if the program does not exist, otherwise a
+ * description of the failure. */
 static const char *run_dot(const char *program, const char *folder) {
   const char *const arguments[] = {program, "-Tplain", "-oplaced", "graph", NULL};
   tool *tool;
@@ -208,7 +208,7 @@ static const char *run_dot(const char *program, const char *folder) {
   return code ? "graphviz failed: drawn without it" : NULL;
 }
 
-static const char *graphviz_ask(layout *layout, const char *program, const char *folder) {
+static const char *graphviz_place(layout *layout, const char *program, const char *folder) {
   text words = {0};
   write_question(layout, &words);
   const bool is_asked = !words.failed && write_file_of(folder, &words);
@@ -231,7 +231,7 @@ bool place_by_graphviz(layout *layout, const char **why) {
   char *folder = folder_create_unique(temporary_folder(), "clave-dot-"), *path = NULL;
   clave_status st =
       strchr(program, '/') ? path_absolute(program, &path) : NULL; /* dot runs elsewhere */
-  const char *wrong = folder && !st ? graphviz_ask(layout, path ? path : program, folder) : "";
+  const char *wrong = folder && !st ? graphviz_place(layout, path ? path : program, folder) : "";
   if (folder) (void)folder_remove(folder, &removed);
   status_free(st);
   free(folder);

@@ -327,8 +327,8 @@ typedef struct packed_weights {
   uint64_t bytes;
 } packed_weights;
 
-/* Sums all packed weights for the device kind of entry `first`. .count is 0 if an earlier entry has
- * the same kind, and so was counted. */
+/* Sums all packed weights for the device kind of entry `first`. Sets .count to 0 if an earlier
+ * entry has the same kind, because that entry's sum includes this one. */
 static int count_packed_weights(const clave_program *program, uint32_t first, uint32_t n,
                                 packed_weights *out) {
   for (uint32_t i = 0; i < n; i++) {

@@ -63,8 +63,8 @@ static int count_parameters(const graph *graph, language_model *model) {
   return EXIT_GOOD;
 }
 
-/* Returns the width of the embedding: of the first constant matrix that a node reads with the first
- * input. */
+/* Returns the width of the embedding: the width of the first constant matrix that a node reads
+ * together with the first input. */
 static int64_t find_embedding(const graph *graph) {
   for (uint32_t i = 0; i < graph->n_nodes && graph->n_inputs; i++) {
     const graph_node *node = &graph->nodes[i];

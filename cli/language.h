@@ -1,7 +1,7 @@
 #ifndef CLI_LANGUAGE_H
 #define CLI_LANGUAGE_H
-/* The summary of a language model that clave inspect prints first: its size, context and abilities.
- */
+/* The summary of a language model that clave inspect prints first: its size, context and
+ * features. */
 #include "cli/graph.h"
 #include "json/writer.h"
 

@@ -202,8 +202,8 @@ static void order_layer(work *work, uint32_t layer, bool down) {
 
 /* ---------------------------------------------------------------- coordinates */
 
-/* Least squares with a fixed order: starts from the wanted positions minus the packed ones, and
- * pools neighbours wherever these descend. */
+/* Places the items of a layer by least squares in a fixed order. Starts from the differences of
+ * wanted and packed positions, and pools neighbours wherever the differences descend. */
 static void place_layer(work *work, uint32_t layer, bool down) {
   uint32_t start = work->layer_start[layer], end = work->layer_start[layer + 1], n = 0;
   double packed = 0;

@@ -1,8 +1,8 @@
 #ifndef CLI_LAYOUT_H
 #define CLI_LAYOUT_H
 /* Graph layout: places boxes in layers, each source above its consumers, with few crossings and
- * short lines. Uses Graphviz if it is installed, else a built-in layout. Independent of programs.
- */
+ * short lines. Uses Graphviz if it is installed, otherwise a built-in layout. Independent of
+ * programs. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,9 +46,10 @@ void free_layout(layout *layout);
 bool add_point(layout *layout, layout_edge *edge, double x, double y);
 
 /* ---- graphviz.c ---- */
-/* Runs place_boxes by the program `dot`: CLAVE_DOT (a path, or "off"), else found on PATH. Returns
- * false if it is not available, the graph is too large, or its answer is late or invalid. *why is
- * the reason, "" if the user need not know. In this case nothing is placed. */
+/* Does the work of place_boxes with the program `dot`: CLAVE_DOT (a path, or "off"), otherwise
+ * found on PATH. Returns false, and places nothing, if dot is not available, the graph is too
+ * large, or dot's answer is late or invalid. *why is then the reason, or "" if the user need not
+ * know it. */
 bool place_by_graphviz(layout *layout, const char **why);
 
 #endif

@@ -38,7 +38,7 @@ static void take_marks(page *line) {
 }
 
 /* Reads a line without its newline, or several pasted lines. */
-static int lines_read_lines(page *line) {
+static int lines_read_plain(page *line) {
   bool pasting = false;
   for (char c;; text_append(line, &c, 1)) {
     if (!wait_for_input()) return -1;
@@ -56,7 +56,7 @@ static int read_plain(const char *prompt, page *line) {
   text_clear(line);
   if (marks) (void)fputs("\x1b[?2004h", stderr);
   (void)fputs(prompt, stderr);
-  int result = lines_read_lines(line);
+  int result = lines_read_plain(line);
   if (marks) (void)fputs("\x1b[?2004l", stderr);
   return result;
 }
@@ -79,7 +79,7 @@ void close_lines(line_reader *reader) {
   free(reader);
 }
 
-static int lines_read_line(line_reader *reader, const char *prompt) {
+static int lines_read_with_prompt(line_reader *reader, const char *prompt) {
   if (reader->color) (void)fputs("\x1b[1;32m", stderr);
   int result = reader->editor ? edit_line(reader->editor, prompt, &reader->line)
                               : read_plain(prompt, &reader->line);
@@ -92,7 +92,7 @@ static int lines_read_line(line_reader *reader, const char *prompt) {
 static int read_fenced(line_reader *reader, page *out) {
   text_append(out, reader->line.data + strlen(fence), reader->line.size - strlen(fence));
   while (!ends_with(out, fence)) {
-    TRY_EXIT(lines_read_line(reader, ". "));
+    TRY_EXIT(lines_read_with_prompt(reader, ". "));
     text_puts(out, "\n");
     text_append(out, reader->line.data ? reader->line.data : "", reader->line.size);
     if (out->failed) return fail_memory();
@@ -106,13 +106,13 @@ static int read_fenced(line_reader *reader, page *out) {
 
 int read_message(line_reader *reader, page *out) {
   text_clear(out);
-  TRY_EXIT(lines_read_line(reader, "> "));
+  TRY_EXIT(lines_read_with_prompt(reader, "> "));
   if (reader->line.size >= strlen(fence) && strncmp(reader->line.data, fence, strlen(fence)) == 0)
     return read_fenced(reader, out);
   while (ends_with(&reader->line, "\\")) {
     text_append(out, reader->line.data, reader->line.size - 1);
     text_puts(out, "\n");
-    TRY_EXIT(lines_read_line(reader, ". "));
+    TRY_EXIT(lines_read_with_prompt(reader, ". "));
   }
   text_append(out, reader->line.data ? reader->line.data : "", reader->line.size);
   return out->failed ? fail_memory() : EXIT_GOOD;

@@ -9,7 +9,7 @@ typedef struct line_reader line_reader;
 
 /* color: typed text is shown in bold green. */
 int open_lines(bool color, line_reader **out) CHECK;
-/* Reads a line, or several lines that end in a backslash, stand between lines of """, or were
+/* Reads a line, or several lines that end in a backslash, are enclosed by lines of """, or were
  * pasted together. Returns -1 if the input has ended or Ctrl-C was typed. */
 int read_message(line_reader *reader, page *out) CHECK;
 void close_lines(line_reader *reader); /* accepts NULL */

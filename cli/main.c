@@ -6,10 +6,10 @@
 #include "cli/files.h"
 #include "cli/overview.h"
 
-/* Not in the overview, because only the library, the build and clave itself start them. */
+/* Commands that only the library, the build and clave itself start, so the overview omits them. */
 static const command *const hidden[] = {&builder_command, &tables_command, &probe_command};
 
-static const command *cli_main_find_command(const char *name) {
+static const command *cli_main_find(const char *name) {
   for (size_t i = 0; i < n_commands; i++) {
     if (strcmp(all_commands[i]->name, name) == 0) return all_commands[i];
   }
@@ -19,7 +19,7 @@ static const command *cli_main_find_command(const char *name) {
   return NULL;
 }
 
-static int cli_main_refuse_command(const char *name) {
+static int cli_main_refuse(const char *name) {
   const char *names[32] = {"--help", "--version"};
   size_t n = 2;
   for (size_t i = 0; i < n_commands && n < LENGTH(names); i++) names[n++] = all_commands[i]->name;
@@ -42,8 +42,8 @@ static int cli_main_answer(int argc, char *const *argv, page *out) {
   }
   if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
       strcmp(argv[1], "help") == 0) {
-    const command *command = argc > 2 ? cli_main_find_command(argv[2]) : NULL;
-    if (argc > 2 && !command) return cli_main_refuse_command(argv[2]);
+    const command *command = argc > 2 ? cli_main_find(argv[2]) : NULL;
+    if (argc > 2 && !command) return cli_main_refuse(argv[2]);
     if (command) {
       write_help(command, out);
     } else {
@@ -55,8 +55,8 @@ static int cli_main_answer(int argc, char *const *argv, page *out) {
     text_printf(out, "clave %s\n", clave_version());
     return EXIT_GOOD;
   }
-  const command *command = cli_main_find_command(argv[1]);
-  if (!command) return cli_main_refuse_command(argv[1]);
+  const command *command = cli_main_find(argv[1]);
+  if (!command) return cli_main_refuse(argv[1]);
   char prefix[64];
   (void)snprintf(prefix, sizeof prefix, "%s ", command->name);
   return run_command_line(command, prefix, argc - 2, argv + 2, out);

@@ -11,8 +11,8 @@ double read_clock(void) {
   return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
 
-/* Does not use getrusage(), which includes the memory of the process before exec, such as a large
- * parent's. */
+/* Reads /proc instead of calling getrusage(), which includes the memory of a large parent process
+ * before exec. */
 double measure_peak(void) {
   FILE *file = fopen("/proc/self/status", "r");
   char line[256];

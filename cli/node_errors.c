@@ -198,7 +198,8 @@ static void free_reaches(reach *reaches, size_t n) {
   free(reaches);
 }
 
-/* Returns the last places for each record; of_terms: including those for the number of terms. */
+/* Returns the last places by which each record is perturbed. of_terms: includes the share for its
+ * number of terms. */
 static double *list_places(const run_pair *pair, bool of_terms) {
   double *places = calloc(pair->base->count + 1, sizeof *places);
   for (size_t i = 0; places && i < pair->base->count; i++)
@@ -244,7 +245,7 @@ static int force_subject(run_pair *pair) {
   records forced = {0};
   size_t apart;
   int result = run_nodes(pair->cpu, pair->inputs, &edit, &forced, &apart);
-  /* after control flow diverged, nodes cannot be compared one by one */
+  /* once control flow has diverged, nodes cannot be compared one by one */
   for (size_t i = apart; i < pair->base->count; i++)
     if (pair->errors[i].verdict == NODE_GOOD) pair->errors[i].verdict = NODE_UNMATCHED;
   if (!result) result = measure_nodes(pair, &forced);
@@ -267,7 +268,8 @@ static int prepare_errors(run_pair *pair) {
   return EXIT_GOOD;
 }
 
-/* Returns the record whose bytes record i shows: i itself except for outputs. */
+/* Returns the record that computed the bytes of record i: for outputs an earlier record, otherwise
+ * i itself. */
 static size_t find_shown(const run_pair *pair, size_t i) {
   if (pair->base->items[i].node < pair->graph->n_nodes) return i;
   return find_written(pair->base, first_output(pair),

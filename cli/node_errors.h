@@ -10,7 +10,7 @@ typedef enum node_verdict {
   NODE_UNMATCHED, /* the other run has no counterpart */
   NODE_GOOD,
   NODE_WRONG,      /* beyond the bound even on the same operands */
-  NODE_AMPLIFIES,  /* within the bound on the same operands; inherited differences are more than
+  NODE_AMPLIFIES,  /* within the bound on the same operands, but the whole difference is more than
                       rounding explains */
   NODE_OTHER_SHAPE /* another dtype or shape */
 } node_verdict;

@@ -21,13 +21,13 @@ static const flag optimize_flags[] = {
      "runs only this pass; repeatable, a repeated name has no effect (default: all passes)", 0, 0},
 };
 
-/* Collects what each pass reports. */
+/* The reports of the passes. */
 typedef struct told {
   columns table;
   page refused;
 } told;
 
-static void cli_optimize_tell(void *ctx, const clave_pass_info *info) {
+static void cli_optimize_note_pass(void *ctx, const clave_pass_info *info) {
   told *told = ctx;
   if (info->refused)
     text_printf(&told->refused, "the result of '%s' was not taken: %s\n", info->name,
@@ -80,7 +80,7 @@ static int cli_optimize(const optimize_arguments *arguments, model *model, told 
       .size = sizeof options,
       .passes = arguments->passes.count ? arguments->passes.items : NULL,
       .n_passes = arguments->passes.count,
-      .report = cli_optimize_tell,
+      .report = cli_optimize_note_pass,
       .report_ctx = told};
   if (arguments->to) TRY_EXIT(check_program_ending(arguments->to));
   TRY_EXIT(open_program(&arguments->model, model));

@@ -19,7 +19,7 @@ typedef struct measure {
   size_t n_bos; /* 1 or 0 */
 } measure;
 
-/* Scores ids[begin..end); only those from `fresh` on are counted. */
+/* Scores ids[begin..end), but counts only the ids from `fresh` on. */
 static int score_window(const measure *measure, size_t begin, size_t end, size_t fresh,
                         perplexity *sum) {
   size_t n = end - begin;

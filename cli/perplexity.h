@@ -11,8 +11,8 @@ typedef struct perplexity {
 } perplexity;
 
 /* Splits the text into windows of `window` tokens, each beginning with the model's BOS if it has
- * one, every `stride` tokens. Each token is scored once, in the first window that contains it. 0:
- * the model's context, and the window. */
+ * one, every `stride` tokens. Each token is scored once, in the first window that contains it. A
+ * window of 0 is the model's context, a stride of 0 the window. */
 int measure_perplexity(speech *speech, const char *path, int64_t window, int64_t stride,
                        int32_t bos, perplexity *out) CHECK;
 /* Prints exp(nats / n_tokens) and the sums on one line of standard output. */

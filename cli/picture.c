@@ -62,7 +62,7 @@ void free_times(node_times *times) {
   *times = (node_times){0};
 }
 
-/* Returns a colour by the share of the total: from 2 %, 5 %, 10 % and 20 % on. */
+/* Returns the colour for a share of the total time. Colours change at 2 %, 5 %, 10 % and 20 %. */
 static const char *picture_colour_of(double share) {
   static const char *const heat[] = {"#f7f7f2", "#fdecc8", "#fbd08b", "#f7a35c", "#ee6c4d"};
   return heat[(share >= 0.02) + (share >= 0.05) + (share >= 0.1) + (share >= 0.2)];

@@ -28,7 +28,7 @@ static const flag probe_flags[] = {
      0, 0},
 };
 
-/* SIGALRM ends the process if a driver hangs. */
+/* Time limits, after which SIGALRM ends the process because a driver hangs. */
 enum { LIST_SECONDS = 60, DEVICE_SECONDS = 600 };
 
 typedef struct probe {
@@ -172,7 +172,7 @@ static int open_devices(probe *probe, const char *spec) {
   return good ? EXIT_GOOD : EXIT_FAILED;
 }
 
-static int probe_look_at(probe *probe, const char *spec, const char *family) {
+static int probe_check_device(probe *probe, const char *spec, const char *family) {
   (void)alarm(DEVICE_SECONDS);
   int code = open_devices(probe, spec);
   for (size_t i = 0; i < n_check_rows && !code; i++) {
@@ -222,13 +222,13 @@ static int list(probe *probe) {
   return EXIT_GOOD;
 }
 
-static int probe_run_probe(const void *given, page *out) {
+static int probe_run(const void *given, page *out) {
   const probe_arguments *arguments = given;
   probe probe = {.file = fopen(arguments->file, "w")};
   (void)out;
   if (!probe.file) return fail("%s cannot be written", arguments->file);
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* this process ends if the doctor is killed */
-  int code = arguments->device ? probe_look_at(&probe, arguments->device, arguments->family)
+  int code = arguments->device ? probe_check_device(&probe, arguments->device, arguments->family)
                                : list(&probe);
   (void)fclose(probe.file);
   text_free(&probe.line);
@@ -242,5 +242,5 @@ const command probe_command = {
     .flags = probe_flags,
     .n_flags = LENGTH(probe_flags),
     .arguments_size = sizeof(probe_arguments),
-    .run = probe_run_probe,
+    .run = probe_run,
 };

@@ -1,7 +1,7 @@
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
-/* Shows progress on one line of stderr. Shows nothing if stderr is not a terminal, or for work that
- * takes under a second. */
+/* Shows progress on one line of stderr. Shows nothing if stderr is not a terminal, or if the work
+ * takes less than a second. */
 
 #include <stdbool.h>
 

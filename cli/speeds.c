@@ -4,7 +4,7 @@
 #include "cli/command.h"
 #include "cli/measure.h"
 
-/* The best of up to MOST_RUNS runs counts. Short runs are repeated more often, because other load
+/* Uses the fastest of up to MOST_RUNS runs. Short runs are repeated more often, because other load
  * disturbs them most. */
 enum { LEAST_RUNS = 4, MOST_RUNS = 40, ENOUGH_MS = 150 };
 
@@ -13,7 +13,7 @@ const speed_row bandwidth_row = {CLAVE_F32,
                                   "inputs=f32[8,1048576] steps=neg:f32:0 out>f32[8,1048576]", true},
                                  2.0 * 8 * 1048576 * sizeof(float)};
 
-/* Multiplies by constants, which are packed once, as in models. */
+/* Operations of the products below, whose constant operands are packed once, as in models. */
 #define PRODUCT_WORK (2.0 * 768 * 1536 * 768)
 const speed_row product_rows[] = {
     {CLAVE_F32,

@@ -28,8 +28,8 @@ typedef struct run_time {
 int time_check(const check_row *row, clave_device *device, run_time *out,
                clave_status *status) CHECK;
 
-/* Measures the peak for a dtype by its rows; .flops_a_second is 0 if there are none or they do not
- * run on the device. *bandwidth is in bytes per second, and is measured if it is 0. `name` is
+/* Measures the peak for a dtype by its rows; .flops_a_second is 0 if the dtype has no rows or the
+ * device cannot run them. *bandwidth is in bytes per second, and is measured if it is 0. `name` is
  * borrowed. */
 int measure_peak_of(clave_device *device, const char *name, clave_dtype dtype, double *bandwidth,
                     clave_peak *out) CHECK;

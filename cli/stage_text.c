@@ -93,7 +93,7 @@ static void describe_node(const verification *verification, const stage *stage, 
   describe_origin(verification, stage, at, out);
 }
 
-/* got NULL: its dtype or shape differs. */
+/* got: NULL if its dtype or shape differs. */
 static void describe_output(const verification *verification, const stage *stage, uint32_t index,
                             const clave_tensor *got, const clave_tensor *expected,
                             const difference *difference, page *out) {

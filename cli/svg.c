@@ -168,7 +168,7 @@ static void describe_fold(const graph_fold *fold, page *lines) {
   text_free(&words);
 }
 
-/* Adds "weight F32 [16, 8]": the last part of a constant's name suffices. */
+/* Adds a line such as "weight F32 [16, 8]", with the last part of a constant's name. */
 static void svg_add_constant(page *lines, const clave_tensor_info *info) {
   const char *dot = strrchr(info->name, '.');
   page words = {0};

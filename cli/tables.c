@@ -49,7 +49,7 @@ static void write_variable(json_writer *writer, const variable *variable) {
   emit_end_object(writer);
 }
 
-static int tables_write_tables(const void *arguments, page *out) {
+static int tables_write(const void *arguments, page *out) {
   json_writer writer = {.out = out};
   (void)arguments;
   emit_object(&writer, NULL);
@@ -72,5 +72,5 @@ const command tables_command = {
     .summary =
         "Prints the command tables from which manual pages and shell completions are generated.",
     .arguments_size = sizeof(tables_arguments),
-    .run = tables_write_tables,
+    .run = tables_write,
 };

@@ -122,7 +122,7 @@ static int check_flags(const tokenize_arguments *arguments) {
 }
 
 /* Loads the tokenizer from its file, or from a .clv. */
-static int tokenize_load_tokenizer(const tokenize_arguments *arguments, clave_tokenizer **out) {
+static int tokenize_load(const tokenize_arguments *arguments, clave_tokenizer **out) {
   clave_tokenizer_options options = {.size = sizeof options, .pattern = arguments->pattern};
   const char *ending = strrchr(arguments->tokenizer, '.');
   clave_program *program;
@@ -143,7 +143,7 @@ static int tokenize_load_tokenizer(const tokenize_arguments *arguments, clave_to
 static int run_tokenize(const void *arguments, page *out) {
   work work = {.arguments = arguments, .out = out};
   TRY_EXIT(check_flags(work.arguments));
-  TRY_EXIT(tokenize_load_tokenizer(work.arguments, &work.tokenizer));
+  TRY_EXIT(tokenize_load(work.arguments, &work.tokenizer));
   int result = do_lines(&work);
   clave_tokenizer_destroy(work.tokenizer);
   text_free(&work.line);

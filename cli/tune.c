@@ -52,7 +52,7 @@ static const flag tune_flags[] = {
     {"--json", FLAG_SWITCH, FIELD(json), NULL, "machine-readable output", 0, 0},
 };
 
-/* The choices that were made, for the report. */
+/* A choice that tuning made, for the report. */
 typedef struct chosen {
   char *device, *family, *key, *variant, *by_rule; /* owned */
   double ratio;
@@ -84,7 +84,7 @@ static bool keep_event(tuning_run *run, const clave_tune_event *event) {
   return picked->device && picked->family && picked->key && picked->variant && picked->by_rule;
 }
 
-static bool cli_tune_take_event(void *ctx, const clave_tune_event *event) {
+static bool cli_tune_note_event(void *ctx, const clave_tune_event *event) {
   tuning_run *run = ctx;
   if (event->how == CLAVE_TUNE_BEGINS) {
     show_progress("tuning %u/%u: %s %.80s", event->done + 1, event->total, event->family,
@@ -115,7 +115,7 @@ static int tune_session(const tune_arguments *arguments, model *model, bool unke
                                       .dry = arguments->dry,
                                       .unkept = unkept,
                                       .budget_s = arguments->budget,
-                                      .report = cli_tune_take_event,
+                                      .report = cli_tune_note_event,
                                       .cancel = is_interrupted,
                                       .ctx = run};
   run->result.size = sizeof run->result;
@@ -234,8 +234,8 @@ static int do_tune(const tune_arguments *arguments, model *model, tuning_run *ru
   return EXIT_GOOD;
 }
 
-/* Sets CLAVE_PRECISION, which sessions read. */
-static int cli_tune_read_precision(const tune_arguments *arguments) {
+/* Checks --precision and sets CLAVE_PRECISION, which sessions read. */
+static int cli_tune_set_precision(const tune_arguments *arguments) {
   if (!arguments->precision) return EXIT_GOOD;
   if (strcmp(arguments->precision, "strict") != 0 && strcmp(arguments->precision, "fast") != 0)
     return fail_usage("--precision takes strict or fast, not \"%s\"", arguments->precision);
@@ -249,7 +249,7 @@ static int tune(const void *given, page *out) {
   if (!arguments->model.program && !arguments->list && !arguments->clear && !arguments->exported &&
       !arguments->imported)
     return fail_usage("tune needs PROG, or --list, --export, --import or --clear");
-  TRY_EXIT(cli_tune_read_precision(arguments));
+  TRY_EXIT(cli_tune_set_precision(arguments));
   int result = do_tune(arguments, &model, &run, out);
   free_run(&run);
   close_model(&model);

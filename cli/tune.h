@@ -8,7 +8,7 @@ typedef struct tune_request {
   double budget;         /* seconds; 0: no limit */
   bool unkept;           /* do not store winners; only the open device uses them */
 } tune_request;
-/* The device and the program are open; afterwards a session is open, too. */
+/* Needs an open device and program. Leaves a session open. */
 int tune_quietly(model *model, const tune_request *request) CHECK;
 
 #endif

@@ -7,7 +7,7 @@
 /* Writes the table's key and rows as JSON. */
 int write_table(const model *model, page *out) CHECK;
 void list_table(const model *model, page *out);
-/* Adds the rows of the file and counts them. any_device: even if they are of another device. */
+/* Adds the rows of the file and counts them. any_device: accepts rows of another device. */
 int import_table(const model *model, const char *path, bool any_device, uint32_t *count) CHECK;
 
 #endif

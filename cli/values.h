@@ -6,10 +6,11 @@
 
 #include "clave.h"
 
-bool is_integer(clave_dtype type);                /* true for BOOL, too */
-bool fits_dtype(clave_dtype type, int64_t value); /* if an integer type but U64; BOOL: 0 and 1 */
+bool is_integer(clave_dtype type); /* true for BOOL, too */
+/* True if the dtype, an integer dtype except U64 or BOOL (0 and 1), can hold the value. */
+bool fits_dtype(clave_dtype type, int64_t value);
 /* Pointers to elements may be unaligned. */
-/* Loads an element of an integer dtype or BOOL; of U64, its bits. */
+/* Loads an element of an integer dtype or BOOL. For U64, returns its bits. */
 int64_t load_integer(clave_dtype type, const void *element);
 double load_number(clave_dtype type, const void *element); /* any dtype */
 /* Rounds to nearest even; an integer dtype must be able to hold the value. */

@@ -6,7 +6,7 @@
 
 typedef struct variable {
   const char *name;
-  const char *value; /* its values, for the manual page */
+  const char *value; /* its possible values, for the manual page */
   const char *help;  /* NULL: a developer's switch, explained in docs/developers/testing.md only */
 } variable;
 

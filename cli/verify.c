@@ -41,7 +41,7 @@ static const flag verify_flags[] = {
     DEVICE_FLAGS(verify_arguments),
 };
 
-/* Prefixes of names in a reference that are not inputs. */
+/* Prefixes of the tensors in a reference file that are not inputs. */
 static const char *const others[] = {"output_", "node.", NULL};
 
 static bool wants_results(const verify_arguments *arguments) {
@@ -97,7 +97,7 @@ static void say_compared(const verification *verification, page *out) {
   text_puts(out, "\n");
 }
 
-/* Reports the first comparison that failed, after all comparisons were made. */
+/* Reports the first comparison that failed. Called after all comparisons. */
 static int cli_verify_judge(const verification *verification) {
   for (int i = 0; i < N_STAGES; i++) {
     const stage *stage = &verification->stages[i];

@@ -1,5 +1,5 @@
-/* Inputs and outputs: copied, or bound to the host's memory. The size of a bound tensor is checked
- * against the size of the memory. */
+/* Copies inputs and outputs, or binds them to the host's memory. Checks that a bound tensor fits in
+ * the memory. */
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -16,8 +16,8 @@ static clave_status check_described(const clave_tensor *tensor) {
   return NULL;
 }
 
-/* Bytes from the start of the first element to the end of the last; 0 for an empty tensor. Fails
- * for negative strides and overflow. */
+/* Stores the number of bytes from the start of the first element to the end of the last, 0 for an
+ * empty tensor. Fails for negative strides and overflow. */
 static clave_status delegate_bind_measure(const clave_tensor *tensor, size_t *out) {
   int64_t last = 0, step;
   *out = 0;
@@ -69,9 +69,8 @@ clave_status delegate_set_input(clave_delegate_handle instance, const char *meth
   return status_while(st, "setting input %u", index);
 }
 
-static clave_status delegate_delegate_bind_input(clave_session *session, const char *method,
-                                                 uint32_t index, const clave_tensor *value,
-                                                 const clave_delegate_memory *given) {
+static clave_status bind_input(clave_session *session, const char *method, uint32_t index,
+                               const clave_tensor *value, const clave_delegate_memory *given) {
   clave_delegate_memory memory;
   size_t need;
   if (!given) return own(clave_session_bind_input(session, method, index, NULL));
@@ -96,7 +95,7 @@ clave_status delegate_bind_input(clave_delegate_handle instance, const char *met
                                  const clave_tensor *value, const clave_delegate_memory *memory) {
   delegate_instance *in;
   TRY(instance_enter(instance, &in));
-  clave_status st = delegate_delegate_bind_input(in->session, method, index, value, memory);
+  clave_status st = bind_input(in->session, method, index, value, memory);
   instance_leave(in);
   return status_while(st, "binding input %u", index);
 }
@@ -114,7 +113,7 @@ static clave_status bind_output(clave_session *session, const char *method, uint
   if (memory.kind == CLAVE_DELEGATE_DMA_BUF)
     return own(clave_session_bind_output_dma_buf(session, method, index, memory.fd, memory.offset,
                                                  memory.bytes));
-  /* Memory of no bytes suits only an empty output, which may have any address. */
+  /* NULL memory fits only an empty output, which may have any address. */
   static char nowhere[1];
   char *there = memory.memory ? (char *)memory.memory + memory.offset : nowhere;
   return own(clave_session_bind_output(session, method, index, there, memory.bytes));

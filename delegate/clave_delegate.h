@@ -57,14 +57,15 @@ typedef struct clave_delegate_device_options {
   clave_message_fn log;  /* the host's logger; receives one line at a time, from any thread */
   void *log_ctx;
   /* The host's own OpenCL objects (a cl_context, one of its cl_device_ids, a cl_command_queue of
-   * both or NULL) instead of `device`, which is then NULL; clave_opencl.h says how runs are
+   * both or NULL) instead of `device`, which is then NULL; clave_opencl.h describes how runs are
    * ordered. */
   void *cl_context, *cl_device, *cl_queue;
 } clave_delegate_device_options;
 
 /* ---------------------------------------------------------------- graphs and payloads */
 
-/* A dimension that is only known at run time. min and max are inclusive; INT64_MAX: unbounded. */
+/* A dimension that is only known at run time. min and max are inclusive; a max of INT64_MAX is no
+ * bound. */
 typedef struct clave_delegate_size {
   const char *name;
   int64_t min, max;
@@ -153,9 +154,9 @@ typedef struct clave_delegate_graph {
   uint32_t n_updates;
 } clave_delegate_graph;
 
-/* Answer of query: tells if a device runs a node, and if not, why. */
+/* An answer of query: true if a device runs a node, otherwise the reason. */
 typedef struct clave_delegate_answer {
-  bool supported;   /* true if the device itself runs it, or none is needed (a view) */
+  bool supported;   /* true if the device itself runs it, or if it needs no device (a view) */
   char where[15];   /* clave_placement_info.where; "none": clave cannot run it on any device */
   char reason[240]; /* one line, may be truncated; "" if supported */
 } clave_delegate_answer;
@@ -257,13 +258,13 @@ typedef struct clave_delegate {
   clave_status (*device_info)(clave_delegate_handle device, clave_device_info *info);
   clave_status (*close)(clave_delegate_handle device); /* 0: nothing */
 
-  /* Tells if `device` runs each node of a graph, taken separately: by its op, attributes, dtypes
+  /* Reports for each node of a graph, by itself, if `device` runs it: by its op, attributes, dtypes
    * and the class of its shapes. answers: (graph->n_nodes). Nothing is built, run or copied;
-   * constants need no data. A problem of one node is its answer; a wrong description (index, kind)
-   * is an error. */
+   * constants need no data. A problem with one node is reported in its answer; a malformed
+   * description (index, kind) is an error. */
   clave_status (*query)(clave_delegate_handle device, const clave_delegate_graph *graph,
                         clave_delegate_answer *answers);
-  /* Tells the same about a method of a program; n must be its clave_method_info.n_nodes. */
+  /* Reports the same for a method of a program; n must be its clave_method_info.n_nodes. */
   clave_status (*query_program)(clave_delegate_handle device, clave_delegate_handle program,
                                 const char *method, clave_delegate_answer *answers, uint32_t n);
 
@@ -285,7 +286,8 @@ typedef struct clave_delegate {
   clave_status (*create)(clave_delegate_handle program, clave_delegate_handle device,
                          const clave_delegate_instance_options *options,
                          clave_delegate_handle *instance);
-  /* Fails while the instance runs, or if a submitted run was not waited for. 0: does nothing. */
+  /* Fails while the instance runs, and until wait has reported the end of a submitted run. 0: does
+   * nothing. */
   clave_status (*destroy)(clave_delegate_handle instance);
 
   /* Copies the tensor, which may be strided. */

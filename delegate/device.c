@@ -1,4 +1,4 @@
-/* Devices: lists them, and opens them by name or over the host's own OpenCL. */
+/* Lists devices, and opens them by name or over the host's own OpenCL objects. */
 #include <stdlib.h>
 
 #include "clave_opencl.h"
@@ -13,14 +13,14 @@ clave_status delegate_devices_get(int index, clave_device_info *info) {
   return own(clave_devices_get(index, info));
 }
 
-static void delegate_device_destroy_device(object *object) {
+static void delegate_device_destroy(object *object) {
   delegate_device *device = (delegate_device *)object;
   clave_device_destroy(device->device);
   free(device);
 }
 
-static clave_status delegate_device_open_device(const clave_delegate_device_options *device_options,
-                                                clave_device **out) {
+static clave_status delegate_device_open(const clave_delegate_device_options *device_options,
+                                         clave_device **out) {
   const clave_device_options options = {.size = sizeof options,
                                         .no_fallback = device_options->no_fallback,
                                         .n_threads = device_options->n_threads,
@@ -46,10 +46,10 @@ clave_status delegate_open(const clave_delegate_device_options *options,
   TRY(sized_read(options, &device_options, SIZED(clave_delegate_device_options, cl_queue)));
   delegate_device *delegate_device = calloc(1, sizeof *delegate_device);
   if (!delegate_device) return status_no_memory();
-  delegate_device->object.destroy = delegate_device_destroy_device;
-  clave_status st = delegate_device_open_device(&device_options, &delegate_device->device);
+  delegate_device->object.destroy = delegate_device_destroy;
+  clave_status st = delegate_device_open(&device_options, &delegate_device->device);
   if (!st) st = handle_give(HANDLE_DEVICE, &delegate_device->object, device);
-  if (st) delegate_device_destroy_device(&delegate_device->object);
+  if (st) delegate_device_destroy(&delegate_device->object);
   return st;
 }
 

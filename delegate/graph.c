@@ -1,5 +1,5 @@
-/* Makes programs of a host's graph: checks it, and calls the builder, whose verifier does the
- * rest. */
+/* Makes a program from a host's graph: checks the graph and calls the builder, whose verifier makes
+ * all further checks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,12 +139,13 @@ clave_status graph_check(const clave_delegate_graph *given, clave_delegate_graph
 typedef struct maker {
   const clave_delegate_graph *graph;
   clave_builder *builder;
-  clave_id *sizes, *tensors; /* owned; 0: not yet made */
+  clave_id *sizes, *tensors; /* owned; 0: not made yet */
   bool copy;                 /* copies constants */
   void *zeros;               /* owned; data of constants in query; or NULL */
 } maker;
 
-/* Returns the host scalar of a size, given 1 + its index; 0 for 0. Makes it at first use. */
+/* Returns the host scalar of a size, which it makes at the first use. size: 1 + the index of the
+ * size; 0: none, and returns 0. */
 static clave_id size_id(const maker *maker, uint32_t size) {
   if (!size) return 0;
   const clave_delegate_size *s = &maker->graph->sizes[size - 1];
@@ -225,7 +226,7 @@ static bool delegate_graph_add_step(const maker *maker, const clave_delegate_fie
   return list != NULL;
 }
 
-/* Returns false if there is no memory. */
+/* Returns false if memory is exhausted. */
 static bool delegate_graph_set_field(const maker *maker, const clave_delegate_field *field) {
   switch (field->kind) {
     case CLAVE_DELEGATE_READS:
@@ -319,7 +320,7 @@ static clave_status make_zeros(maker *maker, const clave_delegate_node *node) {
   return maker->zeros ? NULL : status_no_memory();
 }
 
-/* Makes the operands or results of a node that are not yet made, and lists inputs in the method. */
+/* Makes the operands or results of a node that do not exist yet, and adds inputs to the method. */
 static void add_arguments(maker *maker, const clave_delegate_node *node, bool results) {
   for (uint32_t i = 0; i < node->n_fields; i++) {
     const clave_delegate_field *field = &node->fields[i];

@@ -33,8 +33,8 @@ bool instance_move(delegate_instance *in, instance_state from, instance_state to
   return false;
 }
 
-/* Takes an idle instance for a new call, which is not cancelled, and holds it. Fails if not
- * idle. */
+/* Moves an idle instance to `state` for a new call, clears the cancelled flag, and holds the
+ * instance. Fails if it is not idle. */
 static clave_status take_instance(clave_delegate_handle h, instance_state state,
                                   delegate_instance **out) {
   TRY(handle_take(HANDLE_INSTANCE, h, out));

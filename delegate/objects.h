@@ -1,7 +1,7 @@
 #ifndef DELEGATE_OBJECTS_H
 #define DELEGATE_OBJECTS_H
-/* Objects that handles refer to, and how a call gets at them. Statuses that leave this library are
- * made by it: own() translates those of libclave. */
+/* The objects that handles refer to, and the functions that look them up. This library makes all
+ * statuses that it returns: own() copies statuses of libclave. */
 #include <stdatomic.h>
 
 #include "base/sized.h"
@@ -47,16 +47,16 @@ clave_status delegate_close(clave_delegate_handle device) STATUS_CHECK;
 
 /* ---- graph.c ---- */
 clave_status graph_check(const clave_delegate_graph *given, clave_delegate_graph *own) STATUS_CHECK;
-/* Makes a program of the graph; constants are borrowed, or copied. */
+/* Makes a program from the graph; constants are borrowed, or copied. */
 clave_status graph_build(const clave_delegate_graph *graph, bool copy,
                          clave_program **out) STATUS_CHECK;
-/* Makes a program of one node, with its operands as inputs, its results as outputs and zeros for
- * constants. The caller frees *borrowed after the program, also after a failure. */
+/* Makes a program from one node: its operands are inputs, its results outputs, and its constants
+ * zeros. The caller frees *borrowed after the program, also after a failure. */
 clave_status graph_build_node(const clave_delegate_graph *graph, uint32_t node, void **borrowed,
                               clave_program **out) STATUS_CHECK;
 
 /* ---- query.c ---- */
-/* Describes a method (NULL: the first). INVALID if there is none of that name. */
+/* Describes a method (NULL: the first). INVALID if no method has that name. */
 clave_status delegate_find_method(const clave_program *program, const char *method,
                                   clave_method_info *out) STATUS_CHECK;
 clave_status delegate_query(clave_delegate_handle device, const clave_delegate_graph *graph,
@@ -69,7 +69,7 @@ clave_status delegate_query_program(clave_delegate_handle device, clave_delegate
 typedef struct delegate_program {
   object object;
   clave_program *program;
-  void **copies; /* (n_copies), owned, as is each: payload and constants */
+  void **copies; /* (n_copies): payload and constants; the array and each copy are owned */
   size_t n_copies, cap_copies;
   void (*release)(void *ctx); /* called when the data is no longer read; NULL: was called */
   void *release_ctx;
@@ -111,7 +111,7 @@ typedef struct delegate_instance {
   char *method; /* owned; method of the submitted run; NULL: the first */
   void (*done)(void *ctx);
   void *done_ctx;
-  clave_status status; /* status of the submitted run; owned until it was waited for */
+  clave_status status; /* status of the submitted run; owned until wait returns it */
 } delegate_instance;
 /* Acquires the instance for this call alone, until instance_leave. INVALID if it is in use. */
 clave_status instance_enter(clave_delegate_handle h, delegate_instance **out) STATUS_CHECK;

@@ -1,4 +1,4 @@
-/* Programs: makes them from payloads, and describes them. */
+/* Makes programs from payloads, and describes programs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static void destroy_program(object *object) {
   free(program);
 }
 
-/* Copies data for the lifetime of the program; NULL: no memory. */
+/* Copies data for the lifetime of the program. Returns NULL if memory is exhausted. */
 static void *keep_copy(delegate_program *program, const void *data, size_t bytes) {
   if (!array_reserve(&program->copies, &program->cap_copies, program->n_copies + 1,
                      sizeof *program->copies))
@@ -82,8 +82,8 @@ static clave_status read_clv(delegate_program *program, const clave_delegate_pay
                : status_no_memory();
 }
 
-static clave_status delegate_program_read_program(delegate_program *program,
-                                                  const clave_delegate_payload *given) {
+static clave_status delegate_program_read_flatbuffer(delegate_program *program,
+                                                     const clave_delegate_payload *given) {
   constant_finder finder = {.payload = given, .program = program};
   TRY_GIVEN(given->data);
   if (given->n_constants) TRY_GIVEN(given->constants);
@@ -106,7 +106,7 @@ static clave_status read_payload(delegate_program *program, const clave_delegate
     case CLAVE_DELEGATE_CLV:
       return read_clv(program, given);
     case CLAVE_DELEGATE_PROGRAM:
-      return delegate_program_read_program(program, given);
+      return delegate_program_read_flatbuffer(program, given);
     case CLAVE_DELEGATE_GRAPH:
       return delegate_program_read_graph(program, given);
   }
@@ -114,8 +114,8 @@ static clave_status read_payload(delegate_program *program, const clave_delegate
 }
 
 /* Makes the program, without a handle. */
-static clave_status delegate_program_make_program(const clave_delegate_payload *given,
-                                                  delegate_program **out) {
+static clave_status delegate_program_make(const clave_delegate_payload *given,
+                                          delegate_program **out) {
   delegate_program *program = *out = calloc(1, sizeof *program);
   if (!program) return status_no_memory();
   program->object.destroy = destroy_program;
@@ -129,7 +129,7 @@ clave_status delegate_load(const clave_delegate_payload *payload, clave_delegate
   *program = 0;
   TRY_GIVEN(payload);
   TRY(sized_read(payload, &given, SIZED(clave_delegate_payload, release_ctx)));
-  clave_status st = delegate_program_make_program(&given, &delegate_program);
+  clave_status st = delegate_program_make(&given, &delegate_program);
   if (!st) {
     delegate_program->release =
         given.copy ? NULL : given.release; /* set before another thread could unload it */

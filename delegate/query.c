@@ -1,4 +1,5 @@
-/* Tells which nodes a device runs: of a graph, each by itself; of a program, by its placement. */
+/* Reports which nodes a device runs: each node of a graph by itself, the nodes of a program by
+ * their placement. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,28 +13,28 @@ static void write_answer(clave_delegate_answer *answer, bool supported, const ch
   (void)snprintf(answer->reason, sizeof answer->reason, "%s", reason ? reason : "");
 }
 
-static clave_status query_read_placement(const clave_placement *placement, const char *method,
-                                         uint32_t index, clave_delegate_answer *answer) {
+static clave_status query_answer_node(const clave_placement *placement, const char *method,
+                                      uint32_t index, clave_delegate_answer *answer) {
   clave_placement_info info = {.size = sizeof info};
   TRY_CLAVE(clave_placement_get(placement, method, index, &info));
   write_answer(answer, info.supported, info.where, info.reason);
   return NULL;
 }
 
-/* Answers for the first n nodes of a method. */
+/* Writes the answers for the first n nodes of a method. */
 static clave_status ask_program(clave_program *program, clave_device *device, const char *method,
                                 clave_delegate_answer *answers, uint32_t n) {
   const clave_session_options options = {.size = sizeof options, .unfused = true};
   clave_placement *placement;
   TRY_CLAVE(clave_program_supported(program, device, &options, &placement));
   clave_status st = NULL;
-  for (uint32_t i = 0; i < n && !st; i++)
-    st = query_read_placement(placement, method, i, &answers[i]);
+  for (uint32_t i = 0; i < n && !st; i++) st = query_answer_node(placement, method, i, &answers[i]);
   clave_placement_destroy(placement);
   return st;
 }
 
-/* Answers for one node. If it cannot be built, the answer is that no device runs it. */
+/* Writes the answer for one node. If the node cannot be built, the answer is that no device runs
+ * it. */
 static clave_status ask_node(const clave_delegate_graph *graph, uint32_t node, clave_device *device,
                              clave_delegate_answer *answer) {
   clave_program *program;

@@ -118,7 +118,7 @@ clave_status delegate_submit(clave_delegate_handle instance, const char *method,
   wait_event_set(in->over, false);
   (void)instance_move(in, INSTANCE_BUSY, INSTANCE_SUBMITTED);
   wait_event_set(in->work, true);
-  object_release(&in->object); /* it cannot be destroyed before it was waited for */
+  object_release(&in->object); /* a submitted run keeps the instance alive until wait */
   return NULL;
 }
 
@@ -126,7 +126,7 @@ clave_status delegate_submit(clave_delegate_handle instance, const char *method,
 static clave_status finish_run(delegate_instance *in, bool *over) {
   if (!instance_move(in, INSTANCE_SUBMITTED, INSTANCE_BUSY))
     return INVALID("another thread has waited for the run");
-  *over = wait_event_wait(in->over, 0); /* false: waited for by another, who submitted the next */
+  *over = wait_event_wait(in->over, 0); /* false: another call waited, and submitted the next run */
   clave_status st = NULL;
   if (*over) {
     st = in->status;

@@ -23,7 +23,7 @@ clave_status negate(value input, value *out) {
 
 /* ---------------------------------------------------------------- integers */
 
-/* Divides with rounding down; the remainder has the divisor's sign. */
+/* Divides and rounds down; the remainder has the divisor's sign. */
 static clave_status divide_whole(int64_t x, int64_t y, int64_t *quotient, int64_t *rest) {
   if (y == 0) return INVALID("integer division or modulo by zero");
   if (x == INT64_MIN && y == -1) return overflow();

@@ -292,8 +292,8 @@ clave_status value_contains(arena *arena, value item, value in, bool *out) {
 /* ---------------------------------------------------------------- sorting */
 
 /* Merges the sorted halves of `at`, which indexes `by`, into `to`. */
-static clave_status compare_merge(arena *arena, const value *by, bool reverse, const size_t *at,
-                                  size_t half, size_t n, size_t *to) {
+static clave_status merge_halves(arena *arena, const value *by, bool reverse, const size_t *at,
+                                 size_t half, size_t n, size_t *to) {
   for (size_t i = 0, j = half, k = 0; k < n; k++) {
     int order = 0;
     bool both = i < half && j < n;
@@ -306,12 +306,12 @@ static clave_status compare_merge(arena *arena, const value *by, bool reverse, c
   return NULL;
 }
 
-static clave_status compare_merge_sort(arena *arena, const value *by, bool reverse, size_t *at,
-                                       size_t n, size_t *scratch) {
+static clave_status merge_sort(arena *arena, const value *by, bool reverse, size_t *at, size_t n,
+                               size_t *scratch) {
   if (n < 2) return NULL;
-  TRY(compare_merge_sort(arena, by, reverse, at, n / 2, scratch));
-  TRY(compare_merge_sort(arena, by, reverse, at + n / 2, n - n / 2, scratch));
-  TRY(compare_merge(arena, by, reverse, at, n / 2, n, scratch));
+  TRY(merge_sort(arena, by, reverse, at, n / 2, scratch));
+  TRY(merge_sort(arena, by, reverse, at + n / 2, n - n / 2, scratch));
+  TRY(merge_halves(arena, by, reverse, at, n / 2, n, scratch));
   memcpy(at, scratch, n * sizeof *at);
   return NULL;
 }
@@ -324,7 +324,7 @@ clave_status sort_values(arena *arena, list *left, list *by, bool reverse) {
   TRY(arena_alloc(arena, n, sizeof *scratch, &scratch));
   TRY(arena_alloc(arena, n, sizeof *sorted, &sorted));
   for (size_t i = 0; i < n; i++) at[i] = i;
-  TRY(compare_merge_sort(arena, keys, reverse, at, n, scratch));
+  TRY(merge_sort(arena, keys, reverse, at, n, scratch));
   for (size_t i = 0; i < n; i++) sorted[i] = left->items[at[i]];
   left->items = sorted;
   left->capacity = n;

@@ -109,7 +109,7 @@ static clave_status exec_data(render *render, const node *node) {
   return print(render, node->constant);
 }
 
-/* Maximum operands of a sum whose texts are printed one by one. */
+/* Maximum number of operands of a sum that are printed one by one. */
 enum { MAX_PARTS = 16 };
 
 /* Stores the operands of a chain of +, from the left, and returns their number; 0 if there are too

@@ -103,7 +103,7 @@ static const struct {
                  {"lipsum", NULL},
                  {"cycler", NULL},
                  {"joiner", NULL},
-                 {"self", NULL}}; /* the template itself, which has only its blocks as attributes */
+                 {"self", NULL}}; /* the template itself, whose only attributes are its blocks */
 
 bool find_global(const char *name, value *out) {
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {

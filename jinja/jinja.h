@@ -39,7 +39,7 @@ typedef struct jinja_input {
 } jinja_input;
 
 typedef struct jinja_options {
-  const jinja_input *inputs; /* among several with one name the last counts */
+  const jinja_input *inputs; /* if several have the same name, the last is used */
   size_t n_inputs;
   int64_t now; /* current time for strftime_now: seconds since 1970, shown in the local time zone;
                   0: the clock's */

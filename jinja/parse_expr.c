@@ -85,7 +85,7 @@ static clave_status parse_argument(parser *parser, int *seen, node **out) {
   return parse_expression(parser, true, &(*out)->a);
 }
 
-static clave_status parse_expr_parse_arguments(parser *parser, node **out) {
+static clave_status parse_call_arguments(parser *parser, node **out) {
   int seen = 0;
   TRY(expect_operator(parser, "("));
   while (!at_operator(parser, ")")) {
@@ -242,7 +242,7 @@ static clave_status parse_attribute(parser *parser, node *of, node **out) {
 static clave_status parse_call(parser *parser, node *of, node **out) {
   TRY(new_node(parser, NODE_CALL, parser->at, out));
   (*out)->a = of;
-  return parse_expr_parse_arguments(parser, &(*out)->b);
+  return parse_call_arguments(parser, &(*out)->b);
 }
 
 clave_status parse_postfix(parser *parser, node **node) {
@@ -283,7 +283,7 @@ clave_status parse_filters(parser *parser, node *input, bool inline_first, node 
       return error_at(node, STATUS_UNSUPPORTED, "the filter '%s' is not supported", node->name);
     if (node->op < 0 && !parser->soft)
       return error_at(node, STATUS_INVALID, "no filter '%s'", node->name);
-    if (at_operator(parser, "(")) TRY(parse_expr_parse_arguments(parser, &node->b));
+    if (at_operator(parser, "(")) TRY(parse_call_arguments(parser, &node->b));
     *out = node;
   }
   return NULL;
@@ -311,7 +311,7 @@ static clave_status parse_test(parser *parser, node *of, node **out) {
   if (node->op < 0 && !parser->soft)
     return error_at(node, STATUS_INVALID, "no test '%s'", node->name);
   if (at_operator(parser, "(")) {
-    TRY(parse_expr_parse_arguments(parser, &node->b));
+    TRY(parse_call_arguments(parser, &node->b));
   } else if (begins_argument(parser)) {
     if (at_name(parser, "is")) return parse_error(parser, "tests with is cannot be chained");
     TRY(parse_primary(parser, &node->b));

@@ -107,8 +107,8 @@ clave_status enter(parser *parser) {
 
 static clave_status parse_statement(parser *parser, node **out);
 
-/* Parses statements up to a block named in `ends`, where the parser then is; NULL: up to the
- * template's end. */
+/* Parses statements up to a block named in `ends`, and stops there. If `ends` is NULL, parses up to
+ * the template's end. */
 static clave_status parse_body(parser *parser, const char *const *ends, node **out) {
   for (; parser->at->kind != TOKEN_END; out = &(*out)->next) {
     const token *begin = parser->at;

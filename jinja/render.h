@@ -77,7 +77,7 @@ clave_status exec(render *render, const node *node) STATUS_CHECK;
 /* Renders `body` to a string and applies `filters` (may be NULL). */
 clave_status exec_to_string(render *render, const node *body, const node *filters,
                             value *out) STATUS_CHECK;
-/* Sets the initial values of the scope's names, except of parameters. */
+/* Sets the initial values of the scope's names, except parameters. */
 clave_status enter_scope(render *render, const scope *scope) STATUS_CHECK;
 clave_status assign(render *render, const node *target, value value) STATUS_CHECK;
 clave_status eval_args(render *render, const node *arguments, call_args *out) STATUS_CHECK;
@@ -94,12 +94,12 @@ clave_status compare(render *render, binary_op op, value left, value right, bool
 clave_status repeat_string(render *render, const string *string, int64_t times,
                            value *out) STATUS_CHECK;
 
-/* attributes.c: lookup as x.name and x[key] do it */
+/* attributes.c: the lookups x.name and x[key] */
 clave_status get_attribute(render *render, value of, const string *name, value *out) STATUS_CHECK;
 value get_loop(const loop_state *state, int number); /* number: from find_loop_name */
 clave_status get_item(render *render, value of, value key, value *out) STATUS_CHECK;
 clave_status get_slice(render *render, value of, const value bounds[3], value *out) STATUS_CHECK;
-/* Looks up a path like "a.0.b" in a value, as attribute= of the filters does. */
+/* Looks up a path such as "a.0.b", the argument `attribute` of filters, in a value. */
 clave_status get_path(render *render, value of, value path, value *out) STATUS_CHECK;
 
 /* methods.c */

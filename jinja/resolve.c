@@ -16,7 +16,7 @@ typedef struct function {
 typedef struct frame {
   struct frame *parent;
   function *function;
-  scope *scope; /* complete after its names were collected */
+  scope *scope; /* complete once its names are collected */
 } frame;
 
 typedef struct resolver {

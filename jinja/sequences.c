@@ -116,8 +116,8 @@ static clave_status choose_items(render *render, const chooser *chooser, const l
   return NULL;
 }
 
-/* Keeps the items that pass a test (or fail it, if not wanted). by_attribute: the first argument
- * is the attribute to test; the next one names the test. */
+/* Keeps the items that pass a test or, if `wanted` is false, that fail it. by_attribute: the first
+ * argument is the attribute to test; the next one names the test. */
 static clave_status sequences_choose(render *render, value values, const call_args *args,
                                      bool by_attribute, bool wanted, value *out) {
   list in, chosen = {0};

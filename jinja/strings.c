@@ -1,5 +1,4 @@
-/* Operations of Python's str. Results keep, byte by byte, which of their text was written by
- * users. */
+/* Operations of Python's str. Results record, byte by byte, which text was written by users. */
 #include <string.h>
 
 #include "base/utf8.h"

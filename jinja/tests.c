@@ -63,7 +63,7 @@ static clave_status is_mapping(render *render, value subject, const value *other
 }
 
 /* True for values with a length and subscripts. Views and iterators do not have both; undefined
- * has. */
+ * values do. */
 static clave_status tests_is_sequence(render *render, value subject, const value *other,
                                       bool *out) {
   (void)render, (void)other;
@@ -158,7 +158,8 @@ static clave_status is_in(render *render, value subject, const value *other, boo
   return value_contains(&render->arena, subject, *other, out);
 }
 
-/* Tests identity. For none and booleans it equals equality; other kinds are not supported. */
+/* Tests identity. For none and booleans it is the same as equality; other kinds are not
+ * supported. */
 static clave_status tests_is_same(render *render, value subject, const value *other, bool *out) {
   *out = false;
   if (subject.kind != other->kind) return NULL;

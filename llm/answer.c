@@ -1,4 +1,4 @@
-/* Answers: the loop over tokens, its end, and the probability of a token. */
+/* Generates answers token by token, decides when an answer ends, and reports log probabilities. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -38,8 +38,8 @@ static void count_token(clave_llm_conversation *conversation, double ms) {
   conversation->prompted = false;
 }
 
-/* Stores the text of `id` (may be NULL) in conversation->fresh, with `end` also the stream's rest.
- */
+/* Stores the text of `id` (may be NULL) in conversation->fresh. At the `end`, appends the text that
+ * the stream still holds. */
 static clave_status answer_read_text(clave_llm_conversation *conversation, const uint32_t *id,
                                      bool end) {
   const char *bytes;
@@ -65,8 +65,8 @@ static void drop_rest(clave_llm_conversation *conversation) {
   status_free(st);
 }
 
-/* Stores in conversation->stop.given the text that can be released after `id` (may be NULL), or at
- * the `end`. */
+/* Searches the text of `id` (may be NULL) for stop texts, and stores the text that can be released
+ * in conversation->stop.given. `end`: no text follows, so all of it is released. */
 static clave_status decide_text(clave_llm_conversation *conversation, const uint32_t *id, bool end,
                                 bool *found) {
   *found = false;
@@ -108,8 +108,8 @@ static clave_status check_goes_on(const clave_llm_conversation *conversation) {
   return INVALID("the context of %u tokens is full", info->max_context);
 }
 
-/* Chooses a token from the current logits. start: of the run that computed them. On failure nothing
- * changes. */
+/* Chooses a token from the current logits. start: the time before the run that computed them. On
+ * failure, restores the ids and the sampler. */
 static clave_status finish_token(clave_llm_conversation *conversation, int64_t start,
                                  clave_llm_token *out) {
   size_t before = conversation->ids.count;
@@ -146,7 +146,7 @@ static clave_status check_each(clave_llm_conversation *const *cs, size_t n) {
   return NULL;
 }
 
-/* Runs together the conversations that share a session with the first of the rest. */
+/* Runs the pending ids of all conversations; conversations that share a session run together. */
 static clave_status run_each(clave_llm_conversation **waiting, size_t n) {
   while (n) {
     size_t together = 1, left = 0;

@@ -11,7 +11,7 @@
 
 /* ---------------------------------------------------------------- which template */
 
-/* Reports a template that is not known. Quotes the name, or the beginning of a template's text. */
+/* Returns the error for an unknown template. It quotes the beginning of the name or text. */
 static clave_status refuse_template(const char *said) {
   text known = {0};
   template_list_builtins(&known);
@@ -87,7 +87,8 @@ static bool token_at(span in, const char *written, size_t at, const char *token)
   return !written || !memchr(written + at, 1, n);
 }
 
-/* Appends the text without BOS and EOS, and the list of its parts. */
+/* Splits a rendering into parts. BOS and EOS become parts given by id; all other text is appended
+ * to `out`. */
 static clave_status llm_chat_find_parts(const clave_llm *llm, span in, const char *written,
                                         text *out, part_list *parts) {
   for (size_t at = 0; at < in.size;) {
@@ -128,7 +129,8 @@ clave_status chat_encode(const clave_llm *llm, const jinja_output *rendered, siz
 
 /* ---------------------------------------------------------------- how answers end */
 
-/* Stores the first id of the template's text from `from` on, if it is a special token. */
+/* Stores the id of the special token with which the text from byte `from` on begins. If it begins
+ * with other text, *out is unchanged. */
 static clave_status first_special(const clave_llm *llm, const jinja_output *output, size_t from,
                                   int32_t *out) {
   id_list as_words = {0}, as_text = {0};
@@ -144,7 +146,8 @@ static clave_status first_special(const clave_llm *llm, const jinja_output *outp
   return st;
 }
 
-/* Renders a question and an answer. The output is empty if the template expects other messages. */
+/* Renders a question and an answer and, if `asks`, the start of the next answer. The output is
+ * empty if there is no template or it rejects these messages. */
 static clave_status render_sample(const clave_llm *llm, bool asks, jinja_output *out) {
   static const char messages[] =
       "[{\"role\": \"user\", \"content\": \"?\"}, {\"role\": \"assistant\", "
@@ -172,7 +175,8 @@ clave_status chat_find_end(const clave_llm *llm, int32_t *out) {
   return st;
 }
 
-/* Returns the bytes of a likely special token at text (<|name|>, <name_of_turn>), or 0. */
+/* Returns the size of the text's beginning that looks like a special token, such as <|name|> or
+ * <name_of_turn>; 0 if none does. */
 static size_t token_like(const char *text, size_t size) {
   size_t n = 1;
   while (n < size && n < 64 && (unsigned char)text[n] > ' ' && text[n] != '<' && text[n] != '>')

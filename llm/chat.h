@@ -5,7 +5,7 @@
 #include "llm/conversation.h"
 #include "llm/template.h"
 
-/* Creates the template `said`: a built-in's name, a Jinja text, or (if `files`) a path. */
+/* Creates a template from `said`: the name of a built-in, a Jinja text, or (if `files`) a path. */
 clave_status chat_template_of(const char *said, bool files, clave_template **out) STATUS_CHECK;
 /* Finds the id with which the model's template ends answers, or CLAVE_NO_TOKEN. */
 clave_status chat_find_end(const clave_llm *llm, int32_t *out) STATUS_CHECK;
@@ -18,18 +18,19 @@ clave_status chat_render(const clave_llm *llm, const clave_template *template,
 clave_status chat_encode(const clave_llm *llm, const jinja_output *rendered, size_t from,
                          id_list *out) STATUS_CHECK;
 
-/* Stands for an answer when searching for what the template writes after one. */
+/* Placeholder for an answer: shows which text a template writes after an answer. */
 #define CHAT_ANSWER "CLAVE_ANSWER"
 
-/* chat_messages.c: a history is the messages of a JSON array with the commas between them.
- * default_system: prepended if the messages do not begin with a system message; may be NULL. */
+/* chat_messages.c: a history is a JSON array of messages without its brackets. default_system:
+ * prepended if the messages do not begin with a system message; may be NULL. */
 void chat_append_message(text *out, const char *role, const char *content, size_t size);
 clave_status chat_append_messages(const clave_llm_message *messages, size_t count,
                                   const char *default_system, text *out) STATUS_CHECK;
 clave_status chat_append_array(const char *array, const char *default_system,
                                text *out) STATUS_CHECK;
-/* Stores the model's own template in *out. If `name` is not NULL, or the model has no usable
- * template, creates a template, which is also stored in *made for the caller to destroy. */
+/* Stores the template to use in *out: the model's own, unless `name` is not NULL or the model has
+ * no usable template. A template created for this call is also stored in *made, for the caller to
+ * destroy. */
 clave_status chat_own_or_named(const clave_llm *llm, const char *name, clave_template **made,
                                const clave_template **out) STATUS_CHECK;
 /* Reads and checks the caller's inputs, and appends their messages to the history. */

@@ -1,4 +1,4 @@
-/* A conversation's memory of its chat: copying, and cutting when it goes back. */
+/* The chat part of a conversation: copies it, and truncates it when the conversation goes back. */
 #include <stdlib.h>
 #include <string.h>
 

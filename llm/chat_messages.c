@@ -1,5 +1,5 @@
-/* Messages as JSON, and their rendering without a conversation. A history is the messages of an
- * array with the commas between them. */
+/* Messages as JSON, and their rendering without a conversation. A history is a JSON array of
+ * messages without its brackets. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,13 +36,13 @@ clave_status chat_append_messages(const clave_llm_message *messages, size_t coun
   return text_status(out);
 }
 
-/* The beginning of a JSON array of messages. */
+/* Detects, event by event, if a JSON array of messages begins with a system message. */
 typedef struct first_message {
   int depth;
   bool is_array, any, is_first, is_role, is_system;
 } first_message;
 
-static clave_status chat_messages_look_at(void *ctx, json_event event, span span) {
+static clave_status chat_messages_note_first(void *ctx, json_event event, span span) {
   first_message *message = ctx;
   bool of_first = message->depth == 2 && message->is_first;
   if (message->depth == 0) message->is_array = event == JSON_EVENT_ARRAY;
@@ -63,7 +63,8 @@ static clave_status chat_messages_look_at(void *ctx, json_event event, span span
 /* Appends the messages of a JSON array, with default_system as above. */
 clave_status chat_append_array(const char *array, const char *default_system, text *out) {
   first_message first = {0};
-  TRY(status_while(json_walk(array, strlen(array), 0, chat_messages_look_at, &first), "messages"));
+  TRY(status_while(json_walk(array, strlen(array), 0, chat_messages_note_first, &first),
+                   "messages"));
   if (!first.is_array) return INVALID("messages are no JSON array");
   if (default_system && !first.is_system)
     chat_append_message(out, "system", default_system, strlen(default_system));
@@ -98,8 +99,8 @@ clave_status chat_read_inputs(const clave_template_inputs *given, const char *de
   return chat_append_array(in->messages, default_system, history);
 }
 
-/* Renders messages: those of `given`, or if it is NULL the `count` in `messages`. marked: see
- * template_render. */
+/* Renders the messages of `given` or, if it is NULL, the `count` messages in `messages`. marked:
+ * see template_render. */
 static clave_status render_messages(const clave_llm *llm, const char *template_name,
                                     const clave_llm_message *messages, size_t count,
                                     const clave_template_inputs *given, bool marked,

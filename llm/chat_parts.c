@@ -287,9 +287,9 @@ static bool may_have_parts(const char *messages) {
   return false;
 }
 
-static clave_status chat_parts_settle(const clave_template *template,
-                                      const clave_template_inputs *in, const note_reader *reader,
-                                      text *out) {
+static clave_status chat_parts_join_lists(const clave_template *template,
+                                          const clave_template_inputs *in,
+                                          const note_reader *reader, text *out) {
   bool takes[SPEAKERS] = {false}, asked[SPEAKERS] = {false}, joins = false;
   for (size_t i = 0; i < reader->count; i++) {
     const message_note *note = &reader->notes[i];
@@ -316,7 +316,7 @@ clave_status template_join_parts(const clave_template *template, clave_template_
   if (st) {
     status_free(reader.refused);
   } else {
-    st = reader.refused ? reader.refused : chat_parts_settle(template, in, &reader, out);
+    st = reader.refused ? reader.refused : chat_parts_join_lists(template, in, &reader, out);
   }
   free(reader.notes);
   if (!st && out->size) in->messages = out->data;

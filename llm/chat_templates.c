@@ -1,4 +1,4 @@
-/* The built-in chat templates, by name. They are our own texts and write the formats that the
+/* The built-in chat templates, by name. They are written for clave and produce the formats that the
  * models of a family were trained on. A template in the model's file takes precedence. */
 #include "llm/template.h"
 

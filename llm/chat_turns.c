@@ -26,9 +26,9 @@ static clave_status answer_text(const clave_llm_conversation *conversation, char
   return st;
 }
 
-/* Returns the position in the new rendering of the part that the conversation lacks: after the
- * last rendering and the answer, with or without its surrounding white space. Returns 0 if the
- * rendering does not begin so. */
+/* Returns the size of the part of a new rendering that the conversation already contains: the last
+ * rendering and the answer, with or without the answer's surrounding white space. Returns 0 if the
+ * rendering begins differently. */
 static size_t chat_turns_known_bytes(const chat_memory *memory, const jinja_output *output,
                                      const char *answer, size_t size) {
   const chat_turn *last = memory->n_turns ? &memory->turns[memory->n_turns - 1] : NULL;
@@ -47,7 +47,7 @@ static size_t chat_turns_known_bytes(const chat_memory *memory, const jinja_outp
   return 0;
 }
 
-/* Prompts the rendering from byte `from` on; with 0 the conversation begins again. */
+/* Prompts the rendering from byte `from` on. If `from` is 0, restarts the conversation first. */
 static clave_status prompt_rest(clave_llm_conversation *conversation, const jinja_output *output,
                                 size_t from) {
   id_list ids = {0};
@@ -66,8 +66,8 @@ static clave_status prompt_rest(clave_llm_conversation *conversation, const jinj
   return st;
 }
 
-/* Records a turn whose messages were prompted. Takes over `history`. `turns` has capacity for it.
- */
+/* Records a turn after its messages were prompted. Moves `history` into the chat memory, whose
+ * `turns` has capacity for the turn. */
 static void remember(clave_llm_conversation *conversation, text *history, chat_turn turn) {
   chat_memory *memory = &conversation->chat;
   text_free(&memory->history);
@@ -76,8 +76,8 @@ static void remember(clave_llm_conversation *conversation, text *history, chat_t
   memory->turns[memory->n_turns++] = turn;
 }
 
-/* Prompts the whole chat, whose beginning may have run already. `known`: bytes of the history
- * before these messages. */
+/* Renders the whole chat and prompts the part that the conversation lacks. `known`: size of the
+ * history before the new messages. */
 static clave_status prompt_whole(clave_llm_conversation *conversation,
                                  const clave_template *template, text *history, size_t known,
                                  const clave_template_inputs *inputs, span answer) {
@@ -99,11 +99,11 @@ static clave_status prompt_whole(clave_llm_conversation *conversation,
   return st;
 }
 
-/* Prompts messages after ids that do not come from a chat: only the text that the template writes
- * after an answer. */
-static clave_status prompt_behind(clave_llm_conversation *conversation,
-                                  const clave_template *template, const text *messages,
-                                  const clave_template_inputs *inputs) {
+/* Prompts messages after ids that do not come from a chat. Renders a sample question and answer
+ * before them, and prompts only the text after that answer. */
+static clave_status prompt_after_ids(clave_llm_conversation *conversation,
+                                     const clave_template *template, const text *messages,
+                                     const clave_template_inputs *inputs) {
   text history = {0};
   jinja_output output = {0};
   chat_append_message(&history, "user", "?", 1);
@@ -122,7 +122,7 @@ static clave_status prompt_behind(clave_llm_conversation *conversation,
   return st;
 }
 
-/* Stores the chat's messages and, if there is one, the answer to the last of them. */
+/* Appends the chat's messages and, if there is one, the answer to the last message. */
 static clave_status history_with_answer(const clave_llm_conversation *conversation, span answer,
                                         text *out) {
   const chat_memory *memory = &conversation->chat;
@@ -141,7 +141,7 @@ static clave_status prompt_turn(clave_llm_conversation *conversation,
   size_t size = 0;
   if (!conversation->chat.history.size)
     return conversation->ids.count
-               ? prompt_behind(conversation, template, fresh, in)
+               ? prompt_after_ids(conversation, template, fresh, in)
                : prompt_whole(conversation, template, fresh, 0, in, (span){"", 0});
   TRY(answer_text(conversation, &answer, &size));
   clave_status st = history_with_answer(conversation, (span){answer, size}, &history);
@@ -155,7 +155,7 @@ static clave_status prompt_turn(clave_llm_conversation *conversation,
   return st;
 }
 
-/* Prompts messages after those of the conversation: those of `given`, or if NULL `messages`. */
+/* Continues the conversation's chat by the messages of `given` or, if it is NULL, by `messages`. */
 static clave_status prompt_messages(clave_llm_conversation *conversation, const char *template_name,
                                     const clave_llm_message *messages, size_t count,
                                     const clave_template_inputs *given) {

@@ -106,7 +106,8 @@ clave_status conversation_text_of(const clave_llm *llm, clave_text_stream *strea
   return clave_text_stream_next(stream, id, bytes, size);
 }
 
-/* Passes prompted ids to the stream, so that the text of later tokens joins; drops their text. */
+/* Passes prompted ids to the stream, so that the text of later tokens continues from them. Discards
+ * the text of the prompted ids. */
 static clave_status see_ids(const clave_llm *llm, clave_text_stream *stream, const uint32_t *ids,
                             size_t n) {
   const char *bytes;

@@ -27,11 +27,11 @@ typedef struct chat_memory {
 typedef struct run_part {
   clave_llm_conversation *conversation;
   size_t n;
-  bool all_logits; /* compute logits of all n tokens, if the program can select rows; otherwise of
-                      the last */
+  bool all_logits; /* compute logits of all n tokens instead of the last only; ignored if the
+                      program cannot select rows */
 } run_part;
 
-/* Storage of a conversation's state. make_room, run, read, accept_file and write are called
+/* Storage of a conversation's state. reserve_capacity, run, read, accept_file and write are called
  * between lock and unlock. */
 typedef struct state_vtable {
   clave_status (*open)(clave_llm_conversation *self);
@@ -39,7 +39,7 @@ typedef struct state_vtable {
   /* While it is locked, no other conversation changes the state or the outputs of the last run. */
   void (*lock)(const clave_llm_conversation *self);
   void (*unlock)(const clave_llm_conversation *self);
-  /* Reserves capacity for tokens up to `to`; those from `from` on are about to be written. */
+  /* Reserves capacity for the first `to` tokens. Tokens from `from` on are about to be written. */
   clave_status (*reserve_capacity)(clave_llm_conversation *self, size_t from, size_t to);
   /* Runs parts of one conversation, or of several that share a session. */
   clave_status (*run)(const llm_method *method, const run_part *parts, size_t n_parts);
@@ -82,7 +82,7 @@ struct clave_llm_conversation {
   stop_text stop;
   text fresh; /* text of the last token */
   id_list ids;
-  size_t n_run;     /* number of ids that have run; the state is the one after them */
+  size_t n_run;     /* number of ids that have run, which the state contains */
   bool state_lags;  /* a reset failed; it is repeated before the next run */
   int64_t capacity; /* capacity of its caches in tokens; 0: fixed by the program */
   size_t n_written; /* maximum of n_run since the start: ring caches may have overwritten older
@@ -99,11 +99,11 @@ struct clave_llm_conversation {
 double conversation_ms_since(int64_t start); /* start: from clock_ns */
 /* Starts to measure the time until the first token. */
 void conversation_start_clock(clave_llm_conversation *conversation);
-/* Appends ids for clave_llm_prompt; fails if there are more than `room`. */
+/* Appends ids for clave_llm_prompt; fails if `n` exceeds `capacity`. */
 clave_status conversation_append(clave_llm_conversation *conversation, const uint32_t *ids,
                                  size_t n, size_t capacity) STATUS_CHECK;
-/* own_session.c: clears the state in place, with caches of their current size. Only the state of
- * an own session may be unable to go back. All ids will run again, even if this fails. */
+/* own_session.c: resets the state in place; caches keep their size. All ids will run again, even if
+ * this fails. Shared pages do not need it, because they can always go back. */
 clave_status conversation_reset_session(clave_llm_conversation *conversation) STATUS_CHECK;
 /* ---- run.c ---- */
 /* Runs parts of one conversation, or of several that share a pool, which is locked. Reserves

@@ -1,6 +1,6 @@
-/* Conversations in files: the ids, the model's state and the chat, as safetensors.
+/* Saves and restores conversations as safetensors files: the ids, the model's state and the chat.
  *
- *    conversation  I64 (6): the facts, in the order of their enum
+ *    conversation  I64 (6): numbers, in the order of the enum FACT_*
  *    ids           I64 (n)
  *    logits        F32 (V): from the last run
  *    messages      U8 (m): the chat's history, JSON
@@ -35,7 +35,7 @@ enum {
 /* The tensors of a file; the check follows the state. */
 enum { CONVERSATION, IDS, LOGITS, MESSAGES, TURNS, FIRST_STATE, FIXED };
 
-/* Returns 0 if there are none or their number overflows. */
+/* Returns the size of a tensor in bytes; 0 if it is empty or the size overflows. */
 static size_t conversation_file_bytes_of(const clave_tensor *tensor) {
   size_t bytes = clave_dtype_size(tensor->dtype);
   for (int i = 0; i < tensor->rank; i++) {

@@ -10,7 +10,7 @@
 #include "clave_template.h"
 #include "llm/scratch.h"
 
-/* Form in which a method receives the positions of its tokens. */
+/* The way in which a method receives the positions of its tokens. */
 typedef enum position_kind {
   POSITION_SCALAR, /* the first token's: (), or a host scalar */
   POSITION_VECTOR, /* the first token's: (1) */
@@ -26,7 +26,7 @@ typedef struct llm_method {
   position_kind position;
   int64_t n_vocab;
   bool all_logits; /* returns logits of every token, not only of the last */
-  bool takes_rows; /* paged programs: an input selects the tokens */
+  bool takes_rows; /* paged programs: an input selects the tokens whose logits are returned */
 } llm_method;
 
 /* A state tensor of a paged program: (pages, heads, page_rows, ...). */
@@ -40,8 +40,8 @@ typedef struct llm_run_part {
   size_t n, position;    /* position: of the first token */
   const uint32_t *pages; /* (n_pages) */
   size_t n_pages;
-  bool all_logits; /* compute logits of all its tokens, if rows can be selected; otherwise of the
-                      last */
+  bool all_logits; /* compute logits of all its tokens instead of the last only; ignored if the
+                      program cannot select rows */
 } llm_run_part;
 
 enum { LLM_METHODS = 2 };
@@ -73,8 +73,8 @@ struct clave_llm {
   int n_methods;
   scratch_pool scratch;
   clave_llm_info info;
-  const char *capacity_name; /* borrowed from the program: name of the size that sessions choose for
-                            its caches; NULL if none */
+  const char *capacity_name; /* borrowed from the program: name of the dynamic size that is the
+                                capacity of its caches; NULL if there is none */
   int64_t max_capacity;
   clave_program *paged; /* owned: `program` in its paged version, for conversations that share a
                            pool of pages; NULL if each has its own session */
@@ -104,8 +104,8 @@ clave_status llm_find_method(const clave_program *program, const char *name, cla
 /* Stores the longest context that the shapes allow, 0 if they do not say. */
 clave_status llm_methods_context(const clave_program *program, const llm_method *methods, int count,
                                  int64_t *longest) STATUS_CHECK;
-/* Returns the method that accepts most of `*taken` tokens at once, and sets *taken to that number.
- * Returns NULL if none accepts any. */
+/* Returns the method that runs the largest number of tokens at once, at most *taken, and sets
+ * *taken to this number. Returns NULL if no method can run. */
 const llm_method *llm_methods_choose(const llm_method *methods, int count, size_t *taken);
 /* Runs `n` tokens, the first at `position`. */
 clave_status llm_method_run(const llm_method *method, clave_session *session, const uint32_t *ids,
@@ -117,14 +117,14 @@ clave_status llm_method_run_parts(const llm_method *method, clave_session *sessi
 /* Converts the logits of the last run, row `back` before the last one, to floats (n_vocab). */
 clave_status llm_method_logits(const llm_method *method, clave_session *session, size_t back,
                                float *out) STATUS_CHECK;
-/* paging.c: makes `paged` from the program, if its state is caches that fit in pages. */
+/* paging.c: sets `paged` if the pass page_cache can move the program's state into pages. */
 clave_status llm_page(clave_llm *llm) STATUS_CHECK;
 static inline size_t llm_page_bytes(const clave_llm *llm, uint32_t state) {
   return llm->page_states[state].heads * llm->page_states[state].row_bytes * llm->info.page_rows;
 }
 
-/* state.c: checks, by how the methods write it, that state of `written` tokens still holds the
- * first `count` unchanged. Otherwise fails with UNSUPPORTED and the name of a tensor. */
+/* state.c: checks that the state after `written` tokens still contains the first `count` tokens
+ * unchanged. If a tensor does not, returns UNSUPPORTED with its name. */
 clave_status llm_states_go_back(const clave_llm *llm, size_t written, size_t count) STATUS_CHECK;
 
 #endif

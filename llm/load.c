@@ -1,4 +1,4 @@
-/* Loading a language model: a program, its tokenizer, and the properties that follow from both. */
+/* Loads a language model: a program, its tokenizer, and the properties that follow from both. */
 #include "base/clock.h"
 #include "llm/language_model.h"
 
@@ -64,8 +64,8 @@ static void add_stop_id(uint32_t *ids, size_t *count, int32_t id) {
   ids[(*count)++] = (uint32_t)id;
 }
 
-/* Reads the stop ids of the metadata. If it has none: EOS, and the id that ends answers in the chat
- * template. */
+/* Sets the stop ids from the metadata. If it does not list any, they are EOS and the id with which
+ * the chat template ends answers. */
 static clave_status llm_load_read_stop_ids(clave_llm *llm, const llm_metadata *said) {
   uint32_t *ids = mem_pool_alloc(llm->pool, said->n_stop_ids + 2, sizeof *ids);
   size_t n = 0;
@@ -85,7 +85,8 @@ static clave_status llm_load_read_stop_ids(clave_llm *llm, const llm_metadata *s
   return NULL;
 }
 
-/* Sets the chat template. An unsupported one from the program fails only when it is used. */
+/* Sets the chat template. If the program's own template is not supported, only its use is an
+ * error. */
 static clave_status take_template(clave_llm *llm, const char *said, bool given) {
   if (!said) return NULL;
   llm->info.chat_template = mem_pool_strdup(llm->pool, said, strlen(said));
@@ -96,8 +97,8 @@ static clave_status take_template(clave_llm *llm, const char *said, bool given) 
   return NULL;
 }
 
-/* Stores the text that templates write for BOS or EOS. SentencePiece's control tokens have no
- * text, so `otherwise` stands for them. */
+/* Stores the text that templates write for BOS or EOS. SentencePiece's control tokens have no text,
+ * so `otherwise` is stored instead. */
 static clave_status llm_load_token_text(const clave_llm *llm, int32_t id, const char *otherwise,
                                         char **out) {
   size_t size;

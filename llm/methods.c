@@ -57,8 +57,8 @@ static clave_status read_logits(const clave_tensor_info *info, llm_method *metho
                  info->name, (long long)method->n_vocab);
 }
 
-static clave_status llm_methods_read_method(const clave_program *program,
-                                            const clave_method_info *info, llm_method *method) {
+static clave_status llm_methods_read_one(const clave_program *program,
+                                         const clave_method_info *info, llm_method *method) {
   clave_tensor_info tokens = {.size = sizeof tokens}, position = tokens, logits = tokens;
   *method = (llm_method){.name = info->name};
   if (info->n_inputs != 2 || info->n_outputs < 1)
@@ -94,7 +94,7 @@ static clave_status add_method(const clave_program *program, const char *name, l
   bool found;
   TRY(llm_find_method(program, name, &info, &found));
   if (!found) return NULL;
-  return status_while(llm_methods_read_method(program, &info, &methods[(*count)++]), "method %s",
+  return status_while(llm_methods_read_one(program, &info, &methods[(*count)++]), "method %s",
                       name);
 }
 
@@ -116,14 +116,16 @@ clave_status llm_methods_read(const clave_program *program, llm_method methods[L
                  (long long)methods[before].min_tokens);
 }
 
-/* Returns the context of a cache (1, heads, context, head_dim) or (1, context, heads, head_dim),
- * the longer of both; 0 if the tensor is no cache. */
+/* Returns the larger of the two middle dimensions, one of which is the context: a cache is (1,
+ * heads, context, head_dim) or (1, context, heads, head_dim). Returns 0 if the tensor is no
+ * cache. */
 static int64_t cache_length(const clave_tensor_info *info) {
   if (info->rank != 4 || info->max_dims[1] < 1 || info->max_dims[2] < 1) return 0;
   return info->max_dims[1] > info->max_dims[2] ? info->max_dims[1] : info->max_dims[2];
 }
 
-/* Clears the lengths (by slot) of state that a recurrence reads, which is no cache. */
+/* Zeroes the lengths (by slot) of state tensors that a recurrence reads, because they are no
+ * caches. */
 static clave_status drop_scanned(const clave_program *program, const char *method,
                                  int64_t *lengths) {
   clave_method_info info = {.size = sizeof info};
@@ -139,7 +141,7 @@ static clave_status drop_scanned(const clave_program *program, const char *metho
   return NULL;
 }
 
-/* lengths: (n_slots), zeroed by the caller. */
+/* Raises *longest to the length of the longest cache. lengths: (n_slots), zeroed by the caller. */
 static clave_status find_longest(const clave_program *program, const clave_program_info *info,
                                  const char *method, int64_t *lengths, int64_t *longest) {
   clave_tensor_info tensor_info = {.size = sizeof tensor_info};
@@ -227,20 +229,19 @@ clave_status llm_method_run(const llm_method *method, clave_session *session, co
 
 /* ---------------------------------------------------------------- running several sequences */
 
-/* Rounds up so that few sizes occur and the plan of one run serves others. */
+/* Doubles `least` until it is at least n, so that few sizes occur and runs can share plans. */
 static size_t rounded_up(size_t n, size_t least) {
   while (least < n) least *= 2;
   return least;
 }
 
-static void fill_tokens(const llm_method *method, const llm_run_part *llm_run_part, int32_t part,
+static void fill_tokens(const llm_method *method, const llm_run_part *part, int32_t sequence,
                         size_t at, void *tokens, int64_t *positions, int32_t *sequences) {
-  for (size_t i = 0; i < llm_run_part->n; i++) {
-    if (method->tokens_type == CLAVE_I64) ((int64_t *)tokens)[at + i] = llm_run_part->ids[i];
-    if (method->tokens_type == CLAVE_I32)
-      ((int32_t *)tokens)[at + i] = (int32_t)llm_run_part->ids[i];
-    positions[at + i] = (int64_t)(llm_run_part->position + i);
-    sequences[at + i] = part;
+  for (size_t i = 0; i < part->n; i++) {
+    if (method->tokens_type == CLAVE_I64) ((int64_t *)tokens)[at + i] = part->ids[i];
+    if (method->tokens_type == CLAVE_I32) ((int32_t *)tokens)[at + i] = (int32_t)part->ids[i];
+    positions[at + i] = (int64_t)(part->position + i);
+    sequences[at + i] = sequence;
   }
 }
 

@@ -46,7 +46,7 @@ static clave_status reset_capacity(clave_llm_conversation *self) {
   return set_capacity(self, most < LLM_FIRST_TOKENS ? most : LLM_FIRST_TOKENS);
 }
 
-static clave_status own_session_open_session(clave_llm_conversation *self) {
+static clave_status own_session_open(clave_llm_conversation *self) {
   const clave_llm *llm = self->llm;
   TRY(clave_session_create(llm->program, llm->device, self->options.session, &self->session));
   return reset_capacity(self);
@@ -128,7 +128,7 @@ static clave_status own_session_write_state(clave_llm_conversation *self, uint32
 }
 
 const state_vtable own_session_state = {
-    .open = own_session_open_session,
+    .open = own_session_open,
     .close = close_session,
     .lock = do_not_lock,
     .unlock = do_not_lock,

@@ -30,7 +30,7 @@ static bool same_options(const clave_session_options *left, const clave_session_
   return left->size == right->size SESSION_OPTIONS(IS_SAME);
 }
 
-static void page_pool_destroy_pool(page_pool *pool) {
+static void page_pool_destroy(page_pool *pool) {
   clave_session_destroy(pool->session);
   mutex_destroy(pool->lock);
   free(pool->users);
@@ -68,7 +68,7 @@ static clave_status make_pool(clave_llm *llm, const clave_session_options *optio
   pool->options = copy_options(options);
   clave_status st = init_pool(llm, pool);
   if (st) {
-    page_pool_destroy_pool(pool);
+    page_pool_destroy(pool);
     return st;
   }
   pool->next = llm->pools;
@@ -95,7 +95,7 @@ void page_pool_give(clave_llm *llm, page_pool *pool) {
   while (last && *at != pool) at = &(*at)->next;
   if (last) *at = pool->next;
   mutex_unlock(llm->pools_lock);
-  if (last) page_pool_destroy_pool(pool);
+  if (last) page_pool_destroy(pool);
 }
 
 /* ---------------------------------------------------------------- pages */

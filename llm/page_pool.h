@@ -1,7 +1,8 @@
 #ifndef LLM_PAGE_POOL_H
 #define LLM_PAGE_POOL_H
 /* Memory that conversations of a model share: the state of one session, in pages of page_rows
- * tokens (interp/passes/page_cache.c). A page counts its conversations, and is free without any. */
+ * tokens (interp/passes/page_cache.c). Each page counts the conversations that use it; a page
+ * without users is free. */
 #include "llm/language_model.h"
 
 typedef struct page_pool {

@@ -41,8 +41,8 @@ clave_status conversation_part_logits(const llm_method *method, const run_part *
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Selects the method of the next run and the ids that it runs of each conversation. *count: of
- * parts. */
+/* Selects the method of the next run, and the number of ids that it runs of each conversation.
+ * *count: number of parts. */
 static const llm_method *llm_run_choose_parts(clave_llm_conversation *const *cs, size_t n_cs,
                                               run_part *parts, size_t *count) {
   const clave_llm *llm = cs[0]->llm;

@@ -149,7 +149,7 @@ static void apply_penalties(const clave_sampler_options *options, const sampler_
   }
 }
 
-/* Finds the first of the largest logits. */
+/* Finds the largest logit; in case of ties, the first one. */
 static clave_status sampler_find_largest(const float *logits, size_t count, size_t *out) {
   size_t best = 0;
   for (size_t i = 0; i < count; i++) {
@@ -254,8 +254,8 @@ static double sampler_weight_at(const candidates *candidates, size_t i, bool by_
 
 static size_t sampler_digit_of(uint32_t key, int shift) { return key >> shift & (DIGITS - 1); }
 
-/* Counts the candidates with each digit, among `some` of them or, if NULL, the first n. Uses two
- * halves, so that equal digits in a row need not wait for each other. */
+/* Counts the candidates with each digit, among `some` of them or, if NULL, the first n. Alternates
+ * between two tables, so that equal digits in a row do not wait for each other. */
 static void count_digits(const candidates *candidates, const uint32_t *some, size_t n, int shift,
                          double counts[DIGITS]) {
   uint32_t halves[2][DIGITS] = {0};
@@ -276,7 +276,8 @@ static void weigh_digits(const candidates *candidates, const uint32_t *some, siz
   for (size_t d = 0; d < DIGITS; d++) sums[d] += odd[d];
 }
 
-/* Collects in candidates->some the candidates with the digit, out of `some` (n) or the first n. */
+/* Stores in candidates->some the candidates with this digit, among the n of `some` or, if it is
+ * NULL, the first n. Returns their number. */
 static size_t take_digit(const candidates *candidates, const uint32_t *some, size_t n, int shift,
                          size_t digit) {
   size_t kept = 0;
@@ -316,7 +317,8 @@ static uint32_t find_cut(const candidates *candidates, bool by_weight, double ta
   return candidates->key[candidates->some[0]];
 }
 
-/* Keeps the fewest largest candidates that weigh `target`; of equal ones the smallest ids. */
+/* Keeps the fewest of the largest candidates that weigh at least `target` together; of equal
+ * candidates, keeps the smallest ids. */
 static void keep_largest(candidates *candidates, bool by_weight, double target) {
   double rest;
   uint32_t cut = find_cut(candidates, by_weight, target, &rest);

@@ -15,7 +15,7 @@ static void unlock_pool(const clave_llm_conversation *self) { mutex_unlock(self-
 
 /* ---------------------------------------------------------------- pages */
 
-/* Makes page i this conversation's alone. copied: keeps its contents. */
+/* Makes this conversation the only user of its page i. copied: keeps the page's contents. */
 static clave_status own_page(clave_llm_conversation *self, size_t i, bool copied) {
   const clave_llm *llm = self->llm;
   page_pool *pool = self->shared;
@@ -140,7 +140,7 @@ static int64_t shared_pages_rows_in_file(const clave_llm_conversation *self) {
   return self->n_run ? (int64_t)self->n_run : 1;
 }
 
-/* Copies between one page, in which each head has page_rows rows, and rows from `first` on of a
+/* A copy between one page, in which each head has page_rows rows, and the rows from `first` on of a
  * tensor (heads, total rows). */
 typedef struct page_copy {
   size_t heads, page_rows, size; /* size: bytes per row */

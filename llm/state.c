@@ -28,15 +28,15 @@ static int64_t attribute(const char *detail, const char *key) {
 }
 
 /* True if the node reads a slot that depends on the token positions. */
-static bool llm_state_follows(const bool *positions, const clave_node_info *info) {
+static bool llm_state_reads_position(const bool *positions, const clave_node_info *info) {
   for (uint32_t i = 0; i < info->n_reads && i < CLAVE_MAX_OPERANDS; i++) {
     if (positions[info->reads[i]]) return true;
   }
   return false;
 }
 
-static llm_state *llm_state_find_state(llm_state *states, const uint32_t *slots, uint32_t n,
-                                       uint32_t slot) {
+static llm_state *llm_state_find(llm_state *states, const uint32_t *slots, uint32_t n,
+                                 uint32_t slot) {
   for (uint32_t i = 0; i < n; i++) {
     if (slots[i] == slot) return &states[i];
   }
@@ -54,7 +54,7 @@ typedef struct reader {
 
 static clave_status note_rows(const reader *reader, uint32_t slot, int64_t axis, int64_t window) {
   clave_tensor_info info = {.size = sizeof info};
-  llm_state *state = llm_state_find_state(reader->states, reader->slots, reader->n_states, slot);
+  llm_state *state = llm_state_find(reader->states, reader->slots, reader->n_states, slot);
   if (!state) return NULL;
   TRY(clave_program_slot(reader->program, slot, &info));
   state->rows = axis >= 0 && axis < info.rank && info.max_dims[axis] > 0 ? info.max_dims[axis] : 0;
@@ -69,7 +69,7 @@ static clave_status llm_state_read_node(const reader *reader, const clave_node_i
     TRY(note_rows(reader, info->reads[0], attribute(info->detail, "axis"), 0));
   for (uint32_t i = FIRST_CACHE; cached && i <= LAST_CACHE && i < info->n_reads; i++)
     TRY(note_rows(reader, info->reads[i], CACHE_AXIS, attribute(info->detail, "window")));
-  if (!llm_state_follows(reader->positions, info)) return NULL;
+  if (!llm_state_reads_position(reader->positions, info)) return NULL;
   for (uint32_t i = 0; i < info->n_writes && i < CLAVE_MAX_OPERANDS; i++)
     reader->positions[info->writes[i]] = true;
   return NULL;

@@ -8,8 +8,9 @@ static bool ends_at(const stop_text *text, const span *stop, size_t end) {
          memcmp(text->held.data + end - stop->size, stop->data, stop->size) == 0;
 }
 
-/* Returns the start of the stop text that ends first, and of several the longest, independent of
- * how the text is cut into tokens. Returns the size of `held` if there is none. */
+/* Returns the start of the stop text that ends first; if several end there, of the longest. The
+ * result does not depend on how the text is cut into tokens. Returns the size of `held` if there is
+ * no stop text. */
 static size_t find_stop(const stop_text *text) {
   for (size_t end = 1; end <= text->held.size; end++) {
     size_t longest = 0;
@@ -35,7 +36,8 @@ static size_t find_beginning(const stop_text *text) {
   return first;
 }
 
-/* Sets `given` and `held` to the held text followed by the new text. */
+/* Sets `given` and `held` to the held text followed by the new text. On failure `held` is
+ * unchanged. */
 static clave_status stop_text_take(stop_text *text, const char *bytes, size_t n) {
   size_t before = text->held.size;
   text_clear(&text->given);

@@ -13,8 +13,9 @@ typedef struct stop_text {
   text given; /* released by the last call */
 } stop_text;
 
-/* Appends text and sets `given` to what can be released now: everything if `end`. Sets *found if a
- * stop text was found; it and the text after it are dropped. On failure `held` is unchanged. */
+/* Appends text and sets `given` to the text that can be released now, at the `end` all of it. Sets
+ * *found if a stop text was found; it and the text after it are dropped. On failure `held` is
+ * unchanged. */
 clave_status stop_text_add(stop_text *text, const char *bytes, size_t n, bool end,
                            bool *found) STATUS_CHECK;
 void stop_text_free(stop_text *text);

@@ -19,7 +19,7 @@ struct clave_template {
 /* Parses a template and adds it. */
 clave_status template_add(clave_template *template, const char *name, const char *source,
                           size_t size) STATUS_CHECK;
-/* Adds the template that `said` is: a built-in's name, or the text of a template. */
+/* Adds a template, given by the name of a built-in or by its text. */
 clave_status template_add_said(clave_template *template, const char *said) STATUS_CHECK;
 /* chat_parts.c: rewrites contents that are lists of parts to what the template can read. *in then
  * points to the messages in `out`, which must be empty. Without such contents nothing changes. */

@@ -1,4 +1,5 @@
-/* Rendering after parts of contents are joined; detection of ignored inputs. */
+/* Renders templates after joining the parts of contents, and detects inputs that a template
+ * ignores. */
 #include "llm/template.h"
 
 #include <string.h>
@@ -39,7 +40,7 @@ clave_status clave_template_render(const clave_template *template,
 
 /* ---------------------------------------------------------------- ignored inputs */
 
-/* Sets *out if the template writes the same without tools and documents. */
+/* Sets *out to true if the template writes the same text without tools and documents. */
 static clave_status writes_the_same(const clave_template *template,
                                     const clave_template_inputs *with, bool *out) {
   clave_template_inputs without = *with;

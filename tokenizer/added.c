@@ -1,5 +1,5 @@
-/* Search for added tokens. Their texts are sorted: at a byte that begins one, the range of texts
- * that agree with the following bytes is narrowed byte by byte. */
+/* Searches for added tokens. Their texts are sorted. At a byte that begins a token, binary searches
+ * narrow the range of texts that match the following bytes, byte by byte. */
 #include "tokenizer/added.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static int compare_entries(const void *left, const void *right) {
   int order = memcmp(a->text.data, b->text.data, n);
   if (order != 0) return order;
   if (a->text.size != b->text.size) return a->text.size < b->text.size ? -1 : 1;
-  return a->token < b->token ? -1 : a->token > b->token; /* the first one of equal texts counts */
+  return a->token < b->token ? -1 : a->token > b->token; /* the first of equal texts is found */
 }
 
 static void finish_set(added_set *set) {

@@ -5,7 +5,7 @@
 
 enum { ADDED_MAX_TEXT = 1024 }; /* bytes; limits the time of a search */
 
-typedef struct added_set added_set;         /* tokens that are searched for together */
+typedef struct added_set added_set;         /* tokens searched for together */
 typedef struct added_matcher added_matcher; /* one set for the text, one for the normalized text */
 
 /* normalize: applied to the texts of `normalized` tokens; may be NULL. */
@@ -21,7 +21,7 @@ typedef struct added_match {
   bool strips_right;
 } added_match;
 /* Finds the next match from `at` on (0 at first, later the end of the last match): the leftmost
- * one, and of several the longest. */
+ * match or, if several begin there, the longest. */
 bool added_find(const added_set *set, span text, size_t at, added_match *out);
 
 #endif

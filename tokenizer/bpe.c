@@ -43,9 +43,9 @@ static uint32_t split_of(const work *work, uint32_t id) {
   return falls ? work->splits[id] : 0;
 }
 
-/* Splits an unused piece into the two parts of its last merge anywhere in the text, and splits
- * these again if they are unused. `ends` is a stack of the ends of the parts not yet written, the
- * next one on top. */
+/* Splits an unused piece into the two parts of its most recent merge, which may be elsewhere in the
+ * text, and splits unused parts again. `ends` is a stack of the ends of the parts that are not
+ * written yet, with the next end on top. */
 static clave_status emit_unused(work *work, const symbol *symbol) {
   uint32_t *ends = malloc(((size_t)symbol->size + 1) * sizeof *ends), n = 0, start = symbol->start;
   if (!ends) return status_no_memory();
@@ -94,7 +94,7 @@ static clave_status grow_symbols(work *work) {
   return NULL;
 }
 
-/* Adds a symbol. span: its bytes in the vocabulary, or those it would have. */
+/* Adds a symbol. span: its bytes as the vocabulary spells them, even if the vocabulary lacks it. */
 static clave_status add_symbol(work *work, uint32_t id, size_t start, size_t size, span span) {
   uint8_t first = span.size > 0 ? bpe_first_class(work->m, span) : 0;
   if (work->count > 0 && !bpe_may_join(work->m, work->last_class, first)) TRY(finish_symbols(work));
@@ -115,8 +115,8 @@ static clave_status flush_unknown(work *work) {
   return add_id(work, work->m->options.unknown.id);
 }
 
-/* Replaces a symbol that the vocabulary lacks by ones that it has, before merging. As in Hugging
- * Face, bytes do not flush a pending unknown symbol. */
+/* Adds symbols for a character that the vocabulary lacks: its bytes, or the unknown id. As in
+ * Hugging Face, bytes do not flush a pending unknown symbol. */
 static clave_status add_unknown(work *work, span span) {
   const bpe *bpe = work->m;
   if (has_bytes(bpe->byte_ids, span)) {

@@ -4,8 +4,8 @@
  * symbols, bpe_junctions.c finds the places that no merge crosses. */
 #include "tokenizer/model.h"
 
-/* A bit per pair of character classes (byte classes for BPE_BYTES): true if some merge joins a
- * left symbol ending in the one and a right symbol beginning with the other. */
+/* A bit per pair of character classes (byte classes for BPE_BYTES): true if some merge joins a left
+ * symbol that ends in the first class and a right symbol that begins with the second. */
 typedef struct junctions {
   uint64_t bits[256 * 4];
 } junctions;
@@ -39,7 +39,7 @@ static inline uint8_t bpe_kind(const bpe *bpe, uint32_t id) {
   return bpe->kinds ? bpe->kinds[id] : PIECE_NORMAL;
 }
 
-/* Returns the id of some bytes, VOCAB_NONE if they are no piece of the model. */
+/* Returns the id of the piece with these bytes, VOCAB_NONE if the model has no such piece. */
 static inline uint32_t bpe_find(const bpe *bpe, span span) {
   return span.size > bpe->max_piece ? VOCAB_NONE : model_find(bpe->vocab, bpe->kinds, span);
 }

@@ -1,5 +1,5 @@
-/* GPT-2's alphabet: printable Latin-1 characters stand for themselves, the 68 other bytes for
- * U+0100 onwards, in order. */
+/* GPT-2's alphabet: bytes that are printable Latin-1 characters are written as these, and the 68
+ * other bytes as U+0100 onwards, in order. */
 #include "tokenizer/byte_level.h"
 
 #include "tokenizer/unicode.h"
@@ -8,7 +8,7 @@ static bool is_itself(uint32_t byte) {
   return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte != 0xAD);
 }
 
-/* Returns the number of smaller bytes that do not stand for themselves (0..32, 127..160, 173). */
+/* Returns the number of smaller bytes that are not written as themselves (0..32, 127..160, 173). */
 static uint32_t rank_of(uint32_t byte) {
   return byte <= 32 ? byte : byte <= 160 ? byte - 127 + 33 : 67;
 }

@@ -16,13 +16,15 @@ struct charsmap {
   uint32_t n_units;
   char *texts; /* (n_texts), owned; the last byte is NUL */
   uint32_t n_texts;
-  bool plain[128]; /* ASCII characters except spaces that begin no rule, or only rules that continue
-                      beyond ASCII */
+  bool plain[128]; /* true for an ASCII character, except space, with which no rule begins, or only
+                      rules whose second byte is not ASCII */
 };
 
 static uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >> 6); }
 static bool charsmap_has_value(uint32_t unit) { return (unit >> 8) & 1; }
-static uint32_t label_of(uint32_t unit) { return unit & 0x800000FFu; } /* a value's is not a byte */
+static uint32_t label_of(uint32_t unit) {
+  return unit & 0x800000FFu;
+} /* not a byte if the unit is a value */
 static uint32_t charsmap_value_of(uint32_t unit) { return unit & 0x7FFFFFFFu; }
 
 /* ---------------------------------------------------------------- lookup */

@@ -1,4 +1,4 @@
-/* Ids to text: a stream. Decoding at once is a stream that receives all ids. */
+/* Decodes ids to text as a stream. Decoding at once passes all ids to a stream. */
 #include <stdlib.h>
 #include <string.h>
 

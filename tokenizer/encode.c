@@ -1,4 +1,4 @@
-/* Text to ids: the pipeline of tokenizer.h. */
+/* Encodes text to ids by the pipeline of tokenizer.h. */
 #include "tokenizer/encode.h"
 
 #include <stdlib.h>
@@ -35,8 +35,8 @@ static clave_status encode_cut(encoder *encoder, const added_set *set, span in, 
   return rest(encoder, (span){in.data + at, in.size - at}, first && at == 0);
 }
 
-/* Sets *keeps if the normalizer keeps the first character. If it drops it, the rest does not count
- * as the beginning of the text, as in tokenizers' Metaspace. */
+/* Sets *keeps to true if the normalizer keeps the first character. Otherwise the remaining text
+ * does not count as the beginning of the text, as in tokenizers' Metaspace. */
 static clave_status keeps_start(const normalizer *normalizer, span in, bool *keeps) {
   text one = {0};
   uint32_t c;

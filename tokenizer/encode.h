@@ -1,6 +1,6 @@
 #ifndef TOKENIZER_ENCODE_H
 #define TOKENIZER_ENCODE_H
-/* Text to ids. */
+/* Encodes text to ids. */
 #include "tokenizer/added.h"
 #include "tokenizer/piece_cache.h"
 #include "tokenizer/tokenizer.h"

@@ -29,13 +29,14 @@ clave_status tokenizer_find(const clave_tokenizer *tokenizer, span written, uint
 
 int32_t clave_tokenizer_find(const clave_tokenizer *tokenizer, const char *token) {
   span wanted = {token, strlen(token)};
-  for (size_t i = 0; i < tokenizer->n_added;
-       i++) { /* added tokens first: a rank may be spelled like one */
+  /* Added tokens come first, because a rank may be spelled like an added token. */
+  for (size_t i = 0; i < tokenizer->n_added; i++) {
     span spelled = tokenizer->added[i].text;
     bool same = spelled.size == wanted.size && memcmp(spelled.data, wanted.data, spelled.size) == 0;
     if (same) return (int32_t)tokenizer->added[i].id;
   }
   uint32_t id;
-  status_free(tokenizer_find(tokenizer, wanted, &id)); /* only out of memory: ignored */
+  /* This fails only if memory is exhausted, which counts as not found. */
+  status_free(tokenizer_find(tokenizer, wanted, &id));
   return id == VOCAB_NONE ? CLAVE_NO_TOKEN : (int32_t)id;
 }

@@ -33,7 +33,8 @@ static clave_status hf_added_read_token(const json *json, clave_tokenizer *token
   return NULL;
 }
 
-/* Replaces a token that occurs again: the last one's options count, but it stays special. */
+/* Replaces a token that occurs again. The options of the last occurrence apply, but a token that
+ * was special stays special. */
 static void replace_token(reader *reader, const added_token *token) {
   for (size_t i = 0; i < reader->tokenizer->n_added; i++) {
     if (reader->list[i].id != token->id) continue;
@@ -43,7 +44,7 @@ static void replace_token(reader *reader, const added_token *token) {
   }
 }
 
-static clave_status hf_added_add_token(reader *reader, const json *json) {
+static clave_status hf_added_add(reader *reader, const json *json) {
   added_token token = {0};
   TRY(hf_added_read_token(json, reader->tokenizer, &token));
   if (token.text.size == 0) return NULL;
@@ -97,7 +98,7 @@ clave_status hf_read_added(const json *value, clave_tokenizer *tokenizer, uint8_
   *kinds = reader.kinds;
   uint32_t at = 0;
   for (const json *e = has ? json_first(value) : NULL; e; e = json_next(e), at++) {
-    TRY(status_while(hf_added_add_token(&reader, e), "added token %u", at));
+    TRY(status_while(hf_added_add(&reader, e), "added token %u", at));
   }
   return hf_added_mark_special(tokenizer);
 }

@@ -16,7 +16,8 @@ typedef struct rule rule;
 typedef struct stage_kind {
   const char *name;
   clave_status (*read)(const json *json, rule *rule); /* NULL if there are no fields */
-  /* Either handles whole tokens, or parts as they arrive and the token's end (may be NULL). */
+  /* A stage has either `token`, for whole tokens, or `part`, for parts as they arrive, and `end`,
+   * for the token's end (may be NULL). */
   clave_status (*token)(stage *stage, span token);
   clave_status (*part)(stage *stage, span bytes);
   clave_status (*end)(stage *stage);
@@ -165,7 +166,7 @@ static clave_status take_byte(stage *stage, span token) {
 static clave_status pass_part(stage *stage, span bytes) { return put_part(stage->next, bytes); }
 static clave_status end_fused(stage *stage) { return put_end(stage->next); }
 
-/* Passes on complete characters; all bytes are one token. */
+/* Passes on complete characters as parts of a single token. */
 static clave_status hf_decoder_take_bytes(stage *stage, span token) {
   text whole = {0};
   text_append(&stage->held, token.data, token.size);

@@ -32,8 +32,8 @@ static clave_status hf_model_add_entry(clave_tokenizer *tokenizer, const json *j
                       "\"%.60s\"", json_key(json));
 }
 
-/* Reads {"piece": id, ...}. With byte_level, pieces in the alphabet come first: of two pieces with
- * the same bytes, they are the ones that text can be encoded as. */
+/* Reads {"piece": id, ...}. With byte_level, pieces in the alphabet are added first: of two pieces
+ * with the same bytes, only the first can be found. */
 static clave_status read_map(const json *map, clave_tokenizer *tokenizer) {
   for (const json *v = json_first(map); v; v = json_next(v)) {
     if (!tokenizer->byte_level || is_in_alphabet(json_key(v)))
@@ -45,7 +45,7 @@ static clave_status read_map(const json *map, clave_tokenizer *tokenizer) {
   return NULL;
 }
 
-/* Reads [["piece", score], ...] from the end, because of equal pieces the last one counts. */
+/* Reads [["piece", score], ...] from the end, because the last of equal pieces takes precedence. */
 static clave_status hf_model_read_entries(const json **entries, uint32_t n,
                                           clave_tokenizer *tokenizer) {
   while (n-- > 0) {
@@ -248,7 +248,7 @@ static clave_status read_unigram(const json *json, uint8_t *kinds, clave_tokeniz
   for (uint32_t id = 0; id < vocab_size(tokenizer->vocab); id++) {
     bool is_own = vocab_has(tokenizer->vocab, id) && kinds[id] == PIECE_NORMAL;
     if (is_own && vocab_find(tokenizer->vocab, vocab_piece(tokenizer->vocab, id)) != id) {
-      kinds[id] = PIECE_ADDED; /* a later id has the same piece, and counts */
+      kinds[id] = PIECE_ADDED; /* a later id has the same piece and takes precedence */
     }
   }
   clave_status st = hf_model_read_scores(json, tokenizer, &scores);

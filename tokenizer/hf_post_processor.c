@@ -1,5 +1,5 @@
 /* The post-processors of tokenizer.json: ids that encode(add_special_tokens=True) adds before and
- * after those of one text. */
+ * after the ids of a text. */
 #include <string.h>
 
 #include "tokenizer/hf.h"

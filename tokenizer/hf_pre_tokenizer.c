@@ -177,7 +177,7 @@ typedef struct context { /* position of a part */
 
 static clave_status read_in(const json *json, context context, pre_tokenizer **out);
 
-static hf_pre_tokenizer *hf_pre_tokenizer_new_pre_tokenizer(split_fn *split, size_t n_parts) {
+static hf_pre_tokenizer *hf_pre_tokenizer_new(split_fn *split, size_t n_parts) {
   hf_pre_tokenizer *splitter = calloc(1, sizeof *splitter);
   if (!splitter) return NULL;
   splitter->base = (pre_tokenizer){split, hf_pre_tokenizer_destroy};
@@ -207,7 +207,7 @@ static clave_status hf_pre_tokenizer_read_sequence(const json *value, context co
                                                    pre_tokenizer **out) {
   const json *list;
   TRY(field(value, "pretokenizers", JSON_ARRAY, &list));
-  hf_pre_tokenizer *splitter = hf_pre_tokenizer_new_pre_tokenizer(split_sequence, json_count(list));
+  hf_pre_tokenizer *splitter = hf_pre_tokenizer_new(split_sequence, json_count(list));
   if (!splitter) return status_no_memory();
   *out = &splitter->base;
   return hf_pre_tokenizer_read_list(list, context, splitter);
@@ -215,7 +215,7 @@ static clave_status hf_pre_tokenizer_read_sequence(const json *value, context co
 
 static clave_status read_byte_level(const json *json, context context, pre_tokenizer **out) {
   bool regex;
-  hf_pre_tokenizer *splitter = hf_pre_tokenizer_new_pre_tokenizer(split_byte_level, 1);
+  hf_pre_tokenizer *splitter = hf_pre_tokenizer_new(split_byte_level, 1);
   if (!splitter) return status_no_memory();
   *out = &splitter->base;
   splitter->to_characters = !context.byte_level;
@@ -228,7 +228,7 @@ static clave_status read_byte_level(const json *json, context context, pre_token
   return NULL;
 }
 
-/* add_prefix_space, in older files, must not contradict prepend_scheme. */
+/* Reads prepend_scheme. Older files have add_prefix_space, which must not contradict it. */
 static clave_status read_scheme(const json *json, prepend_scheme *out) {
   int scheme;
   bool add;
@@ -245,7 +245,7 @@ static clave_status hf_pre_tokenizer_read_metaspace(const json *json, context co
                                                     pre_tokenizer **out) {
   bool splits;
   uint32_t replacement;
-  hf_pre_tokenizer *splitter = hf_pre_tokenizer_new_pre_tokenizer(split_metaspace, 1);
+  hf_pre_tokenizer *splitter = hf_pre_tokenizer_new(split_metaspace, 1);
   (void)context;
   if (!splitter) return status_no_memory();
   *out = &splitter->base;
@@ -306,7 +306,7 @@ static clave_status hf_pre_tokenizer_read_bert(const json *json, context context
                                                pre_tokenizer **out) {
   (void)json;
   (void)context;
-  hf_pre_tokenizer *splitter = hf_pre_tokenizer_new_pre_tokenizer(split_sequence, 2);
+  hf_pre_tokenizer *splitter = hf_pre_tokenizer_new(split_sequence, 2);
   if (!splitter) return status_no_memory();
   *out = &splitter->base;
   splitter->n_parts = 2;
@@ -363,7 +363,7 @@ static clave_status read_fixed_length(const json *json, context context, pre_tok
   (void)context;
   TRY(field_index(json, "length", VOCAB_MAX, 5, &length));
   if (length == 0) return INVALID("\"length\": expected at least 1, got 0");
-  hf_pre_tokenizer *splitter = hf_pre_tokenizer_new_pre_tokenizer(split_fixed, 0);
+  hf_pre_tokenizer *splitter = hf_pre_tokenizer_new(split_fixed, 0);
   if (!splitter) return status_no_memory();
   splitter->length = length;
   *out = &splitter->base;

@@ -31,7 +31,7 @@ typedef enum piece_kind {
   PIECE_UNUSED /* BPE: split again into the parts that it was merged from; Unigram: never used */
 } piece_kind;
 
-/* ---- BPE: merges the adjacent pair with the lowest rank, of equal ones the leftmost, until no
+/* ---- BPE: merges the adjacent pair with the lowest rank, in case of ties the leftmost, until no
  * pair has a rank; O(n log n). */
 typedef struct bpe_merge {
   uint32_t left, right, result; /* ids; rank: position in the list, the last one of duplicates */
@@ -62,8 +62,8 @@ typedef struct unigram_options {
 clave_status unigram_create(const vocab *vocab, const unigram_options *options,
                             token_model **out) STATUS_CHECK;
 
-/* ---- WordPiece: takes the longest prefix in the vocabulary repeatedly. A word whose rest has
- * none is unknown as a whole (Devlin et al. 2018). */
+/* ---- WordPiece: repeatedly takes the longest prefix in the vocabulary. If the rest of a word has
+ * no such prefix, the whole word is unknown (Devlin et al. 2018). */
 typedef struct wordpiece_options {
   span continuing_prefix; /* "##" */
   uint32_t unknown_id;    /* VOCAB_NONE: unknown words are an error */

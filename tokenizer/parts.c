@@ -7,7 +7,7 @@
 #include "tokenizer/encode.h"
 #include "tokenizer/unicode.h"
 
-/* Finds the first special or other added token in words, whatever text follows them. */
+/* Finds the first added token in words, special or not, without regard to the text after them. */
 static bool find_in_words(const clave_tokenizer *tokenizer, span words, size_t at,
                           added_match *out) {
   added_match other;
@@ -17,8 +17,8 @@ static bool find_in_words(const clave_tokenizer *tokenizer, span words, size_t a
   return true;
 }
 
-/* Encodes the text between special tokens. A space after one is dropped, because the normalizer
- * adds it. */
+/* Encodes the text between special tokens. If the normalizer adds a space before this text, the
+ * text's own first space is dropped. */
 static clave_status encode_between(encoder *encoder, span in, size_t begin, size_t end,
                                    bool first) {
   bool starts = first && begin == 0;
@@ -65,8 +65,8 @@ static bool holds_special(const clave_tokenizer *tokenizer, span written) {
   return false;
 }
 
-/* Joins the parts into one text, with tokens by their text. Returns false if this would change
- * which special tokens are found. */
+/* Joins the parts into one text, in which tokens given by id are spelled out. Returns false if this
+ * would change which special tokens are found. */
 static bool join_parts(const clave_tokenizer *tokenizer, span in, const text_part *parts, size_t n,
                        text *out) {
   size_t begin = 0;
@@ -81,7 +81,7 @@ static bool join_parts(const clave_tokenizer *tokenizer, span in, const text_par
   return true;
 }
 
-/* Returns the bytes of a part in the joined text. */
+/* Returns the size of a part in the joined text. */
 static size_t joined_size(const clave_tokenizer *tokenizer, const text_part *part, size_t begin) {
   return part->kind == TEXT_ID ? find_added(tokenizer, part->id)->text.size : part->end - begin;
 }

@@ -28,8 +28,8 @@ void pattern_search_end(pattern_search *search);
 /* Appends `in` with each match replaced by `with`. */
 clave_status pattern_replace(const pattern *pattern, span in, span with, text *out) STATUS_CHECK;
 
-/* pattern_syntax.c: translates a pattern to PCRE2's syntax. is_script: tells if PCRE2 has a
- * script. */
+/* pattern_syntax.c: translates a pattern to PCRE2's syntax. is_script: sets *is to true if PCRE2
+ * knows the script. */
 clave_status pattern_translate(span source, clave_status (*is_script)(span name, bool *is),
                                text *out) STATUS_CHECK;
 

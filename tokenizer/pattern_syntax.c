@@ -2,7 +2,7 @@
  * differ:
  *
  *   \s \d \w \b   White_Space; Nd; Alphabetic, M, Nd, Pc and, outside of brackets, the six numbers
- *                 of Latin-1. PCRE2's \s has U+180E and its \w no marks
+ *                 of Latin-1. PCRE2's \s includes U+180E, its \w no marks
  *   [:space:] ... the same sets within brackets
  *   \p{Han}       Script=Han; PCRE2 reads a bare script as Script_Extensions, which has U+3001 too
  *   \p{Letter}    long names of the general categories
@@ -13,8 +13,8 @@
  *   [a&&[^b]]     intersection
  *   a(?i)b|c      a(?i:b|c)
  *
- * Syntax that cannot be translated and has another meaning is rejected by name. One difference
- * remains: (?i) folds character by character, without Oniguruma's "ss" for U+00DF. */
+ * Syntax that PCRE2 reads differently and that cannot be translated is rejected by name. One
+ * difference remains: (?i) folds character by character, without Oniguruma's "ss" for U+00DF. */
 #include <stdlib.h>
 #include <string.h>
 

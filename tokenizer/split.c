@@ -9,7 +9,7 @@
 
 /* ---------------------------------------------------------------- behaviors */
 
-static clave_status split_give(span_joiner *joiner, size_t begin, size_t end) {
+static clave_status split_pass_piece(span_joiner *joiner, size_t begin, size_t end) {
   if (begin == end) return NULL;
   return joiner->to->take(joiner->to, (span){joiner->text + begin, end - begin},
                           joiner->first && begin == 0);
@@ -18,7 +18,7 @@ static clave_status split_give(span_joiner *joiner, size_t begin, size_t end) {
 static clave_status split_release(span_joiner *joiner) {
   if (!joiner->holds) return NULL;
   joiner->holds = false;
-  return split_give(joiner, joiner->begin, joiner->end);
+  return split_pass_piece(joiner, joiner->begin, joiner->end);
 }
 
 /* True if a span joins the piece that is held back. */
@@ -37,8 +37,8 @@ static bool joins(const span_joiner *joiner, bool match) {
 
 clave_status joiner_add(span_joiner *joiner, size_t begin, size_t end, bool match) {
   match ^= joiner->invert;
-  if (joiner->behavior == SPLIT_ISOLATED) return split_give(joiner, begin, end);
-  if (joiner->behavior == SPLIT_REMOVED) return match ? NULL : split_give(joiner, begin, end);
+  if (joiner->behavior == SPLIT_ISOLATED) return split_pass_piece(joiner, begin, end);
+  if (joiner->behavior == SPLIT_REMOVED) return match ? NULL : split_pass_piece(joiner, begin, end);
   if (joiner->holds && joins(joiner, match)) {
     joiner->end = end;
   } else {
@@ -63,7 +63,7 @@ struct match_pre_tokenizer {
   bool invert;
   pattern *pattern;          /* owned */
   text literal;              /* owned */
-  bool (*is_kind)(uint32_t); /* one of the three is set */
+  bool (*is_kind)(uint32_t); /* exactly one of these three is set */
 };
 
 static clave_status split_matches(const pre_tokenizer *base, span in, bool first, piece_sink *to) {
@@ -84,7 +84,7 @@ static void destroy_matches(pre_tokenizer *base) {
   free(splitter);
 }
 
-static match_pre_tokenizer *split_new_pre_tokenizer(split_behavior behavior, bool invert) {
+static match_pre_tokenizer *split_new(split_behavior behavior, bool invert) {
   match_pre_tokenizer *splitter = calloc(1, sizeof *splitter);
   if (!splitter) return NULL;
   *splitter = (match_pre_tokenizer){
@@ -125,7 +125,7 @@ static clave_status split_find_pattern(const match_pre_tokenizer *splitter, span
 clave_status pattern_pre_tokenizer_create(span source, split_behavior behavior, bool invert,
                                           pre_tokenizer **out) {
   *out = NULL;
-  match_pre_tokenizer *splitter = split_new_pre_tokenizer(behavior, invert);
+  match_pre_tokenizer *splitter = split_new(behavior, invert);
   if (!splitter) return status_no_memory();
   splitter->find = split_find_pattern;
   clave_status st = pattern_create(source, &splitter->pattern);
@@ -152,7 +152,7 @@ clave_status literal_pre_tokenizer_create(span literal, split_behavior behavior,
                                           pre_tokenizer **out) {
   *out = NULL;
   if (literal.size == 0) return UNSUPPORTED("splitting at an empty string is not supported");
-  match_pre_tokenizer *splitter = split_new_pre_tokenizer(behavior, invert);
+  match_pre_tokenizer *splitter = split_new(behavior, invert);
   if (!splitter) return status_no_memory();
   splitter->find = find_literal;
   text_append(&splitter->literal, literal.data, literal.size);
@@ -177,7 +177,7 @@ static clave_status split_find_kind(const match_pre_tokenizer *splitter, span in
 
 clave_status kind_pre_tokenizer_create(bool (*is_kind)(uint32_t c), split_behavior behavior,
                                        pre_tokenizer **out) {
-  match_pre_tokenizer *splitter = split_new_pre_tokenizer(behavior, false);
+  match_pre_tokenizer *splitter = split_new(behavior, false);
   *out = NULL;
   if (!splitter) return status_no_memory();
   splitter->find = split_find_kind;

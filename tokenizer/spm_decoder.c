@@ -137,7 +137,7 @@ static clave_status begin_pieces(const token_decoder *self, decoding **out) {
   return NULL;
 }
 
-static void spm_decoder_destroy_spm(token_decoder *self) {
+static void spm_decoder_destroy(token_decoder *self) {
   spm_decoder *decoder = (spm_decoder *)self;
   if (!decoder) return;
   if (decoder->denormalize) decoder->denormalize->destroy(decoder->denormalize);
@@ -148,14 +148,14 @@ clave_status spm_decoder_create(const spm_decoder_options *options, token_decode
   *out = NULL;
   spm_decoder *decoder = calloc(1, sizeof *decoder);
   if (!decoder) return status_no_memory();
-  decoder->base = (token_decoder){begin_pieces, spm_decoder_destroy_spm};
+  decoder->base = (token_decoder){begin_pieces, spm_decoder_destroy};
   decoder->options = *options;
   clave_status st = options->denormalizer
                         ? spm_normalizer_create(options->denormalizer, false, options->vocab, NULL,
                                                 &decoder->denormalize)
                         : NULL;
   if (st) {
-    spm_decoder_destroy_spm(&decoder->base);
+    spm_decoder_destroy(&decoder->base);
     return st;
   }
   *out = &decoder->base;

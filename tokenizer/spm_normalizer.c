@@ -106,7 +106,7 @@ static clave_status apply_spm(const normalizer *self, span in, bool first, text 
   return text_status(out);
 }
 
-static void spm_normalizer_destroy_spm(normalizer *self) {
+static void spm_normalizer_destroy(normalizer *self) {
   spm_normalizer *n = (spm_normalizer *)self;
   if (!n) return;
   charsmap_destroy(n->map);
@@ -119,14 +119,14 @@ clave_status spm_normalizer_create(const spm_spec *spec, bool suffix, const voca
   *out = NULL;
   spm_normalizer *spm_normalizer = calloc(1, sizeof *spm_normalizer);
   if (!spm_normalizer) return status_no_memory();
-  spm_normalizer->base = (normalizer){apply_spm, spm_normalizer_destroy_spm};
+  spm_normalizer->base = (normalizer){apply_spm, spm_normalizer_destroy};
   spm_normalizer->spec = *spec;
   spm_normalizer->suffix = suffix;
   clave_status st =
       spec->charsmap.size > 0 ? charsmap_create(spec->charsmap, &spm_normalizer->map) : NULL;
   if (!st && user) st = user_trie_create(vocab, user, &spm_normalizer->user);
   if (st) {
-    spm_normalizer_destroy_spm(&spm_normalizer->base);
+    spm_normalizer_destroy(&spm_normalizer->base);
     return st;
   }
   *out = &spm_normalizer->base;

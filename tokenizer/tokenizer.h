@@ -13,7 +13,7 @@
 #include "clave_tokenizer.h"
 #include "tokenizer/model.h"
 
-/* Base of normalizers; each kind of object below has its base as the first member, and is
+/* Base of all normalizers. Each object of a kind below has its base as the first member and is
  * immutable once created. */
 typedef struct normalizer normalizer;
 struct normalizer {
@@ -76,9 +76,10 @@ struct clave_tokenizer {
   token_decoder *decode;    /* owned */
   const added_token *added; /* in pool */
   size_t n_added;
-  struct added_matcher *matcher, *text_matcher; /* owned: of all of added; of those not special */
-  bool match_special;                           /* value of CLAVE_SPECIAL_DEFAULT */
-  bool dummy_space; /* the normalizer puts a space before a text, and after special tokens */
+  struct added_matcher *matcher,
+      *text_matcher;  /* owned: match all of `added`, and all that are not special */
+  bool match_special; /* value of CLAVE_SPECIAL_DEFAULT */
+  bool dummy_space;   /* the normalizer puts a space before a text, and after special tokens */
   const struct shown_token *shown; /* in pool, by id: texts shown instead of their pieces */
   size_t n_shown;
   const bool *special; /* in pool, (vocab_size): ids that skip_special leaves out; may be NULL */

@@ -180,7 +180,8 @@ const struct {
               {ScalarType::Float8_e4m3fn, CLAVE_F8_E4M3},
               {ScalarType::Float8_e5m2, CLAVE_F8_E5M2}};
 
-// Describes ExecuTorch's tensor as clave's, in place. False if clave lacks its dtype or rank.
+// Describes ExecuTorch's tensor as a clave tensor over the same memory. Returns false if clave
+// lacks its dtype or rank.
 bool seen_as(const Tensor &t, clave_tensor *out) {
   if (t.dim() > CLAVE_MAX_RANK) return false;
   for (const auto &type : kTypes) {

@@ -1,4 +1,4 @@
-// Programs, devices and instances of loaded .pte files, and how these share them.
+// Makes the programs, devices and instances of loaded .pte files, which share them.
 #include "delegate/executorch/instances.h"
 
 #include <executorch/runtime/executor/pte_data_map.h>
@@ -34,8 +34,8 @@ Registry &registry() {
   return *made;
 }
 
-// Replaces all but printable ASCII. The text may hold bytes of a damaged file, and Python's logger
-// ends the process at invalid UTF-8.
+// Replaces every character except printable ASCII by "?". The text may hold bytes of a damaged
+// file, and Python's logger ends the process at invalid UTF-8.
 std::string plain(std::string text) {
   for (char &c : text)
     if (c < ' ' || c > '~') c = '?';
@@ -211,9 +211,9 @@ Error create_instance(const Settings &s, std::shared_ptr<Instance> &made) {
   return Error::Ok;
 }
 
-// Identifies a loaded .pte by its map of named data. If the host has merged that with its own map,
-// each method has a map; then the address of the program's key, which is in the .pte's memory, is
-// the identity. Returns NULL if there is no such key.
+// Returns the identity of a loaded .pte: the address of its map of named data. If the host has
+// merged this map with its own, each method has a map, and the identity is the address of the
+// program's key in the .pte's memory. Returns NULL if there is no such key.
 const void *identity_of(const NamedDataMap &map, const std::string &key) {
   const bool is_own = dynamic_cast<const PteDataMap *>(&map) != nullptr;
   auto count = map.get_num_keys();
@@ -274,8 +274,9 @@ bool Settings::operator==(const Settings &o) const {
          shares_state == o.shares_state;
 }
 
-// Adds `method` to the instance if it can use it. A method starts with its initial state each time
-// that it is loaded. If methods share state, all state stays while one of them is loaded.
+// Adds `method` to the users of the instance. Returns false if it needs another instance: a method
+// starts with its initial state each time it is loaded, so it must not find state that it left. If
+// methods share state, all state stays while one of them is loaded.
 static bool takes(Instance &instance, const std::string &method) {
   if (!instance.settings.shares_state && instance.left.count(method)) return false;
   return instance.methods.insert(method).second;

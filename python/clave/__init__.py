@@ -69,8 +69,8 @@ _LATER = {
     "Tokenizer": "tokenizer",
     "devices": "session",
 }
-# Submodules that are imported at their first use, too, with the extra of python/pyproject.toml that each needs. If a
-# package is missing, the error names it.
+# Submodules that are also imported at their first use, each with the extra of python/pyproject.toml that it needs. If a
+# package is missing, the error names the extra.
 _PARTS = {"executorch": "executorch", "gguf": "export", "llm": "llm", "quantizer": "export", "reference": "export"}
 
 
@@ -119,8 +119,8 @@ def export(
     report: bool = False,
     passes: Iterable[str] | None = None,
 ) -> Program:
-    """Exports a torch module in eval mode as a program. See clave.exporter.export, which this imports, with torch, at
-    the first call."""
+    """Exports a torch module in eval mode as a program. See clave.exporter.export; the first call imports it, and
+    torch."""
     exporter = _import("exporter", "export")
     return exporter.export(
         module,
@@ -147,21 +147,21 @@ def from_gguf(
     prompt_piece: int = 256,
     tokenizer: str | os.PathLike[str] | None = None,
 ) -> Program:
-    """Makes a program of a GGUF file's language model. See clave.gguf.from_gguf, which this imports, with torch, at the
-    first call."""
+    """Makes a program from a GGUF file's language model. See clave.gguf.from_gguf; the first call imports it, and
+    torch."""
     made = _import("gguf", "from_gguf").from_gguf
     return made(path, max_context=max_context, kv=kv, prompt_piece=prompt_piece, tokenizer=tokenizer)
 
 
 def register_lowering(op: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Registers a function that lowers an op, for example a custom one. See clave.lowering.registry.register_lowering,
-    which this imports, with torch, at the first call."""
+    """Registers a function that lowers an op, for example a custom op. See clave.lowering.registry.register_lowering;
+    the first call imports it, and torch."""
     return _import("lowering.registry", "register_lowering").register_lowering(op)
 
 
 def register_op(op: Any, *kernels: Kernel, reference: Callable[..., Any] | None = None) -> None:
-    """Registers kernels for a torch op, which programs carry. See clave.custom.register_op, which this imports, with
-    torch, at the first call."""
+    """Registers kernels for a torch op; programs with the op carry the kernels. See clave.custom.register_op; the first
+    call imports it, and torch."""
     _import("custom", "register_op").register_op(op, *kernels, reference=reference)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import clave
 from clave import sources
-from clave.command import Parser, check_cache, check_form, run
+from clave.command import Parser, check_cache, check_encoding, run
 
 _EPILOG = f"""{sources.HELP}For several methods, write NAME=SOURCE for each, and NAME=... in --args, --input-names and
 --output-names.
@@ -87,7 +87,7 @@ def _export(options: argparse.Namespace) -> None:
     methods = list(found)
     texts = sources.by_name(options.args, "--args", methods)
     sizes = Sizes.parse(options.dynamic)
-    check_form("--quantize", options.quantize)
+    check_encoding("--quantize", options.quantize)
     more = {
         "dtype": sources.dtype_of(options.dtype),
         "quantize": options.quantize,

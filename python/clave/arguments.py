@@ -64,7 +64,7 @@ def path(name: str, x: Any, expected: str = "a path (str or os.PathLike)") -> by
 
 def integer(name: str, x: Any, low: int, high: int, otherwise: str = "") -> int:
     """Returns a whole number in [low, high]: an int, an integer of numpy or torch, or a float such as 2.0. Raises Error
-    for anything else. otherwise: other values that the argument may have, for the message."""
+    for anything else. otherwise: describes other values that the argument accepts, for the message."""
     found = None
     if not is_bool(x):
         try:
@@ -115,7 +115,7 @@ def flag(name: str, x: Any) -> bool:
 
 
 def choice(name: str, x: Any, known: Iterable[str | None]) -> Any:
-    """Returns one of the known names, or None if that is among them. Raises Error for anything else."""
+    """Returns one of the known names, which may include None. Raises Error for anything else."""
     known = list(known)
     if (x is not None and not isinstance(x, str)) or x not in known:
         *some, last = [repr(k) for k in known]

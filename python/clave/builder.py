@@ -65,7 +65,8 @@ class Node:
 
 @dataclass(eq=False)
 class Body:
-    """A chain that a control op runs, held in a field of its node. It may read all values that the op may read."""
+    """A chain that a control op runs, stored in a field of the op's node. It may read all values that the op may
+    read."""
 
     name: str
     args: list[Slot] = field(default_factory=list)

@@ -29,16 +29,16 @@ def check_cache(options: argparse.Namespace) -> None:
             raise UsageError(f"--{option} {value}: expected {least} to {2**31 - 1}")
 
 
-def check_form(option: str, form: str | None) -> None:
-    """Raises UsageError if `form` is not an encoding of weights. None is valid."""
+def check_encoding(option: str, encoding: str | None) -> None:
+    """Raises UsageError if `encoding` is not an encoding of weights. None is valid."""
     from clave.encodings import HELP, parse
 
-    if form is None:
+    if encoding is None:
         return
     try:
-        parse(form)
+        parse(encoding)
     except Error:
-        raise UsageError(f"{option} {form}: expected {HELP}") from None
+        raise UsageError(f"{option} {encoding}: expected {HELP}") from None
 
 
 def run(command: Callable[[argparse.Namespace], None], options: argparse.Namespace, extra: str) -> int:

@@ -49,14 +49,14 @@ WHOLE_BYTES = 1 << 29  # constants of a program up to this size are compared who
 
 
 def take(names: list[str], tensors: list[torch.Tensor]) -> list[Taken]:
-    """Records the constants of a program as they are now."""
+    """Records the present contents of a program's constants."""
     look = checksum if sum(t.nbytes for t in tensors) <= WHOLE_BYTES else fingerprint
     return [Taken(name, data, look) for name, data in zip(names, tensors, strict=True)]
 
 
 class Taken:
-    """A constant as it was at export. data: contiguous, in host memory; the module's own tensor if it is both. look: a
-    function whose result shows changes that torch does not count."""
+    """A constant as it was at export. data: contiguous, in host memory; the module's own tensor if that is both. look:
+    a function whose result changes with the data when torch does not count the change."""
 
     def __init__(self, name: str, data: torch.Tensor, look: Callable[[torch.Tensor], object]) -> None:
         self.name, self.data, self._look = name, data, look

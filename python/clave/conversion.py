@@ -26,8 +26,8 @@ class Conversion:
         self._modules: list[torch.nn.Module] = []  # kept alive, so that no id in the memo is reused
 
     def module(self, module: torch.nn.Module) -> torch.nn.Module:
-        """Returns a copy with converted floating-point parameters and buffers. It shares the others with the original.
-        Raises Error if the module cannot be copied."""
+        """Returns a copy with converted floating-point parameters and buffers. The copy shares all other parameters and
+        buffers with the original. Raises Error if the module cannot be copied."""
         for data in (*module.parameters(), *module.buffers()):
             if id(data) not in self._copies:
                 self._copies[id(data)] = self._tensor(data)

@@ -168,7 +168,8 @@ class _Source:
         return (*given, *(1,) * (dims - len(given)))
 
     def refuses(self, dtypes: Mapping[str, schema.DType]) -> str | None:
-        """Returns why the kernel does not accept tensors of these dtypes, by name. None if it does."""
+        """Returns the reason why the kernel does not accept tensors of these dtypes, given by name, or None if it
+        does."""
         for p in self.parameters:
             if p.space == "global" and p.type not in (_STORAGE[dtypes[p.name]], f"{p.name}_type"):
                 stored = _STORAGE[dtypes[p.name]]
@@ -222,7 +223,8 @@ class _Call:
         return made
 
     def ask(self, size: Any, what: str) -> Any:
-        """Returns a number, or the result of a function whose parameters name tensors and numbers of the call."""
+        """Returns `size` if it is a number, otherwise the result of the function `size`, whose parameters name tensors
+        and numbers of the call."""
         if not callable(size):
             return size
         names = list(inspect.signature(size).parameters)

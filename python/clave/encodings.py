@@ -46,7 +46,7 @@ def parse(text: Any) -> Groups | Blocks | Stored:
 
 @dataclass(frozen=True)
 class Stored:
-    """The bytes of a matrix that is already quantised. rows: (n, bytes of a row), uint8, encoded as `form` says."""
+    """The bytes of a matrix that is already quantised. rows: (n, bytes of a row), uint8, in the encoding `form`."""
 
     form: schema.Encoding
     rows: np.ndarray

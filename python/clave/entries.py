@@ -1,4 +1,5 @@
-"""Checks the entries of clave.export: for each method (module, args, kwargs, dynamic_shapes), or the first of these."""
+"""Checks the entries of clave.export. The entry of a method is a tuple (module, args, kwargs, dynamic_shapes), whose
+last items may be absent."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ def entries_of(module: Any, args: Any, kwargs: Any, dynamic_shapes: Any) -> dict
 
 
 def entry_of(name: str, entry: Any) -> tuple[Any, Any, Any, Any]:
-    """Returns (module, args, kwargs, dynamic_shapes), None for absent ones. Raises Error if one has a wrong type."""
+    """Returns (module, args, kwargs, dynamic_shapes), with None for absent items. Raises Error if an item has a wrong
+    type."""
     if not isinstance(name, str) or not name:
         raise arguments.refused("module", "methods by their names", name)
     entry = entry if isinstance(entry, tuple) else (entry,)

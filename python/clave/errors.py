@@ -94,7 +94,7 @@ _TOLD = 3  # places of an op that a message names
 
 
 def _told_places(where: list[Origin], many: bool) -> str:
-    """Describes the first places, grouped by line. many: adds the names of the methods."""
+    """Describes the first places of calls, grouped by line. many: there are several methods, whose names are added."""
     by_line: dict[str, list[str]] = {}
     for o in where[:_TOLD]:
         modules = by_line.setdefault(o.line, [])

@@ -21,7 +21,7 @@ _CONSTANT = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 
 class Evaluator:
-    """Computes the tensors of a graph that no run can change."""
+    """Computes the tensors of a graph that are the same in every run."""
 
     def __init__(self, program: ExportedProgram, states: States) -> None:
         self._known: dict[Node, bool] = {}

@@ -196,7 +196,7 @@ def converted(entries: dict[str, Any], conversion: Conversion) -> dict[str, Any]
 def capture_method(
     captures: trace.Captures, name: str, entry: tuple[Any, Any, Any, Any], options: Options
 ) -> tuple[ExportedProgram, dict[Any, str]]:
-    """Returns the decomposed graph, and the user's names of its symbols."""
+    """Captures a method. Returns its decomposed graph, and the user's names of the graph's symbols."""
     module, args, kwargs, dynamic_shapes = entry
     if isinstance(module, str | os.PathLike):
         module = trace.load(module)
@@ -210,7 +210,7 @@ def capture_method(
 
 
 def _refuse_more(args: Any, kwargs: Any, dynamic_shapes: Any) -> None:
-    """Raises Error for arguments of torch.export, because an ExportedProgram has them already."""
+    """Raises Error for arguments that only torch.export reads, because an ExportedProgram already has them."""
     for name, given in (("args", args), ("kwargs", kwargs), ("dynamic_shapes", dynamic_shapes)):
         if given:
             raise Error(
@@ -311,7 +311,8 @@ class Method:
         return structure.leaf(len(self.builder.inputs) - 1, is_complex)
 
     def _own_size(self, size: Any, name: str = "") -> Any:
-        """Returns a dimension of an input, or a scalar input: a literal, its symbol's value, or one to equate later."""
+        """Returns a dimension of an input, or a scalar input: a literal, the value of its symbol, or a new value that
+        is equated to its expression later."""
         e = size.node.expr if hasattr(size, "node") else size
         if isinstance(e, int) or e.is_Integer:
             return int(e)
@@ -395,7 +396,7 @@ class Method:
             self._refuse(node, name, str(e))
 
     def _lower_effect(self, node: torch.fx.Node) -> None:
-        """Lowers an op that has an effect and no result. Its first argument, a token, only orders such ops."""
+        """Lowers an op that has an effect and no result. Its first argument is a token, which only orders such ops."""
         name = trace.op_name(node.args[1])
         if name not in LOWERINGS:
             return self._refuse(node, name, "")
@@ -551,7 +552,7 @@ def _constant(value: Any) -> structure.Spec:
 
 
 def _is_without_use(node: torch.fx.Node, data: torch.Tensor) -> bool:
-    """True for a constant that cannot be stored. The export skips it if nothing reads it."""
+    """True for a constant that cannot be stored, which is an error only if something reads it."""
     return bool(node.meta["val"].is_complex()) or is_fake(data)
 
 

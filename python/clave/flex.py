@@ -1,4 +1,4 @@
-"""flex_attention of torch.nn.attention in ordinary ops. It computes the same without skipping masked blocks.
+"""Computes flex_attention of torch.nn.attention by ordinary ops, which do not skip masked blocks.
 
 If scores are only masked, this is scaled dot product attention. Otherwise all scores are computed, and score_mod and
 mask_mod, which are functions of one score and of its batch, head, query and key, are applied to all of them at once.
@@ -54,7 +54,7 @@ def _of_each_head(x: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
 
 
 def _places(q: torch.Tensor, k: torch.Tensor) -> list[torch.Tensor]:
-    """Returns the indices of batches, heads, queries and keys, which are arguments of a function of one score."""
+    """Returns the indices of batches, heads, queries and keys, the arguments of a function of one score."""
     sizes = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     return [torch.arange(n, device=q.device, dtype=torch.int32) for n in sizes]
 

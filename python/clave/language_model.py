@@ -114,7 +114,7 @@ class LLM(L.Uncopied):
         return Conversation(self, native, handle, given)
 
     def _take(self, native: NativeOptions, given: Mapping[str, Any]) -> Conversation:
-        """Returns a conversation for one answer. It reuses the state of the last one if its options allow that."""
+        """Returns a conversation for one answer. Reuses the state of the last conversation if the options allow it."""
         with self._lock:
             handle, options = self._idle.pop(native.lasting, (None, native))
             self._idle.clear()  # at most one idle conversation keeps its memory
@@ -229,7 +229,7 @@ class LLM(L.Uncopied):
         template_arguments: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> list[Answer]:
-        """Answers each of several chats, like `chat`, all at once if `generate_each` can do so."""
+        """Answers several chats, like `chat`; all at once, under the conditions of `generate_each`."""
         native = NativeOptions(self._sampling(options, "chat"))
         check_limits(max_new_tokens, logprobs)
         template = {"tools": tools, "documents": documents, **(template_arguments or {})}

@@ -9,8 +9,8 @@ from clave import _library as L
 
 
 class Mapped(mmap.mmap):
-    """The first `size` bytes of a file, at least 1. The pages are private and writable, because torch warns of others,
-    but nobody writes to them.
+    """The first `size` bytes of a file, at least 1. The pages are private and writable, because torch warns about
+    read-only pages, but nothing writes to them.
 
     is_cut: set when zeros replace missing bytes. Raises ValueError if the file is shorter, and OSError or Error if it
     cannot be mapped.

@@ -16,7 +16,8 @@ KIND = "auto_functionalized_v2"
 
 @dataclass
 class Changing:
-    """The parts of a call. The lowering of its op returns results, then changed arguments, None for an absent one."""
+    """The parts of a call. The lowering of its op returns the results, then the changed arguments, with None for an
+    absent argument."""
 
     name: str  # name of the op
     arguments: list[Any]  # as in the graph, in the order of the op's schema

@@ -17,7 +17,7 @@ from clave.private import SYMBOL
 
 
 def words(x: Any, names: dict[Any, str]) -> str:
-    """Returns an expression, or a text that contains some, with the user's names of symbols."""
+    """Returns an expression, or a text that contains expressions, with the user's names of symbols."""
     by_text = {str(symbol): name for symbol, name in names.items()}
     return SYMBOL.sub(lambda m: by_text.get(m[0], m[0]), str(x))
 
@@ -71,7 +71,7 @@ def _names_of_dims(program: ExportedProgram, dynamic_shapes: Any) -> dict[Any, s
 
 
 def _dims_per_tensor(shapes: Any) -> list[Any]:
-    """Returns one {axis: Dim} (or sequence) per tensor, if the structure is simple enough to tell."""
+    """Returns one {axis: Dim} (or sequence) per tensor, if the structure is simple enough."""
     found: list[Any] = []
 
     def is_dims(x: Any) -> bool:

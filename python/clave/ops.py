@@ -1,4 +1,4 @@
-"""clave's own ops for torch modules, each with the computation that torch runs in eager mode."""
+"""The ops that clave adds to torch, each with the computation that eager mode runs."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from clave.errors import Error
 
 # Steps of the search for a byte that two views share. A pair that needs more steps counts as sharing one.
 _WORK = 100_000
-# A view with more elements counts as overlapping itself if its strides do not exclude it.
+# A view with more elements counts as overlapping itself unless its strides exclude it.
 _ELEMENTS = 1 << 20
 
 
@@ -43,7 +43,7 @@ def _memory_of(x: Any) -> np.ndarray | None:
             return None
         size = x.element_size()
         return np.asarray(_Bytes(x.data_ptr(), size, tuple(x.shape), tuple(s * size for s in x.stride())))
-    except Exception:  # a stand-in of a trace or a transform, which is refused when it is read
+    except Exception:  # a tensor of a trace or a transform, which is refused when it is read
         return None
 
 

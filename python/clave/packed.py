@@ -1,8 +1,8 @@
 """Recognises weights that are computed from constants, as in quantised models, and keeps them as codes and scales.
 
-A weight is recognised by its values, not by the ops of a library. torch computes it, and it is divided by each tensor
-or number among its operands that may be its scales. It is kept quantised if the results are whole numbers of few bits
-that reproduce the weight bit for bit. This works for weights of GPTQ, torchao, pt2e and unknown code.
+A weight is recognised by its values, not by the ops of a library. torch computes the weight, which is then divided by
+each operand that may be its scales. It stays quantised if the quotients are whole numbers of few bits that reproduce
+the weight bit for bit. This works for weights of GPTQ, torchao, pt2e and unknown code.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PARAMETRIZED = re.compile(r"\bparametrizations\.(\w+)\.original\d*$")
 
 @dataclass(frozen=True)
 class Packed:
-    """A weight (n, ...) as codes, by rows. turned: the weight is a matrix, and the node's value is its transpose."""
+    """A weight (n, ...) as rows of codes. turned: the weight is a matrix, and the node's value is its transpose."""
 
     name: str
     dtype: torch.dtype
@@ -109,7 +109,7 @@ def _is_group(k: int, groups: int) -> bool:
     return groups == 1 or (k % groups == 0 and k // groups % 16 == 0)
 
 
-def _form(k: int, scales: torch.Tensor, **more: Any) -> Groups:
+def _groups_of(k: int, scales: torch.Tensor, **more: Any) -> Groups:
     groups = scales.shape[1]
     return Groups(group=0 if groups == 1 else k // groups, scale=_SCALES[scales.dtype], **more)
 
@@ -122,8 +122,8 @@ def _floats(weight: torch.Tensor, scales: torch.Tensor, tensors: list[torch.Tens
             continue
         for codes in (t.reshape(n, k), t.reshape(k, n).T):
             if torch.equal(_times(codes.float(), scales).to(weight.dtype), weight):
-                form = _form(k, scales, code=_FLOATS[t.dtype])
-                return form.stored(codes.contiguous().view(torch.uint8), scales, None)
+                encoding = _groups_of(k, scales, code=_FLOATS[t.dtype])
+                return encoding.stored(codes.contiguous().view(torch.uint8), scales, None)
     return None
 
 
@@ -141,12 +141,12 @@ def _integers(weight: torch.Tensor, scales: torch.Tensor) -> Stored | None:
     if not torch.equal(_times(numbers, scales).to(weight.dtype), weight):
         return None
     low, high = numbers.amin(2).clamp(max=0), numbers.amax(2).clamp(min=0)
-    form = _least_bits(k, scales, low, high)
-    if form is None:
+    encoding = _least_bits(k, scales, low, high)
+    if encoding is None:
         return None
-    zeros = -low if form.zeros else torch.full_like(low, 2 ** (form.bits - 1))
+    zeros = -low if encoding.zeros else torch.full_like(low, 2 ** (encoding.bits - 1))
     codes = (numbers + zeros[..., None]).reshape(n, k).to(torch.uint8)
-    return form.stored(codes, scales, zeros.to(scales.dtype) if form.zeros else None)
+    return encoding.stored(codes, scales, zeros.to(scales.dtype) if encoding.zeros else None)
 
 
 def _least_bits(k: int, scales: torch.Tensor, low: torch.Tensor, high: torch.Tensor) -> Groups | None:
@@ -154,6 +154,6 @@ def _least_bits(k: int, scales: torch.Tensor, low: torch.Tensor, high: torch.Ten
     as many bits as a scale."""
     around = next((b for b in _BITS if low.min() >= -(2 ** (b - 1)) and high.max() < 2 ** (b - 1)), None)
     above = next((b for b in _BITS if (high - low).max() < 2**b), None)
-    forms = [_form(k, scales, bits=b, zeros=z) for b, z in ((around, False), (above, True)) if b is not None]
+    encodings = [_groups_of(k, scales, bits=b, zeros=z) for b, z in ((around, False), (above, True)) if b is not None]
     zero = scales.element_size() * 8
-    return min(forms, key=lambda f: (f.bits * (f.group or k) + f.zeros * zero, f.bits), default=None)
+    return min(encodings, key=lambda f: (f.bits * (f.group or k) + f.zeros * zero, f.bits), default=None)

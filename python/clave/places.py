@@ -71,7 +71,8 @@ def origin_of(node: Node, method: str) -> Origin:
 
 
 def failed(e: Exception, op: str, origin: Origin) -> Error:
-    """Returns the error of a lowering with the call that it lowered. An error of an op in a body has that already."""
+    """Returns the error of a lowering, with the place of the lowered call added. An error from inside a body already
+    has a place."""
     if isinstance(e, Error) and e.__cause__ is not None:
         return e
     said, code = (str(e), e.code) if isinstance(e, Error) else (f"{type(e).__name__}: {e}", Code.INVALID)

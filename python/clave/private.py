@@ -1,7 +1,7 @@
 """Holds every private part of torch and transformers that this package imports, patches or parses; no other file names
 one.
 
-They are those of the torch version in ci/requirements.txt. test/python/test_private.py names the ones that have moved.
+The names match the torch version in ci/requirements.txt. test/python/test_private.py lists names that have moved.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ __all__ = [
 
 
 def schema_of(op: OpOverload) -> Any:
-    """Returns the arguments and results of an op, with what each is a view of or writes to."""
+    """Returns the schema of an op: its arguments and results, and for each the argument that it aliases or changes."""
     return op._schema
 
 
@@ -113,18 +113,19 @@ def overload_name(op: OpOverload) -> str:
 
 
 def op_of(function: Any) -> Any:
-    """Returns the op that torch.library.custom_op makes of a function. Anything else is returned unchanged."""
+    """Returns the op of a function that torch.library.custom_op decorates. Anything else is returned unchanged."""
     return getattr(function, "_opoverload", function)
 
 
 def function_of(op: OpOverload) -> Callable[..., Any] | None:
-    """Returns the function of which torch.library.custom_op made the op, or None if it was registered differently."""
+    """Returns the function from which torch.library.custom_op made the op, or None if the op was registered
+    differently."""
     made = OPDEFS.get(schema_of(op).name)
     return None if made is None else made._init_fn
 
 
 def eager_function(op: OpOverload) -> Callable[..., Any] | None:
-    """Returns the function over other ops that runs in eager mode on every device, or None if there is no such one."""
+    """Returns the op's eager-mode function if it consists of other ops and runs on every device, otherwise None."""
     keys = (DispatchKey.CompositeExplicitAutograd, DispatchKey.CompositeImplicitAutograd)
     key = next((k for k in keys if op.has_kernel_for_dispatch_key(k)), None)
     return None if key is None else functools.partial(op._op_dk, key)
@@ -146,11 +147,11 @@ def buffers_of(module: torch.nn.Module) -> dict[str, Any]:
 
 
 def conditions_of(program: Any) -> list[Any]:
-    """Returns what torch assumed of the sizes of inputs when it captured the program, such as the branch of an `if`, as
-    sympy conditions. [] for a program that was read from a file.
+    """Returns the conditions on sizes of inputs that torch assumed when it captured the program, such as the branch of
+    an `if`, as sympy conditions. Returns [] for a program that was read from a file.
 
-    Conditions of equality count if the model has them or if they are of a remainder. torch's own depend only on how
-    memory is laid out.
+    Equations and inequations that torch's own code assumed are left out, because they depend only on the layout of
+    memory; equations of a remainder are kept.
     """
     values = (n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder")
     sizes = (n for v in values if isinstance(v, torch.Tensor) for n in v.shape if isinstance(n, torch.SymInt))
@@ -261,13 +262,14 @@ def _violations(lines: list[str]) -> str:
 
 
 def _is_of_small_example(name: str, size: str) -> bool:
-    """True if torch fixed an open size because its example is 0 or 1, or a multiple of a Dim whose example is."""
+    """True if torch fixed an open size because its example is 0 or 1, or because it is a multiple of a Dim whose
+    example is 0 or 1."""
     factor = re.match(r"(\d+)\*\w+$", name)
     return int(size) in ((0, int(factor[1])) if factor else (0, 1) if name.isidentifier() else ())
 
 
 def _of_dim(found: re.Match[str]) -> tuple[str, str, str]:
-    """Returns the text, name and size of a fixed size; for a multiple of a Dim, those of the Dim."""
+    """Returns the text, name and size of a fixed size. For a multiple of a Dim, name and size are the Dim's."""
     factor, _, name = found[1].rpartition("*")
     return found[0], name.strip(), str(int(found[2]) // int(factor or 1))
 

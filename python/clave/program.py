@@ -1,4 +1,4 @@
-"""A program, which export makes and load reads. The C library owns it and has verified it."""
+"""A program, which `export` makes or `load` reads. The C library owns it and has verified it."""
 
 from __future__ import annotations
 
@@ -169,7 +169,8 @@ class Program:
             L.library().clave_text_free(data)
 
     def stored(self) -> Iterator[bytes]:
-        """Yields the bytes of each constant, in order, as the program stores them: of an encoded one, its codes."""
+        """Yields the bytes of each constant, in order, as the program stores them. The bytes of an encoded constant are
+        its codes."""
         sizes: list[int] = []
 
         def find(_: Any, name: Any, wanted: Any) -> bool:
@@ -326,7 +327,7 @@ class Program:
 
 
 def _of_bytes(data: bytes, passes: dict[str, int], refused: dict[str, str], errors: dict[str, float]) -> Program:
-    """Makes a program of the bytes of a .clv, in an aligned copy whose constants are used in place."""
+    """Makes a program from the bytes of a .clv. Constants are used in place, in an aligned copy of the bytes."""
     room = np.empty(len(data) + _ALIGNMENT, np.uint8)
     aligned = room[-room.ctypes.data % _ALIGNMENT :][: len(data)]
     aligned[:] = np.frombuffer(data, np.uint8)

@@ -1,9 +1,10 @@
-"""Quantises, by rows, the weights of a program that is being built: those of products, also of groups of rows
-(experts), of embeddings and of convolutions.
+"""Quantises, by rows, the weights of a program that is being built: the weights of products (including products of
+grouped rows, as of experts), embeddings and convolutions.
 
-If another op reads such a weight, too, the weight is decoded for it. A wish is a text for all weights (it does not
-store convolutions in llama.cpp's blocks), or a function of a weight's name and tensor. The function returns a text,
-bytes that are already quantised (encodings.Stored), or None to leave the weight unchanged.
+If another op also reads such a weight, the weight is decoded for this op. A wish, the argument `quantize` of
+clave.export, is a text for all weights (which does not store convolutions in llama.cpp's blocks), or a function of a
+weight's name and tensor. The function returns a text, bytes that are already quantised (encodings.Stored), or None to
+leave the weight unchanged.
 """
 
 from __future__ import annotations
@@ -77,17 +78,19 @@ def join(builder: ProgramBuilder) -> None:
             users.replace(plain, node.fields["x"], turned=False)
 
 
-def _encoded(slot: Slot, data: torch.Tensor, form: Groups | Blocks | Stored, axis: int) -> tuple[Slot, torch.Tensor]:
+def _encoded(
+    slot: Slot, data: torch.Tensor, encoding: Groups | Blocks | Stored, axis: int
+) -> tuple[Slot, torch.Tensor]:
     """Encodes a constant. A row consists of the dimensions from `axis` on."""
     made = Slot(slot.dtype, tuple(data.shape), "constant", slot.name)
-    made.encoding = dataclasses.replace(form.table(), axis=axis)
+    made.encoding = dataclasses.replace(encoding.table(), axis=axis)
     shape = (data.shape[:axis].numel(), data.shape[axis:].numel())
-    if isinstance(form, Stored):
+    if isinstance(encoding, Stored):
         weight = np.broadcast_to(np.float32(0), shape)
     else:
         weight = data.detach().cpu().float().reshape(shape).numpy()
     try:
-        rows = form.encode(weight)
+        rows = encoding.encode(weight)
     except Error as e:
         raise Error(f"weight {slot.name!r} cannot be quantised: it {e}") from None
     return made, torch.from_numpy(rows).reshape(*data.shape[:axis], rows.shape[1])

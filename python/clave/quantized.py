@@ -18,7 +18,8 @@ WRITTEN_IN_TORCH = ("quantized_decomposed", "torchao")
 
 
 def decompositions(ops: Iterable[OpOverload]) -> dict[Any, Callable[..., Any]]:
-    """Returns the decompositions of the ops: those written here, or the functions that libraries' ops run eagerly."""
+    """Returns the decompositions of the ops: from this file, or the functions that the libraries' ops run in eager
+    mode."""
     table: dict[Any, Callable[..., Any]] = {}
     for op in ops:
         written = _OWN.get(str(op)) or (eager_function(op) if op.namespace in WRITTEN_IN_TORCH else None)

@@ -45,7 +45,7 @@ _CLAMPS = {aten.relu.default, aten.relu_.default, aten.relu6.default, aten.relu6
 _CLAMPS |= {aten.hardtanh.default, aten.hardtanh_.default, aten.clamp.default}
 _NORMS = {aten.batch_norm.default}  # pt2e folds them into the convolution before them
 _AVERAGES = {aten.adaptive_avg_pool2d.default, aten.avg_pool2d.default, aten.mean.dim}
-# Ops that select among their input's elements, so their result has the input's codes.
+# Ops that only select elements of their input, so their result has the input's codes.
 _CHOICES = {
     *(aten.max_pool1d.default, aten.max_pool2d.default, aten.max_pool3d.default, aten.flatten.using_ints),
     *(aten.view.default, aten.reshape.default, aten.permute.default, aten.transpose.int, aten.slice.Tensor),

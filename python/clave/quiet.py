@@ -19,8 +19,8 @@ _WARNINGS: tuple[tuple[type[Warning], str], ...] = (
 
 
 class _Silence:
-    """Silences torch while any thread is inside. If torch fails, it logs and prints whole graphs for each attempt, but
-    the error says the same in one line. Does nothing if TORCH_LOGS is set."""
+    """Silences torch while any thread is inside. If torch fails, it logs and prints whole graphs for each attempt, and
+    clave's error says the same in one line. Does nothing if TORCH_LOGS is set."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Makes programs of torch.export with a changed graph."""
+"""Rebuilds programs of torch.export with a changed graph."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch.export import ExportedProgram
 
 
 def copied_graph(program: ExportedProgram) -> torch.fx.GraphModule:
-    """Returns a copy of the program's graph in which every node keeps its name, because the program's signature has
-    these names. In a copy, torch renames a node that has the name of a Python builtin ("input")."""
+    """Returns a copy of the program's graph in which every node keeps its name, because the program's signature refers
+    to nodes by name. torch's own copies rename a node that has the name of a Python builtin ("input")."""
     module = copy.deepcopy(program.graph_module)
     for old, new in zip(program.graph_module.graph.nodes, module.graph.nodes, strict=True):
         new.name = old.name

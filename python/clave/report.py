@@ -143,8 +143,8 @@ def _touched(instruction: schema.Instruction) -> tuple[list[int], list[int]]:
 
 
 class _Lifetimes:
-    """The storages of a method's tensors. owner: for each tensor the one that owns its storage. last: the last step
-    that reads or writes the storage of an owner."""
+    """The storages of a method's tensors. owner: for each tensor, the tensor that owns its storage. last: for each
+    owner, the last step that reads or writes its storage."""
 
     def __init__(self, program: schema.Program, method: schema.Method) -> None:
         self.steps = [(type(i.op).__name__, *_touched(i)) for i in _chain(program, method.chain)]

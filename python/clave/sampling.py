@@ -18,7 +18,7 @@ from clave.errors import Error, Raised
 Change = Callable[[np.ndarray, list[int]], "np.ndarray | None"]
 
 
-# The likeliest token, the settings of the model's authors, and those of chats.
+# The values of `sampling`: the likeliest token, the settings of the model's authors, and the settings of chats.
 _WAYS = ("greedy", "model", "chat")
 # Our options by their names in other libraries and programs.
 ELSEWHERE = {

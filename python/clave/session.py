@@ -63,7 +63,8 @@ class Device(L.Uncopied):
     that the device cannot run; if False, such an op raises Error. Several threads may use a device. Raises Error for an
     invalid spec, with the valid ones.
 
-    The logger "clave" warns, once per process, of each note of the device, for example that an op runs elsewhere.
+    The logger "clave" passes on each note of the device as a warning, once per process, for example that an op runs
+    elsewhere.
     """
 
     def __init__(self, spec: str | None = None, *, fallback: bool = True) -> None:
@@ -112,7 +113,7 @@ def _program(x: Any) -> Program:
 
 
 def open_device(x: Any, **how: Any) -> Device:
-    """Returns a Device, which is opened if x is a spec or None."""
+    """Returns x if it is a Device, otherwise opens the device of the spec x, or of None."""
     if isinstance(x, Device):
         return x
     if x is not None and not isinstance(x, str):

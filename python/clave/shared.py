@@ -34,7 +34,7 @@ def _tensors(program: ExportedProgram) -> dict[str, torch.Tensor]:
 
 
 def _where(data: torch.Tensor) -> Any:
-    """Returns the identity of a tensor: its place in memory, dtype, shape, strides and device."""
+    """Returns a key that identifies a tensor: its address, dtype, shape, strides and device."""
     if not data.numel() or data.layout != torch.strided or is_fake(data):
         return id(data)
     return (data.data_ptr(), data.dtype, tuple(data.shape), data.stride(), data.device)
@@ -56,10 +56,10 @@ def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 class States:
     """The tensors that any method changes. Such a tensor is state in all methods that have it, whatever its names are:
-    buffers of two modules with one name are two states, and a module under two names has one.
+    equally named buffers of two modules are two states, and a buffer of a module with two names is one state.
 
     exported: the methods that are graphs of torch.export, not modules. If they were saved and loaded, it is unknown
-    which tensors they share. So one name for two tensors raises Error.
+    which tensors they share, so two tensors with the same name raise Error.
     """
 
     def __init__(self, programs: dict[str, ExportedProgram], exported: Iterable[str] = ()) -> None:

@@ -115,7 +115,7 @@ class Sizes:
         return self.known[symbol]
 
     def words(self, x: Any) -> str:
-        """Returns an expression, or a text that contains some, with the user's names."""
+        """Returns an expression, or a text that contains expressions, with the user's names."""
         return words(x, self.names)
 
     @contextmanager
@@ -237,7 +237,8 @@ class Sizes:
         return self._special(e)
 
     def _sum(self, e: Any) -> Val:
-        """Computes a + b - c, with the added terms first, so that no partial sum is negative without need."""
+        """Computes a sum such as a + b - c, with the added terms first, so that a partial sum is negative only if it
+        must be."""
         terms = sorted(e.args, key=lambda t: (t.could_extract_minus_sign(), not t.free_symbols, str(t)))
         total = self.resolve(terms[0])
         for t in terms[1:]:

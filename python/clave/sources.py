@@ -35,8 +35,8 @@ def add_options(add: Callable[..., Any]) -> None:
 
 
 def by_name(texts: list[str], option: str, names: list[str] | None) -> dict[str, str]:
-    """Returns {method: text} of texts [NAME=]text. names: the methods; None: these texts name them. Raises UsageError
-    for an unknown method and for a second text of one."""
+    """Returns {method: text} for texts of the form [NAME=]text. names: the methods; None: the texts themselves name the
+    methods. Raises UsageError for an unknown method, and for a second text of a method."""
     found: dict[str, str] = {}
     for text in texts:
         name, equals, rest = text.partition("=")

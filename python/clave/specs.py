@@ -25,7 +25,8 @@ _EXAMPLES = (5, 7, 3, 11, 4, 6, 2)  # sizes in the example; torch fixes 0 and 1,
 
 @dataclass
 class Sizes:
-    """The sizes of `--dynamic NAME`, `NAME=HIGH` or `NAME=LOW..HIGH`, each with a size for the example."""
+    """The sizes that `--dynamic` declares as `NAME`, `NAME=HIGH` or `NAME=LOW..HIGH`, each with its size in the
+    example."""
 
     dims: dict[str, Any] = field(default_factory=dict)
     examples: dict[str, int] = field(default_factory=dict)

@@ -143,7 +143,7 @@ def _children(spec: Spec, value: Any, where: str) -> list[Any]:
 
 
 def constants_only(spec: Spec) -> bool:
-    """True if this part has no input, so that a caller may leave it out."""
+    """True if this part of the structure contains no input, so that a caller may omit it."""
     return spec["type"] == "constant" or (spec["type"] != "leaf" and all(map(constants_only, spec["items"])))
 
 

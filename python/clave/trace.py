@@ -80,7 +80,7 @@ class Captures:
 
 
 def _kind(x: Any) -> Any:
-    """Returns what torch.export sees of an example input: all of a tensor except its elements."""
+    """Returns the properties of an example input that torch.export reads: all of a tensor's except its elements."""
     if isinstance(x, torch.Tensor):
         return type(x), x.dtype, tuple(x.shape), x.stride() if x.layout is torch.strided else None, x.device
     return type(x), repr(x) if isinstance(x, int | float | str | None) else id(x)
@@ -212,7 +212,7 @@ def _names_in_torchs_table() -> dict[Any, str]:
 
 
 def written_in_torch(program: ExportedProgram) -> dict[Any, Any]:
-    """Returns the decompositions of the program's ops from libraries that write them in torch ops."""
+    """Returns the decompositions of the program's ops that come from libraries and are written in torch ops."""
     called = {n.target for n in nodes_of(program.graph_module) if isinstance(n.target, OpOverload)}
     return quantized.decompositions(op for op in called if op_name(op) not in LOWERINGS)
 
@@ -235,7 +235,7 @@ def decompositions_of(own: Mapping[Any, Any]) -> dict[Any, Any]:
 
 
 def refuse_training(program: ExportedProgram) -> None:
-    """Raises Error if an op is in training mode, in which it computes something else than in inference."""
+    """Raises Error if an op is in training mode and therefore computes a different result than in inference."""
     for graph in program.graph_module.modules():
         for node in graph.graph.nodes if isinstance(graph, torch.fx.GraphModule) else ():
             if node.op == "call_function" and _depends_on_training(node):
@@ -298,8 +298,8 @@ def _is_broadcast(node: torch.fx.Node) -> bool:
 
 
 def _without_idle_expands(program: ExportedProgram) -> ExportedProgram:
-    """Returns the program with a view in place of each changed expand that repeats nothing. Through an expand, torch
-    would add differences, which rounds."""
+    """Returns the program with a view in place of each changed expand that repeats nothing. torch would change the
+    tensor through an expand by adding differences, which are rounded."""
     if not any(_is_expand(n) and _is_changed(n) for n in nodes_of(program.graph_module)):
         return program
     module = copied_graph(program)
@@ -313,8 +313,8 @@ def _without_idle_expands(program: ExportedProgram) -> ExportedProgram:
 
 def _without_idle_fakes(program: ExportedProgram) -> ExportedProgram:
     """Returns the program without unread calls on constants that have no elements. torch records such calls for
-    transforms of torch.func, and cannot trace them again. Raises Error if the results depend on one, because it stands
-    for the value of an input."""
+    transforms of torch.func, and cannot trace them again. Raises Error if the results depend on such a constant, which
+    represents the value of an input."""
     fakes = {name for name, x in program.constants.items() if isinstance(x, torch.Tensor) and is_fake(x)}
     if not fakes:
         return program
@@ -385,8 +385,8 @@ def _is_changed(view: torch.fx.Node) -> bool:
 
 
 def _is_harmless(windows: torch.fx.Node) -> bool:
-    """True if the windows cover each element once, or if their tensor is a call's own result and nothing, also no view,
-    reads it after them."""
+    """True if the windows cover each element once, or if their tensor is a call's own result that neither an op nor a
+    view reads afterwards."""
     base, axis, size, step = windows.args
     assert isinstance(base, torch.fx.Node)
     length = base.meta["val"].shape[axis] if base.meta["val"].dim() else 1

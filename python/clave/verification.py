@@ -35,7 +35,7 @@ class _Session(Session):
 # network that adds in another order than torch. For 8-bit floats it is one step of the largest value.
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 TOLERANCE |= {torch.float8_e4m3fn: 0.13, torch.float8_e5m2: 0.26}
-# If a result is outside of the tolerance, the module runs SHAKES times with all intermediate values changed by up to
+# If a result exceeds the tolerance, the module runs SHAKES times with all intermediate values changed by up to
 # SHAKE_ULPS units in the last place. The result may differ by UNREST times the change that this causes.
 SHAKE_ULPS, SHAKES, UNREST = 8, 4, 3
 
@@ -52,8 +52,9 @@ class Reference:
 
     @classmethod
     def of(cls, name: str, module: Any, args: Any, kwargs: Any, program: ExportedProgram) -> Reference:
-        """Makes a reference. module: the source of `program`. For a graph, args and kwargs are its own example inputs.
-        Raises Error if it has none, or if the module draws random numbers."""
+        """Makes the reference of a method. module: the module or graph that `program` was captured from. For a graph,
+        args and kwargs are its own example inputs. Raises Error if it has none, or if the module draws random
+        numbers."""
         if not isinstance(module, torch.nn.Module):
             if program.example_inputs is None:
                 raise Error(f"method {name!r} cannot be verified: its graph has no example inputs", Code.UNSUPPORTED)

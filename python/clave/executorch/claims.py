@@ -29,7 +29,7 @@ def refused(graph: Graph) -> dict[Node, str]:
 
 
 def why_not(graph: Graph) -> str | None:
-    """Returns why the graph as a whole cannot be a clave program, or None if it can."""
+    """Returns the reason why the graph as a whole cannot be a clave program, or None if it can."""
     trace.erase_dead(graph.graph_module.graph)
     builder = ProgramBuilder()
     trial = _Trial(builder, graph)
@@ -120,7 +120,7 @@ class _Trial(Method):
         self.values[node] = many if _is_many(val) else many[0]
 
     def _known(self, value: torch.Tensor, name: str) -> Slot | Complex:
-        """Returns a constant for a value that torch will compute from constants."""
+        """Returns a placeholder constant for a value that torch will compute from constants."""
         return self.shared.constant(value, name)
 
 

@@ -41,7 +41,8 @@ class Graph:
 
 
 def in_torch(program: ExportedProgram) -> tuple[Graph, dict[torch.fx.Node, torch.fx.Node]]:
-    """Returns a program's graph in torch ops, and its nodes by the program's nodes. The program is not changed."""
+    """Returns a program's graph in torch ops, and a map from the program's nodes to the nodes of this graph. The
+    program is not changed."""
     nodes: dict[torch.fx.Node, torch.fx.Node] = {}
     graph = torch.fx.Graph()
     graph.output(graph.graph_copy(program.graph, nodes))

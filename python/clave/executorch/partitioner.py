@@ -190,8 +190,8 @@ def _tag_once(program: ExportedProgram, reasons: dict[Node, str]) -> list[str]:
 
 
 def _leave_shared_buffers(program: ExportedProgram) -> None:
-    """Removes a changed buffer from its part if nodes outside of the part read its old or new value. ExecuTorch would
-    pass them a copy that stays unchanged."""
+    """Removes a changed buffer from its part if nodes outside of the part read its old or new value, because ExecuTorch
+    would pass these nodes a copy that stays unchanged."""
     signature, nodes = program.graph_signature, {n.name: n for n in program.graph.nodes}
     results = list(program.graph.output_node().args[0])
     holders = {name: nodes[node] for node, name in signature.inputs_to_buffers.items()}
@@ -203,8 +203,8 @@ def _leave_shared_buffers(program: ExportedProgram) -> None:
 
 
 def _not_alone(program: ExportedProgram, tags: list[str]) -> dict[Node, str]:
-    """Returns, with the reason, the nodes because of which a part is not a valid program by itself: those that the
-    error names, or else all nodes of the part."""
+    """Returns, each with the reason, the nodes because of which a part is not a valid program by itself: the nodes that
+    the error names, or all nodes of the part if it names none."""
     found: dict[Node, str] = {}
     with quiet:
         tried = {tag: claims.why_not(in_torch(part)[0]) for tag, part in parts_of(program, tags).items()}

@@ -23,7 +23,8 @@ def from_gguf(
     prompt_piece: int = 256,
     tokenizer: str | os.PathLike[str] | None = None,
 ) -> Program:
-    """Makes a program of a GGUF file's language model: a method forward(tokens, position), tokenizer and chat template.
+    """Makes a program from a GGUF file's language model: a method forward(tokens, position), tokenizer and chat
+    template.
 
     Weights in blocks keep their encoding. Weights that need no conversion are mapped, so the file must exist while the
     program is used.

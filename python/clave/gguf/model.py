@@ -46,7 +46,7 @@ class Norm(nn.Module):
 
 
 class Block(nn.Module):
-    """One layer of the decoder. Its owner sets `cache`."""
+    """One layer of the decoder. Decoder.make_caches sets `cache`."""
 
     cache: KVCache
 

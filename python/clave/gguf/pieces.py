@@ -1,8 +1,8 @@
 """Writes SentencePiece's pieces as a tokenizer.json if special tokens strip the white space after them.
 
-Neither a GGUF file nor a .model can express that; the tokenizer.json of Phi-3 has `rstrip` on its tokens. llama.cpp
-decides by the model's name ("phi-3", "phi3"). This module also checks the architecture, because converters write names
-in many ways.
+Neither a GGUF file nor a .model can say that a token strips white space, but a tokenizer.json can: in Phi-3's, tokens
+have `rstrip`. llama.cpp decides by the model's name ("phi-3", "phi3"). This module also checks the architecture,
+because converters write names in many ways.
 """
 
 from __future__ import annotations

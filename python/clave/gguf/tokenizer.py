@@ -24,7 +24,7 @@ from clave.tokenizer import Tokenizer
 _NORMAL, _UNKNOWN, _CONTROL, _USER, _BYTE = 1, 2, 3, 4, 6  # types of tokens, in GGUF and in SentencePiece
 _LARGEST = 3.4e38  # bound of scores
 _KEY = "tokenizer.ggml."
-# Tokens that end an answer in addition to those that the file's keys name, as in llama.cpp.
+# Tokens that end an answer in addition to the tokens that the file's keys name, as in llama.cpp.
 _ENDS = (
     "<|eot_id|> <|eom_id|> <|im_end|> <|end|> <end_of_turn> <|endoftext|> <|end_of_text|> <EOT> _<EOT> "
     "<\uff5cend\u2581of\u2581sentence\uff5c>"
@@ -35,7 +35,8 @@ _ELSE = "another tokenizer can be given in its place (tokenizer=, --tokenizer)"
 
 
 class Given:
-    """A tokenizer in place of a file's own: a file in any format that clave.Tokenizer reads, or a folder with one."""
+    """A tokenizer that replaces the GGUF file's own: a file in any format that clave.Tokenizer reads, or a folder with
+    such a file."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fsdecode(arguments.path("tokenizer", path))
@@ -43,8 +44,8 @@ class Given:
         self.data = self._file().read_bytes()
 
     def _file(self) -> Path:
-        """Returns the tokenizer file, of a folder its tokenizer.json or tokenizer.model. The program does not carry a
-        tokenizer_config.json; `read_metadata` keeps what it says."""
+        """Returns the tokenizer's file, in a folder tokenizer.json or tokenizer.model. The program does not carry
+        tokenizer_config.json; `read_metadata` records its settings."""
         path = Path(self.path)
         return next((f for n in ("tokenizer.json", "tokenizer.model") if (f := path / n).exists()), path)
 

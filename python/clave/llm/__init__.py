@@ -1,5 +1,5 @@
-"""Language models: `LLMExporter` makes a program of a Hugging Face folder, and `use_kv_cache` puts a KV cache into a
-causal model, so that clave runs it token by token."""
+"""Language models: `LLMExporter` makes a program from a Hugging Face folder, and `use_kv_cache` adds a KV cache to a
+causal model, so that clave can run it token by token."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import logging
 import sys
 from pathlib import Path
 
-from clave.command import Parser, check_cache, check_form, run
+from clave.command import Parser, check_cache, check_encoding, run
 from clave.errors import UsageError
 
 _EPILOG = """
@@ -50,8 +50,8 @@ def _export(o: argparse.Namespace) -> None:
         raise UsageError(f"--output {o.output}: expected a name that ends in .clv")
     if o.dtype is not None and o.dtype not in DTYPES:
         raise UsageError(f"--dtype {o.dtype}: expected {', '.join(DTYPES)}")
-    check_form("--quantize", o.quantize)
-    check_form("--quantize-embedding", o.quantize_embedding)
+    check_encoding("--quantize", o.quantize)
+    check_encoding("--quantize-embedding", o.quantize_embedding)
     device = Device(o.pack) if o.pack else None
     folder = beside(o.output)
     options = {"prompt_piece": o.prompt_piece, "long_factors": o.long_factors}

@@ -84,9 +84,9 @@ class LLMExporter:
     def quantize(self, weights: str | None = None, embedding: str | None = None) -> LLMExporter:
         """Sets the encodings of the matrices of products and of embeddings, see clave.encodings.HELP. A table that is
         also the output counts as an embedding."""
-        from clave.llm.weights import Forms
+        from clave.llm.weights import Encodings
 
-        Forms(weights, embedding)
+        Encodings(weights, embedding)
         self._check_not_captured("quantize")
         self._quantize, self._embedding = weights, embedding
         return self
@@ -131,13 +131,13 @@ class LLMExporter:
             text = metadata.Text(folder, config.vocab_size)
             found = checkpoint.Checkpoint(folder, whole, model)
             said = metadata.read_metadata(folder, config, text)
-        forms = weights.Forms(self._quantize, self._embedding).of(model)
+        encodings = weights.Encodings(self._quantize, self._embedding).of(model)
         with progress.stage("trying caches"):
             skeleton.fill(model)
             if whole is not model:
                 self._match(whole, model)
             self._model, context = self._cached(model, config)
-        self._weights = weights.Weights(folder, found, forms, self._output)
+        self._weights = weights.Weights(folder, found, encodings, self._output)
         self._weights.fill(model, progress)
         for transform in self._transforms:
             self._model.model = transform(self._model.model) or self._model.model
@@ -189,9 +189,9 @@ class LLMExporter:
         from clave.llm import pt2e
 
         found = pt2e.check_quantizers(quantizers)
-        forms = self._quantize or self._embedding
-        if forms or self._rounded is not None or self._program is not None:
-            done = f"the weights are {forms}" if forms else "the program is made" if self._program else "it is done"
+        given = self._quantize or self._embedding
+        if given or self._rounded is not None or self._program is not None:
+            done = f"the weights are {given}" if given else "the program is made" if self._program else "it is done"
             raise Error(
                 f"pt2e_quantize: expected one call of quantize or pt2e_quantize before lower, but {done} already"
             )

@@ -105,10 +105,10 @@ class General:
     def __init__(self, implementation: str, way: Way) -> None:
         self.implementation, self.way = implementation, way
         self.name = f"cache ({implementation} attention)"
-        # The value of unwritten rows when a way is compared with the model. NaN would reveal every use of them, but a
-        # mask does not remove them: eager attention adds the mask to their scores and multiplies their values by 0, and
-        # both results stay NaN. So no masked way would pass for any model. A large number changes the logits of every
-        # model that counts or selects such rows.
+        # The value of unwritten rows when a way is compared with the model. NaN would reveal every use of such a row,
+        # but no way with a mask would pass for any model: eager attention adds the mask to the rows' scores and
+        # multiplies their values by 0, and NaN survives both. A large number changes the logits of every model that
+        # counts or selects such rows.
         self.unwritten = math.nan if way.length == "size" else 1000.0
 
     def prepare(self, model: Any) -> None:

@@ -1,5 +1,5 @@
-"""Puts the KV cache, or other state, into a Hugging Face causal model. Of several ways, the first one whose logits are
-the model's own is used."""
+"""Adds a KV cache, or other state, to a Hugging Face causal model. Several ways are tried; the first one whose logits
+equal the model's own is used."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CachedCausalLM(Kept):
     have run the tokens before it.
 
     way: "attention interface"; "cache" and the attention that the model then uses; or "recurrent state" for RWKV.
-    reason: why it is not the first way, or None.
+    reason: why the first way was not used, or None.
     """
 
     def __init__(
@@ -156,7 +156,8 @@ def _ways(model: Any) -> list[Any]:
 
 
 def _choose(model: Any, ways: list[Any], tokens: torch.Tensor, max_context: int) -> tuple[Any, list[Layer], str | None]:
-    """Returns the first way whose logits are the model's, its layers, and why the first one failed, or None."""
+    """Returns the first way whose logits equal the model's, its layers, and the reason why the first of all ways
+    failed, or None."""
     reasons: list[str] = []
     set_attention(model, ways[0].original)
     want = _own_logits(model, tokens)

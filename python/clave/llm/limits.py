@@ -1,7 +1,7 @@
-"""Limits of the length of a text, and the parts of a model that depend on the length of a call or of the text.
+"""Limits the length of a text, and fixes the parts of a model that depend on the length of a call or of the text.
 
-A program runs a text in pieces of any length, and rows stay in the cache as they were written. So whatever transformers
-decides anew in each call must be the same in all calls. It is fixed here, or the model is refused.
+A program runs a text in pieces of any length, and rows stay in the cache as they were written. So the choices that
+transformers makes in each call must be the same in all calls. This module fixes them, or refuses the model.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""State that is not one row per token: the states of convolutions and scans in transformers' state space layers.
+"""Handles state that does not grow with the tokens: the states of convolutions and scans in transformers' state space
+layers.
 
 The model gets a cache that has them in buffers. Its layers scan a prompt token by token in Python, from an empty state.
 Here they call `clave.ops.ssm_scan` instead, which continues from the state in the buffers.

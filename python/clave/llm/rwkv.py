@@ -1,4 +1,4 @@
-"""RWKV, whose layers keep the last token's activations and two sums that decay.
+"""Handles RWKV, whose layers keep the last token's activations and two sums that decay.
 
 Its recurrence is that of `clave.ops.ssm_scan` over pairs (sum of weighted values, sum of weights). Both are scaled by
 the largest weight so far, which is computed before the scan.

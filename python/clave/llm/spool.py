@@ -54,8 +54,8 @@ class Spool:
         self.write(data.contiguous().reshape(-1).view(torch.uint8).numpy())
 
     def map(self) -> None:
-        """Ends the writing and maps the file. The pages are private and writable, because torch warns of others, but
-        nobody writes to them."""
+        """Ends the writing and maps the file. The pages are private and writable, because torch warns about read-only
+        pages, but nothing writes to them."""
         self.write(b"\0" * _ALIGNMENT)  # an empty file cannot be mapped
         self._file.flush()
         self._pages = mmap.mmap(self._file.fileno(), self._size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)

@@ -21,22 +21,22 @@ from clave.stand_ins import StandIns
 
 _PIECE = 1 << 18  # elements that are converted at once
 
-Form = Groups | Blocks | mxfp4.Taken
+Encoding = Groups | Blocks | mxfp4.Taken
 
 
-class Forms:
-    """The encoding of each matrix, including those of experts. weights, embedding: texts as for
+class Encodings:
+    """The encodings of a model's matrices, including the matrices of experts. weights, embedding: texts as for
     clave.export(quantize=), or None. A table that is also the model's output is an embedding. Raises Error for an
     unknown encoding."""
 
     def __init__(self, weights: str | None, embedding: str | None) -> None:
-        self._weights = None if weights is None else _form("quantize", weights)
-        self._embedding = None if embedding is None else _form("quantize_embedding", embedding)
+        self._weights = None if weights is None else _parsed("quantize", weights)
+        self._embedding = None if embedding is None else _parsed("quantize_embedding", embedding)
 
-    def of(self, model: torch.nn.Module) -> dict[str, tuple[Form, bool]]:
+    def of(self, model: torch.nn.Module) -> dict[str, tuple[Encoding, bool]]:
         """Returns, by the first name of each parameter, its encoding and True if products read it as (*, K, N)."""
         names = {id(p): n for n, p in model.named_parameters()}
-        found: dict[str, tuple[Form | None, bool]] = {}
+        found: dict[str, tuple[Encoding | None, bool]] = {}
         left = {m.dt_proj for m in model.modules() if hasattr(m, "dt_proj")}  # Mamba multiplies by it from the left
         for m in model.modules():
             if isinstance(m, torch.nn.Linear | Conv1D) and m.weight.dim() == 2 and m not in left:
@@ -47,10 +47,10 @@ class Forms:
         for m in model.modules():
             if isinstance(m, torch.nn.Embedding):
                 found[names[id(m.weight)]] = (self._embedding, False)
-        return {name: (form, turned) for name, (form, turned) in found.items() if form is not None}
+        return {name: (encoding, turned) for name, (encoding, turned) in found.items() if encoding is not None}
 
 
-def _form(option: str, text: str) -> Form:
+def _parsed(option: str, text: str) -> Encoding:
     try:
         found = parse(text)
     except Error as e:
@@ -65,10 +65,10 @@ class Weights:
     The weights are stored in `spool` as long as this object exists."""
 
     def __init__(
-        self, folder: Folder, checkpoint: Checkpoint, forms: dict[str, tuple[Form, bool]], where: Path
+        self, folder: Folder, checkpoint: Checkpoint, encodings: dict[str, tuple[Encoding, bool]], where: Path
     ) -> None:
         self._folder, self._checkpoint, self._where = folder, checkpoint, where
-        self._forms = forms | dict.fromkeys(checkpoint.packed(), (mxfp4.Taken(), True))
+        self._encodings = encodings | dict.fromkeys(checkpoint.packed(), (mxfp4.Taken(), True))
         self._stand_ins = StandIns()
 
     def fill(self, model: torch.nn.Module, progress: Progress) -> None:
@@ -83,7 +83,7 @@ class Weights:
                 with progress.stage(f"weights, {i + 1} of {max(n, i + 1)}"):
                     if name not in wanted:
                         buffers[name].copy_(data)
-                    elif name in self._forms:
+                    elif name in self._encodings:
                         at[name] = self._encode(name, data)
                     elif data.dim() < 2:
                         plain[name] = data.to(wanted[name].dtype, copy=True)
@@ -104,23 +104,23 @@ class Weights:
 
     def _rows(self, name: str, p: torch.Tensor) -> tuple[int, int]:
         """Returns the number of rows of the quantised matrix, and the bytes of a row."""
-        form, turned = self._forms[name]
+        encoding, turned = self._encodings[name]
         *experts, n, k = p.mT.shape if turned else p.shape
-        if isinstance(form, mxfp4.Taken):
-            size = form.row_bytes(k)
+        if isinstance(encoding, mxfp4.Taken):
+            size = encoding.row_bytes(k)
         else:
-            size = self._encoded(name, form, np.zeros((1, k), np.float32)).shape[1]
+            size = self._encoded(name, encoding, np.zeros((1, k), np.float32)).shape[1]
         return torch.Size(experts).numel() * n, size
 
     def _size(self, name: str, p: torch.Tensor) -> int:
-        if name not in self._forms:
+        if name not in self._encodings:
             return p.numel() * p.dtype.itemsize
         n, size = self._rows(name, p)
         return n * size
 
-    def _encoded(self, name: str, form: Groups | Blocks, rows: np.ndarray) -> np.ndarray:
+    def _encoded(self, name: str, encoding: Groups | Blocks, rows: np.ndarray) -> np.ndarray:
         try:
-            return form.encode(rows)
+            return encoding.encode(rows)
         except Error as e:
             raise self._folder.error(f"weight {name!r} cannot be quantised: it {e}", e.code) from None
 
@@ -131,8 +131,8 @@ class Weights:
         return at
 
     def _pieces(self, name: str, data: torch.Tensor | mxfp4.Experts) -> Iterator[np.ndarray]:
-        form, turned = self._forms[name]
-        if isinstance(form, mxfp4.Taken):
+        encoding, turned = self._encodings[name]
+        if isinstance(encoding, mxfp4.Taken):
             try:
                 yield from data.rows()
             except Error as e:
@@ -142,7 +142,7 @@ class Weights:
             rows = matrix.T if turned else matrix
             step = max(_PIECE // max(rows.shape[1], 1), 1)
             for i in range(0, rows.shape[0], step):
-                yield self._encoded(name, form, rows[i : i + step].float().contiguous().numpy())
+                yield self._encoded(name, encoding, rows[i : i + step].float().contiguous().numpy())
 
     def _convert(self, data: torch.Tensor, dtype: torch.dtype) -> int:
         at, flat = self.spool.begin(), data.reshape(-1)
@@ -151,9 +151,9 @@ class Weights:
         return at
 
     def _placed(self, name: str, p: torch.Tensor, at: int) -> torch.Tensor:
-        if name not in self._forms:
+        if name not in self._encodings:
             return self.spool.tensor(at, tuple(p.shape), p.dtype)
-        stored = Stored(self._forms[name][0].table(), self.spool.rows(at, self._rows(name, p)))
+        stored = Stored(self._encodings[name][0].table(), self.spool.rows(at, self._rows(name, p)))
         try:
             return self._stand_ins.make(tuple(p.shape), p.dtype, stored)
         except Error as e:

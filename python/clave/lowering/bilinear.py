@@ -1,4 +1,5 @@
-"""Reads images between their elements: the elements around a position with their weights, and sums of such rows."""
+"""Interpolates images at fractional positions: finds the elements around a position and their weights, and sums rows of
+elements by these weights."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ CORNERS = 4  # elements around a position in an image
 def neighbours(
     c: Context, t: schema.DType, position: Operand, shape: tuple[Int, ...], first: int, last: Int
 ) -> tuple[Slot, Slot]:
-    """Returns the places of the elements below and above a position, counted from `first`, i64, and their weights:
-    (*shape, 2) each. position: (*shape, 1), clamped to first ... last; NaN counts as `first`."""
+    """Returns the indices of the elements below and above a position, counted from `first`, i64, and their weights:
+    (*shape, 2) each. position: (*shape, 1), clamped to [first, last]; NaN counts as `first`."""
     side = counting(c, 0, 2)
     inside = step("where", t, step("gt", t, position, first), position, first)
     inside = step("where", t, step("lt", t, inside, last), inside, last)

@@ -16,7 +16,8 @@ def join(c: Context, xs: list[Tensor], axis: int) -> Tensor:
 
 
 def joined(c: Context, parts: list[Tensor], axis: int) -> Slot:
-    """Joins tensors inside of another op, in their own dtype. The size is the sum of theirs."""
+    """Joins tensors inside another op's lowering, in their own dtype. The size along the axis is the sum of their
+    sizes."""
     if len(parts) == 1:
         return c.tensor(parts[0])
     shape = list(parts[0].shape)

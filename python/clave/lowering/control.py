@@ -61,7 +61,7 @@ def _truth(c: Context, v: Val) -> Val:
 
 @lower("while_loop")
 def while_loop(c: Context, condition: Any, step: Any, carried: Any, read: Any = ()) -> list[Any]:
-    """Runs `step` while `condition` holds. Carried integers are tensors of one element between steps."""
+    """Runs `step` while `condition` holds. Between steps, carried integers are tensors of one element."""
     numbers = [isinstance(x, int | Val) for x in carried]
     carries = _tensors(c, [_one_element(x) if n else x for x, n in zip(carried, numbers, strict=True)])
 

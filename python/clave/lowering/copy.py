@@ -29,7 +29,7 @@ def same(c: Context, x: Tensor, *_: Any) -> Tensor:
     "aten.dropout.default", "aten.native_dropout.default", "aten.feature_dropout.default", "aten.alpha_dropout.default"
 )
 def dropout(c: Context, x: Tensor, p: float, train: bool | None) -> Any:
-    """Returns x, because the mode is eval: an export in training mode is refused before lowering."""
+    """Returns x, because dropout does nothing in eval mode, and the exporter refuses training mode before lowering."""
     return [x, None] if c.node.target.__name__.startswith("native") else x
 
 

@@ -25,8 +25,8 @@ PAD = 2  # unreachable states before the first one
 
 
 def _lengths(c: Context, lengths: Any, n: Int, limit: Int) -> Slot:
-    """Returns the lengths (n), i64. They are looked up in a table of `limit` + 1 numbers, so that a length outside of
-    [0, limit] is an error of the run."""
+    """Returns the lengths (n), i64. Looks them up in a table of `limit` + 1 numbers, so that a length outside [0,
+    limit] fails the run."""
     if isinstance(lengths, list):
         lengths = c.constant(torch.tensor(lengths, dtype=torch.int64), "lengths")
     given = reshape(c, slot_as(c, lengths, D.I64), (n,))
@@ -84,7 +84,8 @@ def _log_sum(t: schema.DType, *terms: Operand) -> Operand:
 
 
 def _alpha(c: Context, before: Slot, scores: Slot, running: Slot, skips: Slot) -> Slot:
-    """Returns (N, PAD + L): the log probabilities of all prefixes after one more step. They stay after the last one."""
+    """Returns (N, PAD + L): the log probabilities of all prefixes after one more step. After the last step of a
+    sequence they do not change."""
     t, (n, size) = scores.dtype, scores.shape
     stay, one, two = (slice_(c, before, 1, i, c.sizes.add(i, size), size) for i in (PAD, PAD - 1, PAD - 2))
     reached = _log_sum(t, stay, one, step("where", t, skips, two, -math.inf))

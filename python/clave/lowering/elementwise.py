@@ -161,7 +161,7 @@ def leaky_relu(c: Context, x: Tensor, slope: Scalar) -> Tensor:
 def rrelu(
     c: Context, x: Tensor, noise: Tensor, lower: float, upper: float, training: bool, generator: object
 ) -> list[Tensor]:
-    """Lowers eval mode, which has no noise. An export in training mode is refused before lowering."""
+    """Lowers rrelu in eval mode, which has no noise. The exporter refuses training mode before lowering."""
     return [compute(c, step("leaky_relu", x.dtype, x, (lower + upper) / 2), x.shape, x.dtype), noise]
 
 
@@ -290,8 +290,8 @@ def ldexp(c: Context, x: Tensor, exponent: Tensor) -> Tensor:
 
 @lower("aten.nextafter.default")
 def nextafter(c: Context, x: Tensor, toward: Tensor) -> Tensor:
-    """Lowers nextafter, for 16 bits in f32: a value between half and one and a half of the distance to the neighbour is
-    rounded to the neighbour."""
+    """Lowers nextafter. 16-bit floats are computed in f32: any value between half and one and a half of the distance to
+    the neighbour is rounded to the neighbour."""
     t = c.dtype()
     if t != opmath(t):
         return compute(c, _nextafter_16(t, x, toward))
@@ -392,7 +392,7 @@ def clamp_max(c: Context, x: Tensor, high: Tensor | Scalar) -> Tensor:
 
 @lower("aten._to_copy.default", "aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.type_as.default")
 def to(c: Context, x: Tensor | float, *_: Any) -> Tensor:
-    """Casts x, which may be a number, of which torch.vmap makes a tensor."""
+    """Casts x, which may be a number, because torch.vmap makes tensors from numbers."""
     if isinstance(x, int | float):
         return Filled(convert(x, c.dtype()), c.dtype(), c.shape())
     return compute(c, x, x.shape)

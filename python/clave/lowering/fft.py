@@ -43,7 +43,7 @@ def fft_c2c(c: Context, x: Complex, axes: list[int], norm: int, forward: bool) -
 
 @lower_complex("aten._fft_r2c.default")
 def fft_r2c(c: Context, x: Tensor, axes: list[int], norm: int, onesided: bool) -> Complex:
-    """Transforms a real tensor, by its last axis first. onesided: not read, because the shape shows it."""
+    """Transforms a real tensor, by its last axis first. onesided: not read, because the result's shape implies it."""
     _check(c)
     *rest, last = (a % x.rank for a in axes)
     out = _along(c, c.tensor(x), last, norm, kind=_K.from_real, inverse=False, shape=c.shape())

@@ -1,4 +1,4 @@
-"""Counts elements by bins: histc, histogram and bincount find the bin of each element, then sum into bins."""
+"""Counts elements by bins. histc, histogram and bincount find the bin of each element, then sum into the bins."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def index(c: Context, x: Tensor, indices: list[Tensor | None]) -> Tensor:
 
 
 def index_tensors(c: Context, indices: list[Tensor | None], sizes: Any = ()) -> tuple[list[int], list[Slot]]:
-    """Returns the indexed axes, and an integer tensor for each. sizes: those of the result, of which one may be the
+    """Returns the indexed axes, and an integer tensor for each. sizes: the sizes of the result, one of which may be the
     count of a mask."""
     axes: list[int] = []
     given: list[Slot] = []

@@ -1,5 +1,5 @@
-"""Linear algebra: ops of matrix products (addmv, addbmm, bilinear, the sum that einsum leaves), and factorisations of
-matrices, with systems, inverses and determinants that use them.
+"""Linear algebra: ops made of matrix products (addmv, addbmm, bilinear, the sum that einsum leaves), factorisations of
+matrices, and the systems, inverses and determinants that use them.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _triangular(c: Context, a: Slot, b: Slot, upper: bool, unit: bool = False) -
 
 
 def _order(c: Context, pivots: Slot, n: Int) -> Slot:
-    """Returns the order of the rows after the exchanges, (*, n)."""
+    """Returns the order of the rows after the exchanges by pivots, (*, n)."""
     return c.emit("PivotOrder", pivots=pivots, shape=(*pivots.shape[:-1], n), dtype=D.I64)
 
 

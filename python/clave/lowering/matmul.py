@@ -61,7 +61,8 @@ def matmul(c: Context, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _vectors(c: Context, a: Slot, b: Slot, bias: Slot | None) -> Tensor:
-    """Multiplies tensors. A vector on the left is a row, on the right a column; the result lacks that dimension."""
+    """Multiplies tensors. A vector is a row on the left and a column on the right, and the result lacks that
+    dimension."""
     out = list(c.shape())
     if b.rank == 1:
         b = c.tensor(insert(c, b, 1))

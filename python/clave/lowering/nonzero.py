@@ -95,7 +95,7 @@ def broadcast(*shapes: tuple[Int, ...]) -> tuple[Int, ...]:
 
 @lower("aten.repeat_interleave.Tensor")
 def repeat_interleave(c: Context, repeats: Tensor, _: Int | None) -> Tensor:
-    """Returns each i repeats[i] times: out[k] is the number of running totals of repeats that are <= k."""
+    """Returns each index i repeats[i] times: out[k] is the number of running totals of repeats that are <= k."""
     (n,) = repeats.shape
     if n == 0:
         return Filled(0, c.dtype(), c.shape())
@@ -119,7 +119,8 @@ def running_totals(c: Context, counts: Slot) -> Slot:
 
 
 def repeated(c: Context, totals: Slot, size: Int) -> Slot:
-    """Returns (size), i64: each i as often as the running totals (n) increase at i. size: the last of the totals."""
+    """Returns (size), i64: each index i as many times as the increase of the running totals (n) at i. size: the last
+    total."""
     room = c.sizes.add(size, 1)
     marks = c.emit(
         "Scatter",

@@ -136,7 +136,7 @@ def instance_norm(
 def batch_norm_no_stats(
     c: Context, x: Tensor, weight: Any, bias: Any, training: bool, momentum: float, eps: float
 ) -> list[Tensor | None]:
-    """Normalises by the statistics of the batch: those of each channel of (1, C, N * area)."""
+    """Normalises by the statistics of the batch, which are the statistics of each channel of (1, C, N * area)."""
     n, channels, *area = x.shape
     dims = [1, 0, *range(2, x.rank)]
     rows = reshape(c, permute(c, x, dims), (1, channels, c.sizes.product([n, *area])))
@@ -166,7 +166,7 @@ def batch_norm(
 
 
 def _no_moments(c: Context) -> list[Tensor]:
-    """Returns results 1 and 2 if the statistics are given: empty tensors."""
+    """Returns results 1 and 2 of a norm whose statistics are given: empty tensors."""
     return [Filled(0.0, c.dtype(i), c.shape(i)) for i in (1, 2)]
 
 

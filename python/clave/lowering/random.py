@@ -64,7 +64,7 @@ def randint_low(c: Context, *arguments: Any) -> Tensor:
 
 @lower("aten.randperm.default")
 def randperm(c: Context, n: Int, *_: Any) -> Tensor:
-    """Returns the order of n random numbers of 63 bits."""
+    """Returns a random permutation: the sorting order of n random numbers of 63 bits."""
     keys = _draw(c, _K.integer, (n,), D.I64, low=0, high=2**63 - 1)
     places = ordered(c, keys, 0)[1]
     assert places is not None
@@ -158,7 +158,8 @@ def multinomial(c: Context, weights: Tensor, n: Int, replacement: bool, *_: Any)
 
 
 def _without_replacement(c: Context, rows: Tensor, n: Int) -> Tensor:
-    """Draws an exponential time over its weight for each class, and returns the n classes with the shortest times."""
+    """Draws for each class an exponential time, divided by the class's weight, and returns the n classes with the
+    shortest times."""
     d = opmath(rows.dtype)
     u = uniform(c, rows.shape, d)
     rate = step("div", d, rows, step("neg", d, _log_rest(d, u)))
@@ -170,8 +171,8 @@ def _without_replacement(c: Context, rows: Tensor, n: Int) -> Tensor:
 
 
 def _with_replacement(c: Context, rows: Tensor, n: Int) -> Tensor:
-    """Returns the places of u times the sum of the weights among their running sums. A class without weight repeats the
-    sum before it, so that it is never drawn, however the sums are rounded."""
+    """Searches the running sums of the weights for u times their total. A class without weight repeats the previous
+    sum, so that it is never drawn, however the sums are rounded."""
     d, shape = opmath(rows.dtype), rows.shape
     sums = c.emit("Cumulate", kind=schema.CumulateKind.sum, x=slot_as(c, rows, d), axis=1, shape=shape, dtype=d)
     sums = slot_as(c, compute(c, step("where", d, step("gt", d, rows, 0.0), sums, 0.0), shape, d), d)

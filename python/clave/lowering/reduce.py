@@ -145,7 +145,7 @@ def argmax(c: Context, x: Tensor, axis: int | None, keepdim: bool) -> Tensor:
 
 @lower("aten.max.dim", "aten.min.dim")
 def max_dim(c: Context, x: Tensor, axis: int, keepdim: bool) -> list[Tensor | None]:
-    """Returns values and indices, None for the one that is not used."""
+    """Returns values and indices, with None for a result that is not used."""
     largest = c.op() == "max"
     return [
         reduce_(c, _K.max if largest else _K.min, x, axis, keepdim, 0) if c.used(0) else None,

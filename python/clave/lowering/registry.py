@@ -28,7 +28,7 @@ from clave.sizes import Sizes
 
 @dataclass(eq=False)
 class Filled:
-    """A tensor whose elements are all one number. It is an immediate of elementwise steps, and a Full elsewhere."""
+    """A tensor whose elements all equal one number. It is an immediate in elementwise steps, and a Full elsewhere."""
 
     value: Float
     dtype: schema.DType
@@ -46,7 +46,8 @@ class Complex:
     pair: Slot  # (*shape, 2)
 
 
-# The dtype that replaces one that is only stored in computations. Integers are exact, and wrap when they are cast back.
+# For each dtype that is only stored: the dtype that replaces it in computations. Integers are exact, and wrap when they
+# are cast back.
 D = schema.DType
 WIDE = {D.U16: D.I32, D.U32: D.I64, D.U64: D.I64, D.F8_E4M3: D.F32, D.F8_E5M2: D.F32}
 

@@ -47,8 +47,8 @@ def _place(x: Tensor, picture: Operand, row: Operand, column: Operand) -> Operan
 
 @dataclass(frozen=True)
 class _Parts:
-    """Elements in consecutive parts. first: (parts), i64, the number of elements before each part. owner, place:
-    (total), i64, the part of each element, and its place in the part."""
+    """Elements grouped into consecutive parts. first: (parts), i64, the number of elements before each part. owner,
+    place: (total), i64, the part of each element, and the element's place in the part."""
 
     first: Slot
     owner: Slot
@@ -79,7 +79,8 @@ def _parts(c: Context, each: Slot) -> _Parts:
 
 @dataclass(frozen=True)
 class _Grid:
-    """The reading of boxes along a spatial axis: where they begin, the length of a bin, and the positions in a bin."""
+    """The geometry of boxes along a spatial axis: the start of each box, the length of a bin, and the positions in a
+    bin."""
 
     start: Operand
     bin: Operand

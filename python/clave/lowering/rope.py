@@ -1,4 +1,4 @@
-"""Rotary embedding: clave.ops.rope, which runs as one kernel."""
+"""Lowers clave.ops.rope, the rotary embedding, which runs as one kernel."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def item(c: Context, x: Tensor) -> Val:
 
 
 def _condition(c: Context, x: Tensor, e: Any) -> Val:
-    """Reads a BOOL element. torch writes its truth as an equation for a symbol that is 0 or 1."""
+    """Reads a BOOL element. torch expresses its truth as an equation of a symbol that is 0 or 1."""
     out = c.builder.val("bool", str(e))
     c.builder.emit("Item", x=slot_as(c, x, D.BOOL), out=out)
     for symbol in e.free_symbols:

@@ -85,7 +85,8 @@ def argsort(c: Context, x: Tensor, *rest: int) -> Tensor:
 
 @lower("aten.topk.default")
 def topk(c: Context, x: Tensor, k: Int, axis: int, largest: bool, _: bool) -> list[Tensor | None]:
-    """Lowers topk. The result is always sorted. Of equal elements it has the first, whereas torch may have any."""
+    """Lowers topk. The result is always sorted. Among equal elements it selects the first ones, whereas torch may
+    select any."""
     x, axis = _row(c, x, axis)
     return _pair(c, *ordered(c, x, axis, largest, k if x.rank else 1, c.used(1)))
 
@@ -159,8 +160,8 @@ def median(c: Context, x: Tensor) -> Tensor:
 
 @lower("aten.mode.default")
 def mode(c: Context, x: Tensor, axis: int, keepdim: bool) -> list[Tensor | None]:
-    """Returns the least of the most frequent elements, and its last index. In sorted order, it ends the first of the
-    longest runs of equal elements. Every NaN is a separate run."""
+    """Returns the least of the most frequent elements, and the index of its last occurrence. In sorted order, this
+    element ends the first of the longest runs of equal elements. Every NaN is a separate run."""
     x, axis = _row(c, x, axis)
     n = x.shape[axis]
     values, indices = ordered(c, x, axis)

@@ -1,4 +1,4 @@
-"""Expressions of elementwise steps, of which `compute` makes one node.
+"""Expressions of elementwise steps; `compute` turns an expression into one node.
 
 A lowering writes an expression of `step`s over tensors and numbers. Every operand of a step is cast to the step's
 compute dtype, which is type promotion. If torch computes several steps in f32 and rounds once to f16 or bf16, the
@@ -82,7 +82,7 @@ def cast(x: Operand, dtype: schema.DType) -> Operand:
 
 
 def convert(value: Scalar, dtype: schema.DType) -> Scalar:
-    """Returns a number as an element of the dtype holds it: wrapped or rounded."""
+    """Returns a number as the dtype stores it: wrapped or rounded."""
     if isinstance(value, Val):
         return value
     t = torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else torch.int64)
@@ -105,7 +105,8 @@ def step(kind: str, dtype: schema.DType, *operands: Operand) -> Expr:
 
 
 def _step_on_stored(kind: str, dtype: schema.DType, operands: tuple[Operand, ...]) -> Expr:
-    """Computes a step in a wider dtype than that of its operands, which is only stored; or raises Unsupported."""
+    """Computes a step whose operands have a dtype that is only stored, in a wider dtype. Raises Unsupported if that is
+    not possible."""
     if kind not in (_ON_FLOAT8 if has_fractions(dtype) else _ON_STORED):
         raise Unsupported(f"{kind} of {torch_name(dtype)}")
     fixed = 1 if kind == "where" else 0
@@ -172,7 +173,7 @@ def _py(kind: str) -> str:
 
 
 def _wrap(value: float, dtype: schema.DType) -> int:
-    """Returns an integer immediate as the dtype holds it."""
+    """Returns an integer immediate as the dtype stores it."""
     if isinstance(value, float) and not math.isfinite(value):
         raise Unsupported(f"{value} as {dtype.name}")
     n = int(value)

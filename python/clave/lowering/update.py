@@ -17,7 +17,7 @@ from clave.lowering.steps import compute, slot_as, step
 
 D = schema.DType
 
-_FEW = 64  # a scatter reads fewer indices as they are, also negative ones; more are made positive, as it may sort them
+_FEW = 64  # a scatter of fewer indices accepts negative ones; more are made positive first, because it may sort them
 
 
 def slice_update(c: Context, x: Tensor, update: Tensor, axis: int, start: Int) -> Tensor:

@@ -31,7 +31,7 @@ static const quirk quirks[] = {
     /* Mesa's old state tracker has OpenCL 1.1 and miscompiles; rusticl replaces it. */
     {.platform = "Clover",
      .device = "",
-     .refusal = "Mesa's Clover is OpenCL 1.1; use rusticl (RUSTICL_ENABLE)"},
+     .refusal = "Mesa's Clover supports only OpenCL 1.1; use rusticl (RUSTICL_ENABLE)"},
     /* It splits vectors into scalars, so kernels for CPUs are slow, and it gets shuffles of float16
        wrong (Mesa 22.3). In work-groups of one work-item, which those kernels use, an outer loop
        ends after its first pass. Loops also end when a work-item has made 65,535 passes in all, so

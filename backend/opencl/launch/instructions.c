@@ -201,7 +201,8 @@ static clave_status try_instruction(cl_device *device, int i, bool *right) {
   if (known != INSTRUCTION_UNTRIED) return NULL;
   TRY(try_probe(device, &instructions[i], right)); /* two threads may both do this */
   if (!*right)
-    device_note(device, "%s does not work in kernels on %s: others run instead",
+    device_note(device,
+                "the instruction %s does not work on %s, so other kernels run instead",
                 instructions[i].name, device->base.info.name);
   mutex_lock(device->lock);
   device->instructions[i] = *right ? INSTRUCTION_RIGHT : INSTRUCTION_UNUSED;

@@ -84,7 +84,7 @@ def test_none_leaves_all(model):
 
 
 def test_a_pass_that_there_is_not():
-    with pytest.raises(clave.Error, match="there is no pass 'polish'; there are dead_code, "):
+    with pytest.raises(clave.Error, match="unknown pass 'polish'; the passes are dead_code, "):
         clave.export(Fn(torch.exp).eval(), (x(),), passes=["polish"])
 
 

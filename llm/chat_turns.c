@@ -54,8 +54,8 @@ static clave_status prompt_rest(clave_llm_conversation *conversation, const jinj
   const id_list *all = &conversation->ids;
   clave_status st = chat_encode(conversation->llm, output, from, &ids);
   if (!st && !from && ids.count >= conversation->llm->info.max_context)
-    st = INVALID("a chat of %zu tokens does not fit into the context of %u: %zu too many",
-                 ids.count, conversation->llm->info.max_context,
+    st = INVALID("a chat of %zu tokens exceeds the context of %u tokens by %zu", ids.count,
+                 conversation->llm->info.max_context,
                  ids.count + 1 - conversation->llm->info.max_context);
   if (!st && !from && all->count) st = conversation_begin_again(conversation);
   bool ended = !st && from && ids.count && all->count &&

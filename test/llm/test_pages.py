@@ -204,9 +204,9 @@ def test_bad_lists(own, tinylm):
     one, two = Talk(llm).prompt([1]), Talk(llm).prompt([2])
     other = Talk(Llm(own, Device("cpu"))).prompt([1])
     for talks, what in (
-        ([one, two, one], "conversations 0 and 2 are one"),
-        ([one, other], "conversation 1 is with another model than the first"),
-        ([one, Talk(llm)], "nothing was prompted; conversation 1"),
+        ([one, two, one], "conversations 0 and 2 are the same conversation"),
+        ([one, other], "conversation 1 belongs to another model than the first"),
+        ([one, Talk(llm)], "the conversation has no prompt; conversation 1"),
     ):
         with pytest.raises(Error, match=what):
             Talk.next_each(talks)
@@ -295,7 +295,11 @@ def test_a_file_whose_caches_are_too_short_is_refused(kind, request, tmp_path):
     cut = {name: t[:, :, :256].contiguous() if name.startswith("state.") else t for name, t in saved.items()}
     other = saved | {"state.0": saved["state.0"][:, :, :299].contiguous()}
     longer = {name: torch.cat([t, t], 2) if name.startswith("state.") else t for name, t in saved.items()}
-    for bad, what in ((cut, "300 ids were run, but its caches hold 256"), (other, "is not shaped"), (longer, "is not")):
+    for bad, what in (
+        (cut, "300 ids were run, but the caches have a capacity of 256"),
+        (other, "differs in dtype or shape"),
+        (longer, "is not"),
+    ):
         save_file(bad, tmp_path / "bad")
         with pytest.raises(Error, match=what):
             talk.restore(tmp_path / "bad")

@@ -126,7 +126,7 @@ def test_without_a_reference(verify, folder):
     save_file({"x": example()[0]}, x)
     assert verify(folder / "raw/m.json", "--inputs", x)[0] == 0
     code, _, error = verify(folder / "m.json", "--inputs", x, "--reference", folder / "r.safetensors")
-    assert code == 1 and "--reference has the inputs" in error
+    assert code == 1 and "--reference and --inputs exclude each other" in error
 
 
 # ---------------------------------------------------------------- planted faults
@@ -250,7 +250,9 @@ def test_an_executable(verify, build, tmp_path):
     code, out, error = verify(tmp_path / "m.clv", "--executable", right)
     assert code == 0 and "2 outputs of" in out and "bit for bit" in out, error
     code, _, error = verify(tmp_path / "m.clv", "--executable", wrong)
-    assert code == 1 and error.startswith(f"output_1 (output_1) of {wrong} is not the CPU backend's: at element 2: ")
+    assert code == 1 and error.startswith(
+        f"output_1 (output_1) of {wrong} differs from the CPU backend: at element 2: "
+    )
 
 
 @pytest.mark.by_turn(22)
@@ -261,12 +263,12 @@ def test_an_executable_for_opencl(verify, build, tmp_path):
     words = [build / "clave", "compile", tmp_path / "m.clv", "-o", tmp_path / "right", "--target", "opencl"]
     subprocess.run(words, check=True)
     code, out, error = verify(tmp_path / "m.clv", "--executable", tmp_path / "right", CLAVE_DEVICE="opencl")
-    assert code == 0 and "equal to that device's here, bit for bit" in out, error
+    assert code == 0 and "equal to this machine's device, bit for bit" in out, error
     wrong = tmp_path / "wrong"
     wrong.write_text(f'#!/bin/sh\n{tmp_path}/right "$@" && printf "\\1" | dd of="$2" seek=8 bs=1 conv=notrunc\n')
     wrong.chmod(0o755)
     code, _, error = verify(tmp_path / "m.clv", "--executable", wrong, CLAVE_DEVICE="opencl")
-    assert code == 1 and "is not that device's here: at element 2: " in error
+    assert code == 1 and "differs from this machine's device: at element 2: " in error
     code, _, error = verify(tmp_path / "m.clv", "--executable", tmp_path / "right")
     assert code == 1 and 'runs on OpenCL devices, and CLAVE_DEVICE is "cpu"' in error
 

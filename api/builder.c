@@ -147,14 +147,14 @@ clave_id clave_builder_constant(clave_builder *builder, const char *name, const 
 }
 
 /* Parses the text of an encoding. axis: first dimension of a row. */
-static clave_status parse_encoding(clave_builder *builder, const char *form, int axis,
+static clave_status parse_encoding(clave_builder *builder, const char *text, int axis,
                                    ir_encoding **out) {
   encoding encoding;
-  if (!form || !encoding_parse(form, &encoding))
+  if (!text || !encoding_parse(text, &encoding))
     return INVALID(
         "encoding: expected int2 to int8, e4m3 or e5m2, with :GROUP, :zeros and :f16, :bf16 or "
         ":f32 after it, or a name of llama.cpp's blocks, got '%.40s'",
-        form ? form : "");
+        text ? text : "");
   ir_encoding *ir = mem_pool_alloc(builder->pool, 1, sizeof *ir);
   if (!ir) return status_no_memory();
   *ir = (ir_encoding){.axis = axis, .format = ""};
@@ -178,7 +178,7 @@ static int rows_axis(int rank, const clave_tensor *rows) {
   return rows && rows->rank >= 2 && rows->rank < rank ? rows->rank - 1 : rank - 1;
 }
 
-clave_id clave_builder_encoded(clave_builder *builder, const char *name, const char *form,
+clave_id clave_builder_encoded(clave_builder *builder, const char *name, const char *encoding_text,
                                clave_dtype type, int rank, const int64_t *dims,
                                const clave_tensor *rows, bool copy) {
   constant_data data;
@@ -186,7 +186,7 @@ clave_id clave_builder_encoded(clave_builder *builder, const char *name, const c
   ir_encoding *encoding = NULL;
   if (!builder_ready(builder)) return 0;
   clave_status st = api_builder_check_type(type, rank);
-  if (!st) st = parse_encoding(builder, form, rows_axis(rank, rows), &encoding);
+  if (!st) st = parse_encoding(builder, encoding_text, rows_axis(rank, rows), &encoding);
   if (!st) st = take_data(builder, rows, copy, &data);
   if (!st) st = builder_ints(builder, dims, NULL, (uint32_t)rank, &shape);
   builder_fail(builder, status_while(st, "constant '%.200s'", name ? name : ""));

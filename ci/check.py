@@ -1,8 +1,11 @@
-"""Runs a ring of the project's tests in parts side by side, with a time for each, and closes with `N passed, N failed`.
+"""Runs a ring of the project's tests, in parts side by side. Prints a time for each part and `N passed, N failed`.
 
-Environment: BUILD (build folder), SAN and DEVICE (then only the C suite and the op cases run, with those),
-CLAVE_TEST_DATA (default ../shared/data). Options: --ring quick, check, more or all (which goes on where a run of this
-commit was stopped), --only PART,PART (in the ring "more", unless --ring names another), --list.
+Environment:
+    BUILD: the build folder (default build).
+    SAN, DEVICE: sanitizers and a device; with either, only the C suite and the op cases run.
+    CLAVE_TEST_DATA: the folder of outside test data (default ../shared/data).
+
+A run of the ring "all" that is stopped can be started again: it skips the commands that passed at the same commit.
 """
 
 import argparse
@@ -25,14 +28,17 @@ SAN = "address,undefined"
 
 
 def pairs(r, build, env):
-    """The C tests that hold the OpenCL backend against the other: with the kernels of CPUs or of GPUs and a twentieth
-    of the cases, others on the next day; all in `make check-all`."""
+    """Returns the C tests that compare the OpenCL backend with the CPU backend, as jobs.
+
+    They run on one main class of devices, with a 20th of the cases (a 60th in the rings quick and check), other ones
+    each day. The ring "all" runs all cases on both classes.
+    """
     env = env | {"CLAVE_TEST_SHARE": "1" if r.everything else "60" if r.is_fixed else "20", "CLAVE_TEST_TURN": r.turn}
     return [Job([b], env | c.env, c.name) for c in main_classes(r) for b in tests_in(build) if "test_opencl" in b]
 
 
 def c_suite(r, build, env=None, with_pairs=True):
-    """The C tests."""
+    """Runs the C tests. env: variables in addition to the runner's."""
     more = (
         {"CLAVE_TEST_SEQUENCES": "100000", "CLAVE_TEST_RUNS": "1000"} if r.everything else {"CLAVE_TEST_TURN": r.turn}
     )
@@ -41,7 +47,7 @@ def c_suite(r, build, env=None, with_pairs=True):
 
 
 def c_plain(r):
-    """The C tests; those of the pairs of backends are in the sanitized suite of `make check-more`, and not in quick."""
+    """Runs the plain C tests. The rings quick and more leave out `pairs`, which more runs in the sanitized suite."""
     c_suite(r, r.build, with_pairs=r.ring in ("check", "all"))
 
 
@@ -51,8 +57,8 @@ def c_sanitized(r):
 
 
 def conformance(r):
-    """A few of torch's own samples of every twelfth op on the CPU backend, of one in sixty with open sizes, and of one
-    in sixty on OpenCL, where kernels are built first; `make conformance` runs them all."""
+    """Runs a few of torch's own samples: of every 12th op on the CPU backend, and of every 60th op with open sizes and
+    on OpenCL, where building the kernels takes most of the time. `make conformance` runs all samples."""
     command = [".venv/bin/python", "test/conformance/run.py", "--failures", "--jobs", str(max(1, os.cpu_count() // 2))]
     jobs = [Job([*command, "--device", "opencl", "--slice", "60"], c.env, c.name) for c in main_classes(r)]
     jobs += [Job([*command, "--device", "cpu", "--slice", "12"]), Job([*PYTEST, "test/conformance"])]
@@ -61,8 +67,12 @@ def conformance(r):
 
 
 def pytest_part(*folders, sanitized=False, by_class=False, drawn=True):
-    """Each argument's folders or files in a process of their own, side by side: those that take longest first.
-    "FOLDER -k EXPRESSION": its tests of such names. drawn: without those that the turn leaves out."""
+    """Returns a part that runs pytest, with one process for each argument, side by side.
+
+    folders: folders or files, separated by blanks, then optionally "-k EXPRESSION"; the slowest argument comes first.
+    sanitized: uses the sanitized build. by_class: runs on each main class of devices that the run draws. drawn: runs
+    the sample of the day, except in the ring "all".
+    """
 
     def files(argument):
         paths, _, names = argument.partition(" -k ")
@@ -80,12 +90,12 @@ def pytest_part(*folders, sanitized=False, by_class=False, drawn=True):
 
 
 def in_turn(r, names, turns):
-    """One in `turns` of the names, others on the next day; all in `make check-all`."""
+    """Returns about one in `turns` of the names, other ones each day; the ring "all" returns all names."""
     return [n for n in names if r.everything or zlib.crc32((r.turn + n).encode()) % turns == 0]
 
 
 def fuzz_corpora(r):
-    """Every input on every target; programs on the CPU backend, and some of them on OpenCL."""
+    """Runs every fuzz target on the inputs of its corpora, on the CPU backend, and some programs on OpenCL, too."""
     make(r, f"SAN={SAN}", f"BUILD={SAN_BUILD}", "fuzz-replays")
     inputs = lambda kind: [str(f) for d in ("corpus", "found") if (f := ROOT / "test/fuzz" / d / kind).exists()]
     targets = [s.stem for s in sorted((ROOT / "test/fuzz").glob("fuzz_*.c"))]
@@ -99,8 +109,8 @@ def fuzz_corpora(r):
 
 
 def executorch(r):
-    """The backend for ExecuTorch, in an environment that has its wheel; all of its tests, and ExecuTorch's own of
-    backends, in `make check-all`."""
+    """Builds and tests the backend for ExecuTorch, in an environment with ExecuTorch's wheel. The ring "all" runs all
+    of its tests and ExecuTorch's own tests of backends."""
     code, output = r.attempt(["ci/venv", "executorch"], None, 600)
     if code:
         return r.skip(f"no wheel of executorch: {(output.strip().splitlines() or ['ci/venv failed'])[-1]}")
@@ -118,7 +128,7 @@ def contract(r):
 
 
 def packages(r):
-    """make install, dist, deb and the wheel, each tried in a clean environment; a new op by its page; the site."""
+    """Tests make install, dist, deb and the wheel in clean environments, adding an op by its guide, and the site."""
     r.run(["ci/deps", "packages"], name="ci/deps packages", timeout=1800)
     pytest_part("test/packages")(r)
     r.run(["ci/venv", "docs"], name="ci/venv docs", timeout=1800)
@@ -131,7 +141,7 @@ def lint(r):
 
 
 def smoke(r):
-    """What `make demo` shows, and one family of op cases on both backends."""
+    """Runs the programs of `make demo`, and one family of op cases on both backends."""
     make(r, f"{r.build}/demo")
     run = lambda name, *command: r.run([f"{r.build}/{name}", *command], name=" ".join((name, *command)))
     run("demo", "examples/mnist/mnist.clv", "examples/mnist/digits/7.pgm")
@@ -150,7 +160,7 @@ PYTHON_AND_TEXT = pytest_part(
     "test/tokenizer test/jinja test/cli test/examples",
     by_class=True,
 )
-# What the README and the tutorials promise.
+# Tests of the commands and the code in the README and the tutorials.
 PROMISES = pytest_part(
     "test/docs/test_commands.py -k README or tutorials or exist or links",
     *(f"test/python/test_{name}.py" for name in ("export", "session", "command_line", "package", "refusals")),
@@ -160,7 +170,7 @@ PROMISES = pytest_part(
 FAULTS = pytest_part("test/fault -k allocation", "test/fault -k not allocation", sanitized=True)
 CASES, SANITIZED = "torch's answers", "sanitized C suite"
 
-# name, function, the first ring that runs it, names of those that must have ended before
+# name, function, the first ring that runs the part, names of the parts that must have ended before it starts
 PARTS = [
     ("lint", lint, "quick", []),
     ("C suite", c_plain, "quick", []),
@@ -196,7 +206,7 @@ PARTS = [
 
 
 def sanitized_only(r, san, device):
-    """make check SAN=... DEVICE=...: the C suite and the op cases of that build on that device."""
+    """Runs `make check SAN=... DEVICE=...`: the C suite and the op cases of a build on a device."""
     c_suite(r, r.build, r.sanitized if san else None)
     replays.build_cases(r)
     for d in [device] if device else ["cpu", "opencl"]:
@@ -204,7 +214,10 @@ def sanitized_only(r, san, device):
 
 
 def choose(args):
-    """(name, function, names of those before) of the parts to run; of "all" one after the other, as some measure."""
+    """Returns (name, function, names of parts that must have ended before) of each part to run.
+
+    The parts of the ring "all" run one after the other, because some of them measure time.
+    """
     san, device = os.environ.get("SAN"), os.environ.get("DEVICE")
     if san or device:
         name = f"C suite and op cases ({san or 'plain'}, {device or 'all devices'})"
@@ -219,8 +232,8 @@ def choose(args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ring", choices=RINGS, help='default: "check", or with --only "more"')
-    parser.add_argument("--only", help="names of parts, or pieces of them, separated by commas")
-    parser.add_argument("--list", action="store_true", help="the parts, and the first ring that runs each")
+    parser.add_argument("--only", help="names of parts, or pieces of names, separated by commas")
+    parser.add_argument("--list", action="store_true", help="print the parts, and the first ring that runs each")
     args = parser.parse_args()
     args.ring = args.ring or ("more" if args.only else "check")
     if args.list:

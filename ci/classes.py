@@ -1,8 +1,9 @@
-"""The classes of devices that tests run on beside the machine's own: what a row changes is in its environment.
+"""The classes of devices that tests run on, in addition to the machine's own. A class sets environment variables.
 
-PoCL is a CPU that shares the host's memory; CLAVE_DEVICE_CLASS makes it take the kernels of GPUs, or 64-bit indices,
-and the CPU backend those of lesser processors; the stub OpenCL (test/stub_opencl) makes PoCL a lesser device. As a
-script, prints the path of the OpenCL loader.
+PoCL is an OpenCL device on the CPU that shares the host's memory. CLAVE_DEVICE_CLASS makes the OpenCL backend choose
+the kernels of GPUs or 64-bit indices for it, and the CPU backend the kernels of processors with fewer instructions.
+With the stub OpenCL (test/stub_opencl) PoCL has the limits of a smaller device. As a script, this file prints the path
+of the OpenCL loader.
 """
 
 import dataclasses
@@ -13,7 +14,8 @@ STUB = {"CLAVE_STUB_REAL": "{opencl}", "LD_LIBRARY_PATH": "{build}/stub"}
 
 @dataclasses.dataclass
 class DeviceClass:
-    """replay: further options of test/replay.c."""
+    """A class of devices. env: environment variables, with {opencl} and {build}, see `environment`. replay: further
+    options of test/replay.c."""
 
     name: str
     env: dict
@@ -24,17 +26,17 @@ MAIN = [
     DeviceClass("cpu", {"CLAVE_DEVICE_CLASS": "cpu"}),
     DeviceClass("gpu", {"CLAVE_DEVICE_CLASS": "gpu"}),
 ]
-# Of the CPU backend: processors without its widest vectors.
+# Classes of the CPU backend: processors without the widest vectors.
 PROCESSORS = [
     DeviceClass("AVX-512 at most", {"CLAVE_DEVICE_CLASS": "avx512"}),
     DeviceClass("AVX2 at most", {"CLAVE_DEVICE_CLASS": "avx2"}),
-    DeviceClass("what any processor has", {"CLAVE_DEVICE_CLASS": "portable"}),
+    DeviceClass("portable C", {"CLAVE_DEVICE_CLASS": "portable"}),
 ]
-# Run over a sample of the op cases.
+# Classes that run a sample of the op cases.
 LESSER = [
     DeviceClass("64-bit indices", {"CLAVE_DEVICE_CLASS": "cpu,wide"}),
     DeviceClass("64-bit indices, gpu", {"CLAVE_DEVICE_CLASS": "gpu,wide"}),
-    DeviceClass("memory of its own", STUB | {"CLAVE_STUB_SEPARATE": "1", "CLAVE_DEVICE_CLASS": "gpu"}),
+    DeviceClass("separate memory", STUB | {"CLAVE_STUB_SEPARATE": "1", "CLAVE_DEVICE_CLASS": "gpu"}),
     DeviceClass(
         "small buffers",
         STUB | {"CLAVE_STUB_SEPARATE": "1", "CLAVE_STUB_MAX_ALLOC": str(16 << 20)},
@@ -54,13 +56,13 @@ LESSER = [
 
 
 def environment(row, build):
-    """The variables of a class for programs of a build folder (absolute)."""
+    """Returns the environment variables of a class for programs of a build folder, an absolute path."""
     values = {"opencl": opencl_library(), "build": str(build)}
     return {name: text.format(**values) for name, text in row.env.items()}
 
 
 def opencl_library():
-    """Path of the OpenCL loader that programs find without our help; empty if there is none."""
+    """Returns the path of the installed OpenCL loader, or "" if none is installed."""
     listing = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
     lines = [line for line in listing.splitlines() if "libOpenCL.so.1 " in line and "=>" in line]
     return lines[0].split("=>")[1].strip() if lines else ""

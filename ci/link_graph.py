@@ -1,6 +1,6 @@
-"""The link graph of a build: which source file calls or reads what of which other one, by the symbols of their objects.
+"""The link graph of a build: the symbols of other source files that each source file uses, read from its object.
 
-Inline functions and types are not in it, and generated tables, which name everything, are left out.
+Inline functions and types are not in the graph. Generated tables are left out, because they name every function.
 """
 
 import collections
@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 LEFT_OUT = ("gen/", "test/", "bench/", "examples/")
-PROGRAMS = {  # room: what its objects are linked into, beside the library; each has symbols of its own
+PROGRAMS = {  # room: the program that its objects are linked into; other rooms belong to the library
     "cli/": "tool",
     "compile/carried/": "program",
     "compile/runtime/": "program",
@@ -17,19 +17,19 @@ PROGRAMS = {  # room: what its objects are linked into, beside the library; each
 
 
 def program_of(path):
-    """What the object is linked into: two of these may give one name to two things."""
+    """Returns the program that a source is linked into. Two programs may define the same symbol."""
     return next((name for room, name in PROGRAMS.items() if path.startswith(room)), "library")
 
 
 def symbols(build, sources):
-    """(source, whether it defines the symbol, symbol) of the objects whose sources are there."""
+    """Yields (source, true if it defines the symbol, symbol) for the objects of existing sources."""
     found = {}
     for path in sorted((build / "obj").rglob("*.o")):
         source = path.relative_to(build / "obj").with_suffix(".c").as_posix()
         if source in sources and not source.startswith(LEFT_OUT):
             found[str(path)] = source
     if not found:
-        sys.exit(f"{build} has no objects: make it first")
+        sys.exit(f"{build} has no objects: run make first")
     out = subprocess.run(["nm", "-A", "-g", *found], capture_output=True, text=True, check=True).stdout
     for line in out.splitlines():
         path, _, rest = line.partition(":")
@@ -38,7 +38,8 @@ def symbols(build, sources):
 
 
 def link_graph(build, sources):
-    """{user: {definer: symbols}} by source file. A name that several programs define is that of the user's own."""
+    """Returns {user: {definer: symbols}} of source files. If several programs define a symbol, the definition in the
+    user's own program counts."""
     definers, users = collections.defaultdict(list), []
     for source, defines, name in symbols(build, sources):
         if defines:
@@ -55,7 +56,7 @@ def link_graph(build, sources):
 
 
 def circles_of(arrows):
-    """The strongly connected components of more than one file (Tarjan), sorted."""
+    """Returns the strongly connected components of more than one file, sorted, by Tarjan's algorithm."""
     numbers, lowest, stack, found = {}, {}, [], []
 
     def visit(file):

@@ -1,4 +1,4 @@
-"""The parts of ci/check.py that are long: all of what `make check-more` runs a little of."""
+"""The long parts of ci/check.py. `make check-more` runs a small share of some of them."""
 
 import os
 import shutil
@@ -13,10 +13,9 @@ CROSS = "test/compile/test_cross.py"
 
 
 def conformance_whole(r):
-    """Every sample of torch's operator database, and a few of each op with open sizes, on the CPU backend and on OpenCL
-    as each of the main classes; the last one's records, of the machine's own class, are those that
-    docs/reference/coverage.md is
-    made of."""
+    """Runs every sample of torch's operator database, and a few of each op with open sizes, on the CPU backend and on
+    OpenCL as each of the main classes. docs/reference/coverage.md is made from the records of the last run, which has
+    the class "cpu"."""
     for device, env, note in (("cpu", {}, ""), *(("opencl", c.env, c.name) for c in reversed(classes.MAIN))):
         command = [PYTHON, "test/conformance/run.py", "--device", device, "--jobs", str(os.cpu_count()), "--failures"]
         r.run_all([Job(command, env, note)], timeout=4 * 3600)
@@ -24,8 +23,8 @@ def conformance_whole(r):
 
 
 def families(r):
-    """Models of transformers, diffusers and timm, with packages that .venv does not have; as the machine's own class,
-    the last one, also with open sizes and each attention: what docs/reference/coverage.md is made of."""
+    """Runs models of transformers, diffusers and timm, with packages that .venv does not have, on each main class. The
+    last run, with the class "cpu", also has open sizes and each attention, for docs/reference/coverage.md."""
     r.run(["ci/venv", "families"], name="ci/venv families", timeout=3600)
     python = ".venv-families/bin/python"
     for c in reversed(classes.MAIN):
@@ -39,10 +38,10 @@ def families(r):
 
 
 def llama_cpp(r):
-    """GGUF files and their vocabularies against llama.cpp, which pip builds in minutes."""
+    """Compares GGUF files and their vocabularies with llama.cpp, which pip builds in minutes."""
     missing = [tool for tool in ("cmake", "c++") if not shutil.which(tool)]
     if missing:
-        return r.skip(f"no llama_cpp: {missing[0]} builds it")
+        return r.skip(f"no llama_cpp: building it needs {missing[0]}")
     r.run(["ci/venv", "llama"], name="ci/venv llama", timeout=3600)
     tests = ["test/python/test_gguf_llama_cpp.py", "test/tokenizer/test_gguf_llama_cpp_tokenizer.py"]
     tests += ["test/ci/test_bench_llama.py"]
@@ -50,24 +49,24 @@ def llama_cpp(r):
 
 
 def fuzzing(r):
-    """Each target for a minute, from its corpus on."""
+    """Fuzzes each target for a minute, starting from its corpus."""
     r.run(["make", "--no-print-directory", "fuzz", "FUZZ_SECONDS=60", "FUZZ_GRAPHS=0"], name="make fuzz", timeout=3600)
 
 
 def soak(r):
-    """Seconds in `make check-more`, minutes in `make check-all`."""
+    """Runs the soak test: for seconds in `make check-more`, for minutes in `make check-all`."""
     minutes = "5" if r.everything else "0.07"
     r.run(["ci/soak", r.build, minutes, "cpu", "opencl"], name=f"soak of {minutes} minutes", timeout=4000)
 
 
 def graphs(r):
-    """Random graphs, torch as oracle: always the same up to `make check-more`, 5,000 by day, compiled too, in `make
-    check-all`."""
+    """Compares random graphs with torch. `make check-all` runs 5,000 graphs of the day, compiled, too; the other rings
+    run the same few graphs each time."""
     command = [PYTHON, "test/graphs/run.py", "--seed"]
     if not r.everything:
         command += ["0", "--count", "20" if r.is_fixed else "60", "--every", "6"]
         return r.run(command, name="random graphs", timeout=900)
-    seed, share = zlib.crc32(r.turn.encode()) % 2**24, 250  # torch's processes grow: new ones for each share
+    seed, share = zlib.crc32(r.turn.encode()) % 2**24, 250  # torch's memory grows, so each share has its own process
     for first in range(seed, seed + 5000, share):
         more = [str(first), "--count", str(share), "--compiled"]
         r.run([*command, *more], name=f"random graphs from {first}", timeout=7200)
@@ -75,8 +74,8 @@ def graphs(r):
 
 
 def compiled(r):
-    """Programs as C beside the interpreter, 500 random ones among them; in
-    `make check-all` also on emulated processors, and random graphs (more are in `graphs`) under sanitizers."""
+    """Compares programs compiled to C with the interpreter, 500 random programs among them. `make check-all` also runs
+    emulated processors, and compiles random graphs with gcc, and with clang under sanitizers."""
     env = {} if r.everything else {"CLAVE_TEST_TURN": r.turn}
     graphs = [PYTHON, "test/compile/graphs.py", "--count"]
     files = sorted(str(f.relative_to(ROOT)) for f in (ROOT / "test/compile").glob("test_*.py"))
@@ -92,7 +91,8 @@ def compiled(r):
 
 
 def mutants(r):
-    """Planted faults, each of which a test must notice: two by turns in `make check-more`. Use build and build/san."""
+    """Plants faults, each of which a test must notice: all in `make check-all`, two a day in `make check-more`. Uses
+    the folders build and build/san."""
     command = [PYTHON, "test/mutants/run.py"]
     r.run([*command, "--check"], name="planted faults, whether all apply")
     command += [] if r.everything else ["--some", "2"]
@@ -100,7 +100,7 @@ def mutants(r):
 
 
 def speed(r):
-    """The tables of docs/performance.md that have a bound."""
+    """Measures the rows of docs/performance.md that have a bound."""
     make(r, "bench-programs")
     r.run(["ci/venv", "bench"], name="ci/venv bench", timeout=3600)
     r.run([PYTHON, "bench/bench.py", "--check", "--build", r.build], name="bench.py --check", timeout=2 * 3600)

@@ -1,4 +1,4 @@
-"""The parts of ci/check.py that replay the op cases (test/cases) on every device and class of devices at hand."""
+"""The parts of ci/check.py that replay the op cases (test/cases), on every device and class of devices (classes.py)."""
 
 import contextlib
 import json
@@ -15,12 +15,12 @@ from runner import PYTEST, ROOT, SAN_BUILD, Job, make, tests_in
 
 TSAN_BUILD = "build/tsan"
 OCLGRIND = (str(ROOT / "ci/oclgrind"),)
-FEW_AND_MANY = (5, 12)  # rows of products: of tiles as high as a GPU's work-item takes, and of more
-PART_BUILD = "build/part"  # compares operands of more than 256 bytes in part
+FEW_AND_MANY = (5, 12)  # rows of products: few enough for one work-item's tile on a GPU, and more
+PART_BUILD = "build/part"  # its self-check compares only a part of operands of more than 256 bytes
 
 
 def main_classes(r):
-    """The classes that a part runs on which takes one by turns; ring all: both."""
+    """Returns the main class of the day, as a list. The ring "all" has both classes."""
     return classes.MAIN if r.everything else [classes.MAIN[zlib.crc32(r.turn.encode()) % len(classes.MAIN)]]
 
 
@@ -30,7 +30,8 @@ def build_cases(r):
 
 
 def replay_job(r, device, *options, build=None, env=(), note=""):
-    """The op cases, or by options some of them, on a device; build: another build's runner."""
+    """Returns a job that replays the op cases on a device. options: of test/replay.c, such as a choice of cases. build:
+    the folder of another build. env: further environment variables."""
     build = build or r.build
     sanitized = build != r.build or os.environ.get("SAN")
     env = (r.sanitized if sanitized else {}) | dict(env)
@@ -39,13 +40,13 @@ def replay_job(r, device, *options, build=None, env=(), note=""):
 
 
 def replay(r, device, *options, build=None):
-    """All op cases on a device."""
+    """Replays all op cases on a device, in one process for each CPU."""
     n = os.cpu_count()
     r.run_all([replay_job(r, device, "--part", f"{k}/{n}", *options, build=build) for k in range(n)], timeout=3000)
 
 
 def replay_classes(r):
-    """One in 36 of the op cases on OpenCL as each of the main classes, which by the commit; ring all: all as both."""
+    """Replays one in 36 of the op cases on OpenCL as each of the main classes. The ring "all" replays all."""
     n, jobs = os.cpu_count(), []
     for turn, c in enumerate(classes.MAIN):
         parts = [f"{k}/{n}" for k in range(n)] if r.everything else [f"{36 * k + turn}/{36 * n}" for k in range(n)]
@@ -54,8 +55,8 @@ def replay_classes(r):
 
 
 def replay_checked(r):
-    """A sample, and products whose sums cancel, with kernels of one of the main classes compared with the CPU
-    backend's, where any difference is an error. ring all: all, of both."""
+    """Replays a sample, and large eigenvalue problems, with a self-check of kernels that makes any difference from the
+    CPU backend an error, on a main class. The ring "all" replays all cases on both classes."""
     jobs, parts = [], 1 if r.everything else 72
     for turn, c in enumerate(main_classes(r)):
         env = c.env | {"CLAVE_SELF_CHECK": "strict"}
@@ -65,7 +66,8 @@ def replay_checked(r):
 
 
 def replay_lesser(r, share):
-    """One in `share` of the op cases on every other lesser class of devices, which by the commit; ring all: on each."""
+    """Replays one in `share` of the op cases on about half of the lesser classes of devices, other ones each day. The
+    ring "all" uses all classes."""
     make(r, f"{r.build}/stub/libOpenCL.so.1")
     env = lambda c: classes.environment(c, ROOT / r.build)
     options = "opencl", "--part", f"0/{share}"
@@ -74,7 +76,8 @@ def replay_lesser(r, share):
 
 
 def replay_processors(r):
-    """One in 12 of the op cases, and products, on the CPU backend as lesser processors have it; ring all: all."""
+    """Replays one in 12 of the op cases, products and convolutions with the CPU backend's kernels of lesser processors.
+    The ring "all" replays all cases."""
     n, share = os.cpu_count(), 1 if r.everything else 12
     chosen = [("--part", f"{share * k}/{share * n}") for k in range(n)]
     chosen += [("--only", name) for name in ("encoded/", "matmul/constant", "conv/weights")]
@@ -82,7 +85,7 @@ def replay_processors(r):
 
 
 def replay_cached(r):
-    """A sample that builds its kernels, and again from the binaries kept on disk."""
+    """Replays a sample twice: it builds its kernels, then loads their binaries from the cache on disk."""
     with tempfile.TemporaryDirectory() as cache:
         os.chmod(cache, 0o700)
         for what in ("kernels built", "kernels from binaries"):
@@ -90,22 +93,24 @@ def replay_cached(r):
 
 
 def replay_warming(r):
-    """A sample, and control flow, that the CPU backend answers until the session moves to the device. ring all: all."""
+    """Replays a sample, and control flow, on the CPU backend until the session moves to the device. The ring "all"
+    replays all cases."""
     parts = 1 if r.everything else 160
     chosen = [("--part", f"0/{parts}"), ("--only", "control/")]
     r.run_all([replay_job(r, "opencl", "--warm-up", *options, note="warming up") for options in chosen], timeout=3000)
 
 
 def forced_rows(r, families):
-    """(class, family, variant, op cases) of all of them, in an order that changes with the commit."""
+    """Returns (class, family, variant, op cases) of all variants, in an order that changes with the day."""
     named = [(f, v, cases) for f, (names, cases) in families.items() for v in names if v != "rule"]
     rows = [(c, *row) for c in classes.MAIN for row in named]
     return sorted(rows, key=lambda t: zlib.crc32(f"{r.turn} {t}".encode()))
 
 
 def replay_variants(r):
-    """Op cases with variants of kernels that no rule takes for their sizes, on OpenCL and, of convolutions and for
-    bits, on the CPU backend; which by the commit. ring all: every one."""
+    """Replays op cases with a variant of a kernel that no rule chooses for their sizes: one convolution variant of the
+    CPU backend and one variant on OpenCL, other ones each day. Then ci/same_bits.py compares bits of variants. The ring
+    "all" replays every variant."""
     tables = [t for t in forced_rows(r, variants.OPENCL) if t[-1] != variants.FAST]
     names, cases = variants.CPU["conv"]
     for variant in names if r.everything else [names[zlib.crc32(r.turn.encode()) % len(names)]]:
@@ -125,7 +130,7 @@ def replay_variants(r):
 
 
 def replay_fixed(r):
-    """All op cases on the CPU backend, and one in 72 on OpenCL as each of the main classes."""
+    """Replays all op cases on the CPU backend, and one in 72 on OpenCL as each of the main classes."""
     on_opencl = [replay_job(r, "opencl", "--part", "0/72", env=c.env, note=c.name) for c in classes.MAIN]
     r.run_all([replay_job(r, "cpu", "--poison"), *on_opencl])
 
@@ -146,7 +151,8 @@ def replay_all(r):
 
 
 def replay_in_part(r):
-    """A sample with the self-check comparing a part of nearly every op, which it does with large operands only."""
+    """Replays a sample in a build whose self-check compares nearly every op in part, as it otherwise does only for
+    large operands."""
     runner = f"{PART_BUILD}/test/replay"
     make(r, "CFLAGS=-O2 -g1 -DCLAVE_PART_BYTES=256 -DCLAVE_IN_PLACE_BYTES=1", f"BUILD={PART_BUILD}", runner)
     env = {"CLAVE_SELF_CHECK": "strict"}
@@ -155,20 +161,21 @@ def replay_in_part(r):
 
 
 def replay_everywhere(r):
-    """All devices at hand, the OpenCL backend under sanitizers, the self-check in part."""
+    """Replays op cases on every OpenCL device of the machine, on rusticl and on Intel's runtime, on the OpenCL backend
+    under sanitizers, and with the self-check in part."""
     replay(r, "opencl", build=SAN_BUILD)
     replay_in_part(r)
     devices = json.loads(r.output([f"{r.build}/clave", "devices", "--json"]))
     for i in range(1, sum(d["kind"] == "opencl" for d in devices)):
         replay(r, f"opencl:{i}", "--fallback")
-    # docs/reference/devices.md has what came of it, and why rusticl gets no kernels for CPUs.
+    # docs/reference/devices.md has the results, and the reason why rusticl does not run the kernels for CPUs.
     rusticl = {"CLAVE_DEVICE_CLASS": "gpu", "RUSTICL_ENABLE": "llvmpipe"}
     jobs = [replay_job(r, "opencl:llvmpipe", "--part", "0/5", "--fallback", env=rusticl, note="rusticl")]
     for c in classes.MAIN:
         intel = replay_job(r, "opencl:0")
         jobs.append(Job(["ci/intel_opencl", *intel.command], intel.env | c.env, f"Intel's runtime, {c.name}"))
     pytest, note = ["ci/intel_opencl", *PYTEST], "Intel's runtime"
-    # It alone of those at hand has cl_khr_integer_dot_product, and sub-groups.
+    # Only Intel's implementation, among those tested, has cl_khr_integer_dot_product and sub-groups.
     jobs.append(Job([*pytest, "test/python/test_fast_products.py", "-k", "every_form or same_bits or khr"], note=note))
     jobs.append(Job([*pytest, "test/python/test_gpu_products.py", "-k", "sums_of_subgroups"], note=note))
     jobs.append(Job([*pytest, "test/examples", "test/fault/test_faults.py"], {"PYTHONPATH": "python"}, note))
@@ -178,14 +185,14 @@ def replay_everywhere(r):
     r.run_all(jobs, timeout=4000)
 
 
-# Models of each processor that qemu emulates: those of aarch64 with all extensions (dot products and matrices of bytes,
-# BF16) and with none.
+# Models of each processor that qemu emulates. The two of aarch64 have all extensions (dot products and matrix products
+# of bytes, BF16) and no extension.
 PROCESSORS = {"aarch64": ("max", "cortex-a57"), "armhf": ("max",), "riscv64": ("rv64",)}
 
 
 def processor_jobs(r, processor, models):
-    """The C tests that need no device and start no processes on the first model, those of the backend on each, and
-    one in 4 of the op cases on each, others on the next day."""
+    """Yields jobs of a processor. The first model runs the C tests that need no device and start no process, the others
+    only the tests of the CPU backend. Each model replays another one in 4 of the op cases."""
     build = f"build/{processor}"
     left_out = ["/api/", "test_opencl", "test_process", "test_arguments", "test_loaded_code"]
     # qemu-arm tells a handler of SIGBUS the host's address instead of the guest's (seen with qemu 7.2).
@@ -199,16 +206,16 @@ def processor_jobs(r, processor, models):
 
 
 def processors(r):
-    """On other processors, which qemu emulates, on the CPU backend. Where a test takes a sample by the day
-    (CLAVE_TEST_TURN), it does so here: emulated processors are ten times as slow, or more."""
+    """Runs C tests and op cases on the CPU backend of other processors, which qemu emulates. Tests that draw a sample
+    of the day (CLAVE_TEST_TURN) do so in every ring, because emulated processors are at least ten times slower."""
     for processor, models in PROCESSORS.items():
         r.run(["ci/cross", processor, "build", "tests"], name=f"ci/cross {processor} build tests", timeout=3600)
         r.run_all(list(processor_jobs(r, processor, models)), timeout=3600)
 
 
 def emulated(r):
-    """The C tests of the CPU backend and one in 8 of the op cases with its kernels for AVX-512 and AMX, whose
-    instructions test/emulated has in plain C: on every x86-64 processor with AVX2."""
+    """Runs the C tests of the CPU backend and one in 8 of the op cases with the kernels for AVX-512 and AMX, on any
+    x86-64 processor with AVX2. test/emulated implements their instructions in plain C."""
     if " avx2 " not in pathlib.Path("/proc/cpuinfo").read_text():
         return r.skip("no AVX2 to emulate AVX-512 with")
     make(r, "emulated")
@@ -218,7 +225,7 @@ def emulated(r):
 
 
 def data_races(r):
-    """The C tests, op cases and sessions beside each other under ThreadSanitizer."""
+    """Runs the C tests, op cases and concurrent sessions under ThreadSanitizer."""
     make(r, "SAN=thread", f"BUILD={TSAN_BUILD}", "tests")
     env = r.sanitized | {"CLAVE_THREADS": "4"}
     jobs = [Job([test], env) for test in tests_in(TSAN_BUILD)]
@@ -233,10 +240,12 @@ def data_races(r):
 
 
 def oclgrind(r):
-    """One in 24 of the small op cases with the kernels of GPUs, which have barriers; fewer with those of CPUs.
+    """Replays small op cases under oclgrind: one in 24 with the kernels of GPUs, which have barriers, and one in 72
+    with those of CPUs.
 
-    Cases with control flow always: their runs bring other sizes, buffers and arguments to the same kernels; and as a
-    CPU products by packed weights, of panels narrower than PoCL's: oclgrind's registers have 4 floats.
+    Every run includes the cases with control flow as a GPU, because they run the same kernels with other sizes, buffers
+    and arguments. It also includes products by packed weights as a CPU: oclgrind's vectors have 4 floats, so their
+    panels are narrower than with PoCL.
     """
     n, jobs = os.cpu_count(), []
     for c in reversed(classes.MAIN):
@@ -252,17 +261,17 @@ def oclgrind(r):
 
 
 def is_sharing(c, family, variant):
-    """Whether oclgrind sees the variant as this class."""
+    """True if oclgrind runs the variant on this class."""
     pattern, _, of_gpus = variants.SHARING.get(family, ("^$", 0, False))
     return bool(re.search(pattern, variant)) and (c.name == "gpu" or not of_gpus)
 
 
 def oclgrind_variants(r, tables):
-    """The variants whose work-items share what they read or add, where no rule takes them: one, by turns; ring all:
-    all. tables: holds the folders of the tables until the jobs have run."""
+    """Returns jobs that force a variant whose work-items share the memory that they read or add to: one a day, or in
+    the ring "all" every one. tables: keeps the folders of the tuning tables until the jobs have run."""
     tool, jobs = str(ROOT / r.build / "clave"), []
     rows = [row for row in forced_rows(r, variants.OPENCL) if is_sharing(*row[:3])]
-    some = [row for row in rows if not variants.needs(row[2])][:1]  # warps in OpenCL C take minutes there
+    some = [row for row in rows if not variants.needs(row[2])][:1]  # warps in OpenCL C take minutes under oclgrind
     for c, family, variant, cases in rows if r.everything else some:
         env = r.env | c.env | variants.needs(variant)
         forced = variants.forced(tool, "opencl:0", [(family, variant)], env, OCLGRIND)

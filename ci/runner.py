@@ -1,5 +1,5 @@
-"""Runs commands for ci/check.py: parts side by side, times each, counts tests from what test runners print, shows what
-failed or was skipped."""
+"""Runs commands for ci/check.py, in parts side by side. It times each command, counts tests from the output of test
+runners, and prints failures and skipped tests."""
 
 import collections
 import contextlib
@@ -22,18 +22,18 @@ from concurrent.futures import ThreadPoolExecutor
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SAN_BUILD = "build/san"
 
-# Says why what is skipped was.
+# -rs prints why tests were skipped.
 PYTEST = [".venv/bin/python", "-m", "pytest", "-q", "-rs", "--maxfail=20", "-p", "no:cacheprovider", "--durations=3"]
 
-# How the runners we use say what they did; each pattern gives (passed, failed).
-CMOCKA_PASSED = re.compile(r"\[  PASSED  \] (?:\w+: )?(\d+) test\(s\)")  # newer ones name the group
+# Patterns of the test runners' summaries.
+CMOCKA_PASSED = re.compile(r"\[  PASSED  \] (?:\w+: )?(\d+) test\(s\)")  # newer versions name the group
 CMOCKA_FAILED = re.compile(r"\[  FAILED  \] (?:\w+: )?(\d+) test\(s\)")
 PLAIN = re.compile(r"^(\d+) passed, (\d+) failed", re.M)
 PYTEST_LINE = re.compile(r"^(?=.*\b(?:passed|failed|errors?|skipped)\b)(.*) in [\d.]+s", re.M)
 
 
 def count(output):
-    """(passed, failed) of a runner's output, or None where it prints no counts."""
+    """Returns (passed, failed) of a runner's output, or None if it has no counts."""
     pytest = PYTEST_LINE.findall(output)
     if pytest:
         number = lambda word: sum(int(n) for n in re.findall(rf"(\d+) {word}", pytest[-1]))
@@ -46,15 +46,15 @@ def count(output):
     return None
 
 
-# What they print of a test that did not run; each pattern gives (how often or "", why).
-SKIPS = [re.compile(r"^SKIPPED \[(\d+)\] (.*)$", re.M), re.compile(r"^()skipped: (.*)$", re.M)]  # pytest -rs; ours
+# Patterns of the lines about skipped tests, with the groups (number or "", reason): pytest -rs, our own programs.
+SKIPS = [re.compile(r"^SKIPPED \[(\d+)\] (.*)$", re.M), re.compile(r"^()skipped: (.*)$", re.M)]
 CMOCKA_SKIPPED = re.compile(
     r"^\[  SKIPPED \] (?!(?:\w+: )?\d+ test)(.*)$", re.M
-)  # once where it runs, once in its summary
+)  # a test is listed when it runs and in the summary
 
 
 def count_skips(output):
-    """{why: how often} of the tests that did not run."""
+    """Returns {reason: number of tests} of the skipped tests in a runner's output."""
     found = collections.Counter()
     for pattern in SKIPS:
         for times, why in pattern.findall(output):
@@ -64,13 +64,16 @@ def count_skips(output):
 
 
 def read_bounds(path):
-    """[(most, pattern, reason)] of a file of tab-separated lines; # begins a comment."""
+    """Returns [(maximum, pattern, reason)] from a file of tab-separated lines. Lines that begin with # are comments."""
     rows = [line.split("\t") for line in path.read_text().splitlines() if line and not line.startswith("#")]
     return [(int(most), re.compile(pattern), reason) for most, pattern, reason in rows]
 
 
 def judge_skips(skipped, bounds):
-    """(a line for each bound or reason, how many tests were skipped that may not be)."""
+    """Returns (lines to print, number of tests that were skipped but must not be).
+
+    skipped: {reason: number}. There is a line for each bound that applies, and for each reason without a bound.
+    """
     lines, wrong = [], 0
     left = collections.Counter(skipped)
     for most, pattern, reason in bounds:
@@ -84,9 +87,11 @@ def judge_skips(skipped, bounds):
 
 
 def quiet_vendors(folder):
-    """A folder of OpenCL platforms for sanitized runs: all but Mesa's, which have no devices here. Clover leaks on
-    opening, and is unloaded before the leak checker could match its name against ci/lsan.supp; rusticl has memory of
-    threads where LeakSanitizer fails itself (signal 11 in its tracer)."""
+    """Fills a folder with the OpenCL platforms for sanitized runs: all except Mesa's. Returns the folder.
+
+    Clover leaks when it is opened, and is unloaded before LeakSanitizer can match its name against ci/lsan.supp.
+    rusticl's memory of threads makes LeakSanitizer itself fail (signal 11 in its tracer).
+    """
     os.makedirs(folder, exist_ok=True)
     for icd in pathlib.Path("/etc/OpenCL/vendors").glob("*.icd"):
         if not any(name in icd.read_text() for name in ("MesaOpenCL", "RusticlOpenCL")):
@@ -96,7 +101,7 @@ def quiet_vendors(folder):
 
 @dataclasses.dataclass
 class Job:
-    """A command, what its environment has besides, and a word on what it is for."""
+    """A command, further environment variables, and a note that the output shows before it."""
 
     command: list
     env: dict | None = None
@@ -108,19 +113,20 @@ class Job:
 
 
 def pocl_folder():
-    """PoCL's own cache, shared by all that runs: clave gives it a new folder in each process."""
+    """Returns the folder of PoCL's cache, which all commands share. Otherwise clave makes one for each process."""
     folder = os.environ.get("POCL_CACHE_DIR") or os.path.expanduser("~/.cache/pocl/kcache")
     os.makedirs(folder, mode=0o700, exist_ok=True)
     return folder
 
 
-# LeakSanitizer itself fails at times, when one of a driver's threads ends while it looks at them (signal 11 in its
-# tracer): it says nothing of the program then.
+# LeakSanitizer itself sometimes fails, if a driver's thread ends while it inspects the threads (signal 11 in its
+# tracer). This message says nothing about the program.
 LEAK_CHECK_FAILED = "LeakSanitizer has encountered a fatal error"
 
 
 class Seats:
-    """A seat for each CPU, where commands run: of those that wait, one of the earliest part gets the next."""
+    """A limit on the number of running commands, one for each CPU. Waiting commands start in the order of `rank`, the
+    position of their part."""
 
     def __init__(self, n):
         self.free, self.waiting, self.tickets = n, [], itertools.count()
@@ -147,12 +153,15 @@ RINGS = ("quick", "check", "more", "all")  # each runs what those before it run,
 
 
 class Runner:
-    """Of a whole run, and as a copy with counts of its own what each part is given."""
+    """The state of a run: settings and counts. Each part gets a copy with counts of its own.
+
+    build: the build folder. home: a temporary folder. ring: one of RINGS. Parts must not change `env`.
+    """
 
     def __init__(self, build, home, ring):
         self.build, self.home, self.ring = build, home, ring
         self.everything = ring == "all"
-        self.is_fixed = ring in ("quick", "check")  # the same tests at every commit, and the smallest shares
+        self.is_fixed = ring in ("quick", "check")  # runs the same tests at every commit, and the smallest shares
         self.passed = self.failed = 0
         self.cpu = 0.0  # processor seconds of the commands
         self.skipped = collections.Counter()
@@ -160,7 +169,7 @@ class Runner:
         self.parts, self.commands = [], []  # (name, processor seconds, passed, failed), (seconds, name)
         self.part_name, self.kept, self.record = "", {}, None
         self.rank, self.seats = 0, Seats(os.cpu_count())
-        self.lock = threading.Lock()  # of the counts and the output
+        self.lock = threading.Lock()  # protects the counts and the output
         self.stop = threading.Event()  # set: no further command begins
         self.env = dict(os.environ)
         for name in ("CLAVE_DEVICE", "CLAVE_CACHE_DIR", "CLAVE_KERNEL_DIR", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
@@ -168,10 +177,10 @@ class Runner:
         self.env |= {
             "CLAVE_LIBRARY": str(ROOT / build / "libclave.so"),
             "CLAVE_BUILD": str(ROOT / build),
-            "CLAVE_CACHE_DIR": "off",  # PoCL keeps its own binaries; asking it for ours compiles every kernel once more
+            "CLAVE_CACHE_DIR": "off",  # PoCL has its own cache; with clave's it compiles every kernel a second time
             "POCL_CACHE_DIR": pocl_folder(),
-            "CLAVE_HELPER": "off",  # other tests have the cores that child processes would build on
-            "CLAVE_SELF_CHECK": "off",  # it would put the CPU backend in the place of a wrong kernel
+            "CLAVE_HELPER": "off",  # child processes that build kernels would compete with other tests for the CPUs
+            "CLAVE_SELF_CHECK": "off",  # it would replace a wrong kernel by the CPU backend
             "CLAVE_TEST_DATA": os.environ.get("CLAVE_TEST_DATA") or str(ROOT / "../shared/data"),
             "CLAVE_TEST_ALL": "1" if self.everything else "",
             "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'test'}",
@@ -186,18 +195,18 @@ class Runner:
         }
 
     def commit(self):
-        """The commit that is checked, or "none"."""
+        """Returns the hash of the checked commit, or "none"."""
         p = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
         return p.stdout.strip() or "none"
 
     def day(self):
-        """What decides by turns which tests a run leaves out: the day (UTC), so that what passes today passes again
-        today, at another commit too, or CLAVE_CHECK_DAY; the same where the tests are fixed."""
+        """Returns the seed of the sample of tests: the date (UTC), or CLAVE_CHECK_DAY, or "fixed" in the rings that run
+        the same tests each time. All runs of a day draw the same tests, also at other commits."""
         today = os.environ.get("CLAVE_CHECK_DAY") or time.strftime("%Y-%m-%d", time.gmtime())
         return "fixed" if self.is_fixed else today
 
     def part(self, name, function, rank=0):
-        """Runs a part, and adds what came of it."""
+        """Runs function(runner) as a part, and adds its counts."""
         mine = copy.copy(self)
         mine.part_name, mine.rank = name, rank
         mine.passed, mine.failed, mine.cpu = 0, 0, 0.0
@@ -210,7 +219,7 @@ class Runner:
 
     @contextlib.contextmanager
     def stopping(self):
-        """What is raised inside, an interrupt, too, lets no further command begin."""
+        """Context manager: after an exception inside, or an interrupt, no further command starts."""
         try:
             yield
         except BaseException:
@@ -218,8 +227,10 @@ class Runner:
             raise
 
     def side_by_side(self, parts):
-        """Runs parts, (name, function, names of those that must have ended before): what an earlier one has to run
-        comes first, and no CPU waits for the end of a part."""
+        """Runs parts concurrently: (name, function, names of parts that must have ended before).
+
+        Commands of earlier parts start first. A CPU that they leave idle runs commands of the next parts.
+        """
         ended = {name: threading.Event() for name, _, _ in parts}
 
         def run(rank, name, function, after):
@@ -237,8 +248,8 @@ class Runner:
                 done.result()
 
     def resume(self):
-        """From now on commands that pass are kept in a file of this commit, and those of that file not run again: a run
-        of hours can be stopped and started anew. Not where files differ from the commit."""
+        """Records the commands that pass in a file for this commit, and skips those that it already has, so that a run
+        of hours can be stopped and started again. Does nothing if files differ from the commit."""
         dirty = subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True).stdout
         if self.commit() == "none" or dirty.strip():
             return
@@ -252,12 +263,12 @@ class Runner:
             self.record.write_text(json.dumps(self.kept, indent=1))
 
     def attempt(self, command, env, timeout):
-        """(exit status, output)."""
+        """Runs a command. Returns (exit status, output)."""
         return self.measure(command, env, timeout)[:2]
 
     def measure(self, command, env, timeout):
-        """(exit status, output, processor seconds). A run of all has hours, often beside other work: four times as
-        long to finish."""
+        """Runs a command for at most `timeout` seconds, or four times as long in the ring "all", which often shares the
+        machine. Returns (exit status, output, processor seconds)."""
         timeout *= 4 if self.everything else 1
         with tempfile.TemporaryFile() as output:
             try:
@@ -276,12 +287,15 @@ class Runner:
             return code, output.read().decode(errors="replace") + note, used
 
     def wait(self, p, timeout):
-        """(exit status, a note where it was stopped, processor seconds) of a process; the seconds are added."""
+        """Waits for a process, and stops it after `timeout` seconds. Adds its processor seconds to those of the part.
+
+        Returns (exit status, "" or a note that it was stopped, processor seconds). The exit status is then 124.
+        """
         late = threading.Event()
         timer = threading.Timer(timeout, lambda: (late.set(), os.kill(p.pid, signal.SIGKILL)))
         timer.start()
         try:
-            os.waitid(os.P_PID, p.pid, os.WEXITED | os.WNOWAIT)  # it keeps its number for the timer
+            os.waitid(os.P_PID, p.pid, os.WEXITED | os.WNOWAIT)  # the process keeps its id, which the timer may kill
         finally:
             timer.cancel()
             timer.join()
@@ -293,8 +307,10 @@ class Runner:
         return (124, f"\nstopped after {timeout} s", seconds) if late.is_set() else (p.returncode, "", seconds)
 
     def run(self, command, name, env=None, timeout=900):
-        """Runs one command; its counts are added, its output is shown only if something failed. One that passed at an
-        earlier start counts as it did then."""
+        """Runs a command and adds its counts. Prints its output only if something failed. Returns true on success.
+
+        A command that passed in an earlier run of this commit (`resume`) does not run again: its counts are added.
+        """
         key = f"{self.part_name}: {name}"
         if key in self.kept:
             took, passed, skipped = self.kept[key]
@@ -304,7 +320,7 @@ class Runner:
                 return False
             begin = time.monotonic()
             code, output, used = self.measure(command, env, timeout)
-            for _ in range(3):  # on a busy machine it can fail twice in a row
+            for _ in range(3):  # on a busy machine LeakSanitizer can fail twice in a row
                 if LEAK_CHECK_FAILED not in output:
                     break
                 code, output, used = self.measure(command, env, timeout)
@@ -318,11 +334,11 @@ class Runner:
                 print(f"FAILED (exit {code}): {self.part_name}: {name}", flush=True)
             else:
                 self.keep(key, took, passed, count_skips(output))
-        # Beside other work the time says little, and the processor seconds say what the command costs.
+        # On a shared machine the time depends on other work; the processor seconds are the cost of the command.
         return self.add(name, f"{took:.0f} s ({used:.0f} of a processor)", passed, failed, count_skips(output))
 
     def add(self, name, took, passed, failed, skipped):
-        """Adds a command's counts; whether none failed."""
+        """Adds a command's counts. Returns true if no test failed."""
         with self.lock:
             self.passed += passed
             self.failed += failed
@@ -341,7 +357,7 @@ class Runner:
             self.skipped[why] += 1
 
     def close_skips(self):
-        """Counts tests that did not run and may not be left out as failures; what to print of all."""
+        """Counts skipped tests that ci/skips does not allow as failures. Returns the lines about skipped tests."""
         lines, wrong = judge_skips(self.skipped, read_bounds(ROOT / "ci/skips"))
         self.failed += wrong
         return "\n".join(lines)
@@ -350,7 +366,7 @@ class Runner:
         return subprocess.run(command, cwd=ROOT, env=self.env, capture_output=True, text=True).stdout
 
     def times(self, total):
-        """What each part took of the processors, how long all took, and the commands that took longest."""
+        """Returns a table of the parts' processor seconds and counts, the total time, and the slowest commands."""
         rows = [
             f"  {seconds:7.1f} s of a processor  {passed:6} passed {failed:4} failed  {name}"
             for name, seconds, passed, failed in self.parts
@@ -367,7 +383,7 @@ def make(r, *goals):
 
 
 def tests_in(build):
-    """The C test programs of the sources that exist now (a build folder may hold stale ones)."""
+    """Returns the paths of the built C tests whose sources exist. A build folder may have tests without a source."""
     sources = sorted(p.relative_to(ROOT) for p in (ROOT / "test").glob("*/**/test_*.c"))
     return [
         str(pathlib.Path(build) / s.with_suffix("")) for s in sources if (ROOT / build / s.with_suffix("")).exists()

@@ -1,5 +1,6 @@
-"""ci/same_bits.py BUILD N [REPLAY ARGUMENTS...]: the op cases on the CPU backend give the same bits with variants of
-its kernels as by rule; with N of them, which by --turn (0: all). Prints `N passed, N failed`."""
+"""ci/same_bits.py BUILD N [REPLAY ARGUMENTS...]: checks that the op cases have the same results, bit by bit, on the CPU
+backend with N variants of its matrix product as with the variants chosen by rule. N is 0 for all variants; --turn
+decides which ones are chosen. Prints `N passed, N failed`."""
 
 import pathlib
 import subprocess
@@ -12,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def digest(build, arguments, env=None):
-    """What the cases' results hash to; None: a case failed."""
+    """Returns the digest of the cases' results, or None if a case failed."""
     command = [
         ROOT / build / "test/replay",
         ROOT / build / "cases/index.tsv",
@@ -39,7 +40,7 @@ def main():
             got = digest(build, arguments, env)
         if got is None or got != want:
             bad += 1
-            print(f"other bits with gemm cut '{cut}' and one thread: {got} not {want}")
+            print(f"results differ with gemm cut '{cut}' and one thread: expected {want}, got {got}")
     print(f"{len(cuts) - bad} passed, {bad} failed")
     return bad or want is None
 

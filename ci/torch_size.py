@@ -1,7 +1,7 @@
-"""Says beforehand when pip is about to fetch a CUDA-size build of torch, and how to avoid it: asks pip's own finder
-which file it would take, as the user set it.
+"""torch_size.py REQUIREMENTS: prints a note if pip is about to download a build of torch for CUDA, and how to avoid it.
 
-Usage: torch_size.py REQUIREMENTS. Silent when torch is installed already, is a local file, or is small enough.
+It asks pip's own finder for the file, with the user's settings. It prints nothing if this version of torch is
+installed, if the file is local, or if it is small enough.
 """
 
 import importlib.metadata
@@ -9,11 +9,11 @@ import pathlib
 import re
 import sys
 
-LIMIT = 400 << 20  # bytes; a CPU wheel has about 200 MB, one for CUDA over 500 MB beside gigabytes of nvidia-* packages
+LIMIT = 400 << 20  # bytes; a CPU wheel has about 200 MB, a CUDA wheel over 500 MB and gigabytes of nvidia-* packages
 
-ADVICE = """fetching {size} MB of torch {version} ({name}) and gigabytes of CUDA's libraries,
-which the tests do not need. To avoid it, stop here and give a CPU build (200 MB): make check TORCH=WHEEL, or a folder
-of wheels; or let pip see the index of CPU builds that torch's installation page names."""
+ADVICE = """downloading {size} MB of torch {version} ({name}) and gigabytes of CUDA libraries,
+which the tests do not need. To avoid this, stop here and pass a CPU build (200 MB): make check TORCH=PATH, where PATH
+is a wheel or a folder of wheels. Or add the index of CPU builds on torch's installation page to pip's settings."""
 
 
 def installed(version):
@@ -24,7 +24,7 @@ def installed(version):
 
 
 def candidate(requirement):
-    """The file that `pip install` would pick: (link, session)."""
+    """Returns the link of the file that `pip install` would download and its size in bytes, or (None, 0)."""
     from pip._internal.commands.install import InstallCommand
 
     command = InstallCommand("install", "")
@@ -50,7 +50,7 @@ def main():
         return
     try:
         link, size = candidate(requirement)
-    except Exception as error:  # pip's inside differs between versions: without an answer, let pip itself speak
+    except Exception as error:  # pip's internals differ between versions; the installation itself goes on
         print(f"note: could not ask pip for torch's size ({type(error).__name__}: {error})")
         return
     if link is not None and size > LIMIT:

@@ -1,8 +1,8 @@
-"""The variants of kernels (docs/howto/tune.md), as tables that force each: what op cases are replayed with.
+"""The variants of kernels (docs/howto/tune.md), and tuning tables that force them, for replays of op cases.
 
     variants.py cpu|opencl FAMILY=VARIANT... -- build/clave bench PROGRAM ...
 
-runs a command of the tool with variants that are forced wherever they can run: `clave bench` compares two so.
+runs a command of the tool with variants that are forced wherever they can run, for example to compare two variants.
 """
 
 import contextlib
@@ -14,8 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-# Of a device: the family, its variants, and the op cases that choose among them ("": all; FAST: none, as the family is
-# for fast precision alone, whose results the cases do not bound).
+# The tables have for each family of kernels its variants and the op cases that choose among them ("": all; FAST: none,
+# because the family is used in fast precision only, whose results the cases do not bound).
 FAST = "fast"
 OPENCL = {
     "matmul": (
@@ -53,8 +53,8 @@ CPU = {
 }
 OPENCL, CPU = ({f: (names.split("|"), cases) for f, (names, cases) in t.items()} for t in (OPENCL, CPU))
 
-# Those whose work-items share what they read or add, which oclgrind sees: which of a family's (a pattern), one in how
-# many of their op cases, and whether as a GPU alone.
+# Variants for oclgrind, whose work-items share the memory that they read or add to. A row has a pattern of a family's
+# variants, n for one in n of the op cases, and true if only the class "gpu" runs them.
 SHARING = {
     "softmax": ("", 4, False),
     "norm": ("", 4, False),
@@ -73,12 +73,12 @@ SHARING = {
 
 
 def needs(variant):
-    """What else a variant wants to be usable on any device: an instruction that is written in OpenCL C."""
+    """Returns the environment variables that make a variant usable on any device, by emulation in OpenCL C."""
     return {"CLAVE_ASM": "mma_local"} if variant.startswith("mma") else {}
 
 
 def in_sources(root, room):
-    """The names in the tables of a backend's sources: those that tests have to know."""
+    """Returns the variants' names in the tables of a backend's sources. Tests compare them with the tables here."""
     names = set()
     for path in pathlib.Path(root, room).rglob("*.c"):
         for table in re.findall(r"\b(?:\w*_variants|cuts)\[\] = \{(.*?)\};", path.read_text(), re.DOTALL):
@@ -88,9 +88,11 @@ def in_sources(root, room):
 
 @contextlib.contextmanager
 def forced(clave, device, rows, env=None, under=()):
-    """The environment (or `env`, with that) in which a device's table has (family, variant) rows for all sizes; under:
-    the words ahead of a command that has that device. A variant that no table here has is a mistake: it would have no
-    effect."""
+    """Context manager: returns an environment whose tuning table forces (family, variant) rows for all sizes.
+
+    env: the environment to extend (default: this process's). under: the words before a command that runs it with that
+    device. Raises AssertionError for a variant that the tables here do not have, as it would have no effect.
+    """
     tables = CPU if device == "cpu" else OPENCL
     for family, variant in rows:
         assert variant in tables[family][0], f"{device}: no variant of {family} is named {variant!r}"

@@ -55,10 +55,11 @@ clave_status bare_write_source(const compile_plan *plan, const compile_options *
               "static bool is_ready;\n\n",
               name);
   write_texts(name, to);
-  text_puts(to,
-            "static int start(void) {\n  const model_memory *own = &compiled_model.memory;\n"
-            "  *own->model = (model){.forms = own->forms, .rebased = own->rebased};\n"
-            "  return (int)core_start(own->model);\n}\n\n");
+  text_puts(
+      to,
+      "static int start(void) {\n  const model_memory *own = &compiled_model.memory;\n"
+      "  *own->model = (model){.packed_weights = own->packed_weights, .rebased = own->rebased};\n"
+      "  return (int)core_start(own->model);\n}\n\n");
   text_printf(
       to,
       "const char *%s_where(void) {\n"

@@ -187,13 +187,14 @@ static size_t memory_bytes(const emitter *emitter) {
 }
 
 static void emit_write_memory(const emitter *emitter, text *to) {
-  text_printf(to,
-              "/* %zu bytes: arena %zu, state %zu, packed weights %zu, scratch memory %zu. */\n"
-              "static _Alignas(MODEL_ALIGNMENT) char memory[%zu];\n"
-              "static model the_model;\nstatic void *forms[%zu];\nstatic char *rebased[%d];\n\n",
-              memory_bytes(emitter), emitter->plan->arena_bytes, emitter->plan->state_bytes,
-              emitter->packed_bytes, emitter->scratch_bytes, memory_bytes(emitter),
-              emitter->packed_weights.n + 1, emitter->plan->n_rebased + 1);
+  text_printf(
+      to,
+      "/* %zu bytes: arena %zu, state %zu, packed weights %zu, scratch memory %zu. */\n"
+      "static _Alignas(MODEL_ALIGNMENT) char memory[%zu];\n"
+      "static model the_model;\nstatic void *packed_weights[%zu];\nstatic char *rebased[%d];\n\n",
+      memory_bytes(emitter), emitter->plan->arena_bytes, emitter->plan->state_bytes,
+      emitter->packed_bytes, emitter->scratch_bytes, memory_bytes(emitter),
+      emitter->packed_weights.n + 1, emitter->plan->n_rebased + 1);
 }
 
 /* Writes static assertions on the target processor: byte order and address space. */
@@ -208,9 +209,10 @@ static void write_needs(const emitter *emitter, text *to) {
 /* Writes where memory and threads come from. */
 static void write_means(const compile_options *options, text *to) {
   if (options->n_threads >= 0) text_puts(to, "    .threads = &model_pool,\n");
-  text_puts(to, options->static_memory
-                    ? "    .memory = {&the_model, memory, sizeof memory, forms, rebased},\n"
-                    : "    .heap = &model_host_heap,\n");
+  text_puts(to,
+            options->static_memory
+                ? "    .memory = {&the_model, memory, sizeof memory, packed_weights, rebased},\n"
+                : "    .heap = &model_host_heap,\n");
 }
 
 static void write_tests(const emitter *emitter, text *to) {
@@ -236,7 +238,7 @@ static void emit_write_info(const emitter *emitter, const compile_options *optio
   text_printf(to,
               ", .device = \"cpu\", .methods = &the_method, .n_methods = 1, .n_threads = %d%s},\n"
               "    .states = states,\n    .n_states = %u,\n"
-              "    .arena_bytes = %zu,\n    .state_bytes = %zu,\n    .n_forms = %zu,\n"
+              "    .arena_bytes = %zu,\n    .state_bytes = %zu,\n    .n_packed_weights = %zu,\n"
               "    .n_rebased = %d,\n",
               options->n_threads,
               emitter->kept ? ", .tests = {.methods = tests, .processor = processor}" : "",

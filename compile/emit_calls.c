@@ -80,7 +80,7 @@ static bool write_pointer(void *ctx, size_t at, text *to) {
     if (!is_there || (place->unless && writer->packed_weights[place->unless - 1] != NOT_PACKED)) {
       text_puts(to, "NULL");
     } else if (place->is_packed) {
-      text_printf(to, "m->forms[%d]", writer->packed_weights[place->slot]);
+      text_printf(to, "m->packed_weights[%d]", writer->packed_weights[place->slot]);
     } else {
       emit_calls_write_slot(writer->emitter, place->slot, place->offset, to);
     }

@@ -15,8 +15,8 @@
 #include "compile/packed.h"
 
 const embedded_file embedded_weights = {"model_weights", "weights.S", "weights.bin", false};
-const embedded_file embedded_packed_weights = {"model_packed_weights", "forms.S", "forms.bin",
-                                               true};
+const embedded_file embedded_packed_weights = {"model_packed_weights", "packed_weights.S",
+                                               "packed_weights.bin", true};
 const embedded_file embedded_program = {"carried_clv", "program.S", "program.clv", true};
 const embedded_file embedded_expected = {"carried_expected", "expected.S", "expected.bin", false};
 const embedded_file embedded_binaries = {"carried_binaries", "binaries.S", "binaries.bin", false};

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes compile_tables.c: the fields of every struct that a CPU kernel takes, the kernels, and the files that emitted
-programs are built of, as bytes, each with the files that it needs.
+"""Writes compile_tables.c: the fields of every argument struct of a CPU kernel, the kernels, and the files that emitted
+programs are built from, as bytes, each with the files that it needs.
 
 A kernel is declared by `KERNEL(name, args)` in a header and defined by `const kernel_desc kernel_name` in a source. A
-source needs what it includes, and the sources that define the functions it names: those of the project that are not
-static, whose definitions begin a line. Standard library only.
+source needs the files that it includes, and the sources that define the functions that it names. The script finds
+non-static functions of the project whose definition begins a line. It needs only the standard library.
 """
 
 import argparse
@@ -23,7 +23,7 @@ KERNEL_DEFINED = re.compile(r"^const kernel_desc (kernel_\w+) = \{", re.M)
 KERNEL_RECORDED = re.compile(r"\bcpu_launch\([^,]+,\s*(\w+)")
 KERNEL_DECLARED = re.compile(r"^KERNEL\((\w+), (\w+)\);", re.M)
 TYPE = re.compile(r"^typedef (struct|union|enum) \w+ \{(.*?)\n?\} (\w+);", re.M | re.S)
-# Functions that a header compiles into its includers.
+# Inline functions and macros of a header, which are compiled into its includers.
 INLINE = re.compile(
     r"^(?:TARGET_\w+ )?(?:static inline|KERNEL_INLINE)[^;{]*\{(?:[^\n]*\}$|.*?^\})|^#[ \t]*define(?:[^\n]*\\\n)*[^\n]*",
     re.M | re.S,
@@ -33,7 +33,7 @@ STATIC = re.compile(r"^(?:TARGET_\w+ )*(?:static|KERNEL_INLINE)\b")
 
 
 class SourceError(Exception):
-    """A source from which the tables cannot be made."""
+    """The tables cannot be made from a source."""
 
 
 @dataclasses.dataclass
@@ -46,7 +46,7 @@ class Source:
 
 
 def read(paths: list[str], generated: list[str]) -> dict[str, Source]:
-    """Returns sources by path within the project; generated files by name."""
+    """Returns the sources by path within the project, and generated files by name."""
     files = [(p, p) for p in paths] + [(pathlib.Path(p).name, p) for p in generated]
     found = {}
     for name, path in sorted(files):
@@ -73,7 +73,7 @@ def definitions(sources: dict[str, Source]) -> dict[str, str]:
 
 
 def headers_of(source: Source, sources: dict[str, Source]) -> list[str]:
-    """Returns all files that it includes, directly or not."""
+    """Returns all files that the source includes, directly or not."""
     found: list[str] = []
     left = INCLUDE.findall(source.text)
     while left:
@@ -94,7 +94,7 @@ def compiled_text(source: Source, headers: list[str], sources: dict[str, Source]
 
 
 def own_names(source: Source) -> set[str]:
-    """Returns its static functions; other files may use the same names."""
+    """Returns the names of the source's static functions, which other files may use for functions of their own."""
     found = DEFINED.finditer(ATTRIBUTE.sub("", source.text))
     return {m.group(1) for m in found if STATIC.match(m.group())}
 
@@ -150,11 +150,11 @@ def fields_of(struct: str, body: str) -> list[tuple[str, str, bool]]:
     for statement in filter(None, (" ".join(s.split()) for s in body.split(";"))):
         match = re.fullmatch(r"((?:const )?\w+) (.+)", statement)
         if not match or "(" in statement:
-            raise SourceError(f"{struct}: `{statement}` is no field that can be printed")
+            raise SourceError(f"{struct}: `{statement}` is not a field that can be printed")
         for declarator in match.group(2).split(", "):
             name = re.fullmatch(r"(\**)(\w+)(\[\w+\])?", declarator)
             if not name or (name.group(1) and name.group(3)):
-                raise SourceError(f"{struct}: `{declarator}` is no field that can be printed")
+                raise SourceError(f"{struct}: `{declarator}` is not a field that can be printed")
             kind = "*" if name.group(1) else match.group(1).removeprefix("const ")
             found.append((kind, name.group(2), bool(name.group(3))))
     return found
@@ -271,7 +271,7 @@ def emit(sources: dict[str, Source]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", required=True, help="the C file to write")
-    parser.add_argument("--generated", action="append", default=[], help="a source in the folder of generated ones")
+    parser.add_argument("--generated", action="append", default=[], help="a source in the folder of generated files")
     parser.add_argument("files", nargs="*", help="the sources, by their paths in the project")
     options = parser.parse_args()
     try:

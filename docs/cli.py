@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """docs/cli.py TABLES.json PAGE.md: writes the reference of the command line and the environment as Markdown.
 
-TABLES.json is what `clave command-tables` prints; cli/pages.py makes the manual pages of the same tables.
+TABLES.json is the output of `clave command-tables`. cli/pages.py makes the manual pages from the same tables.
 """
 
 import json
@@ -15,7 +15,7 @@ HEAD = """# Command line and environment
 
 
 def cell(text):
-    """A text in a cell of a table."""
+    """Returns a text as one line for a cell of a table."""
     return " ".join(text.split()).replace("|", "\\|")
 
 

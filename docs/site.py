@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/site.py FOLDER: writes the repository's documents as a site into FOLDER, by MkDocs.
+"""docs/site.py FOLDER: writes the repository's documents as a site to FOLDER, with MkDocs.
 
 README.md is the first page. The others include the error guide (errors.py), the pages that a build makes (MADE) and the
 references of the C and the Python API (api.py). The script fails on a link that leads nowhere."""
@@ -35,7 +35,7 @@ NAVIGATION = [
     ("Development", ["CONTRIBUTING.md", "serialize/README.md", *pages_of("docs/developers")]),
     ("Project", ["CHANGELOG.md", "MAINTAINERS.md", "SECURITY.md", "CODE_OF_CONDUCT.md"]),
 ]
-# How mkdocstrings shows what docs/api.py names.
+# Options of mkdocstrings for the objects that docs/api.py names.
 DOCSTRINGS = {
     "show_source": False,
     "show_root_heading": True,
@@ -47,7 +47,7 @@ DOCSTRINGS = {
     "show_signature_annotations": True,
     "line_length": 100,
 }
-MADE = ("docs/reference/ops.md", "docs/reference/cli.md")  # by `make`, not kept by git
+MADE = ("docs/reference/ops.md", "docs/reference/cli.md")  # made by `make`, ignored by git
 STYLE = "style.css"
 # Wide tables and code scroll in themselves, and the bar of sections keeps to one line. On a narrow window, the button
 # of a page's contents has a label.

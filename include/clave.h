@@ -59,7 +59,7 @@ typedef enum clave_code {
 CLAVE_API clave_code clave_status_code(const struct clave_error *status);     /* NULL: CLAVE_OK */
 CLAVE_API const char *clave_status_message(const struct clave_error *status); /* NULL: "" */
 CLAVE_API void clave_status_free(clave_status status);                        /* accepts NULL */
-CLAVE_API const char *clave_version(void);                                    /* "0.1.0" */
+CLAVE_API const char *clave_version(void);                                    /* "0.2.0" */
 
 /* ---------------------------------------------------------------- tensors */
 

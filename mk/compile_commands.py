@@ -1,4 +1,4 @@
-"""Writes compile_commands.json, for editors and clang's tools, from what `make --dry-run` prints on standard input."""
+"""Writes compile_commands.json, for editors and clang tools, from the output of `make --dry-run` on standard input."""
 
 import json
 import pathlib

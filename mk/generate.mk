@@ -1,4 +1,4 @@
-# Generated sources, which are rewritten only when what they are made from has changed.
+# Makes generated sources, again only after a change of their inputs.
 $(GEN_HDR) $(GEN_SRC) $(PY_GEN)/schema.py docs/reference/ops.md &: $(wildcard serialize/*.py) serialize/schema.fbs ops/elementwise.tsv
 	$(call say,GEN,$@)$(PYTHON) serialize/generate.py --out $(GEN) --python $(PY_GEN) --docs docs/reference --skip-flatc
 $(GEN)/kernels_embed.c $(ARGS_HDR) &: backend/opencl/embed.py $(KERNELS)
@@ -8,7 +8,7 @@ $(GEN)/args_checked: backend/opencl/check_args.py $(ARGS_HDR) $(wildcard $(OPENC
 	$(call say,GEN,$@)$(PYTHON) $< --kernels $(KERNELS) --sources $(filter %.c,$^)
 	@touch $@
 
-# What compiled programs are built of.
+# Sources from which compiled programs are built.
 COMPILED := $(wildcard base/*.[ch] $(CPU_KERNELS:%=%/*.[ch]) compile/runtime/*.[ch]) $(addprefix compile/carried/,carried.h close.h library.h) \
   $(addprefix json/,json.h syntax.c writer.h writer.c) \
   $(filter-out %/backend.c %/buffer.c %/running.c,$(wildcard backend/cpu/*.[ch])) $(filter-out ops/work.%,$(wildcard ops/*.[ch])) backend/backend.h compile/open/planned.h compile/open/planned.c compile/open/by_rule.c \

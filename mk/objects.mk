@@ -1,14 +1,14 @@
-# Objects, libraries and the command line tool. The stamp rebuilds objects when a flag changes.
+# Builds objects, libraries and the command line tool. The stamp makes objects again when a flag changes.
 FLAGS_STAMP = $(BUILD)/flags
 ifneq ($(file <$(FLAGS_STAMP)),$(COMPILE))
   $(shell mkdir -p $(BUILD))$(file >$(FLAGS_STAMP),$(COMPILE))
 endif
-$(BUILD)/obj/backend/cpu/kernels/%.o: EXTRA = $(FAST) -fno-trapping-math# loops for the vectoriser; nobody reads floating-point traps
+$(BUILD)/obj/backend/cpu/kernels/%.o: EXTRA = $(FAST) -fno-trapping-math# lets gcc vectorise loops; the kernels do not use floating-point traps
 $(BUILD)/obj/llm/sampler.o $(BUILD)/obj/base/encoding.o: EXTRA = $(FAST) -fno-trapping-math
-# clang takes minutes to optimise what the sanitizers add, above all to unrolled tiles, and a second to compile it as it is.
+# clang needs minutes to optimise the code that sanitizers add, mainly to unrolled tiles, but a second to compile it without optimisation.
 TILES = $(basename $(wildcard $(CPU_KERNELS:%=%/*_kernels.c)) $(addprefix backend/cpu/kernels/,conv/depthwise_integer conv/depthwise_lanes conv/depthwise_bf16 gemm/few_rows gemm/pairs conv/pointwise_bf16 elementwise/step_rows))
 UNTIMED = backend/opencl interp cli ops compile api delegate serialize json jinja# rooms without long loops
-# No run spends its time in these, and gcc compiles them a third faster so; CFLAGS without -O2 stand as they are.
+# Rooms whose code is not critical for speed: gcc compiles them a third faster at -O1. CFLAGS without -O2 or -O3 are not changed.
 COLD = cli compile interp/tune
 ifneq ($(SAN),)
 $(TILES:%=$(BUILD)/obj/%.o) $(UNTIMED:%=$(BUILD)/obj/%/%.o): EXTRA = -O0
@@ -24,15 +24,15 @@ $(BUILD)/obj/%.o: %.c $(FLAGS_STAMP) | $(GEN_HDR) $(ARGS_HDR)
 
 $(filter $(BUILD)/obj/backend/opencl/%,$(LIB_OBJ)): | $(GEN)/args_checked
 
-# libclave.a hides all but clave_*, as the shared library does; our own tests see everything in obj/internal.a.
-# A section for each function (--unique: of equal names, too), so that what an executable does not call stays out of it.
+# libclave.a hides all symbols except clave_*, like the shared library. Tests link obj/internal.a, which hides nothing.
+# Each function has its own section (--unique: also functions with equal names), so that executables do not contain unused functions.
 $(BUILD)/libclave.a: $(LIB_OBJ)
 	@rm -f $@
 	$(call say,LD,$@)$(LD) -r --unique -o $(BUILD)/obj/clave.o $^
 	$(quiet)$(CROSS)objcopy --localize-hidden $(BUILD)/obj/clave.o
 	$(call say,AR,$@)$(AR) rcs $@ $(BUILD)/obj/clave.o
 INTERNAL = $(BUILD)/obj/internal.a
-# Every C file of library, tool, plugin and compiled programs, read by the compiler of another processor; links nothing.
+# Checks the syntax of every C file of library, tool, plugin and compiled programs, for ci/cross.
 EVERY_SRC = $(sort $(LIB_SRC) $(CLI_SRC) $(MAIN_SRC) $(wildcard delegate/*.c compile/*/*.c))
 syntax: $(GEN_HDR) $(ARGS_HDR)
 	@printf '%s\n' $(EVERY_SRC) | xargs -n 40 -P 2 $(CC) $(STD) $(WARN) $(CFLAGS) -I. -Iinclude -I$(GEN) -fsyntax-only
@@ -43,7 +43,7 @@ $(INTERNAL): $(LIB_OBJ)
 $(BUILD)/libclave_main.a: $(MAIN_OBJ)
 	@rm -f $@
 	$(call say,AR,$@)$(AR) rcs $@ $^
-# Drivers, and what is found once a process, stay where a host unloads a plugin: so does the library (nodelete).
+# The library stays loaded if a host unloads a plugin (nodelete), because OpenCL drivers and the library's per-process state stay, too.
 $(BUILD)/libclave.so: $(LIB_OBJ)
 	$(call say,LD,$@)$(CC) -shared $(SANFLAGS) -Wl,-z,nodelete $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave.so.$(ABI) -o $@ $^ $(LIBS)
 	@ln -sf libclave.so $@.$(ABI)

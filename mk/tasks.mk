@@ -1,6 +1,6 @@
-# What people and CI run: the demo, checks, measurements and documents.
+# Targets for users and CI: the demo, checks, measurements and documents.
 DIGITS := $(sort $(wildcard examples/mnist/digits/*.pgm))
-demo: ## installs what is missing, builds, recognises handwritten digits and writes some text
+demo: ## installs missing packages, builds, recognises handwritten digits and writes some text
 	@ci/deps demo
 	@$(MAKE) --no-print-directory all $(BUILD)/demo
 	@CLAVE_DEVICE=cpu $(BUILD)/demo examples/mnist/mnist.clv $(firstword $(DIGITS))
@@ -8,47 +8,47 @@ demo: ## installs what is missing, builds, recognises handwritten digits and wri
 	@echo "\nROMEO:"
 	@$(BUILD)/clave generate examples/tinylm/tinylm.clv --prompt "ROMEO:" --temperature 0.8 --seed 3 --max-new-tokens 120
 RING = ci/deps check && TORCH="$(TORCH)" ci/venv && SAN="$(SAN)" DEVICE="$(DEVICE)" BUILD="$(BUILD)" .venv/bin/python ci/check.py --ring
-quick: ## a minute of tests once built: lint, the C suite, the demo, a few op cases
+quick: ## builds, and runs lint, the C suite, the demo and a few op cases (a minute after the build)
 	@$(RING) quick
-check: ## installs what is missing, builds, and runs the same tests at every commit (at most 8 minutes on 2 cores)
+check: ## installs missing packages, builds, and runs the same tests at every commit (at most 8 minutes on 2 cores)
 	@$(RING) check
-check-more: ## a larger sample, drawn by the date (at most 40 minutes on 2 cores)
+check-more: ## runs a larger sample of tests, drawn by the date (at most 40 minutes on 2 cores)
 	@$(RING) more
-check-all: ## all of what make check-more draws from, and what is long: hours; goes on where it was stopped
+check-all: ## runs all tests, including those that need hours; a second call continues a stopped run
 	@$(RING) all
-check-clean: ## both set-up commands in a fresh clone with a fresh home
+check-clean: ## runs make demo and make check in a fresh clone with a fresh HOME
 	@ci/check_clean
-conformance: all ## every sample of torch's operator database in scope, on DEVICE or both; writes docs/reference/coverage.md
+conformance: all ## runs every sample of torch's operator database that is in scope, on DEVICE or both; writes docs/reference/coverage.md
 	@ci/deps check
 	@TORCH="$(TORCH)" ci/venv
 	@for d in $(or $(DEVICE),cpu opencl); do .venv/bin/python test/conformance/run.py --device $$d --jobs $$(nproc) --failures || bad=1; done; [ -z "$$bad" ]
 	@$(if $(DEVICE),,.venv/bin/python test/conformance/coverage.py)
 bench-programs: $(BENCH_BIN)
-bench: all $(BENCH_BIN) ## measures; writes the tables of docs/performance.md. CHECK=1: fails where a row is over its bound
+bench: all $(BENCH_BIN) ## measures speed and writes the tables of docs/performance.md. CHECK=1: fails if a row exceeds its bound
 	@.venv/bin/python bench/bench.py --build $(BUILD) $(if $(CHECK),--check)
-mutants: ## plants every fault of test/mutants, says who notices; writes docs/developers/mutants.md
+mutants: ## plants each fault of test/mutants and checks that a test fails; writes docs/developers/mutants.md
 	@ci/deps check
 	@TORCH="$(TORCH)" ci/venv
 	@$(MAKE) --no-print-directory -s all tests
 	@.venv/bin/python test/cases/build.py | tail -n 1
 	@.venv/bin/python test/mutants/run.py --write
-lint: ## style, layers, sizes, exports, names and prose
+lint: ## checks style, layers, sizes, exports, names and prose
 	@$(MAKE) --no-print-directory all
 	@ci/lint $(BUILD)
-compile_commands.json: $(GEN_HDR) $(ARGS_HDR) ## how each C file is compiled, for editors and clang's tools
+compile_commands.json: $(GEN_HDR) $(ARGS_HDR) ## writes the compile command of each C file, for editors and clang's tools
 	@$(MAKE) --no-print-directory --always-make --dry-run V=1 all tests | $(PYTHON) mk/compile_commands.py
-format: ## rewrites C and Python in the house style
+format: ## formats C and Python in the house style
 	@git ls-files '*.c' '*.cc' '*.h' '*.cl' | xargs clang-format -i
 	@.venv/bin/ruff check -q --fix . ; .venv/bin/ruff format -q .
-site: all ## the documents as pages in build/site, with the error guide; fails on dead links
+site: all ## writes the documents and the error guide as HTML pages to build/site; fails on dead links
 	@ci/venv docs
 	@.venv-docs/bin/python docs/site.py $(BUILD)/site
-fuzz: ## fuzzes each decoder for FUZZ_SECONDS (60); FUZZ_GRAPHS (10000) new random programs, compiled too
+fuzz: ## fuzzes each decoder for FUZZ_SECONDS (60), then runs FUZZ_GRAPHS (10000) new random programs, compiled, too
 	@$(MAKE) --no-print-directory SAN=$(or $(SAN),address,undefined) SANFLAGS="-fsanitize=$(or $(SAN),address$(comma)undefined) -fsanitize=fuzzer-no-link" BUILD=build/fuzzing fuzz-targets
 	@ci/fuzz build/fuzzing $(or $(FUZZ_SECONDS),60)
 	@[ "$(FUZZ_GRAPHS)" = 0 ] || $(MAKE) --no-print-directory -s all
 	@seed=$$(date +%s); for i in $$(seq 0 250 $$(($(or $(FUZZ_GRAPHS),10000) - 1))); do \
 	  .venv/bin/python test/graphs/run.py --compiled --seed $$((seed + i)) --count 250 || exit 1; done
-soak: tests ## SOAK_MINUTES (10) of sessions and conversations on each device: memory stays flat; draws docs/pictures/soak.svg
+soak: tests ## runs sessions and conversations for SOAK_MINUTES (10) on each device, checks that memory does not grow; draws docs/pictures/soak.svg
 	@ci/soak $(BUILD) $(or $(SOAK_MINUTES),10) $(or $(DEVICE),cpu opencl)
 	@$(if $(DEVICE),,$(PYTHON) test/soak_plot.py --out docs/pictures/soak.svg $(BUILD)/soak/cpu.csv $(BUILD)/soak/opencl.csv)

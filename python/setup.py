@@ -2,7 +2,7 @@
 
 The sources are the repository above this folder; a source archive (sdist) has a copy of them in sources/. An editable
 install uses the build folder of the repository.
-CLAVE_WHEEL=pure: a package without library and tool, for machines where libclave.so is installed by itself.
+CLAVE_WHEEL=pure builds a package without library and tool, for machines where libclave.so is installed separately.
 """
 
 import os
@@ -21,19 +21,19 @@ HERE = Path(__file__).resolve().parent
 SCHEMA = "serialize/schema.fbs"
 SOURCES = next((f for f in (HERE / "sources", HERE.parent) if (f / SCHEMA).exists()), None)
 FILES = ("libclave.so", "libclave_delegate.so", "clave")
-# What `clave compile` links executables with that carry the runtime. Language models need the last two.
+# Archives that `clave compile` links into executables that carry the runtime. Language models need the last two.
 ARCHIVES = ("libclave.a", "libclave_main.a", "libpcre2-8.a", "libutf8proc.a")
 HEADERS = ("delegate/clave_delegate.h", "include/clave.h")
-# Licences of the libraries that are linked statically, as Debian installs them.
+# Debian packages of the statically linked libraries, which install their licences.
 LINKED = ("libpcre2-dev", "libutf8proc-dev", "libedit-dev", "libbsd-dev", "libncurses-dev")
 IS_PURE = os.environ.get("CLAVE_WHEEL") == "pure"
 
-# What a source archive needs of the repository to build a wheel.
+# Folders, files and suffixes that a source archive copies from the repository, to build a wheel from it.
 ROOMS = "api backend base cli compile delegate include interp json jinja kernels_cl llm mk ops serialize tokenizer"
 SINGLE = ("LICENSE", "Makefile", "README.md")
 SUFFIXES = {".c", ".cc", ".cl", ".fbs", ".h", ".mk", ".py", ".sh", ".tsv"}
 
-# Debian packages by the header that shows whether they are installed.
+# Debian package by header. A package is installed if the compiler finds its header.
 NEEDED = {
     "CL/cl.h": "opencl-c-headers",
     "clblast_c.h": "libclblast-dev",
@@ -45,7 +45,7 @@ OTHERWISE = "; CLAVE_WHEEL=pure installs the package without the library"
 
 
 def probe(compiler: list[str]) -> set[str] | None:
-    """The headers of NEEDED that the compiler lacks; None: it does not run."""
+    """Returns the headers of NEEDED that the compiler does not find, or None if the compiler does not run."""
     lines = ["#define PCRE2_CODE_UNIT_WIDTH 8", "#ifndef __has_include", "#error too old", "#endif"]
     for header in NEEDED:
         lines += [f"#if !__has_include(<{header}>)", f'"missing {header}"', "#endif"]
@@ -57,7 +57,7 @@ def probe(compiler: list[str]) -> set[str] | None:
 
 
 def missing_packages() -> list[str]:
-    """The Debian packages that the build needs and this machine lacks."""
+    """Returns the Debian packages that the build needs and this machine lacks."""
     headers = probe(os.environ.get("CC", "gcc").split())
     missing = [] if shutil.which("make") else ["make"]
     if headers is None:
@@ -66,7 +66,7 @@ def missing_packages() -> list[str]:
 
 
 def make(*goals: str) -> None:
-    """Builds goals in the sources' build folder."""
+    """Builds make goals in the sources' build folder. Exits with a message if that fails."""
     missing = missing_packages()
     if missing:
         raise SystemExit(f"clave is built from C and needs the Debian packages {' '.join(missing)}{OTHERWISE}")
@@ -79,14 +79,14 @@ def make(*goals: str) -> None:
 
 
 def generate() -> None:
-    """clave/_generated is a package that git does not keep: it has to be there before setuptools looks for it."""
+    """Writes clave/_generated, which git ignores, before setuptools looks for packages."""
     if SOURCES is None:
         raise SystemExit("clave's C sources are not above this folder: install from a clone of the whole repository")
     runpy.run_path(str(HERE / "clave" / "_generate.py"))["generate"](SOURCES, HERE / "clave" / "_generated")
 
 
 class Build(build_py):
-    """Adds the library, the tool and what they need to the package that is built."""
+    """Adds the library, the tool and the files that they need to the package."""
 
     def run(self):
         if not self.editable_mode:
@@ -103,7 +103,7 @@ class Build(build_py):
             self.add_files(package)
 
     def add_sources(self, folder):
-        """Copies what builds the backend for the version of ExecuTorch that is installed."""
+        """Copies the sources from which `clave.executorch` builds the backend for the installed ExecuTorch."""
         for path in [*(SOURCES / "delegate/executorch").iterdir(), *(SOURCES / h for h in HEADERS)]:
             to = folder / path.relative_to(SOURCES)
             to.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ class Build(build_py):
 
 
 class Archive(sdist):
-    """A source archive carries the C sources, so that a wheel can be built of it alone."""
+    """Adds the C sources to the source archive, so that a wheel can be built from it alone."""
 
     def make_release_tree(self, base_dir, files):
         super().make_release_tree(base_dir, files)
@@ -138,14 +138,14 @@ class Archive(sdist):
 
 
 class Wheel(bdist_wheel):
-    """A wheel with the library in it is for this platform, and for any Python 3."""
+    """Tags a wheel that contains the library for this platform and for any Python 3."""
 
     def get_tag(self):
         return super().get_tag() if self.root_is_pure else ("py3", "none", super().get_tag()[2])
 
 
 class Platform(Distribution):
-    """A package with a library in it belongs to a platform, though nothing in it is a Python extension."""
+    """Marks a package that contains the library as platform-specific, although it has no Python extension module."""
 
     def has_ext_modules(self):
         return not IS_PURE

@@ -143,7 +143,7 @@ def enum_value(e: Enum, value: str) -> str:
 
 
 def field_type(s: Schema, f: Field) -> tuple[str, str]:
-    """The C type of a field and its descriptor kind."""
+    """Returns the C type of a field and its descriptor kind."""
     if f.vector:
         return VECTOR_KINDS.get(f.type, (f"ir_{snake(f.type)}s", "TABLES"))
     if f.nullable:
@@ -156,7 +156,7 @@ def field_type(s: Schema, f: Field) -> tuple[str, str]:
 
 
 def structs(s: Schema) -> list[Table]:
-    """The tables that need a struct, each after the tables that it contains by value."""
+    """Returns the tables that need a struct, each after the tables that its fields contain or point to."""
     done: dict[str, Table] = {}
 
     def visit(t: Table) -> None:
@@ -366,7 +366,7 @@ def backend_ops_h(s: Schema, backend: str, stream: str) -> str:
 
 
 def backend_table_c(s: Schema, backend: str) -> str:
-    """Dispatch by ir_op; an op without an implementation is a link error that names it."""
+    """Returns the backend's dispatch table by ir_op. An op without an implementation is a link error that names it."""
     here = [op for op in s.ops if op.runs_on(backend)]
     rows = "".join(f"  [IR_OP_{op.snake.upper()}] = {backend}_{op.snake},\n" for op in here)
     head = f'{NOTE}/* Functions by ir_op; NULL: the op never reaches this backend. */\n#include "{backend}_ops.h"\n\n'
@@ -380,7 +380,7 @@ def steps_fbs(s: Schema) -> str:
 
 
 def c_files(s: Schema) -> dict[str, str]:
-    """File name -> text, for build/gen."""
+    """Returns the text of each file of build/gen by file name."""
     return {
         "steps.fbs": steps_fbs(s),
         "ir.h": ir_h(s),

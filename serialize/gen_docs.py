@@ -11,18 +11,26 @@ A program is a list of instructions, each of which is one op of this page. `Tid`
 slot; `IntOrVid` and `FloatOrVid` are a literal or a `Vid`. The rules in `ops/<family>.c` check which sizes and dtypes
 an op accepts.
 
-Roles: **out**: written by the op; **reuses x**: may reuse the storage of x; **dense**: kernels need it contiguous, so
-the planner copies it if it is not; **rows**: the same for its last dimension. Kinds: a *view* shares its operand's
-storage, a *host* op computes scalars, *control* ops are executed by the interpreter, and all others by a backend.
+Roles:
+
+- **out**: written by the op
+- **reuses x**: may reuse the storage of x
+- **dense**: kernels need it contiguous, so the planner copies it if it is not
+- **rows**: kernels need its last dimension contiguous, so the planner copies it if it is not
+
+Kinds: a *view* shares its operand's storage, a *host* op computes scalars, *control* ops are executed by the
+interpreter, and all others by a backend.
 
 Views, control ops except `Item`, and ops that *move elements* accept tensors of every dtype. All others accept every
 dtype except U16, U32, U64, F8_E4M3 and F8_E5M2.
 
-FLOP are arithmetic operations on elements of any dtype; a multiply-add counts as two. Bytes are those read and written,
-given only if they differ from all of each operand once. In an expression `x` is the number of elements of x, `x[-1]`
-its last dimension, `x[1:]` the product of its dimensions from 1 on. A list of numbers is their product, a list of
-tensors their number, and `steps` the number of steps that compute something ([ops/work.h](../../ops/work.h) has more).
-An epilogue adds its steps, once for each element. [profile.md](../howto/profile.md) shows how these numbers are used.
+FLOP are arithmetic operations on elements of any dtype; a multiply-add counts as two. Bytes are the bytes read and
+written. They are listed only for ops that do not read or write the whole of each operand once.
+
+In an expression `x` is the number of elements of x, `x[-1]` its last dimension, `x[1:]` the product of its dimensions
+from 1 on. A list of numbers stands for their product, a list of tensors for its length, and `steps` for the number of
+steps that compute something ([ops/work.h](../../ops/work.h) has more functions). An epilogue adds its steps, once for
+each element. [profile.md](../howto/profile.md) shows how these numbers are used.
 
 """
 
@@ -69,7 +77,8 @@ def _steps_text(s: Schema) -> str:
     kinds = {"f": "float", "i": "integer", "b": "bool"}
     out = [
         "## Elementwise steps\n\n",
-        "The kinds of a `Step`. Operands have the same dtype (`where`: a is BOOL); *same*: the result has it, too.\n\n",
+        "The kinds of a `Step`. All operands have the same dtype, except that operand a of `where` is BOOL. A *same*\n"
+        "result has the dtype of the operands.\n\n",
         "| id | step | operands | result | dtypes | expression |\n|---|---|---|---|---|---|\n",
     ]
     for x in s.steps:
@@ -80,6 +89,6 @@ def _steps_text(s: Schema) -> str:
 
 
 def docs_files(s: Schema) -> dict[str, str]:
-    """File name -> text, for docs/reference/."""
+    """Returns the text of each file of docs/reference/ by file name."""
     index = " · ".join(f"[{op.name}](#{op.name.lower()})" for op in s.ops)
     return {"ops.md": HEAD + index + "\n\n" + "".join(_op_text(s, op) for op in s.ops) + _steps_text(s)}

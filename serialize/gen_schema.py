@@ -1,5 +1,5 @@
-"""Reads serialize/schema.fbs and ops/elementwise.tsv into plain objects, and rejects what the other generators
-cannot express. Independent of the output languages."""
+"""Reads serialize/schema.fbs and ops/elementwise.tsv into plain objects, and rejects schemas that the other generators
+cannot express. The objects do not depend on the output language."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESULTS = ("same", "bool", "cast", "where")
 
 
 class SchemaError(Exception):
-    """An error in the schema or the step table, as one line."""
+    """An error in the schema or the step table. The message is one line."""
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Field:
     vector: bool
     default: str | None  # the text after "=", "null" included
     attrs: dict[str, str | bool]
-    slot: int = 0  # FlatBuffers vtable slot; a union's type is there, its value in the next
+    slot: int = 0  # FlatBuffers vtable slot; a union has its type in this slot and its value in the next one
 
     @property
     def required(self) -> bool:
@@ -35,13 +35,13 @@ class Field:
 
     @property
     def encoded_since(self) -> int:
-        """The version since which the operand may be encoded, 0 if it is that of the op."""
+        """The schema version that first allows the operand to be encoded, or 0 if the op's first version does."""
         since = self.attrs.get("encoded")
         return int(since) if isinstance(since, str) else 0
 
     @property
     def since(self) -> int:
-        """The version that introduced the field, 0 if it is that of the op."""
+        """The schema version that introduced the field, or 0 if the op's first version has it."""
         return int(str(self.attrs.get("since", "0")))
 
     @property
@@ -102,7 +102,7 @@ class Enum:
 
     @property
     def later(self) -> tuple[int, int]:
-        """The first value that is newer than the enum, and the schema version of it and all later ones."""
+        """The first value that is newer than the enum, and the schema version that introduced it and all later ones."""
         value, _, since = str(self.attrs.get("since", "")).partition(" ")
         return (self.values[value], int(since)) if value else (256, 0)
 
@@ -135,7 +135,7 @@ class Schema:
 
     @property
     def ops(self) -> list[Table]:
-        """The union's tables in union order: op number i + 1."""
+        """The union's tables in union order. The op at index i has number i + 1 in a file."""
         return [self.tables[name] for name in self.op_names]
 
     @property
@@ -150,7 +150,7 @@ class Schema:
 
 
 def snake(name: str) -> str:
-    """LayerNorm -> layer_norm."""
+    """Converts LayerNorm to layer_norm."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
@@ -160,7 +160,8 @@ _TOKEN = re.compile(
 
 
 class Tokens:
-    """Input of a parser: tokens (kind, text, ...), where `at` is the next index; fail(what) returns an error there."""
+    """The input of a parser. `tokens` are (kind, text, ...), and `at` is the index of the next one. fail(what) returns
+    an error for the current position."""
 
     tokens: list[tuple]
     at = 0
@@ -262,7 +263,7 @@ class _Parser(Tokens):
             if self.accept("="):
                 number = int(self.take())
             if value in values or number in values.values():
-                raise self.fail(f"enum {name}: {value} = {number} is there already")
+                raise self.fail(f"enum {name}: {value} = {number} is declared twice")
             values[value] = number
             number += 1
             self.accept(",")
@@ -272,7 +273,7 @@ class _Parser(Tokens):
 
     def union(self, schema: Schema) -> None:
         if schema.union_name:
-            raise self.fail("only one union is known: that of the ops")
+            raise self.fail("only one union is supported, the union of the ops")
         schema.union_name = self.take()
         self.take("{")
         while not self.accept("}"):
@@ -326,7 +327,7 @@ def _check_field(s: Schema, t: Table, f: Field) -> None:
     if f.type not in known:
         raise SchemaError(f"{where}: unknown type {f.type!r}")
     if f.vector and f.type not in VECTOR_ITEMS | (tables - BY_VALUE):
-        raise SchemaError(f"{where}: vectors of {f.type} are not known to the decoders")
+        raise SchemaError(f"{where}: the decoders do not support vectors of {f.type}")
     if f.nullable and f.type not in NULLABLE:
         raise SchemaError(f"{where}: only {', '.join(sorted(NULLABLE))} may be null")
     if f.default is not None and (f.vector or f.type not in SCALARS):
@@ -338,7 +339,7 @@ def _check_field(s: Schema, t: Table, f: Field) -> None:
     if not str(f.attrs.get("since", "0")).isdigit():
         raise SchemaError(f'{where}: expected since: "<number>"')
     if f.reuses is not None and not any(x.name == f.reuses and x.type == "Tid" and not x.vector for x in t.fields):
-        raise SchemaError(f"{where}: reuses names {f.reuses!r}, which is no Tid field of {t.name}")
+        raise SchemaError(f"{where}: reuses names {f.reuses!r}, which is not a Tid field of {t.name}")
 
 
 def _check_enum(e: Enum, attributes: list[str]) -> None:
@@ -366,7 +367,7 @@ def _finish(s: Schema, attributes: list[str]) -> None:
     for name in s.op_names:
         op = s.tables.get(name)
         if op is None or op.is_struct:
-            raise SchemaError(f"union {s.union_name}: {name} is no table")
+            raise SchemaError(f"union {s.union_name}: {name} is not a table")
         if not str(op.attrs.get("since", "")).isdigit():
             raise SchemaError(f'{name}: an op needs since: "<number>"')
     if s.root not in s.tables or len(s.file_identifier) != 4:
@@ -374,7 +375,7 @@ def _finish(s: Schema, attributes: list[str]) -> None:
 
 
 def read_steps(path: Path) -> list[Step]:
-    """The rows of elementwise.tsv. Ids must count up from 0, because tables are indexed by them."""
+    """Reads the rows of elementwise.tsv. Ids must count up from 0, because tables are indexed by them."""
     steps: list[Step] = []
     names = set()
     rows = [r for r in path.read_text(encoding="utf-8").splitlines() if r and not r.startswith("#")]

@@ -1,5 +1,5 @@
-"""Writes build/gen/work_table.c: the work of each op, from the expressions in its table's attributes `flops` and
-`bytes`. ops/work.h has their building blocks."""
+"""Writes build/gen/work_table.c: the work of each op, from the expressions in the attributes `flops` and `bytes` of
+its table. ops/work.h has the functions that they call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TOKEN = re.compile(r"\s*(?:(?P<number>\d+)|(?P<word>\w+)|(?P<sign>!=|[-+*/():,\
 
 
 class _Reader(Tokens):
-    """One expression of an op as C over `w`, a work_node, and `o`, the op's struct."""
+    """Translates an expression of an op to C, in terms of `w`, a work_node, and `o`, the op's struct."""
 
     def __init__(self, op: Table, attr: str) -> None:
         self.op, self.attr, self.text = op, attr, str(op.attrs[attr])
@@ -55,10 +55,10 @@ class _Reader(Tokens):
         return found
 
     def tensor(self) -> str:
-        """An argument that is a tensor or a list of tensors."""
+        """Reads an argument that is a tensor or a list of tensors. Returns it as C."""
         f = self.field()
         if f.type != "Tid":
-            raise self.fail(f"{f.name!r} is no tensor")
+            raise self.fail(f"{f.name!r} is not a tensor")
         return f"{'&' if f.vector else ''}o->{c_name(f.name)}"
 
     def call(self, name: str) -> str:
@@ -79,7 +79,7 @@ class _Reader(Tokens):
         return f"work_{name}{'_all' if is_list else ''}({', '.join(arguments)})"
 
     def index(self, f: Field) -> str:
-        """x[-1], x[axis]: a dimension; x[1:]: the product of dimensions from 1 on."""
+        """Reads x[-1] or x[axis], a dimension, or x[1:], the product of the dimensions from 1 on. Returns it as C."""
         self.take("[")
         sign = "-" if self.peek() == "-" and self.take() else ""
         where = sign + self.take() if self.peek().isdigit() else f"o->{c_name(self.field().name)}"
@@ -137,12 +137,12 @@ def _computes(op: Table) -> bool:
 
 
 def check_work(s: Schema) -> None:
-    """Fails if an op that computes lacks `flops`, or another op has `flops` or `bytes`."""
+    """Raises SchemaError if an op that computes lacks `flops`, or if another op has `flops` or `bytes`."""
     for op in s.ops:
         if _computes(op) and not op.has("moves") and not op.has("flops"):
             raise SchemaError(f'{op.name}: an op that computes needs flops: "<expression>"')
         if not _computes(op) and (op.has("flops") or op.has("bytes")):
-            raise SchemaError(f"{op.name}: flops and bytes are of ops that backends run")
+            raise SchemaError(f"{op.name}: only ops that backends run have flops and bytes")
 
 
 def work_table_c(s: Schema) -> str:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes all files made from serialize/schema.fbs and ops/elementwise.tsv: C structs, descriptors and tables
-(--out), the Python package's generated part (--python), docs/reference/ops.md (--docs). Standard library only."""
+(--out), the Python package's generated part (--python), docs/reference/ops.md (--docs). It needs only the standard
+library."""
 
 from __future__ import annotations
 
@@ -22,13 +23,13 @@ HERE = Path(__file__).resolve().parent
 
 
 def compile_schema(schema: Schema, path: Path, flatc: str) -> None:
-    """Runs flatc on the schema, so that every schema that our parser accepts is also valid for flatc."""
+    """Runs flatc on the schema. Raises SchemaError if flatc rejects a schema that our parser accepts."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "steps.fbs").write_text(steps_fbs(schema), encoding="utf-8")
         command = [flatc, "-b", "--schema", "-I", folder, "-o", folder, str(path)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
-        raise SchemaError(f"flatc refuses the schema: {(result.stdout + result.stderr).strip()}")
+        raise SchemaError(f"flatc rejects the schema: {(result.stdout + result.stderr).strip()}")
 
 
 def find_flatc(args: argparse.Namespace) -> str | None:
@@ -37,13 +38,13 @@ def find_flatc(args: argparse.Namespace) -> str | None:
     flatc = shutil.which(args.flatc or "flatc")
     if not flatc:
         raise SchemaError(
-            f"{args.flatc or 'flatc'} not found: install flatbuffers-compiler, or give --flatc PATH or --skip-flatc"
+            f"{args.flatc or 'flatc'} not found: install flatbuffers-compiler, or pass --flatc PATH or --skip-flatc"
         )
     return flatc
 
 
 def all_files(schema: Schema, args: argparse.Namespace) -> dict[Path, str]:
-    """Path -> text of all requested files."""
+    """Returns the text of each requested file by path."""
     files = {args.out / name: text for name, text in c_files(schema).items()}
     files[args.out / "work_table.c"] = work_table_c(schema)
     if args.python:
@@ -68,15 +69,17 @@ def write_files(files: dict[Path, str]) -> None:
 
 def parse_args(argv: list[str] | None) -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("--schema", type=Path, default=HERE / "schema.fbs", help="default: schema.fbs beside this script")
+    p.add_argument(
+        "--schema", type=Path, default=HERE / "schema.fbs", help="default: schema.fbs in this script's folder"
+    )
     p.add_argument(
         "--steps", type=Path, default=HERE.parent / "ops" / "elementwise.tsv", help="default: ops/elementwise.tsv"
     )
     p.add_argument("--out", type=Path, default=Path("build/gen"), metavar="DIR", help="C files; default: build/gen")
     p.add_argument(
-        "--python", type=Path, metavar="DIR", help="also write the Python modules there (python/clave/_generated)"
+        "--python", type=Path, metavar="DIR", help="also write the Python modules to DIR (python/clave/_generated)"
     )
-    p.add_argument("--docs", type=Path, metavar="DIR", help="also write ops.md there (docs/reference)")
+    p.add_argument("--docs", type=Path, metavar="DIR", help="also write ops.md to DIR (docs/reference)")
     p.add_argument(
         "--flatc", metavar="PATH", help="the schema compiler that must accept the schema; default: flatc in PATH"
     )

@@ -4,7 +4,7 @@ one to zero. The fields are const, so an initialiser is the only way to make suc
 
     check_args.py --kernels kernels_cl/*/* --sources backend/opencl/*/*.c
 
-Prints a line per mistake: file, line, struct, field. Standard library only.
+Prints a line for each mistake: file, line, struct, field. It needs only the standard library.
 """
 
 import argparse
@@ -16,13 +16,13 @@ import embed
 
 
 def blank_out(source: str) -> str:
-    """The source with comments and strings replaced by blanks of equal length."""
+    """Returns the source with comments and strings replaced by blanks of equal length."""
     pattern = r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"'
     return re.sub(pattern, lambda m: re.sub(r"[^\n]", " ", m.group()), source, flags=re.S)
 
 
 def items_of(source: str, start: int) -> list[str]:
-    """The parts between commas within the braces that open at start."""
+    """Returns the comma-separated parts within the braces that open at start."""
     items, depth, current = [], 0, ""
     for c in source[start:]:
         depth += (c in "([{") - (c in ")]}")
@@ -38,7 +38,7 @@ def items_of(source: str, start: int) -> list[str]:
 
 
 def mistakes_of(structs: dict[str, dict[str, str]], struct: str, source: str, start: int) -> list[str]:
-    """Checks the initialiser that opens at start, and those of groups inside it."""
+    """Checks the initialiser that opens at start, and nested initialisers of groups. Returns the mistakes."""
     found, named = [], set()
     for item in filter(None, items_of(source, start)):
         match = re.match(r"\.(\w+)\s*=\s*(.*)", item, re.S)
@@ -54,13 +54,14 @@ def mistakes_of(structs: dict[str, dict[str, str]], struct: str, source: str, st
     return found + ([f"{struct} lacks {', '.join(missing)}"] if missing else [])
 
 
-# What may follow a struct's name: a pointer, a function, an object with an initialiser, a literal.
+# PLAIN matches text after a struct's name that needs no check: a pointer, a function, or a copy of another object.
+# BRACES matches text before the braces of an initialiser or a compound literal.
 PLAIN = re.compile(r"\s*\*|\s*\w+\s*\(|\s*\w+\s*=\s*(?!\{)")
 BRACES = re.compile(r"(?:\s*\w+\s*=|\s*\))\s*(?=\{)")
 
 
 def check(structs: dict[str, dict[str, str]], source: str) -> list[tuple[int, str]]:
-    """(line, mistake)"""
+    """Returns (line, mistake) of each mistake in a source."""
     source, found = blank_out(source), []
     for match in re.finditer(rf"\b({'|'.join(structs)})\b", source):
         struct, at = match.group(1), match.end()

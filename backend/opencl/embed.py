@@ -6,7 +6,8 @@ A signature begins at a line `__kernel void name(`. There are no preprocessor li
 names are unique. The parameters end at the next line that ends with `) {`, the kernel at the next line that is a
 brace: sources.c extracts kernels by the same rule. A pointer `x` to global memory and the `long x_offset` of its
 element 0, which follows it, are one argument, and so is a `__read_only image1d_buffer_t`. A macro `NAME_PARAMS` among
-the parameters is a group, which becomes a struct that several kernels can share. Standard library only.
+the parameters is a group, for which there is one struct that several kernels can share. It needs only the standard
+library.
 """
 
 import argparse
@@ -48,7 +49,7 @@ MOST_PARAMETERS = 64  # MAX_LAUNCH_ARGS of opencl.h
 
 
 class KernelError(Exception):
-    """A kernel file that cannot be embedded."""
+    """A kernel file cannot be embedded."""
 
 
 def without_comments(source: str) -> str:
@@ -70,7 +71,7 @@ def split_parameters(body: str) -> list[str]:
 
 
 def matching(source: str, start: int) -> int:
-    """Index of the parenthesis that closes the one at start."""
+    """Returns the index of the parenthesis that closes the one at start."""
     depth = 0
     for i in range(start, len(source)):
         depth += (source[i] == "(") - (source[i] == ")")
@@ -88,12 +89,12 @@ class Parameter:
 
     @property
     def field(self) -> str:
-        """Its field in the kernel's struct."""
+        """The parameter's field in the kernel's struct."""
         return f"{self.group}.{self.name}" if self.group else self.name
 
 
 def parse_parameter(text: str, where: str) -> tuple[str, str, str]:
-    """(name, kind, type)"""
+    """Returns (name, kind, type) of a parameter's declaration. Raises KernelError for an unknown type."""
     match = re.fullmatch(r"(.*?)([A-Za-z_]\w*)", text)
     if not match:
         raise KernelError(f"{where}: parameter '{text}' has no name")
@@ -150,7 +151,7 @@ def group_name(macro: str) -> str:
 
 
 def parse_groups(texts: dict[str, str]) -> dict[str, str]:
-    """The lists of parameters that are macros, by the macro's name. texts: the files without comments."""
+    """Returns the parameter lists that are macros, by the macro's name. texts: the files without comments."""
     found: dict[str, str] = {}
     for file, text in texts.items():
         for name, body in GROUP.findall(text):
@@ -161,7 +162,7 @@ def parse_groups(texts: dict[str, str]) -> dict[str, str]:
 
 
 def parse_kernels(source: str, file: str, groups: dict[str, str]) -> dict[str, list[Parameter]]:
-    """The parameters of every kernel in a file, by name. source: without comments."""
+    """Returns the parameters of every kernel in a file, by the kernel's name. source: the text without comments."""
     found: dict[str, list[Parameter]] = {}
     for match in re.finditer(r"\b(?:__)?kernel\b", source):
         at = HEAD.match(source, match.start())
@@ -176,7 +177,7 @@ def parse_kernels(source: str, file: str, groups: dict[str, str]) -> dict[str, l
         close = matching(source, start)
         body = source[start + 1 : close]
         if not source.startswith(") {\n", close):
-            raise KernelError(f"{where}: `) {{` does not end the line behind the parameters")
+            raise KernelError(f"{where}: `) {{` does not end the line after the parameters")
         if "#" in body:
             raise KernelError(f"{where}: preprocessor line among the parameters")
         if name in found:
@@ -187,7 +188,7 @@ def parse_kernels(source: str, file: str, groups: dict[str, str]) -> dict[str, l
 
 
 def parse_files(paths: list[str]) -> tuple[dict[str, str], dict[str, str], dict[str, dict[str, list[Parameter]]]]:
-    """The files' texts without comments, the groups of parameters, the kernels of each stem."""
+    """Returns the files' texts without comments, the groups of parameters, and the kernels of each stem."""
     texts = {
         os.path.basename(p): without_comments(pathlib.Path(p).read_text(encoding="utf-8"))
         for p in sorted(paths, key=os.path.basename)
@@ -208,13 +209,13 @@ def parse_files(paths: list[str]) -> tuple[dict[str, str], dict[str, str], dict[
 
 
 def arguments(parameters: list[Parameter]) -> list[Parameter]:
-    """The arguments that an op passes: without offsets, which belong to buffers, and those bound by the backend."""
+    """Returns the arguments that an op passes, without offsets of buffers and arguments that the backend binds."""
     names = {p.name for p in parameters if p.kind == "ARG_BUFFER"}
     return [p for p in parameters if p.kind in FIELD_TYPES and p.name.removesuffix("_offset") not in names - {p.name}]
 
 
 def structs(groups: dict[str, str], kernels: dict[str, dict[str, list[Parameter]]]) -> dict[str, dict[str, str]]:
-    """The fields of every struct, name to type, by the struct's name."""
+    """Returns {struct: {field: type}} of every struct."""
     found = {}
     for macro, body in groups.items():
         own = arguments(parse_parameters(body, {}, macro))
@@ -236,8 +237,8 @@ LARGEST_BLOCK = 65536
 
 
 def parse_blocks(source: str) -> list[tuple[str, int]]:
-    """The numeric macros with their defaults; the block sizes that kernels walk in are among them. Macros on either
-    side of `KIND == SUM` are excluded: they name choices."""
+    """Returns the numeric macros with their defaults. They include the kernels' block sizes. Macros on either side of
+    `KIND == SUM` are excluded, because they name choices."""
     choices = {name for pair in ENUMERATED.findall(source) for name in pair}
     values: dict[str, int] = {}
     rows = set()
@@ -251,7 +252,7 @@ def parse_blocks(source: str) -> list[tuple[str, int]]:
 
 
 def headers_of(name: str, texts: dict[str, str]) -> list[str]:
-    """The files that a file includes, directly or not, except common.h."""
+    """Returns the files that a file includes, directly or not, except common.h."""
     direct = [h for h in INCLUDE.findall(texts[name]) if h != "common.h"]
     return [h for d in direct for h in [*headers_of(d, texts), d]]
 
@@ -261,7 +262,7 @@ ESCAPES = {b: f"\\{b:03o}" for b in range(256) if not 32 <= b < 127} | {ord(c): 
 
 
 def emit_bytes(name: str, data: bytes) -> str:
-    """An array of the bytes and a zero. Compilers read strings ten times as fast as lists of numbers."""
+    """Returns an array of the bytes and a zero, as a string. Compilers read strings ten times as fast as numbers."""
     lines = (line.decode("latin-1").translate(ESCAPES) for line in data.splitlines(keepends=True))
     return "\n".join([f"static const unsigned char {name}[] =", *(f'    "{line}"' for line in lines), '    "";'])
 
@@ -272,21 +273,21 @@ def emit_header(groups: dict[str, str], kernels: dict[str, dict[str, list[Parame
         "#ifndef GEN_KERNEL_ARGS_H",
         "#define GEN_KERNEL_ARGS_H",
         "/* Generated by backend/opencl/embed.py. The arguments of each kernel: fields cannot be set later, and",
-        " * check_args.py sees to it that each is named where a struct is initialised. */",
+        " * check_args.py checks that each initialiser of a struct names all fields. */",
         '#include "backend/opencl/program/args.h"',
     ]
     for struct, fields in structs(groups, kernels).items():
         rows = "".join(f"  const {kind} {name};\n" for name, kind in fields.items())
         out.append(f"typedef struct {struct} {{\n{rows}}} {struct};")
     out += ["enum {", *(f"  KERNEL_{k.upper()}," for k in names), "  N_KERNELS", "};"]
-    out.append("/* The kernel of the struct that is pointed to, in kernel_signatures. */")
+    out.append("/* The index in kernel_signatures of the kernel whose arguments the pointer refers to. */")
     rows = ", \\\n    ".join(f"{k}_args: KERNEL_{k.upper()}" for k in names)
     out += [f"#define KERNEL_OF(...) _Generic(*(__VA_ARGS__), \\\n    {rows})", "#endif"]
     return "\n".join(out) + "\n"
 
 
 def emit_signature(stem: str, kernel: str, parameters: list[Parameter], n_blocks: int) -> tuple[str, str]:
-    """The table of a kernel's parameters, and its row in kernel_signatures."""
+    """Returns the table of a kernel's parameters, and the kernel's row in kernel_signatures."""
     given = arguments(parameters)
     place = lambda p: f"offsetof({kernel}_args, {p.field})" if p in given else "0"
     rows = ", ".join(f'{{"{p.name}", "{p.type}", {p.kind}, {place(p)}}}' for p in parameters)
@@ -296,7 +297,7 @@ def emit_signature(stem: str, kernel: str, parameters: list[Parameter], n_blocks
 
 
 def place_of(path: str) -> str:
-    """The path of a file in a folder of kernels, "conv/winograd.cl"; headers of other rooms are at its top."""
+    """Returns a file's path in the folder of kernels, "conv/winograd.cl"; headers of other rooms have no folder."""
     _, room, place = path.rpartition("kernels_cl/")
     return place if room else os.path.basename(path)
 
@@ -337,7 +338,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", required=True, help="the C file to write")
     parser.add_argument("--header", required=True, help="the header to write")
-    parser.add_argument("files", nargs="*", help="those of kernels_cl/ and its folders")
+    parser.add_argument(
+        "files", nargs="*", help="the files of kernels_cl/ and its folders, and headers that they include"
+    )
     options = parser.parse_args()
     try:
         texts, groups, kernels = parse_files(options.files)

@@ -1,13 +1,13 @@
 #!/bin/sh
-# build.sh EXECUTORCH OUT [LIBRARIES]: builds libclave_executorch.so as OUT, from the sources beside this file, for ExecuTorch's Python
-# package in the folder EXECUTORCH. ExecuTorch promises no binary interface, so each version of it needs its own library. LIBRARIES: the
-# folder of libclave_delegate.so and libclave.so; by default the linker finds them. CXX, CXXFLAGS: a C++17 compiler and its flags.
+# build.sh EXECUTORCH OUT [LIBRARIES]: builds libclave_executorch.so as OUT, for ExecuTorch's Python package in the folder EXECUTORCH.
+# ExecuTorch has no stable binary interface, so each of its versions needs its own library. LIBRARIES is the folder of
+# libclave_delegate.so and libclave.so; by default the linker finds them. CXX, CXXFLAGS: a C++17 compiler and its flags.
 set -eu
 [ $# -eq 2 ] || [ $# -eq 3 ] || { echo "usage: build.sh EXECUTORCH OUT [LIBRARIES]" >&2; exit 2; }
 theirs=$1 out=$2 libraries=${3-}
 here=$(cd "$(dirname "$0")" && pwd)
 ours=$(dirname "$(dirname "$here")")
-[ -e "$theirs/include/executorch/runtime" ] || { echo "$theirs: no package of ExecuTorch 1.5 or later with its headers" >&2; exit 1; }
+[ -e "$theirs/include/executorch/runtime" ] || { echo "$theirs: no ExecuTorch package, version 1.5 or later, with headers in this folder" >&2; exit 1; }
 command -v ${CXX:-c++} >/dev/null || { echo "${CXX:-c++}: no C++ compiler is installed (Debian: g++)" >&2; exit 1; }
 version=$(cd "$theirs/.." && echo executorch-*.dist-info)
 version=${version#executorch-} version=${version%.dist-info}

@@ -97,7 +97,7 @@ static inline void store_token(x_pointer new_k, x_pointer new_v, long row, index
 /* Prefetches rows [n, n + W) of keys and values. The hardware prefetcher does not predict their
  * page. */
 static inline void prefetch_rows(key_pointer keys, key_pointer values, index_t n, index_t k_step,
-                                index_t v_step) {
+                                 index_t v_step) {
   const index_t line = 64 / (index_t)sizeof(*keys);
   for (index_t d = 0; d < W * k_step; d += line) PREFETCH(keys + n * k_step + d);
   for (index_t d = 0; d < W * v_step; d += line) PREFETCH(values + n * v_step + d);
@@ -138,8 +138,8 @@ static inline void attend_rows(ATTENTION_PARAMS, x_pointer new_k, x_pointer new_
     index_t at[W];
     ROWS_OF_KEYS(at, &seen, from, span.end, some, n_keys);
 #if PAGED
-    prefetch_rows(keys, values, row_of_key(&seen, min(from + W, span.end - 1), n_keys), k_strides.s0,
-                 v_strides.s0);
+    prefetch_rows(keys, values, row_of_key(&seen, min(from + W, span.end - 1), n_keys),
+                  k_strides.s0, v_strides.s0);
 #endif
     EACH_ROW for (int j = 0; j < W; j++) p[r][j] = (real)(-INFINITY);
     for (int j = 0; j < some; j++) {

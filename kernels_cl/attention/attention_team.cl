@@ -28,7 +28,7 @@ typedef struct room {
   __local real *fade;    /* (ROWS) */
   __local index_t *at;   /* (KEYS): rows of the keys */
 } room;
-#define RESERVE_LOCAL(m)                                                       \
+#define RESERVE_LOCAL(m)                                                   \
   __local real m##_queries[ROWS * Q_MAX], m##_shares[ROWS * KEYS * PITCH], \
       m##_weights[ROWS * KEYS], m##_ends[ROWS * SHARERS], m##_fade[ROWS];  \
   __local index_t m##_at[KEYS];                                            \

@@ -4,7 +4,7 @@ program = clave.export(module, args); program.save("model.clv")
 session = clave.Session("model.clv", device="opencl"); outputs = session.run(x)
 text = clave.LLM("language_model.clv").generate("Once upon a time")
 
-Running needs numpy and ml_dtypes; exporting needs torch and flatbuffers too (the extra `export`).
+Running needs numpy and ml_dtypes. Exporting also needs torch and flatbuffers (the extra `export`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = [
     "register_op",
 ]
 
-# Imported at their first use, with numpy: `import clave` takes a few milliseconds.
+# Names that are imported at their first use, because they need numpy. `import clave` takes a few milliseconds.
 _LATER = {
     "Answer": "conversation",
     "Conversation": "conversation",
@@ -69,15 +69,13 @@ _LATER = {
     "Tokenizer": "tokenizer",
     "devices": "session",
 }
-
-
-# Packages that are imported at their first use, too; those with torch say what is missing.
-# With the extra of python/pyproject.toml that each needs.
+# Submodules that are imported at their first use, too, with the extra of python/pyproject.toml that each needs. If a
+# package is missing, the error names it.
 _PARTS = {"executorch": "executorch", "gguf": "export", "llm": "llm", "quantizer": "export", "reference": "export"}
 
 
 class _NotInstalled(Error, AttributeError):
-    """For a part of clave whose packages are missing: hasattr() and help() go on without it."""
+    """Raised for a submodule whose packages are missing. An AttributeError, so that hasattr() and help() work."""
 
 
 def __getattr__(name: str) -> Any:
@@ -98,7 +96,8 @@ def __dir__() -> list[str]:
 
 
 def load(path: str | os.PathLike[str]) -> Program:
-    """A program file: .clv, or .json with consts.safetensors beside it."""
+    """Loads a program file: .clv, or .json with consts.safetensors in the same folder. Raises clave.Error (a
+    RuntimeError) if it cannot be read or is malformed."""
     from clave.program import Program
 
     return Program.load(path)
@@ -120,7 +119,8 @@ def export(
     report: bool = False,
     passes: Iterable[str] | None = None,
 ) -> Program:
-    """A program of a torch module in eval mode: see clave.exporter.export, which this imports (and torch) now."""
+    """Exports a torch module in eval mode as a program. See clave.exporter.export, which this imports, with torch, at
+    the first call."""
     exporter = _import("exporter", "export")
     return exporter.export(
         module,
@@ -147,20 +147,21 @@ def from_gguf(
     prompt_piece: int = 256,
     tokenizer: str | os.PathLike[str] | None = None,
 ) -> Program:
-    """A program of a GGUF file's language model: see clave.gguf.from_gguf, which this imports (and torch) now."""
+    """Makes a program of a GGUF file's language model. See clave.gguf.from_gguf, which this imports, with torch, at the
+    first call."""
     made = _import("gguf", "from_gguf").from_gguf
     return made(path, max_context=max_context, kv=kv, prompt_piece=prompt_piece, tokenizer=tokenizer)
 
 
 def register_lowering(op: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Registers a function that lowers an op, a custom one say: see clave.lowering.registry.register_lowering, which
-    this imports (and torch) now."""
+    """Registers a function that lowers an op, for example a custom one. See clave.lowering.registry.register_lowering,
+    which this imports, with torch, at the first call."""
     return _import("lowering.registry", "register_lowering").register_lowering(op)
 
 
 def register_op(op: Any, *kernels: Kernel, reference: Callable[..., Any] | None = None) -> None:
-    """Makes a torch op one that programs carry with kernels of its own: see clave.custom.register_op, which this
-    imports (and torch) now."""
+    """Registers kernels for a torch op, which programs carry. See clave.custom.register_op, which this imports, with
+    torch, at the first call."""
     _import("custom", "register_op").register_op(op, *kernels, reference=reference)
 
 
@@ -171,5 +172,5 @@ def _import(name: str, what: str, extra: str = "export") -> Any:
         from clave._extras import install_command
 
         raise Error(f"clave.{what} needs {e.name}: {install_command(extra)}", Code.UNSUPPORTED) from e
-    except ImportError as e:  # a module of ours that says what is missing
+    except ImportError as e:  # from a module of clave, with the name of the missing package
         raise Error(str(e), Code.UNSUPPORTED) from e

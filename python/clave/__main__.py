@@ -12,7 +12,7 @@ import clave
 from clave import sources
 from clave.command import Parser, check_cache, check_form, run
 
-_EPILOG = f"""{sources.HELP}Several methods: NAME=SOURCE for each, and NAME=... in --args, --input-names and
+_EPILOG = f"""{sources.HELP}For several methods, write NAME=SOURCE for each, and NAME=... in --args, --input-names and
 --output-names.
 
   python -m clave export package.model:Net --args 'f32[batch,3,224,224]' --dynamic batch=1..16 --verify -o net.clv
@@ -22,27 +22,33 @@ Exit 0 good, 1 the export failed, 2 malformed command line.
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="python -m clave", description="clave's Python side.")
+    parser = Parser(prog="python -m clave", description="Exports models to clave programs.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     export = commands.add_parser(
         "export",
-        help="a torch module or a .pt2 file as a program (.clv or .json)",
+        help="export a torch module or a .pt2 file as a program (.clv or .json)",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = export.add_argument
-    add("sources", nargs="+", metavar="[NAME=]SOURCE", help="what to export, see below")
+    add("sources", nargs="+", metavar="[NAME=]SOURCE", help="the module or file to export, see below")
     add("-o", "--output", required=True, metavar="PROG", help=".clv, or .json with consts.safetensors beside it")
     sources.add_options(add)
     add(
         "--quantize",
-        metavar="FORM",
-        help="weights of products, embeddings and convolutions: int8, int4:32, int4:32:zeros, Q8_0, ...",
+        metavar="ENCODING",
+        help="encoding of products', embeddings' and convolutions' weights: int8, int4:32, Q8_0, ...",
     )
-    add("--input-names", action="append", default=[], metavar="[NAME=]A,B", help="of the program's inputs, in order")
-    add("--output-names", action="append", default=[], metavar="[NAME=]A,B", help="of its outputs")
+    add(
+        "--input-names",
+        action="append",
+        default=[],
+        metavar="[NAME=]A,B",
+        help="names of the program's inputs, in order",
+    )
+    add("--output-names", action="append", default=[], metavar="[NAME=]A,B", help="names of its outputs")
     add("--verify", action="store_true", help="compare the program with the module on the CPU backend")
-    add("--report", action="store_true", help="say what was made")
+    add("--report", action="store_true", help="print a summary of the program")
     export.set_defaults(run=_export)
     _add_from_gguf(commands)
     return parser
@@ -51,8 +57,8 @@ def _parser() -> argparse.ArgumentParser:
 def _add_from_gguf(commands: Any) -> None:
     parser = commands.add_parser(
         "from-gguf",
-        help="a language model of a GGUF file (llama.cpp's) as a program",
-        description="Weights in blocks keep their form; tokenizer and chat template come too. See docs/howto/gguf.md.",
+        help="convert a language model in a GGUF file of llama.cpp to a program",
+        description="Converts a language model with its tokenizer and chat template. See docs/howto/gguf.md.",
     )
     add = parser.add_argument
     add("source", metavar="MODEL.gguf")
@@ -61,12 +67,12 @@ def _add_from_gguf(commands: Any) -> None:
         "--max-context",
         type=int,
         metavar="N",
-        help="tokens that the cache holds (default: what the model was made for, at most 4096)",
+        help="capacity of the cache in tokens (default: the model's, at most 4096)",
     )
-    add("--kv", default="f16", metavar="TYPE", help="of the cache: f32, f16 (the default), bf16 or int8")
-    add("--prompt-piece", type=int, default=256, metavar="N", help="tokens that a layer with a window takes at once")
-    add("--tokenizer", metavar="FILE", help="tokenizer.json, SentencePiece .model or folder in place of the file's own")
-    add("--report", action="store_true", help="say what was made")
+    add("--kv", default="f16", metavar="TYPE", help="type of the cache: f32, f16 (the default), bf16 or int8")
+    add("--prompt-piece", type=int, default=256, metavar="N", help="prompt tokens that a layer with a window runs")
+    add("--tokenizer", metavar="FILE", help="tokenizer.json, SentencePiece .model or folder to use instead")
+    add("--report", action="store_true", help="print a summary of the program")
     parser.set_defaults(run=_from_gguf)
 
 
@@ -110,7 +116,7 @@ def _from_gguf(options: argparse.Namespace) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Exit 0 good, 1 nothing was made, 2 malformed command line."""
+    """Runs the command. Returns 0 on success, 1 if nothing was written, 2 for a malformed command line."""
     options = _parser().parse_args(argv)
     return run(options.run, options, "export")
 

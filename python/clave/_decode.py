@@ -1,4 +1,4 @@
-"""The schema's dataclasses of a program in FlatBuffers form, driven by schema.TABLES."""
+"""Decodes a FlatBuffers program into the schema's dataclasses, as schema.TABLES describes them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _ITEMS = {"TIDS": N.Uint32Flags, "I32S": N.Int32Flags}
 
 
 def decode(flatbuffer: bytes) -> schema.Program:
-    """A program that the library wrote, so it is not checked here."""
+    """Returns a program that the library encoded. Does not check the data, because the library wrote it."""
     root = flatbuffers.encode.Get(N.UOffsetTFlags.packer_type, flatbuffer, 0)
     return _read(schema.Program, Table(flatbuffer, root))
 
 
 @functools.cache
 def _class_of(cls: type[Any], name: str) -> type[Any]:
-    """The table that a field holds, or holds a list of: the name in its annotation."""
+    """Returns the class of a field's table, or of the tables in its list, by the name in its annotation."""
     words = re.findall(r"\w+", str(cls.__annotations__[name]))
     return getattr(schema, next(w for w in words if isinstance(getattr(schema, w, None), type)))
 

@@ -1,7 +1,7 @@
-"""Writes clave/_generated (the schema's dataclasses and serialiser), which is never kept in git.
+"""Writes clave/_generated, the schema's dataclasses and serialiser, which git ignores.
 
-A wheel carries these files: setup.py calls `generate` while it is built. In a checkout the first import of clave.schema
-writes them if they are missing or older than the schema. Standard library only.
+A wheel contains these files, because setup.py calls `generate` when it builds one. In a checkout the first import of
+clave.schema writes them if they are missing or older than the schema. Uses the standard library only.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ _SOURCES = (
 
 
 def generate(checkout: Path, folder: Path) -> None:
-    """Writes the generated modules of the checkout's schema into `folder` if they are missing or older than it."""
+    """Writes the modules generated from the checkout's schema into `folder` if they are missing or older than it.
+
+    Raises ImportError if they are missing and the checkout has no schema, or if the generator fails.
+    """
     sources = [checkout / s for s in _SOURCES]
     written = folder / "serialize.py"
     if not all(s.exists() for s in sources):
         if written.exists():
             return
-        raise ImportError(f"{folder} is missing and {checkout} is no checkout of clave to generate it from")
+        raise ImportError(f"{folder} is missing, and {checkout} is not a checkout of clave to generate it from")
     if written.exists() and written.stat().st_mtime >= max(s.stat().st_mtime for s in sources):
         return
     with tempfile.TemporaryDirectory() as c_files:

@@ -1,7 +1,7 @@
-"""libclave.so through ctypes: where it is looked for, the structs of clave.h, and errors as exceptions.
+"""Loads libclave.so through ctypes, declares its structs and functions, and raises its errors as exceptions.
 
-Looked for in $CLAVE_LIBRARY (nowhere else if that is set), in this package, in build/ of the checkout that the package
-lies in, then where the system's loader looks.
+If $CLAVE_LIBRARY is set, only that path is tried. Otherwise the library is looked for in this package, in build/ of the
+checkout that contains the package, and where the system's loader looks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Tensor(C.Structure):
 
 
 class Info(C.Structure):
-    """A struct that the library fills in: the first field is its size."""
+    """A struct whose first field is its size in bytes, which the constructor sets."""
 
     def __init__(self, **values: Any) -> None:
         super().__init__(size=C.sizeof(self), **values)
@@ -332,7 +332,7 @@ class LLMStats(C.Structure):
 
 _P, _S = C.c_void_p, C.c_char_p
 _OUT = C.POINTER(C.c_void_p)
-# Functions that return a clave_status, with their arguments.
+# Functions that return a clave_status, with the types of their arguments.
 _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_devices_count": (C.POINTER(C.c_int),),
     "clave_devices_get": (C.c_int, C.POINTER(DeviceInfo)),
@@ -397,7 +397,7 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_llm_save": (_P, _S),
     "clave_llm_restore": (_P, _S),
 }
-# Others: result and arguments.
+# Other functions: the type of the result, then the types of the arguments.
 _PLAIN: dict[str, tuple[Any, ...]] = {
     "clave_status_code": (C.c_int, _P),
     "clave_status_message": (_S, _P),
@@ -434,24 +434,24 @@ def _candidates() -> list[str]:
 
 
 def _check_version(loaded: C.CDLL, path: str) -> None:
-    """Error if it is no library of clave, or another version's: their structs may differ from those above."""
+    """Raises Error if the library is not clave's, or has another version, whose structs may differ from these."""
     try:
         version = loaded.clave_version
     except AttributeError:
-        raise Error(f"{path} is no library of clave", Code.IO) from None
+        raise Error(f"{path} is not a library of clave", Code.IO) from None
     version.restype = C.c_char_p
     found = version().decode(errors="replace")
     if found != VERSION:
         raise Error(
-            f"{path} is version {found} and the package in {Path(__file__).parent} is {VERSION}: install both of one "
-            "version, or set CLAVE_LIBRARY",
+            f"{path} is version {found} and the package in {Path(__file__).parent} is {VERSION}: install the same "
+            "version of both, or set CLAVE_LIBRARY",
             Code.IO,
         )
 
 
 @functools.cache
 def _load() -> tuple[C.CDLL, str]:
-    """The library, and the name that it was found by."""
+    """Returns the loaded library and the path or name by which it was found."""
     reasons = []
     for path in _candidates():
         try:
@@ -469,18 +469,18 @@ def _load() -> tuple[C.CDLL, str]:
 
 
 def library() -> C.CDLL:
-    """The loaded library, its functions declared. Error says where it was looked for, or that it is another version."""
+    """Returns the loaded library with its functions declared. Raises Error if none is found or its version differs."""
     return _load()[0]
 
 
 def library_folder() -> Path | None:
-    """Where the loaded library lies, if not where the system looks for libraries."""
+    """Returns the folder of the loaded library, or None if it was not loaded by an absolute path."""
     path = Path(_load()[1])
     return path.resolve().parent if path.is_absolute() else None
 
 
 def call(name: str, *args: Any) -> None:
-    """Calls a function that returns a status; a status that is not good is raised as Error."""
+    """Calls a function that returns a status. Raises Error, or Cancelled, if the function failed."""
     lib = library()
     status = getattr(lib, name)(*args)
     if not status:
@@ -491,17 +491,17 @@ def call(name: str, *args: Any) -> None:
 
 
 class Uncopied:
-    """An object whose copies would share what one of them closes: copy and pickle are an Error."""
+    """An object that owns native memory, which a copy would share. Copying or pickling it raises Error."""
 
     def __reduce__(self) -> Any:
         raise Error(
-            "only programs can be copied or pickled: make a session, a device or a model anew where it is needed",
+            "only programs can be copied or pickled: create a new session, device or model where it is needed",
             Code.UNSUPPORTED,
         )
 
 
 class Handle(Uncopied):
-    """Owns an object of the library and destroys it with this one, or before by `close`. keep: what must outlive it."""
+    """Owns an object of the library, which `close` or the garbage collector destroys. keep: objects that it needs."""
 
     def __init__(self, create: str, destroy: str, *args: Any, keep: tuple[Any, ...] = ()) -> None:
         self._pointer: C.c_void_p | None = C.c_void_p()
@@ -511,7 +511,7 @@ class Handle(Uncopied):
 
     @property
     def pointer(self) -> C.c_void_p:
-        """Error after `close`."""
+        """The object's address. Raises Error after `close`."""
         if self._pointer is None:
             raise Error("expected an object that is open, got a closed one")
         return self._pointer
@@ -533,7 +533,7 @@ class Handle(Uncopied):
 
 
 class Borrowed:
-    """An object of the library that `owner` owns and keeps."""
+    """An object of the library that `owner` owns. Keeps the owner alive."""
 
     def __init__(self, pointer: int, owner: Handle) -> None:
         self._pointer = C.c_void_p(pointer)
@@ -541,7 +541,7 @@ class Borrowed:
 
     @property
     def pointer(self) -> C.c_void_p:
-        """Error after its owner was closed."""
+        """The object's address. Raises Error after the owner is closed."""
         if self._owner.is_closed:
             raise Error("expected an object whose owner is open, got one of a closed owner")
         return self._pointer

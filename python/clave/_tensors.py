@@ -1,4 +1,5 @@
-"""numpy arrays and torch tensors as clave_tensor views, and back. Nothing is copied on the way in."""
+"""Converts numpy arrays and torch tensors to clave_tensor views, and back. An input is copied only if its memory cannot
+be read in place."""
 
 from __future__ import annotations
 
@@ -33,7 +34,11 @@ def is_torch(x: Any) -> bool:
 
 
 def of_torch(x: torch.Tensor) -> tuple[L.Tensor, Any]:
-    """A view of a torch tensor, and what must live as long as the view. TypeError: its elements are not in memory."""
+    """Returns a view of a torch tensor, and the tensor that must live as long as the view.
+
+    A tensor on another device, or one that is conjugated or negated lazily, is copied. Raises TypeError if the tensor
+    is not dense or has no memory.
+    """
     kind = why_not_dense(x)
     if kind is not None:
         raise TypeError(f"expected a dense tensor, got {kind}")
@@ -47,7 +52,7 @@ def of_torch(x: torch.Tensor) -> tuple[L.Tensor, Any]:
 
 
 def why_not_dense(x: torch.Tensor) -> str | None:
-    """What a torch tensor is whose elements do not lie in memory by strides; None for one whose elements do."""
+    """Returns the kind of a torch tensor whose elements are not stored by strides, or None if they are."""
     kinds = {
         "a nested tensor": x.is_nested,
         "a quantized tensor": x.is_quantized,
@@ -58,12 +63,16 @@ def why_not_dense(x: torch.Tensor) -> str | None:
 
 
 def one_line(e: Exception) -> str:
-    """What an exception says, in one line."""
+    """Returns the first line of an exception's message that is not blank, or the name of its type."""
     return next((line.strip() for line in str(e).splitlines() if line.strip()), type(e).__name__)
 
 
 def of_numpy(x: np.ndarray) -> tuple[L.Tensor, Any]:
-    """A view of an array; one whose strides are no multiples of its item size, or in foreign byte order, is copied."""
+    """Returns a view of an array, and the array that must live as long as the view.
+
+    An array is copied if it has a foreign byte order, is unaligned, or has strides that are not multiples of its item
+    size. Raises TypeError if the schema lacks its dtype.
+    """
     if not x.dtype.isnative:
         x = x.astype(x.dtype.newbyteorder("="))
     if any(s % x.itemsize for s in x.strides) or not x.flags.aligned:
@@ -73,18 +82,18 @@ def of_numpy(x: np.ndarray) -> tuple[L.Tensor, Any]:
 
 
 def view(x: Any, dtype: int) -> tuple[L.Tensor, Any]:
-    """A view of an input. Python numbers (and lists of them) take the dtype that the program expects."""
+    """Returns a view of an input. Converts Python numbers and lists of them to the dtype that the program expects."""
     if is_torch(x):
         return of_torch(x)
     if not isinstance(x, np.ndarray | np.generic):
         x = _array(x)
-        if np.can_cast(x.dtype, NUMPY[dtype], "same_kind"):  # 1.5 does not become 1
+        if np.can_cast(x.dtype, NUMPY[dtype], "same_kind"):  # 1.5 is not truncated to 1
             x = x.astype(NUMPY[dtype])
     return of_numpy(np.asarray(x))
 
 
 def _array(x: Any) -> np.ndarray:
-    """Numbers, or lists of them. TypeError: it is something else."""
+    """Returns numbers or lists of numbers as an array. Raises TypeError for anything else."""
     made = np.asarray(x)
     if made.dtype.kind not in "biufcV" or (made.dtype.kind == "V" and made.dtype.isbuiltin == 1):
         raise TypeError(f"expected a torch tensor, a numpy array or numbers, got {described(x)}")
@@ -92,7 +101,7 @@ def _array(x: Any) -> np.ndarray:
 
 
 def write(x: Any, value: np.ndarray) -> None:
-    """Puts the value into a torch tensor or a numpy array. TypeError: it is neither."""
+    """Copies the value into a torch tensor or a numpy array. Raises TypeError for anything else."""
     if is_torch(x):
         import torch
 
@@ -105,7 +114,10 @@ def write(x: Any, value: np.ndarray) -> None:
 
 
 def view_pairs(x: Any, dtype: int) -> tuple[L.Tensor, Any]:
-    """A view of a complex input as pairs of real numbers of the dtype, which hold its real and imaginary parts."""
+    """Returns a view (..., 2) of a complex input (...): real and imaginary parts of the dtype.
+
+    Raises TypeError if the input has another complex dtype.
+    """
     want = COMPLEX[NUMPY[dtype]]
     if not is_torch(x) and not isinstance(x, np.ndarray | np.generic):
         x = _array(x)
@@ -126,12 +138,12 @@ def _pairs_of_torch(x: torch.Tensor) -> torch.Tensor:
 
 
 def join_pairs(x: np.ndarray) -> np.ndarray:
-    """The complex numbers whose parts lie in the last dimension of a contiguous array."""
+    """Views a contiguous array (..., 2) of real and imaginary parts as complex numbers (...)."""
     return x.view(COMPLEX[x.dtype]).reshape(x.shape[:-1])
 
 
 def to_numpy(t: L.Tensor) -> np.ndarray:
-    """A copy of a contiguous tensor."""
+    """Returns a copy of a contiguous tensor."""
     dtype, shape = NUMPY[t.dtype], tuple(t.dims[: t.rank])
     out = np.empty(shape, dtype)
     if out.size:
@@ -140,18 +152,18 @@ def to_numpy(t: L.Tensor) -> np.ndarray:
 
 
 def need_torch() -> None:
-    """Error where torch is not installed: before a run whose results are to be its tensors."""
+    """Raises Error if torch is not installed. Called before a run that returns torch tensors."""
     try:
         import torch  # noqa: F401
     except ModuleNotFoundError:
         raise Error(
-            "calling a session returns torch tensors, and torch is not installed: its run() returns numpy arrays",
+            "calling a session returns torch tensors, but torch is not installed: its run() returns numpy arrays",
             Code.UNSUPPORTED,
         ) from None
 
 
 def to_torch(x: np.ndarray) -> torch.Tensor:
-    """The array as a torch tensor over the same memory."""
+    """Returns the array as a torch tensor over the same memory."""
     import torch
 
     if x.dtype.kind == "c":

@@ -1,4 +1,4 @@
-"""Checks of the arguments that callers give to the package. Each is one Error, `NAME: expected ..., got ...`."""
+"""Checks the arguments that callers pass to the package. A bad one raises Error, `NAME: expected ..., got ...`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clave.errors import Error
 
 
 def described(x: Any) -> str:
-    """A value in a few words, for a message."""
+    """Describes a value in a few words, for a message."""
     kind = f"{type(x).__module__}.{type(x).__qualname__}".removeprefix("builtins.")
     if x is None or isinstance(x, bool):
         return str(x)
@@ -38,7 +38,7 @@ def refused(name: str, expected: str, got: Any) -> Error:
 
 
 def text(name: str, x: Any, expected: str = "a str") -> bytes:
-    """UTF-8 for the library, which reads up to a NUL."""
+    """Returns a str as UTF-8. Raises Error for a NUL, which ends a text in the library, and for a lone surrogate."""
     if not isinstance(x, str):
         raise refused(name, expected, x)
     if "\0" in x:
@@ -46,11 +46,11 @@ def text(name: str, x: Any, expected: str = "a str") -> bytes:
     try:
         return x.encode()
     except UnicodeEncodeError:
-        raise Error(f"{name}: expected {expected} of Unicode, got {described(x)}, which has half a character") from None
+        raise Error(f"{name}: expected {expected} of Unicode, got {described(x)}, which has a lone surrogate") from None
 
 
 def path(name: str, x: Any, expected: str = "a path (str or os.PathLike)") -> bytes:
-    """As the system spells it."""
+    """Returns a path in the encoding of the file system. Raises Error if it is not a path or contains a NUL."""
     if not isinstance(x, str | os.PathLike):
         raise refused(name, expected, x)
     try:
@@ -63,8 +63,8 @@ def path(name: str, x: Any, expected: str = "a path (str or os.PathLike)") -> by
 
 
 def integer(name: str, x: Any, low: int, high: int, otherwise: str = "") -> int:
-    """A whole number in [low, high]: an int, numpy's, torch's, or a float such as 2.0. otherwise: what else the
-    argument may be, for the message."""
+    """Returns a whole number in [low, high]: an int, an integer of numpy or torch, or a float such as 2.0. Raises Error
+    for anything else. otherwise: other values that the argument may have, for the message."""
     found = None
     if not is_bool(x):
         try:
@@ -72,12 +72,12 @@ def integer(name: str, x: Any, low: int, high: int, otherwise: str = "") -> int:
         except (TypeError, ValueError, RuntimeError):  # RuntimeError: a tensor without an element
             found = int(x) if _is_finite(x) and x == int(x) else None
     if found is None or not low <= found <= high:
-        raise refused(name, f"an integer of {_number(low)} to {_number(high)}{otherwise}", x)
+        raise refused(name, f"an integer from {_number(low)} to {_number(high)}{otherwise}", x)
     return found
 
 
 def number(name: str, x: Any, low: float, high: float) -> float:
-    """A finite number in [low, high], which may be infinite. NaN is refused."""
+    """Returns a finite number in [low, high] as a float. Raises Error for anything else. A bound may be infinite."""
     if is_bool(x) or not _is_finite(x) or not low <= x <= high:
         raise refused(name, _range(low, high), x)
     return float(x)
@@ -94,7 +94,7 @@ def _is_finite(x: Any) -> bool:
 def _range(low: float, high: float) -> str:
     if math.isinf(low):
         return "a finite number"
-    return f"a number of {low:g} or more" if math.isinf(high) else f"a number of {low:g} to {high:g}"
+    return f"a number of at least {low:g}" if math.isinf(high) else f"a number from {low:g} to {high:g}"
 
 
 def _number(n: int) -> str:
@@ -103,19 +103,19 @@ def _number(n: int) -> str:
 
 
 def is_bool(x: Any) -> bool:
-    """True for numpy's too."""
+    """True for a bool of Python or numpy."""
     return isinstance(x, bool) or type(x).__name__ in ("bool_", "bool")
 
 
 def flag(name: str, x: Any) -> bool:
-    """True or False. numpy's bools, 1 and 0 are accepted."""
+    """Returns True or False. Accepts bools of Python and numpy, 1 and 0, and raises Error for anything else."""
     if is_bool(x) or (isinstance(x, int) and x in (0, 1)):
         return bool(x)
     raise refused(name, "True or False", x)
 
 
 def choice(name: str, x: Any, known: Iterable[str | None]) -> Any:
-    """One of a few names, or None where that is among them."""
+    """Returns one of the known names, or None if that is among them. Raises Error for anything else."""
     known = list(known)
     if (x is not None and not isinstance(x, str)) or x not in known:
         *some, last = [repr(k) for k in known]
@@ -130,7 +130,7 @@ def function(name: str, x: Any, expected: str = "a function") -> Any:
 
 
 def names(name: str, x: Any, expected: str = "a list of names") -> list[str]:
-    """Several texts. A single text is refused, as its letters would be taken for them."""
+    """Returns several texts as a list. Raises Error for a single text, whose letters would be read as names."""
     if isinstance(x, str | bytes | Mapping) or not isinstance(x, Iterable):
         raise refused(name, expected, x)
     try:
@@ -143,7 +143,7 @@ def names(name: str, x: Any, expected: str = "a list of names") -> list[str]:
 
 
 def ids(name: str, x: Any, high: int = 2**32 - 1) -> list[int]:
-    """Ids of tokens, in [0, high]: a list, a tuple, or one dimension of integers of numpy's or torch's."""
+    """Returns token ids in [0, high] from a list, a tuple, or a one-dimensional integer array of numpy or torch."""
     if isinstance(x, str | bytes | Mapping) or not isinstance(x, Iterable):
         raise refused(name, "a list of integers", x)
     try:
@@ -158,12 +158,12 @@ class UnknownOption(Error, TypeError):
 
 
 def refuse_unknown(name: str, known: Iterable[str], elsewhere: Mapping[str, str]) -> UnknownOption:
-    """The error for an option that does not exist. elsewhere: our options by the names that other programs have for
-    them; one that is not among the known is an option of clave.LLM."""
+    """Returns the error for an option that does not exist. elsewhere: maps the names that other programs use to our
+    options. Such an option that is not in `known` belongs to clave.LLM."""
     known = list(known)
     near = elsewhere.get(name) or next(iter(difflib.get_close_matches(name, known, 1)), None)
     if near is None:
         return UnknownOption(f"no option {name!r}")
     return UnknownOption(
-        f"no option {name!r}; " + (f"did you mean {near!r}?" if near in known else f"clave.LLM takes {near!r}")
+        f"no option {name!r}; " + (f"did you mean {near!r}?" if near in known else f"clave.LLM accepts {near!r}")
     )

@@ -1,7 +1,8 @@
-"""Builds a program: slots, values and instructions of all methods, numbered when everything is known.
+"""Builds a program of several methods.
 
-While it grows, a tensor is a `Slot`, a host scalar a `Val` and an instruction a `Node` whose fields hold those objects.
-`ProgramBuilder.finish` numbers them (constants, inputs, outputs, state, temporaries) as the schema's dataclasses.
+Until it is finished, a tensor is a `Slot`, a host scalar a `Val`, and an instruction a `Node` whose fields hold such
+objects. `ProgramBuilder.finish` numbers them (constants, inputs, outputs, state, temporaries) and writes the schema's
+dataclasses.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ VIEWS = {"Reshape", "Permute", "Expand", "Slice", "Select", "Flip", "Diagonal", 
 
 @dataclass(eq=False)
 class Val:
-    """A host scalar. type: "int", "float" or "bool"; min, max: inclusive bounds of an int, None where there is none."""
+    """A host scalar. type: "int", "float" or "bool"; min, max: inclusive bounds of an int, None if unbounded."""
 
     type: str = "int"
     name: str = ""
@@ -31,20 +32,20 @@ class Val:
     max: int | None = None
 
 
-Int = int | Val  # a literal, or known at run time
+Int = int | Val  # a literal, or a value known at run time
 Float = float | Val
 
 
 @dataclass(eq=False)
 class Slot:
-    """A tensor. kind: "constant", "input", "output", "state" or "temp"; op: what writes it, "" if nothing."""
+    """A tensor. kind: "constant", "input", "output", "state" or "temp". op: the op that writes it, "" if no op does."""
 
     dtype: schema.DType
     shape: tuple[Int, ...]
     kind: str = "temp"
     name: str = ""
     op: str = ""
-    encoding: schema.Encoding | None = None  # of a constant; its data is (rows..., bytes of a row) then
+    encoding: schema.Encoding | None = None  # only for a constant, whose data is then (rows..., bytes of a row)
 
     @property
     def rank(self) -> int:
@@ -53,18 +54,18 @@ class Slot:
 
 @dataclass
 class Node:
-    """An instruction to be, or a table in one: op is the schema's name of it, fields its fields with Slots and Vals for
-    Tids and Vids."""
+    """An instruction, or a table inside one. op: its name in the schema. fields: its fields, with Slots and Vals in
+    place of Tids and Vids."""
 
     op: str
     fields: dict[str, Any]
     name: str = ""
-    dead: bool = False  # it is taken out of its chain
+    dead: bool = False  # removed from its chain
 
 
 @dataclass(eq=False)
 class Body:
-    """A chain that a control op runs: a field of its node. It may read what is known where the op stands."""
+    """A chain that a control op runs, held in a field of its node. It may read all values that the op may read."""
 
     name: str
     args: list[Slot] = field(default_factory=list)
@@ -102,7 +103,7 @@ class MethodBuilder:
         return fields.get("out")
 
     def view(self, op: str, x: Slot, shape: Sequence[Int], /, **fields: Any) -> Slot:
-        """A view op, or the slot that the same one over the same operand already made."""
+        """Emits a view op and returns its slot, or returns the slot of an equal view of the same operand."""
         key = (op, x, tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in fields.items()))
         if key not in self._views:
             self._views[key] = self.emit(op, x=x, **fields, out=self.temp(x.dtype, shape))
@@ -110,7 +111,7 @@ class MethodBuilder:
 
     @contextmanager
     def body(self, name: str) -> Iterator[Body]:
-        """A body to which everything emitted meanwhile goes."""
+        """Opens a body. Inside the `with` block, instructions are emitted into it."""
         made, nodes, views = Body(name), self.nodes, self._views
         self.nodes, self._views = made.nodes, dict(views)
         try:
@@ -125,7 +126,7 @@ class MethodBuilder:
 
 
 def _refuse_stored(fields: dict[str, Any]) -> None:
-    """Unsupported if an operand or a result has a dtype that is only moved and cast."""
+    """Raises Unsupported if an operand or a result has a dtype that clave only moves and casts."""
     for x in _objects(fields):
         if isinstance(x, Slot) and x.dtype > schema.DType.BOOL:
             raise Unsupported(f"{torch_name(x.dtype)}, which clave moves and casts only")
@@ -136,22 +137,22 @@ class ProgramBuilder:
     """All methods, with the constants and the state they share."""
 
     methods: list[MethodBuilder] = field(default_factory=list)
-    constants: list[tuple[Slot, Any]] = field(default_factory=list)  # a slot and its data, whatever that is
-    state: list[tuple[Slot, Slot | None]] = field(default_factory=list)  # a slot and the constant it starts as
+    constants: list[tuple[Slot, Any]] = field(default_factory=list)  # slots and their data, of any type
+    state: list[tuple[Slot, Slot | None]] = field(default_factory=list)  # slots and their initial constants
     values: list[Val] = field(default_factory=list)
-    streams: int = 0  # of random numbers
+    streams: int = 0  # number of streams of random numbers
 
     def add_method(self, name: str) -> MethodBuilder:
         self.methods.append(MethodBuilder(self, name))
         return self.methods[-1]
 
     def next_stream(self) -> int:
-        """The stream of another node of random numbers: each has its own."""
+        """Returns a new stream of random numbers. Each node that draws them has its own."""
         self.streams += 1
         return self.streams - 1
 
     def finish(self) -> schema.Program:
-        """The program, slots and values numbered. Constants' data stays in `self.constants`, in slot order."""
+        """Returns the program with numbered slots and values. `self.constants` holds its constants in slot order."""
         return _Finish(self).program()
 
 
@@ -201,7 +202,7 @@ class _Finish:
     def program(self) -> schema.Program:
         b = self.builder
         return schema.Program(
-            version=1,  # clave_program_create finds what is needed
+            version=1,  # clave_program_create raises it to the version that the ops need
             producer=PRODUCER,
             tensors=[self._tensor(s) for s in self.slots],
             n_inputs=len(self.kinds["input"]),
@@ -284,7 +285,7 @@ class _Finish:
         return convert[kind](v) if kind in convert else list(v) if kind == "I32S" else v
 
     def _step(self, step: schema.Step) -> schema.Step:
-        """A step whose `value` operands hold the Val itself in `index`."""
+        """Numbers the operands of a step. An operand of source `value` holds the Val itself in `index`."""
         operands = [self._operand(o) for o in step.operands]
         return schema.Step(kind=step.kind, dtype=step.dtype, operands=operands)
 
@@ -295,7 +296,7 @@ class _Finish:
 
 
 def unique(name: str, taken: set[str]) -> str:
-    """The name, or with a number behind it where it is taken; it is taken then."""
+    """Returns the name, with a number appended if it is taken, and adds it to `taken`."""
     base, n = name, 1
     while name in taken:
         n += 1
@@ -305,14 +306,14 @@ def unique(name: str, taken: set[str]) -> str:
 
 
 def results(n: Node) -> list[Slot | Val]:
-    """What an instruction writes."""
+    """Returns the slots and values that an instruction writes."""
     fields = schema.TABLES[getattr(schema, n.op)]
     written = [n.fields[f.name] for f in fields if f.out and n.fields.get(f.name) is not None]
     return [x for w in written for x in (w if isinstance(w, list) else [w])]
 
 
 def _bodies(nodes: list[Node]) -> Iterator[Body]:
-    """The bodies of control ops, those in them behind each."""
+    """Yields the bodies of control ops, each before the bodies that it contains."""
     for n in nodes:
         for body in n.fields.values():
             if isinstance(body, Body):
@@ -321,7 +322,7 @@ def _bodies(nodes: list[Node]) -> Iterator[Body]:
 
 
 def _written(nodes: list[Node]) -> Iterator[Slot]:
-    """Slots in the order in which the instructions write them."""
+    """Yields slots in the order in which the instructions write them."""
     for n in nodes:
         for body in n.fields.values():
             if isinstance(body, Body):
@@ -331,7 +332,7 @@ def _written(nodes: list[Node]) -> Iterator[Slot]:
 
 
 def _objects(x: Any) -> Iterator[Slot | Val]:
-    """Every Slot and Val in a node's fields."""
+    """Yields every Slot and Val in a node's fields."""
     if isinstance(x, Slot | Val):
         yield x
     elif isinstance(x, dict):
@@ -351,7 +352,7 @@ def _objects(x: Any) -> Iterator[Slot | Val]:
 
 
 def live_nodes(m: MethodBuilder) -> list[Node]:
-    """The method's nodes without those that nothing needs: checks, outputs and state updates are ends."""
+    """Returns the method's nodes without dead ones. Arguments, results, state updates and checks keep nodes alive."""
     needed: set[int] = set()
     for _, x in [*m.inputs, *m.outputs]:
         _need(needed, x)
@@ -367,7 +368,7 @@ def _need(needed: set[int], x: Slot | Val) -> None:
 
 
 def _live(nodes: list[Node], needed: set[int]) -> list[Node]:
-    """Those of a chain's nodes that are needed, and what they need; bodies lose what is not, too."""
+    """Returns the live nodes of a chain, adds their operands to `needed`, and removes dead nodes from bodies."""
     live: list[Node] = []
     for n in reversed(nodes):
         if n.op != "Check" and not any(id(w) in needed for w in results(n)):

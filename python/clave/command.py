@@ -1,4 +1,4 @@
-"""What the package's commands share: errors of one line, exit statuses, options of caches."""
+"""Helpers of the package's commands: errors of one line, exit statuses, options of KV caches."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ CACHE_TYPES = ("f32", "f16", "bf16", "int8")
 
 
 class Parser(argparse.ArgumentParser):
-    """Errors are one line."""
+    """A parser whose errors are one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"clave: {message} (see {self.prog} --help)\n")
 
 
 def check_cache(options: argparse.Namespace) -> None:
-    """UsageError for what no cache is: kv, max_context, prompt_piece, each None or as it was given."""
+    """Raises UsageError for an invalid kv, max_context or prompt_piece. An option that is None is valid."""
     if options.kv is not None and options.kv not in CACHE_TYPES:
         raise UsageError(f"--kv {options.kv}: expected {', '.join(CACHE_TYPES[:-1])} or {CACHE_TYPES[-1]}")
     for option, value, least in (("max-context", options.max_context, 2), ("prompt-piece", options.prompt_piece, 1)):
@@ -30,7 +30,7 @@ def check_cache(options: argparse.Namespace) -> None:
 
 
 def check_form(option: str, form: str | None) -> None:
-    """UsageError for what is no form of quantised weights."""
+    """Raises UsageError if `form` is not an encoding of weights. None is valid."""
     from clave.encodings import HELP, parse
 
     if form is None:
@@ -42,7 +42,8 @@ def check_form(option: str, form: str | None) -> None:
 
 
 def run(command: Callable[[argparse.Namespace], None], options: argparse.Namespace, extra: str) -> int:
-    """Exit 0 good, 1 nothing was made, 2 malformed command line. extra: what pip installs where a module is missing."""
+    """Runs a command. Returns 0 on success, 1 if it failed, 2 for a malformed command line. extra: the extra that
+    installs a missing module."""
     try:
         command(options)
     except UsageError as e:

@@ -1,7 +1,7 @@
-"""Tensors that a program takes from a module without a copy: which are equal, and whether one changed since.
+"""Finds equal tensors, and tensors changed since the export, among those that a program shares with its module.
 
-Where a program is large, a weight is not read whole before it is saved: a few elements tell it from others. So weights
-that are mapped from a file stay there.
+In a large program a weight is identified by a few of its elements, and is first read whole when the program is saved.
+So weights that are mapped from a file stay on disk.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ import torch
 from clave.errors import Error
 from clave.private import version_of
 
-_RUNS, _RUN = 32, 64  # where a tensor is looked at, and how many elements each
+_RUNS, _RUN = 32, 64  # number of runs that are sampled of a tensor, and elements per run
 
-# Called after each tensor that is looked at: lets go of what that brought into memory.
+# Called after each tensor is sampled, to release the pages that were read into memory.
 after_looking: list[Callable[[], None]] = []
 
 
 def fingerprint(data: torch.Tensor) -> bytes:
-    """The bytes of elements all over a contiguous tensor: runs at equal distances, from the first to the last. Runs,
-    since the system brings in a mapped file by sixteen pages or more around each that is read."""
+    """Returns the bytes of samples of a contiguous tensor: runs at equal distances, from the first to the last element.
+
+    It samples runs because the system reads sixteen pages or more of a mapped file around each access.
+    """
     flat = data.reshape(-1)
     if flat.numel() > _RUNS * _RUN:
         last = flat.numel() - _RUN
@@ -34,27 +36,27 @@ def fingerprint(data: torch.Tensor) -> bytes:
 
 
 def checksum(data: torch.Tensor) -> int:
-    """The CRC-32 of all bytes of a contiguous tensor."""
+    """Returns the CRC-32 of all bytes of a contiguous tensor."""
     return zlib.crc32(data.reshape(-1).view(torch.uint8).numpy()) if data.numel() else 0
 
 
 def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Of two contiguous tensors of one dtype and shape: NaN is equal to the same NaN, -0 is not 0."""
+    """True if two contiguous tensors of one dtype and shape have equal bytes: NaN equals the same NaN, -0 is not 0."""
     return not a.numel() or torch.equal(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8))
 
 
-WHOLE_BYTES = 1 << 29  # of a program whose constants are compared whole
+WHOLE_BYTES = 1 << 29  # constants of a program up to this size are compared whole
 
 
 def take(names: list[str], tensors: list[torch.Tensor]) -> list[Taken]:
-    """The constants of a program, as they are now."""
+    """Records the constants of a program as they are now."""
     look = checksum if sum(t.nbytes for t in tensors) <= WHOLE_BYTES else fingerprint
     return [Taken(name, data, look) for name, data in zip(names, tensors, strict=True)]
 
 
 class Taken:
-    """A constant as it was at export. data: contiguous, in the host's memory, the module's own where that is both.
-    look: a function whose result shows changes that torch does not count."""
+    """A constant as it was at export. data: contiguous, in host memory; the module's own tensor if it is both. look: a
+    function whose result shows changes that torch does not count."""
 
     def __init__(self, name: str, data: torch.Tensor, look: Callable[[torch.Tensor], object]) -> None:
         self.name, self.data, self._look = name, data, look
@@ -62,8 +64,8 @@ class Taken:
         self._seen = look(data)
 
     def check(self) -> None:
-        """Error if it was changed since: in place by torch, or so that it looks otherwise."""
-        is_moved = self.data.data_ptr() != self._address  # by share_memory(): the program has the old address
+        """Raises Error if the constant was changed since: in place by torch, or so that `look` differs."""
+        is_moved = self.data.data_ptr() != self._address  # share_memory() moves it; the program has the old address
         if is_moved or version_of(self.data) != self._version or self._look(self.data) != self._seen:
             raise Error(
                 f"{self.name!r} was changed after clave.export took it: export again, or save before the change"

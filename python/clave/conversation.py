@@ -1,4 +1,4 @@
-"""Conversations with language models: prompts, answers as they are made, ways back."""
+"""Conversations with language models: prompts, streamed answers, rewinding and forking."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _MOST = 2**31 - 1
 
 @dataclass(frozen=True)
 class Token:
-    """A token of an answer. logprob: the natural logarithm of its probability, by the model's own logits; top: the
-    likeliest ids with theirs, the likeliest first."""
+    """A token of an answer. logprob: natural logarithm of its probability by the model's unchanged logits. top: the
+    likeliest ids and their logprobs, in descending order."""
 
     id: int
     logprob: float
@@ -33,10 +33,10 @@ class Token:
 
 
 class Answer(str):
-    """What a model wrote: a text, that knows of its making.
+    """The text that a model wrote, and how it was generated.
 
-    ids: its tokens', with the one that ended it. stop_reason: "stop_id" (the model's own end), "stop_text",
-    "context_full" or "max_new_tokens". logprobs: a Token for each id, where they were asked for, else [].
+    ids: the ids of its tokens, including the one that ended it. stop_reason: "stop_id" (the model's own end),
+    "stop_text", "context_full" or "max_new_tokens". logprobs: a Token for each id if logprobs were requested, else [].
     """
 
     ids: list[int]
@@ -50,7 +50,7 @@ class Answer(str):
 
 
 def check_limits(max_new_tokens: Any, logprobs: Any) -> tuple[int | None, int | None]:
-    """Both as integers. Error names the one that is no number of tokens."""
+    """Returns both as integers or None. Raises Error with the name of the one that is not a number of tokens."""
     if max_new_tokens is not None:
         max_new_tokens = integer("max_new_tokens", max_new_tokens, 1, _MOST, ", or None for no limit")
     if logprobs is not None:
@@ -59,9 +59,10 @@ def check_limits(max_new_tokens: Any, logprobs: Any) -> tuple[int | None, int | 
 
 
 class Stream(Iterator[str]):
-    """An answer while it is made: an iterator over pieces of its text, whole characters, none of them empty.
+    """An answer during its generation: an iterator over pieces of its text. A piece has whole characters and is not
+    empty.
 
-    ids and logprobs grow meanwhile; stop_reason is None until the end.
+    ids and logprobs grow with each token. stop_reason is None until the end.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class Stream(Iterator[str]):
         self._ended = True
 
     def _take(self, token: L.LLMToken) -> str:
-        """The text of the conversation's next token."""
+        """Records the conversation's next token and returns its text."""
         self.ids.append(token.id)
         if self._n_top is not None:
             self.logprobs.append(self._conversation._token(self._n_top))
@@ -113,7 +114,7 @@ class Stream(Iterator[str]):
         return text
 
     def answer(self) -> Answer:
-        """The rest of it at once, as an Answer that holds the ids of all."""
+        """Generates the rest. Returns an Answer with the text of the rest and the ids of the whole answer."""
         return self._answer("".join(self))
 
     def _answer(self, text: str) -> Answer:
@@ -122,7 +123,7 @@ class Stream(Iterator[str]):
 
 
 def answer_each(streams: Sequence[Stream]) -> list[Answer]:
-    """The answers of fresh streams of one model, which runs a token of each at once."""
+    """Returns the answers of unread streams of one model, which runs one token of each stream at a time."""
     texts, left = [""] * len(streams), list(range(len(streams)))
     while left:
         handles = (C.c_void_p * len(left))(*(streams[i]._conversation._handle.pointer.value for i in left))
@@ -139,28 +140,28 @@ def answer_each(streams: Sequence[Stream]) -> list[Answer]:
 
 
 class Conversation(L.Uncopied):
-    """One text in the making: the ids so far and the model's state after them. LLM.conversation makes one.
+    """A text that grows: its ids so far and the model's state after them. LLM.conversation creates one.
 
-    For one thread at a time; several of a model share its weights. Every method raises Error with one line that says
-    what is wrong; the conversation then is as it was before.
+    One thread at a time may use a conversation. The conversations of a model share its weights. A method that fails
+    raises Error with one line and leaves the conversation unchanged.
     """
 
     def __init__(self, llm: LLM, options: NativeOptions, handle: L.Handle, given: Mapping[str, Any]) -> None:
-        """given: the options that the caller asked for, which leave out how chats sample."""
+        """given: the sampling options that the caller set. `send` takes the others from the model's chat defaults."""
         self.llm = llm
         self._options, self._handle, self._given = options, handle, given
         self._chats = False
 
     @property
     def ids(self) -> list[int]:
-        """All ids so far, prompts' and answers'."""
+        """All ids so far, of prompts and answers."""
         count = C.c_size_t()
         items = L.library().clave_llm_ids(self._handle.pointer, C.byref(count))
         return items[: count.value]
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The chat so far, the last answer too; [] if what was prompted is no chat."""
+        """The messages of the chat so far, including the last answer. [] if the prompt was not a chat."""
         text = C.c_void_p()
         L.call("clave_llm_messages", self._handle.pointer, C.byref(text))
         found = C.string_at(text)
@@ -170,14 +171,14 @@ class Conversation(L.Uncopied):
 
     @property
     def stats(self) -> dict[str, float]:
-        """The fields of clave_llm_stats: tokens and milliseconds since the conversation was made or reset."""
+        """The fields of clave_llm_stats: tokens and milliseconds since the conversation was created or reset."""
         found = L.LLMStats()
         L.library().clave_llm_get_stats(self._handle.pointer, C.byref(found))
         return {name: getattr(found, name) for name, _ in L.LLMStats._fields_}
 
     @property
     def answered_by(self) -> str | None:
-        """The kind of the device that made the last token."""
+        """The kind of the device that computed the last token, or None if there is no token."""
         found = L.library().clave_llm_answered_by(self._handle.pointer)
         return found.decode() if found else None
 
@@ -190,10 +191,11 @@ class Conversation(L.Uncopied):
         documents: Sequence[Any] | None = None,
         **arguments: Any,
     ) -> Conversation:
-        """Puts a text, ids, or messages of the model's chat template behind what is there; gives itself.
+        """Appends a text, ids, or messages in the model's chat template. Returns the conversation.
 
-        A text is encoded as it is, behind the model's BOS if it is the first. Messages are dicts with "role" and
-        "content"; tools, documents and arguments are what their template sees beside them.
+        A text is encoded without changes; the first one follows the model's BOS. Messages are dicts with "role" and
+        "content". tools, documents and arguments are further inputs of the chat template. Raises Error if the prompt
+        is none of these or does not fit in the context.
         """
         if isinstance(prompt, str):
             data = prompt.encode("utf-8", "replace")
@@ -230,9 +232,12 @@ class Conversation(L.Uncopied):
         logprobs: int | None = None,
         **unknown: Any,
     ) -> Answer | Stream:
-        """What the model writes behind what was prompted, or goes on with: up to its own end, the context's or
-        max_new_tokens. stream: as an iterator, which makes a token when it is asked for one. logprobs: of each token,
-        and of so many that were the likeliest. UnknownOption: options of sampling are those of LLM.conversation."""
+        """Continues the text up to the model's own end, the end of the context or max_new_tokens.
+
+        stream: returns an iterator, which computes a token when the next one is requested. logprobs: records the
+        logprob of each token and of this many likeliest ones. Raises UnknownOption for other options; the options of
+        sampling belong to LLM.conversation.
+        """
         for name in unknown:
             raise refuse_unknown(name, ("stream", "max_new_tokens", "logprobs"), ELSEWHERE)
         made = Stream(self, max_new_tokens, logprobs)
@@ -247,10 +252,11 @@ class Conversation(L.Uncopied):
         logprobs: int | None = None,
         **template: Any,
     ) -> Answer | Stream:
-        """A message, or several, of the chat, and the model's answer: as prompt and generate. A text is the user's.
+        """Adds one or more messages to the chat and returns the model's answer, like `prompt` and `generate`. A text is
+        a message of the user.
 
-        The conversation samples as chats do from its first message on, where its options do not say how. template: what
-        the chat template sees beside the messages: tools, documents and what else it asks for.
+        From the first message on, options of sampling that the caller did not set have the model's defaults for chats.
+        template: further inputs of the chat template, such as tools and documents.
         """
         for name in template:
             if ELSEWHERE.get(name) in ("max_new_tokens", "logprobs", "max_context"):
@@ -264,25 +270,25 @@ class Conversation(L.Uncopied):
         return made if stream else made.answer()
 
     def rewind(self, count: int) -> Conversation:
-        """Back to the first `count` ids, which are not run again; gives itself. Random numbers that were drawn stay
-        drawn. Error, with nothing changed, names the state that cannot go back: recurrent, or a sliding window whose
-        rows are overwritten."""
+        """Goes back to the first `count` ids, without running them again. Returns the conversation. Random numbers that
+        were drawn stay drawn. Raises Error, with nothing changed, if a state tensor cannot go back: it is recurrent, or
+        a sliding window has overwritten its older rows."""
         L.call("clave_llm_rewind", self._handle.pointer, integer("count", count, 0, _MOST))
         return self
 
     def undo(self, *, question: bool = True) -> Conversation:
-        """Takes back the last turn of the chat, or its answer only; gives itself. Where the state cannot go back, what
-        stays is run again."""
+        """Removes the last turn of the chat, or only its answer if `question` is False. Returns the conversation. If
+        the state cannot go back, the next token runs the remaining ids again. Raises Error if there is no turn."""
         L.call("clave_llm_undo", self._handle.pointer, question)
         return self
 
     def reset(self) -> Conversation:
-        """As if it had just been made; gives itself."""
+        """Resets the conversation to its state after creation, and returns it."""
         L.call("clave_llm_reset", self._handle.pointer)
         return self
 
     def fork(self) -> Conversation:
-        """Another one that goes on from here."""
+        """Returns another conversation that continues from the same state."""
         handle = L.Handle(
             "clave_llm_fork", "clave_llm_conversation_destroy", self._handle.pointer, keep=(self._handle, self._options)
         )
@@ -291,7 +297,7 @@ class Conversation(L.Uncopied):
         return made
 
     def close(self) -> None:
-        """Frees its memory now; it is of no use afterwards."""
+        """Frees the conversation's memory now. The conversation cannot be used afterwards."""
         self._handle.close()
 
     def __repr__(self) -> str:
@@ -304,16 +310,17 @@ class Conversation(L.Uncopied):
         self.close()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Ids, state and messages, in a file that is written whole or not at all."""
+        """Writes ids, state and messages to a file. A failure leaves no partial file."""
         L.call("clave_llm_save", self._handle.pointer, os.fsencode(path))
 
     def load(self, path: str | os.PathLike[str]) -> Conversation:
-        """Becomes what was saved with the same program; gives itself. Error: another's file, or a damaged one."""
+        """Restores a conversation that was saved with the same program, and returns it. Raises Error for a file of
+        another program and for a damaged one."""
         L.call("clave_llm_restore", self._handle.pointer, os.fsencode(path))
         return self
 
     def _sample_as_chats_do(self) -> None:
-        """At its first message, which says that it is a chat."""
+        """Sets the chat defaults of the sampling options at the first message."""
         if self._chats:
             return
         how = Sampling.of(self._given, self.llm.sampling, self.llm.chat_sampling, "chat")
@@ -329,7 +336,7 @@ class Conversation(L.Uncopied):
             raise
 
     def _raise_own(self) -> None:
-        """What the function of logits raised, if it did."""
+        """Raises the exception that the caller's logits function raised, if it raised one."""
         raised = self._options.raised.take()
         try:
             if raised is not None:
@@ -355,13 +362,14 @@ def _text(address: Any, size: int) -> str:
 def template_inputs(
     messages: Any, tools: Any, documents: Any, add_generation_prompt: bool, arguments: Mapping[str, Any]
 ) -> L.TemplateInputs:
-    """What a chat template sees, as JSON. Error: what JSON does not have, or messages that are no list of dicts."""
+    """Returns the inputs of a chat template as JSON. Raises Error if messages is not a list of dicts, or for values
+    that JSON cannot hold."""
     found = messages if isinstance(messages, str | Mapping) or not isinstance(messages, Iterable) else list(messages)
     if not isinstance(found, list) or not all(isinstance(m, Mapping) for m in found):
-        raise Error(f'messages are a list of dicts with "role" and "content", not {str(found)[:80]!r}')
+        raise Error(f'messages: expected a list of dicts with "role" and "content", got {str(found)[:80]!r}')
     try:
         given = {"messages": found, "tools": tools, "documents": documents, "arguments": arguments or None}
         texts = {name: None if v is None else json.dumps(v).encode() for name, v in given.items()}
     except (TypeError, ValueError) as e:
-        raise Error(f"messages, tools, documents and arguments of a chat are JSON: {e}") from e
+        raise Error(f"messages, tools, documents and arguments of a chat must be JSON: {e}") from e
     return L.TemplateInputs(add_generation_prompt=add_generation_prompt, **texts)

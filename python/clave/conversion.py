@@ -1,4 +1,4 @@
-"""`dtype=`: a module and its example inputs in another floating-point type, the user's own left as they are."""
+"""Converts copies of a module and its example inputs to another floating-point type, for `dtype=`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 class Conversion:
-    """One for all methods: modules that share a part share its copy."""
+    """Converts the modules of all methods. Modules that share a part share its copy."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         if not isinstance(dtype, torch.dtype) or dtype not in _TYPES:
@@ -23,10 +23,11 @@ class Conversion:
             raise Error(f"dtype: expected {', '.join(map(str, _TYPES))}, got {got}")
         self.dtype = dtype
         self._copies: dict[int, Any] = {}  # deepcopy's memo
-        self._modules: list[torch.nn.Module] = []  # so that no id in the memo is used again
+        self._modules: list[torch.nn.Module] = []  # kept alive, so that no id in the memo is reused
 
     def module(self, module: torch.nn.Module) -> torch.nn.Module:
-        """A copy whose floating-point parameters and buffers are converted; it shares the others."""
+        """Returns a copy with converted floating-point parameters and buffers. It shares the others with the original.
+        Raises Error if the module cannot be copied."""
         for data in (*module.parameters(), *module.buffers()):
             if id(data) not in self._copies:
                 self._copies[id(data)] = self._tensor(data)
@@ -40,7 +41,7 @@ class Conversion:
             ) from e
 
     def inputs(self, given: Any) -> Any:
-        """Nested arguments with their floating-point tensors converted."""
+        """Returns nested arguments with their floating-point tensors converted."""
 
         def convert(x: Any) -> Any:
             return x.to(self.dtype) if isinstance(x, torch.Tensor) and x.dtype in _TYPES else x
@@ -48,7 +49,7 @@ class Conversion:
         return pytree.tree_map(convert, given)
 
     def _tensor(self, data: torch.Tensor) -> torch.Tensor:
-        if data.dtype not in _TYPES:  # 8-bit floats stay: what they stand for is scaled
+        if data.dtype not in _TYPES:  # 8-bit floats are kept, because they are scaled
             return data
         converted = data.detach().to(self.dtype)
         return torch.nn.Parameter(converted, data.requires_grad) if isinstance(data, torch.nn.Parameter) else converted

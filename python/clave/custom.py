@@ -1,10 +1,8 @@
-"""Custom ops: torch ops of the user's that become kernels in OpenCL C, carried in the program with a reference.
+"""Custom ops: the user's torch ops as OpenCL C kernels, which the program carries together with a reference.
 
-The op's fake kernel is its shape rule: sizes of results, of the grid and of numbers for the kernel are expressions over
-the sizes of the call, which the program computes when it runs. The reference is traced into clave's own ops. It runs
-where no kernel does, and kernels are compared with it.
-
-The private part of torch that this knows is where `torch.library.custom_op` keeps the function that it was given.
+The op's fake kernel is its shape rule. The sizes of results and of the grid, and numbers for the kernel, are
+expressions over the sizes of the call, which the program computes at run time. The reference is traced into clave's own
+ops. It runs if no kernel can, and kernels are compared with it.
 """
 
 from __future__ import annotations
@@ -51,13 +49,15 @@ _MAX_GROUP = 256
 
 
 def register_op(op: Any, *kernels: Kernel, reference: Callable[..., Any] | None = None) -> None:
-    """Makes a torch op one that programs carry with kernels of its own, in place of a decomposition or a lowering.
+    """Registers kernels for a torch op. Programs carry them, and the op is neither decomposed nor lowered.
 
-    op: torch.ops.ns.op.overload, its name "ns::op", or what torch.library.custom_op gave. It must have a fake kernel
-    and change none of its arguments. kernels: a device runs the first that is for it and takes the dtypes of the call;
-    where there is none, the reference runs. reference: the same in torch ops, a function of the op's arguments; by
-    default the one that torch.library.custom_op was given. Sessions run kernels with allow_custom_kernels=True alone.
-    Registering again replaces what was registered. Error: it is no such op, or a kernel is malformed.
+    op: torch.ops.ns.op.overload, its name "ns::op", or the result of torch.library.custom_op. It must have a fake
+    kernel and must not change its arguments. kernels: a device runs the first one that is for it and accepts the dtypes
+    of the call; if there is no such kernel, the reference runs. reference: a function of the op's arguments that
+    computes the same in torch ops; by default the function that torch.library.custom_op was given.
+
+    Sessions run custom kernels only with allow_custom_kernels=True. A second registration replaces the first. Raises
+    Error if the op does not qualify or a kernel is malformed.
     """
     target = overload_of(op_of(op))
     for kernel in kernels:
@@ -69,11 +69,11 @@ def register_op(op: Any, *kernels: Kernel, reference: Callable[..., Any] | None 
     if name in LOWERINGS and not isinstance(LOWERINGS[name], _Custom):
         raise Error(f"{name} has a lowering already")
     if schema_of(target).is_mutable or any(r.alias_info is not None for r in schema_of(target).returns):
-        raise Error(f"{name} changes or returns its arguments: a custom op gives new tensors", Code.UNSUPPORTED)
+        raise Error(f"{name} changes or returns its arguments: a custom op must return new tensors", Code.UNSUPPORTED)
     if reference is None:
         reference = function_of(target)
     if reference is None:
-        raise Error(f"{name} has no reference: give its computation in torch ops as reference=")
+        raise Error(f"{name} has no reference: pass a function of torch ops as reference=")
     LOWERINGS[name] = _Custom(name, target, [_Source.of(name, target, k) for k in kernels], reference)
 
 
@@ -82,7 +82,7 @@ def register_op(op: Any, *kernels: Kernel, reference: Callable[..., Any] | None 
 
 @dataclass(frozen=True)
 class _Parameter:
-    """One of a kernel's: space is "global", "local" or "" (a number)."""
+    """A parameter of a kernel. space: "global", "local", or "" for a number."""
 
     name: str
     type: str
@@ -95,7 +95,7 @@ _QUALIFIERS = {"const", "restrict", "__restrict", "volatile", "__global", "globa
 
 
 def _without_comments(text: str) -> str:
-    """Comments and strings as blanks of their length."""
+    """Replaces comments and strings by blanks of the same length."""
     return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.S)
 
 
@@ -114,7 +114,7 @@ def _parameter(op: str, text: str) -> _Parameter:
 
 @dataclass(frozen=True)
 class _Source:
-    """A kernel taken apart, and held against the op's schema."""
+    """A kernel's parsed source, checked against the op's schema."""
 
     kernel: Kernel
     prelude: str
@@ -126,7 +126,7 @@ class _Source:
         bare = _without_comments(kernel.source)
         heads = list(_HEAD.finditer(bare))
         if len(heads) != 1 or len(re.findall(r"\b(?:__)?kernel\b", bare)) != 1:
-            raise Error(f"{op}: a kernel's source has one function `kernel void name(...) {{`, this one {len(heads)}")
+            raise Error(f"{op}: expected one function `kernel void name(...) {{` in the source, got {len(heads)}")
         if re.search(r'#\s*include\s*"', kernel.source):
             raise Error(f"{op}: a kernel's source must not include files")
         if kernel.device not in schema.CustomDevice.__members__:
@@ -146,8 +146,9 @@ class _Source:
         for p in self.parameters:
             known = {"global": [*tensors, *outs], "local": [*self.kernel.local_memory], "": sorted(numbers)}[p.space]
             if p.name not in known:
-                kind = {"global": "tensor", "local": "local memory", "": "number"}[p.space]
-                raise Error(f"{op}: the kernel's {p.name} is no {kind} of the op: {', '.join(known) or 'it has none'}")
+                kind = {"global": "tensors", "local": "local memories", "": "numbers"}[p.space]
+                names = ", ".join(known) or "it has none"
+                raise Error(f"{op}: the kernel's {p.name} is not among the op's {kind}: {names}")
             if p.space == "global" and p.is_const == (p.name in outs):
                 wanted = "not be const" if p.name in outs else "be `global const`"
                 raise Error(f"{op}: the kernel's {p.name} must {wanted}")
@@ -158,14 +159,16 @@ class _Source:
             raise Error(f"{op}: the kernel has no parameter for result {missing[0]}")
         local = self.local(1)
         if min(local) < 1 or _product(local) > _MAX_GROUP:
-            raise Error(f"{op}: local: expected numbers from 1, at most {_MAX_GROUP} in all, got {self.kernel.local}")
+            raise Error(
+                f"{op}: local: expected positive numbers of product {_MAX_GROUP} or less, got {self.kernel.local}"
+            )
 
     def local(self, dims: int) -> tuple[int, ...]:
         given = self.kernel.local if isinstance(self.kernel.local, tuple) else (self.kernel.local,)
         return (*given, *(1,) * (dims - len(given)))
 
     def refuses(self, dtypes: Mapping[str, schema.DType]) -> str | None:
-        """Why the kernel does not take tensors of these dtypes, by name; None: it does."""
+        """Returns why the kernel does not accept tensors of these dtypes, by name. None if it does."""
         for p in self.parameters:
             if p.space == "global" and p.type not in (_STORAGE[dtypes[p.name]], f"{p.name}_type"):
                 stored = _STORAGE[dtypes[p.name]]
@@ -181,7 +184,7 @@ def _product(numbers: tuple[int, ...]) -> int:
 
 
 def result_names(target: OpOverload) -> list[str]:
-    """As the schema names results; else "out", or "out0", "out1", ..."""
+    """Returns the schema's names of the results, or "out", or "out0", "out1", ... if it has no names."""
     returns = schema_of(target).returns
     if all(r.name for r in returns):
         return [r.name for r in returns]
@@ -192,7 +195,7 @@ def result_names(target: OpOverload) -> list[str]:
 
 
 class _Call:
-    """A call of the op while it is lowered: what its arguments and results are, by name."""
+    """A call of the op during lowering, with its arguments and results by name."""
 
     def __init__(self, op: _Custom, c: Context, arguments: tuple[Any, ...]) -> None:
         self.op, self.c = op, c
@@ -211,7 +214,7 @@ class _Call:
         self.stand_ins = {**given, **dict(zip(self.outs, self.fakes, strict=True))}
 
     def _given(self) -> dict[str, Any]:
-        """The call's arguments as torch traced them: stand-ins and numbers."""
+        """Returns the call's arguments as torch traced them: fake tensors and numbers."""
         node, made = self.c.node, {}
         for i, a in enumerate(schema_of(self.op.target).arguments):
             x = node.args[i] if i < len(node.args) else node.kwargs.get(a.name, a.default_value)
@@ -219,20 +222,21 @@ class _Call:
         return made
 
     def ask(self, size: Any, what: str) -> Any:
-        """A number, or what a function of tensors by their names makes of their sizes."""
+        """Returns a number, or the result of a function whose parameters name tensors and numbers of the call."""
         if not callable(size):
             return size
         names = list(inspect.signature(size).parameters)
         unknown = [n for n in names if n not in self.stand_ins]
         if unknown:
-            raise Error(f"{self.op.name}: {what} asks for {unknown[0]!r}, the op has {', '.join(self.stand_ins)}")
+            known = ", ".join(self.stand_ins)
+            raise Error(f"{self.op.name}: parameters of {what}: expected some of {known}, got {unknown[0]!r}")
         return size(**{n: self.stand_ins[n] for n in names})
 
     def kernels(self) -> Iterator[Node]:
         dtypes = {n: x.dtype for n, x in (*self.tensors.items(), *zip(self.outs, self.results, strict=True))}
         absent = [p.name for s in self.op.sources for p in s.parameters if p.space == "global" and p.name not in dtypes]
         if absent:
-            raise Unsupported(f"{absent[0]} is None, which its kernel does not take")
+            raise Unsupported(f"{absent[0]} is None, which its kernel does not accept")
         reasons = [s.refuses(dtypes) for s in self.op.sources]
         if reasons and all(reasons):
             raise Unsupported(str(reasons[0]))
@@ -287,7 +291,7 @@ class _Call:
         return _parameter_node(p.name, kind, i=int(value) if isinstance(value, bool) else value)
 
     def reference(self) -> tuple[torch.fx.GraphModule, list[torch.Tensor]]:
-        """The reference as a graph of the tensors, and what torch says of its results."""
+        """Traces the reference. Returns its graph, a function of the tensors, and its fake results."""
         given = self._given()
         names = list(self.tensors)
 
@@ -296,7 +300,7 @@ class _Call:
             return tuple(made) if isinstance(made, tuple | list) else (made,)
 
         tensors = [given[n] for n in names]
-        try:  # as it is first: torch's functional tensors would let it read data that they have not
+        try:  # first without functional tensors, which would let the reference read data that they do not have
             plain = make_fx(run, tracing_mode="symbolic")(*tensors)
             graph = make_fx(torch.func.functionalize(plain), decompositions(), tracing_mode="symbolic")(*tensors)
         except Exception as e:
@@ -306,9 +310,9 @@ class _Call:
         return graph, [r.meta["val"] for r in results]
 
     def check_shapes(self, results: list[torch.Tensor]) -> None:
-        """Error where the fake kernel and the reference do not agree."""
+        """Raises Error if the results of the fake kernel and of the reference differ in number, dtype or shape."""
         if len(results) != len(self.fakes):
-            raise Error(f"{self.op.name} gives {len(self.fakes)} results and its reference {len(results)}")
+            raise Error(f"{self.op.name} returns {len(self.fakes)} results and its reference {len(results)}")
         for name, fake, got in zip(self.outs, self.fakes, results, strict=True):
             same = fake.dtype == got.dtype and fake.dim() == got.dim()
             if same and all(statically_known_true(a == b) for a, b in zip(fake.shape, got.shape, strict=True)):
@@ -326,7 +330,7 @@ def _told(t: torch.Tensor) -> str:
 
 @dataclass(frozen=True)
 class _Custom:
-    """A registered op, and how it is lowered."""
+    """A registered op and its lowering."""
 
     name: str
     target: OpOverload

@@ -1,4 +1,4 @@
-"""Element types: torch's, numpy's and the schema's. torch is imported only if asked for."""
+"""Element types of torch, numpy and the schema. torch is imported only for `torch_dtype`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     import torch
 
-# In the order of the schema's DType.
+# Names in the order of the schema's DType.
 NAMES = (
     *("F32", "F16", "BF16", "F64", "I8", "U8", "I16", "I32", "I64", "BOOL"),
     *("U16", "U32", "U64", "F8_E4M3", "F8_E5M2"),
@@ -35,7 +35,7 @@ NUMPY = tuple(
         ml_dtypes.float8_e5m2,
     )
 )
-# Complex dtypes by that of their parts.
+# Complex dtypes by the dtype of their parts.
 COMPLEX = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
 _TORCH = (
     *("float32", "float16", "bfloat16", "float64", "int8", "uint8", "int16", "int32", "int64", "bool"),
@@ -45,14 +45,14 @@ _INDEX = {name: i for i, name in enumerate(_TORCH)}
 
 
 def index_of_numpy(dtype: np.dtype) -> int:
-    """The schema's number of a numpy dtype. TypeError if there is none."""
+    """Returns the schema's number of a numpy dtype. Raises TypeError if it has none."""
     if dtype not in NUMPY:
         raise TypeError(f"expected dtype {', '.join(str(d) for d in NUMPY)}, got {dtype}")
     return NUMPY.index(dtype)
 
 
 def index_of_torch(dtype: torch.dtype) -> int:
-    """The schema's number of a torch dtype. TypeError if there is none."""
+    """Returns the schema's number of a torch dtype. Raises TypeError if it has none."""
     name = str(dtype).removeprefix("torch.")
     if name not in _INDEX:
         raise TypeError(f"expected dtype {', '.join(_TORCH)}, got {name}")
@@ -60,7 +60,7 @@ def index_of_torch(dtype: torch.dtype) -> int:
 
 
 def torch_name(index: int) -> str:
-    """torch's name of a dtype: "float8_e4m3fn"."""
+    """Returns torch's name of a dtype of the schema, such as "float8_e4m3fn"."""
     return _TORCH[index]
 
 

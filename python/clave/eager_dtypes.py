@@ -1,5 +1,5 @@
-"""Result dtypes of ops whose operands differ in dtype. torch's stand-ins and decompositions promote where the kernels
-of eager mode do not (huber_loss of BF16 and F32 is BF16), so the op itself is run on small tensors.
+"""Corrects result dtypes of ops whose operands differ in dtype. torch's fake tensors and decompositions promote where
+the kernels of eager mode do not (huber_loss of BF16 and F32 is BF16), so the op itself is run on small tensors.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from torch.export import ExportedProgram
 from clave.private import OpOverload, pytree, schema_of
 from clave.rebuild import copied_graph, rebuilt
 
-_MOST = 1 << 16  # elements of the tensors on which an op is asked
+_MOST = 1 << 16  # elements of the largest tensor on which an op is run
 
 
 def with_eager_dtypes(program: ExportedProgram) -> ExportedProgram:
-    """The program, where a cast to eager mode's dtype follows each such op. Where a result has that dtype already, the
-    cast vanishes when the program is decomposed."""
+    """Returns the program with a cast to eager mode's dtype after each such op. A cast of a result that has that dtype
+    already vanishes when the program is decomposed."""
     if not any(_asked(n) for n in _nodes(program.graph_module)):
         return program
     module = copied_graph(program)
-    moved: set[torch.fx.Node] = set()  # whose dtype is another than torch thought, or follows such a one
+    moved: set[torch.fx.Node] = set()  # nodes whose dtype differs from what torch inferred
     changed = [_cast_result(n, moved) for n in _nodes(module)]
     if not any(changed):
         return program
@@ -37,7 +37,7 @@ def _nodes(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
 
 
 def _cast_result(node: torch.fx.Node, moved: set[torch.fx.Node]) -> bool:
-    """Inserts the cast; False: none is needed or the op cannot be asked."""
+    """Inserts the cast. Returns False if none is needed or the op cannot be run."""
     follows = any(a in moved for a in node.all_input_nodes) and isinstance(node.meta.get("val"), torch.Tensor)
     found = _eager_dtype(node) if _asked(node) or follows else None
     if found is None:
@@ -57,8 +57,8 @@ def _cast_result(node: torch.fx.Node, moved: set[torch.fx.Node]) -> bool:
 
 
 def _asked(node: torch.fx.Node) -> bool:
-    """True for a call of torch's own that gives one new tensor and has floating-point operands of another dtype than
-    other operands."""
+    """True for a call of a torch op that returns one new tensor and has real operands of several dtypes, at least one
+    of them floating-point."""
     if not isinstance(node.target, OpOverload) or not isinstance(node.meta.get("val"), torch.Tensor):
         return False
     schema = schema_of(node.target)
@@ -91,12 +91,12 @@ def _eager_dtype(node: torch.fx.Node) -> torch.dtype | None:
 
 
 def _stand_in(a: Any, sizes: dict[int, int] | None) -> Any:
-    """A tensor of as many dimensions; where `sizes` is given each size is replaced by a small one of its own."""
+    """Returns a tensor of the operand's rank and dtype. If `sizes` is given, each distinct size becomes a small one."""
     if not isinstance(a, torch.fx.Node):
         return a
     val = a.meta["val"]
     if not isinstance(val, torch.Tensor):
-        raise TypeError("an operand that is no tensor")
+        raise TypeError("an operand that is not a tensor")
     hints = [int(s) if isinstance(s, int) else int(s.node.hint) for s in val.shape]
     shape = hints if sizes is None else [sizes.setdefault(n, 1 + len(sizes)) for n in hints]
     if torch.Size(shape).numel() > _MOST:

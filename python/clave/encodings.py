@@ -1,8 +1,7 @@
-"""Weights as integers or 8-bit floats in groups that share a scale, or in llama.cpp's blocks: how they are asked for,
-computed and stored.
+"""Quantised weights: integers or 8-bit floats in groups that share a scale, or llama.cpp's block formats.
 
-The layout of groups is base/encoding.h's: a row has its codes, lowest bits first, then a scale for each group, then a
-zero for each.
+base/encoding.h defines the layout of groups: a row has its codes, lowest bits first, then a scale for each group, then
+a zero point for each group.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ from ml_dtypes import bfloat16, finfo, float8_e4m3fn, float8_e5m2
 from clave import schema
 from clave.errors import Error
 
-_PART = 32  # codes that a row is padded to
+_PART = 32  # the codes of a row are padded to a multiple of this
 _FORMS = re.compile(
     r"(?:int(?P<bits>[2-8])|(?P<float>e4m3|e5m2))(?::(?P<group>\d+))?(?P<zeros>:zeros)?(?::(?P<scale>f16|bf16|f32))?"
 )
 _LARGEST = {"e4m3": 448.0, "e5m2": 57344.0}
-_STEPS = np.linspace(0.8, 1.0, 11)  # of the range of a group, which codes are tried over
+_STEPS = np.linspace(0.8, 1.0, 11)  # fractions of a group's range over which codes are tried
 _QUANTIZED_BLOCKS = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0", "MXFP4")
 HELP = (
-    "int2 to int8, e4m3 or e5m2, with `:GROUP` for groups of a multiple of 16, and `:zeros` behind it "
-    f"and :f16, :bf16 or :f32 for the scales (int4:32:zeros), or one of {', '.join(_QUANTIZED_BLOCKS)}"
+    "int2 to int8, e4m3 or e5m2, then optionally `:GROUP` (a multiple of 16), `:zeros` and the type of the scales "
+    f"(:f16, :bf16 or :f32), such as int4:32:zeros, or one of {', '.join(_QUANTIZED_BLOCKS)}"
 )
 
 
 def parse(text: Any) -> Groups | Blocks | Stored:
-    """What a text like "int4:32" or "Q4_0" asks for; a Stored itself. Error: what would be right."""
+    """Parses a text such as "int4:32" or "Q4_0"; returns a Stored unchanged. Raises Error with the accepted texts."""
     if isinstance(text, Stored):
         return text
     m = _FORMS.fullmatch(text) if isinstance(text, str) else None
@@ -47,7 +46,7 @@ def parse(text: Any) -> Groups | Blocks | Stored:
 
 @dataclass(frozen=True)
 class Stored:
-    """The bytes of a matrix that was quantised before: rows (n, bytes of a row), as base/encoding.h says for `form`."""
+    """The bytes of a matrix that is already quantised. rows: (n, bytes of a row), uint8, encoded as `form` says."""
 
     form: schema.Encoding
     rows: np.ndarray
@@ -56,7 +55,7 @@ class Stored:
         return self.form
 
     def encode(self, weight: Any) -> np.ndarray:
-        """The rows, whatever the matrix (n, k). Error: there are not as many."""
+        """Returns the stored rows, without reading the matrix (n, k). Raises Error if the number of rows differs."""
         if self.rows.shape[0] != weight.shape[0]:
             raise Error(f"has {weight.shape[0]} rows, {self.rows.shape[0]} were stored")
         return self.rows
@@ -64,7 +63,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Blocks:
-    """format: a name of llama.cpp's. PyPI's gguf computes the blocks."""
+    """A block format, by llama.cpp's name. PyPI's gguf computes the blocks."""
 
     format: str
 
@@ -72,12 +71,13 @@ class Blocks:
         return schema.Encoding(kind=schema.EncodingKind.block_format, axis=1, format=self.format)
 
     def encode(self, weight: np.ndarray) -> np.ndarray:
-        """As of Groups. Error: a row is not whole blocks, or there is no gguf."""
+        """Returns the rows (n, bytes), uint8, of a float32 matrix (n, k). Raises Error if an element is not finite, a
+        row is not a whole number of blocks, or the package gguf is missing."""
         _check_finite(weight)
         try:
             from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
         except ImportError:
-            raise Error(f"needs the Python package gguf to become {self.format}") from None
+            raise Error(f"cannot be quantised to {self.format} without the Python package gguf") from None
         kind = GGMLQuantizationType[self.format]
         if weight.shape[1] % GGML_QUANT_SIZES[kind][0]:
             raise Error(f"has rows of {weight.shape[1]}, {self.format} needs a multiple of {GGML_QUANT_SIZES[kind][0]}")
@@ -91,8 +91,11 @@ def _check_finite(weight: np.ndarray) -> None:
 
 @dataclass(frozen=True)
 class Groups:
-    """bits of a code; code: "int", "e4m3" or "e5m2"; group: elements that share a scale, 0 for all of a row; zeros:
-    each group has one; scale: "f16", "bf16" or "f32", the dtype of scales and zeros."""
+    """Codes in groups that share a scale.
+
+    bits: bits of a code. code: "int", "e4m3" or "e5m2". group: elements that share a scale, 0 for a whole row. zeros:
+    each group has a zero point. scale: dtype of scales and zero points, "f16", "bf16" or "f32".
+    """
 
     bits: int = 8
     code: str = "int"
@@ -101,7 +104,7 @@ class Groups:
     scale: str = "f32"
 
     def table(self) -> schema.Encoding:
-        """As a program declares it, of a matrix."""
+        """Returns the encoding of a matrix as a program declares it."""
         return schema.Encoding(
             kind=schema.EncodingKind.group_quantized,
             axis=1,
@@ -115,7 +118,7 @@ class Groups:
     # ---- numbers
 
     def encode(self, weight: np.ndarray) -> np.ndarray:
-        """The rows (n, bytes) of a float32 matrix (n, k). Error: an element is not finite."""
+        """Returns the rows (n, bytes), uint8, of a float32 matrix (n, k). Raises Error if an element is not finite."""
         _check_finite(weight)
         n, k = weight.shape
         size = self.group or max(k, 1)
@@ -126,19 +129,19 @@ class Groups:
         return self._rows(codes.reshape(n, -1)[:, :k], scales, zeros)
 
     def stored(self, codes: Any, scales: Any, zeros: Any) -> Stored:
-        """Of torch's tensors: codes (n, k), u8; scales and zeros (n, groups) in `scale`'s dtype, zeros None where the
-        form has none."""
+        """Packs torch tensors: codes (n, k) in u8; scales and zeros (n, groups) in `scale`'s dtype. zeros: None if the
+        encoding has no zero points."""
         bits = [x.contiguous().view(torch.uint8).numpy() for x in (scales, zeros) if x is not None]
         return Stored(self.table(), self._rows(codes.numpy(), *bits))
 
     def _rows(self, codes: np.ndarray, *factors: np.ndarray) -> np.ndarray:
-        """factors: scales, and zeros if the form has them, (n, groups) each."""
+        """Packs rows. factors: scales, and zero points if the encoding has them, (n, groups) each."""
         parts = [self._pack(codes), *(f.view(np.uint8) for f in factors[: 1 + self.zeros])]
         row = np.concatenate(parts, axis=1)
         return np.pad(row, ((0, 0), (0, -row.shape[1] % 4)))
 
     def _quantize(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Codes (as x), scales and zeros (n, groups), the latter rounded to what is stored."""
+        """Returns codes (shape of x), and scales and zero points (n, groups) in the stored dtype."""
         stored = {"f16": np.float16, "bf16": bfloat16, "f32": np.float32}[self.scale]
         if self.code != "int":
             scales = _nonzero(np.abs(x).max(axis=2) / _LARGEST[self.code], stored)
@@ -154,13 +157,13 @@ class Groups:
         return best[1].astype(np.uint8), best[2], best[3]
 
     def _codes(self, x: np.ndarray, low: np.ndarray, high: np.ndarray, stored: Any) -> list[np.ndarray]:
-        """[squared error of each group, codes, scales, zeros] over a range."""
+        """Quantises over a range. Returns [squared error of each group, codes, scales, zero points]."""
         top, half = 2**self.bits - 1, 2 ** (self.bits - 1)
         if self.zeros:
             scales = _nonzero((high - low) / top, stored)
             zeros = np.clip(np.round(-low / scales.astype(np.float32)), 0, top).astype(stored)
         else:
-            # The larger end gets the larger half of the codes.
+            # The end that is larger in magnitude gets the larger half of the codes.
             ends = np.where(high > -low, -high, low)
             scales = _nonzero(ends / -half, stored)
             zeros = np.full(scales.shape, half, stored)
@@ -184,7 +187,7 @@ class Groups:
 
 
 def _nonzero(scales: np.ndarray, stored: Any) -> np.ndarray:
-    """As they are stored; where all of a group is 0, or rounds to it, 1."""
+    """Rounds scales to the stored dtype and clips them to its range. A scale that is 0, or rounds to 0, becomes 1."""
     with np.errstate(over="ignore"):
         rounded = scales.astype(stored)
     limit = float(finfo(stored).max)

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 
 class Code(IntEnum):
-    """What kind of error: the numbers of `clave_code` in clave.h."""
+    """The kind of an error, numbered as `clave_code` in clave.h."""
 
     OK = 0
     INVALID = 1
@@ -20,7 +20,7 @@ class Code(IntEnum):
 
 
 class Error(RuntimeError):
-    """Something clave could not do: one line, and `.code` says of which kind."""
+    """The base of clave's errors. The message is one line, and `.code` is the kind of the error."""
 
     def __init__(self, message: str, code: Code = Code.INVALID) -> None:
         super().__init__(message)
@@ -28,29 +28,31 @@ class Error(RuntimeError):
 
 
 class Cancelled(Error):
-    """A run ended because its caller asked for that; `.code` is CANCELLED."""
+    """A run that its caller cancelled. `.code` is CANCELLED."""
 
     def __init__(self, message: str, code: Code = Code.CANCELLED) -> None:
         super().__init__(message, code)
 
 
 class Raised:
-    """What a callback raised, until the library's call returns. A callback holds this object alone, so it does not keep
-    the session or the options alive that hold the callback."""
+    """Holds the exception that a callback raised until the library's call returns.
+
+    A callback refers only to this object, so it does not keep the session or the options alive that own the callback.
+    """
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
 
     def take(self) -> BaseException | None:
-        """The exception, once."""
+        """Returns the exception and forgets it."""
         error, self.error = self.error, None
         return error
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where in a model a call stands. module: its path ("layers.3.attn"), "" in the outermost module; line:
-    "file.py:12: text", "" where torch keeps none.
+    """The place of a call in a model. module: the module's path ("layers.3.attn"), "" for the outermost module. line:
+    "file.py:12: text", "" if torch records none.
     """
 
     method: str
@@ -62,10 +64,10 @@ class Origin:
 
 
 class UnsupportedOp(Error):
-    """A graph holds ops that clave cannot run. `.ops` names each once: "aten.sort.default", "check::first".
+    """A graph has ops that clave cannot run. `.ops` names each one once, such as "aten.sort.default", "check::first".
 
-    `.reasons` says for some of them what exactly is missing (an op that is supported, but not with these arguments).
-    `.places` has for each op where it is called, one Origin per call.
+    `.reasons` says for some ops what is missing: an op may be supported, but not with the given arguments. `.places`
+    has the calls of each op, one Origin per call.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ _TOLD = 3  # places of an op that a message names
 
 
 def _told_places(where: list[Origin], many: bool) -> str:
-    """The first places, those of one line together. many: with the methods' names."""
+    """Describes the first places, grouped by line. many: adds the names of the methods."""
     by_line: dict[str, list[str]] = {}
     for o in where[:_TOLD]:
         modules = by_line.setdefault(o.line, [])
@@ -105,8 +107,8 @@ def _told_places(where: list[Origin], many: bool) -> str:
 
 
 class Unsupported(Exception):
-    """Raised by a lowering: its op is known, but not with these arguments. The exporter collects the reasons."""
+    """Raised by a lowering whose op is supported, but not with these arguments. The exporter collects the reasons."""
 
 
 class UsageError(Exception):
-    """What of a command line cannot be meant so, in a line."""
+    """A malformed command line, with a message of one line."""

@@ -1,7 +1,7 @@
-"""Calls on constants alone: torch computes them when the graph is lowered, where clave has no op for them or a weight
-is to be recognised (packed.py).
+"""Evaluates calls that depend on constants alone.
 
-What else clave has ops for is lowered, and the library's passes compute it where that makes a program smaller.
+torch computes such a call during lowering if clave has no op for it, or if packed.py needs its value to recognise a
+quantised weight. Other calls are lowered, and the library's passes compute them if that makes the program smaller.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _CONSTANT = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 
 class Evaluator:
-    """The tensors of a graph that depend on nothing that a run can change."""
+    """Computes the tensors of a graph that no run can change."""
 
     def __init__(self, program: ExportedProgram, states: States) -> None:
         self._known: dict[Node, bool] = {}
         self._values: dict[Node, Any] = {}
-        self._names: dict[Node, str] = {}  # of those that the graph is given
+        self._names: dict[Node, str] = {}  # names of the graph's constant inputs
         graph = program.graph_module.graph
         placeholders = [n for n in graph.nodes if n.op == "placeholder"]
         for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
@@ -37,11 +37,12 @@ class Evaluator:
                 self._names[node] = str(spec.target)
 
     def value(self, node: Node) -> Any:
-        """What the call gives, None if it is not known at export."""
+        """Returns the result of a call, or None if it is not known at export."""
         return self._compute(node) if self.is_known(node) else None
 
     def sources(self, node: Node) -> tuple[dict[str, torch.Tensor], list[float]]:
-        """Of a call that is known: the constants that it depends on, by name, and the numbers in the calls between."""
+        """Returns the constants on which a known call depends, by name, and the floats among the arguments of the calls
+        between."""
         tensors: dict[str, torch.Tensor] = {}
         numbers: list[float] = []
         stack, seen = [node], {node}
@@ -55,11 +56,11 @@ class Evaluator:
         return tensors, numbers
 
     def forget(self) -> None:
-        """Lets go of what was computed."""
+        """Frees the computed results."""
         self._values = {n: v for n, v in self._values.items() if n in self._names}
 
     def is_known(self, node: Node) -> bool:
-        """Deep graphs are walked without recursion."""
+        """True if the node's result is known at export. Walks without recursion, because graphs may be deep."""
         stack = [node]
         while stack:
             n = stack[-1]
@@ -92,7 +93,7 @@ class Evaluator:
 
 
 def _is_pure(n: Node) -> bool:
-    """Whether the node's results are decided by its operands alone, and have fixed shapes."""
+    """True if the node's results depend on its operands alone and have fixed shapes."""
     vals = n.meta.get("val")
     for v in vals if isinstance(vals, tuple | list) else (vals,):
         if not isinstance(v, torch.Tensor) or not all(isinstance(s, int) for s in v.shape):

@@ -1,6 +1,6 @@
-"""torch to program: `export` lowers the graphs of one or several methods with one builder and has the result verified.
+"""Exports torch modules: `export` lowers the graphs of one or more methods with one builder and verifies the program.
 
-Lowering goes on after an op that cannot be lowered, with a stand-in for its results, so that the error names them all.
+Lowering continues after an op that cannot be lowered, with placeholders for its results, to name all such ops at once.
 """
 
 from __future__ import annotations
@@ -65,29 +65,28 @@ def export(
     report: bool = False,
     passes: Iterable[str] | None = None,
 ) -> Program:
-    """A program of a torch module in eval mode.
+    """Exports a torch module in eval mode as a program.
 
-    module: a torch.nn.Module with example `args` and `kwargs` as torch.export takes them, an ExportedProgram, the path
-    of a .pt2 file, or a dict of methods {"name": (module, args[, kwargs[, dynamic_shapes]]) or any of the others}.
-    Methods share constants, and the state that is one tensor in the modules. strict: torch.export's; None tries
-    non-strict first. The weights stay the module's own, uncopied: a program that is saved, or gets a session, after
-    they were changed is an Error.
+    module: a torch.nn.Module with example `args` and `kwargs` as for torch.export, an ExportedProgram, the path of a
+    .pt2 file, or a dict of methods {"name": (module, args[, kwargs[, dynamic_shapes]]) or any of the others}. Methods
+    share constants, and state that is one tensor in their modules. strict: as for torch.export; None tries non-strict
+    first. The program uses the module's weights without a copy. If a weight was changed after the export, saving the
+    program or creating a session raises Error.
 
-    quantize: weights of products and embeddings are kept as integers or 8-bit floats: "int8" (a scale for each row),
-    "int4:32" (one for each 32 neighbours), see clave.encodings.HELP; or a function of a weight's name and tensor that
-    returns such a text, or None. What verify checks is the program before that.
+    quantize: encoding of the weights of products, embeddings and convolutions, such as "int8" (a scale for each row) or
+    "int4:32" (a scale for 32 neighbours), see clave.encodings.HELP; or a function of a weight's name and tensor that
+    returns such a text or None.
 
-    verify: runs the example inputs, and where sizes are symbolic a second set of other sizes, on the CPU backend and
-    through the module; an Error says how far they are apart and names the first node that differs.
+    verify: runs the example inputs on the CPU backend and through the module, and, if sizes are symbolic, inputs of
+    other sizes, too. If results differ, an Error says by how much and names the first node that differs. Weights are
+    compared before they are quantised. passes: names of the passes that rewrite the program (`Program.optimized`). ()
+    runs no pass, None all of them.
 
-    passes: names of the passes that rewrite the program (`Program.optimized`), () for none; None: all of them.
-
-    dtype: the floating-point parameters, buffers and example inputs, but 8-bit ones, are converted to it first; the
-    module is not changed. input_names, output_names: of the program's inputs and outputs, in order; of several methods
-    a dict of lists. decompositions: {torch.ops.ns.op: function} in place of torch's, as torch.export has them. report:
-    prints Program.report. A long export says on a terminal what it is doing.
-
-    UnsupportedOp lists every op that clave cannot run, with its places in the model; Error says what else is wrong.
+    dtype: floating-point parameters, buffers and example inputs, except 8-bit ones, are converted to it before the
+    export; the module is not changed. input_names, output_names: names of the program's inputs and outputs in order, or
+    a dict of such lists by method. decompositions: {torch.ops.ns.op: function}, used in place of torch's for these ops.
+    report: prints Program.report. A long export shows its progress on a terminal. Raises UnsupportedOp, which lists
+    every op that clave cannot run with its places in the model, and Error for anything else that is wrong.
     """
     entries = entries_of(module, args, kwargs, dynamic_shapes)
     verify, report = arguments.flag("verify", verify), arguments.flag("report", report)
@@ -111,7 +110,7 @@ def export(
 def _export_or_error(
     entries: dict[str, Any], options: Options, verify: bool, progress: Progress, wish: Wish
 ) -> Program:
-    """Error for whatever torch, numpy or a function of the caller's raises."""
+    """Exports, and raises Error for any exception of torch, numpy or a function of the caller."""
     try:
         return _export(entries, options, verify, progress, wish)
     except Error:
@@ -123,7 +122,7 @@ def _export_or_error(
 
 @dataclass(frozen=True)
 class Options:
-    """What holds for all methods, and the user's names by method."""
+    """Options of all methods, and the user's names by method."""
 
     strict: bool | None = None
     decompositions: Mapping[Any, Any] | None = None
@@ -154,7 +153,7 @@ def _export(entries: dict[str, Any], options: Options, verify: bool, progress: P
         if wish is None:
             return made
     with progress.stage("quantising"):
-        builder.finish()  # takes out what nothing needs
+        builder.finish()  # removes dead nodes and unused constants
         quantize_weights(builder, wish)
     quantised = _rewritten(builder, origins, options, progress)
     quantised.errors = errors
@@ -174,12 +173,12 @@ def _made(built: tuple[Any, list[torch.Tensor]], origins: Origins) -> Program:
 
 
 def lowered(graphs: Mapping[str, Any], wish: Wish = None, passes: Iterable[str] | None = None) -> Program:
-    """A program of graphs that are functional and decomposed, one method each (ExportedProgram, or what has its parts).
-    Methods share state that is one tensor. wish, passes: as for export."""
+    """Makes a program of functional, decomposed graphs, one method each. graphs: ExportedPrograms, or objects with the
+    same parts. Methods share state that is one tensor. wish, passes: as quantize and passes of export."""
     origins = Origins()
     builder = build({name: (g, {}) for name, g in graphs.items()}, States(dict(graphs)), origins)
     if wish is not None:
-        builder.finish()  # takes out what nothing needs
+        builder.finish()  # removes dead nodes and unused constants
         quantize_weights(builder, wish)
     return _made((builder.finish(), [data for _, data in builder.constants]), origins).optimized(passes)
 
@@ -187,7 +186,7 @@ def lowered(graphs: Mapping[str, Any], wish: Wish = None, passes: Iterable[str] 
 def converted(entries: dict[str, Any], conversion: Conversion) -> dict[str, Any]:
     for name, (module, *_) in entries.items():
         if isinstance(module, str | os.PathLike | ExportedProgram):
-            raise Error(f"dtype= needs the module of method {name!r}: a graph's types are fixed", Code.UNSUPPORTED)
+            raise Error(f"dtype= needs the module of method {name!r}: a graph's dtypes are fixed", Code.UNSUPPORTED)
     return {
         name: (conversion.module(trace.checked(module)), conversion.inputs(args), conversion.inputs(kwargs), shapes)
         for name, (module, args, kwargs, shapes) in entries.items()
@@ -197,7 +196,7 @@ def converted(entries: dict[str, Any], conversion: Conversion) -> dict[str, Any]
 def capture_method(
     captures: trace.Captures, name: str, entry: tuple[Any, Any, Any, Any], options: Options
 ) -> tuple[ExportedProgram, dict[Any, str]]:
-    """The decomposed graph, and the user's names of its symbols."""
+    """Returns the decomposed graph, and the user's names of its symbols."""
     module, args, kwargs, dynamic_shapes = entry
     if isinstance(module, str | os.PathLike):
         module = trace.load(module)
@@ -211,11 +210,11 @@ def capture_method(
 
 
 def _refuse_more(args: Any, kwargs: Any, dynamic_shapes: Any) -> None:
-    """Error for what torch.export needs and an ExportedProgram has already."""
+    """Raises Error for arguments of torch.export, because an ExportedProgram has them already."""
     for name, given in (("args", args), ("kwargs", kwargs), ("dynamic_shapes", dynamic_shapes)):
         if given:
             raise Error(
-                f"{name} given with an ExportedProgram, whose sizes are fixed: give them to torch.export.export"
+                f"{name} given with an ExportedProgram, whose sizes are fixed: pass them to torch.export.export"
             )
 
 
@@ -225,7 +224,7 @@ def build(
     origins: Origins | None = None,
     options: Options | None = None,
 ) -> ProgramBuilder:
-    """The program before slots are numbered. UnsupportedOp lists what could not be lowered."""
+    """Returns the program before slots are numbered. Raises UnsupportedOp with all ops that cannot be lowered."""
     builder = ProgramBuilder()
     shared = Shared(builder, states)
     missing, origins, options = Missing(), origins or Origins(), options or Options()
@@ -258,7 +257,7 @@ class Method:
         self.evaluator = Evaluator(program, shared.states)
         self.sizes = Sizes(builder, program.range_constraints, names)
         self.values: dict[torch.fx.Node, Any] = {}
-        self.changed: list[list[int]] = []  # [input, output that it becomes]
+        self.changed: list[list[int]] = []  # [input, output with its new value]
 
     def lower(self) -> None:
         graph = self.program.graph_module.graph
@@ -289,7 +288,7 @@ class Method:
                 return
             self.values[node] = self.shared.tensor(self.program, spec)
         elif spec.kind == InputKind.TOKEN:
-            self.values[node] = None  # orders effects; an op that has one is refused by its own name
+            self.values[node] = None  # orders effects; an op with an effect is refused under its own name
         else:
             raise Error(f"input {node.name!r} is a {spec.kind.name.lower()}, which is not supported", Code.UNSUPPORTED)
 
@@ -306,13 +305,13 @@ class Method:
         else:
             value = self._own_size(fake, node.name)
         self.values[node] = Complex(value) if is_complex else value
-        if isinstance(value, int):  # torch took the number as it was at export
+        if isinstance(value, int):  # torch fixed the number at export
             value = self.builder.val("int", node.name, value, value)
         self.builder.inputs.append((node.name, value))
         return structure.leaf(len(self.builder.inputs) - 1, is_complex)
 
     def _own_size(self, size: Any, name: str = "") -> Any:
-        """A dimension of an input, or a scalar input: a literal, the value of its symbol, or one to equate later."""
+        """Returns a dimension of an input, or a scalar input: a literal, its symbol's value, or one to equate later."""
         e = size.node.expr if hasattr(size, "node") else size
         if isinstance(e, int) or e.is_Integer:
             return int(e)
@@ -362,7 +361,7 @@ class Method:
             self._refuse(node, name, "")
 
     def _pack(self, node: torch.fx.Node) -> bool:
-        """True if the call gives a weight that is kept as codes."""
+        """True if the call decodes a weight that the program keeps quantised."""
         packed = pack(node, self.evaluator)
         if packed is None:
             return False
@@ -396,7 +395,7 @@ class Method:
             self._refuse(node, name, str(e))
 
     def _lower_effect(self, node: torch.fx.Node) -> None:
-        """An op that does something and gives nothing, after a token that only keeps such ops in order."""
+        """Lowers an op that has an effect and no result. Its first argument, a token, only orders such ops."""
         name = trace.op_name(node.args[1])
         if name not in LOWERINGS:
             return self._refuse(node, name, "")
@@ -419,7 +418,7 @@ class Method:
         self.values[node] = self._run_graph(self.values[node.args[body_at]], arguments)
 
     def _run_graph(self, graph_module: torch.fx.GraphModule, arguments: list[Any]) -> list[Any]:
-        """Lowers a graph that is part of another; its results."""
+        """Lowers a graph that is part of another, and returns its results."""
         inner = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
         for placeholder, value in zip(inner, arguments, strict=True):
             self.values[placeholder] = value
@@ -428,7 +427,7 @@ class Method:
         return [self._argument(a) for a in (results if isinstance(results, list | tuple) else [results])]
 
     def _refuse(self, node: torch.fx.Node, name: str, reason: str) -> None:
-        """Takes what torch makes of constants; else notes the op and goes on with stand-ins of its results."""
+        """Uses torch's result if it is known at export. Otherwise records the op and continues with placeholders."""
         known = self.evaluator.value(node)
         if known is not None:
             many = isinstance(known, tuple | list)
@@ -454,7 +453,7 @@ class Method:
             return self.builder.temp(dtype_of(torch.float32), (1,) * val.dim())
 
     def _arguments(self, node: torch.fx.Node) -> list[Any]:
-        """The call's arguments in the order of the op's schema, absent ones as their defaults."""
+        """Returns the call's arguments in the order of the op's schema, with defaults for absent ones."""
         if not isinstance(node.target, OpOverload):
             return [self._argument(a) for a in node.args]
         if node.target is torch.ops.aten._assert_scalar.default:
@@ -498,7 +497,7 @@ class Method:
         return described
 
     def _bind_changed(self, changed: list[tuple[Any, str]]) -> None:
-        """Inputs that the module changes in place: what they become are outputs behind its results."""
+        """Appends the new values of inputs that the module changes in place to the outputs."""
         slots = [v for _, v in self.builder.inputs]
         for result, name in changed:
             own, value = self._input_value(name), self._argument(result)
@@ -536,7 +535,7 @@ class Method:
         return structure.leaf(len(self.builder.outputs) - 1, is_complex)
 
     def _computed(self, value: Slot | Filled) -> Slot:
-        """A temporary of its own: copies what is an input, a constant, state, a view or an output already."""
+        """Returns the value in a temporary of its own. Copies an input, constant, state, view or earlier output."""
         if isinstance(value, Filled):
             return written(self.builder, value)
         taken = any(value is v for _, v in self.builder.updates)
@@ -552,7 +551,7 @@ def _constant(value: Any) -> structure.Spec:
 
 
 def _is_without_use(node: torch.fx.Node, data: torch.Tensor) -> bool:
-    """True for a constant that could not be stored, which is no reason to refuse where nothing reads it."""
+    """True for a constant that cannot be stored. The export skips it if nothing reads it."""
     return bool(node.meta["val"].is_complex()) or is_fake(data)
 
 
@@ -561,13 +560,13 @@ def _is_size(val: Any) -> bool:
 
 
 def _check_parts(what: str, node: torch.fx.Node) -> None:
-    """Error for complex numbers of 16-bit parts, which numpy has not."""
+    """Raises Error for complex numbers with 16-bit parts, which numpy lacks."""
     if node.meta["val"].dtype is torch.complex32:
-        raise Error(f"{what} is complex32: clave takes and gives complex64 and complex128", Code.UNSUPPORTED)
+        raise Error(f"{what} is complex32: clave accepts and returns complex64 and complex128", Code.UNSUPPORTED)
 
 
 def _input_dtype(node: torch.fx.Node) -> Any:
-    """Of a complex input that of its parts."""
+    """Returns the dtype of an input, or of the parts of a complex input."""
     dtype = node.meta["val"].dtype
     _check_parts(f"input {node.name!r}", node)
     try:
@@ -577,7 +576,7 @@ def _input_dtype(node: torch.fx.Node) -> Any:
 
 
 def _output_names(spec: structure.Spec) -> list[str]:
-    """A name for each output: its keys joined where the structure has names, else output_<i>."""
+    """Returns a name for each output: its keys joined if the structure has names, otherwise output_<i>."""
     names: list[str] = []
 
     def walk(s: structure.Spec, path: tuple[str, ...]) -> None:

@@ -1,7 +1,7 @@
-"""flex_attention of torch.nn.attention in ordinary ops: what is computed, not how its blocks skip what a mask hides.
+"""flex_attention of torch.nn.attention in ordinary ops. It computes the same without skipping masked blocks.
 
-Where scores are only masked it is scaled dot product attention. Otherwise the scores are written out, and score_mod and
-mask_mod, functions of one score and of its batch, head, query and key, are applied to all of them at once.
+If scores are only masked, this is scaled dot product attention. Otherwise all scores are computed, and score_mod and
+mask_mod, which are functions of one score and of its batch, head, query and key, are applied to all of them at once.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ def flex_attention(
     score_buffers: tuple[Any, ...] = (),
     mask_buffers: tuple[Any, ...] = (),
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """q: (B, H, Lq, D), k, v: (B or 1, H or fewer, Lk, D). The result (B, H, Lq, Dv), and of each row of scores in
-    base 2 the logarithm of the sum of their exponentials, and the largest: (B, H, Lq) in f32, or f64 where q is.
+    """Attention with modified scores. q: (B, H, Lq, D); k: (B or 1, H or fewer, Lk, D); v: (B or 1, as k, Lk, Dv).
 
-    block_mask: its last is mask_mod. Rows of which nothing is shown give 0, and -inf.
+    block_mask: its last element is mask_mod. Returns the result (B, H, Lq, Dv), and logsumexp and maximum of each row
+    of scores, divided by ln 2: (B, H, Lq) in f32, or in f64 if q is f64. The latter two are empty if `options` requests
+    neither and score_mod returns its score. A row without a visible key yields 0, -inf and -inf.
     """
     k, v = (x if x.shape[0] == q.shape[0] else x.expand(q.shape[0], *x.shape[1:]) for x in (k, v))
     shown = None if _is_all(block_mask[-1]) else _shown(block_mask[-1], q, k, mask_buffers)
@@ -48,18 +49,18 @@ def flex_attention(
 
 
 def _of_each_head(x: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
-    """Keys or values that groups of q's heads share, for each head."""
+    """Repeats keys or values, which groups of heads share, for each head of q."""
     return x if x.shape[1] == q.shape[1] else x.repeat_interleave(q.shape[1] // x.shape[1], 1)
 
 
 def _places(q: torch.Tensor, k: torch.Tensor) -> list[torch.Tensor]:
-    """What a function of one score is given of its place: batch, head, query, key."""
+    """Returns the indices of batches, heads, queries and keys, which are arguments of a function of one score."""
     sizes = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     return [torch.arange(n, device=q.device, dtype=torch.int32) for n in sizes]
 
 
 def _shown(mask_mod: Callable[..., Any], q: torch.Tensor, k: torch.Tensor, buffers: tuple[Any, ...]) -> torch.Tensor:
-    """(B, H, Lq, Lk) bool"""
+    """Returns the mask (B, H, Lq, Lk), bool: True if the query sees the key."""
     every = over_all_scores(mask_mod, prefix=(), suffix=(None,) * len(buffers))
     return every(*_places(q, k), *buffers)  # type: ignore[no-any-return]
 
@@ -67,7 +68,7 @@ def _shown(mask_mod: Callable[..., Any], q: torch.Tensor, k: torch.Tensor, buffe
 def _scores(
     q: torch.Tensor, k: torch.Tensor, score_mod: torch.fx.GraphModule, scale: float, buffers: tuple[Any, ...]
 ) -> torch.Tensor:
-    """(B, H, Lq, Lk), before the mask."""
+    """Returns the scores (B, H, Lq, Lk) before the mask, in f32, or in f64 if q is f64."""
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
     scores = q.to(wide) @ _of_each_head(k, q).to(wide).transpose(-2, -1) * scale
     if _gives_its_score(score_mod):
@@ -77,7 +78,7 @@ def _scores(
 
 
 def _result(function: torch.fx.GraphModule) -> tuple[torch.fx.Node, torch.fx.Node]:
-    """The first argument of a traced function, and its result."""
+    """Returns the first argument of a traced function, and its result."""
     nodes = list(function.graph.nodes)
     result = nodes[-1].args[0]
     return nodes[0], result[0] if isinstance(result, tuple | list) else result
@@ -89,7 +90,7 @@ def _gives_its_score(score_mod: torch.fx.GraphModule) -> bool:
 
 
 def _is_all(mask_mod: torch.fx.GraphModule) -> bool:
-    """Whether it is the mask that shows everything, which torch has where none is given."""
+    """True for the mask that hides nothing, which torch passes by default."""
     _, result = _result(mask_mod)
     ones, full = torch.ops.aten.new_ones.default, torch.ops.aten.full.default
     return result.target is ones or (result.target is full and result.args[1] is True)

@@ -1,4 +1,4 @@
-"""Bounds of host scalars: the interval of an op's result, from those of its operands. None: no bound on that side."""
+"""Computes the interval of a host scalar from those of its operands. A bound of None means unbounded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _I64 = 2**63 - 1
 
 
 def of(kind: schema.ScalarKind, a: Interval, b: Interval = ANY) -> Interval:
-    """The interval of kind(a, b), of kind(a) where it has one operand."""
+    """Returns the interval of kind(a, b), or of kind(a) if it has one operand."""
     if kind in _TESTS:
         return _TRUTH
     rule = _RULES.get(kind)
@@ -58,7 +58,7 @@ def _is_from_zero(a: Interval) -> bool:
 
 
 def _span(a: Interval, b: Interval, f: Callable[[Any, Any], Any]) -> Interval:
-    """The interval of an f that is monotonic in each operand."""
+    """Returns the interval of a function that is monotonic in each operand."""
     try:
         ends = [f(x, y) for x, y in product(a, b)]
     except (OverflowError, ZeroDivisionError, ValueError):
@@ -79,7 +79,7 @@ def _divide(f: Callable[[Any, Any], Any]) -> Callable[[Interval, Interval], Inte
 
 
 def _modulo(a: Interval, b: Interval) -> Interval:
-    """Python's, whose sign is the divisor's."""
+    """Returns the interval of Python's modulo, whose sign is the divisor's."""
     if b[0] is None or b[0] <= 0:
         return ANY
     ends = [x for x in (None if b[1] is None else b[1] - 1, a[1] if _is_from_zero(a) else None) if x is not None]
@@ -96,7 +96,7 @@ def _max(a: Interval, b: Interval) -> Interval:
 
 
 def _each(f: Callable[[Any], Any]) -> Callable[[Interval, Interval], Interval]:
-    """The rule of an f that never falls."""
+    """Returns the rule of a function that does not decrease."""
     return lambda a, _: (None if a[0] is None else f(a[0]), None if a[1] is None else f(a[1]))
 
 

@@ -1,4 +1,4 @@
-"""A kernel of a custom op, as its author gives it: see clave.register_op."""
+"""A kernel of a custom op, as its author describes it to clave.register_op."""
 
 from __future__ import annotations
 
@@ -13,17 +13,24 @@ Size = int | Callable[..., Any]
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel in OpenCL C 1.2: one `kernel void` function, with whatever it needs before and behind it.
+    """A kernel in OpenCL C 1.2: the source of one `kernel void` function, and of all that it needs.
 
-    Its parameters go by their names: the op's tensors (`global const float *x`), its results (`global float *out`;
-    out0, out1, ... of several; or as the schema names them), its numbers (int, long, float, double; bools are int), and
-    those of `values` and `local_memory`. A tensor is contiguous, and of the dtype that its type stores: `x_type` is
-    that of x, whatever it is (f16: half, bf16: ushort, bool and 8-bit floats: uchar).
+    Its parameters are matched by name:
 
-    grid: work-items, one number or up to three, innermost first, from sizes: a function of tensors and results by their
-    names, `lambda out: out.numel()`. It is rounded up to a multiple of local (at most 256 in all), so a kernel leaves
-    out what is beyond. values: further numbers, by name. local_memory: elements of `local float *tile`, by name.
-    device: "any", "cpu" or "gpu".
+    - tensors of the op, such as `global const float *x`;
+    - results, such as `global float *out`, or out0, out1, ... if there are several, or the names in the schema;
+    - numbers of the op: int, long, float or double; a bool is an int;
+    - the names in `values` and `local_memory`.
+
+    A tensor is contiguous. Its element type must store the tensor's dtype; `x_type` is the element type of x (f16:
+    half, bf16: ushort, bool and 8-bit floats: uchar).
+
+    grid: number of work-items, one to three numbers, innermost first, or a function that computes them from tensors and
+    results by name, such as `lambda out: out.numel()`. It is rounded up to a multiple of local (at most 256 work-items
+    in total), so the kernel must ignore the work-items beyond it. values: further numbers by name. local_memory: number
+    of elements of each `local float *tile` by name. device: "any", "cpu" or "gpu".
+
+    Raises Error for an argument of a wrong type.
     """
 
     source: str

@@ -23,12 +23,13 @@ _log = logging.getLogger("clave")
 
 
 class LLM(L.Uncopied):
-    """A program that docs/reference/language_models.md calls a language model, with its tokenizer, on a device.
+    """A language model (see docs/reference/language_models.md) with its tokenizer, on a device.
 
-    path: of a .clv, or a .json with its constants. device: a Device, or the spec of one ("cpu", "opencl", ...).
-    tokenizer: a file or Hugging Face folder instead of the one that the .clv carries. chat_template: instead of the
-    model's, a built-in's name, a Jinja text, or a file. max_context: tokens of prompts and answers together, at most
-    as many as the program was made for. For any number of threads; each has conversations of its own.
+    path: a .clv file, or a .json file with its constants. device: a Device, or the spec of one ("cpu", "opencl", ...).
+    tokenizer: a file or Hugging Face folder, in place of the tokenizer in the .clv. chat_template: the name of a
+    built-in, a Jinja text or a file, in place of the model's. max_context: tokens of prompts and answers together, at
+    most the program's own. Several threads may use a model, each with its own conversations. Raises Error if the
+    program is not a language model or an argument is invalid.
 
         llm = clave.LLM("model.clv")
         for piece in llm.generate("Once upon a time", stream=True, temperature=0.8):
@@ -63,30 +64,30 @@ class LLM(L.Uncopied):
         info = L.LLMInfo()
         L.call("clave_llm_get_info", self._handle.pointer, C.byref(info))
         self.max_context: int = info.max_context
-        """Tokens; prompts and what is generated share it."""
+        """Capacity of the context in tokens, for prompts and answers together."""
         self.n_vocab: int = info.n_vocab
-        """Logits of a token."""
+        """Number of logits of a token."""
         self.bos: int | None = info.bos if info.bos >= 0 else None
-        """What a prompt begins with."""
+        """Id with which a prompt begins, or None."""
         self.stop_ids: list[int] = info.stop_ids[: info.n_stop_ids]
         """Ids that end an answer."""
         self.chat_template: str | None = info.chat_template.decode() if info.chat_template else None
         """The name of a built-in template, or a Jinja text; None: not a chat model."""
         self.sampling: Sampling | None = Sampling.of_native(info.sampling.contents) if info.sampling else None
-        """How its authors sample, which sampling="model" asks for; None: the program does not say."""
+        """The model authors' settings, which sampling="model" selects; None: the program has none."""
         self.chat_sampling: Sampling = Sampling.of_native(info.chat_sampling.contents)
-        """How chats sample by default: as the model's authors do; if the program does not say, at temperature 0.8 with
-        min_p 0.05."""
+        """The default of chats: the model authors' settings or, if the program has none, temperature 0.8 and min_p
+        0.05."""
         self.page_rows: int = info.page_rows
-        """Tokens of a page of the memory that conversations share; 0: each has its own."""
+        """Tokens per page of the memory that conversations share; 0: each conversation has its own memory."""
         self._noted = set[str]()
         self._lock, self._idle = threading.Lock(), dict[Any, tuple[L.Handle, NativeOptions]]()
         self.tokenizer: Tokenizer | None = Tokenizer.borrowed(info.tokenizer, self._handle) if info.tokenizer else None
-        """None: a model of ids only."""
+        """The tokenizer; None: the model works on ids only."""
 
     def close(self) -> None:
-        """Frees the model; a second call does nothing. Conversations that are still there keep its weights until they
-        are closed or go. Whatever else uses it or its tokenizer afterwards is an Error."""
+        """Frees the model. A second call does nothing. Its weights stay until all conversations are closed or deleted.
+        Any other use of the model or of its tokenizer then raises Error."""
         with self._lock:
             self._idle.clear()
         self._handle.close()
@@ -101,7 +102,7 @@ class LLM(L.Uncopied):
         self.close()
 
     def conversation(self, **options: Any) -> Conversation:
-        """A text that is made in steps. options: those of clave.Sampling."""
+        """Creates a conversation, a text that grows in steps. options: those of clave.Sampling."""
         return self._conversation(NativeOptions(self._sampling(options, "greedy")), options)
 
     def _sampling(self, options: Mapping[str, Any], default: str) -> Sampling:
@@ -113,10 +114,10 @@ class LLM(L.Uncopied):
         return Conversation(self, native, handle, given)
 
     def _take(self, native: NativeOptions, given: Mapping[str, Any]) -> Conversation:
-        """One for an answer: with the state of the last that gave one, if it may be used again."""
+        """Returns a conversation for one answer. It reuses the state of the last one if its options allow that."""
         with self._lock:
             handle, options = self._idle.pop(native.lasting, (None, native))
-            self._idle.clear()  # one at most keeps its memory
+            self._idle.clear()  # at most one idle conversation keeps its memory
         if handle is None:
             return self._conversation(native, given)
         L.call("clave_llm_reset", handle.pointer)
@@ -130,7 +131,7 @@ class LLM(L.Uncopied):
         limits: tuple[Any, Any],
         template: dict[str, Any] | None = None,
     ) -> Stream:
-        """template: what the chat template sees beside messages; None: the prompt is no chat."""
+        """Starts an answer. template: further inputs of the chat template; None: the prompt is not a chat."""
         native = NativeOptions(self._sampling(options, "greedy" if template is None else "chat"))
         check_limits(*limits)
 
@@ -170,11 +171,11 @@ class LLM(L.Uncopied):
         logprobs: int | None = None,
         **options: Any,
     ) -> Answer | Stream:
-        """What the model writes behind a text, ids, or messages ({"role": ..., "content": ...}).
+        """Continues a text, ids, or messages ({"role": ..., "content": ...}).
 
-        An Answer, a str that has ids, stop_reason and logprobs, too; stream: an iterator over pieces of text.
-        max_new_tokens: None for no limit but the context. logprobs: of each token, and of so many likeliest ones.
-        options: those of clave.Sampling.
+        Returns an Answer, which is a str with ids, stop_reason and logprobs. stream: returns an iterator over pieces of
+        text. max_new_tokens: None for no limit except the context. logprobs: records the logprob of each token and of
+        this many likeliest ones. options: those of clave.Sampling.
         """
         stream = flag("stream", stream)
         made = self._answer(prompt, options, (max_new_tokens, logprobs))
@@ -188,8 +189,8 @@ class LLM(L.Uncopied):
         logprobs: int | None = None,
         **options: Any,
     ) -> list[Answer]:
-        """What the model writes behind each of several prompts, as generate has it, all with the same options: where
-        their state may lie in pages (docs/howto/kv_cache.md), the model runs over all of them at once."""
+        """Continues each of several prompts, like `generate`, all with the same options. If the program keeps its state
+        in pages (docs/howto/kv_cache.md), the model runs all of them at once."""
         native = NativeOptions(self._sampling(options, "greedy"))
         check_limits(max_new_tokens, logprobs)
         talks = [self._conversation(native, options).prompt(prompt) for prompt in _listed(prompts)]
@@ -207,11 +208,11 @@ class LLM(L.Uncopied):
         template_arguments: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Answer | Stream:
-        """The answer to messages, or to a text of the user's: as generate, up to the model's own end, sampled as
-        chat_sampling says where the options do not.
+        """Answers messages, or a text of the user, like `generate`, up to the model's own end. Options of sampling that
+        are not set come from chat_sampling.
 
-        tools, documents, template_arguments: what the chat template sees beside the messages. A template that ignores
-        tools or documents is a warning of the logger "clave".
+        tools, documents, template_arguments: further inputs of the chat template. If the template ignores tools or
+        documents, the logger "clave" warns.
         """
         template = {"tools": tools, "documents": documents, **(template_arguments or {})}
         made = self._answer(_messages(messages), options, (max_new_tokens, logprobs), template)
@@ -228,7 +229,7 @@ class LLM(L.Uncopied):
         template_arguments: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> list[Answer]:
-        """The answer to each of several chats, as `chat` has it, made together as generate_each makes them."""
+        """Answers each of several chats, like `chat`, all at once if `generate_each` can do so."""
         native = NativeOptions(self._sampling(options, "chat"))
         check_limits(max_new_tokens, logprobs)
         template = {"tools": tools, "documents": documents, **(template_arguments or {})}
@@ -267,10 +268,11 @@ class LLM(L.Uncopied):
         add_generation_prompt: bool = True,
         **arguments: Any,
     ) -> str | list[int]:
-        """Messages as the model's chat template writes them, up to where the assistant answers; tokenize: their ids,
-        in which texts of messages are no special tokens. arguments: what else the template asks for.
+        """Returns messages as the model's chat template writes them. add_generation_prompt: appends the beginning of
+        the assistant's answer. tokenize: returns ids; special tokens in the texts of messages are encoded as plain
+        text. arguments: further inputs of the template.
 
-        Error: what the template raises, or what of it cannot be read, with line and column.
+        Raises Error with the message that the template raises, or with line and column if it is malformed.
         """
         self._note_ignored(tools, documents)
         inputs = template_inputs(messages, tools, documents, add_generation_prompt, arguments)
@@ -290,7 +292,7 @@ class LLM(L.Uncopied):
         return rendered
 
     def _note_ignored(self, tools: Any, documents: Any) -> None:
-        """A warning, once, where the chat template writes the same with what it is given as without."""
+        """Warns once if the chat template ignores tools or documents."""
         given = {"tools": tools, "documents": documents}
         new = {name: value for name, value in given.items() if value and name not in self._noted}
         if not new:
@@ -301,21 +303,21 @@ class LLM(L.Uncopied):
         try:
             L.call("clave_llm_template_ignores", self._handle.pointer, C.byref(inputs), *map(C.byref, ignored.values()))
         except Error:
-            return  # it wants other messages, or the call that follows says what is wrong
+            return  # the template needs messages, or the next call reports the error
         for name, is_ignored in ignored.items():
             if is_ignored:
                 _log.warning("the chat template ignores %s: the model does not see them", name)
 
 
 def _messages(messages: str | Sequence[Message]) -> Any:
-    """A text is the user's message."""
+    """Returns a list of messages. A text is a message of the user."""
     if isinstance(messages, str):
         return [{"role": "user", "content": messages}]
     return messages if isinstance(messages, Mapping) or not isinstance(messages, Iterable) else list(messages)
 
 
 def _listed(prompts: Any) -> list[Any]:
-    """Several prompts; a text is one, and would be taken letter by letter."""
+    """Returns a list of prompts. Raises Error for a single text, whose letters would be read as prompts."""
     if isinstance(prompts, str | bytes | Mapping) or not isinstance(prompts, Iterable):
         raise Error(f"prompts: expected a list of prompts, got {prompts!r}"[:200])
     return list(prompts)

@@ -1,4 +1,4 @@
-"""Ops that change their arguments, as torch.export leaves them: a call that also gives what those become."""
+"""Reads calls of ops that change their arguments. In torch.export's graphs, such a call returns the new values, too."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ KIND = "auto_functionalized_v2"
 
 @dataclass
 class Changing:
-    """A call taken apart. Its op's lowering gives results, then the changed arguments, None where there was none."""
+    """The parts of a call. The lowering of its op returns results, then changed arguments, None for an absent one."""
 
-    name: str  # of the op
+    name: str  # name of the op
     arguments: list[Any]  # as in the graph, in the order of the op's schema
-    order: list[int]  # which of the lowering's results each of the node's is
+    order: list[int]  # for each result of the node, its index in the lowering's results
 
 
 def take_apart(node: Node) -> Changing:
-    """Unsupported if an argument that changes is a part of another tensor: all of that would have to be copied."""
+    """Returns the parts of a call. Raises Unsupported if a changed argument is a view of another tensor, because all of
+    that tensor would have to be copied."""
     schema = schema_of(node.args[0])  # type: ignore[arg-type]
     n_results, bases = len(schema.returns), node.kwargs["_all_bases"]
     changed = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]

@@ -1,4 +1,4 @@
-"""Names of symbolic sizes in the user's words: those of torch.export.Dim, else the input and axis that has the size."""
+"""Names symbolic sizes in the user's words: by their torch.export.Dim, or by an input and axis that has the size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clave.private import SYMBOL
 
 
 def words(x: Any, names: dict[Any, str]) -> str:
-    """An expression, or a text about some, with the user's names of its symbols."""
+    """Returns an expression, or a text that contains some, with the user's names of symbols."""
     by_text = {str(symbol): name for symbol, name in names.items()}
     return SYMBOL.sub(lambda m: by_text.get(m[0], m[0]), str(x))
 
@@ -29,7 +29,8 @@ def _expression(size: Any) -> Any:
 def dim_names(
     program: ExportedProgram, dynamic_shapes: Any = None, inputs: Sequence[str] | None = None
 ) -> dict[Any, str]:
-    """A name for each symbol that the inputs have: that of its Dim, else as "x.shape[0]". inputs: the user's names."""
+    """Returns a name for each symbol of the inputs: the name of its Dim, or a text such as "x.shape[0]". inputs: the
+    user's names of the inputs."""
     named = _names_of_dims(program, dynamic_shapes)
     found = _inputs(program)
     for (own, fake), given in zip(found, [*(inputs or ()), *(n for n, _ in found[len(inputs or ()) :])], strict=False):
@@ -53,7 +54,7 @@ def _sizes_of(name: str, fake: Any) -> list[tuple[str, Any]]:
 
 
 def _names_of_dims(program: ExportedProgram, dynamic_shapes: Any) -> dict[Any, str]:
-    """The user's names of symbols: those of torch.export.Dim objects."""
+    """Returns the names of torch.export.Dim objects by symbol, or {} if two symbols have one name."""
     names: dict[Any, str] = {}
     if isinstance(dynamic_shapes, dict):  # by forward's names, in any order
         order = getattr(program.module_call_graph[0].signature, "forward_arg_names", None) or []
@@ -70,7 +71,7 @@ def _names_of_dims(program: ExportedProgram, dynamic_shapes: Any) -> dict[Any, s
 
 
 def _dims_per_tensor(shapes: Any) -> list[Any]:
-    """One {axis: Dim} (or sequence) per tensor, where the structure is plain enough to tell."""
+    """Returns one {axis: Dim} (or sequence) per tensor, if the structure is simple enough to tell."""
     found: list[Any] = []
 
     def is_dims(x: Any) -> bool:
@@ -95,14 +96,15 @@ Names = Sequence[str] | Mapping[str, Sequence[str]] | None
 
 
 def by_method(what: str, names: Names, methods: Sequence[str]) -> dict[str, list[str] | None]:
-    """The user's names of each method's inputs or outputs: a list where there is one method, else a dict of lists."""
+    """Returns the user's names of each method's inputs or outputs, None for a method without names. Raises Error if
+    they are malformed. names: a list for a single method, or a dict of lists."""
     if names is None:
         return dict.fromkeys(methods)
     if isinstance(names, str | bytes) or not isinstance(names, Mapping | Sequence):
         raise refused(what, "a list of names, or a dict of lists by method", names)
     if not isinstance(names, Mapping):
         if len(methods) > 1:
-            raise Error(f"{what} is a list and there are {len(methods)} methods: give a dict of lists by method")
+            raise Error(f"{what} is a list and there are {len(methods)} methods: pass a dict of lists by method")
         names = {methods[0]: names}
     for name in names:
         if name not in methods:
@@ -120,7 +122,7 @@ def _checked(what: str, method: str, names: Sequence[str]) -> list[str]:
 
 
 def rename(method: MethodBuilder, inputs: list[str] | None, outputs: list[str] | None) -> None:
-    """Gives a method's inputs and outputs the user's names. Error: there are more of them, or fewer."""
+    """Renames a method's inputs and outputs. Raises Error if the number of names differs."""
     method.inputs = _renamed("input", method, method.inputs, inputs)
     for name, x in method.inputs:
         if isinstance(x, Slot):

@@ -1,4 +1,4 @@
-"""Ops of clave's own for torch modules, each with the computation that torch runs when it is called eagerly."""
+"""clave's own ops for torch modules, each with the computation that torch runs in eager mode."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import torch
 
 @torch.library.custom_op("clave::rope", mutates_args=())
 def rope(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: bool = True) -> torch.Tensor:
-    """Rotary embedding of x: (*, L, n_heads, head_dim), by angles whose cos and sin are (L, head_dim / 2), or (B, L,
-    head_dim / 2) for angles of each of x's (B, L, n_heads, head_dim).
+    """Rotary embedding of x (*, L, n_heads, head_dim). cos, sin: of the angles, (L, head_dim / 2); or (B, L,
+    head_dim / 2), with other angles for each element of x's batch (B, L, n_heads, head_dim).
 
-    Rotates the pairs (2i, 2i + 1) if interleaved, else (i, i + head_dim / 2): (a, b) -> (a cos - b sin, a sin + b cos).
-    From "RoFormer", https://arxiv.org/abs/2104.09864, equation 34.
+    Rotates the pairs (2i, 2i + 1) if interleaved, otherwise (i, i + head_dim / 2): (a, b) -> (a cos - b sin, a sin +
+    b cos). Returns the shape of x. From "RoFormer", https://arxiv.org/abs/2104.09864, equation 34.
     """
     pairs = x.unflatten(-1, (-1, 2)) if interleaved else x.unflatten(-1, (2, -1)).transpose(-1, -2)
     a, b = pairs.unbind(-1)
@@ -41,19 +41,20 @@ def sdpa_with_kv_cache(
     scale: float | None = None,
     softcap: float | None = None,
 ) -> torch.Tensor:
-    """Attention over all tokens so far: writes k and v to the caches, in place, and attends to what is in them.
+    """Writes k and v to the caches, in place, and computes attention over all tokens so far.
 
     q: (B, n_heads, L, D), k: (B, n_kv, L, D), v: (B, n_kv, L, Dv), F32, F16 or BF16, of the L tokens at `position` (one
-    int64), position + 1, ...; n_heads is a multiple of n_kv. key_cache: (B, n_kv, C, D), value_cache: (B, n_kv, C, Dv):
-    the token at p is row p mod C. Returns (B, n_heads, L, Dv).
+    int64), position + 1, ...; n_heads is a multiple of n_kv. key_cache: (B, n_kv, C, D), value_cache: (B, n_kv, C, Dv);
+    row p mod C holds the token at p. Returns (B, n_heads, L, Dv).
 
-    The query at p sees the keys of [0, p], which must be rows of the cache: else IndexError. With window, at most C, it
-    sees those of (p - window, p], and p has no bound. A prompt goes to the cache in pieces of C - window + 1 tokens, so
-    leave some room.
-    scale: of q k^T, default D ** -0.5. softcap c: a score s becomes c * tanh(s / c).
+    The query at p sees the keys of [0, p]. Raises IndexError if C rows cannot hold them. With window, at most C, the
+    query sees the keys of (p - window, p], and p has no bound. The op then writes a prompt in pieces of C - window + 1
+    tokens, so C should be larger than window.
 
-    Caches may be F32, F16, BF16, or int8 with key_scale and value_scale (B, n_kv, C), F32: a row x is stored as
-    round(x / s), to even, with s = max|x| / 127. What is attended to is always what the cache holds.
+    scale: factor of q k^T, default D ** -0.5. softcap c: replaces a score s by c * tanh(s / c).
+
+    Caches are F32, F16, BF16, or int8 with key_scale and value_scale (B, n_kv, C), F32: a row x is stored as
+    round(x / s), to even, with s = max|x| / 127. Attention always reads the rounded values in the cache.
     """
     at, n, size = int(position), q.shape[2], key_cache.shape[2]
     if at < 0 or (window is None and at + n > size):
@@ -93,17 +94,17 @@ def sdpa_with_pages(
     scale: float | None = None,
     softcap: float | None = None,
 ) -> torch.Tensor:
-    """Attention of N tokens of any sequences, whose keys and values lie in pages of R rows that sequences may share:
-    writes k and v there, in place, and attends to what is there.
+    """Attention of N tokens of any sequences, whose keys and values are stored in pages of R rows that sequences may
+    share. Writes k and v to the pages, in place, and attends to their contents.
 
     q: (1, n_heads, N, D), k: (1, n_kv, N, D), v: (1, n_kv, N, Dv), F32, F16 or BF16; n_heads is a multiple of n_kv.
-    Token i stands at position[i] (int64) of sequence[i] (int32). Position p of sequence s is row p mod R of page
+    Token i is at position[i] (int64) of sequence[i] (int32). Position p of sequence s is row p mod R of page
     page_table[s, p / R]; page_table: (S, P), int32. key_cache: (pages, n_kv, R, D), value_cache: (pages, n_kv, R, Dv),
-    R a power of two from 16 to 65536. No two tokens may stand at one row. Returns (1, n_heads, N, Dv).
+    R a power of two from 16 to 65536. No two tokens may have the same row. Returns (1, n_heads, N, Dv).
 
-    A token at p sees the keys of its sequence at [0, p], with window at (p - window, p]. A sequence, position or page
-    that is not there is an IndexError; entries of the table that no token needs may be anything.
-    scale, softcap, and caches of int8 with key_scale, value_scale (pages, n_kv, R): as of sdpa_with_kv_cache.
+    A token at p sees the keys of its sequence at [0, p], or with window at (p - window, p]. Raises IndexError for a
+    sequence, position or page that does not exist. Entries of the table that no token needs can have any value. scale,
+    softcap, and int8 caches with key_scale, value_scale (pages, n_kv, R): as for sdpa_with_kv_cache.
     """
     rows = key_cache.shape[2]
     _check_places(position, sequence, page_table, key_cache)
@@ -134,7 +135,7 @@ def _(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *_: object, **__: objec
 def _check_places(
     position: torch.Tensor, sequence: torch.Tensor, page_table: torch.Tensor, cache: torch.Tensor
 ) -> None:
-    """Each token's place, and the pages before it, are there."""
+    """Raises IndexError if a token's sequence or position, or a page up to it, does not exist."""
     n_pages, rows = cache.shape[0], cache.shape[2]
     for p, s in zip(position.tolist(), sequence.tolist(), strict=True):
         if not 0 <= s < page_table.shape[0]:
@@ -149,19 +150,19 @@ def _check_places(
 def _store_in_pages(
     x: torch.Tensor, pages: torch.Tensor, rows: torch.Tensor, cache: torch.Tensor, scale: torch.Tensor | None
 ) -> None:
-    """x: (N, n_kv, D) to (pages[i], :, rows[i]) of the cache."""
+    """Writes x (N, n_kv, D) to (pages[i], :, rows[i]) of the cache."""
     if scale is not None:
         x, scale[pages, :, rows] = _rounded(x)
     cache[pages, :, rows] = x.to(cache.dtype)
 
 
 def _joined(cache: torch.Tensor, pages: torch.Tensor) -> torch.Tensor:
-    """(pages, n_kv, R, ...) as the rows of one sequence: (1, n_kv, rows, ...)."""
+    """Returns pages of a cache (pages, n_kv, R, ...) as the rows of one sequence: (1, n_kv, rows, ...)."""
     return cache[pages].transpose(0, 1).flatten(1, 2)[None]
 
 
 def _rounded(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows as what int8 caches hold, and their scales."""
+    """Returns rows as an int8 cache stores them, and their scales."""
     x = x.float()
     largest = x.abs().amax(-1) / 127
     return torch.where(largest[..., None] > 0, torch.round(x / largest[..., None]), 0), largest
@@ -203,16 +204,17 @@ def ssm_scan(
     state: torch.Tensor,
     rate: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The recurrence of a state space model over L tokens, from `state` on, which becomes the last h, in place:
+    """The recurrence of a state space model over L tokens. It begins with `state` and replaces it by the last h, in
+    place:
 
         h[t] = exp(log_decay[t] rate) h[t - 1] + x[t] b[t],  out[t] = the sum over n of h[t] c[t]
 
     x: (B, L, n_heads, P); log_decay: (B, L, n_heads); b, c: (B, L, n_groups, N), each shared by n_heads / n_groups
     heads; rate: (n_heads, N), or None for ones; state: (B, n_heads, P, N). Returns (B, L, n_heads, P).
 
-    The state is F32 or F64, which is what it is computed in; the others may be any floats.
-    From "Mamba", https://arxiv.org/abs/2312.00752, algorithm 2, where x is dt x, log_decay dt and rate A; "Mamba-2",
-    https://arxiv.org/abs/2405.21060, has log_decay dt A.
+    The state is F32 or F64, in which everything is computed. The other operands may be any floats.
+    From "Mamba", https://arxiv.org/abs/2312.00752, algorithm 2, with dt x as x, dt as log_decay and A as rate. For
+    "Mamba-2", https://arxiv.org/abs/2405.21060, log_decay is dt A.
     """
     share = x.shape[2] // max(b.shape[2], 1)
     out, h = x.new_empty(x.shape), state

@@ -1,7 +1,7 @@
-"""Inputs that a module changes in place, checked before a run: nothing else is in their memory, and it can be written.
+"""Checks inputs that a module changes in place before a run: their memory must be writable and shared with nothing.
 
-A session computes every result from the inputs as they were given, then writes those that changed. That is what the
-module itself does unless a changed input shares memory with another one, or with itself.
+A session computes every result from the original inputs, then writes the new values of those that change. The module
+itself computes the same, unless a changed input shares memory with another input or with itself.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 from clave import _tensors
 from clave.errors import Error
 
-# Steps of the search for a byte that two views share; after that they count as sharing one.
+# Steps of the search for a byte that two views share. A pair that needs more steps counts as sharing one.
 _WORK = 100_000
 # A view with more elements counts as overlapping itself if its strides do not exclude it.
 _ELEMENTS = 1 << 20
 
 
 class _Bytes:
-    """Memory as numpy's array interface describes it. Only its addresses are used, never what is there."""
+    """Memory as numpy's array interface describes it. Only its addresses are used, never its contents."""
 
     def __init__(self, address: int, size: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
         self.__array_interface__ = {
@@ -35,7 +35,7 @@ class _Bytes:
 
 
 def _memory_of(x: Any) -> np.ndarray | None:
-    """The memory of a dense tensor or an array; None if it is neither, or has no elements."""
+    """Returns the memory of a dense tensor or an array, or None for anything else and if there are no elements."""
     if not _tensors.is_torch(x):
         return x if isinstance(x, np.ndarray) and x.size else None
     try:
@@ -43,7 +43,7 @@ def _memory_of(x: Any) -> np.ndarray | None:
             return None
         size = x.element_size()
         return np.asarray(_Bytes(x.data_ptr(), size, tuple(x.shape), tuple(s * size for s in x.stride())))
-    except Exception:  # it stands for a tensor in a trace or a transform, and is refused where it is read
+    except Exception:  # a stand-in of a trace or a transform, which is refused when it is read
         return None
 
 
@@ -72,7 +72,8 @@ def _overlaps_itself(x: np.ndarray) -> bool:
 
 
 def check_apart(names: list[str], given: dict[int, Any], changed: Iterable[int]) -> None:
-    """Error if one of the inputs `changed` shares memory with another input, or with itself. given: by position."""
+    """Raises Error if one of the inputs `changed` shares memory with another input or with itself. given: inputs by
+    position."""
     changed = list(changed)
     if not changed:
         return
@@ -81,18 +82,18 @@ def check_apart(names: list[str], given: dict[int, Any], changed: Iterable[int])
         if _overlaps_itself(memory[i]):
             raise Error(
                 f"input {names[i]!r} is changed in place: expected elements that are apart in memory, got shape "
-                f"{tuple(memory[i].shape)} with strides of {memory[i].strides} bytes; give a copy"
+                f"{tuple(memory[i].shape)} with strides of {memory[i].strides} bytes; pass a copy"
             )
         other = next((j for j in memory if j != i and _share(memory[i], memory[j])), None)
         if other is not None:
             raise Error(
-                f"input {names[i]!r} is changed in place: expected memory of its own, got some that is also in input "
-                f"{names[other]!r}; give a copy of one"
+                f"input {names[i]!r} is changed in place: expected memory of its own, got memory that it shares with "
+                f"input {names[other]!r}; pass a copy of one"
             )
 
 
 def check_writable(name: str, x: Any) -> None:
-    """Error if what the input becomes cannot be written into it."""
+    """Raises Error if the new value of an input cannot be written into it."""
     reason = _why_not(x)
     if reason:
         raise Error(f"input {name!r} is changed in place, which it does not allow: {reason}")

@@ -1,9 +1,8 @@
-"""Weights that constants compute, as those of quantised models do, kept as codes and scales.
+"""Recognises weights that are computed from constants, as in quantised models, and keeps them as codes and scales.
 
-They are recognised by what they are, not by the ops that a library writes: the weight is computed as torch computes
-it, divided by each tensor or number among its operands that may be its scales, and taken where whole numbers of few
-bits come out that give the same bits again. GPTQ's, torchao's, pt2e's weights and those of code nobody knows are alike
-in this.
+A weight is recognised by its values, not by the ops of a library. torch computes it, and it is divided by each tensor
+or number among its operands that may be its scales. It is kept quantised if the results are whole numbers of few bits
+that reproduce the weight bit for bit. This works for weights of GPTQ, torchao, pt2e and unknown code.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from clave.encodings import Groups, Stored
 from clave.evaluation import Evaluator
 from clave.lowering.registry import op_name
 
-# Which argument of an op is a weight, by rows or by columns.
+# Index of the argument of an op that is a weight, by rows or by columns.
 _CONVOLUTIONS = ("convolution", "conv1d", "conv2d", "conv3d", "conv_transpose1d")
 _ROWS = {"aten.linear.default": 1, "aten.embedding.default": 0} | {f"aten.{c}.default": 1 for c in _CONVOLUTIONS}
 _ROWS |= {f"aten.conv_transpose{n}d.input": 1 for n in (2, 3)}
@@ -33,7 +32,7 @@ _PARAMETRIZED = re.compile(r"\bparametrizations\.(\w+)\.original\d*$")
 
 @dataclass(frozen=True)
 class Packed:
-    """A weight (n, ...) as codes, by rows. turned: it has two dimensions, and the node's value is its transpose."""
+    """A weight (n, ...) as codes, by rows. turned: the weight is a matrix, and the node's value is its transpose."""
 
     name: str
     dtype: torch.dtype
@@ -43,14 +42,14 @@ class Packed:
 
 
 def pack(node: Node, evaluator: Evaluator) -> Packed | None:
-    """What a node of a graph computes of less than its own bytes, if it is the weight of a product, an embedding or a
-    convolution and codes give it bit for bit."""
+    """Returns the value of a node as codes if it is the weight of a product, an embedding or a convolution, is computed
+    from fewer bytes than its own, and codes reproduce it bit for bit. Otherwise returns None."""
     turned = _is_weight(node)
     if turned is None or not evaluator.is_known(node):
         return None
     tensors, numbers = evaluator.sources(node)
     if not tensors:
-        return None  # factories alone compute it: no codes are stored that could be kept
+        return None  # it is computed by factories alone, so there are no codes to keep
     known = list(tensors.values())
     val = node.meta["val"]
     if sum(t.nbytes for t in known) >= val.numel() * val.element_size():
@@ -65,7 +64,7 @@ def pack(node: Node, evaluator: Evaluator) -> Packed | None:
 
 
 def _is_weight(node: Node) -> bool | None:
-    """Whether a product reads it as (k, n); None: it is no weight."""
+    """True if a product reads the node as (k, n), False for other weights, None if the node is not a weight."""
     val = node.meta.get("val")
     if node.op != "call_function" or not isinstance(val, torch.Tensor) or val.dim() < 2 or val.dtype not in _SCALES:
         return None
@@ -83,7 +82,8 @@ def _is_weight(node: Node) -> bool | None:
 
 
 def recover(weight: torch.Tensor, tensors: list[torch.Tensor], numbers: list[float]) -> Stored | None:
-    """The codes of a weight (n, k) that is a function of these; None: no scale among them makes it whole numbers."""
+    """Returns the codes of a weight (n, k) that is computed from these tensors and numbers, or None if no scale among
+    them yields whole numbers or 8-bit floats."""
     for scales in _scales(weight, tensors, numbers):
         found = _floats(weight, scales, tensors) or _integers(weight, scales)
         if found is not None:
@@ -92,7 +92,7 @@ def recover(weight: torch.Tensor, tensors: list[torch.Tensor], numbers: list[flo
 
 
 def _scales(weight: torch.Tensor, tensors: list[torch.Tensor], numbers: list[float]) -> Iterator[torch.Tensor]:
-    """What may be the scales, each (n, groups of a row)."""
+    """Yields tensors that may be the scales, each (n, groups of a row)."""
     n, k = weight.shape
     for t in [*tensors, *(torch.tensor(x, dtype=torch.float32) for x in (*numbers, 1.0))]:
         if t.dtype not in _SCALES or not t.numel() or not n or not k:
@@ -115,7 +115,7 @@ def _form(k: int, scales: torch.Tensor, **more: Any) -> Groups:
 
 
 def _floats(weight: torch.Tensor, scales: torch.Tensor, tensors: list[torch.Tensor]) -> Stored | None:
-    """Codes that are 8-bit floats, which stand among the operands."""
+    """Returns codes that are 8-bit floats if they are among the operands, otherwise None."""
     n, k = weight.shape
     for t in tensors:
         if t.dtype not in _FLOATS or t.numel() != weight.numel():
@@ -128,7 +128,7 @@ def _floats(weight: torch.Tensor, scales: torch.Tensor, tensors: list[torch.Tens
 
 
 def _times(codes: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-    """codes (n, k), scales (n, groups), as base/decode.h multiplies them."""
+    """Multiplies codes (n, k) by scales (n, groups) as base/decode.h does."""
     n, groups = scales.shape
     return (codes.reshape(n, groups, -1) * scales.float()[..., None]).reshape(n, -1)
 
@@ -150,7 +150,8 @@ def _integers(weight: torch.Tensor, scales: torch.Tensor) -> Stored | None:
 
 
 def _least_bits(k: int, scales: torch.Tensor, low: torch.Tensor, high: torch.Tensor) -> Groups | None:
-    """The smallest form that holds numbers from low to high, both (n, groups); a zero costs what a scale does."""
+    """Returns the smallest encoding that holds numbers from low to high, both (n, groups), or None. A zero point costs
+    as many bits as a scale."""
     around = next((b for b in _BITS if low.min() >= -(2 ** (b - 1)) and high.max() < 2 ** (b - 1)), None)
     above = next((b for b in _BITS if (high - low).max() < 2**b), None)
     forms = [_form(k, scales, bits=b, zeros=z) for b, z in ((around, False), (above, True)) if b is not None]

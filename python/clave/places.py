@@ -1,4 +1,4 @@
-"""Where in a model the nodes of torch's graph come from: the module's path and the line, for errors."""
+"""Finds the places in a model from which the nodes of torch's graph come, for errors: module path and line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clave.errors import Code, Error, Origin, UnsupportedOp
 from clave.private import module_path
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in [^\n]*(?:\n    (?!\s*File ")([^\n]*))?')
-_NODE = re.compile(r"\bnode (?:\d+ \()?([\w.]+), \w+\)")  # as the verifier names one
+_NODE = re.compile(r"\bnode (?:\d+ \()?([\w.]+), \w+\)")  # a node in the verifier's messages
 _METHOD = re.compile(r"\bmethod '([^']*)'")
 
 
@@ -34,7 +34,7 @@ def _is_users(file: str) -> bool:
 
 
 def _line_of(trace: str) -> str:
-    """The innermost line of a node's stack trace that is the model's: "file.py:12: text"; "" if there is none."""
+    """Returns the innermost line of the model in a node's stack trace, "file.py:12: text", or "" if there is none."""
     frames = [m.groups() for m in _FRAME.finditer(trace)]
     users = [f for f in frames if _is_users(f[0])]
     if not users:
@@ -44,7 +44,7 @@ def _line_of(trace: str) -> str:
 
 
 def users_line(e: BaseException) -> str:
-    """The innermost line that is neither torch's nor ours and that torch called; empty if there is none."""
+    """Returns the innermost line that torch called and that is neither torch's nor clave's, or "" if there is none."""
     below = itertools.dropwhile(lambda f: not f.filename.startswith(_TORCHS), traceback.extract_tb(e.__traceback__))
     inner = [f for f in below if f.line and _is_users(f.filename)]
     return f"; at {inner[-1].filename}:{inner[-1].lineno}: {inner[-1].line}" if inner else ""
@@ -55,7 +55,7 @@ def _told(node: Node) -> bool:
 
 
 def _nearest(node: Node) -> Node:
-    """The node, or the nearest one before it that torch traced: a rewrite's nodes have no line of their own."""
+    """Returns the node, or the nearest one before it that torch traced, because nodes of a rewrite have no line."""
     seen, queue = {node}, [node]
     for n in queue:
         if _told(n):
@@ -71,23 +71,23 @@ def origin_of(node: Node, method: str) -> Origin:
 
 
 def failed(e: Exception, op: str, origin: Origin) -> Error:
-    """What a lowering raised, with the call that it was given; an error of a body's op has that already."""
+    """Returns the error of a lowering with the call that it lowered. An error of an op in a body has that already."""
     if isinstance(e, Error) and e.__cause__ is not None:
         return e
     said, code = (str(e), e.code) if isinstance(e, Error) else (f"{type(e).__name__}: {e}", Code.INVALID)
     return Error("; ".join(filter(None, (f"lowering {op}: {' '.join(said.split())}", str(origin)))), code)
 
 
-_NAME = "clave.name"  # in a node's meta
+_NAME = "clave.name"  # a key of a node's meta
 
 
 def give_names(module: torch.fx.GraphModule) -> None:
-    """Names each call of a graph and of the bodies in it by the module that makes it: its path where it makes one call
-    alone, else the path and the op. Calls outside of modules keep torch's names. name_of reads them."""
+    """Names each call of a graph and of its bodies by the module that makes it: by the path if the module makes one
+    call, otherwise by the path and the op. Calls outside of modules keep torch's names. name_of reads the names."""
     calls = [n for n in nodes_of(module) if n.op == "call_function" and n.target is not operator.getitem]
     counts = Counter(_path(n) for n in calls)
     taken: set[str] = set()
-    for node in sorted(calls, key=lambda n: not _is_many(n)):  # .1 behind a name is the second result of its call
+    for node in sorted(calls, key=lambda n: not _is_many(n)):  # .1 after a name is the second result of its call
         path, op = _path(node), re.sub(r"_\d+$", "", node.name).strip("_") or "call"
         is_alone = counts[path] == 1 and all(u.args[1] == 0 for u in node.users if u.target is operator.getitem)
         plain = path if path and is_alone else ".".join(filter(None, (path, op)))
@@ -101,7 +101,7 @@ def give_names(module: torch.fx.GraphModule) -> None:
 
 
 def name_of(node: Node) -> str:
-    """What instructions that a node becomes are named."""
+    """Returns the name of the instructions that a node is lowered to."""
     return str(node.meta.get(_NAME, node.name))
 
 
@@ -132,7 +132,7 @@ class Missing:
 
 
 class Origins:
-    """The nodes of all methods by the names that a program keeps of them."""
+    """The nodes of all methods by the names that a program keeps."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, dict[str, list[Node]]] = {}  # by method and name: bodies have names of their own
@@ -143,13 +143,13 @@ class Origins:
             of_method.setdefault(name_of(node), []).append(node)
 
     def find(self, method: str, name: str) -> str:
-        """ "; in layers.3 at file.py:12: text" where it is one node; else empty."""
+        """Returns "; from layers.3 at file.py:12: text" if one node has the name, otherwise ""."""
         found = self._nodes.get(method, {}).get(name, [])
         told = str(origin_of(found[0], "")) if len(found) == 1 else ""
         return f"; from {told}" if told else ""
 
     def located(self, e: Error) -> Error:
-        """The verifier's error, with the place of the node that it names."""
+        """Returns the verifier's error with the place of the node that it names."""
         message = str(e)
         methods = _METHOD.findall(message) or list(self._nodes)
         names = _NODE.findall(message)
@@ -158,7 +158,7 @@ class Origins:
 
 
 def nodes_of(module: torch.fx.GraphModule) -> Iterator[Node]:
-    """Of the graph and of the bodies in it."""
+    """Yields the nodes of a graph and of its bodies."""
     for part in module.modules():
         if isinstance(part, torch.fx.GraphModule):
             yield from part.graph.nodes

@@ -1,6 +1,7 @@
-"""Every private part of torch and transformers that this package imports, patches or parses; no other file names one.
+"""Holds every private part of torch and transformers that this package imports, patches or parses; no other file names
+one.
 
-Each was read in the torch that ci/requirements.txt pins; test/python/test_private.py says by name which one moved.
+They are those of the torch version in ci/requirements.txt. test/python/test_private.py names the ones that have moved.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ OLDEST = {"torch": (2, 13), "transformers": (5, 23)}  # older ones are not teste
 
 
 def check_version(package: str, version: str) -> None:
-    """Error if this version of torch or transformers is older than the oldest that is tested."""
+    """Raises Error if this version of torch or transformers is older than the oldest that is tested."""
     oldest = OLDEST[package]
     if tuple(int(n) for n in re.findall(r"\d+", version)[:2]) < oldest:
         raise Error(f"{package}: expected version {oldest[0]}.{oldest[1]} or later, got {version}", Code.UNSUPPORTED)
@@ -98,12 +99,12 @@ __all__ = [
 
 
 def schema_of(op: OpOverload) -> Any:
-    """The arguments and results of an op, each with what it is a view of or writes to."""
+    """Returns the arguments and results of an op, with what each is a view of or writes to."""
     return op._schema
 
 
 def of_edge_op(op: Any) -> OpOverload:
-    """The op that one of ExecuTorch's edge dialect stands for."""
+    """Returns the torch op of an op in ExecuTorch's edge dialect."""
     return op._op
 
 
@@ -112,31 +113,31 @@ def overload_name(op: OpOverload) -> str:
 
 
 def op_of(function: Any) -> Any:
-    """The op that torch.library.custom_op makes of a function; anything else as it is."""
+    """Returns the op that torch.library.custom_op makes of a function. Anything else is returned unchanged."""
     return getattr(function, "_opoverload", function)
 
 
 def function_of(op: OpOverload) -> Callable[..., Any] | None:
-    """The function that torch.library.custom_op made the op of; None: it was registered in another way."""
+    """Returns the function of which torch.library.custom_op made the op, or None if it was registered differently."""
     made = OPDEFS.get(schema_of(op).name)
     return None if made is None else made._init_fn
 
 
 def eager_function(op: OpOverload) -> Callable[..., Any] | None:
-    """What runs for every device when the op is called eagerly, if it is one function over other ops."""
+    """Returns the function over other ops that runs in eager mode on every device, or None if there is no such one."""
     keys = (DispatchKey.CompositeExplicitAutograd, DispatchKey.CompositeImplicitAutograd)
     key = next((k for k in keys if op.has_kernel_for_dispatch_key(k)), None)
     return None if key is None else functools.partial(op._op_dk, key)
 
 
 def version_of(data: torch.Tensor) -> int:
-    """How often torch changed it in place."""
+    """Returns how often torch changed a tensor in place, 0 for a tensor of inference mode, which is not counted."""
     return 0 if data.is_inference() else data._version
 
 
 def is_fake(data: torch.Tensor) -> bool:
-    """True for a tensor that torch traces with, which has a shape and no elements: a fake, or one that stands for
-    another inside a transform of torch.func."""
+    """True for a tensor that torch traces with, which has a shape and no elements: a fake tensor, or a wrapper in a
+    transform of torch.func."""
     return isinstance(data, FakeTensor) or is_functorch_wrapped_tensor(data)
 
 
@@ -145,9 +146,12 @@ def buffers_of(module: torch.nn.Module) -> dict[str, Any]:
 
 
 def conditions_of(program: Any) -> list[Any]:
-    """What torch took for granted of the sizes of inputs while it captured the program, such as which way an `if` goes:
-    sympy conditions. None of a program that was read from a file. Whether sizes are equal, or 1, counts where the model
-    asks, and where a remainder decides: where torch itself asks, it is how memory is laid out."""
+    """Returns what torch assumed of the sizes of inputs when it captured the program, such as the branch of an `if`, as
+    sympy conditions. [] for a program that was read from a file.
+
+    Conditions of equality count if the model has them or if they are of a remainder. torch's own depend only on how
+    memory is laid out.
+    """
     values = (n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder")
     sizes = (n for v in values if isinstance(v, torch.Tensor) for n in v.shape if isinstance(n, torch.SymInt))
     size = next(sizes, None)
@@ -166,32 +170,32 @@ def _is_torchs(place: Any) -> bool:
 
 
 def as_python(e: Any) -> str:
-    """A sympy expression as Python writes it."""
+    """Returns a sympy expression in Python's syntax."""
     return str(PythonPrinter().doprint(e))
 
 
 def ignored_on_load(model: Any) -> tuple[str, ...]:
-    """Patterns of tensors that files of a transformers model may have, and it does not read."""
+    """Returns patterns of tensors that the files of a transformers model may have but the model does not read."""
     return tuple(model._keys_to_ignore_on_load_unexpected or ())
 
 
 def attention_of(config: Any) -> str:
-    """The attention implementation that a model of transformers uses."""
+    """Returns the attention implementation that a model of transformers uses."""
     return str(config._attn_implementation)
 
 
 def class_in(auto: Any, config: Any) -> Any:
-    """The model class that one of transformers' auto classes has for a configuration, or None."""
+    """Returns the model class that one of transformers' auto classes has for a configuration, or None."""
     return auto._model_mapping.get(type(config), None)
 
 
 def model_of_class(kind: Any, config: Any, dtype: torch.dtype) -> Any:
-    """A model of one of transformers' classes, of that dtype."""
+    """Makes a model of one of transformers' classes, in a dtype."""
     return kind._from_config(config, dtype=dtype)
 
 
 def promoted(operands: list[Any]) -> torch.dtype:
-    """The dtype in which torch computes an elementwise op of these."""
+    """Returns the dtype in which torch computes an elementwise op of these operands."""
     kind = ELEMENTWISE_TYPE_PROMOTION_KIND.NO_OPMATH
     return elementwise_dtypes(*operands, type_promotion_kind=kind)[1]  # type: ignore[no-any-return]
 
@@ -200,15 +204,16 @@ def promoted(operands: list[Any]) -> torch.dtype:
 
 SYMBOL = re.compile(r"\b[su]\d+\b")  # sizes in torch's texts
 
-# What torch says where a model cannot be captured, and what it means for the model.
+# Messages of torch for models that it cannot capture, and their meaning for the model.
 _MEANINGS = (
     (
         "Could not guard on data-dependent expression",
-        "the model branches on a value that only running it gives ({}): torch.where or torch.cond keep both branches",
+        "the model branches on a value that is known only at run time ({}): "
+        "torch.where or torch.cond keep both branches",
     ),
     (
         "Could not extract specialized integer from data-dependent expression",
-        "the model takes a Python number from a tensor, which only running it gives ({}): keep it a tensor",
+        "the model makes a Python number of a tensor that is known only at run time ({}): keep it a tensor",
     ),
     (
         "We found a fake tensor in the exported program constant's list",
@@ -223,7 +228,7 @@ _MEANINGS = (
 
 
 def meaning_of(e: Exception) -> str:
-    """torch's message in one line."""
+    """Returns torch's message, or its meaning, in one line."""
     lines = [line.strip() for line in str(e).splitlines() if line.strip()]
     first = lines[0] if lines else ""
     for said, meaning in _MEANINGS:
@@ -243,7 +248,7 @@ _HINTED = re.compile(r"specialized due to hint of ()(\d) for dimension ([^ ]+\])
 
 
 def _violations(lines: list[str]) -> str:
-    """What the model does with sizes that it was to take, and what torch suggests instead."""
+    """Returns how the model restricts sizes that are marked as dynamic, and torch's suggestions."""
     said = [line[2:].partition(". ")[0].removesuffix(".") for line in lines if line.startswith("- ")]
     small = [found for line in said if (found := _FIXED.match(line)) and _is_of_small_example(*found.groups())]
     said = [line for line in said if line not in {found[0] for found in small}]
@@ -256,33 +261,33 @@ def _violations(lines: list[str]) -> str:
 
 
 def _is_of_small_example(name: str, size: str) -> bool:
-    """True if torch fixed an open size because its example is 0 or 1, or a multiple of a Dim whose own is."""
+    """True if torch fixed an open size because its example is 0 or 1, or a multiple of a Dim whose example is."""
     factor = re.match(r"(\d+)\*\w+$", name)
     return int(size) in ((0, int(factor[1])) if factor else (0, 1) if name.isidentifier() else ())
 
 
 def _of_dim(found: re.Match[str]) -> tuple[str, str, str]:
-    """The text, name and size of a fixed size; of a multiple of a Dim those of the Dim."""
+    """Returns the text, name and size of a fixed size; for a multiple of a Dim, those of the Dim."""
     factor, _, name = found[1].rpartition("*")
     return found[0], name.strip(), str(int(found[2]) // int(factor or 1))
 
 
 def _of_small_examples(found: list[Any]) -> str:
-    """found: (_, size, name) of each open size whose example torch takes for the only one."""
+    """Returns a message. found: (_, size, name) of each open size that torch fixed at its example."""
     sizes = " and ".join(dict.fromkeys(size for _, size, _ in found)) or "1"
     names = ", ".join(dict.fromkeys(name for _, _, name in found))
-    return f"expected an example of size 2 or more for the open size {names}, got {sizes}, which torch takes as fixed"
+    return f"expected an example of size 2 or more for the open size {names}, got {sizes}, which torch treats as fixed"
 
 
 def module_path(node: torch.fx.Node) -> str:
-    """The path of the module that a node is from, "" in the outermost."""
+    """Returns the path of the module from which a node comes, "" for the outermost."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     path = re.sub(r"@\d+", "", str(stack[-1][0])) if stack else ""
     return path.removeprefix("L['self']").lstrip(".")
 
 
 def is_bitwise(e: Any) -> str:
-    """ "and" or "or" of two sizes, "" for another expression."""
+    """Returns "and" or "or" for such an expression of two sizes, "" for another expression."""
     return {"BitwiseFn_bitwise_and": "and", "BitwiseFn_bitwise_or": "or"}.get(type(e).__name__, "")
 
 
@@ -292,8 +297,8 @@ def is_sqrt(e: Any) -> bool:
 
 # ---------------------------------------------------------------- patched
 
-# torch.export runs in one thread at a time: its modes, and the patches of torch.nn.Module that its tracers make, are a
-# process's. What captures, and what runs a module to compare with, holds this.
+# torch.export runs in one thread at a time, because its modes, and its tracers' patches of torch.nn.Module, affect the
+# whole process. Code that captures, or runs a module for comparison, holds this lock.
 alone = threading.RLock()
 
 
@@ -302,22 +307,22 @@ def recurrent_networks() -> list[OpOverload]:
 
 
 def _network_shapes(x: Any, hx: Any, *rest: Any) -> tuple[torch.Tensor, ...]:
-    """Results of a recurrent network: shapes alone. rest ends in train, bidirectional, batch_first."""
+    """Returns results of a recurrent network for their shapes. rest ends in train, bidirectional, batch_first."""
     states = hx if isinstance(hx, list | tuple) else [hx]
     out = x.new_empty((x.shape[0], x.shape[1], states[0].shape[2] * (2 if rest[-2] else 1)))
     return (out, *(torch.empty_like(s) for s in states))
 
 
 def _ctc_shapes(_: Any, __: Any, log_probs: Any, targets: Any, *rest: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Losses and what serves their gradient, with room for as many labels as there could be."""
+    """Returns empty losses and the tensor for their gradient, sized for the largest possible number of labels."""
     steps, n = log_probs.shape[:2]
     return log_probs.new_empty((n,)), log_probs.new_empty((n, steps, 2 * targets.shape[-1] + 1))
 
 
 @contextmanager
 def _any_number_of_steps() -> Iterator[None]:
-    """Recurrent networks and CTC losses stand for any length. torch finds the shapes of the former by running the
-    loop, which fixes it, and has none for the latter."""
+    """Within the block, recurrent networks and CTC losses are traced for any length. torch finds the shapes of the
+    former by running the loop, which fixes the length, and has no shape rule for the latter."""
     ops = recurrent_networks()
     losses = {torch.ops.aten._ctc_loss.default, torch.ops.aten._ctc_loss.Tensor}
     rules = {op: op_implementations_dict[op] for op in losses if op in op_implementations_dict}
@@ -341,7 +346,7 @@ def _any_number_of_steps() -> Iterator[None]:
 
 @contextmanager
 def _transforms_ended() -> Iterator[None]:
-    """Transforms of torch.func that an exception left open, such as torch.vmap, are closed at the end."""
+    """Closes the transforms of torch.func, such as torch.vmap, that an exception in the block left open."""
     depth, level = get_dynamic_layer_stack_depth(), forward_ad._current_level
     try:
         yield
@@ -356,8 +361,8 @@ def _transforms_ended() -> Iterator[None]:
 
 @contextmanager
 def standing_in(flex_attention: Callable[..., Any] | None = None) -> Iterator[None]:
-    """Recurrent networks of any length; where a function is given, torch.nn.attention's flex_attention is a call of it.
-    Nests; one thread at a time."""
+    """Within the block, recurrent networks have any length, and torch.nn.attention's flex_attention calls the function
+    that is given, if any. Blocks nest; one thread at a time."""
     with alone, _transforms_ended(), _any_number_of_steps():
         own = FlexAttentionHOP.__call__
         try:
@@ -370,8 +375,8 @@ def standing_in(flex_attention: Callable[..., Any] | None = None) -> Iterator[No
 
 @contextmanager
 def scanning(model: torch.nn.Module, functions: dict[str, Callable[..., Any]]) -> Iterator[None]:
-    """Meanwhile the functions of these names in the files of a transformers model, that its layers call, are others.
-    A class whose file no one has registered has none."""
+    """Within the block, replaces functions by name in the files of a transformers model, whose layers call them. Skips
+    classes whose file is not a registered module."""
     files = {f for m in model.modules() if (f := sys.modules.get(type(m).__module__))}
     with alone:
         kept = [(f, name, getattr(f, name)) for f in files for name in functions if hasattr(f, name)]
@@ -385,13 +390,13 @@ def scanning(model: torch.nn.Module, functions: dict[str, Callable[..., Any]]) -
 
 
 def _print(*args: Any, file: Any = None, **kwargs: Any) -> None:
-    """`print` of torch_trace, which writes graphs to stderr."""
+    """Replaces `print` of torch_trace, which writes graphs to stderr."""
     if file is not sys.stderr:
         builtins.print(*args, file=file, **kwargs)
 
 
 def silent_prints(silent: bool) -> None:
-    """Whether torch.export prints a graph that it could not finish."""
+    """Sets whether torch.export prints a graph that it could not finish: not if `silent`."""
     if silent:
         torch_trace.print = _print  # type: ignore[attr-defined]
     else:

@@ -1,4 +1,4 @@
-"""A program: what export makes and load reads. It lives in the C library, which has verified it."""
+"""A program, which export makes and load reads. The C library owns it and has verified it."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ if TYPE_CHECKING:
     from clave.report import Report
 
 
-_ALIGNMENT = 64  # of a file in memory, see clave_program_load_bytes
+_ALIGNMENT = 64  # bytes; of a file in memory, see clave_program_load_bytes
 _owning = threading.Lock()
 
 
 @dataclass(frozen=True)
 class Argument:
-    """An input or output of a method, as onnxruntime's get_inputs() and get_outputs() describe theirs.
+    """An input or output of a method, similar to those of onnxruntime's get_inputs() and get_outputs().
 
-    dtype: numpy's, of ml_dtypes for bf16 and 8-bit floats. shape: a size, the name of one that is open, or None for one
-    that has no name. bounds: the smallest and the largest size of each dimension, None where there is no largest.
-    is_scalar: a Python number. number: the dtype's in the schema. Complex tensors are pairs of real numbers here.
+    dtype: numpy's, or ml_dtypes' for bf16 and 8-bit floats. shape: for each dimension its size, the name of an open
+    size, or None for an open size without a name. bounds: smallest and largest size of each dimension, None if there is
+    no largest. is_scalar: the argument is a Python number. number: the number of the dtype in the schema. A complex
+    tensor is described as pairs of real numbers.
     """
 
     name: str
@@ -56,7 +57,7 @@ class Argument:
         return f"{self.name} {self.dtype} ({', '.join(sizes)}{',' if len(self.shape) == 1 else ''})"
 
     def as_complex(self) -> Argument:
-        """The tensor of complex numbers whose parts the last dimension holds."""
+        """Returns the complex tensor whose real and imaginary parts are the last dimension."""
         return replace(self, dtype=COMPLEX[self.dtype], shape=self.shape[:-1], bounds=self.bounds[:-1])
 
 
@@ -69,8 +70,8 @@ def _size_in_words(size: int | str | None, bounds: tuple[int, int | None]) -> st
 
 @dataclass(frozen=True)
 class Method:
-    """A named entry point. n_nodes: its instructions, with those of bodies. metadata: the structure of arguments and
-    results, {} if the exporter wrote none.
+    """A named entry point. n_nodes: number of its instructions, including those of bodies. metadata: the structure of
+    arguments and results, {} if the exporter wrote none.
     """
 
     name: str
@@ -81,23 +82,23 @@ class Method:
 
     @functools.cached_property
     def complex_inputs(self) -> set[int]:
-        """Those that are complex: pairs of real numbers in the last dimension."""
+        """Indices of the inputs that are complex: pairs of real numbers in the last dimension."""
         return structure.complex_leaves(self.metadata["inputs"]) if self.metadata else set()
 
     @functools.cached_property
     def complex_outputs(self) -> set[int]:
-        """The same of outputs: results, and what complex inputs become."""
+        """Indices of the outputs that are complex: results, and new values of complex inputs."""
         if not self.metadata:
             return set()
         changed = {output for i, output in self.metadata.get("changed", ()) if i in self.complex_inputs}
         return structure.complex_leaves(self.metadata["outputs"]) | changed
 
     def given(self) -> list[Argument]:
-        """The inputs as a session takes them."""
+        """Returns the inputs as a session accepts them: complex ones as complex tensors."""
         return [a.as_complex() if i in self.complex_inputs else a for i, a in enumerate(self.inputs)]
 
     def results(self) -> list[Argument]:
-        """The outputs as a session gives them."""
+        """Returns the outputs as a session returns them: complex ones as complex tensors."""
         return [a.as_complex() if i in self.complex_outputs else a for i, a in enumerate(self.outputs)]
 
     def __str__(self) -> str:
@@ -107,8 +108,9 @@ class Method:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a node of a method runs, see clave_placement_info: `where` is "opencl", "cpu", "host", "view", "control",
-    "fused" or "none". reason: why not on the preferred device, None if it is there. supported: it is, or needs none.
+    """The place where a node of a method runs, see clave_placement_info. where: "opencl", "cpu", "host", "view",
+    "control", "fused" or "none". reason: why the node is not on the preferred device, None if it is. supported: the
+    preferred device can run the node, or the node needs no device.
     """
 
     op: str
@@ -119,14 +121,16 @@ class Place:
 
 
 class Program:
-    """A verified program. `methods` by name; `save(path)` writes .clv, or .json with consts.safetensors beside it.
+    """A verified program. `methods` has its methods by name. `save(path)` writes .clv, or .json with consts.safetensors
+    in the same folder.
 
-    passes: how often each pass of `optimized` applied, by name; refused: why a pass's result was not taken, by name;
-    errors: the largest error that an export with verify=True saw, by method. All are empty if the program was loaded.
+    passes: how often each pass of `optimized` applied, by name. refused: why the result of a pass was rejected, by
+    name. errors: the largest error that an export with verify=True saw, by method. All are empty for a loaded program.
     """
 
     def __init__(self, built: schema.Program, constants: list[torch.Tensor]) -> None:
-        """built: with slots numbered; constants: in slot order, contiguous. Error: what the verifier found wrong."""
+        """built: the program with numbered slots. constants: contiguous, in slot order. Raises Error if the verifier
+        refuses the program."""
         from clave import schema
         from clave._generated.serialize import serialize
         from clave.constants import take
@@ -156,7 +160,7 @@ class Program:
         return decode(self._encoded())
 
     def _encoded(self) -> bytes:
-        """The FlatBuffers form."""
+        """Returns the program in FlatBuffers."""
         data, size = C.c_void_p(), C.c_size_t()
         L.call("clave_program_encode", self.handle.pointer, C.byref(data), C.byref(size))
         try:
@@ -165,7 +169,7 @@ class Program:
             L.library().clave_text_free(data)
 
     def stored(self) -> Iterator[bytes]:
-        """The bytes of each constant, in order, as the program stores it: of encoded ones their codes."""
+        """Yields the bytes of each constant, in order, as the program stores them: of an encoded one, its codes."""
         sizes: list[int] = []
 
         def find(_: Any, name: Any, wanted: Any) -> bool:
@@ -188,7 +192,7 @@ class Program:
             yield C.string_at(found.data, size) if size else b""
 
     def _read_constant(self, slot: int, wanted: L.Tensor) -> int:
-        """Sets what `wanted` is to have for data; its bytes."""
+        """Points the data of `wanted` to a constant. Returns its number of bytes."""
         found = L.Tensor()
         L.call("clave_program_constant", self.handle.pointer, slot, C.byref(found))
         wanted.data = found.data
@@ -196,14 +200,14 @@ class Program:
 
     @functools.cached_property
     def report(self) -> Report:
-        """What is in the program, and what the export did: str() of it is a table."""
+        """A summary of the program and of the export. Its str() is a table."""
         from clave.report import Report
 
         return Report.of(self.schema, _info(self.handle).constant_bytes, self.passes, self.errors)
 
     def optimized(self, passes: Iterable[str] | None = None) -> Program:
-        """A program that computes the same in fewer instructions, see clave_program_optimize; its `passes` say what
-        applied. passes: which to run, by name; None: all. Error: there is no such pass."""
+        """Returns a program that computes the same in fewer instructions, see clave_program_optimize. Its `passes` says
+        which passes applied. passes: names of the passes to run; None: all. Raises Error for an unknown name."""
         found: dict[str, int] = {}
         refused: dict[str, str] = {}
 
@@ -227,7 +231,8 @@ class Program:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Program:
-        """A program file, .clv or .json. Error (a RuntimeError) says what is wrong with it."""
+        """Reads a program file, .clv or .json. Raises Error (a RuntimeError) if the file cannot be read or is
+        malformed."""
         self = cls.__new__(cls)
         self.passes, self.refused, self.errors, self._taken, self._holds = {}, {}, {}, [], []
         self.handle = L.Handle("clave_program_load", "clave_program_destroy", arguments.path("path", path), None)
@@ -235,46 +240,47 @@ class Program:
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the program whole or not at all; the ending says the form. Error: the module was changed meanwhile."""
+        """Writes the program. The file extension selects the format. A failure leaves no partial file. Raises Error if
+        the module's weights were changed after the export."""
         name = arguments.path("path", path)
         self.check_unchanged()
         L.call("clave_program_save", self.handle.pointer, name)
         try:
             self.check_unchanged()
         except Error:
-            Path(path).unlink(missing_ok=True)  # its weights may be of two states
+            Path(path).unlink(missing_ok=True)  # its weights may be partly old, partly new
             raise
 
     def check_unchanged(self) -> None:
-        """Raises an Error if a weight that the program shares with a module was changed after the export, or if what
-        `must_hold` does not hold. docs/howto/export.md says which changes are noticed."""
+        """Raises Error if a weight that the program shares with a module was changed after the export, or if a check of
+        `must_hold` fails. docs/howto/export.md says which changes are noticed."""
         self.check_held()
         for taken in self._taken:
             taken.check()
 
     def own_weights(self) -> None:
-        """Copies what is shared with a module, which may change from then on; what is mapped from a file stays there.
-        Error: it was changed already."""
+        """Copies weights that are shared with a module, which may change afterwards. Weights that are mapped from a
+        file stay there. Raises Error if a weight was changed already."""
         with _owning:
             self.check_unchanged()
             if self._holds or not self._taken:
                 return
             L.call("clave_program_own_constants", self.handle.pointer)
-            self.check_unchanged()  # else the copy may be of two states
+            self.check_unchanged()  # otherwise the copy may be partly old, partly new
             self._taken = []
 
     def check_held(self) -> None:
-        """Error if what `must_hold` does not hold; sessions call it after each run."""
+        """Raises Error if a check of `must_hold` fails. Sessions call it after each run."""
         for check in self._holds:
             check()
 
     def must_hold(self, check: Callable[[], None]) -> None:
-        """check: raises an Error where what the program's weights are mapped from is no more what it was."""
+        """Adds a check, which raises Error if the file from which weights are mapped was changed."""
         self._holds.append(arguments.function("check", check))
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What the program says besides its methods, as JSON. "llm" is a language model's part: see
+        """Metadata of the program, as JSON values. "llm" is the part of language models, see
         docs/reference/language_models.md."""
         return _read_json(_info(self.handle).metadata)
 
@@ -285,23 +291,24 @@ class Program:
         try:
             text = json.dumps(value)
         except (TypeError, ValueError, RecursionError) as e:
-            raise Error(f"metadata: expected what JSON has, got other values: {e}") from e
+            raise Error(f"metadata: expected JSON values: {e}") from e
         L.call("clave_program_set_metadata", self.handle.pointer, text.encode())
 
     @property
     def tokenizer(self) -> Tokenizer | None:
-        """The one that a .clv carries."""
+        """The tokenizer that a .clv carries, or None."""
         return Tokenizer.of_program(self.handle)
 
     @property
     def tokenizer_file(self) -> bytes | None:
-        """The bytes that set_tokenizer was given, None if there are none."""
+        """The contents of the tokenizer's file, or None."""
         size = C.c_size_t()
         data = L.library().clave_program_section(self.handle.pointer, TOKENIZER_SECTION, C.byref(size))
         return C.string_at(data, size.value) if data else None
 
     def set_tokenizer(self, source: str | os.PathLike[str] | bytes | None) -> None:
-        """Makes a .clv carry a tokenizer's file, given a path or bytes; None: none. Error: what is wrong with it."""
+        """Adds a tokenizer's file to the .clv, from a path or bytes; None removes it. Raises Error if it cannot be
+        read or is not a tokenizer."""
         data = source if source is None or isinstance(source, bytes) else _read("source", source)
         if data is not None:
             Tokenizer(data)
@@ -311,7 +318,7 @@ class Program:
         return f"<clave.Program {'; '.join(map(str, self.methods.values()))}>"
 
     def __reduce__(self) -> Any:
-        """Copies and pickles hold the program's file, without what is packed for a device."""
+        """Copies and pickles the program's file, without packed weights for devices."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "program.clv"
             self.save(file)
@@ -319,7 +326,7 @@ class Program:
 
 
 def _of_bytes(data: bytes, passes: dict[str, int], refused: dict[str, str], errors: dict[str, float]) -> Program:
-    """A program of the bytes of a .clv, which it keeps where constants can be used in place."""
+    """Makes a program of the bytes of a .clv, in an aligned copy whose constants are used in place."""
     room = np.empty(len(data) + _ALIGNMENT, np.uint8)
     aligned = room[-room.ctypes.data % _ALIGNMENT :][: len(data)]
     aligned[:] = np.frombuffer(data, np.uint8)
@@ -359,7 +366,7 @@ def _read_method(handle: L.Handle, index: int) -> Method:
 
 
 def _read_json(text: bytes | None) -> dict[str, Any]:
-    """Other importers may write something else than an object, or nothing."""
+    """Returns a JSON object, or {} for anything else, because other importers may write another value or nothing."""
     try:
         found = json.loads(text or b"{}")
     except ValueError:
@@ -368,7 +375,7 @@ def _read_json(text: bytes | None) -> dict[str, Any]:
 
 
 def _read_metadata(text: bytes | None) -> dict[str, Any]:
-    """The exporter's description of arguments and results; {} if there is none."""
+    """Returns the exporter's description of arguments and results, or {} if there is none."""
     found = _read_json(text)
     return found if {"inputs", "outputs"} <= set(found) else {}
 

@@ -1,4 +1,4 @@
-"""What a long export is doing, on a terminal: one line that is rewritten, and gone at the end."""
+"""Shows the progress of a long export on a terminal, in one line that is rewritten, and cleared at the end."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-_QUIET_S = 1.0  # an export that is done by then says nothing
+_QUIET_S = 1.0  # shorter exports show nothing
 _TICK_S = 0.2
 
 
 class Progress:
-    """stage(...) says what is done now. Nothing is written where the stream is no terminal."""
+    """Shows the current stage and the time. Writes nothing if the stream is not a terminal."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
@@ -41,7 +41,7 @@ class Progress:
 
     @contextmanager
     def stage(self, what: str, method: str = "") -> Iterator[None]:
-        """what: "capturing", say."""
+        """Sets the current stage within the block. what: a text such as "capturing"."""
         before, self._what = self._what, f"{what} {method!r}" if method else what
         try:
             yield

@@ -1,9 +1,9 @@
-"""Quantises the weights of a program that is being built: those of products, also of groups of rows (experts), of
-embeddings and convolutions, by rows.
+"""Quantises, by rows, the weights of a program that is being built: those of products, also of groups of rows
+(experts), of embeddings and of convolutions.
 
-A weight that another op reads, too, is decoded for it. What is asked for is a text for all weights (convolutions leave
-llama.cpp's blocks alone), or a function of a weight's name and its tensor: a text, bytes
-that were quantised before (encodings.Stored), or None to leave it as it is.
+If another op reads such a weight, too, the weight is decoded for it. A wish is a text for all weights (it does not
+store convolutions in llama.cpp's blocks), or a function of a weight's name and tensor. The function returns a text,
+bytes that are already quantised (encodings.Stored), or None to leave the weight unchanged.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from clave.errors import Error
 
 Wish = str | Callable[[str, torch.Tensor], str | Stored | None] | None
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
-_PRODUCTS = {"Matmul": 2, "GroupedMatmul": 3}  # dimensions of a b that may be encoded
+_PRODUCTS = {"Matmul": 2, "GroupedMatmul": 3}  # dimensions of an operand b that may be encoded
 _FLOATS = (schema.DType.F32, schema.DType.F16, schema.DType.BF16)
 
 
 def check_wish(wish: Any) -> None:
-    """Error if it is no text, function or None."""
+    """Raises Error if the wish is not a text, a function or None."""
     if wish is not None and not callable(wish) and not isinstance(wish, str):
         raise refused("quantize", "a text such as 'int8', a function of a weight's name and tensor, or None", wish)
 
 
 def quantize(builder: ProgramBuilder, wish: Wish) -> list[str]:
-    """Encodes constants in place; the names of those. Error: the wish is none, or a weight has no such form."""
+    """Encodes constants in place and returns their names. Raises Error for an unknown encoding, or if a weight cannot
+    have its encoding."""
     if not callable(wish):
         parse(wish)
     users = _Users(builder)
@@ -67,7 +68,7 @@ def _asked(wish: Callable[[str, torch.Tensor], Any], name: str, data: torch.Tens
 
 
 def join(builder: ProgramBuilder) -> None:
-    """Has products, embeddings and convolutions read encoded constants, where a Dequantize stands between."""
+    """Makes products, embeddings and convolutions read encoded constants instead of the result of a Dequantize."""
     users = _Users(builder)
     for node in [n for chain in users.chains for n in chain.nodes if n.op == "Dequantize"]:
         plain = node.fields["out"]
@@ -77,7 +78,7 @@ def join(builder: ProgramBuilder) -> None:
 
 
 def _encoded(slot: Slot, data: torch.Tensor, form: Groups | Blocks | Stored, axis: int) -> tuple[Slot, torch.Tensor]:
-    """Rows are of the dimensions from `axis` on."""
+    """Encodes a constant. A row consists of the dimensions from `axis` on."""
     made = Slot(slot.dtype, tuple(data.shape), "constant", slot.name)
     made.encoding = dataclasses.replace(form.table(), axis=axis)
     shape = (data.shape[:axis].numel(), data.shape[axis:].numel())
@@ -93,7 +94,7 @@ def _encoded(slot: Slot, data: torch.Tensor, form: Groups | Blocks | Stored, axi
 
 
 class _Users:
-    """Who reads each slot, in all chains."""
+    """The nodes that read each slot, in all chains."""
 
     def __init__(self, builder: ProgramBuilder) -> None:
         self.chains = [*builder.methods, *(b for m in builder.methods for b in _bodies(m.nodes))]
@@ -113,16 +114,16 @@ class _Users:
         return id(slot) not in self.kept and any(_convolves(n, slot) for n in self.of(slot))
 
     def reads_rows(self, slot: Slot) -> bool:
-        """Whether a product reads it as (*, N, K), or an embedding."""
+        """True if a product reads the slot as (*, N, K), or an embedding reads it."""
         return id(slot) not in self.kept and any(self.products(n) or _picks(n, slot) for n in self.of(slot))
 
     def products_with_columns(self, slot: Slot) -> list[Node]:
-        """The products that read it as (*, K, N), where nothing else does."""
+        """Returns the products that read the slot as (*, K, N), or [] if anything else reads it."""
         users = self.of(slot)
         return users if id(slot) not in self.kept and all(_multiplies(n, slot) for n in users) else []
 
     def products(self, node: Node) -> list[Node]:
-        """Those that read a transposed weight, where nothing else reads that."""
+        """Returns the products that read a transposed weight, or [] if anything else reads it."""
         out = node.fields["out"]
         if node.op != "Permute" or list(node.fields["dims"]) != [*range(out.rank - 2), out.rank - 1, out.rank - 2]:
             return []
@@ -150,7 +151,7 @@ class _Users:
             self._decode(new, plain)
 
     def _decode(self, encoded: Slot, plain: Slot) -> None:
-        """Before the first that reads it, in each method."""
+        """Inserts a Dequantize before the first node that reads the slot, in each chain."""
         for chain in self.chains:
             first = next((i for i, n in enumerate(chain.nodes) if any(s is plain for s in _read(n))), None)
             if first is not None:

@@ -1,6 +1,7 @@
-"""What ops of quantised models stand for: those of libraries that are Python functions over torch's ops, and, written
-here, those of these whose function looks at the data before it computes, and what torch has in C alone. Formulas:
-torch.ao.quantization.fx._decomposed.
+"""Decomposes ops of quantised models into torch's ops.
+
+Some libraries' ops are Python functions over torch's ops. Decompositions are written here if such a function inspects
+the data before it computes, or if torch has an op only in C++. Formulas: torch.ao.quantization.fx._decomposed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ WRITTEN_IN_TORCH = ("quantized_decomposed", "torchao")
 
 
 def decompositions(ops: Iterable[OpOverload]) -> dict[Any, Callable[..., Any]]:
-    """For those that are written here, and those of such a library, which run that when they are called eagerly."""
+    """Returns the decompositions of the ops: those written here, or the functions that libraries' ops run eagerly."""
     table: dict[Any, Callable[..., Any]] = {}
     for op in ops:
         written = _OWN.get(str(op)) or (eager_function(op) if op.namespace in WRITTEN_IN_TORCH else None)
@@ -33,7 +34,7 @@ def _narrow_as_f32(x: torch.Tensor) -> torch.Tensor:
 def _quantize(
     x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor, low: torch.Tensor, high: torch.Tensor, dtype: torch.dtype
 ) -> torch.Tensor:
-    """scale, zero, low, high: one element each."""
+    """Quantises x with one scale and zero point. scale, zero, low, high: one element each."""
     scaled = _narrow_as_f32(x) * (1.0 / scale.item())
     return torch.clamp(torch.round(scaled) + zero.item(), low, high).to(dtype)
 
@@ -54,7 +55,7 @@ def _quantize_groups(
     dtype: torch.dtype,
     group: int = 128,
 ) -> torch.Tensor:
-    """x: (M, K) in groups of K's neighbours; one scale for each."""
+    """Quantises x (M, K) in groups of neighbours along K. scales, zeros: one for each group."""
     if group > x.shape[-1] and scales.shape[-1] == 1:
         group = x.shape[-1]
     scaled = x.reshape(-1, group).mul(1.0 / scales.reshape(-1, 1)).add(zeros.reshape(-1, 1))
@@ -62,7 +63,7 @@ def _quantize_groups(
 
 
 def _ends(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The least and the greatest element and 0, one element each."""
+    """Returns the least and the greatest of x's elements and 0, as tensors of one element."""
     low, high = torch.aminmax(x)
     return low.clamp(max=0).reshape(1), high.clamp(min=0).reshape(1)
 
@@ -83,7 +84,7 @@ def _choose_symmetric(
 
 
 def _int8_weight(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-    """x: (M, K) times weight: (N, K), i8, with a scale for each of its rows."""
+    """Returns x (M, K) times the transpose of weight (N, K), i8, with a scale for each row of the weight."""
     wide = _narrow_as_f32(x)
     return (wide @ weight.to(wide.dtype).t() * scales).to(x.dtype)
 

@@ -1,5 +1,5 @@
-"""`ClaveQuantizer`: which tensors of a model pt2e (torchao) should round to 8 bits, so that `clave.export` makes
-convolutions and products of integers of it. torchao is needed, and imported with this module alone."""
+"""`ClaveQuantizer` selects the tensors of a model that pt2e (torchao) rounds to 8 bits, so that `clave.export` makes
+integer convolutions and products of it. Needs the package torchao."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _WEIGHTED = {aten.conv1d.default, aten.conv2d.default, aten.conv3d.default, aten
 _SUMS = {aten.add.Tensor, aten.add_.Tensor}
 _CLAMPS = {aten.relu.default, aten.relu_.default, aten.relu6.default, aten.relu6_.default}
 _CLAMPS |= {aten.hardtanh.default, aten.hardtanh_.default, aten.clamp.default}
-_NORMS = {aten.batch_norm.default}  # which pt2e folds into the convolution before
+_NORMS = {aten.batch_norm.default}  # pt2e folds them into the convolution before them
 _AVERAGES = {aten.adaptive_avg_pool2d.default, aten.avg_pool2d.default, aten.mean.dim}
-# What chooses among its input's elements: it has the input's codes.
+# Ops that select among their input's elements, so their result has the input's codes.
 _CHOICES = {
     *(aten.max_pool1d.default, aten.max_pool2d.default, aten.max_pool3d.default, aten.flatten.using_ints),
     *(aten.view.default, aten.reshape.default, aten.permute.default, aten.transpose.int, aten.slice.Tensor),
@@ -54,14 +54,15 @@ _CHOICES = {
 
 
 class ClaveQuantizer(Quantizer):
-    """Activations as 8 bits with one scale and one zero for a tensor, chosen by a histogram of what calibration shows;
-    weights of convolutions and linear layers as 8 bits with a scale for each output channel; biases stay. Sums with a
-    residual, averages and clamps read and write 8 bits; pooling, reshapes, slices and padding by zeros keep the codes.
-    Whatever else a model has stays in its own dtype.
+    """Annotates activations for 8 bits with one scale and zero point per tensor, from a histogram of the calibration
+    data, and weights of convolutions and linear layers for 8 bits with a scale per output channel. Biases are kept.
 
-    activations: "all"; "inputs": those that convolutions and linear layers read, alone, as language models want it,
-    whose residuals and keys bear no rounding; "none": weights alone become 8 bits, and those of embeddings, too.
-    skip: names of modules (as in `named_modules()`) that are left alone, with all that they hold.
+    Sums with a residual, averages and clamps read and write 8 bits. Pooling, reshapes, slices and padding with zeros
+    keep the codes. Everything else stays in its own dtype.
+
+    activations: "all"; "inputs": only those that convolutions and linear layers read, for language models, whose
+    residuals and keys do not tolerate rounding; "none": only weights are rounded, including those of embeddings. skip:
+    names of modules (as in `named_modules()`) that are left unchanged, with all their submodules.
 
         prepared = prepare_pt2e(torch.export.export(model, (x,)).module(), ClaveQuantizer())
         for batch in calibration:
@@ -81,7 +82,7 @@ class ClaveQuantizer(Quantizer):
         return model
 
     def validate(self, model: GraphModule) -> None:
-        """Nothing that was annotated is refused."""
+        """Accepts every annotation."""
 
     def _is_left(self, node: Node) -> bool:
         modules = (path for path, _ in node.meta.get("nn_module_stack", {}).values())
@@ -117,7 +118,7 @@ _ANNOTATE = {"all": _annotate, "inputs": _annotate_inputs, "none": _annotate_wei
 
 
 def _write(node: Node, inputs: dict[Any, QuantizationSpec], rounds: bool) -> None:
-    """rounds: its result becomes codes."""
+    """Annotates a node. rounds: its result is rounded to codes."""
     output = _ACTIVATION if rounds else None
     node.meta["quantization_annotation"] = QuantizationAnnotation(inputs, output, _annotated=True)
 
@@ -128,7 +129,7 @@ def _is_f32(x: Node) -> bool:
 
 
 def _is_fused(x: Any) -> bool:
-    """Whether x is computed here and goes on without being rounded."""
+    """True if x is annotated and its result is not rounded."""
     annotation = x.meta.get("quantization_annotation") if isinstance(x, Node) else None
     return annotation is not None and annotation.output_qspec is None
 
@@ -139,7 +140,7 @@ def _has_codes(x: Any) -> bool:
 
 
 def _is_last(node: Node) -> bool:
-    """Whether no sum, clamp or norm takes the result as it is."""
+    """True if no sum, clamp or norm reads the result before it is rounded."""
     if len(node.users) != 1:
         return True
     (user,) = node.users

@@ -1,4 +1,4 @@
-"""What torch writes besides its results stays out: logs, warnings about itself, and the graphs that it prints."""
+"""Hides what torch writes: logs, warnings about itself, and the graphs that it prints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from clave.private import silent_prints
 
-# (category, what issues it): torch's warnings that tell a user nothing about the model.
+# (category, pattern of the issuing module) of torch's warnings that say nothing about the model.
 _WARNINGS: tuple[tuple[type[Warning], str], ...] = (
     (FutureWarning, r"torch\b|clave\b|copyreg"),
     (DeprecationWarning, r"torch\b|clave\b|copyreg"),
@@ -19,13 +19,13 @@ _WARNINGS: tuple[tuple[type[Warning], str], ...] = (
 
 
 class _Silence:
-    """Keeps torch silent while any thread is inside: it logs and prints whole graphs where it fails, for each of its
-    attempts, and the error says it in one line. Not where TORCH_LOGS asks for them."""
+    """Silences torch while any thread is inside. If torch fails, it logs and prints whole graphs for each attempt, but
+    the error says the same in one line. Does nothing if TORCH_LOGS is set."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
-        self._levels: dict[logging.Logger, int] = {}  # as they were before the first thread
+        self._levels: dict[logging.Logger, int] = {}  # levels before the first thread entered
         self._warnings: Any = None
 
     def __enter__(self) -> None:
@@ -36,7 +36,7 @@ class _Silence:
 
     def _begin(self) -> None:
         names = [n for n in logging.root.manager.loggerDict if n.partition(".")[0] == "torch"]
-        loggers = [logging.getLogger("torch"), *map(logging.getLogger, names)]  # the others have torch's level
+        loggers = [logging.getLogger("torch"), *map(logging.getLogger, names)]  # other loggers inherit torch's level
         self._levels = {logger: logger.level for logger in loggers if logger.level or logger.name == "torch"}
         for logger in self._levels:
             logger.setLevel(logging.CRITICAL + 1)

@@ -1,4 +1,4 @@
-"""Programs of torch.export with a changed graph."""
+"""Makes programs of torch.export with a changed graph."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch.export import ExportedProgram
 
 
 def copied_graph(program: ExportedProgram) -> torch.fx.GraphModule:
-    """A copy of the program's graph in which every node keeps its name, as the program's signature goes by names: torch
-    gives a node that is called like one of Python's builtins ("input") another name in a copy."""
+    """Returns a copy of the program's graph in which every node keeps its name, because the program's signature has
+    these names. In a copy, torch renames a node that has the name of a Python builtin ("input")."""
     module = copy.deepcopy(program.graph_module)
     for old, new in zip(program.graph_module.graph.nodes, module.graph.nodes, strict=True):
         new.name = old.name
@@ -21,7 +21,7 @@ def copied_graph(program: ExportedProgram) -> torch.fx.GraphModule:
 
 
 def rebuilt(program: ExportedProgram, module: torch.fx.GraphModule, constants: Mapping[str, Any]) -> ExportedProgram:
-    """A program of its own with that graph and those constants, all else as it is."""
+    """Returns a new program with the given graph and constants, and everything else of the program."""
     return ExportedProgram(
         module,
         module.graph,

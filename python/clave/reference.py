@@ -1,8 +1,8 @@
-"""python -m clave.reference SOURCE --args ... -o R.safetensors: what torch gives, for `clave verify --reference`.
+"""python -m clave.reference SOURCE --args ... -o R.safetensors: writes torch's results for `clave verify --reference`.
 
-The file has the inputs (input_0, ...) and the outputs (output_0, ...) in the program's order, and what each node of
-torch's graph gives as node.NAME, further results of it as node.NAME.1 and so on: instructions of a program that
-clave.export makes carry those names.
+The file has the inputs (input_0, ...) and the outputs (output_0, ...) in the program's order, and the results of each
+node of torch's graph as node.NAME, node.NAME.1 and so on. The instructions of a program that clave.export makes have
+the same names.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from clave.quiet import quiet
 from clave.verification import Recorder, Reference, graph_inputs, parts
 
 _EPILOG = f"""{sources.HELP}
-The weights must be those that were exported: a .pt2 file has them, a module:name that draws them needs a seed.
+The weights must be those that were exported. A .pt2 file has them; a module:name with random weights must set a seed.
 
   python -m clave.reference package.model:Net --args 'f32[2,3,224,224]' -o reference.safetensors
   clave verify net.clv --reference reference.safetensors
@@ -49,10 +49,11 @@ def reference(
     strict: bool | None = None,
     dtype: torch.dtype | None = None,
 ) -> dict[str, torch.Tensor]:
-    """What a module gives on its example inputs, by the names of a reference file; arguments as of clave.export.
+    """Returns a module's results for its example inputs, by the names of a reference file. Arguments: as for
+    clave.export.
 
-    Complex numbers are pairs in a last dimension. Error where torch cannot capture or run it, or it draws random
-    numbers.
+    Complex tensors are pairs of real numbers in a last dimension. Raises Error if torch cannot capture or run the
+    module, or if the module draws random numbers.
     """
     entries = {"forward": entry_of("forward", (module, args, kwargs, dynamic_shapes))}
     if dtype is not None:
@@ -77,7 +78,7 @@ def _reference(entry: tuple[Any, Any, Any, Any], strict: bool | None) -> dict[st
 
 
 def write(path: str | os.PathLike[str], tensors: dict[str, torch.Tensor]) -> None:
-    """A safetensors file, whole or not at all."""
+    """Writes tensors to a safetensors file. A failure leaves no partial file. Raises Error if it cannot be written."""
     file = arguments.path("path", path)
     if not isinstance(tensors, dict) or not all(isinstance(x, torch.Tensor) for x in tensors.values()):
         raise arguments.refused("tensors", "a dict of torch tensors by name", tensors)
@@ -91,7 +92,7 @@ def write(path: str | os.PathLike[str], tensors: dict[str, torch.Tensor]) -> Non
     L.call("clave_tensors_save", file, names, array, len(views), None, 0)
 
 
-# ---------------------------------------------------------------- what a graph gives
+# ---------------------------------------------------------------- results of a graph
 
 
 def _run(of: Reference, want: Any) -> dict[str, torch.Tensor]:
@@ -115,7 +116,7 @@ def _inputs(of: Reference) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _outputs(program: ExportedProgram, want: Any, results: tuple[Any, ...]) -> dict[str, torch.Tensor]:
-    """The module's own results, then the inputs that it changes."""
+    """Returns the module's own results, then the inputs that it changes."""
     specs = program.graph_signature.output_specs
     of_user = [s for s in specs if s.kind == OutputKind.USER_OUTPUT]
     changed = [x for x, s in zip(results, specs, strict=True) if s.kind == OutputKind.USER_INPUT_MUTATION]
@@ -125,7 +126,7 @@ def _outputs(program: ExportedProgram, want: Any, results: tuple[Any, ...]) -> d
 
 
 def _node(node: torch.fx.Node, found: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """By key, what a node gives; nothing of views, which no instruction computes."""
+    """Returns the results of a node by key, without views, which no instruction computes."""
     results = found[node.name]
     results = results if isinstance(results, tuple | list) else (results,)
     read = {_storage(found[n.name]) for n in node.all_input_nodes} - {None}
@@ -138,7 +139,7 @@ def _storage(x: Any) -> int | None:
 
 
 def _nested_names(program: ExportedProgram) -> set[str]:
-    """Those of nodes in the bodies of branches and loops, which may be another node's, too."""
+    """Returns the names of nodes in the bodies of branches and loops, which other nodes may have, too."""
     graphs = (g for g in program.graph_module.modules() if isinstance(g, torch.fx.GraphModule))
     return {name_of(n) for g in graphs if g is not program.graph_module for n in g.graph.nodes}
 
@@ -155,7 +156,7 @@ def _tensor(x: Any) -> torch.Tensor:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="python -m clave.reference",
-        description="What torch gives, node by node, for clave verify --reference.",
+        description="Writes torch's results, node by node, for clave verify --reference.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -177,7 +178,7 @@ def _write_reference(options: argparse.Namespace) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Exit 0 good, 1 nothing was written, 2 malformed command line."""
+    """Runs the command. Returns 0 on success, 1 if nothing was written, 2 for a malformed command line."""
     return run(_write_reference, _parser().parse_args(argv), "export")
 
 

@@ -1,4 +1,4 @@
-"""What is in a program: operators by kind, sizes in memory, what was rewritten, the largest error of verification."""
+"""Summarises a program: ops by kind, sizes in memory, passes that applied, and the largest error of verification."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from clave.dtypes import NUMPY
 
 @dataclass(frozen=True)
 class MethodReport:
-    """One method. ops: how many of each kind, those of bodies too. memory: the most bytes that temporaries and outputs
-    take at once, at the upper bounds of the sizes; None where a size has none. error: the largest difference that
-    verification saw, over the largest magnitude of its tensor; None where it did not run.
+    """One method. ops: number of ops of each kind, including those of bodies. memory: the most bytes that temporaries
+    and outputs need at once, at the upper bounds of sizes; None if a size has no upper bound. error: the largest
+    difference in verification, divided by the largest magnitude of its tensor; None if there was no verification.
     """
 
     name: str
@@ -27,7 +27,7 @@ class MethodReport:
 
 @dataclass(frozen=True)
 class Report:
-    """str() of it is a table. parameters: elements of all constants; passes: as of Program.passes."""
+    """The summary. Its str() is a table. parameters: elements of all constants. passes: see Program.passes."""
 
     methods: list[MethodReport]
     parameters: int
@@ -63,7 +63,7 @@ class Report:
                 ("ops", f"{sum(m.ops.values())}: {_counts(m.ops)}"),
                 (
                     "memory",
-                    f"no bound: {m.unbounded} has none"
+                    f"unbounded: {m.unbounded} has no upper bound"
                     if m.memory is None
                     else f"temporaries and outputs at most {_size(m.memory)}",
                 ),
@@ -78,7 +78,7 @@ def _counts(counts: dict[str, int]) -> str:
 
 
 def _size(n: int) -> str:
-    """As the command line tool writes sizes."""
+    """Returns a size as the command line tool writes it."""
     value, unit = float(n), "bytes"
     for larger in ("KB", "MB", "GB", "TB"):
         if value < (1000 if unit == "bytes" else 999.95):
@@ -91,7 +91,7 @@ def _size(n: int) -> str:
 
 
 def _chain(program: schema.Program, index: int) -> Iterator[schema.Instruction]:
-    """The instructions of a chain, and behind each those of its bodies."""
+    """Yields the instructions of a chain, each followed by those of its bodies."""
     for instruction in program.chains[index].instructions:
         yield instruction
         for f in schema.TABLES[type(instruction.op)]:
@@ -107,7 +107,7 @@ def _ops(program: schema.Program, chain: int) -> dict[str, int]:
 
 
 def _elements(program: schema.Program, t: schema.Tensor) -> int | None:
-    """At the upper bounds of its sizes; None: there is none."""
+    """Returns the number of elements at the upper bounds of sizes, or None if a size has no upper bound."""
     n = 1
     for d in t.shape:
         size = d.literal if d.vid is None else program.values[d.vid.idx].max
@@ -132,7 +132,7 @@ def _unbounded(program: schema.Program, method: schema.Method) -> str | None:
 
 
 def _touched(instruction: schema.Instruction) -> tuple[list[int], list[int]]:
-    """The tensors that an instruction reads, and those that it writes."""
+    """Returns the tensors that an instruction reads, and those that it writes."""
     reads: list[int] = []
     writes: list[int] = []
     for f in schema.TABLES[type(instruction.op)]:
@@ -143,8 +143,8 @@ def _touched(instruction: schema.Instruction) -> tuple[list[int], list[int]]:
 
 
 class _Lifetimes:
-    """The storages of a method's tensors. owner: of a view the tensor that it looks at; last: the last step that
-    touches the storage of an owner."""
+    """The storages of a method's tensors. owner: for each tensor the one that owns its storage. last: the last step
+    that reads or writes the storage of an owner."""
 
     def __init__(self, program: schema.Program, method: schema.Method) -> None:
         self.steps = [(type(i.op).__name__, *_touched(i)) for i in _chain(program, method.chain)]
@@ -160,7 +160,8 @@ class _Lifetimes:
 
 
 def _peak(program: schema.Program, method: schema.Method) -> int | None:
-    """As `clave inspect` counts: what is alive at once, each tensor from its op to the last that touches it."""
+    """Returns the most bytes that are alive at once, as `clave inspect` counts them: each tensor from the op that
+    writes it to the last op that uses it."""
     first_output = len(program.constants) + program.n_inputs
     first_state, first_temp = first_output + program.n_outputs, first_output + program.n_outputs + program.n_state
     lives = _Lifetimes(program, method)

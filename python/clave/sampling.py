@@ -1,4 +1,4 @@
-"""How a language model's tokens are chosen, and what ends an answer: the options of clave_llm.h's conversations."""
+"""Options that select a language model's tokens and end its answers, as in clave_llm.h."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from clave.errors import Error, Raised
 Change = Callable[[np.ndarray, list[int]], "np.ndarray | None"]
 
 
-# The likeliest token, as the model's authors sample, and as chats do.
+# The likeliest token, the settings of the model's authors, and those of chats.
 _WAYS = ("greedy", "model", "chat")
-# What other libraries and programs call our options.
+# Our options by their names in other libraries and programs.
 ELSEWHERE = {
     **dict.fromkeys(
         ("max_tokens", "max_length", "max_completion_tokens", "n_predict", "num_predict"), "max_new_tokens"
@@ -40,7 +40,7 @@ ELSEWHERE = {
     "functions": "tools",
     "chat_template_kwargs": "template_arguments",
 }
-# Arguments of the methods that take these options, which a misspelt option may mean.
+# Arguments of the methods that accept these options, which a misspelt option may mean.
 _ARGUMENTS = ("sampling", "stream", "max_new_tokens", "logprobs", "tools", "documents", "template_arguments")
 _INTEGERS = {"top_k": 32, "penalty_window": 32, "prefill_chunk": 32, "seed": 64}  # bits
 _LARGEST = float(np.finfo(np.float32).max)
@@ -56,25 +56,28 @@ _NUMBERS = {
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """Options of LLM.generate, LLM.chat and LLM.conversation, by name. Those methods also take `sampling`:
+    """Options of LLM.generate, LLM.chat and LLM.conversation, by name. These methods have another option, `sampling`,
+    which selects the defaults of the others:
 
-    "greedy": the likeliest token; "model": as the model's authors sample (LLM.sampling), "chat": as chats do
-    (LLM.chat_sampling). The other options change either. Not given: "chat" in LLM.chat, LLM.chat_each and
-    Conversation.send, else "greedy".
+    - "greedy": the likeliest token;
+    - "model": the settings of the model's authors (LLM.sampling);
+    - "chat": the settings of chats (LLM.chat_sampling).
 
-    temperature: divides the logits, 0 or more; 0: the largest logit is chosen. top_k: only the k largest, an integer;
-    top_p: then the fewest with that probability together, 0 to 1; min_p: then those at least this times as likely as
-    the likeliest, 0 to 1; 0: all. repetition_penalty (0 or more), presence_penalty, frequency_penalty: of tokens among
-    the last penalty_window (0: all). logit_bias: added, by id (-inf: never). seed: an integer of 64 bits; equal ones
-    give equal tokens.
+    The default is "chat" in LLM.chat, LLM.chat_each and Conversation.send, otherwise "greedy".
 
-    stop: a text, or several, that end an answer and are no part of it. ignore_stop_ids: the model's own end is none.
-    prefill_chunk: tokens of a prompt that run at once; 0: 512.
+    temperature: divisor of the logits, at least 0; 0 selects the largest logit. top_k: keeps the k largest logits.
+    top_p: then keeps the fewest tokens with this total probability, 0 to 1. min_p: then keeps tokens that are at least
+    this times as likely as the likeliest, 0 to 1. 0 disables each of the three. repetition_penalty (at least 0),
+    presence_penalty, frequency_penalty: apply to tokens among the last penalty_window ids (0: all). logit_bias: numbers
+    added to logits by id (-inf: never). seed: random seed, an integer of 64 bits; equal seeds produce equal tokens.
 
-    logits: a function of a copy of the logits, float32 (n_vocab), and of all ids so far, called before each choice;
-    it changes the array (-inf: not that token) or returns another; what it raises ends the answer and is raised.
+    stop: a text, or several, that end an answer and are not part of it. ignore_stop_ids: the model's stop tokens do not
+    end an answer. prefill_chunk: tokens of a prompt that run at once; 0: 512.
 
-    Error names an option whose value is none of these: an integer is an int, or a float without a fraction.
+    logits: a function that is called before each choice with a copy of the logits, float32 (n_vocab,), and all ids so
+    far. It changes the array (-inf: not that token) or returns another. An exception ends the answer and is raised.
+
+    Raises Error with the name of an option whose value is invalid. An integer is an int, or a float without a fraction.
     """
 
     temperature: float = 0.0
@@ -112,8 +115,8 @@ class Sampling:
         chat: Sampling | None = None,
         default: str = "greedy",
     ) -> Sampling:
-        """UnknownOption names an option that there is not, and the nearest. model, chat: how its authors sample, and
-        how chats do. default: which way is meant where `sampling` is not given."""
+        """Returns the options. Raises UnknownOption with the nearest name for an unknown option. model, chat: the
+        settings of the model's authors and of chats. default: value of `sampling` if it is not set."""
         for name in options:
             if name not in ("sampling", *_FIELDS):
                 raise refuse_unknown(name, (*_ARGUMENTS, *_FIELDS), ELSEWHERE)
@@ -123,14 +126,14 @@ class Sampling:
         if not isinstance(how, str) or how not in _WAYS:
             raise Error(f"sampling: expected {', '.join(_WAYS)}, got {how!r}")
         if how == "model" and model is None:
-            raise Error("the program does not say how to sample; temperature and the other options do")
+            raise Error("the program does not say how to sample: set temperature or another option instead")
         base = {"greedy": None, "model": model, "chat": chat}[how]
         return dataclasses.replace(base, **given) if base else cls(**given)
 
     @classmethod
     def of_native(cls, s: L.SamplerOptions) -> Sampling:
-        """Of the library's own structure: temperature, top_k, top_p, min_p and repetition_penalty, as they were
-        written: 0.8, not the nearest float's 0.800000011920929."""
+        """Converts the library's structure: temperature, top_k, top_p, min_p and repetition_penalty. A number has its
+        shortest digits: 0.8, not 0.800000011920929, the value of the nearest float."""
         names = ("temperature", "top_p", "min_p", "repetition_penalty")
         return cls(top_k=s.top_k, **{n: float(str(np.float32(getattr(s, n)))) for n in names})
 
@@ -139,9 +142,10 @@ _FIELDS = tuple(f.name for f in dataclasses.fields(Sampling))
 
 
 class NativeOptions:
-    """clave_llm_conversation_options, and what it points to. raised: by the function of logits.
+    """clave_llm_conversation_options, and the memory to which it points. raised: holds the logits function's exception.
 
-    lasting: what of them a conversation cannot change; equal ones may take turns in one. None: it has a function.
+    lasting: the options that a conversation cannot change. An idle conversation can be reused for equal ones. None if
+    there is a logits function.
     """
 
     def __init__(self, s: Sampling) -> None:
@@ -184,7 +188,7 @@ def _biases(by_id: Any) -> dict[int, float]:
 
 
 def _bias(bias: Any) -> float:
-    """-inf: never."""
+    """Returns a finite bias, or -inf, with which a token is never chosen."""
     return -math.inf if bias == -math.inf else number("logit_bias", bias, -_LARGEST, _LARGEST)
 
 

@@ -1,4 +1,4 @@
-"""Runs programs, and lists the devices that can."""
+"""Runs programs on devices, and lists devices."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from clave.program import Argument, Method, Place, Program
 
 
 def devices() -> list[dict[str, Any]]:
-    """Every device: OpenCL's in order, then the CPU backend, as dicts with the fields of clave_device_info.
+    """Returns all devices: OpenCL devices in order, then the CPU backend, as dicts with the fields of
+    clave_device_info.
 
-    `index` is the N of device="opencl:N" (-1: device="cpu"); `is_default` marks what an unset CLAVE_DEVICE picks.
+    `index` is the N of device="opencl:N", or -1 for device="cpu". `is_default` marks the device that is used if
+    CLAVE_DEVICE is unset.
     """
     count = C.c_int()
     L.call("clave_devices_count", C.byref(count))
@@ -54,13 +56,14 @@ _SPECS = "'cpu', 'opencl', 'opencl:N', 'opencl:TEXT', a comma list of such, or N
 
 
 class Device(L.Uncopied):
-    """An open device: its sessions share the kernels that are built for it.
+    """An open device. Its sessions share the kernels that are built for it.
 
-    spec: "cpu", "opencl", "opencl:N", "opencl:TEXT", or a comma list; None is CLAVE_DEVICE, and if that is not set the
-    best OpenCL device, else the CPU. fallback: whether the CPU backend runs the ops that the device cannot; else those
-    are an error. For any number of threads.
+    spec: "cpu", "opencl", "opencl:N", "opencl:TEXT", or a comma list. None: CLAVE_DEVICE; if that is unset, the best
+    OpenCL device if there is a GPU or an accelerator, otherwise the CPU backend. fallback: the CPU backend runs ops
+    that the device cannot run; if False, such an op raises Error. Several threads may use a device. Raises Error for an
+    invalid spec, with the valid ones.
 
-    Notes, as of an op that another device runs, are warnings of the logger "clave", each once in a process.
+    The logger "clave" warns, once per process, of each note of the device, for example that an op runs elsewhere.
     """
 
     def __init__(self, spec: str | None = None, *, fallback: bool = True) -> None:
@@ -76,9 +79,9 @@ class Device(L.Uncopied):
     def supported(
         self, program: Program, method: str = "forward", *, fused: bool = False, allow_custom_kernels: bool = False
     ) -> list[Place]:
-        """Where each node of a method would run on this device, by number, and why; nothing is run for it.
+        """Returns where each node of a method would run on this device, by number, and why, without running anything.
 
-        fused: with neighbours joined as in a session; else every node by itself. allow_custom_kernels: see Session.
+        fused: nodes are fused as in a session; otherwise every node is by itself. allow_custom_kernels: see Session.
         """
         m = _method(_program(program), method)
         how = {
@@ -90,11 +93,11 @@ class Device(L.Uncopied):
         return _places(L.Handle("clave_program_supported", "clave_placement_destroy", *pointers, options), m)
 
     def pack(self, program: Program, *, allow_custom_kernels: bool = False) -> None:
-        """Packs the constants that sessions of the program pack on this device at their first runs, without a run. A
-        .clv that it is saved to has them so; sessions on devices of the same kind use them where they lie.
+        """Packs the constants that sessions of the program would pack on this device at their first runs. A .clv that
+        is saved afterwards has the packed weights, and sessions on devices of the same kind use them in place.
 
-        Before any session of the program is made; allow_custom_kernels: see Session. Error: sessions use the program,
-        or the device has no memory for them.
+        allow_custom_kernels: see Session. Raises Error if a session of the program exists, or if the device lacks
+        memory.
         """
         allowed = arguments.flag("allow_custom_kernels", allow_custom_kernels)
         options = L.SessionOptions(size=C.sizeof(L.SessionOptions), allow_custom_kernels=allowed)
@@ -109,7 +112,7 @@ def _program(x: Any) -> Program:
 
 
 def open_device(x: Any, **how: Any) -> Device:
-    """A Device, or the one of a spec."""
+    """Returns a Device, which is opened if x is a spec or None."""
     if isinstance(x, Device):
         return x
     if x is not None and not isinstance(x, str):
@@ -142,18 +145,19 @@ _WARM_UPS = ("wait", "background")  # clave_warm_up
 class Session(L.Uncopied):
     """A program on a device, with the memory and the state (KV caches, buffers that the module changes) of its runs.
 
-    program: a Program or the path of one. device: a Device, or the spec of one that is opened for this session;
-    fallback: see there. seed: of random ops, in [0, 2**64). One session is for one thread at a time.
+    program: a Program or the path of one. device: a Device, or a spec, for which a device is opened; fallback: see
+    Device. seed: random seed of random ops, in [0, 2**64). One thread at a time may use a session.
 
-    fused: False runs every node by itself, for comparison node by node.
+    fused: False runs every node by itself, to compare results node by node.
 
-    warm_up: "wait", or "background": while kernels are built the CPU backend answers; between runs, once they are
-    there, the session moves to the device with its state. What goes wrong before leaves it on the CPU backend.
+    warm_up: "wait" builds kernels before the first results. With "background", the CPU backend runs the program while
+    kernels are built; afterwards, between runs, the session moves to the device with its state. If building fails, the
+    session stays on the CPU backend.
 
-    precision: "strict" or "fast", as CLAVE_PRECISION says (docs/reference/precision.md); None: as that variable says.
+    precision: "strict" or "fast" (docs/reference/precision.md); None: the value of CLAVE_PRECISION.
 
-    allow_custom_kernels: whether the device runs the kernels that the program carries for ops of its author's
-    (clave.register_op), which is code that can do anything there; else a program that has one for it is an Error.
+    allow_custom_kernels: the device may run kernels that the program carries for its author's ops (clave.register_op),
+    which are code that can do anything there. If False, a program with a kernel for the device raises Error.
     """
 
     def __init__(
@@ -178,9 +182,7 @@ class Session(L.Uncopied):
         }
         asked = {} if fallback is None else {"fallback": arguments.flag("fallback", fallback)}
         if isinstance(device, Device) and asked:
-            raise Error(
-                "fallback: expected it where the Device is opened, Device(spec, fallback=...), got it for a session"
-            )
+            raise Error("fallback: pass it where the Device is opened, Device(spec, fallback=...), not to a session")
         if not isinstance(program, Program):
             program = Program.load(os.fsdecode(arguments.path("program", program, "a clave.Program or a path")))
         self.program = program
@@ -198,12 +200,12 @@ class Session(L.Uncopied):
 
     @property
     def inputs(self) -> list[Argument]:
-        """What run takes, of the method "forward" or the only one: name, dtype, shape and bounds of each input."""
+        """The inputs of the method "forward", or of the only method: name, dtype, shape and bounds."""
         return self._only_method().given()
 
     @property
     def outputs(self) -> list[Argument]:
-        """What run gives, of the method "forward" or the only one."""
+        """The outputs of the method "forward", or of the only method."""
         return self._only_method().results()
 
     def _only_method(self) -> Method:
@@ -220,24 +222,23 @@ class Session(L.Uncopied):
         return f"<clave.Session {'; '.join(map(str, self.program.methods.values()))}; {self.device!r}>"
 
     def run(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> tuple[np.ndarray, ...]:
-        """Runs a method; gives its tensors in the order of the module's result, as numpy arrays; behind them what those
-        inputs become that the module changes in place, and which are left as they are here. An input that the module
-        changes shares no memory with another one, else that is an Error before anything runs.
+        """Runs a method. Returns its tensors as a flat tuple of numpy arrays, in the order of the module's result. They
+        are followed by the new values of inputs that the module changes in place; the inputs stay unchanged here.
 
-        inputs, kwargs: as the module took them, nested as at export, or all by the program's own names of its inputs;
-        numpy arrays or torch tensors (read in place, any strides), Python numbers for host scalars. Complex inputs and
-        results are complex64 or complex128. bf16 and 8-bit floats have ml_dtypes' dtypes. Error (a RuntimeError)
-        names the input, what it is and what it should be.
+        inputs, kwargs: as for the module, nested as at export, or all by the program's names of its inputs. They are
+        numpy arrays or torch tensors (read in place, any strides), or Python numbers for host scalars. Complex inputs
+        and results are complex64 or complex128. bf16 and 8-bit floats have ml_dtypes' dtypes.
 
-        A run that fails may have changed state (the module's buffers), in part or with wrong values where data was bad,
-        such as an index; reset() begins anew. An error that is found before anything runs, such as an input's shape,
-        leaves state alone.
+        Raises Error (a RuntimeError) with the name of a wrong input, what it is and what was expected; also if an input
+        that the module changes shares memory with another one. Such an error, before anything runs, leaves state (the
+        module's buffers) unchanged. A run that fails later may have changed state in part or, if data such as an index
+        was bad, to wrong values. reset() restores it.
         """
         m = _method(self.program, method)
         return self._run_bound(m, self._bind(m, inputs, kwargs))
 
     def _run_bound(self, m: Method, given: dict[int, Any]) -> tuple[np.ndarray, ...]:
-        """given: the inputs by position."""
+        """Runs a method. given: the inputs by position."""
         name, owners = m.name.encode(), []
         overlap.check_apart([a.name for a in m.inputs], given, (i for i, _ in m.metadata.get("changed", ())))
         try:
@@ -251,8 +252,8 @@ class Session(L.Uncopied):
         return tuple(_tensors.join_pairs(a) if i in m.complex_outputs else a for i, a in enumerate(arrays))
 
     def __call__(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> Any:
-        """The same with torch tensors in the structure that the module itself returns. What the module changes in place
-        is changed in place: the torch tensor or numpy array that was given. Needs torch."""
+        """Runs a method, like `run`. Returns torch tensors in the structure that the module itself returns. Inputs,
+        torch tensors or numpy arrays, that the module changes in place are changed in place. Needs torch."""
         _tensors.need_torch()
         m = _method(self.program, method)
         given = self._bind(m, inputs, kwargs)
@@ -265,7 +266,7 @@ class Session(L.Uncopied):
         return structure.build(m.metadata["outputs"], leaves.__getitem__) if m.metadata else tuple(leaves)
 
     def _change(self, m: Method, arrays: tuple[np.ndarray, ...], given: dict[int, Any]) -> None:
-        """Writes what inputs become into those that were given."""
+        """Writes the new values of inputs into the tensors or arrays of the caller."""
         for index, output in m.metadata.get("changed", ()):
             try:
                 _tensors.write(given[index], arrays[output])
@@ -273,8 +274,9 @@ class Session(L.Uncopied):
                 raise Error(f"input {m.inputs[index].name!r} is changed in place, which it does not allow: {e}") from e
 
     def observe(self, see: Callable[[int, np.ndarray], None] | None) -> None:
-        """Has see(node, value) called after each node of a run, by number (see placement), for each tensor that it
-        wrote; what it raises ends the run. None: no more. Nodes that are fused into others write nothing."""
+        """Calls see(node, value) after each node of a run, for each tensor that the node wrote. node: its number, see
+        placement. An exception ends the run and is raised. None: stops the calls. A node that is fused into another
+        writes nothing."""
         raised = self._raised
 
         def called(ctx: Any, node: int, slot: int, value: Any) -> bool:
@@ -305,7 +307,8 @@ class Session(L.Uncopied):
             del raised  # its traceback has this frame
 
     def close(self) -> None:
-        """Frees its memory and state now; a second call does nothing, any other is an Error. `with` calls it."""
+        """Frees the session's memory and state now. A second call does nothing; any other call raises Error. `with`
+        calls it."""
         self._handle.close()
 
     def __enter__(self) -> Session:
@@ -315,26 +318,27 @@ class Session(L.Uncopied):
         self.close()
 
     def reset(self) -> None:
-        """State back to its initial value, random numbers to their first."""
+        """Resets state to its initial values, and random numbers to the first ones."""
         L.call("clave_session_reset", self._handle.pointer)
 
     def resize(self, size: str, n: int) -> None:
-        """State whose shape has this size ("context" of a KV cache; `inspect` shows them) gets n along it.
+        """Sets a named size of state, such as "context" of a KV cache, to n. `clave inspect` shows the names.
 
-        What it holds stays, as far as there is room, with zeros behind it. In a new session such a size is the largest,
-        and state gets memory in the first run. clave.Error where no state has the size, or n is out of its bounds.
+        State keeps its contents up to the new size; new elements are zeros. In a new session the size is the largest
+        possible, and state is allocated at the first run. Raises clave.Error if no state has the size, or if n is out
+        of its bounds.
         """
         size_name, rows = arguments.text("size", size), arguments.integer("n", n, -(2**63), 2**63 - 1)
         L.call("clave_session_resize", self._handle.pointer, size_name, rows)
 
     @property
     def answered_by(self) -> str | None:
-        """The kind of the device of the last run: "opencl", or "cpu" where the CPU backend answered for it."""
+        """The kind of the device of the last run: "opencl", or "cpu" if the CPU backend ran it."""
         return _text(L.library().clave_session_answered_by(self._handle.pointer))
 
     def placement(self, method: str = "forward") -> list[Place]:
-        """Where each node of a method runs, by number, and why: as of the last run, in which ops whose kernels the
-        device cannot run, or gets wrong, go to the CPU backend."""
+        """Returns where each node of a method runs, by number, and why, as of the last run. An op whose kernel the
+        device cannot run, or whose results are wrong, moves to the CPU backend in a run."""
         m = _method(self.program, method)
         return _places(L.Handle("clave_session_placement", "clave_placement_destroy", self._handle.pointer), m)
 
@@ -342,7 +346,7 @@ class Session(L.Uncopied):
         names = [a.name for a in m.inputs]
         if m.metadata and not (kwargs and not inputs and self._is_by_name(m, names, kwargs)):
             return structure.bind(m.metadata["inputs"], m.metadata.get("parameters", []), inputs, kwargs)
-        # a program of another importer, or inputs that were named: by position, then by name
+        # a program of another importer, or named inputs: first those by position, then those by name
         unknown = [k for k in kwargs if k not in names]
         if unknown:
             raise structure.unknown_input(unknown[0], names)
@@ -355,18 +359,18 @@ class Session(L.Uncopied):
 
     @staticmethod
     def _is_by_name(m: Method, names: list[str], kwargs: dict[str, Any]) -> bool:
-        """Whether the arguments are the program's own inputs, by names that the module's parameters do not have."""
+        """True if the arguments are the program's inputs, by names that the module's parameters do not have."""
         return set(kwargs) == set(names) and not set(kwargs) <= set(m.metadata.get("parameters", []))
 
     def _set(self, m: Method, index: int, value: Any) -> Any:
-        """Binds an input; gives what must live until the run is over."""
+        """Binds an input. Returns the object that must live until the run ends."""
         info = m.inputs[index]
         see = _tensors.view_pairs if index in m.complex_inputs else _tensors.view
         try:
             view, owner = see(value, info.number)
         except Error as e:
             raise Error(f"input {info.name!r}: {e}", e.code) from e
-        except Exception as e:  # torch's, numpy's and whatever a class of the caller's raises
+        except Exception as e:  # any exception of torch, numpy or a class of the caller
             raise Error(f"input {info.name!r}: {_tensors.one_line(e)}") from e
         L.call("clave_session_bind_input", self._handle.pointer, m.name.encode(), index, C.byref(view))
         return owner
@@ -378,5 +382,5 @@ class Session(L.Uncopied):
 
 
 def _result(array: np.ndarray, info: Argument) -> Any:
-    """A torch tensor, or a Python number where the module returned one."""
+    """Returns a torch tensor, or a Python number if the module returned one."""
     return array.item() if info.is_scalar else _tensors.to_torch(array)

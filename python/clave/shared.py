@@ -1,4 +1,4 @@
-"""What the methods of a program share: constants, stored once however often they appear, and state."""
+"""The constants and the state that the methods of a program share. Equal constants are stored once."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ def is_state_update(spec: OutputSpec) -> bool:
 
 
 def _changed_by(signature: ExportGraphSignature) -> set[str]:
-    """The names of the buffers and parameters that a graph changes."""
+    """Returns the names of the buffers and parameters that a graph changes."""
     return {str(spec.target) for spec in signature.output_specs if is_state_update(spec)}
 
 
 def _tensors(program: ExportedProgram) -> dict[str, torch.Tensor]:
-    """Parameters, buffers and constants of a graph by the names in its signature."""
+    """Returns the parameters, buffers and constants of a graph by the names in its signature."""
     named = {str(s.target) for s in program.graph_signature.input_specs if s.target is not None}
     everything = {**program.constants, **program.state_dict}
     return {k: v for k, v in everything.items() if k in named and isinstance(v, torch.Tensor)}
 
 
 def _where(data: torch.Tensor) -> Any:
-    """What makes a tensor the one that it is: its place in memory, seen in one way."""
+    """Returns the identity of a tensor: its place in memory, dtype, shape, strides and device."""
     if not data.numel() or data.layout != torch.strided or is_fake(data):
         return id(data)
     return (data.data_ptr(), data.dtype, tuple(data.shape), data.stride(), data.device)
 
 
 def _extent(data: torch.Tensor) -> tuple[Any, int, int]:
-    """(memory, first byte, byte behind the last)"""
+    """Returns (memory, first byte, byte after the last)."""
     reach = sum((n - 1) * stride for n, stride in zip(data.shape, data.stride(), strict=True)) + 1
     start = data.storage_offset() * data.element_size()
     return data.untyped_storage().data_ptr(), start, start + reach * data.element_size()
@@ -55,11 +55,11 @@ def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 class States:
-    """The tensors that any method changes. They are state in all methods that have them, under whatever names: two
-    modules' buffers of one name are two states, one module under two names has one.
+    """The tensors that any method changes. Such a tensor is state in all methods that have it, whatever its names are:
+    buffers of two modules with one name are two states, and a module under two names has one.
 
-    exported: the methods that were given as graphs of torch.export, not as modules. What two of them share cannot be
-    told where they were saved in between: one name for two tensors is an error there.
+    exported: the methods that are graphs of torch.export, not modules. If they were saved and loaded, it is unknown
+    which tensors they share. So one name for two tensors raises Error.
     """
 
     def __init__(self, programs: dict[str, ExportedProgram], exported: Iterable[str] = ()) -> None:
@@ -92,14 +92,14 @@ def _check_names(tensors: dict[str, dict[str, torch.Tensor]], changed: set[str],
         owners = [method for method, of_method in tensors.items() if name in of_method]
         if len({_where(tensors[method][name]) for method in owners}) > 1 and set(owners) & set(exported):
             raise Error(
-                f"buffer {name!r} is not one tensor in methods {', '.join(map(repr, owners))}, and whether they should "
-                "share it cannot be told of graphs that torch.export made: give the modules",
+                f"buffer {name!r} is not one tensor in methods {', '.join(map(repr, owners))}, and graphs of "
+                "torch.export do not tell if they should share it: pass the modules",
                 Code.UNSUPPORTED,
             )
 
 
 class Shared:
-    """Constants of all methods, and their state."""
+    """The constants and the state of all methods."""
 
     def __init__(self, builder: ProgramBuilder, states: States) -> None:
         self.builder = builder
@@ -108,16 +108,16 @@ class Shared:
         self._state_names: set[str] = set()
         self._by_storage: dict[Any, Slot] = {}
         self._by_content: dict[Any, list[tuple[Slot, torch.Tensor]]] = {}
-        self._kept: list[torch.Tensor] = []  # so that no address of a tensor in _by_storage is used again
+        self._kept: list[torch.Tensor] = []  # kept alive, so that no address in _by_storage is reused
 
     def tensor(self, program: ExportedProgram, spec: InputSpec) -> Slot | Complex:
-        """The slot of a parameter, buffer or constant of a graph."""
+        """Returns the slot of a parameter, buffer or constant of a graph."""
         name = str(spec.target)
         data = data_of(program, name)
         return self._state(name, data) if data in self.states else self.constant(data, name)
 
     def state(self, program: ExportedProgram, name: str) -> Slot:
-        """The slot of a tensor that the graph changes."""
+        """Returns the slot of a tensor that the graph changes."""
         return self._state(name, data_of(program, name))
 
     def _state(self, name: str, data: torch.Tensor) -> Slot:
@@ -131,14 +131,14 @@ class Shared:
         where = _where(data)
         if where not in self._state_slots:
             name = unique(name, self._state_names)
-            # a copy: the module itself goes on changing its own
+            # a copy, because the module continues to change its own
             initial = self.constant(data.clone(), f"{name}.initial") if _holds_bits(data) else None
             self._state_slots[where] = Slot(_dtype(data, name), tuple(data.shape), "state", name)
             self.builder.state.append((self._state_slots[where], initial))
         return self._state_slots[where]
 
     def constant(self, data: torch.Tensor, name: str) -> Slot | Complex:
-        """The slot of a tensor that never changes: that of an equal one if there is."""
+        """Returns the slot of a tensor that never changes. Equal tensors share a slot."""
         data = _with_elements(data.detach(), name)
         if data.is_complex():
             return Complex(self.constant(torch.view_as_real(data.resolve_conj()), name))
@@ -151,7 +151,7 @@ class Shared:
         return slot
 
     def encoded(self, stored: Stored, dtype: torch.dtype, shape: tuple[int, ...], name: str) -> Slot:
-        """The slot of a weight (n, ...) that is kept as codes, by rows: that of an equal one if there is."""
+        """Returns the slot of a weight (n, ...) that is stored as codes, by rows. Equal weights share a slot."""
         rows, own = torch.from_numpy(stored.rows), dtype_of(dtype)
         alike = self._by_content.setdefault((own, shape, repr(stored.form), fingerprint(rows)), [])
         for slot, known in alike:
@@ -176,13 +176,13 @@ class Shared:
 
 
 def data_of(program: ExportedProgram, name: str) -> torch.Tensor:
-    """A parameter, buffer or constant of a graph by its name there."""
+    """Returns a parameter, buffer or constant of a graph by its name."""
     data = program.state_dict.get(name)
     return program.constants[name] if data is None else data
 
 
 def _with_elements(data: torch.Tensor, name: str) -> torch.Tensor:
-    """The tensor. Error if it has a shape and no elements."""
+    """Returns the tensor. Raises Error if it has a shape but no elements."""
     if data.is_meta or is_fake(data):
         raise Error(
             f"{name!r} is a tensor without elements: expected a weight in memory, got one on the meta device or one "
@@ -193,7 +193,7 @@ def _with_elements(data: torch.Tensor, name: str) -> torch.Tensor:
 
 
 def _holds_bits(data: torch.Tensor) -> bool:
-    """Whether a tensor is anything but zeros."""
+    """True if a tensor has a bit that is not zero."""
     return bool(data.detach().contiguous().reshape(-1).view(torch.uint8).count_nonzero())
 
 

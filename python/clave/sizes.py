@@ -1,4 +1,4 @@
-"""Symbolic sizes: torch.export's symbols and the sympy expressions over them become host scalars and host ops."""
+"""Turns symbolic sizes, torch.export's symbols and sympy expressions over them, into host scalars and host ops."""
 
 from __future__ import annotations
 
@@ -58,30 +58,30 @@ _ROUNDED: dict[Any, schema.ScalarKind] = {
 
 
 def _has_real(e: Any) -> bool:
-    """Whether an operand is no integer and no condition."""
+    """True if an operand is neither an integer nor a condition."""
     return any(not (a.is_Boolean or _is_integer(a)) for a in e.args)
 
 
 def _is_integer(e: Any) -> bool:
-    """As sympy knows it, and through functions of bits, of which it knows nothing."""
+    """True for an integer, also for integer functions that sympy does not know to be one."""
     whole = bool(is_bitwise(e)) or type(e) in _BINARY or type(e) in _CHAINS
     return bool(e.is_integer) or (whole and all(map(_is_integer, e.args)))
 
 
 def expression(x: Any) -> Any:
-    """The sympy expression of a SymInt or SymBool; numbers and expressions as they are."""
+    """Returns the sympy expression of a SymInt, SymBool or SymFloat. Numbers and expressions are returned unchanged."""
     return x.node.expr if isinstance(x, torch.SymInt | torch.SymBool | torch.SymFloat) else x
 
 
 def bound(x: Any) -> int | None:
-    """A finite int64 bound, or None for infinity."""
+    """Returns a finite int64 bound, or None for infinity."""
     if not isinstance(x, int | sympy.Integer):
         return None
     return int(x) if abs(int(x)) < _I64_MAX - 1 else None
 
 
 def _is_within(condition: Any, ranges: dict[Any, ValueRanges[Any]]) -> bool:
-    """Whether a condition on one symbol holds at all of its range, as far as its ends tell."""
+    """True if a condition on one symbol holds in all of its range, as far as the ends of the range tell."""
     if len(condition.free_symbols) != 1 or not isinstance(condition, sympy.core.relational.Relational):
         return False
     (symbol,) = condition.free_symbols
@@ -96,7 +96,7 @@ def _is_within(condition: Any, ranges: dict[Any, ValueRanges[Any]]) -> bool:
 
 
 class Sizes:
-    """The host scalars of one method: what each symbol is, and every expression computed once."""
+    """The host scalars of one method: the values of symbols, and of expressions, each of which is computed once."""
 
     def __init__(self, builder: MethodBuilder, ranges: dict[Any, ValueRanges[Any]], names: dict[Any, str]) -> None:
         self.builder = builder
@@ -105,22 +105,22 @@ class Sizes:
         self.known: dict[Any, Val] = {}
         self.void: set[Any] = set()  # conditions that torch asserts by mistake
         self.pending: list[tuple[Val, Any]] = []  # sizes of inputs that are expressions
-        self._intervals: dict[int, tuple[Val, intervals.Interval]] = {}  # of computed values, by id
+        self._intervals: dict[int, tuple[Val, intervals.Interval]] = {}  # intervals of computed values, by id
 
     def bind(self, symbol: sympy.Symbol) -> Val:
-        """A new value that stands for the symbol, with the bounds that torch.export found for it."""
+        """Returns a new value for the symbol, with the bounds that torch.export found."""
         r = self.ranges.get(symbol)
         low, high = (bound(r.lower), bound(r.upper)) if r is not None else (None, None)
         self.known[symbol] = self.builder.val("int", self.names.get(symbol, str(symbol)), low, high)
         return self.known[symbol]
 
     def words(self, x: Any) -> str:
-        """An expression, or a text about some, in the user's names."""
+        """Returns an expression, or a text that contains some, with the user's names."""
         return words(x, self.names)
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """What is computed meanwhile is known there only: in the body of a control op."""
+        """Opens the body of a control op. Values that are computed inside the block are known only there."""
         known = dict(self.known)
         try:
             yield
@@ -128,7 +128,7 @@ class Sizes:
             self.known = known
 
     def resolve(self, x: Any) -> Int:
-        """The value of an int, a SymInt or SymBool, or a sympy expression; emits the host ops that compute it."""
+        """Returns the value of an int, a SymInt or SymBool, or a sympy expression. Emits host ops that compute it."""
         e = expression(x)
         if isinstance(e, bool | int | sympy.Integer):
             return int(e)
@@ -142,7 +142,7 @@ class Sizes:
         return tuple(self.resolve(s) for s in sizes)
 
     def number(self, x: Any) -> Int | Float:
-        """A SymInt, SymBool or SymFloat."""
+        """Returns the value of a SymInt, SymBool or SymFloat."""
         return self.real(expression(x)) if isinstance(x, torch.SymFloat) else self.resolve(x)
 
     def scalar(self, kind: schema.ScalarKind, a: Int, b: Int | None = None, name: str = "") -> Val:
@@ -151,7 +151,7 @@ class Sizes:
         return self._bounded(out, kind, a, b)
 
     def _bounded(self, out: Val, kind: schema.ScalarKind, a: Float, b: Float | None) -> Val:
-        """The value with the bounds that follow from its operands'. A negative lower bound is no size's."""
+        """Sets the bounds of a value from those of its operands, and returns it. A size has no negative lower bound."""
         low, high = intervals.of(kind, self._interval(a), self._interval(b))
         self._intervals[id(out)] = (out, (low, high))
         if out.type == "int":
@@ -176,13 +176,13 @@ class Sizes:
         return self._float_scalar(kind, *map(self.real, e.args), type="bool")
 
     def check(self, condition: Any, message: str) -> None:
-        """A run-time check of a SymBool or sympy condition."""
+        """Emits a run-time check of a SymBool or a sympy condition. Raises Error if it can never hold."""
         message = self.words(message)
         e = expression(condition)
         if e in (True, sympy.true) or e in self.void:
             return
         if e in (False, sympy.false):
-            raise Error(f"the graph asserts what can never hold: {message}")
+            raise Error(f"the graph asserts a condition that never holds: {message}")
         if isinstance(e, sympy.And):
             for part in e.args:
                 self.check(part, message)
@@ -194,8 +194,8 @@ class Sizes:
         self.builder.emit("Check", kind=kind, a=a, b=b, message=message)
 
     def expect(self, condition: Any) -> None:
-        """A run-time check of what torch took for granted of inputs' sizes when it captured the model, if their bounds
-        do not say it already."""
+        """Emits a run-time check of a condition that torch assumed of inputs' sizes when it captured the model, unless
+        their bounds imply it."""
         if not condition.free_symbols <= self.known.keys() or _is_within(condition, self.ranges):
             return
         what = f"the model was captured for sizes with {as_python(condition)}"
@@ -205,7 +205,8 @@ class Sizes:
             raise Error(f"{self.words(what)}, which a program cannot check: {e}", Code.UNSUPPORTED) from e
 
     def equate(self, value: Val, x: Any, message: str) -> None:
-        """`value` is what expression x stands for: solves it for its one unknown symbol, else checks at run time."""
+        """Equates `value` and expression x: solves x for its unknown symbol, if it has one, and emits a run-time check.
+        Raises Error if x has several unknown symbols or is not linear."""
         e = expression(x)
         unknown = [s for s in e.free_symbols if s not in self.known]
         if not unknown:
@@ -236,7 +237,7 @@ class Sizes:
         return self._special(e)
 
     def _sum(self, e: Any) -> Val:
-        """a + b - c: the added terms first, so that nothing becomes negative on the way if it need not."""
+        """Computes a + b - c, with the added terms first, so that no partial sum is negative without need."""
         terms = sorted(e.args, key=lambda t: (t.could_extract_minus_sign(), not t.free_symbols, str(t)))
         total = self.resolve(terms[0])
         for t in terms[1:]:
@@ -270,7 +271,7 @@ class Sizes:
         raise Unsupported(f"size arithmetic {self.words(e)}")
 
     def _bitwise(self, e: Any) -> Val:
-        """a & mask, and a | mask = a + mask - (a & mask), of a number `mask`, both in two's complement."""
+        """Computes a & mask, or a | mask = a + mask - (a & mask), for a number `mask`, in two's complement."""
         numbers = [int(x) for x in e.args if x.is_Integer]
         if len(numbers) != 1:
             raise Unsupported(f"size arithmetic {self.words(e)}: one of the two sides must be a number")
@@ -281,7 +282,7 @@ class Sizes:
         return common if isinstance(common, Val) else self.scalar(_K.add, common, 0)
 
     def _masked(self, a: Int, mask: int) -> Int:
-        """a & mask: for each run [low, high) of set bits (a mod 2**high) - (a mod 2**low)."""
+        """Computes a & mask: the sum of (a mod 2**high) - (a mod 2**low) over the runs [low, high) of set bits."""
         if mask < 0:
             return self.subtract(a, self._masked(a, ~mask))
         total: Int = 0
@@ -291,7 +292,7 @@ class Sizes:
         return total
 
     def _piecewise(self, e: Any, value_of: Callable[[Any], Any], scalar: Callable[..., Val], total: Float) -> Val:
-        """`total`, which is 0, + sum of value_i * (condition_i and none of those before)."""
+        """Computes `total`, which is 0, plus the sum of value_i * (condition_i and no earlier condition)."""
         before: Int = 0
         for value, condition in e.args:
             c = self.resolve(condition)
@@ -304,7 +305,7 @@ class Sizes:
     # ---- floating-point values made of sizes
 
     def real(self, e: Any) -> Float:
-        """The value of a sympy expression of a SymFloat."""
+        """Returns the value of a sympy expression of a SymFloat."""
         if e.is_number and not e.free_symbols:
             return float(e)
         if e.is_integer:
@@ -331,7 +332,7 @@ class Sizes:
         raise Unsupported(f"arithmetic {self.words(e)}")
 
     def _rounded(self, kind: schema.ScalarKind, x: Float) -> Val:
-        """An integer of a float: down, up, to the nearest (even at halves), towards zero (to_int)."""
+        """Rounds a float to an integer: down, up, to the nearest (even at halves), or towards zero (to_int)."""
         if kind != _K.to_int:
             x = self._float_scalar(kind, x)
         return self._float_scalar(_K.to_int, x, type="int")
@@ -341,7 +342,7 @@ class Sizes:
         self.builder.emit("Scalar", kind=kind, a=a, b=b, out=out)
         return self._bounded(out, kind, a, b)
 
-    # ---- arithmetic on sizes that are literals or values already
+    # ---- arithmetic on literals and values
 
     def _arithmetic(self, kind: schema.ScalarKind, f: Callable[[int, int], int], a: Int, b: Int) -> Int:
         if isinstance(a, int) and isinstance(b, int):
@@ -361,7 +362,7 @@ class Sizes:
         return a if b == 1 else b if a == 1 else self._arithmetic(_K.mul, operator.mul, a, b)
 
     def divide(self, a: Int, b: Int) -> Int:
-        """Rounded down."""
+        """Returns the quotient, rounded down."""
         return self._arithmetic(_K.floor_div, operator.floordiv, a, b)
 
     def modulo(self, a: Int, b: Int) -> Int:

@@ -1,4 +1,4 @@
-"""What commands export: a .pt2 file, or module:name, with example inputs as text."""
+"""Reads the sources of the package's commands: a .pt2 file, or module:name, with example inputs as text."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from clave.specs import Sizes
 
 HELP = """
-SOURCE is the path of a .pt2 file, or module:name (file.py:name): a torch.nn.Module, or what makes one when it is
-called without arguments, or makes (module, args, kwargs, dynamic_shapes), which needs no --args.
+SOURCE is the path of a .pt2 file, or module:name (file.py:name): a torch.nn.Module, or a function without arguments
+that returns one. A function that returns (module, args, kwargs, dynamic_shapes) needs no --args.
 """
 
 
 def add_options(add: Callable[..., Any]) -> None:
-    """How a torch module is captured. add: a parser's add_argument."""
+    """Adds the options for capturing a torch module. add: a parser's add_argument."""
     add(
         "--args",
         action="append",
@@ -29,13 +29,14 @@ def add_options(add: Callable[..., Any]) -> None:
         metavar="[NAME=]ARGS",
         help="example inputs: 'f32[1,3],i64[],x:f32[2],2.5'",
     )
-    add("--dynamic", action="append", default=[], metavar="SIZE[=[LOW..]HIGH]", help="a size that --args name")
-    add("--dtype", metavar="TYPE", help="floats are converted to it first: f16, bf16, f32 or f64")
+    add("--dynamic", action="append", default=[], metavar="SIZE[=[LOW..]HIGH]", help="a dynamic size that --args uses")
+    add("--dtype", metavar="TYPE", help="convert floats to this type first: f16, bf16, f32 or f64")
     add("--strict", action="store_true", default=None, help="capture as torch.export(strict=True)")
 
 
 def by_name(texts: list[str], option: str, names: list[str] | None) -> dict[str, str]:
-    """{method: text} of [NAME=]text. names: of the methods; None: what is here names them."""
+    """Returns {method: text} of texts [NAME=]text. names: the methods; None: these texts name them. Raises UsageError
+    for an unknown method and for a second text of one."""
     found: dict[str, str] = {}
     for text in texts:
         name, equals, rest = text.partition("=")
@@ -60,7 +61,7 @@ def _import(where: str) -> ModuleType:
 
 
 def _made(source: str) -> Any:
-    """What module:name stands for: a module, or a tuple of a module and its inputs."""
+    """Returns the entry of module:name: (module,), or (module, args, ...) with inputs. Raises Error if it fails."""
     import torch
 
     where, _, name = source.rpartition(":")
@@ -79,7 +80,7 @@ def _made(source: str) -> Any:
 
 
 def entry_of(source: str, text: str | None, sizes: Sizes) -> Any:
-    """A method as clave.export takes it."""
+    """Returns a method as clave.export accepts it: a path, or a tuple of a module and its inputs."""
     from clave.specs import Inputs
 
     where, colon, _ = source.rpartition(":")

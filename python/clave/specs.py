@@ -1,4 +1,4 @@
-"""Example inputs and dynamic sizes as the command line writes them: "f32[batch,3,224,224],mask:bool[batch,7],2.5"."""
+"""Parses example inputs and dynamic sizes of the command line: "f32[batch,3,224,224],mask:bool[batch,7],2.5"."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _SIZE = re.compile(r"(?:(?P<factor>\d+)\*)?(?P<name>[A-Za-z_]\w*)$")
 _BOUNDS = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:=(?:(?P<low>\d+)\.\.)?(?P<high>\d+))?$")
 TYPES = {name.lower(): torch_dtype(i) for i, name in enumerate(NAMES)}
 _WORDS = {"true": True, "false": False, "none": None}
-_EXAMPLES = (5, 7, 3, 11, 4, 6, 2)  # sizes in the example; torch takes 0 and 1 for fixed, and equal ones for one
+_EXAMPLES = (5, 7, 3, 11, 4, 6, 2)  # sizes in the example; torch fixes 0 and 1, and equates equal sizes
 
 
 @dataclass
 class Sizes:
-    """The sizes that `--dynamic NAME`, `NAME=HIGH` or `NAME=LOW..HIGH` declares, each with a size for the example."""
+    """The sizes of `--dynamic NAME`, `NAME=HIGH` or `NAME=LOW..HIGH`, each with a size for the example."""
 
     dims: dict[str, Any] = field(default_factory=dict)
     examples: dict[str, int] = field(default_factory=dict)
@@ -36,10 +36,10 @@ class Sizes:
         for text in texts:
             found = _BOUNDS.match(text)
             if not found or found["name"] in sizes.dims:
-                raise UsageError(f"--dynamic {text}: expected a size of its own as NAME, NAME=HIGH or NAME=LOW..HIGH")
+                raise UsageError(f"--dynamic {text}: expected a new size as NAME, NAME=HIGH or NAME=LOW..HIGH")
             low, high = int(found["low"] or 1), int(found["high"]) if found["high"] else None
             if high is not None and low >= high:
-                raise UsageError(f"--dynamic {text}: {low}..{high} leaves no sizes")
+                raise UsageError(f"--dynamic {text}: expected LOW below HIGH, got {low}..{high}")
             sizes.dims[found["name"]] = Dim(found["name"], min=low, max=high)
             sizes.examples[found["name"]] = sizes._example(low, high)
         return sizes
@@ -49,14 +49,14 @@ class Sizes:
         return next((n for n in fits if n not in self.examples.values()), fits[0])
 
     def size(self, text: str) -> tuple[int, Any]:
-        """(the size in the example, its Dim or None)"""
+        """Returns the size in the example, and its Dim or None. Raises UsageError for an undeclared name."""
         if text.isdigit():
             return int(text), None
         found = _SIZE.match(text)
         if not found:
             raise UsageError(f"size: expected a number or the name of a --dynamic size, got {text!r}")
         if found["name"] not in self.dims:
-            raise UsageError(f"size {found['name']!r} is not declared: --dynamic {found['name']}=1..64, say")
+            raise UsageError(f"size {found['name']!r} is not declared, for example by --dynamic {found['name']}=1..64")
         factor = int(found["factor"] or 1)
         dim = self.dims[found["name"]]
         return factor * self.examples[found["name"]], dim if factor == 1 else factor * dim
@@ -64,11 +64,11 @@ class Sizes:
 
 @dataclass
 class Inputs:
-    """What `--args` describes: numbers, and tensors of random floats (normal) and of small integers (0 and 1)."""
+    """The inputs of `--args`: numbers, and tensors of random floats (normal) or random integers 0 and 1."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    shapes: tuple[Any, ...]  # as torch.export has dynamic_shapes, positional and then by name
+    shapes: tuple[Any, ...]  # dynamic_shapes as for torch.export: by position, and by name
     named_shapes: dict[str, Any]
 
     @classmethod
@@ -80,13 +80,13 @@ class Inputs:
             if name:
                 made.kwargs[name], made.named_shapes[name] = value, shape
             elif made.kwargs:
-                raise UsageError(f"{item!r} has no name and stands behind inputs that have one")
+                raise UsageError(f"{item!r} has no name and follows inputs that have one")
             else:
                 made.args, made.shapes = (*made.args, value), (*made.shapes, shape)
         return made
 
     def dynamic_shapes(self, forward: Any) -> Any:
-        """By forward's names of its arguments; None where every size is fixed."""
+        """Returns dynamic_shapes by the names of forward's parameters, or None if every size is fixed."""
         left, by_name = list(self.shapes), dict(self.named_shapes)
         for p in inspect.signature(forward).parameters.values():
             if p.kind == p.VAR_POSITIONAL:
@@ -97,7 +97,7 @@ class Inputs:
 
 
 def _items(text: str) -> list[str]:
-    """Split at the commas that stand in no brackets."""
+    """Splits a text at the commas outside of brackets."""
     return [item.strip() for item in re.split(r",(?![^\[]*\])", text)] if text.strip() else []
 
 
@@ -121,7 +121,7 @@ def _number(text: str) -> Any:
     try:
         return int(text) if re.match(r"[-+]?\d+$", text) else float(text)
     except ValueError:
-        raise UsageError(f"{text!r} is no number") from None
+        raise UsageError(f"{text!r} is not a number") from None
 
 
 def _tensor(dtype: torch.dtype, text: str, sizes: Sizes, generator: torch.Generator) -> tuple[Any, dict[int, Any]]:

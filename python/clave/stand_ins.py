@@ -1,7 +1,7 @@
-"""Matrices that take no memory, for weights whose bytes are known already.
+"""Stand-ins: matrices that use no memory, in place of weights whose encoded bytes are known.
 
-torch.export sees one as a tensor of zeros over pages that nobody writes but for its number; once the graph is lowered
-`StandIns.stored` gives the bytes in its place, as clave.export(quantize=) has it.
+torch.export sees a tensor of zeros over pages of which only the first is written, with the stand-in's number. When the
+graph is lowered, `StandIns.stored` returns the bytes, as the function for clave.export(quantize=).
 """
 
 from __future__ import annotations
@@ -16,20 +16,22 @@ from clave.errors import Code, Error
 
 
 class StandIns:
+    """The stand-ins of one export."""
+
     def __init__(self) -> None:
-        self._stored: dict[int, Stored] = {}  # by the address of the stand-in
+        self._stored: dict[int, Stored] = {}  # by the address of a stand-in
         self._keep: list[mmap.mmap] = []
 
     def make(self, shape: tuple[int, ...], dtype: torch.dtype, stored: Stored) -> torch.Tensor:
-        """A tensor in the place of a matrix that is not empty. Error: there is no room for its pages."""
+        """Returns a stand-in for a matrix that is not empty. Raises Error if its pages cannot be mapped."""
         elements = torch.Size(shape).numel()
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
         try:
             pages = mmap.mmap(-1, max(elements * dtype.itemsize, 4), flags)
         except OSError:
-            raise Error("no room for its stand-in", Code.NO_MEMORY) from None
+            raise Error("no address space for its stand-in", Code.NO_MEMORY) from None
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
-            pages.madvise(mmap.MADV_NOHUGEPAGE)  # a page that is written stays one
+            pages.madvise(mmap.MADV_NOHUGEPAGE)  # writing uses one small page
         self._keep.append(pages)
         pages[:4] = struct.pack("<I", len(self._keep))  # no two are equal
         made = torch.frombuffer(pages, dtype=dtype, count=elements).reshape(shape)
@@ -37,10 +39,10 @@ class StandIns:
         return made
 
     def stored(self, _name: str, weight: torch.Tensor) -> Stored | None:
-        """What a constant of a program that is being built becomes, once; as clave.export(quantize=) has it."""
+        """Returns the bytes of a stand-in, once, or None for other weights. A function for clave.export(quantize=)."""
         return self._stored.pop(weight.data_ptr(), None)
 
     @property
     def n_left(self) -> int:
-        """Those that no product and no embedding reads: as constants they would be zeros."""
+        """Number of stand-ins that no product and no embedding reads. As constants they would be zeros."""
         return len(self._stored)

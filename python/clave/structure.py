@@ -1,9 +1,9 @@
-"""The nested structure of a module's arguments and results, as JSON-able dicts that live in a method's metadata.
+"""The nested structure of a module's arguments and results, as dicts for JSON, which a method's metadata holds.
 
-A leaf is {"type": "leaf", "index": i} (input or output i of the method; with "complex": true where its last dimension,
-of 2, holds the real and the imaginary part) or {"type": "constant", "value": v} (a number, string, bool or None that
-torch.export fixed). tuple, list, dict, OrderedDict and namedtuple are kept as such; any other container that torch's
-pytree knows is kept by torch's own description of it.
+A leaf is {"type": "leaf", "index": i}, input or output i of the method, with "complex": true if its last dimension, of
+size 2, holds the real and the imaginary part. {"type": "constant", "value": v} is a number, string, bool or None that
+torch.export fixed. tuple, list, dict, OrderedDict and namedtuple have their own types. Any other container that torch's
+pytree knows is stored as torch's own description of it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def leaf(index: int, is_complex: bool = False) -> Spec:
 
 
 def complex_leaves(spec: Spec) -> set[int]:
-    """The indices of the leaves that are complex."""
+    """Returns the indices of the leaves that are complex."""
     if spec["type"] == "leaf":
         return {spec["index"]} if spec.get("complex") else set()
     return set().union(*map(complex_leaves, spec.get("items", ())))
 
 
 def from_treespec(spec: Any, leaves: Iterator[Spec]) -> Spec:
-    """torch's TreeSpec, with the leaves put in order."""
+    """Converts torch's TreeSpec. leaves: its leaves in order. Raises Error for a container that cannot be stored."""
     if spec.is_leaf():
         return next(leaves)
     children = spec.children() if callable(spec.children) else spec.children_specs
@@ -58,12 +58,12 @@ def _described_by_torch(spec: Any, items: list[Spec]) -> Spec:
     try:
         text = pytree.treespec_dumps(spec)
     except Exception as e:
-        raise Error(f"a {spec.type.__name__} among the arguments or results cannot be written down: {e}") from e
+        raise Error(f"a {spec.type.__name__} among the arguments or results cannot be stored: {e}") from e
     return {"type": "torch", "name": spec.type.__name__, "spec": text, "items": items}
 
 
 def build(spec: Spec, leaf: Callable[[int], Any]) -> Any:
-    """The structure with leaf(i) for each leaf."""
+    """Builds the structure, with leaf(i) for leaf i. Raises Error if torch does not know a container of it."""
     kind = spec["type"]
     if kind == "leaf":
         return leaf(spec["index"])
@@ -85,7 +85,7 @@ def _build_with_torch(spec: Spec, items: list[Any]) -> Any:
 
     from clave.private import pytree
 
-    if spec["type"] == "return_type":  # what torch.max(x, 0) gives
+    if spec["type"] == "return_type":  # such as the result of torch.max(x, 0)
         return getattr(torch.return_types, spec["name"])(items)
     try:
         whole = pytree.treespec_loads(spec["spec"])
@@ -98,16 +98,14 @@ def _build_with_torch(spec: Spec, items: list[Any]) -> Any:
 
 
 def flatten(spec: Spec, value: Any, where: str, out: dict[int, Any]) -> None:
-    """Puts the leaves of `value` under their indices in out. Error: `where` it is not as exported."""
+    """Writes the leaves of `value` to out, by index. Raises Error, which names `where`, if its structure differs."""
     kind = spec["type"]
     if kind == "leaf":
         out[spec["index"]] = value
         return
     if kind == "constant":
         if not _is_same(value, spec["value"]):
-            raise Error(
-                f"{where}: expected {spec['value']!r}, with which the program was exported, got {described(value)}"
-            )
+            raise Error(f"{where}: expected {spec['value']!r}, which the export fixed, got {described(value)}")
         return
     items = _children(spec, value, where)
     for name, child, item in zip(_names(spec), spec["items"], items, strict=True):
@@ -145,12 +143,13 @@ def _children(spec: Spec, value: Any, where: str) -> list[Any]:
 
 
 def constants_only(spec: Spec) -> bool:
-    """Whether no input stands in this part, so that a caller may leave it out."""
+    """True if this part has no input, so that a caller may leave it out."""
     return spec["type"] == "constant" or (spec["type"] != "leaf" and all(map(constants_only, spec["items"])))
 
 
 def bind(inputs: Spec, parameters: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[int, Any]:
-    """Leaves by input index. inputs: the spec of (args, kwargs); parameters: forward's names in order."""
+    """Returns the leaves of arguments by input index. inputs: the spec of (args, kwargs). parameters: names of
+    forward's parameters in order. Raises Error for missing, unknown and repeated inputs."""
     positional, by_name = inputs["items"]
     named: dict[str, Spec] = dict(zip(by_name["keys"], by_name["items"], strict=True))
     given = dict(kwargs)
@@ -182,7 +181,7 @@ def bind(inputs: Spec, parameters: list[str], args: tuple[Any, ...], kwargs: dic
 
 
 def unknown_input(name: str, known: list[str]) -> Error:
-    """The error for a keyword that is no input, with the nearest that is one."""
+    """Returns the error for a keyword that is not an input, with the nearest one that is."""
     near = difflib.get_close_matches(name, known, 1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return Error(f"expected the inputs {', '.join(map(repr, known)) or '(none)'}, got {name!r}{hint}")

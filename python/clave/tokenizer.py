@@ -1,4 +1,4 @@
-"""Tokenizers: text to ids and back, as the C library does it."""
+"""Tokenizers, which convert text to ids and back, in the C library."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from clave import _library as L
 from clave import arguments
 
 Special = Literal["default", "match", "text"]
-TOKENIZER_SECTION = b"TOKN"  # of a .clv
+TOKENIZER_SECTION = b"TOKN"  # a section of a .clv
 _SPECIAL: tuple[Special, ...] = ("default", "match", "text")  # in the order of clave_special
 
 
 class Tokenizer(L.Uncopied):
-    """From a SentencePiece .model, a Hugging Face tokenizer.json or folder, or a tiktoken rank file: it looks inside.
+    """A tokenizer from a SentencePiece .model, a Hugging Face tokenizer.json or folder, or a tiktoken rank file. The
+    content selects the format.
 
-    source: a path, or a file's bytes. pattern: of a bare rank file, "gpt2", "cl100k" (if None), "o200k" or "llama3".
-    Error says what is wrong with the file, and where.
+    source: a path, or a file's bytes. pattern: splits texts for a bare rank file, "gpt2", "cl100k" (the default),
+    "o200k" or "llama3". Raises Error, with the place in the file, if it is malformed.
     """
 
     def __init__(self, source: str | os.PathLike[str] | bytes, pattern: str | None = None) -> None:
@@ -34,7 +35,7 @@ class Tokenizer(L.Uncopied):
 
     @classmethod
     def of_program(cls, program: L.Handle) -> Tokenizer | None:
-        """The one that a program carries, if it does."""
+        """Returns the tokenizer that a program carries, or None."""
         size = C.c_size_t()
         if not L.library().clave_program_section(program.pointer, TOKENIZER_SECTION, C.byref(size)):
             return None
@@ -44,7 +45,7 @@ class Tokenizer(L.Uncopied):
 
     @classmethod
     def borrowed(cls, pointer: int, owner: L.Handle) -> Tokenizer:
-        """One that another object of the library owns."""
+        """Returns a tokenizer that another object of the library owns."""
         self = cls.__new__(cls)
         self._take(L.Borrowed(pointer, owner))
         return self
@@ -58,22 +59,22 @@ class Tokenizer(L.Uncopied):
         L.call("clave_tokenizer_get_info", self._handle.pointer, C.byref(info))
         self.format: str = info.format.decode()
         self.n_ids: int = info.n_ids
-        """The largest id, and one."""
+        """The largest id plus one."""
         self.bos: int | None = info.bos if info.bos >= 0 else None
         self.eos: int | None = info.eos if info.eos >= 0 else None
 
     def find(self, token: str) -> int | None:
-        """The id of a token written as in the file."""
+        """Returns the id of a token, written as in the file, or None."""
         found = L.library().clave_tokenizer_find(self._handle.pointer, arguments.text("token", token))
         return found if found >= 0 else None
 
     def encode(
         self, text: str | bytes, *, bos: bool = False, eos: bool = False, special: Special = "default"
     ) -> list[int]:
-        """The ids that the format's own library gives. bos, eos: what the format puts around a text.
+        """Returns the ids of a text, as the format's own library does. bos, eos: adds the format's begin and end.
 
-        special: whether special tokens written in the text become their ids ("match") or are text like any other
-        ("text"); "default" is what the format's own library does. Bytes that are not UTF-8 become U+FFFD.
+        special: "match" encodes special tokens in the text as their ids, "text" as ordinary text, and "default" as the
+        format's own library does. Bytes that are not UTF-8 are replaced by U+FFFD.
         """
         if not isinstance(text, str | bytes):
             raise arguments.refused("text", "a str or bytes", text)
@@ -88,7 +89,7 @@ class Tokenizer(L.Uncopied):
         return found
 
     def decode(self, ids: Sequence[int], *, skip_special: bool = False) -> str:
-        """The text of ids. Error names an id that the tokenizer does not have."""
+        """Returns the text of ids. Raises Error for an id that the tokenizer does not have."""
         found, skip = arguments.ids("ids", ids), arguments.flag("skip_special", skip_special)
         array, text, size = (C.c_uint32 * len(found))(*found), C.c_void_p(), C.c_size_t()
         args = (self._handle.pointer, array, len(found), skip, C.byref(text), C.byref(size))
@@ -98,7 +99,8 @@ class Tokenizer(L.Uncopied):
         return decoded.decode()
 
     def stream(self, ids: Iterator[int] | Sequence[int], *, skip_special: bool = False) -> Iterator[str]:
-        """The text piece by piece as the ids come, in whole characters; the last piece is what is left at the end."""
+        """Yields the text of each id as it arrives, in whole characters, and at the end the remaining text. Raises
+        Error for an id that the tokenizer does not have."""
         if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
             raise arguments.refused("ids", "integers, one after the other", ids)
         try:

@@ -1,4 +1,4 @@
-"""The command `clave` of the wheel: replaces this process by the tool that the package holds."""
+"""The command `clave` of the wheel. Replaces this process by the tool in the package."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def main() -> int:
-    """Does not return where there is the tool."""
+    """Runs the tool. Returns 1 only if there is no tool."""
     package = Path(__file__).resolve().parent
-    built = package.parents[1] / "build/clave"  # of the checkout, where an editable install has its files
+    built = package.parents[1] / "build/clave"  # of the checkout, for an editable install
     tool = built if not (package / "clave").exists() and built.exists() else package / "clave"
     try:
         os.execv(tool, ["clave", *sys.argv[1:]])

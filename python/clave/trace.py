@@ -1,4 +1,4 @@
-"""Gets torch's graph of a module: torch.export, and the decompositions that leave whole the ops that clave has."""
+"""Captures torch's graph of a module with torch.export, and decomposes all ops that clave does not have."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from clave.private import (
 from clave.quiet import quiet
 from clave.rebuild import copied_graph, rebuilt
 
-# Lowered where they appear, but torch's own decomposition of them is better.
+# Ops that have lowerings, but whose decompositions in torch are better.
 DECOMPOSED_ANYWAY = {"aten.item.default", "aten.to.dtype", "aten.to.device"}
 
 
@@ -46,8 +46,8 @@ def _failure(module: torch.nn.Module, e: Exception) -> Error:
 def capture(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any, dynamic_shapes: Any, strict: bool | None
 ) -> ExportedProgram:
-    """torch.export; strict None: non-strict, and where that does not work strict. Error, from torch's own exception,
-    where torch cannot."""
+    """Captures a module with torch.export. strict: None tries non-strict first, then strict. Raises Error, from torch's
+    first exception, if torch cannot capture it."""
     args, kwargs = _apart(checked(module), args, kwargs)
     first: Exception | None = None
     for way in (False, True) if strict is None else (strict,):
@@ -61,8 +61,8 @@ def capture(
 
 
 class Captures:
-    """capture() for the methods of one export: those that call one module with inputs alike, whose sizes are open
-    alike, have one capture."""
+    """Captures the methods of one export. Methods share a capture if they call the same module with inputs of the same
+    kinds and with the same dynamic sizes."""
 
     def __init__(self) -> None:
         self._made: list[tuple[tuple[Any, ...], ExportedProgram]] = []
@@ -80,15 +80,15 @@ class Captures:
 
 
 def _kind(x: Any) -> Any:
-    """What torch.export sees of an example input: all of a tensor but its elements."""
+    """Returns what torch.export sees of an example input: all of a tensor except its elements."""
     if isinstance(x, torch.Tensor):
         return type(x), x.dtype, tuple(x.shape), x.stride() if x.layout is torch.strided else None, x.device
     return type(x), repr(x) if isinstance(x, int | float | str | None) else id(x)
 
 
 def _apart(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any) -> tuple[tuple[Any, ...], Any]:
-    """The example inputs, each a tensor of its own: torch takes one that stands twice, or is the module's, for one
-    input, and the program would read one of them alone."""
+    """Returns the example inputs with copies of tensors that appear twice or are the module's. torch would treat equal
+    tensors as one input, and the program would read only one of them."""
     seen = {id(t) for t in (*module.parameters(), *module.buffers())}
 
     def apart(x: Any) -> Any:
@@ -102,7 +102,7 @@ def _apart(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any) -> tuple
 
 
 def checked(module: Any) -> torch.nn.Module:
-    """The module. Error if it is nothing that torch.export takes."""
+    """Returns the module. Raises Error if torch.export does not accept it."""
     if not isinstance(module, torch.nn.Module):
         raise Error(
             "module: expected a torch.nn.Module, an ExportedProgram, a .pt2 path or a dict of such, got "
@@ -110,15 +110,15 @@ def checked(module: Any) -> torch.nn.Module:
         )
     if isinstance(module, torch.jit.ScriptModule):
         raise Error(
-            f"{module.original_name} is a ScriptModule, which torch.export does not take: give the torch.nn.Module "
-            "that it was made of",
+            f"{module.original_name} is a ScriptModule, which torch.export does not accept: pass the torch.nn.Module "
+            "of which it was made",
             Code.UNSUPPORTED,
         )
     for name, part in module.named_modules():
         if type(part).__module__.startswith(("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")):
             raise Error(
                 f"{name or 'the module'!r} is a quantised {type(part).__name__} of {type(part).__module__}, which "
-                "torch.export does not take: give the module before it was quantised",
+                "torch.export does not accept: pass the module before quantisation",
                 Code.UNSUPPORTED,
             )
     return module
@@ -134,12 +134,13 @@ def load(path: str | os.PathLike[str]) -> ExportedProgram:
         raise Error(f"{os.fspath(path)}: {str(e).splitlines()[0] if str(e) else type(e).__name__}") from e
 
 
-CONDITIONS = "clave.conditions"  # in the meta of a decomposed graph: what must hold of the sizes of its inputs
+CONDITIONS = "clave.conditions"  # a key of a decomposed graph's meta: conditions on the sizes of its inputs
 
 
 def decompose(program: ExportedProgram, own: Mapping[Any, Any] | None = None) -> ExportedProgram:
-    """The functional graph: state is a result of its own, and ops are whole that clave has or nobody decomposes.
-    own: decompositions of the user's, by op."""
+    """Returns the functional graph. New values of state are results, and ops that clave has, or that have no
+    decomposition, are not decomposed. own: the user's decompositions by op. Raises Error if torch fails or the graph
+    is not supported."""
     refuse_training(program)
     refuse_changed_windows(program)
     program = _without_idle_fakes(program)
@@ -158,8 +159,8 @@ _KEPT = ("aten._assert", "aten.sym_constrain")
 
 
 def erase_dead(graph: torch.fx.Graph) -> None:
-    """Removes what nothing reads, so that it need not be lowered. torch's assertions about sizes stay; those about
-    dtypes held when it traced the graph."""
+    """Removes nodes that nothing reads, so that they need not be lowered. torch's assertions about sizes are kept; its
+    assertions about dtypes are removed, because they held when it traced the graph."""
     for node in reversed(list(graph.nodes)):
         is_about_dtype = op_name(node.target) == "aten._assert_tensor_metadata.default"
         if is_about_dtype or (not node.users and _is_removable(node)):
@@ -182,7 +183,8 @@ def _torchs_table() -> dict[Any, Any]:
 
 
 def decompositions() -> dict[Any, Any]:
-    """torch's own table without the ops that clave takes whole, all or the complex ones."""
+    """Returns torch's table without the ops that clave lowers whole. Ops that clave lowers whole for complex operands
+    are decomposed only for real ones."""
     named = _names_in_torchs_table()
     return {
         op: _unless_complex(f) if named[op] in COMPLEX else f
@@ -192,7 +194,7 @@ def decompositions() -> dict[Any, Any]:
 
 
 def _unless_complex(decomposition: Callable[..., Any]) -> Callable[..., Any]:
-    """A decomposition that leaves a call whole where an operand is complex."""
+    """Returns a decomposition that leaves a call whole if an operand is complex."""
 
     @functools.wraps(decomposition)
     def of_real(*args: Any, **kwargs: Any) -> Any:
@@ -210,7 +212,7 @@ def _names_in_torchs_table() -> dict[Any, str]:
 
 
 def written_in_torch(program: ExportedProgram) -> dict[Any, Any]:
-    """For the ops that the program calls of libraries that write them in torch's."""
+    """Returns the decompositions of the program's ops from libraries that write them in torch ops."""
     called = {n.target for n in nodes_of(program.graph_module) if isinstance(n.target, OpOverload)}
     return quantized.decompositions(op for op in called if op_name(op) not in LOWERINGS)
 
@@ -222,7 +224,7 @@ def checked_table(own: Any) -> Mapping[Any, Any]:
 
 
 def decompositions_of(own: Mapping[Any, Any]) -> dict[Any, Any]:
-    """The user's table by overload. Error: a key is no op, or what it stands for cannot be called."""
+    """Returns the user's table by overload. Raises Error if a key is not an op or a value is not callable."""
     found = {}
     for op, f in own.items():
         if not isinstance(op, OpOverload | OpOverloadPacket) or not callable(f):
@@ -233,7 +235,7 @@ def decompositions_of(own: Mapping[Any, Any]) -> dict[Any, Any]:
 
 
 def refuse_training(program: ExportedProgram) -> None:
-    """Error if an op does something else in training than in inference."""
+    """Raises Error if an op is in training mode, in which it computes something else than in inference."""
     for graph in program.graph_module.modules():
         for node in graph.graph.nodes if isinstance(graph, torch.fx.GraphModule) else ():
             if node.op == "call_function" and _depends_on_training(node):
@@ -260,24 +262,26 @@ def _depends_on_training(node: torch.fx.Node) -> bool:
 
 
 def refuse_changed_windows(program: ExportedProgram) -> None:
-    """Error if a tensor is read after its windows (unfold) were changed in place: in torch's functional form of that
-    what lies between windows is 0, and windows that overlap are added. Error also if one is changed through a view
-    that repeats it (expand, or one that an op makes of it beside others): there torch adds differences, which are NaN
-    where an element is not finite."""
+    """Raises Error if a tensor is read after its windows (unfold) were changed in place. In torch's functional graph,
+    elements between windows are then 0, and overlapping windows are added.
+
+    Raises Error, too, if a tensor is changed through a view that repeats it (expand, or one of several views of an op),
+    because torch then adds differences, which are NaN if an element is not finite.
+    """
     for node in nodes_of(program.graph_module):
         of_windows = op_name(node.target) == "aten.unfold.default" and not _is_harmless(node)
         if (of_windows or _repeats(node) or _is_broadcast(node)) and _is_changed(node):
             place = str(origin_of(node, ""))
             view = node.args[0] if node.target is operator.getitem else node
             raise Error(
-                f"{view.name} ({op_name(view.target)}) is changed in place, and what it is a view of is read: "
-                f"change a copy, or that tensor itself{place and f'; in {place}'}",
+                f"{view.name} ({op_name(view.target)}) is changed in place, and the tensor that it is a view of is "
+                f"read: change a copy, or that tensor itself{place and f'; in {place}'}",
                 Code.UNSUPPORTED,
             )
 
 
 def _repeats(node: torch.fx.Node) -> bool:
-    """Is it an expand that gives some dimension another size than 1?"""
+    """True for an expand that repeats a dimension of size 1."""
     if not _is_expand(node):
         return False
     base = node.args[0]
@@ -288,14 +292,14 @@ def _repeats(node: torch.fx.Node) -> bool:
 
 
 def _is_broadcast(node: torch.fx.Node) -> bool:
-    """Is it one of several tensors that were given the shape of all?"""
+    """True for one of several tensors that an op broadcasts to their common shape."""
     made = node.args[0] if node.target is operator.getitem else None
     return isinstance(made, torch.fx.Node) and op_name(made.target) in _BROADCASTS
 
 
 def _without_idle_expands(program: ExportedProgram) -> ExportedProgram:
-    """The program, where what it changes through an expand that repeats nothing is changed through a view: through an
-    expand torch would add differences, which rounds."""
+    """Returns the program with a view in place of each changed expand that repeats nothing. Through an expand, torch
+    would add differences, which rounds."""
     if not any(_is_expand(n) and _is_changed(n) for n in nodes_of(program.graph_module)):
         return program
     module = copied_graph(program)
@@ -308,9 +312,9 @@ def _without_idle_expands(program: ExportedProgram) -> ExportedProgram:
 
 
 def _without_idle_fakes(program: ExportedProgram) -> ExportedProgram:
-    """The program without calls that nothing reads on constants without elements, as torch notes them of the transforms
-    of torch.func: it could not trace them again. Error if the results depend on one: the value of an input is taken
-    for a constant there."""
+    """Returns the program without unread calls on constants that have no elements. torch records such calls for
+    transforms of torch.func, and cannot trace them again. Raises Error if the results depend on one, because it stands
+    for the value of an input."""
     fakes = {name for name, x in program.constants.items() if isinstance(x, torch.Tensor) and is_fake(x)}
     if not fakes:
         return program
@@ -325,7 +329,7 @@ def _without_idle_fakes(program: ExportedProgram) -> ExportedProgram:
     left = next((n for n in reached if not above.isdisjoint(n.all_input_nodes) and n.users), None)
     if left is not None:
         raise Error(
-            "torch.export cannot trace a transform of torch.func here: its graph takes an input for a constant. clave "
+            "torch.export cannot trace a transform of torch.func here: its graph treats an input as a constant. clave "
             "runs inference; expected a forward without grad, vjp, jvp or jacobians, or with them written out"
             + "".join(f"; at {place}" for place in [str(origin_of(left, ""))] if place),
             Code.UNSUPPORTED,
@@ -336,7 +340,7 @@ def _without_idle_fakes(program: ExportedProgram) -> ExportedProgram:
 
 
 def _joins(above: set[torch.fx.Node], node: torch.fx.Node) -> bool:
-    """Adds a node that depends on some of these to them."""
+    """Adds the node to the set if it depends on a node of the set. Returns True if it does."""
     found = not above.isdisjoint(node.all_input_nodes)
     if found:
         above.add(node)
@@ -366,7 +370,7 @@ def _is_one(size: Any) -> bool:
 
 
 def _is_changed(view: torch.fx.Node) -> bool:
-    """Does an op write to it, or to a view of it?"""
+    """True if an op writes to the view, or to a view of it."""
     for user in view.users:
         if not isinstance(user.target, OpOverload):
             continue
@@ -381,7 +385,8 @@ def _is_changed(view: torch.fx.Node) -> bool:
 
 
 def _is_harmless(windows: torch.fx.Node) -> bool:
-    """Do the windows cover all once, or is what they are of a result that nothing reads behind them, nor a view?"""
+    """True if the windows cover each element once, or if their tensor is a call's own result and nothing, also no view,
+    reads it after them."""
     base, axis, size, step = windows.args
     assert isinstance(base, torch.fx.Node)
     length = base.meta["val"].shape[axis] if base.meta["val"].dim() else 1
@@ -392,6 +397,6 @@ def _is_harmless(windows: torch.fx.Node) -> bool:
 
 
 def _makes_its_own(node: torch.fx.Node) -> bool:
-    """A call whose results share no memory with its arguments."""
+    """True for a call whose results share no memory with its arguments."""
     target = node.target
     return isinstance(target, OpOverload) and all(a.alias_info is None for a in schema_of(target).arguments)

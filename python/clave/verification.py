@@ -1,4 +1,4 @@
-"""Whether a program computes what its module does: the CPU backend against eager, and the first node that differs."""
+"""Compares a program on the CPU backend with its module in eager mode, and finds the first node that differs."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ class _Session(Session):
         self.program.check_unchanged()
 
 
-# Allowed difference over the largest magnitude of the tensor; the rest is exact. It has room for a deep network, which
-# adds in another order than torch. Of 8-bit floats it is one step of the largest.
+# Allowed difference, divided by the largest magnitude of the tensor; other dtypes must be exact. It tolerates a deep
+# network that adds in another order than torch. For 8-bit floats it is one step of the largest value.
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 TOLERANCE |= {torch.float8_e4m3fn: 0.13, torch.float8_e5m2: 0.26}
-# Where that is not kept: numbers on the way are changed by up to so many units in the last place, in so many runs, and
-# so many times what a result then changed by is allowed.
+# If a result is outside of the tolerance, the module runs SHAKES times with all intermediate values changed by up to
+# SHAKE_ULPS units in the last place. The result may differ by UNREST times the change that this causes.
 SHAKE_ULPS, SHAKES, UNREST = 8, 4, 3
 
 
 @dataclass
 class Reference:
-    """A method as torch has it. graph: the captured one, before any pass changed it."""
+    """A method in torch. graph: the captured graph, before any pass changed it."""
 
     module: Any
     args: tuple[Any, ...]
@@ -52,7 +52,8 @@ class Reference:
 
     @classmethod
     def of(cls, name: str, module: Any, args: Any, kwargs: Any, program: ExportedProgram) -> Reference:
-        """module: what was captured as `program`; of an ExportedProgram the inputs are those that it keeps."""
+        """Makes a reference. module: the source of `program`. For a graph, args and kwargs are its own example inputs.
+        Raises Error if it has none, or if the module draws random numbers."""
         if not isinstance(module, torch.nn.Module):
             if program.example_inputs is None:
                 raise Error(f"method {name!r} cannot be verified: its graph has no example inputs", Code.UNSUPPORTED)
@@ -68,7 +69,8 @@ class Reference:
         return any(s.kind == OutputKind.USER_INPUT_MUTATION for s in self.program.graph_signature.output_specs)
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The module's own results, and if it changes inputs what those are then. It keeps its state."""
+        """Returns the module's results, with (args, kwargs) afterwards if it changes inputs. Does not change its state
+        or the given inputs."""
         if self.changes_inputs():
             args, kwargs = copy.deepcopy((args, kwargs))
         changes = any(is_state_update(s) for s in self.program.graph_signature.output_specs)
@@ -78,8 +80,8 @@ class Reference:
         return (results, (args, kwargs)) if self.changes_inputs() else results
 
     def unrest(self, args: tuple[Any, ...], kwargs: dict[str, Any], want: Any) -> list[float]:
-        """How much each result changes where every number on the way does in its last places: one that is next to a
-        rounding (of quantised activations, say) may go to either side."""
+        """Returns how much each result changes if every intermediate value changes in its last places. A value next to
+        a rounding boundary, for example of quantised activations, may be rounded either way."""
         leaves = pytree.tree_leaves(want)
         found = [0.0] * len(leaves)
         if self.changes_inputs() or any(is_state_update(s) for s in self.program.graph_signature.output_specs):
@@ -94,28 +96,29 @@ class Reference:
         return found
 
     def runs(self) -> Iterator[tuple[tuple[Any, ...], dict[str, Any], Any]]:
-        """(args, kwargs, the module's results) of the example, and where sizes are symbolic of other sizes that the
-        module takes."""
+        """Yields (args, kwargs, results of the module) for the example and, if sizes are symbolic, for other sizes that
+        the module accepts."""
         yield self.args, self.kwargs, self._run(self.args, self.kwargs)
         for args, kwargs in _of_other_sizes(self.program, self.args, self.kwargs):
             try:
                 want = self._run(args, kwargs)
-            except Exception:  # what an index may be, say, can depend on the sizes
+            except Exception:  # the module may not accept the inputs; a valid index can depend on sizes
                 continue
             yield args, kwargs, want
             return
 
 
 def _is_random(node: torch.fx.Node) -> bool:
-    """Attention, recurrent networks and dropout draw for their dropout only, which export refuses in training."""
+    """True for a node that draws random numbers. Attention, recurrent networks and dropout draw them only for dropout,
+    which is off in inference."""
     if node.op != "call_function" or torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
         return False
     return not {a.name for a in schema_of(node.target).arguments} & {"dropout_p", "train", "training"}
 
 
 def verify(program: Program, references: dict[str, Reference], origins: Origins) -> dict[str, float]:
-    """Error where a method gives something else than its module. By method: the largest difference of a result, over
-    its largest magnitude."""
+    """Compares methods with their modules. Returns, by method, the largest difference of a result, divided by the
+    result's largest magnitude. Raises Error, with the first node that differs, if a method's results differ."""
     session = _Session(program, "cpu", precision="strict")
     largest = dict.fromkeys(references, 0.0)
     for name, reference in references.items():
@@ -127,7 +130,7 @@ def verify(program: Program, references: dict[str, Reference], origins: Origins)
             what = _difference(got, want)
             if what and _difference(got, want, reference.unrest(args, kwargs, want)):
                 where = _first_node(program, name, reference, args, kwargs, origins)
-                raise Error(f"method {name!r} does not give what the module gives: {what}; {where}")
+                raise Error(f"method {name!r} does not return the module's results: {what}; {where}")
             largest[name] = max(largest[name], _largest(got, want))
     return largest
 
@@ -136,7 +139,7 @@ def verify(program: Program, references: dict[str, Reference], origins: Origins)
 
 
 def _difference(got: Any, want: Any, unrest: list[float] | None = None) -> str | None:
-    """What is different, in words. unrest: what the module's own results change by."""
+    """Describes the first difference, None if there is none. unrest: changes of the module's own results."""
     a, b = pytree.tree_leaves(got), pytree.tree_leaves(want)
     if len(a) != len(b):
         return f"{len(a)} results, not {len(b)}"
@@ -153,7 +156,7 @@ def _other_number(got: Any, want: Any) -> str | None:
 
 
 def _apart(got: Any, want: torch.Tensor, more: float = 0.0) -> str | None:
-    """more: allowed beside the tolerance."""
+    """Describes the difference of two tensors, None if it is allowed. more: allowed in addition to the tolerance."""
     want = want.detach()
     if isinstance(got, torch.Tensor) and got.dtype == want.dtype and want.is_complex():
         got, want = parts(got), parts(want)
@@ -161,26 +164,26 @@ def _apart(got: Any, want: torch.Tensor, more: float = 0.0) -> str | None:
         return f"{_kind(got)}, not {_kind(want)}"
     if want.dtype not in TOLERANCE:
         wrong = int(((got.double() - want.double()).abs() > more).sum() if more else (got != want).sum())
-        return f"another in {wrong} of {want.numel()} elements" if wrong else None
+        return f"different in {wrong} of {want.numel()} elements" if wrong else None
     x, y = got.double(), want.double()
     if not bool(((x == y) | (x.isnan() & y.isnan()) | y.isfinite()).all()):
-        return "finite where the module's is not, or the other way round"
+        return "finite where the module's is not, or vice versa"
     worst, largest = _worst(x, y)
     allowed = more + TOLERANCE[want.dtype] * (
         largest or 1e-3
-    )  # zeros may come out as what rounding leaves of small numbers
+    )  # zeros may be replaced by rounding errors of small numbers
     return f"off by {worst:.3g} of {largest:.3g}" if not worst <= allowed else None
 
 
 def _worst(x: torch.Tensor, y: torch.Tensor) -> tuple[float, float]:
-    """The largest difference where y is finite, and y's largest magnitude there."""
+    """Returns the largest difference where y is finite, and y's largest magnitude there."""
     finite = y.isfinite()
     worst, largest = (t.max().item() if t.numel() else 0.0 for t in ((x - y)[finite].abs(), y[finite].abs()))
     return worst, largest
 
 
 def _largest(got: Any, want: Any) -> float:
-    """Of all floating-point results: the largest difference over the largest magnitude."""
+    """Returns the largest ratio of difference and largest magnitude, over all floating-point results."""
     pairs = zip(pytree.tree_leaves(got), pytree.tree_leaves(want), strict=True)
     floats = ((x, y.detach()) for x, y in pairs if isinstance(y, torch.Tensor) and y.is_floating_point())
     found = (_worst(x.double(), y.double()) for x, y in floats)
@@ -188,7 +191,7 @@ def _largest(got: Any, want: Any) -> float:
 
 
 def parts(x: torch.Tensor) -> torch.Tensor:
-    """The real and imaginary parts, of a real tensor itself."""
+    """Returns the parts (..., 2) of a complex tensor, or a real tensor itself."""
     return torch.view_as_real(x.resolve_conj()) if x.is_complex() else x
 
 
@@ -197,7 +200,7 @@ def _kind(x: Any) -> str:
 
 
 class Recorder(torch.fx.Interpreter):
-    """Runs a graph and keeps what each node gives."""
+    """Runs a graph and keeps the results of all nodes."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__(module)
@@ -210,7 +213,7 @@ class Recorder(torch.fx.Interpreter):
 
 
 class _Shaker(torch.fx.Interpreter):
-    """Runs a graph; each node's floats change by a few units in the last place, at random."""
+    """Runs a graph, and changes the floats that each node returns by a few units in the last place, at random."""
 
     def __init__(self, module: torch.fx.GraphModule, seed: int) -> None:
         super().__init__(module)
@@ -233,14 +236,14 @@ class _Found(Exception):
 def _first_node(
     program: Program, name: str, reference: Reference, args: tuple[Any, ...], kwargs: dict[str, Any], origins: Origins
 ) -> str:
-    """The node where a run parts with torch's graph, by the names that both have."""
+    """Describes the first node whose result differs from that of the node of torch's graph with its name."""
     recorder = Recorder(torch.fx.GraphModule(reference.program.graph_module, reference.graph))
     with torch.no_grad():
         recorder.run(*graph_inputs(reference.program, args, kwargs))
     found = {name_of(n): recorder.found[n.name] for n in reference.graph.nodes if n.name in recorder.found}
     session = _Session(program, "cpu", fused=False, precision="strict")
     places = session.placement(name)
-    last = {place.name: node for node, place in enumerate(places)}  # what a pass adds has its result's name
+    last = {place.name: node for node, place in enumerate(places)}  # nodes that a pass adds have the name of its result
 
     def compare(node: int, value: np.ndarray) -> None:
         if last[places[node].name] != node:
@@ -260,11 +263,11 @@ def _first_node(
         session.run(*args, method=name, **kwargs)
     except _Found as e:
         return str(e)
-    return f"each of its nodes gives what torch's does, so one of the passes is wrong: {program.passes}"
+    return f"each of its nodes agrees with torch's, so one of the passes is wrong: {program.passes}"
 
 
 def graph_inputs(program: ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:
-    """What the graph's placeholders stand for."""
+    """Yields the values of the graph's placeholders."""
     given = iter(pytree.tree_leaves((args, kwargs)))
     for spec in program.graph_signature.input_specs:
         if spec.kind == InputKind.USER_INPUT:
@@ -281,7 +284,7 @@ def graph_inputs(program: ExportedProgram, args: tuple[Any, ...], kwargs: dict[s
 def _of_other_sizes(
     program: ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Inputs in which symbolic sizes are others than in the example, where their bounds allow it."""
+    """Yields inputs whose symbolic sizes differ from those of the example, as far as bounds allow."""
     leaves, spec = pytree.tree_flatten((args, kwargs))
     nodes = [n for n in program.graph_module.graph.nodes if n.op == "placeholder"][-len(leaves) :] if leaves else []
     values = [n.meta.get("val") for n in nodes]
@@ -296,7 +299,7 @@ def _of_other_sizes(
 
 
 def _sizes(value: Any, given: Any) -> list[tuple[torch.SymInt, int]]:
-    """The symbolic sizes in a stand-in, with what they are in the example."""
+    """Returns the symbolic sizes of a fake tensor, each with its size in the example."""
     if isinstance(value, torch.SymInt):
         return [(value, int(given))]
     if isinstance(value, torch.Tensor):
@@ -305,7 +308,7 @@ def _sizes(value: Any, given: Any) -> list[tuple[torch.SymInt, int]]:
 
 
 def _symbols(sizes: list[tuple[torch.SymInt, int]]) -> dict[Any, int]:
-    """What each symbol is in the example; one that stands in formulas alone, such as 2 * n, is solved for."""
+    """Returns the value of each symbol in the example. Solves formulas, such as 2 * n, of a single symbol."""
     found: dict[Any, int] = {}
     for size, n in sizes:
         symbols = list(size.node.expr.free_symbols)
@@ -331,7 +334,7 @@ def _size(n: Any, sizes: dict[Any, int]) -> int:
 
 
 def _resized(value: Any, given: Any, sizes: dict[Any, int], generator: torch.Generator) -> Any:
-    """The input with other sizes, of elements that the example has."""
+    """Returns the input with other sizes, filled with elements of the example."""
     if isinstance(value, torch.SymInt):
         return _size(value, sizes)
     if not _sizes(value, given):

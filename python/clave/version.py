@@ -1,3 +1,3 @@
-"""The package's version, which is that of the library that it loads."""
+"""The package's version, which is also that of the library."""
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"

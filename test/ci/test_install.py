@@ -10,7 +10,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "packages"))
-from trials import DIGIT, IMAGE, MODEL, ROOT, bare, files, make, readable, run, scratch
+from trials import DIGIT, IMAGE, MODEL, ROOT, VERSION, bare, files, make, readable, run, scratch
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_everything_is_there(installed, tables, build):
     found = files(installed[0] / "usr")
     wanted = {f"include/{h.name}" for h in (ROOT / "include").glob("*.h")}
     wanted |= {f"lib/x86/{n}" for n in ("libclave.a", "libclave_main.a", "libclave_delegate.so")}
-    wanted |= {f"lib/x86/{n}" for n in ("libclave.so", "libclave.so.0", "libclave.so.0.1.0")}
+    wanted |= {f"lib/x86/{n}" for n in ("libclave.so", "libclave.so.0", f"libclave.so.{VERSION}")}
     wanted |= {"lib/x86/libclave_executorch.so"} if (build / "libclave_executorch.so").exists() else set()
     wanted.add("include/clave_delegate.h")
     shim = [*(ROOT / "delegate/executorch").glob("*.[ch]*"), ROOT / "delegate/executorch/build.sh"]
@@ -92,7 +92,7 @@ def test_debugging_information_is_apart(installed, build):
         assert files(other) == [] and not list(other.rglob(".debug"))
     make("install-debug", *where)
     assert {"usr/bin/.debug/clave.debug", "usr/lib/x86/.debug/libclave.so.debug"} <= set(files(folder))
-    for file, symbol in (("bin/clave", "main"), ("lib/x86/libclave.so.0.1.0", "clave_session_run")):
+    for file, symbol in (("bin/clave", "main"), (f"lib/x86/libclave.so.{VERSION}", "clave_session_run")):
         rows = map(str.split, run("nm", "--defined-only", folder / "usr" / file).splitlines())
         address = next(row[0] for row in rows if row[-1] == symbol)
         assert ".c:" in run("addr2line", "-e", folder / "usr" / file, address)

@@ -150,7 +150,7 @@ X = "__global float *x, const long x_offset"
         (KERNEL.format("const int n, const int n"), "two parameters 'n'"),
         (KERNEL.format("OTHER_PARAMS"), "has type ''"),
         (KERNEL.format(X) * 2, "a second one of that name"),
-        (KERNEL.format(X).replace(") {", ")\n{"), "`) {` does not end the line behind the parameters"),
+        (KERNEL.format(X).replace(") {", ")\n{"), "`) {` does not end the line after the parameters"),
         (KERNEL.format(", ".join(f"const int n{i}" for i in range(65))), "65 parameters, at most 64"),
         ("#define GROUP_PARAMS const int n\n" * 2 + KERNEL.format("GROUP_PARAMS"), "a second GROUP_PARAMS"),
     ],

@@ -91,7 +91,7 @@ def test_they_are_read_where_they_lie(builder, tmp_path, net):
     assert is_right(exe, program, args)
     r = subprocess.run([exe, "--bench", "3", folder / "in0.bin"], capture_output=True, text=True)
     assert (r.returncode, r.stderr) == (0, "")
-    zero(folder / "forms.bin")
+    zero(folder / "packed_weights.bin")
     assert not is_right(builder.build(folder), program, args)
 
 
@@ -100,7 +100,7 @@ def test_another_processor_packs_its_own(builder, tmp_path, at_less, net):
     program, args = net
     at_less(True)
     folder = emit(program, tmp_path / "c", "--pack")
-    zero(folder / "forms.bin")
+    zero(folder / "packed_weights.bin")
     at_less(False)
     exe = builder.build(folder)
     assert is_right(exe, program, args)
@@ -130,7 +130,7 @@ def test_a_packed_file_stays_packed(tmp_path, net):
     plain = sources(emit(program, tmp_path / "plain"))
     for files in (kept, made):  # the program's name
         files["model.c"] = re.sub(rb'"\w+\.clv"', b"", files["model.c"])
-    assert kept == made and "forms.bin" in made and "forms.bin" not in plain
+    assert kept == made and "packed_weights.bin" in made and "packed_weights.bin" not in plain
     assert plain["weights.bin"] == made["weights.bin"]
 
 
@@ -163,7 +163,7 @@ def test_without_plain_weights(builder, tmp_path, memory, net):
     both = emit(program, tmp_path / "both", "--pack", *memory)
     only = emit(program, tmp_path / "only", "--pack", "--packed-only", *memory)
     packed, text = sum(sizes(only / "model.c")), (only / "model.c").read_text()
-    assert (only / "forms.bin").read_bytes() == (both / "forms.bin").read_bytes()
+    assert (only / "packed_weights.bin").read_bytes() == (both / "packed_weights.bin").read_bytes()
     assert (only / "weights.bin").stat().st_size < (both / "weights.bin").stat().st_size - packed / 2
     assert "_pack" not in "".join(re.findall(r"&kernel_\w+", text))
     if memory:
@@ -326,7 +326,7 @@ def test_what_is_refused(tmp_path, options, says, net):
 def test_nothing_to_pack(builder, tmp_path):
     program, args = model_of(tmp_path, "counter")
     folder = emit(program, tmp_path / "c", "--pack", "--packed-only")
-    assert not (folder / "forms.bin").exists()
+    assert not (folder / "packed_weights.bin").exists()
     assert is_right(builder.build(folder), program, args)
 
 

@@ -52,7 +52,7 @@ def test_messages_of_python_are_found(errors):
     found = {message for place, message in errors.messages() if place.startswith("python/")}
     assert "clave.%s needs %s: %s" in found
     assert "has no key %s" in found  # file.error(...)
-    assert "%s takes no cache (past_key_values)" in found  # unsupported(...)
+    assert "%s accepts no cache (past_key_values)" in found  # unsupported(...)
 
 
 def test_messages_of_c_are_found(errors):

@@ -70,7 +70,7 @@ def test_limits(llm, name):
     good, bad = LIMITS[name]
     for call in calls:
         for value in (*bad, *(v for v in NOT_NUMBERS if v is not None)):
-            with pytest.raises(Error, match=rf"^{name}: expected an integer of .*, got "):
+            with pytest.raises(Error, match=rf"^{name}: expected an integer from .*, got "):
                 call(value)
         for value in good:
             answer = call(value)
@@ -83,7 +83,7 @@ def test_other_options(llm, folder):
         if value is None:
             assert LLM(folder / "m.clv", "cpu", max_context=value).max_context == _models.CONTEXT
             continue
-        with pytest.raises(Error, match=r"^max_context: expected an integer of 1 to"):
+        with pytest.raises(Error, match=r"^max_context: expected an integer from 1 to"):
             LLM(folder / "m.clv", "cpu", max_context=value)
     assert LLM(folder / "m.clv", "cpu", max_context=8.0).max_context == 8
     for option, values in {
@@ -112,7 +112,7 @@ def test_names_of_others(llm, folder, name):
     """All calls with options by name suggest clave's name."""
     ours = ELSEWHERE[name]
     for call in (llm.generate, llm.chat):
-        with pytest.raises(TypeError, match=f"no option '{name}'; (did you mean|clave.LLM takes) '{ours}'"):
+        with pytest.raises(TypeError, match=f"no option '{name}'; (did you mean|clave.LLM accepts) '{ours}'"):
             call("A", **{name: 5})
     with pytest.raises(Error, match=f"no option '{name}'"):
         llm.conversation(**{name: 5})
@@ -211,7 +211,7 @@ def test_prompts_that_are_none(llm):
     for prompt in (None, 3, b"ROMEO:", bytearray(b"A"), object()):
         with pytest.raises(Error, match=r"^prompt: expected a text, ids or messages"):
             llm.generate(prompt, max_new_tokens=1)
-    with pytest.raises(Error, match=r"^an id of the prompt: expected an integer of 0 to .*, got True"):
+    with pytest.raises(Error, match=r"^an id of the prompt: expected an integer from 0 to .*, got True"):
         llm.generate([True, 5], max_new_tokens=1)
     with pytest.raises(Error, match=r"^stream: expected True or False, got 'x'"):
         llm.generate("A", stream="x")

@@ -4,11 +4,13 @@ import contextlib
 import os
 import pathlib
 import pwd
+import re
 import shutil
 import subprocess
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+VERSION = re.search(r"^VERSION = (.*)", (ROOT / "Makefile").read_text(), re.M)[1]
 MODEL, DIGIT = ROOT / "examples/mnist/mnist.clv", ROOT / "examples/mnist/digits/7.npy"
 IMAGE = ROOT / "examples/mnist/digits/7.pgm"
 

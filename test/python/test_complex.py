@@ -73,7 +73,7 @@ def test_other_dtypes_are_refused():
 def test_half_precision_is_refused():
     x = torch.zeros(3, dtype=torch.complex32)
     with pytest.raises(
-        clave.Error, match="input 'args_0' is complex32: clave takes and gives complex64 and complex128"
+        clave.Error, match="input 'args_0' is complex32: clave accepts and returns complex64 and complex128"
     ):
         clave.export(Fn(lambda x: torch.view_as_real(x)).eval(), (x,))
 

@@ -31,12 +31,12 @@ BODY = "{ out[0] = 0; }"
 @pytest.mark.parametrize(
     ("kernel", "said"),
     [
-        ("void f(global float *out) {}", "has one function `kernel void"),
-        (f"kernel void f(global float *out) {BODY} kernel void g(global float *out) {BODY}", "this one 2"),
+        ("void f(global float *out) {}", "expected one function `kernel void"),
+        (f"kernel void f(global float *out) {BODY} kernel void g(global float *out) {BODY}", "in the source, got 2"),
         (f"kernel void f(global float out) {BODY}", "cannot read the kernel's parameter 'global float out'"),
-        (f"kernel void f(global const float *y, global float *out) {BODY}", "y is no tensor of the op: x, out"),
-        (f"kernel void f(int n, global float *out) {BODY}", "n is no number of the op: a"),
-        (f"kernel void f(local int *n, global float *out) {BODY}", "n is no local memory of the op: it has none"),
+        (f"kernel void f(global const float *y, global float *out) {BODY}", "y is not among the op's tensors: x, out"),
+        (f"kernel void f(int n, global float *out) {BODY}", "n is not among the op's numbers: a"),
+        (f"kernel void f(local int *n, global float *out) {BODY}", "not among the op's local memories: it has none"),
         (f"kernel void f(global float *x, global float *out) {BODY}", "x must be `global const`"),
         (f"kernel void f(global const float *out) {BODY}", "out must not be const"),
         (f"kernel void f(uint a, global float *out) {BODY}", "a: expected int, long, float, double, got uint"),
@@ -53,7 +53,7 @@ def test_kernels_are_held_against_the_op(kernel, said):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"grid": 1, "local": 512}, "local: expected numbers from 1, at most 256 in all, got 512"),
+        ({"grid": 1, "local": 512}, "local: expected positive numbers of product 256 or less, got 512"),
         ({"grid": 1, "device": "fpga"}, "device: expected any, cpu, gpu, got 'fpga'"),
     ],
 )
@@ -65,7 +65,7 @@ def test_options_of_a_kernel(more, said):
 @pytest.mark.parametrize(
     ("kernel", "said"),
     [
-        (clave.Kernel(WAVE_SOURCE, grid=lambda y: 1, values=COUNT), "grid asks for 'y', the op has x, a, out"),
+        (clave.Kernel(WAVE_SOURCE, grid=lambda y: 1, values=COUNT), "of grid: expected some of x, a, out, got 'y'"),
         (
             clave.Kernel(WAVE_SOURCE, grid=(1, 1, 1, 1), values=COUNT),
             "grid and local: expected 1 to 3 numbers in both, got 4 and 4",

@@ -198,7 +198,7 @@ def test_files_keep_what_was_quantised(tmp_path, ending):
     "wish, said",
     [
         ("int9", "quantize: expected int2 to int8, ..., got 'int9'"),
-        ("int4:24", "groups of a multiple of 16"),
+        ("int4:24", "(a multiple of 16)"),
         ("e4m3:zeros", "expected int2 to int8, e4m3"),
         ("Q4_K", "or one of Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, TQ1_0, TQ2_0, MXFP4, or a function"),
         ("", "quantize: expected int2 to int8, ..., got ''"),

@@ -146,9 +146,7 @@ def test_what_export_fixed_may_be_left_out_but_not_changed():
     session.run(x, x)
     session.run(x, x, None, True)
     session.run(x, x, flag=True)
-    with pytest.raises(
-        clave.Error, match=r"scale: expected None, with which the program was exported, got a torch.Tensor"
-    ):
+    with pytest.raises(clave.Error, match=r"scale: expected None, which the export fixed, got a torch.Tensor"):
         session.run(x, x, torch.tensor(1.0))
 
 
@@ -535,7 +533,9 @@ def test_windows_changed_in_place_are_refused_where_torch_loses_the_rest():
         return row
 
     for f in (read, read_by_a_view):
-        with pytest.raises(clave.Error, match=r"unfold.*is changed in place, and what it is a view of is read") as e:
+        with pytest.raises(
+            clave.Error, match=r"unfold.*is changed in place, and the tensor that it is a view of is read"
+        ) as e:
             clave.export(Fn(f), (torch.ones(3, 6),))
         assert e.value.code == clave.Code.UNSUPPORTED
 

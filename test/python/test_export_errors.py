@@ -165,8 +165,8 @@ class Cut(nn.Module):
 @pytest.mark.parametrize(
     "module, x, says",
     [
-        (Branch(), X, r"branches on a value that only running it gives \(.*torch.cond.*: if x.sum\(\) > 0:$"),
-        (Cut(), torch.arange(12), r"takes a Python number from a tensor.*: n = int\(x.max\(\).item\(\)\)$"),
+        (Branch(), X, r"branches on a value that is known only at run time \(.*torch.cond.*: if x.sum\(\) > 0:$"),
+        (Cut(), torch.arange(12), r"makes a Python number of a tensor.*: n = int\(x.max\(\).item\(\)\)$"),
     ],
 )
 def test_guards_on_data_are_explained(module, x, says):
@@ -188,9 +188,9 @@ def test_modules_that_torch_export_does_not_take():
         scripts = torch.jit.script(linear), torch.jit.trace(linear, (X,))
         quantised = torch.ao.quantization.quantize_dynamic(nn.Sequential(linear), {nn.Linear})
     for script in scripts:
-        with pytest.raises(clave.Error, match=r"Linear is a ScriptModule, .*: give the torch.nn.Module"):
+        with pytest.raises(clave.Error, match=r"Linear is a ScriptModule, .*: pass the torch.nn.Module"):
             clave.export(script, (X,))
-    with pytest.raises(clave.Error, match=r"'0' is a quantised Linear .*: give the module before it was quantised"):
+    with pytest.raises(clave.Error, match=r"'0' is a quantised Linear .*: pass the module before quantisation"):
         clave.export(quantised, (X,))
 
 

@@ -290,7 +290,7 @@ def test_report(root, build, tmp_path, dim, memory):
     if memory:
         assert said and said[0] in text
     else:
-        assert method.memory is None and not said and "memory      no bound: input.shape[0] has none" in text
+        assert method.memory is None and not said and "memory      unbounded: input.shape[0] has no upper bound" in text
         assert "temporaries without a bound: input.shape[0] has none" in inspected.stdout
     assert "parameters  2,102" in text and "constants   8.4 KB" in text and "Matmul 2" in text
     loaded = clave.load(tmp_path / "net.clv").report

@@ -217,7 +217,7 @@ def test_two_modules_have_two_states(n):
 
 def test_state_that_only_has_a_name_in_common_is_refused_of_graphs():
     graphs = {name: torch.export.export(Counter(0).eval(), (torch.ones(3),)) for name in "ab"}
-    with pytest.raises(clave.Error, match=r"'total' is not one tensor in methods 'a', 'b'.*give the modules"):
+    with pytest.raises(clave.Error, match=r"'total' is not one tensor in methods 'a', 'b'.*pass the modules"):
         clave.export(graphs)
 
 

@@ -85,7 +85,7 @@ def test_cut_anywhere(valid, tmp_path):
                 File(path)
             said = str(e.value).removeprefix(f"{path}: ")
             short = re.match(rf"expected \d+ bytes or more, got {n}: it ends ", said)
-            assert short or said.startswith((f"has {n} bytes, ", "is no GGUF file")), (n, said)
+            assert short or said.startswith((f"has {n} bytes, ", "is not a GGUF file")), (n, said)
 
 
 def patched(format, value, at=None, key=None, tensor=None, before=0):
@@ -102,10 +102,10 @@ def patched(format, value, at=None, key=None, tensor=None, before=0):
 HUGE = 2**62
 Q = "blk.0.attn_q.weight"
 BYTES = [
-    (lambda d: d.clear(), "is no GGUF file: expected b'GGUF' as its beginning, got b''"),
+    (lambda d: d.clear(), "is not a GGUF file: expected b'GGUF' at its start, got b''"),
     (
         lambda d: d.__setitem__(slice(0, 4), b"PK\3\4"),
-        r"is no GGUF file: expected b'GGUF' as its beginning, got b'PK\x03\x04'",
+        r"is not a GGUF file: expected b'GGUF' at its start, got b'PK\x03\x04'",
     ),
     (patched("I", 1, at=4), "expected version 2 or 3 of GGUF, got 1"),
     (patched("I", 4, at=4), "expected version 2 or 3 of GGUF, got 4"),
@@ -125,7 +125,7 @@ BYTES = [
     (patched("Q", 33, tensor=Q, before=4), f"tensors '{Q}' and 'blk.0.attn_k.weight' overlap, from byte "),
     (patched("Q", 0, tensor=Q, before=12), f"tensor '{Q}': expected (32, 32), got (0, 32)"),
     (patched("I", 99, tensor=Q, before=20), f"tensor '{Q}' is of type 99, which is not known"),
-    (patched("I", 31, tensor=Q, before=20), f"'{Q}' is of type 31 (Q4_0_4_4, which llama.cpp reads no more), which is"),
+    (patched("I", 31, tensor=Q, before=20), f"'{Q}' is of type 31 (Q4_0_4_4, which llama.cpp no longer reads)"),
     (patched("I", 16, tensor=Q, before=20), f"tensor '{Q}' has rows of 32, IQ2_XXS needs a multiple of 256"),
     (patched("I", 26, tensor=Q, before=20), f"tensor '{Q}': expected one of F32, F16, BF16, Q4_0, ..., got I32"),
     (patched("Q", 33, tensor=Q, before=24), f"tensor '{Q}': expected a multiple of the alignment 32 as offset, got 33"),
@@ -149,7 +149,7 @@ def test_names_that_are_there_twice(valid, tmp_path):
     path.write_bytes(
         valid.replace(b"llama.block_count", b"general.alignment").replace(b"llama.vocab_size", b"llama.vocab_size")
     )
-    assert refused(path).startswith("key 'general.alignment': expected a power of two from 8 on, got 1")
+    assert refused(path).startswith("key 'general.alignment': expected a power of two, at least 8, got 1")
     path.write_bytes(valid.replace(b"key_length", b"key_lengtx").replace(b"value_length", b"key_lengtx__"[:12]))
     assert "has keys that are not supported: 'llama.attention.key_len" in refused(path)
 
@@ -158,7 +158,7 @@ def test_what_is_no_file(tmp_path):
     assert refused(tmp_path) == "is a folder, not a file"
     assert refused(tmp_path / "none.gguf") == "no such file or directory"
     os.mkfifo(tmp_path / "pipe")
-    assert refused(tmp_path / "pipe") == "is no regular file"
+    assert refused(tmp_path / "pipe") == "is not a regular file"
     with pytest.raises(clave.Error, match="path: expected a path without NUL"):
         clave.from_gguf("a\0b")
 
@@ -197,7 +197,7 @@ KEYS = [
     ("llama", "llama.feed_forward_length", ([0], "array"), "expected 1 to 1048576 for each layer, got 0"),
     ("llama", "llama.context_length", u32(1), "key 'llama.context_length': expected 2 to 2147483647, got 1"),
     ("llama", "llama.attention.head_count", u32(3), "tensor 'blk.0.attn_q.weight': expected (48, 32), got (32, 32)"),
-    ("llama", "llama.attention.head_count_kv", u32(3), "2 heads cannot share 3 of keys"),
+    ("llama", "llama.attention.head_count_kv", u32(3), "2 heads of queries cannot share 3 heads of keys"),
     ("llama", "llama.attention.head_count_kv", u32(0), "head_count_kv': expected 1 to 1048576, got 0"),
     ("llama", "llama.attention.key_length", u32(2**20), "key_length': expected 1 to 65536, got 1048576"),
     (
@@ -241,7 +241,7 @@ KEYS = [
         "not supported: 'llama.rope.scaling.yarn_ext_factor'",
     ),
     ("llama", "llama.rope.scaling.type", ("longrope", "string"), "has no tensor 'rope_factors_short.weight'"),
-    ("qwen2", "qwen2.attention.sliding_window", u32(8), "sliding_window' is 8: no window is known of qwen2"),
+    ("qwen2", "qwen2.attention.sliding_window", u32(8), "sliding_window' is 8: a window is not supported for qwen2"),
     (
         "gemma3",
         "gemma3.attention.sliding_window_pattern",
@@ -342,7 +342,7 @@ def test_factors_of_rope(factor, tmp_path):
     written.tensors["rope_freqs.weight"] = (np.array([factor] + [1.0] * 7, np.float32), GGMLQuantizationType.F32)
     said = refused(written.write(tmp_path / "m.gguf"))
     assert said in (
-        "rope factors that are not positive numbers",
+        "has rope factors that are not positive numbers",
         "rope's base, factor or factors give frequencies that are not finite",
     )
 
@@ -354,9 +354,9 @@ def test_options(tmp_path):
     path = tiny().write(tmp_path / "m.gguf")
     for options, said in [
         ({"kv": "f8"}, "kv: expected 'f32', 'f16', 'bf16', 'int8' or None, got 'f8'"),
-        ({"max_context": 1}, "max_context: expected an integer of 2 to 2**31 - 1, got 1"),
-        ({"max_context": 2**31}, "max_context: expected an integer of 2 to 2**31 - 1, got 2147483648"),
-        ({"prompt_piece": 0}, "prompt_piece: expected an integer of 1 to 2**31 - 1, got 0"),
+        ({"max_context": 1}, "max_context: expected an integer from 2 to 2**31 - 1, got 1"),
+        ({"max_context": 2**31}, "max_context: expected an integer from 2 to 2**31 - 1, got 2147483648"),
+        ({"prompt_piece": 0}, "prompt_piece: expected an integer from 1 to 2**31 - 1, got 0"),
         (
             {"max_context": 2**31 - 1, "kv": "f32"},
             "the caches of 2147483647 tokens take 262143 MiB, and this machine has ",

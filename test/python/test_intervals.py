@@ -90,5 +90,5 @@ def test_the_size_without_a_bound_is_named(build, tmp_path):
     net = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.GELU()).eval()
     shapes = {0: Dim("batch", max=4), 1: Dim("rows")}
     program = clave.export(net, (torch.ones(2, 3, 4),), dynamic_shapes=(shapes,))
-    assert program.report.methods[0].memory is None and "no bound: rows has none" in str(program.report)
+    assert program.report.methods[0].memory is None and "unbounded: rows has no upper bound" in str(program.report)
     assert "temporaries without a bound: rows has none" in inspect(build, program, tmp_path / "m.clv")

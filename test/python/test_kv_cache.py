@@ -310,6 +310,6 @@ def test_a_model_that_no_way_fits_is_refused_and_as_it_was(monkeypatch):
     before = model(IDS).logits
     monkeypatch.setattr(clave.llm.KVCache, "forward", lambda self, q, *_: q * 0)
     monkeypatch.setattr(clave.llm.KVCache, "write", lambda self, k, v, _: (k * 0, v * 0))
-    with pytest.raises(clave.Error, match="LlamaForCausalLM: attention interface gives other logits, off by"):
+    with pytest.raises(clave.Error, match="LlamaForCausalLM: attention interface returns other logits, off by"):
         clave.llm.use_kv_cache(model, 64)
     torch.testing.assert_close(model(IDS).logits, before)

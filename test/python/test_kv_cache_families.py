@@ -50,14 +50,14 @@ FAMILIES = {
     "mpt": ("Mpt", {"vocab_size": VOCAB} | MPT, NO_INTERFACE),
     "xglm": ("XGLM", {"vocab_size": VOCAB, "d_model": 32, "max_position_embeddings": 64} | XGLM, NO_INTERFACE),
     "diffllama": ("DiffLlama", BERT | {"num_key_value_heads": 2}, "diffllama attends 4 times in 2 layers"),
-    "roberta": ("Roberta", BERT | {"is_decoder": True}, "attention interface gives other logits"),
+    "roberta": ("Roberta", BERT | {"is_decoder": True}, "attention interface returns other logits"),
     "gpt_oss": ("GptOss", BERT | EXPERTS | {"sliding_window": 8}, "GptOssAttention has s_aux"),
     "llama4": ("Llama4Text", BERT | EXPERTS | {"attention_chunk_size": 8}, "layers of chunked_attention"),
     "gpt_neox_japanese": ("GPTNeoXJapanese", BERT | {"intermediate_multiple_size": 2}, NO_INTERFACE),
     "megatron_bert": ("MegatronBert", BERT | {"is_decoder": True}, NO_INTERFACE),
     "rembert": ("RemBert", BERT | {"is_decoder": True}, NO_INTERFACE),
     "roformer": ("RoFormer", BERT | {"is_decoder": True, "embedding_size": 32}, NO_INTERFACE),
-    "blenderbot": ("Blenderbot", {"vocab_size": VOCAB, "d_model": 32} | FAIRSEQ, "gives other logits"),
+    "blenderbot": ("Blenderbot", {"vocab_size": VOCAB, "d_model": 32} | FAIRSEQ, "returns other logits"),
     "doge": ("Doge", BERT, "DogeAttention has attention_mask"),
 }
 EXPORTED = list(FAMILIES)[:10]
@@ -168,7 +168,7 @@ def test_a_full_cache_is_an_error():
 
 
 def test_a_model_without_a_cache_is_refused():
-    with pytest.raises(clave.Error, match="OpenAIGPTLMHeadModel takes no cache"):
+    with pytest.raises(clave.Error, match="OpenAIGPTLMHeadModel accepts no cache"):
         use_kv_cache(transformers.OpenAIGPTLMHeadModel(transformers.OpenAIGPTConfig(**GPT)), CONTEXT)
 
 
@@ -251,7 +251,7 @@ def test_a_comparison_crosses_windows(monkeypatch):
     ).eval()
     monkeypatch.setattr("clave.llm.interface.ring", lambda window, rows, piece: (rows, None))
     cached = use_kv_cache(model, CONTEXT)
-    assert "gives other logits" in cached.reason and cached.way.startswith("cache")
+    assert "returns other logits" in cached.reason and cached.way.startswith("cache")
     assert model.config.sliding_window == 30
 
 
@@ -267,5 +267,5 @@ def test_a_comparison_has_rows_that_are_not_written(monkeypatch):
 
     use_kv_cache(model_of("gptj"), CONTEXT)
     monkeypatch.setattr(general._Rows, "update", all_rows)
-    with pytest.raises(clave.Error, match="gives other logits"):
+    with pytest.raises(clave.Error, match="returns other logits"):
         use_kv_cache(model_of("gptj"), CONTEXT)

@@ -72,8 +72,8 @@ def refused(capsys, folder, *options, code=1):
 
 def test_folders(folder, capsys, tmp_path):
     assert refused(capsys, tmp_path / "none") == f"{tmp_path / 'none'}: there is no such folder"
-    assert "is no folder" in refused(capsys, folder / "config.json")
-    for text, want in (("[1]", "expected an object, got list"), ("{", "is no JSON"), ("[" * 100_000, "is no JSON")):
+    assert "is not a folder" in refused(capsys, folder / "config.json")
+    for text, want in (("[1]", "expected an object, got list"), ("{", "is not JSON"), ("[" * 100_000, "is not JSON")):
         (folder / "config.json").write_text(text)
         assert want in refused(capsys, folder)
     (folder / "config.json").unlink()
@@ -117,7 +117,7 @@ def test_tensors(folder, capsys, change, want):
 def test_files_of_weights(folder, capsys):
     data = (folder / SINGLE).read_bytes()
     (folder / SINGLE).write_bytes(data[:-100])
-    assert f"{SINGLE}: is no safetensors file" in refused(capsys, folder)
+    assert f"{SINGLE}: is not a safetensors file" in refused(capsys, folder)
     (folder / SINGLE).unlink()
     assert f"has no {SINGLE} and no {INDEX}" in refused(capsys, folder)
     (folder / "pytorch_model.bin").write_bytes(b"")
@@ -128,9 +128,9 @@ def test_shards(folder, capsys):
     shard(folder)
     assert len(LLMExporter(folder)._folder.files) == 2
     (folder / "model-00002-of-00002.safetensors").rename(folder / "model-00002-of-00003.safetensors")
-    assert "misses 'model-00002-of-00002.safetensors' of the 2 files" in refused(capsys, folder)
+    assert "lacks 'model-00002-of-00002.safetensors' of the 2 files" in refused(capsys, folder)
     shutil.copy(folder / "model-00002-of-00003.safetensors", folder / "model-00002-of-00002.safetensors")
-    assert f"has 'model-00002-of-00003.safetensors', of which {INDEX} says nothing" in refused(capsys, folder)
+    assert f"has 'model-00002-of-00003.safetensors', which {INDEX} does not name" in refused(capsys, folder)
 
 
 @pytest.mark.parametrize("name", ["../other.safetensors", "/etc/passwd", "a/b.safetensors", "..", "", "a\\b"])
@@ -144,14 +144,14 @@ def test_an_index_of_something_else(folder, capsys):
     assert "has no tensor 'x', which model.safetensors.index.json places there" in refused(capsys, folder)
     for text in ('{"weight_map": 3}', '{"weight_map": {"x": 3}}', "{}"):
         (folder / INDEX).write_text(text)
-        assert "weight_map should name a file for each tensor" in refused(capsys, folder)
+        assert "weight_map must name a file for each tensor" in refused(capsys, folder)
 
 
 def test_configurations(folder, capsys):
     change_config(folder, quantization_config={"quant_method": "gptq"})
-    assert "weights: expected plain ones, or experts of mxfp4, got quantised ones ('gptq')" in refused(capsys, folder)
+    assert "expected plain weights, or experts in mxfp4, got weights quantised by 'gptq'" in refused(capsys, folder)
     change_config(folder, quantization_config=None, num_attention_heads="four")
-    assert "transformers makes no model of config.json" in refused(capsys, folder)
+    assert "transformers cannot build a model of config.json" in refused(capsys, folder)
     for kind in ("what", None, ["llama"]):
         change_config(folder, model_type=kind)
         message = refused(capsys, folder)
@@ -179,7 +179,7 @@ def test_ids_that_are_tokens_load(folder, tmp_path, said):
 def test_what_does_not_load_is_not_kept(folder, tmp_path):
     exporter = LLMExporter(folder, max_context=16).lower()
     exporter.program.metadata = {"llm": exporter.metadata | {"stop_ids": [97]}}
-    with pytest.raises(clave.Error, match=r"clave\.LLM does not load the program: llm\.stop_ids is 97"):
+    with pytest.raises(clave.Error, match=r"clave\.LLM cannot load the program: llm\.stop_ids is 97"):
         exporter.save(tmp_path / "m.clv")
     assert not (tmp_path / "m.clv").exists()
 
@@ -303,11 +303,11 @@ def test_pt2e(folder):
     exporter = LLMExporter(folder, max_context=16).capture()
     with pytest.raises(clave.Error, match=r"^quantize comes before capture"):
         exporter.quantize("int8")
-    refused_with("calibration: expected ids as there is no tokenizer, got a text", exporter, [weights], ["a text"])
-    refused_with("expected texts, or ids of 0 to 96", exporter, [weights], [[]])
+    refused_with("expected ids, because there is no tokenizer, got a text", exporter, [weights], ["a text"])
+    refused_with("expected texts, or ids from 0 to 96", exporter, [weights], [[]])
     for ids in ([97], [-1], torch.tensor([97]), ["a"], [1.5], [True], torch.tensor([1.0])):
-        refused_with("an id of calibration: expected an integer of 0 to 96, got ", exporter, [weights], [ids])
-    refused_with("activations are rounded by what calibration shows", exporter, [quantizer.ClaveQuantizer()])
+        refused_with("an id of calibration: expected an integer from 0 to 96, got ", exporter, [weights], [ids])
+    refused_with("the rounding of activations needs calibration", exporter, [quantizer.ClaveQuantizer()])
     refused_with("the quantizers annotate nothing", exporter, [quantizer.ClaveQuantizer(skip=["model"])])
     exporter.pt2e_quantize([weights])
     refused_with("it is done already", exporter, [weights])

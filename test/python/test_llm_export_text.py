@@ -184,7 +184,7 @@ def test_ids_alone(tmp_path, build, name, device):
     folder, model = folder_of(tmp_path / "m", name)
     out, ids = tmp_path / "m.clv", torch.randint(3, 97, (1, 20), generator=torch.Generator().manual_seed(3))
     _, said = run(sys.executable, "-m", "clave.llm.export", "--model", folder, "--output", out)
-    assert said == f"clave: note: {folder} has no tokenizer: the program takes and gives ids\n"
+    assert said == f"clave: note: {folder} has no tokenizer: the program reads and writes ids\n"
     (tmp_path / "ids").write_text(" ".join(map(str, ids[0].tolist())))
     options = ("--max-new-tokens", 30, "--ignore-stop-ids", "--prefill-chunk", 7, "--device", device)
     got, _ = run(build / "clave", "generate", out, "--prompt-ids", tmp_path / "ids", *options)

@@ -93,7 +93,7 @@ def test_encoder_decoders_are_refused_as_such(name, tmp_path):
     kind, more = ENCODER_DECODERS[name]
     model = getattr(transformers, kind)(getattr(transformers, f"{name}Config")(**SMALL | more)).eval()
     model.save_pretrained(tmp_path / "m")
-    message = f"{kind}: expected a decoder alone, got an encoder-decoder; clave.export takes an encoder and a decoder"
+    message = f"{kind}: expected a decoder alone, got an encoder-decoder; clave.export accepts an encoder and a decoder"
     for call in (lambda: LLMExporter(tmp_path / "m").capture(), lambda: use_kv_cache(model, 32)):
         with pytest.raises(clave.Error, match=message) as e:
             call()

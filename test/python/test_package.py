@@ -31,7 +31,7 @@ def test_a_library_of_another_version_is_refused(tmp_path):
 
 def test_a_library_that_is_not_ours_is_refused():
     library = ctypes.util.find_library("m")
-    assert f"{library} is no library of clave" in devices_with(library)
+    assert f"{library} is not a library of clave" in devices_with(library)
 
 
 def test_versions_are_told_once(root):

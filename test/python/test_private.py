@@ -180,7 +180,7 @@ PARTS = {
         "the model branches on a value"
     ),
     "message: integer from data": lambda: (
-        "takes a Python number" in _refused(lambda x: [0][: x.int().sum().item().__index__()], torch.ones(2))
+        "makes a Python number" in _refused(lambda x: [0][: x.int().sum().item().__index__()], torch.ones(2))
     ),
     "message: constraints": lambda: (
         "Constraints violated" in _refused(lambda x: x + torch.ones(5), torch.ones(5), dynamic_shapes=(N,))

@@ -228,7 +228,7 @@ def test_a_device_that_is_a_number(public):
 @pytest.mark.parametrize("seed", [-1, 2**64])
 def test_a_seed_out_of_range(public, seed):
     """ctypes would pass the lowest 64 bits of any integer."""
-    with pytest.raises(clave.Error, match=rf"^seed: expected an integer of 0 to .*, got {seed}"):
+    with pytest.raises(clave.Error, match=rf"^seed: expected an integer from 0 to .*, got {seed}"):
         clave.Session(public.program, device="cpu", seed=seed)
 
 

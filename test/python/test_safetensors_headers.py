@@ -66,7 +66,7 @@ def by_us(path):
     try:
         return {name: (t.shape, t.dtype) for name, t in read_header(path).items()}
     except clave.Error as e:
-        assert str(e).startswith(f"{path}: is no safetensors file: ") and "\n" not in str(e)
+        assert str(e).startswith(f"{path}: is not a safetensors file: ") and "\n" not in str(e)
         return None
 
 

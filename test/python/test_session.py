@@ -194,7 +194,7 @@ def test_a_device_is_shared_by_sessions_and_outlived_by_them(program, spec):
 
 
 def test_a_device_says_whether_there_is_a_fallback(program):
-    with pytest.raises(clave.Error, match="fallback: expected it where the Device is opened"):
+    with pytest.raises(clave.Error, match="fallback: pass it where the Device is opened"):
         clave.Session(program, clave.Device("cpu"), fallback=False)
 
 

@@ -1,8 +1,7 @@
-"""`ClaveBackend`: what ExecuTorch hands over becomes one program of clave's, whose methods are the delegates.
+"""`ClaveBackend` turns the graphs that ExecuTorch delegates into one clave program. Each delegate is a method of it.
 
-A delegate's payload names the program and its method ("clave 1", key, method: a line each). The program, in its
-FlatBuffers form, and its constants lie in the .pte's named data, each once however many delegates there are, under a
-key that its content decides.
+A delegate's payload has three lines: "clave 1", the program's key and the method. The program, in FlatBuffers, and its
+constants are stored once in the .pte's named data, under keys that are hashes of their content.
 """
 
 from __future__ import annotations
@@ -27,23 +26,23 @@ from clave.program import Program
 from clave.quiet import quiet
 from clave.shared import data_of, is_state_update
 
-ALIGNMENT = 64  # bytes; of constants, as kernels like them
+ALIGNMENT = 64  # bytes; kernels read constants with this alignment fastest
 
 
 @final
 class ClaveBackend(BackendDetails):
-    """The name in a .pte of what clave runs. ExecuTorch calls it; `ClavePartitioner` is what users need."""
+    """The backend that a .pte names for clave's parts. ExecuTorch calls it; users need only `ClavePartitioner`."""
 
     @staticmethod
     def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
-        """A program of one graph. UnsupportedOp: it holds ops that clave cannot run."""
+        """Makes a program of one graph. Raises UnsupportedOp if it has ops that clave cannot run."""
         return _lower({"forward": [edge_program]}, Settings.of(compile_specs))["forward"][0]
 
     @classmethod
     def preprocess_multimethod(
         cls, edge_programs: dict[str, list[ExportedProgram]], compile_specs: dict[str, list[list[CompileSpec]]]
     ) -> dict[str, list[PreprocessResult]]:
-        """One program of all graphs whose partitioners have the same settings."""
+        """Makes one program of all graphs whose partitioners have the same settings."""
         results: dict[str, list[Any]] = {name: [None] * len(each) for name, each in edge_programs.items()}
         groups: dict[Settings, dict[str, list[int]]] = {}
         for name, specs in compile_specs.items():
@@ -72,13 +71,14 @@ def _lower(programs: dict[str, list[ExportedProgram]], settings: Settings) -> di
     results: dict[str, list[PreprocessResult]] = {name: [] for name in programs}
     for (name, i), graph in graphs.items():
         payload = f"clave 1\n{key}\n{names[name, i]}\n".encode()
-        # The first delegate of each method brings the data, which the .pte has once in any case.
+        # The first delegate of each method carries the data. The .pte stores equal data once.
         results[name].append(PreprocessResult(payload, _handles(graph), data if i == 0 else None))
     return results
 
 
 def _store(program: Program, store: NamedDataStore, external: str | None) -> str:
-    """Adds the program and its constants, which take their keys for names; the program's key."""
+    """Adds the program and its constants to the store, names the constants by their keys, and returns the program's
+    key."""
     from clave._generated.serialize import serialize
 
     schema = program.schema
@@ -97,14 +97,16 @@ def _digest(data: bytes) -> str:
 
 
 def _handles(graph: Graph) -> dict[str, tuple[int, ...]]:
-    """ExecuTorch's numbers of the nodes, by the names that events give them."""
+    """Returns ExecuTorch's debug handles of the nodes by the names that profiling events have."""
     handles = {n.name: n.meta.get("debug_handle") for n in nodes_of(graph.graph_module)}
     return {name: h if isinstance(h, tuple) else (h,) for name, h in handles.items() if h is not None}
 
 
 def _share_state(names: dict[Any, str], graphs: dict[Any, Graph]) -> None:
-    """Buffers that some method changes become one tensor in all that have them by the same name. Error: they are not
-    alike there."""
+    """Makes each buffer that a method changes one tensor in all methods that have a buffer of its name.
+
+    Raises Error if their dtypes, shapes or initial values differ.
+    """
     changed = {str(o.target) for g in graphs.values() for o in g.graph_signature.output_specs if is_state_update(o)}
     first: dict[str, tuple[str, torch.Tensor]] = {}
     for at, graph in graphs.items():
@@ -114,7 +116,7 @@ def _share_state(names: dict[Any, str], graphs: dict[Any, Graph]) -> None:
             if not _alike(own, shared):
                 raise Error(
                     f"buffer {name!r} of methods {other!r} and {names[at]!r} cannot be shared: it is {_told(shared)} "
-                    f"in the one and {_told(own)} in the other, or begins with other values"
+                    f"in the first and {_told(own)} in the second, or their initial values differ"
                 )
             (graph.state_dict if graph.state_dict.get(name) is not None else graph.constants)[name] = shared
 

@@ -1,4 +1,4 @@
-"""Which nodes of a graph clave takes: the exporter's own lowering, without the weights' bytes."""
+"""Finds the nodes of a graph that clave can run, by the exporter's own lowering, without reading weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from clave.shared import Shared, data_of, is_state_update
 
 
 def refused(graph: Graph) -> dict[Node, str]:
-    """The nodes that clave cannot run, each with the reason."""
+    """Returns the nodes that clave cannot run, each with the reason."""
     trace.erase_dead(graph.graph_module.graph)
     trial = _Trial(ProgramBuilder(), graph)
     trial.attempt()
@@ -29,7 +29,7 @@ def refused(graph: Graph) -> dict[Node, str]:
 
 
 def why_not(graph: Graph) -> str | None:
-    """Why the graph as a whole is no program of clave's; None: it is one."""
+    """Returns why the graph as a whole cannot be a clave program, or None if it can."""
     trace.erase_dead(graph.graph_module.graph)
     builder = ProgramBuilder()
     trial = _Trial(builder, graph)
@@ -44,7 +44,7 @@ def why_not(graph: Graph) -> str | None:
 
 
 def _memory(builder: ProgramBuilder) -> list[torch.Tensor]:
-    """What stands for the constants, which no verifier reads: the same bytes for all."""
+    """Returns placeholders of the constants, whose data the verifier does not read. All of them share one memory."""
     shapes = [(getattr(torch, torch_name(s.dtype)), tuple(map(int, s.shape))) for s, _ in builder.constants]
     size = max((math.prod(shape) * dtype.itemsize for dtype, shape in shapes), default=0)
     memory = torch.zeros(size, dtype=torch.uint8)
@@ -52,7 +52,7 @@ def _memory(builder: ProgramBuilder) -> list[torch.Tensor]:
 
 
 class _Changed:
-    """The tensors of a graph that it changes, by identity: they may have no bytes."""
+    """The tensors that a graph changes, compared by identity because they may have no data."""
 
     def __init__(self, graph: Graph) -> None:
         names = (str(o.target) for o in graph.graph_signature.output_specs if is_state_update(o))
@@ -63,7 +63,7 @@ class _Changed:
 
 
 class _Weightless(Shared):
-    """Constants and state of one graph whose weights are not read: each tensor is one of its own."""
+    """Constants and state of one graph, whose weights are not read. Equal constants are not merged."""
 
     def __init__(self, builder: ProgramBuilder, graph: Graph) -> None:
         super().__init__(builder, _Changed(graph))  # type: ignore[arg-type]
@@ -82,14 +82,14 @@ class _Weightless(Shared):
 
 
 class _Trial(Method):
-    """Lowers what it can of a graph, and keeps what it cannot, with the reason."""
+    """Lowers all nodes of a graph that it can, and records the reason for each node that it cannot."""
 
     def __init__(self, builder: ProgramBuilder, graph: Graph) -> None:
         super().__init__(builder.add_method("forward"), graph, _Weightless(builder, graph), {}, Missing())  # type: ignore[arg-type]
         self.refused: dict[Node, str] = {}
 
     def attempt(self) -> None:
-        """Each node by itself, whatever becomes of the others."""
+        """Tries to lower each node, independent of the others."""
         placeholders = [n for n in self.program.graph_module.graph.nodes if n.op == "placeholder"]
         for node, spec in zip(placeholders, self.program.graph_signature.input_specs, strict=True):
             try:
@@ -101,7 +101,7 @@ class _Trial(Method):
         self._run(self.program.graph_module)
 
     def _pack(self, node: Node) -> bool:
-        return False  # weights that are codes are read as what they decode to here
+        return False  # a quantised weight is treated as its decoded values here
 
     def _call(self, node: Node) -> None:
         if isinstance(node.target, HigherOrderOperator):
@@ -120,7 +120,7 @@ class _Trial(Method):
         self.values[node] = many if _is_many(val) else many[0]
 
     def _known(self, value: torch.Tensor, name: str) -> Slot | Complex:
-        """What torch will compute of constants."""
+        """Returns a constant for a value that torch will compute from constants."""
         return self.shared.constant(value, name)
 
 

@@ -1,4 +1,4 @@
-"""Graphs in ExecuTorch's edge dialect, as torch's ops: what clave.exporter lowers."""
+"""Converts graphs in ExecuTorch's edge dialect to torch ops, which clave.exporter lowers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 
 from clave.private import OpOverload, ValueRanges, of_edge_op, schema_of
 
-_ORDERED = {  # ops that say in which order dimensions lie in memory, which programs do not know
+_ORDERED = {  # ops that choose the order of dimensions in memory, which programs do not have
     "dim_order_ops::_to_dim_order_copy": torch.ops.aten._to_copy.default,
     "dim_order_ops::_clone_dim_order": torch.ops.aten.clone.default,
     "dim_order_ops::_empty_dim_order": torch.ops.aten.empty.memory_format,
@@ -25,7 +25,7 @@ _ORDERED = {  # ops that say in which order dimensions lie in memory, which prog
 
 @dataclass(frozen=True)
 class Graph:
-    """The parts of an ExportedProgram that clave.exporter reads. No verifier looks at it."""
+    """The parts of an ExportedProgram that clave.exporter reads. torch's verifier does not check it."""
 
     graph_module: torch.fx.GraphModule
     graph_signature: Any
@@ -36,12 +36,12 @@ class Graph:
 
     @property
     def call_spec(self) -> Any:
-        """With the structures of arguments and results: in_spec, out_spec."""
+        """The structures of arguments and results: in_spec, out_spec."""
         return self.module_call_graph[0].signature
 
 
 def in_torch(program: ExportedProgram) -> tuple[Graph, dict[torch.fx.Node, torch.fx.Node]]:
-    """The graph of a program in torch's ops, and its nodes by those of the program, which stays as it is."""
+    """Returns a program's graph in torch ops, and its nodes by the program's nodes. The program is not changed."""
     nodes: dict[torch.fx.Node, torch.fx.Node] = {}
     graph = torch.fx.Graph()
     graph.output(graph.graph_copy(program.graph, nodes))
@@ -56,7 +56,7 @@ def in_torch(program: ExportedProgram) -> tuple[Graph, dict[torch.fx.Node, torch
 
 
 def _from_none(r: Any) -> Any:
-    """Where a size was any, ExecuTorch's captures say "2 or more", which is how torch traces and no bound."""
+    """Replaces the lower bound 2 by 0. ExecuTorch's captures have 2 for any size, because torch traces with it."""
     return ValueRanges(0, r.upper) if r.lower == 2 else r
 
 
@@ -69,7 +69,7 @@ def _turn(node: torch.fx.Node) -> None:
 
 
 def parts_of(program: ExportedProgram, tags: list[str]) -> dict[str, ExportedProgram]:
-    """The programs that ExecuTorch will make of the nodes with these tags, whose weights need have no bytes."""
+    """Returns the programs that ExecuTorch will make of the nodes with these tags. Their weights may have no data."""
     copied = get_fake_program(program)
     for tag in tags:
         _maybe_duplicate_constant_nodes(copied, tag)

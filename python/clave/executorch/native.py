@@ -1,6 +1,8 @@
-"""libclave_executorch.so for the ExecuTorch that is installed: its versions share no binary interface, so each wants a
-library of its own. One that was built for it is taken where it lies; else it is built from the sources that packages
-carry, by a C++ compiler, once, and kept in clave's cache folder."""
+"""Finds or builds libclave_executorch.so for the installed version of ExecuTorch.
+
+The versions of ExecuTorch share no binary interface, so each needs its own library. If no library was built for the
+installed version, a C++ compiler builds one from the sources in the package and keeps it in clave's cache folder.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,10 @@ _MARK = re.compile(rb"built for ExecuTorch ([^\0]+)\0")
 
 
 def find() -> str:
-    """The path of a library that fits. Error: there is none, and it cannot be built."""
+    """Returns the path of a library for the installed ExecuTorch. Raises Error if none exists or can be built."""
     named, wanted = os.environ.get("CLAVE_EXECUTORCH_LIBRARY"), _installed()
     if named:
-        if Path(named).is_file():  # else it is for the system's loader to find
+        if Path(named).is_file():  # otherwise the system's loader looks for it
             _check(Path(named), wanted)
         return named
     near = [p for p in (_PACKAGE / NAME, _CHECKOUT / "build" / NAME) if p.exists()]
@@ -42,7 +44,7 @@ def find() -> str:
 
 
 def _installed() -> str | None:
-    """The version of ExecuTorch; None: it does not say."""
+    """Returns the version of ExecuTorch, or None if it has no metadata."""
     try:
         return importlib.metadata.version("executorch")
     except importlib.metadata.PackageNotFoundError:
@@ -61,8 +63,8 @@ def _fits(path: Path, wanted: str | None) -> bool:
 def _check(path: Path, wanted: str | None) -> None:
     if not _fits(path, wanted):
         raise Error(
-            f"{path} was built for ExecuTorch {_version_in(path) or 'of no version that it tells'}, and {wanted} is "
-            "installed, which has another binary interface: without CLAVE_EXECUTORCH_LIBRARY one that fits is built",
+            f"{path} was built for ExecuTorch {_version_in(path) or 'of an unknown version'}, but {wanted} is "
+            "installed, which has another binary interface: unset CLAVE_EXECUTORCH_LIBRARY to build a library for it",
             Code.UNSUPPORTED,
         )
 
@@ -71,12 +73,12 @@ def _check(path: Path, wanted: str | None) -> None:
 
 
 def _built(version: str | None) -> Path:
-    """From the cache, or built into it."""
+    """Returns the library in the cache, after building it if it is missing."""
     script = next((s for f in _SOURCES if (s := f / "delegate" / "executorch" / "build.sh").exists()), None)
     theirs = _package_of_executorch()
     if script is None or theirs is None:
-        missing = "the package executorch" if theirs is None else "its sources"
-        raise Error(f"{NAME} cannot be built: {missing} is not here", Code.UNSUPPORTED)
+        missing = "the package executorch is" if theirs is None else "its sources are"
+        raise Error(f"{NAME} cannot be built: {missing} missing", Code.UNSUPPORTED)
     libraries = str(library_folder() or "")
     made = _folder(_key(script, version, str(theirs), libraries)) / NAME
     if not made.exists():
@@ -92,7 +94,7 @@ def _package_of_executorch() -> Path | None:
 
 
 def _key(script: Path, *more: str | None) -> str:
-    """Of all that decides what is built, and of where it finds its libraries."""
+    """Returns a hash of all that affects the built library, including the folders of the libraries that it loads."""
     h = hashlib.sha256(repr((VERSION, os.environ.get("CXX"), os.environ.get("CXXFLAGS"), *more)).encode())
     ours = script.parents[2]
     for path in [*sorted(script.parent.iterdir()), ours / "delegate/clave_delegate.h", ours / "include/clave.h"]:
@@ -101,7 +103,7 @@ def _key(script: Path, *more: str | None) -> str:
 
 
 def _folder(key: str) -> Path:
-    """A folder that this user alone writes to: in the cache, or for this process alone."""
+    """Returns a folder that only this user can write to: in the cache, or a temporary one of this process."""
     cache = _cache()
     if cache is not None:
         made = cache / f"executorch-{key}"
@@ -116,7 +118,7 @@ def _folder(key: str) -> Path:
 
 
 def _cache() -> Path | None:
-    """The library's; None: there is none, or it cannot be read."""
+    """Returns clave's cache folder, or None if there is none or its path cannot be read."""
     info = CacheInfo()
     with contextlib.suppress(Error):
         call("clave_cache_get_info", C.byref(info))
@@ -124,13 +126,13 @@ def _cache() -> Path | None:
 
 
 def _is_private(folder: Path) -> bool:
-    """As the library's folder_is_private."""
+    """True under the same conditions as folder_is_private of base/file.h."""
     about = folder.stat()
     return about.st_uid == os.geteuid() and not about.st_mode & 0o022
 
 
 def _build(command: list[str], made: Path, libraries: str) -> None:
-    """Written whole or not at all, whoever else builds it."""
+    """Builds the library atomically, so that other processes may build it at the same time."""
     handle, name = tempfile.mkstemp(dir=made.parent, suffix=".so")
     os.close(handle)
     try:

@@ -1,4 +1,4 @@
-"""`ClavePartitioner`: which parts of a model ExecuTorch hands to clave."""
+"""`ClavePartitioner` selects the parts of a model that ExecuTorch delegates to clave."""
 
 from __future__ import annotations
 
@@ -33,30 +33,32 @@ from clave.rebuild import rebuilt
 
 _log = logging.getLogger(__name__)
 _TAG = "delegation_tag"
-_ASKED = "the partitioner was told to leave it"
+_ASKED = "the partitioner's `leave` names its op"
 
 
 class ClavePartitioner(Partitioner):
-    """Takes whatever clave can run: in one part where that is the whole model, else in as few as its order allows.
+    """Delegates all nodes that clave can run: as one part if that is the whole model, otherwise as few parts as the
+    order of the nodes allows.
 
         edge = to_edge_transform_and_lower(torch.export.export(model, (x,)), partitioner=[ClavePartitioner()])
         Path("model.pte").write_bytes(edge.to_executorch().buffer)
 
-    What is claimed was lowered before, by clave.export's own functions; the rest runs with ExecuTorch's kernels.
-    `refused` says of each node of the last graph that is left, by name, why.
+    The partitioner lowers nodes with clave.export's own functions before it claims them. The other nodes run with
+    ExecuTorch's kernels; `refused` maps the names of those of the last graph to the reasons.
 
-    device: as CLAVE_DEVICE; None: what CLAVE_DEVICE says on the machine that runs the .pte, else the best there is.
-    n_threads, memory_budget (bytes), cache_dir, fast: see clave_delegate.h. A host may give others when it loads
-    the .pte, as ExecuTorch's backend options of these names.
+    device: as CLAVE_DEVICE; None: CLAVE_DEVICE of the machine that runs the .pte, or its best device. n_threads,
+    memory_budget (bytes), cache_dir, fast: see clave_delegate.h. A host can override these when it loads the .pte, by
+    ExecuTorch's backend options of the same names.
 
-    quantize: weights are kept so, "int8" or "int4:32", see clave.export. share_mutable_buffers: buffers that one method
-    changes are the same state in all methods that have one of that name, as a KV cache is in prefill and decode; else
-    each method has its own. external_data: weights go to a file of this name (.ptd) beside the .pte.
+    quantize: encoding of the weights, such as "int8" or "int4:32"; see clave.export. share_mutable_buffers: a buffer
+    that one method changes is the same state in all methods that have a buffer of its name, such as a KV cache in
+    prefill and decode; otherwise each method has its own. external_data: the weights are written to a .ptd file of this
+    name beside the .pte.
 
-    leave: ops (torch.ops.aten.sin, or overloads) that ExecuTorch's kernels, or the next partitioner, are to run; of one
-    that ExecuTorch decomposes all that it becomes.
+    leave: ops (torch.ops.aten.sin, or overloads) that ExecuTorch's kernels or the next partitioner run. If ExecuTorch
+    decomposes such an op, its parts are left, too.
 
-    clave.Error: a value that cannot be meant so.
+    Raises clave.Error for an invalid value.
     """
 
     def __init__(
@@ -80,15 +82,15 @@ class ClavePartitioner(Partitioner):
         self.refused: dict[str, str] = {}
         self._leave = frozenset(_overloads(leave))
         self._left_names = frozenset(map(str, self._leave))
-        self._kept: tuple[Any, list[OpOverload]] = (lambda: None, [])  # of the last program that was asked about
+        self._kept: tuple[Any, list[OpOverload]] = (lambda: None, [])  # the last program asked about, and its ops
 
     def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
-        """Quantised ops become those of torch that they stand for."""
+        """Replaces quantised ops by torch ops that compute the same."""
         table = trace.written_in_torch(exported_program)
         return exported_program.run_decompositions(table) if table else exported_program
 
     def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[Node], bool] | None]:
-        """The ops that clave takes whole wherever they stand in the program."""
+        """Returns the ops that clave can run, without decomposition, at all their places in the program."""
         if self._kept[0]() is not ep:
             self._kept = (weakref.ref(ep), _kept_whole(ep, self._leave))
         return self._kept[1], None
@@ -103,19 +105,19 @@ class ClavePartitioner(Partitioner):
         self.refused = {node.name: why for node, why in reasons.items()}
         for name, why in self.refused.items():
             _log.info("%s is left to ExecuTorch: %s", name, why)
-        # ExecuTorch takes the constants of the parts out of the program that it is given: not out of the user's.
+        # ExecuTorch removes the constants of the parts from the program that it gets, so it gets a copy of the user's.
         own = rebuilt(exported_program, exported_program.graph_module, exported_program.constants)
         return PartitionResult(own, dict.fromkeys(tags, self.delegation_spec))
 
     def _is_to_be_left(self, node: Node, in_torch: Node) -> bool:
-        """By its op, or that of the model's own node that it was decomposed from."""
+        """True if `leave` has the node's op, or the op of the model's node from which it was decomposed."""
         if node.op != "call_function":
             return False
         return in_torch.target in self._leave or not self._left_names.isdisjoint(_origins(node))
 
 
 def _origins(node: Node) -> Iterator[str]:
-    """The ops of the nodes that it was made of, as torch.export notes them: "aten.linear.default"."""
+    """Yields the ops of the nodes from which torch.export made the node, such as "aten.linear.default"."""
     sources = list(node.meta.get("from_node", ()))
     while sources:
         source = sources.pop()
@@ -143,7 +145,7 @@ def _kept_whole(program: ExportedProgram, leave: frozenset[OpOverload]) -> list[
 
 
 def _is_kept(op: OpOverload) -> bool:
-    """Views are decomposed as for everybody: ExecuTorch has its own ways with them."""
+    """True if clave lowers the op whole. Views are decomposed, because ExecuTorch handles them itself."""
     name = op_name(op)
     is_view = any(r.alias_info is not None for r in schema_of(op).returns)
     return name in LOWERINGS and name not in trace.DECOMPOSED_ANYWAY and not is_view
@@ -162,7 +164,7 @@ class _Claimed(OperatorSupportBase):
 
 
 def _tag(program: ExportedProgram, reasons: dict[Node, str]) -> list[str]:
-    """Tags what is claimed, and adds the reasons of nodes that are in no program when their part stands alone."""
+    """Tags the claimed nodes. Adds to `reasons` the nodes because of which a part is not a valid program by itself."""
     while True:
         tags = _tag_once(program, reasons)
         found = _not_alone(program, tags)
@@ -188,8 +190,8 @@ def _tag_once(program: ExportedProgram, reasons: dict[Node, str]) -> list[str]:
 
 
 def _leave_shared_buffers(program: ExportedProgram) -> None:
-    """A buffer that is changed belongs to a part only if all that reads it, or what becomes of it, is there: to others
-    ExecuTorch would give a copy that nobody changes."""
+    """Removes a changed buffer from its part if nodes outside of the part read its old or new value. ExecuTorch would
+    pass them a copy that stays unchanged."""
     signature, nodes = program.graph_signature, {n.name: n for n in program.graph.nodes}
     results = list(program.graph.output_node().args[0])
     holders = {name: nodes[node] for node, name in signature.inputs_to_buffers.items()}
@@ -201,7 +203,8 @@ def _leave_shared_buffers(program: ExportedProgram) -> None:
 
 
 def _not_alone(program: ExportedProgram, tags: list[str]) -> dict[Node, str]:
-    """Of the parts that are no program by themselves the nodes that are to blame, all where nobody knows, and why."""
+    """Returns, with the reason, the nodes because of which a part is not a valid program by itself: those that the
+    error names, or else all nodes of the part."""
     found: dict[Node, str] = {}
     with quiet:
         tried = {tag: claims.why_not(in_torch(part)[0]) for tag, part in parts_of(program, tags).items()}

@@ -1,7 +1,7 @@
-"""The backend in ExecuTorch's Python runtime: libclave_executorch.so, which registers it when it is loaded.
+"""Registers the backend with ExecuTorch's Python runtime by loading libclave_executorch.so.
 
-It is the one that $CLAVE_EXECUTORCH_LIBRARY names; else one that was built for this ExecuTorch, in the package or in
-build/ of the checkout; else it is built.
+$CLAVE_EXECUTORCH_LIBRARY names the library. Otherwise it is one that was built for the installed ExecuTorch, in the
+package or in build/ of the checkout. If there is none, it is built.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ from clave.executorch import native
 @functools.cache
 def _library() -> C.CDLL:
     try:
-        importlib.import_module("executorch.extension.pybindings.portable_lib")  # brings what ours is linked with
+        importlib.import_module("executorch.extension.pybindings.portable_lib")  # loads what ours links to
         return C.CDLL(native.find())
     except (ImportError, OSError) as e:
         raise Error(f"{native.NAME} cannot be loaded: {e}", Code.UNSUPPORTED) from e
 
 
 def register() -> None:
-    """Once a process. Error: there is no library and none can be built, or ExecuTorch does not take it."""
+    """Registers the backend, once per process. Raises Error if there is no library and none can be built, or if
+    ExecuTorch refuses it."""
     status = _library().clave_executorch_status()
     if status:
-        raise Error(f"ExecuTorch does not register ClaveBackend: its error {status:#x}", Code.UNSUPPORTED)
+        raise Error(f"ExecuTorch refuses to register ClaveBackend: error {status:#x}", Code.UNSUPPORTED)
 
 
 def last_error() -> str:
-    """What the backend said when it last failed, in any thread: ExecuTorch's own errors have but a number. "" if
-    nothing has."""
+    """Returns the message of the backend's last failure in any thread, "" if there was none. ExecuTorch's own errors
+    have only a number."""
     get = _library().clave_executorch_error
     get.restype, get.argtypes = C.c_size_t, [C.c_char_p, C.c_size_t]
     size = get(None, 0)

@@ -1,5 +1,5 @@
-"""What a partitioner was asked for, as the compile specs that ExecuTorch hands from it to the backend and keeps in the
-.pte. The runtime reads those of a device, see delegate/executorch/backend.cc."""
+"""The settings of a partitioner, as compile specs, which ExecuTorch passes to the backend and keeps in the .pte. The
+runtime reads the settings of a device from there (delegate/executorch/backend.cc)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clave.errors import Error
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """See ClavePartitioner. None and False are left out of a .pte."""
+    """The settings, as ClavePartitioner describes them. None and False are not written to a .pte."""
 
     device: str | None = None
     n_threads: int | None = None
@@ -25,7 +25,7 @@ class Settings:
     external_data: str | None = None
 
     def __post_init__(self) -> None:
-        """Error: a value that cannot be meant so."""
+        """Raises Error for an invalid value."""
         for f in dataclasses.fields(self):
             value, wanted = getattr(self, f.name), _TYPES[str(f.type)]
             if value is not None and not _is_right(f.name, value, wanted):
@@ -40,16 +40,16 @@ class Settings:
 
     @classmethod
     def of(cls, specs: list[CompileSpec]) -> Settings:
-        """Those of compile specs. Error: there is no such setting."""
+        """Reads the settings from compile specs. Raises Error for an unknown setting."""
         known = {f.name: _TYPES[str(f.type)] for f in dataclasses.fields(cls)}
         unknown = [s.key for s in specs if s.key not in known]
         if unknown:
-            raise Error(f"ClaveBackend has no compile spec {unknown[0]!r}, but {', '.join(known)}")
+            raise Error(f"ClaveBackend has no compile spec {unknown[0]!r}; it has {', '.join(known)}")
         return cls(**{s.key: _read(s.value.decode(), known[s.key], s.key) for s in specs})
 
 
 _TYPES = {"bool": bool, "int | None": int, "str | None": str}
-_MOST = {"n_threads": 1024, "memory_budget": 2**64 - 1}  # as the library takes them
+_MOST = {"n_threads": 1024, "memory_budget": 2**64 - 1}  # limits of the library
 
 
 def _is_right(name: str, value: object, wanted: type) -> bool:

@@ -1,4 +1,4 @@
-"""GGUF files, llama.cpp's, as programs: `from_gguf`. See docs/howto/gguf.md."""
+"""Converts GGUF files of llama.cpp to programs: `from_gguf`. See docs/howto/gguf.md."""
 
 from __future__ import annotations
 
@@ -23,13 +23,18 @@ def from_gguf(
     prompt_piece: int = 256,
     tokenizer: str | os.PathLike[str] | None = None,
 ) -> Program:
-    """A language model of a GGUF file: a method forward(tokens, position), its tokenizer and chat template.
+    """Makes a program of a GGUF file's language model: a method forward(tokens, position), tokenizer and chat template.
 
-    Weights in blocks stay as they are, and what is not converted is not copied: the file must stay while the program is
-    used. max_context: tokens that the cache holds; None: what the model was made for, at most 4096. kv: what the cache
-    is made of, "f32", "f16", "bf16" or "int8". prompt_piece: tokens that a layer with a window takes at once.
-    tokenizer: a tokenizer.json, a SentencePiece .model or a folder with one, in place of the file's own. Error: one
-    line, with the file's name; also of Program.save and Session, if the GGUF file was changed meanwhile.
+    Weights in blocks keep their encoding. Weights that need no conversion are mapped, so the file must exist while the
+    program is used.
+
+    max_context: capacity of the KV cache in tokens; None: the model's own context, at most 4096. kv: element type of
+    the cache, "f32", "f16", "bf16" or "int8". prompt_piece: tokens of a prompt that a layer with a sliding window
+    processes at once. tokenizer: a tokenizer.json, a SentencePiece .model, or a folder with one of them, in place of
+    the file's own.
+
+    Raises Error, in one line with the file's name. Program.save and Session raise it, too, if the GGUF file was changed
+    after the conversion.
     """
     check_options(kv, max_context, prompt_piece)
     given = None if tokenizer is None else Given(tokenizer)
@@ -53,7 +58,7 @@ def from_gguf(
 
 
 def _origin(file: File) -> dict[str, Any]:
-    """Licence, name and architecture, as far as the file says them in texts."""
+    """Returns licence, name and architecture, if the file has them as texts."""
     source = {"name": _said(file, "general.name"), "architecture": _said(file, "general.architecture")}
     found = {"license": _said(file, "general.license"), "source": {k: v for k, v in source.items() if v}}
     return {k: v for k, v in found.items() if v}
@@ -62,7 +67,7 @@ def _origin(file: File) -> dict[str, Any]:
 def _said(file: File, key: str) -> Any:
     try:
         return file.text(key, None)
-    except Error:  # of another kind: nobody needs it to run the model
+    except Error:  # not a text; running the model does not need it
         return None
 
 

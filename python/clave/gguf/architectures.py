@@ -1,6 +1,7 @@
-"""What the architectures are that can be read: how each differs from Llama, and the numbers that a file gives.
+"""The supported architectures, as differences from Llama, and the hyperparameters in a file.
 
-Keys and tensors: gguf-py/gguf/constants.py of llama.cpp; what is computed: its src/models and transformers' modules.
+Keys and tensors are those of gguf-py/gguf/constants.py in llama.cpp. The computation is that of its src/models and of
+transformers' modules.
 """
 
 from __future__ import annotations
@@ -12,21 +13,23 @@ from clave.gguf.file import File
 from clave.gguf.header import shown
 
 _SCALINGS = ("none", "linear", "yarn", "longrope")
-# Of keys: what says nothing of what a decoder computes, or of what is refused elsewhere.
+# Keys that do not affect the decoder's results, or belong to a feature that is refused elsewhere.
 _SILENT = ("vocab_size", "expert_used_count", "rope.scaling.finetuned", "tensor_data_layout", "pooling_type")
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A decoder of norms, attention and a gated product.
+    """A decoder of norms, attention and a gated feed-forward network.
 
-    interleaved: rope turns the neighbours (2i, 2i + 1), else (i, i + half): files of llama have the rows of q and k
-    in that order. merged: q, k and v are one tensor, gate and up another. normed_heads: q and k have norms.
-    post_norms: attention and product have norms behind them. gelu: in place of SiLU, by tanh. scaled_embeddings: by the
-    root of their size. has_windows: of tokens that a layer sees, where a file names their size, or else of size window.
-    pattern: every so many-th layer sees all tokens nevertheless; 0: none.
-    attention_cap, logits_cap: where the file does not say. local_base: rope's in layers with a window, if another.
-    wide: numbers of layers with which scores are scaled by the size of an embedding over the heads, not of a head.
+    interleaved: RoPE rotates the pairs (2i, 2i + 1), otherwise (i, i + half); llama files store the rows of q and k in
+    that order. merged: q, k and v are one tensor, and gate and up are one tensor. normed_heads: q and k have norms.
+    post_norms: a norm follows attention and feed-forward. gelu: GELU by tanh in place of SiLU. scaled_embeddings:
+    embeddings are multiplied by the square root of their size.
+
+    has_windows: layers have a sliding window of the size in the file, or else of size `window`. pattern: every n-th
+    layer has none; 0: all layers have one. attention_cap, logits_cap: soft caps if the file has none. local_base: base
+    of RoPE in layers with a window, if it differs. wide: models with these numbers of layers scale scores by embedding
+    size / heads instead of the head size.
     """
 
     interleaved: bool = False
@@ -58,10 +61,11 @@ ARCHITECTURES = {
 
 @dataclass(frozen=True)
 class Rope:
-    """Angles of a position: base ** (-2 i / dims), as scaled. kind: "none", "linear", "longrope" or "yarn".
+    """RoPE: the angles per position are base ** (-2 i / dims), then scaled. kind: "none", "linear", "longrope" or
+    "yarn".
 
-    original: the context before scaling; magnitude: what cos and sin are multiplied by, of YaRN beside its own formula;
-    None: what the kind's formula gives. beta_fast, beta_slow: YaRN's.
+    original: the context before scaling. magnitude: factor of cos and sin; with YaRN it multiplies YaRN's own factor;
+    None: the factor of the kind's formula. beta_fast, beta_slow: parameters of YaRN, in turns.
     """
 
     dims: int
@@ -76,8 +80,8 @@ class Rope:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Of one model. windows: of each layer, None where it sees all; scale: of q k^T; local: rope of those layers that
-    have a window, rope: of the others."""
+    """The hyperparameters of one model. windows: window of each layer in tokens, None if it sees all. scale: factor of
+    q k^T. rope, local: RoPE of the layers without and with a window."""
 
     architecture: Architecture
     n_layers: int
@@ -98,7 +102,8 @@ class Numbers:
 
 
 def read_numbers(file: File) -> Numbers:
-    """Error where one is missing or absurd, the architecture is another, or a key says what is not known here."""
+    """Reads the hyperparameters. Raises Error if one is missing or out of range, if the architecture is not supported,
+    or if the file has unknown keys of the architecture."""
     name = file.text("general.architecture")
     if name not in ARCHITECTURES:
         known = ", ".join(ARCHITECTURES)
@@ -120,7 +125,7 @@ def _read(file: File, name: str, a: Architecture) -> Numbers:
     n_heads = _same(file, f"{name}.attention.head_count", n_layers)
     n_kv = _same(file, f"{name}.attention.head_count_kv", n_layers, n_heads)
     if n_heads % n_kv:
-        raise file.error(f"{n_heads} heads cannot share {n_kv} of keys")
+        raise file.error(f"{n_heads} heads of queries cannot share {n_kv} heads of keys")
     key_size = file.integer(f"{name}.attention.key_length", max(size // n_heads, 1), 1, 2**16)
     value_size = file.integer(f"{name}.attention.value_length", max(size // n_heads, 1), 1, 2**16)
     scaled_by = size / n_heads if n_layers in a.wide else key_size
@@ -146,7 +151,7 @@ def _read(file: File, name: str, a: Architecture) -> Numbers:
 
 
 def _same(file: File, key: str, n_layers: int, default: int | None = None) -> int:
-    """A number of all layers: arrays must say the same for each."""
+    """Returns a number that holds for all layers. The elements of an array must be equal."""
     if not file.is_array(key):
         args = () if default is None else (default,)
         return int(file.integer(key, *args, least=1, most=2**20))
@@ -163,7 +168,7 @@ def _read_windows(file: File, name: str, a: Architecture, n_layers: int) -> tupl
     key = f"{name}.attention.sliding_window"
     window = file.integer(key, a.window)
     if window and not a.has_windows:
-        raise file.error(f"key {key!r} is {window}: no window is known of {name}", Code.UNSUPPORTED)
+        raise file.error(f"key {key!r} is {window}: a window is not supported for {name}", Code.UNSUPPORTED)
     key = f"{name}.attention.sliding_window_pattern"
     if file.is_array(key):
         has = file.items(key, "flag", count=n_layers)
@@ -199,12 +204,12 @@ def _read_rope(file: File, name: str, key_size: int) -> Rope:
 
 
 def _unnamed_scaling(file: File, prefix: str) -> str:
-    """What it is in files that do not say: llama.cpp's converter writes the factors of Phi-3 without a name."""
+    """Returns the scaling of files without that key. llama.cpp's converter writes no name with Phi-3's factors."""
     if "rope_factors_long.weight" in file.tensors:
         return "longrope"
     return "linear" if f"{prefix}.scale_linear" in file or f"{prefix}.scaling.factor" in file else "none"
 
 
 def _local_rope(file: File, name: str, rope: Rope, base: float) -> Rope:
-    """Never scaled."""
+    """Returns the RoPE of layers with a window, which is not scaled."""
     return Rope(rope.dims, file.number(f"{name}.rope.freq_base_swa", base))

@@ -1,4 +1,4 @@
-"""A GGUF file: keys by type and tensors by name. Tensors stay in the mapped file."""
+"""Reads a GGUF file: keys by type, tensors by name. Tensors stay in the mapped file."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from clave.gguf.header import FORMATS, GGMLQuantizationType, Kind, Value, read_h
 from clave.mapped import Mapped
 
 _INTEGERS = {k for k in FORMATS if k.name.removeprefix("U").startswith("INT")}
-_KINDS = {  # of values, and what messages call them
+_KINDS = {  # kinds of values, and their names in messages
     "text": ({Kind.STRING}, "a text"),
     "integer": (_INTEGERS, "an integer"),
     "number": (_INTEGERS | {Kind.FLOAT32, Kind.FLOAT64}, "a number"),
     "flag": ({Kind.BOOL}, "true or false"),
 }
-_LARGEST = 1e30  # of numbers; what is smaller than its inverse is 0
+_LARGEST = 1e30  # the largest number that is accepted; its inverse is the smallest
 _NO_DEFAULT: Any = object()
 
 
 class File:
-    """Error, with the file's name, where it is not what a GGUF file is, or a key not what it is asked for as."""
+    """A mapped GGUF file. Raises Error, with the file's name, if it is malformed or a key has another type than
+    requested."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fsdecode(arguments.path("path", path))
@@ -40,7 +41,7 @@ class File:
         try:
             self._keys, self.tensors = read_header(self._data, self.error)
         except Error:
-            self.check_unchanged()  # it may follow from that
+            self.check_unchanged()  # a change may be the cause
             raise
         self._read: set[str] = set()
         if self.integer("split.count", 1) > 1:
@@ -54,13 +55,13 @@ class File:
 
     def _open(self) -> int:
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe must not make us wait
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)  # does not wait for a pipe
         except (OSError, ValueError) as e:
             raise self.error(_reason(e), Code.IO) from None
         weakref.finalize(self, os.close, descriptor)
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
-            raise self.error("is a folder, not a file" if stat.S_ISDIR(mode) else "is no regular file", Code.IO)
+            raise self.error("is a folder, not a file" if stat.S_ISDIR(mode) else "is not a regular file", Code.IO)
         return descriptor
 
     def _mapped(self) -> Any:
@@ -77,8 +78,8 @@ class File:
         return found.st_size, found.st_mtime_ns
 
     def check_unchanged(self) -> None:
-        """Error if the file was written to, or cut short, since it was opened: what is mapped is no more what was read.
-        One of the same name that was put in its place is no change: the old one is still mapped."""
+        """Raises Error if the file was written to or truncated after it was opened, because the mapped data then
+        differs from what was read. A new file of the same name is no change: the old one stays mapped."""
         if self._is_cut.value or self._state_now() != self._state:
             raise self.error("was changed after it was read: read it again")
 
@@ -88,7 +89,7 @@ class File:
         return key in self._keys
 
     def unread(self, prefix: str) -> list[str]:
-        """The keys of that prefix that nobody asked for."""
+        """Returns the keys with a prefix that were not read."""
         return [k for k in self._keys if k.startswith(prefix) and k not in self._read]
 
     def _value(self, key: str, default: Any) -> Value | None:
@@ -119,7 +120,7 @@ class File:
         return found
 
     def integer(self, key: str, default: Any = _NO_DEFAULT, least: int = 0, most: int = 2**31 - 1) -> Any:
-        """An integer in [least, most], or the default where the key is missing."""
+        """Returns an integer in [least, most], or the default if the key is missing. Raises Error for other values."""
         v = self._value(key, default)
         if v is None:
             return default
@@ -129,7 +130,7 @@ class File:
         return value
 
     def number(self, key: str, default: Any = _NO_DEFAULT) -> Any:
-        """A positive number that f32 can hold, and its inverse."""
+        """Returns a number in [1e-30, 1e30], or the default if the key is missing. Raises Error for other values."""
         v = self._value(key, default)
         if v is None:
             return default
@@ -147,7 +148,8 @@ class File:
         return default if v is None else self._one(key, v, "flag")
 
     def items(self, key: str, of: str, default: Any = _NO_DEFAULT, count: int | None = None) -> Any:
-        """The elements of an array. of: "text", "integer", "number" (finite) or "flag"; count: how many there are."""
+        """Returns the elements of an array, or the default if the key is missing. of: "text", "integer", "number"
+        (finite) or "flag". count: the number of elements that is expected, None for any."""
         v = self._value(key, default)
         if v is None:
             return default
@@ -174,11 +176,11 @@ class File:
         return self.tensors[name].type
 
     def shape_of(self, name: str) -> tuple[int, ...]:
-        """As torch has it: the file's last dimension first."""
+        """Returns the shape in torch's order: the file's last dimension first."""
         return self.tensors[name].shape
 
     def bytes_of(self, name: str) -> np.ndarray:
-        """(bytes) uint8, mapped."""
+        """Returns the mapped bytes of a tensor, (size,) uint8."""
         t = self.tensors[name]
         return np.frombuffer(self._data, np.uint8, t.size, t.at)
 

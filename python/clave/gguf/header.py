@@ -1,4 +1,4 @@
-"""The header of a GGUF file: where its keys' values and its tensors lie, each number of it checked against the file.
+"""Reads the header of a GGUF file: the places of its keys' values and tensors, checked against the file's size.
 
 Layout: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. PyPI's gguf has the names and sizes of types.
 """
@@ -22,7 +22,7 @@ except ModuleNotFoundError as e:
     raise Error(f"clave.from_gguf needs the Python package gguf: {command}", Code.UNSUPPORTED) from e
 
 Kind = GGUFValueType
-FORMATS = {  # of struct; texts have a length before them
+FORMATS = {  # formats of Python's struct; texts are absent, because they begin with their length
     Kind.UINT8: "B",
     Kind.INT8: "b",
     Kind.UINT16: "H",
@@ -36,22 +36,22 @@ FORMATS = {  # of struct; texts have a length before them
     Kind.FLOAT64: "d",
 }
 _TEXT_SIZE = 8  # bytes of a text's length
-_LEAST_KEY, _LEAST_TENSOR = 13, 24  # bytes of one with an empty name
+_LEAST_KEY, _LEAST_TENSOR = 13, 24  # bytes of an entry with an empty name
 _MOST_NAME, _MOST_DIMENSIONS = 65535, 4
-_ALIGNMENT = 32  # where the file has no key for it
-_REMOVED = {4: "Q4_2", 5: "Q4_3", 31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8", 36: "IQ4_NL_4_4"}  # by llama.cpp
+_ALIGNMENT = 32  # the default
+_REMOVED = {4: "Q4_2", 5: "Q4_3", 31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8", 36: "IQ4_NL_4_4"}  # from llama.cpp
 
 
 def shown(value: Any) -> str:
-    """A name or text of a file in a message: on one line, and not all of it where it is long."""
+    """Returns a name or text of a file for a message: in one line, and shortened if it is long."""
     text = repr(value)
     return text if len(text) <= 100 else f"{text[:80]}...{text[-10:]}"
 
 
 @dataclass(frozen=True)
 class Value:
-    """Of a key. of: the kind of an array's elements, None if it is none; count: of elements, 1 if it is none; at, end:
-    where they are in the file."""
+    """The value of a key. of: kind of an array's elements, None for other values. count: number of elements, 1 for
+    other values. at, end: its range of bytes in the file."""
 
     kind: Kind
     of: Kind | None
@@ -62,7 +62,8 @@ class Value:
 
 @dataclass(frozen=True)
 class Tensor:
-    """shape: as torch has it, the file's last dimension first; at: its first byte in the file; size: in bytes."""
+    """A tensor in the file. shape: in torch's order, the file's last dimension first. at: offset of its first byte in
+    the file. size: in bytes."""
 
     name: str
     type: GGMLQuantizationType
@@ -72,13 +73,13 @@ class Tensor:
 
 
 class _Cursor:
-    """Reads on from `at`. fail: makes an error of a message."""
+    """Reads the data in order, from `at`. fail: makes an error with a message."""
 
     def __init__(self, data: Any, fail: Callable[[str], Error]) -> None:
         self.data, self.fail, self.at = data, fail, 0
 
     def skip(self, n: int, what: str) -> int:
-        """Where n bytes begin."""
+        """Skips n bytes and returns the offset of the first. Raises an error if the file ends before."""
         at, size = self.at, len(self.data)
         if n > size - at:
             raise self.fail(f"expected {at + n} bytes or more, got {size}: it ends within {what}")
@@ -90,7 +91,7 @@ class _Cursor:
         return struct.unpack_from(format, self.data, self.skip(struct.calcsize(format), what))[0]
 
     def count(self, what: str, least: int) -> int:
-        """A number of things that take `least` bytes each or more, which the rest of the file must have."""
+        """Reads a number of items. Raises an error if the rest of the file is too short for `least` bytes each."""
         n: int = self.number("Q", f"the number of {what}")
         if n > (len(self.data) - self.at) // least:
             raise self.fail(f"has {len(self.data)} bytes, too few for the {n} {what} that it names")
@@ -113,14 +114,15 @@ class _Cursor:
             raise self.fail(f"{what} is not UTF-8") from None
 
     def texts(self, n: int, what: str) -> None:
-        """Skips them."""
+        """Skips n texts."""
         length = struct.Struct("<Q").unpack_from
         for _ in range(n):
             self.skip(length(self.data, self.skip(_TEXT_SIZE, what))[0], what)
 
 
 def read_header(data: Any, fail: Callable[[str], Error]) -> tuple[dict[str, Value], dict[str, Tensor]]:
-    """Keys and tensors by name, in the file's order. data: the file's bytes; fail: makes an error of a message."""
+    """Returns keys and tensors by name, in the file's order. data: the file's bytes. fail: makes an error with a
+    message, which is raised if the header is malformed."""
     c = _Cursor(data, fail)
     n_tensors, n_keys = _read_start(c)
     keys: dict[str, Value] = {}
@@ -135,10 +137,10 @@ def read_header(data: Any, fail: Callable[[str], Error]) -> tuple[dict[str, Valu
 
 
 def _read_start(c: _Cursor) -> tuple[int, int]:
-    """How many tensors and keys there are."""
+    """Reads the magic number and the version. Returns the numbers of tensors and keys."""
     magic = bytes(c.data[:4])
     if magic != b"GGUF":
-        raise c.fail(f"is no GGUF file: expected {b'GGUF'!r} as its beginning, got {magic!r}")
+        raise c.fail(f"is not a GGUF file: expected {b'GGUF'!r} at its start, got {magic!r}")
     c.skip(4, "the header")
     version = c.number("I", "the header")
     if version and not version & 0xFFFF:
@@ -167,7 +169,7 @@ def _read_value(c: _Cursor, what: str) -> Value:
 
 @dataclass(frozen=True)
 class _Info:
-    """offset: from where the tensors begin."""
+    """The entry of a tensor. offset: in bytes, from the start of all tensors' data."""
 
     name: str
     dims: tuple[int, ...]
@@ -184,7 +186,7 @@ def _read_info(c: _Cursor, what: str) -> _Info:
     dims = tuple(c.number("Q", what) for _ in range(n))
     kind = c.number("I", what)
     if kind not in GGMLQuantizationType.__members__.values():
-        known = f" ({_REMOVED[kind]}, which llama.cpp reads no more)" if kind in _REMOVED else ""
+        known = f" ({_REMOVED[kind]}, which llama.cpp no longer reads)" if kind in _REMOVED else ""
         raise c.fail(f"{what} is of type {kind}{known}, which is not known")
     return _Info(name, dims, GGMLQuantizationType(kind), c.number("Q", what))
 
@@ -197,12 +199,12 @@ def _read_alignment(c: _Cursor, keys: dict[str, Value]) -> int:
         raise c.fail(f"key 'general.alignment': expected uint32, got {v.kind.name.lower()}")
     found: int = struct.unpack_from("<I", c.data, v.at)[0]
     if found < 8 or found & (found - 1):
-        raise c.fail(f"key 'general.alignment': expected a power of two from 8 on, got {found}")
+        raise c.fail(f"key 'general.alignment': expected a power of two, at least 8, got {found}")
     return found
 
 
 def _placed(c: _Cursor, infos: list[_Info], alignment: int) -> dict[str, Tensor]:
-    """Tensors by name, each whole and by itself."""
+    """Returns tensors by name. Raises an error if one extends beyond the file, overlaps another or is misaligned."""
     start = -(-c.at // alignment) * alignment
     tensors: dict[str, Tensor] = {}
     for info in infos:

@@ -1,4 +1,4 @@
-"""The decoder that a GGUF file's tensors make up, as a torch module whose parameters have the file's names."""
+"""The decoder of a GGUF file as a torch module, whose parameters have the names of the file's tensors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _constant(x: torch.Tensor) -> nn.Parameter:
 
 
 class Linear(nn.Module):
-    """What it takes and gives is f32, whatever its weight is."""
+    """A linear layer with f32 inputs and results and a weight of any dtype."""
 
     def __init__(self, weights: Weights, name: str, rows: int, columns: int) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Norm(nn.Module):
 
 
 class Block(nn.Module):
-    """One layer; `cache` is for its owner to make."""
+    """One layer of the decoder. Its owner sets `cache`."""
 
     cache: KVCache
 
@@ -76,7 +76,7 @@ class Block(nn.Module):
         self.ffn_down = Linear(weights, f"{at}.ffn_down", n.size, n.n_hidden)
 
     def forward(self, x: torch.Tensor, angles: Any, position: torch.Tensor) -> torch.Tensor:
-        """x: (1, L, size)"""
+        """Returns the layer's result, in the shape of x: (1, L, size), f32."""
         y = self._attention(self.attn_norm(x), angles, position)
         x = x + (self.post_attention_norm(y) if self.n.architecture.post_norms else y)
         y = self._feed_forward(self.ffn_norm(x))
@@ -97,7 +97,7 @@ class Block(nn.Module):
         return self.attn_output(y.transpose(1, 2).flatten(-2))  # type: ignore[no-any-return]
 
     def _turn(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-        """The first dimensions of each head."""
+        """Rotates the first `rope.dims` dimensions of each head."""
         dims, interleaved = self.n.rope.dims, self.n.architecture.interleaved
         if dims == self.n.key_size:
             return rope(x, cos, sin, interleaved)
@@ -113,7 +113,8 @@ class Block(nn.Module):
 
 
 class Angles(nn.Module):
-    """cos and sin of positions: (L, dims / 2) each. Error where a file's numbers make none of them."""
+    """Computes cos and sin of positions (L,): (L, dims / 2) each, f32. Raises Error if the file's numbers result in
+    frequencies that are not finite."""
 
     def __init__(self, weights: Weights, rope: Rope, factors: Any, context: int) -> None:
         super().__init__()
@@ -131,10 +132,10 @@ class Angles(nn.Module):
 
 
 class Decoder(nn.Module):
-    """forward(tokens, position): the logits of the last token, (1, n_vocab).
+    """forward(tokens, position) returns the logits of the last token, (1, n_vocab), f32.
 
-    tokens: (1, L) int64 that stand at position, position + 1, ...; position: () int64, below max_context. Caches are
-    made when all tensors are there, by `make_caches`.
+    tokens: (1, L) int64, for the positions position, position + 1, ... position: () int64, below max_context.
+    `make_caches` creates the KV caches after all tensors are read.
     """
 
     def __init__(self, weights: Weights, n: Numbers, max_context: int) -> None:
@@ -150,7 +151,7 @@ class Decoder(nn.Module):
         self.local_angles = self.angles if n.local == n.rope else Angles(weights, n.local, None, n.context)
 
     def make_caches(self, file: File, dtype: torch.dtype, prompt_piece: int) -> None:
-        """Error where they have no room in this machine's memory."""
+        """Creates the KV caches. Raises Error if they do not fit into this machine's memory."""
         n = self.n
         rings = [ring(window, self.max_context, prompt_piece) for window in n.windows]
         size = Layer(n.n_kv, n.key_size, n.value_size, dtype).bytes()
@@ -180,7 +181,8 @@ class Decoder(nn.Module):
 
 
 def _factors(weights: Weights, rope: Rope, max_context: int) -> Any:
-    """What the file divides frequencies by: LongRoPE's are others where texts are longer than the original context."""
+    """Returns the file's divisors of frequencies, (dims / 2) f64, or None. LongRoPE has other divisors for contexts
+    that are longer than the original one."""
     if rope.kind == "longrope":
         longer = max_context > rope.original
         found = [weights.vector(f"rope_factors_{w}.weight", rope.dims // 2) for w in ("short", "long")]
@@ -192,5 +194,5 @@ def _factors(weights: Weights, rope: Rope, max_context: int) -> Any:
 
 def _positive(weights: Weights, factors: torch.Tensor) -> Any:
     if not bool((factors.isfinite() & (factors > 0)).all()):
-        raise weights.file.error("rope factors that are not positive numbers")
+        raise weights.file.error("has rope factors that are not positive numbers")
     return factors.numpy().astype("float64")

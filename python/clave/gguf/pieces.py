@@ -1,7 +1,8 @@
-"""SentencePiece's pieces as a tokenizer.json, for vocabularies whose special tokens take white space behind them.
+"""Writes SentencePiece's pieces as a tokenizer.json if special tokens strip the white space after them.
 
-A GGUF file, like a .model, has no place for that: the tokenizer.json of Phi-3 says `rstrip` of its tokens. llama.cpp
-goes by the model's name ("phi-3", "phi3"); here the architecture counts, too, as converters write names in many ways.
+Neither a GGUF file nor a .model can express that; the tokenizer.json of Phi-3 has `rstrip` on its tokens. llama.cpp
+decides by the model's name ("phi-3", "phi3"). This module also checks the architecture, because converters write names
+in many ways.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from typing import Any
 
 from clave.gguf.file import File
 
-_PLAIN, _SPECIAL = 1, (2, 3, 4)  # types: pieces that merges make; those that a text is split at before
-_KEEPS_SPACE = ("<unk>", "<s>", "<|endoftext|>")  # Phi-3's that leave the white space where it is
+_PLAIN, _SPECIAL = 1, (2, 3, 4)  # types of tokens: made by merges; split off before merging
+_KEEPS_SPACE = ("<unk>", "<s>", "<|endoftext|>")  # special tokens of Phi-3 that keep the white space
 _SPACE = "\u2581"
 
 
 def strips(file: File) -> bool:
-    """True if the special tokens of the file's SentencePiece vocabulary take the white space behind them."""
+    """True if the special tokens of the file's SentencePiece vocabulary strip the white space after them."""
     if file.flag("tokenizer.ggml.remove_extra_whitespaces", False):
         return False
     name = file.text("general.name", "").lower()
@@ -26,7 +27,8 @@ def strips(file: File) -> bool:
 
 
 def tokenizer_json(v: Any, bos: dict[str, Any] | None) -> bytes:
-    """v: the vocabulary (tokens, scores, types); bos: the post-processor that writes it, if any."""
+    """Returns the tokenizer.json. v: the vocabulary (tokens, scores, types). bos: the post-processor that adds BOS, or
+    None."""
     replace = {"type": "Replace", "pattern": {"String": " "}, "content": _SPACE}
     prefix = v.file.flag("tokenizer.ggml.add_space_prefix", True)
     normalizers: list[dict[str, Any]] = [{"type": "Prepend", "prepend": _SPACE}] if prefix else []
@@ -59,7 +61,7 @@ def _added(id: int, text: str, kind: int) -> dict[str, Any]:
 
 
 def _merges(v: Any) -> Iterator[tuple[str, str]]:
-    """The pairs that make up a piece, those of the likeliest piece first, of one piece those with the longest left."""
+    """Yields the pairs that form a piece: by descending score of the piece, then by descending length of the left."""
     score_of = {t: s for t, s, kind in zip(v.tokens, v.scores, v.types, strict=True) if kind == _PLAIN}
     pairs = [
         (-score, -i, piece)

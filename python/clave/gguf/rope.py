@@ -1,4 +1,4 @@
-"""How fast each pair of a head turns, and what cos and sin are multiplied by.
+"""Computes the frequency of each pair of a head, and the factor of cos and sin.
 
 Sources: YaRN, https://arxiv.org/abs/2309.00071; LongRoPE, https://arxiv.org/abs/2402.13753.
 """
@@ -13,8 +13,8 @@ from clave.gguf.architectures import Rope
 
 
 def frequencies(rope: Rope, factors: np.ndarray | None = None) -> np.ndarray:
-    """(dims / 2) angles of position 1, f32, infinite where a file's numbers make them too large. factors: (dims / 2),
-    what a file divides each by."""
+    """Returns the angles of position 1, (dims / 2) f32, infinite if the file's numbers make them too large. factors:
+    (dims / 2), the file's divisors of the frequencies."""
     plain = rope.base ** (-np.arange(0, rope.dims, 2) / rope.dims)
     if factors is not None:
         plain = plain / factors
@@ -28,8 +28,8 @@ def frequencies(rope: Rope, factors: np.ndarray | None = None) -> np.ndarray:
 
 
 def _kept(rope: Rope) -> np.ndarray:
-    """(dims / 2) how much of each frequency YaRN leaves as it is: 1 for those that turn more than beta_fast times in
-    the original context, 0 below beta_slow."""
+    """Returns the share of each frequency that YaRN does not scale, (dims / 2): 1 for pairs that turn more than
+    beta_fast times in the original context, 0 for pairs that turn less than beta_slow times."""
 
     def pair(turns: float) -> float:
         return rope.dims * math.log(rope.original / (turns * 2 * math.pi)) / (2 * math.log(rope.base))
@@ -40,7 +40,7 @@ def _kept(rope: Rope) -> np.ndarray:
 
 
 def magnitude(rope: Rope, context: int) -> float:
-    """context: that the model was made for."""
+    """Returns the factor of cos and sin. context: the context for which the model was made."""
     if rope.kind == "yarn":
         return (rope.magnitude or 1.0) * (0.1 * math.log(max(rope.factor, 1.0)) + 1.0)
     if rope.kind == "longrope" and rope.magnitude is None:

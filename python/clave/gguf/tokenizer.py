@@ -1,7 +1,8 @@
-"""A GGUF file's vocabulary in a form that a program carries: SentencePiece's .model, or a tokenizer.json.
+"""Converts a GGUF file's vocabulary to a tokenizer file that a program carries: a SentencePiece .model or a
+tokenizer.json.
 
-llama.cpp's "llama" vocabularies are SentencePiece's pieces, scores and types (sentencepiece_model.proto), "gpt2" ones
-byte-level BPE, of which a file names how texts are split before: that name stands for a pattern.
+llama.cpp's "llama" vocabularies are SentencePiece's pieces, scores and types (sentencepiece_model.proto). Its "gpt2"
+vocabularies are byte-level BPE; the file names a pre-tokenizer, which selects the pattern that splits texts.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from clave.gguf.header import shown
 from clave.gguf.pieces import strips, tokenizer_json
 from clave.tokenizer import Tokenizer
 
-_NORMAL, _UNKNOWN, _CONTROL, _USER, _BYTE = 1, 2, 3, 4, 6  # types of tokens, here and in SentencePiece
-_LARGEST = 3.4e38  # of scores
+_NORMAL, _UNKNOWN, _CONTROL, _USER, _BYTE = 1, 2, 3, 4, 6  # types of tokens, in GGUF and in SentencePiece
+_LARGEST = 3.4e38  # bound of scores
 _KEY = "tokenizer.ggml."
-# Tokens that end an answer, whatever the file's keys say; llama.cpp stops at them, too.
+# Tokens that end an answer in addition to those that the file's keys name, as in llama.cpp.
 _ENDS = (
     "<|eot_id|> <|eom_id|> <|im_end|> <|end|> <end_of_turn> <|endoftext|> <|end_of_text|> <EOT> _<EOT> "
     "<\uff5cend\u2581of\u2581sentence\uff5c>"
@@ -34,7 +35,7 @@ _ELSE = "another tokenizer can be given in its place (tokenizer=, --tokenizer)"
 
 
 class Given:
-    """A tokenizer in place of a file's own: a file of any format that clave.Tokenizer reads, or a folder with one."""
+    """A tokenizer in place of a file's own: a file in any format that clave.Tokenizer reads, or a folder with one."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fsdecode(arguments.path("tokenizer", path))
@@ -42,19 +43,21 @@ class Given:
         self.data = self._file().read_bytes()
 
     def _file(self) -> Path:
-        """What of a folder is read; its tokenizer_config.json is not carried, see `read_metadata`."""
+        """Returns the tokenizer file, of a folder its tokenizer.json or tokenizer.model. The program does not carry a
+        tokenizer_config.json; `read_metadata` keeps what it says."""
         path = Path(self.path)
         return next((f for n in ("tokenizer.json", "tokenizer.model") if (f := path / n).exists()), path)
 
     def check(self, file: File, n_vocab: int) -> None:
-        """Error if it has ids that the model does not know."""
+        """Raises Error if the tokenizer has ids that the model does not have."""
         n = self.tokenizer.n_ids
         if n > n_vocab:
             raise file.error(f"{self.path} has {n} tokens, and token_embd.weight has rows for {n_vocab}")
 
 
 def read_tokenizer(file: File, n_vocab: int) -> bytes | None:
-    """The file of a tokenizer, None if the GGUF file has none. Error: it is of another kind, or none."""
+    """Returns the contents of a tokenizer file, or None if the GGUF file has no tokenizer. Raises Error if its kind is
+    not supported or it is malformed."""
     kind = file.text(f"{_KEY}model", "none")
     if kind in ("none", "no_vocab"):
         return None
@@ -73,7 +76,8 @@ def read_tokenizer(file: File, n_vocab: int) -> bytes | None:
 def read_metadata(file: File, n_vocab: int, given: Given | None = None) -> dict[str, Any]:
     """Returns the metadata of tokens and templates that docs/reference/language_models.md describes.
 
-    given: what says of tokens what the file's keys do not."""
+    given: a tokenizer that supplies what the file's keys lack.
+    """
     other = given.tokenizer if given else None
     eos = _id(file, "eos", n_vocab)
     ends = [eos, _id(file, "eot", n_vocab), _id(file, "eom", n_vocab)]
@@ -96,7 +100,7 @@ def _id(file: File, name: str, n_vocab: int) -> int | None:
 
 
 def _bos(file: File, n_vocab: int, other: Tokenizer | None) -> int | None:
-    """What a prompt begins with, None: nothing."""
+    """Returns the id with which a prompt begins, or None."""
     said = file.flag(f"{_KEY}add_bos_token", None)
     if said is None and other:
         return other.bos
@@ -106,12 +110,13 @@ def _bos(file: File, n_vocab: int, other: Tokenizer | None) -> int | None:
 
 
 def _adds_bos(file: File) -> bool:
-    """Where the file does not say: by the kind of its vocabulary."""
+    """True if prompts begin with BOS by default, according to the kind of the vocabulary."""
     return file.text(f"{_KEY}model", "none") == "llama" or _split_of(file).adds_bos
 
 
 class _Vocabulary:
-    """tokens, with a type and a score for each."""
+    """The tokens of a file, with a type and a score each. Raises Error if their numbers do not match or one is out of
+    range."""
 
     def __init__(self, file: File, n_vocab: int) -> None:
         self.file = file
@@ -135,7 +140,7 @@ class _Vocabulary:
 
 
 def _check_once(v: _Vocabulary) -> dict[str, int]:
-    """The id of each token. Error: two tokens have one text."""
+    """Returns the id of each token. Raises Error if two tokens have the same text."""
     vocab = {t: i for i, t in enumerate(v.tokens)}
     if len(vocab) != len(v.tokens):
         twice = next(t for i, t in enumerate(v.tokens) if vocab[t] != i)
@@ -155,7 +160,7 @@ def _varint(n: int) -> bytes:
 
 
 def _field(number: int, value: bytes | int) -> bytes:
-    """A field of a protobuf message: a number, or bytes with their length."""
+    """Encodes a field of a protobuf message: a number, or bytes with their length."""
     if isinstance(value, int):
         return _varint(number << 3) + _varint(value)
     return _varint(number << 3 | 2) + _varint(len(value)) + value
@@ -167,7 +172,7 @@ def _piece(text: str, score: float, kind: int) -> bytes:
 
 
 def _sentencepiece(v: _Vocabulary) -> bytes:
-    """A ModelProto: pieces, trainer_spec and normalizer_spec; or a tokenizer.json, see pieces.py."""
+    """Returns a ModelProto (pieces, trainer_spec and normalizer_spec) or a tokenizer.json (see pieces.py)."""
     if strips(v.file):
         _check_once(v)
         return tokenizer_json(v, _frame(v))
@@ -203,8 +208,9 @@ def _by_case(digits: str, ending: str) -> str:
 
 @dataclass(frozen=True)
 class _Split:
-    """How a text is split before BPE. pattern None: GPT-2's; digits: each by itself, first; whole: a word that is a
-    token is that, whatever the merges make of it; composed: in Unicode's form NFC."""
+    """How a text is split before BPE. pattern: None for GPT-2's. digits: splits off each digit first. whole: a word
+    that is a token is not split by merges. composed: normalises texts to Unicode's NFC. adds_bos: prompts begin with
+    BOS by default."""
 
     pattern: str | None = None
     digits: bool = False
@@ -234,7 +240,8 @@ _SPLITS = {
 
 
 def _split_of(file: File) -> _Split:
-    """A default where the vocabulary is no BPE's."""
+    """Returns the splitting that the file names, or a default if its vocabulary is not BPE. Raises Error if the name is
+    unknown."""
     if file.text(f"{_KEY}model", "none") != "gpt2":
         return _Split()
     name = file.text(f"{_KEY}pre", "default")
@@ -257,7 +264,7 @@ def _splitters(split: _Split) -> list[dict[str, Any]]:
 
 
 def _frame(v: _Vocabulary) -> dict[str, Any] | None:
-    """The BOS before a text, where the file has one there."""
+    """Returns the post-processor that puts BOS before a text, or None if the file has no BOS."""
     bos = _bos(v.file, len(v.tokens), None)
     if bos is None:
         return None

@@ -1,4 +1,4 @@
-"""A file's tensors for a module: floats as they are mapped, blocks behind stand-ins that take no memory."""
+"""A GGUF file's tensors for a module: mapped floats, and stand-ins for blocks, which use no memory."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from clave.stand_ins import StandIns
 
 _BLOCKS = "Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4".split()
 _FLOATS = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
-_UNREAD = "attn_rot_embd"  # tables that old files of llama have, and which follow from the keys
+_UNREAD = "attn_rot_embd"  # tables in old files of llama, which follow from the keys
 
 
 class Weights:
-    """Takes tensors by name and shape, each known to the file's error messages."""
+    """Reads tensors by name and shape. Errors name the file and the tensor."""
 
     def __init__(self, file: File) -> None:
         self.file = file
@@ -29,7 +29,8 @@ class Weights:
         return name in self.file.tensors
 
     def matrix(self, name: str, rows: int | None, columns: int) -> torch.Tensor:
-        """(rows, columns): F32, F16 or BF16 as it lies in the file, or a stand-in of blocks. rows None: any number."""
+        """Returns (rows, columns): F32, F16 or BF16 mapped from the file, or an f32 stand-in for blocks. rows: None for
+        any number."""
         shape = self._take(name, rows, columns)
         kind = self.file.type_of(name).name
         if kind in _FLOATS:
@@ -37,7 +38,7 @@ class Weights:
         return self._stand_in(name, shape, kind)
 
     def vector(self, name: str, size: int) -> torch.Tensor:
-        """(size) f32."""
+        """Returns (size,) f32."""
         shape = self._take(name, size)
         if self.file.type_of(name).name in _FLOATS:
             return self._mapped(name, shape).float()
@@ -46,18 +47,16 @@ class Weights:
         return torch.from_numpy(np.ascontiguousarray(found))
 
     def stored(self, _name: str, weight: torch.Tensor) -> Stored | None:
-        """What a constant of a program that is being built becomes; as clave.export(quantize=) has it."""
+        """Returns the encoding of a constant, as the function for clave.export(quantize=) does."""
         return self._stand_ins.stored(_name, weight)
 
     def check_all_stored(self) -> None:
-        """Error if a stand-in became a constant that no product and no embedding reads, as it would be zeros."""
+        """Raises Error if an op other than a product or an embedding reads a stand-in, which it would read as zeros."""
         if self._stand_ins.n_left:
-            raise self.file.error(
-                f"{self._stand_ins.n_left} weights in blocks are read by something else than products"
-            )
+            raise self.file.error(f"{self._stand_ins.n_left} weights in blocks are read by ops other than products")
 
     def check_all_taken(self) -> None:
-        """Error for tensors that the architecture has no place for: what they do would be missing."""
+        """Raises Error for tensors that the architecture does not read, because the results would lack their effect."""
         rest = [n for n in self.file.tensors if n not in self._taken and _UNREAD not in n]
         if rest:
             more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
@@ -82,7 +81,7 @@ class Weights:
         return found
 
     def _mapped(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
-        """As it lies in the file."""
+        """Returns a view of the mapped tensor."""
         dtype = _FLOATS[self.file.type_of(name).name]
         return torch.from_numpy(self.file.bytes_of(name)).view(dtype).reshape(shape)
 

@@ -1,5 +1,5 @@
-"""Language models: `LLMExporter` makes a program of a Hugging Face folder; `use_kv_cache` makes a causal model one that
-clave runs token by token."""
+"""Language models: `LLMExporter` makes a program of a Hugging Face folder, and `use_kv_cache` puts a KV cache into a
+causal model, so that clave runs it token by token."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MODULES = {"CachedCausalLM": "kv_cache", "KVCache": "layers", "LLMExporter": "e
 
 
 def __getattr__(name: str) -> Any:
-    """Imports torch when a name is first used, so that the commands can say what is not installed."""
+    """Imports torch when a name is first used, so that the commands can report a missing package."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -1,4 +1,4 @@
-"""Which tensors of a folder make up each parameter of a model, by transformers' own rules: renamed, merged, split."""
+"""Makes the parameters of a model from a folder's tensors, by transformers' own rules: renamed, merged, split."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from clave.llm.folder import Folder, listed
 from clave.llm.layers import reason_of
 from clave.private import ignored_on_load
 
-_OLD_BUFFERS = (r"rotary_emb\.inv_freq$", r"(^|\.)position_ids$")  # tables that old files have, and modules compute
+_OLD_BUFFERS = (r"rotary_emb\.inv_freq$", r"(^|\.)position_ids$")  # tables in old files, which modules compute
 
 
 class Checkpoint:
-    """Error where the folder's tensors are not the model's: missing, too many, of other shapes or types.
+    """The tensors of a folder for a model. Raises Error if they do not match it: missing, unknown, or of other shapes
+    or types.
 
-    No data is read before `weights`. part: some of the model's modules, in another: only their parameters are read and
-    must be there, and go by its names.
+    No data is read before `weights`. part: a model that consists of some of the model's modules. Only its parameters
+    are read and must exist, and they have its names.
     """
 
     def __init__(self, folder: Folder, model: Any, part: Any) -> None:
@@ -35,7 +36,7 @@ class Checkpoint:
         names = {id(p): n for n, p in reversed(part.state_dict(keep_vars=True).items())}
         owners = ((own, id(self._wanted[own])) for own in self._owner.values())
         self._name_of = {own: names[i] for own, i in owners if i in names}
-        self._groups: dict[str, list[tuple[str, str | None]]] = {}  # (tensor, pattern) by the first name of each
+        self._groups: dict[str, list[tuple[str, str | None]]] = {}  # (tensor, pattern) by parameter
         self._rules = get_model_conversion_mapping(model)
         self._converters = [r for r in self._rules if isinstance(r, WeightConverter)]
         self._group()
@@ -60,7 +61,7 @@ class Checkpoint:
         return any(re.search(p, key) for p in patterns)
 
     def _check(self) -> None:
-        """That each parameter gets its shape; on the meta device."""
+        """Raises Error if a parameter is missing or has another shape. Computes on the meta device."""
         for first, tensors in self._groups.items():
             for name, _ in tensors if self._owner[first] in self._name_of else ():
                 self._folder.check_dtype(name)
@@ -85,7 +86,7 @@ class Checkpoint:
             yield from self._convert(first, tensors, load).items()
 
     def _is_copy(self, name: str) -> bool:
-        """Whether it is another name of a parameter that the folder has under the first, too."""
+        """True for another name of a parameter that the folder also has under its first name."""
         return self._owner[name] != name and self._owner[name] in self._groups
 
     def _convert(
@@ -111,14 +112,14 @@ class Checkpoint:
         return found
 
     def packed(self) -> list[str]:
-        """The parameters that are stored as MXFP4, by their first names."""
+        """Returns the first names of the parameters that are stored as MXFP4."""
         dtypes = {first: self._folder.tensors[tensors[-1][0]].dtype for first, tensors in self._groups.items()}
         owners = (self._owner[first] for first, dtype in dtypes.items() if dtype == mxfp4.DTYPE)
         return [self._name_of[own] for own in owners if own in self._name_of]
 
     def weights(self) -> Iterator[tuple[str, Any]]:
-        """Each parameter and stored buffer once, by its first name, in the order of the model; one at a time in memory
-        but for those that are made of the same tensors. Tensors, or of MXFP4 mxfp4.Experts."""
+        """Yields each parameter and stored buffer once, with its first name, in the order of the model: a tensor, or
+        mxfp4.Experts for MXFP4. One at a time is in memory, except those that are made of the same tensors."""
         ahead: dict[str, torch.Tensor] = {}
         source = self._sources()
         for name, own in self._owner.items():
@@ -131,7 +132,7 @@ class Checkpoint:
             yield self._name_of[name], ahead.pop(name)
 
     def _sources(self) -> dict[str, str]:
-        """By each parameter's first name the group that makes it."""
+        """Returns the group that makes each parameter, by the parameter's first name."""
         found = {}
         for first, tensors in self._groups.items():
             if not self._is_copy(first):
@@ -140,6 +141,6 @@ class Checkpoint:
 
 
 def _owners(state: dict[str, Any]) -> dict[str, str]:
-    """The first name of each parameter, by all of its names."""
+    """Returns the first name of each parameter by all of its names."""
     seen: dict[int, str] = {}
     return {name: seen.setdefault(id(p), name) for name, p in state.items()}

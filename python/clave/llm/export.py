@@ -1,4 +1,4 @@
-"""python -m clave.llm.export --model FOLDER --output m.clv: a Hugging Face folder as a program."""
+"""python -m clave.llm.export --model FOLDER --output m.clv: exports a Hugging Face folder as a program."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from clave.command import Parser, check_cache, check_form, run
 from clave.errors import UsageError
 
 _EPILOG = """
-FORM is int8 (a scale for each row), int4:32, int4:64 or int4:128 (one for so many neighbours), or any other of
-docs/howto/quantise.md. What the file carries, and which models there are: docs/howto/language_models.md.
+ENCODING is int8 (a scale for each row), int4:32, int4:64 or int4:128 (a scale for that many neighbours), or another
+one of docs/howto/quantise.md. docs/howto/language_models.md describes the models and the contents of the file.
 
 Exit 0 good, 1 the export failed, 2 malformed command line.
 """
@@ -21,22 +21,22 @@ Exit 0 good, 1 the export failed, 2 malformed command line.
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="python -m clave.llm.export",
-        description="A Hugging Face folder as a program, with its tokenizer and chat template.",
+        description="Exports a Hugging Face folder as a program, with its tokenizer and chat template.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--model", required=True, metavar="FOLDER", help="config.json, safetensors, and what else belongs to it")
+    add("--model", required=True, metavar="FOLDER", help="a folder with config.json, safetensors and tokenizer files")
     add("--output", required=True, metavar="PROG", help="a .clv file")
-    add("--dtype", metavar="TYPE", help="of weights and activations: f32, f16 or bf16 (default: the folder's)")
-    add("--quantize", metavar="FORM", help="of the matrices of products")
-    add("--quantize-embedding", metavar="FORM", help="of embeddings, and of a table that is the output, too")
-    add("--max-context", type=int, metavar="N", help="tokens that the cache holds (default: the model's, at most 4096)")
-    add("--kv", metavar="TYPE", help="of the cache: f32, f16, bf16 or int8 (default: the model's type)")
-    add("--prompt-piece", type=int, default=256, metavar="N", help="tokens that a layer with a window takes at once")
-    add("--long-factors", action="store_true", help="longrope has its factors for long texts at every length")
-    add("--pack", metavar="DEVICE", help="adds the weights as that device wants them, so that it starts faster")
-    add("--report", action="store_true", help="say what was made")
+    add("--dtype", metavar="TYPE", help="type of weights and activations: f32, f16 or bf16 (default: the folder's)")
+    add("--quantize", metavar="ENCODING", help="encoding of the matrices of products")
+    add("--quantize-embedding", metavar="ENCODING", help="encoding of embeddings, also of one that is the output")
+    add("--max-context", type=int, metavar="N", help="tokens that the cache can hold (default: the model's, max. 4096)")
+    add("--kv", metavar="TYPE", help="type of the cache: f32, f16, bf16 or int8 (default: the model's)")
+    add("--prompt-piece", type=int, default=256, metavar="N", help="prompt tokens that a layer with a window runs")
+    add("--long-factors", action="store_true", help="use longrope's factors for long texts at every length")
+    add("--pack", metavar="DEVICE", help="store packed weights for that device, too, so that it starts faster")
+    add("--report", action="store_true", help="print a summary of the program")
     return parser
 
 
@@ -64,7 +64,7 @@ def _export(o: argparse.Namespace) -> None:
         print(f"clave: note: {note}", file=sys.stderr)
     exporter.lower()
     if not exporter.has_tokenizer:
-        print(f"clave: note: {o.model} has no tokenizer: the program takes and gives ids", file=sys.stderr)
+        print(f"clave: note: {o.model} has no tokenizer: the program reads and writes ids", file=sys.stderr)
     if device:
         exporter.pack(device)
     exporter.save(Path(o.output).absolute())
@@ -73,10 +73,10 @@ def _export(o: argparse.Namespace) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Exit 0 good, 1 nothing was made, 2 malformed command line."""
+    """Runs the command. Returns 0 on success, 1 if the export failed, 2 for a malformed command line."""
     options = _parser().parse_args(argv)
     before = logging.root.manager.disable
-    logging.disable(logging.WARNING)  # what libraries that transformers loads say of themselves
+    logging.disable(logging.WARNING)  # hides warnings of libraries that transformers loads
     try:
         return run(_export, options, "llm")
     finally:

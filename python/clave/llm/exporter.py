@@ -1,4 +1,4 @@
-"""A Hugging Face folder as a program, step by step: `LLMExporter`."""
+"""Exports a Hugging Face folder as a program, step by step: `LLMExporter`."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ _NAMES = {v: k for k, v in KV.items()}
 
 
 class LLMExporter:
-    """source: a Hugging Face folder. Each step returns the exporter; capture and lower are made where they are needed
-    and were left out: LLMExporter(folder).to_dtype("f16").save("m.clv").
+    """Exports a Hugging Face folder. Each step returns the exporter. Steps that need `capture` or `lower` run it, so
+    both can be left out: LLMExporter(folder).to_dtype("f16").save("m.clv").
 
-    max_context: tokens that the cache holds; None: what the model was made for, at most 4096. kv: what the cache is
-    made of, "f32", "f16", "bf16" or "int8"; None: the model's type. prompt_piece: tokens that a layer with a window
-    takes at once. long_factors: see clave.llm.use_kv_cache. Error: one line, with the file's name.
+    source: the folder. max_context: capacity of the KV cache in tokens; None: the model's own context, at most 4096.
+    kv: element type of the cache, "f32", "f16", "bf16" or "int8"; None: the model's type. prompt_piece: tokens of a
+    prompt that a layer with a sliding window processes at once. long_factors: see clave.llm.use_kv_cache.
+
+    Raises Error, in one line with the file's name.
     """
 
     def __init__(
@@ -60,10 +62,11 @@ class LLMExporter:
         self._program: Program | None = None
         self.metadata: dict[str, Any] = {}
         self.notes: list[str] = []
-        """What of the folder the program leaves out, a line each; there from `capture` on."""
+        """The parts of the folder that the program leaves out, one line each. Known after `capture`."""
 
     def set_output_dir(self, path: str | os.PathLike[str]) -> LLMExporter:
-        """Where `save` puts a file, and where weights lie meanwhile. It is made if it is not there."""
+        """Sets the folder in which `save` writes a file, and in which weights are stored until then. Creates it if it
+        does not exist."""
         self._output = Path(os.fsdecode(arguments.path("path", path)))
         try:
             self._output.mkdir(parents=True, exist_ok=True)
@@ -72,15 +75,15 @@ class LLMExporter:
         return self
 
     def to_dtype(self, dtype: str) -> LLMExporter:
-        """ "f32", "f16" or "bf16": what weights are converted to, and what the model computes in; else the folder's."""
+        """Converts weights to "f32", "f16" or "bf16", in which the model then computes. The default is the folder's."""
         arguments.choice("dtype", dtype, DTYPES)
         self._check_not_captured("to_dtype")
         self._dtype = dtype
         return self
 
     def quantize(self, weights: str | None = None, embedding: str | None = None) -> LLMExporter:
-        """The forms of the matrices of products, and of embeddings (a table that is the output, too, is one): see
-        clave.encodings.HELP."""
+        """Sets the encodings of the matrices of products and of embeddings, see clave.encodings.HELP. A table that is
+        also the output counts as an embedding."""
         from clave.llm.weights import Forms
 
         Forms(weights, embedding)
@@ -89,13 +92,14 @@ class LLMExporter:
         return self
 
     def source_transform(self, transforms: Iterable[str | Callable[..., Any]]) -> LLMExporter:
-        """Each is a form for `quantize`, or a function that changes the model, with its weights, or gives another."""
+        """Adds transforms. Each is an encoding for `quantize`, or a function that changes the model with its weights or
+        returns another model."""
         self._check_not_captured("source_transform")
         if isinstance(transforms, str | bytes) or not isinstance(transforms, Iterable):
-            raise arguments.refused("transforms", "a list of forms and functions", transforms)
+            raise arguments.refused("transforms", "a list of encodings and functions", transforms)
         for t in transforms:
             if not isinstance(t, str):
-                arguments.function("transforms", t, "a list of forms and functions")
+                arguments.function("transforms", t, "a list of encodings and functions")
             if isinstance(t, str):
                 self.quantize(t, self._embedding)
             else:
@@ -104,10 +108,10 @@ class LLMExporter:
 
     def _check_not_captured(self, step: str) -> None:
         if self._model is not None:
-            raise Error(f"{step} comes before capture and what captures, the weights are read by then")
+            raise Error(f"{step} comes before capture and the steps that run it, because they read the weights")
 
     def capture(self) -> LLMExporter:
-        """Reads the folder: its model, with a cache inside, and the weights as the program will have them."""
+        """Reads the folder: its model, with a KV cache inside, and the weights in the program's types and encodings."""
         with Progress() as progress:
             self._capture(progress)
         return self
@@ -149,8 +153,8 @@ class LLMExporter:
             raise self._folder.error(str(e), e.code) from e
 
     def _cached(self, model: Any, config: Any) -> tuple[CachedCausalLM, int]:
-        """The model with its cache, and the tokens that it holds: where nothing is said, no more than the model has
-        positions for."""
+        """Returns the model with its cache, and the capacity in tokens. The default capacity is at most the number of
+        positions that the model has."""
         dtype = None if self._kv is None else KV[self._kv]
         context = self._max_context or min(getattr(config, "max_position_embeddings", None) or CONTEXT, CONTEXT)
         options: dict[str, Any] = {"prompt_piece": self._prompt_piece, "long_factors": self._long_factors}
@@ -163,7 +167,7 @@ class LLMExporter:
                 context = e.most
 
     def _describe(self, metadata: Any, config: Any, dtype: torch.dtype) -> dict[str, Any]:
-        """What the program was made of, and how."""
+        """Returns the source of the program and the options of the export."""
         assert self._model is not None
         found: dict[str, Any] = metadata.origin(
             self._folder,
@@ -177,10 +181,10 @@ class LLMExporter:
         return found
 
     def pt2e_quantize(self, quantizers: Iterable[Any], calibration: Iterable[str | Sequence[int]] = ()) -> LLMExporter:
-        """Rounds weights, and activations, as pt2e quantizers say: clave.quantizer.ClaveQuantizer() or others of
-        torchao's kind. Those without scales of their own see what calibration shows, texts or ids.
+        """Rounds weights and activations by pt2e quantizers: clave.quantizer.ClaveQuantizer() or others of torchao.
 
-        Weights lie in memory in 8 bits then. Error: one line; also where `quantize` gave them another form.
+        calibration: texts or ids, from which quantizers without fixed scales compute them. The weights are then in
+        memory, in 8 bits. Raises Error if this is not possible, or if `quantize` has set an encoding.
         """
         from clave.llm import pt2e
 
@@ -189,7 +193,7 @@ class LLMExporter:
         if forms or self._rounded is not None or self._program is not None:
             done = f"the weights are {forms}" if forms else "the program is made" if self._program else "it is done"
             raise Error(
-                f"pt2e_quantize: expected quantize or pt2e_quantize, once, before lower, got it when {done} already"
+                f"pt2e_quantize: expected one call of quantize or pt2e_quantize before lower, but {done} already"
             )
         if self._model is None:
             self.capture()
@@ -201,15 +205,15 @@ class LLMExporter:
         return self
 
     def _ids_of(self, text: str | Sequence[int]) -> list[int]:
-        """What the model runs for a text of the calibration."""
+        """Returns the ids that the model runs for a text of the calibration."""
         if isinstance(text, str):
             if self._text.tokenizer is None:
-                raise self._folder.error("calibration: expected ids as there is no tokenizer, got a text")
+                raise self._folder.error("calibration: expected ids, because there is no tokenizer, got a text")
             bos = self.metadata["bos"]
             text = [*([] if bos is None else [bos]), *self._text.tokenizer.encode(text)]
         found = arguments.ids("calibration", text, self._n_vocab - 1)
         if not found:
-            raise Error(f"calibration: expected texts, or ids of 0 to {self._n_vocab - 1}")
+            raise Error(f"calibration: expected texts, or ids from 0 to {self._n_vocab - 1}")
         return found
 
     def lower(self) -> LLMExporter:
@@ -229,7 +233,7 @@ class LLMExporter:
         return self
 
     def pack(self, device: str | Device) -> LLMExporter:
-        """Adds the weights as that device wants them: clave.Device.pack."""
+        """Adds packed weights for a device, see clave.Device.pack."""
         opened = open_device(device)
         with self._weights.spool.released():
             opened.pack(self.program)
@@ -247,9 +251,9 @@ class LLMExporter:
         return self.program.tokenizer_file is not None
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the program into the output folder (a path with a folder of its own stays). Its path.
+        """Writes the program into the output folder, or to a path that names its own folder. Returns the path.
 
-        Error, and no file, if clave.LLM does not load what was written.
+        Raises Error, and leaves no file, if clave.LLM cannot load the program.
         """
         file = Path(os.fsdecode(arguments.path("path", path)))
         where = self._output / file if file.parent == Path() else file
@@ -265,4 +269,4 @@ class LLMExporter:
             LLM(path, "cpu")
         except Error as e:
             path.unlink(missing_ok=True)
-            raise self._folder.error(f"clave.LLM does not load the program: {e}", e.code) from e
+            raise self._folder.error(f"clave.LLM cannot load the program: {e}", e.code) from e

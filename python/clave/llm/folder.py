@@ -1,4 +1,4 @@
-"""A Hugging Face folder: its JSON files, and which file each of its tensors lies in. Nothing of it is trusted."""
+"""Reads a Hugging Face folder: its JSON files, and the places of its tensors. Nothing in it is trusted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ADAPTER = "adapter_config.json"
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _LARGEST_JSON = 256 << 20  # bytes
 _LARGEST_LICENCE = 1 << 20
-_LARGEST_HEADER = 100 << 20  # of a safetensors file
+_LARGEST_HEADER = 100 << 20  # bytes of the header of a safetensors file
 _FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 _READ = _FLOATS | {"U8": torch.uint8}
 _BLOCKS, _SCALES = "_blocks", "_scales"
@@ -37,9 +37,9 @@ _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.0
 
 @dataclass(frozen=True)
 class Stored:
-    """A tensor as a file has it. dtype: safetensors' name, or mxfp4.DTYPE, of two tensors by their common name.
+    """A tensor in a file. dtype: safetensors' name, or mxfp4.DTYPE for two tensors under their common name.
 
-    at: where its bytes begin in the file.
+    at: offset of its first byte in the file.
     """
 
     file: Path
@@ -49,9 +49,9 @@ class Stored:
 
 
 class Folder:
-    """Error, with the file's name, where something is missing or not what it should be.
+    """A Hugging Face folder. Raises Error, with the file's name, if something is missing or malformed.
 
-    tensors: by their names, of all files of weights.
+    tensors: the tensors of all files of weights by name.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -76,9 +76,9 @@ class Folder:
             self._pair()
 
     def _check_folder(self, given: str) -> None:
-        is_there = os.path.exists(self.path)  # Path's own raises where a name is too long
+        is_there = os.path.exists(self.path)  # Path.exists raises if a name is too long
         if not os.path.isdir(self.path):
-            message = "is no folder" if is_there else "there is no such folder"
+            message = "is not a folder" if is_there else "there is no such folder"
             if _HUB_NAME.fullmatch(given) and not is_there:
                 message += f"; hf download {given} --local-dir DIR fetches a model of that name, --model DIR exports it"
             raise Error(f"{self.path}: {message}", Code.IO)
@@ -94,20 +94,20 @@ class Folder:
     # ---- files
 
     def json(self, name: str) -> dict[str, Any] | None:
-        """The object of a JSON file, None if there is no such file."""
+        """Returns the object of a JSON file, or None if the file does not exist."""
         data = self.read(name, _LARGEST_JSON)
         if data is None:
             return None
         try:
             found = json.loads(data)
         except (ValueError, RecursionError) as e:
-            raise Error(f"{self.path / name}: is no JSON: {str(e).splitlines()[0]}") from None
+            raise Error(f"{self.path / name}: is not JSON: {str(e).splitlines()[0]}") from None
         if not isinstance(found, dict):
             raise Error(f"{self.path / name}: expected an object, got {type(found).__name__}")
         return found
 
     def text(self, name: str) -> str | None:
-        """A file in UTF-8, None if there is no such file."""
+        """Returns the text of a UTF-8 file, or None if the file does not exist."""
         data = self.read(name, _LARGEST_JSON)
         try:
             return None if data is None else data.decode()
@@ -124,13 +124,13 @@ class Folder:
         return path.read_bytes()
 
     def licence(self) -> str | None:
-        """The text of the first LICENSE or LICENCE file."""
+        """Returns the text of the first LICENSE or LICENCE file, or None."""
         names = sorted(p.name for p in self.path.iterdir() if p.name.upper().startswith(("LICENSE", "LICENCE")))
         data = self.read(names[0], _LARGEST_LICENCE) if names else None
         return None if data is None else data.decode("utf-8", "replace")
 
     def digest(self) -> str:
-        """SHA-256 of config.json and the files of weights, in the order of their names."""
+        """Returns the SHA-256 of config.json and the files of weights, in the order of their names."""
         found = hashlib.sha256()
         for path in sorted([self.path / "config.json", *self.files]):
             with path.open("rb") as f:
@@ -139,14 +139,14 @@ class Folder:
         return found.hexdigest()
 
     def check_unchanged(self) -> None:
-        """Error if a file of weights was written to since it was read first."""
+        """Raises Error if a file of weights was written to since it was first read."""
         for file, state in self._states.items():
             if self._is_cut[file].value or _state(file) != state:
                 raise _changed(file)
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """Checks that after its block, too, whose own Error may follow from a change."""
+        """Runs check_unchanged after the block, also if the block raises Error, which a change may have caused."""
         try:
             yield
         except Error:
@@ -173,17 +173,17 @@ class Folder:
     def _shards(self) -> list[Path]:
         where = self.path / _INDEX
         if not isinstance(self._map, dict) or not all(isinstance(v, str) for v in self._map.values()):
-            raise Error(f"{where}: weight_map should name a file for each tensor")
+            raise Error(f"{where}: weight_map must name a file for each tensor")
         names = sorted(set(self._map.values()))
         for name in names:
             if name in ("", ".", "..") or name != os.path.basename(name) or "\\" in name or "\0" in name:
                 raise Error(f"{where}: expected names of files in the folder itself, got {name!r}")
         missing = [n for n in names if not (self.path / n).exists()]
         if missing:
-            raise self.error(f"misses {listed(missing)} of the {len(names)} files that {_INDEX} names", Code.IO)
+            raise self.error(f"lacks {listed(missing)} of the {len(names)} files that {_INDEX} names", Code.IO)
         others = sorted({p.name for p in self.path.glob("model-*-of-*.safetensors")} - set(names))
         if others:
-            raise self.error(f"has {listed(others)}, of which {_INDEX} says nothing")
+            raise self.error(f"has {listed(others)}, which {_INDEX} does not name")
         return [self.path / n for n in names]
 
     def _read_header(self, file: Path) -> None:
@@ -202,7 +202,7 @@ class Folder:
         return str(said.get("quant_method") if isinstance(said, dict) else said) if said else None
 
     def _pair(self) -> None:
-        """Has a tensor of MXFP4 in the place of each pair."""
+        """Replaces each pair of blocks and scales by a tensor of MXFP4."""
         for blocks in [n for n in self.tensors if n.endswith(_BLOCKS)]:
             name = blocks.removesuffix(_BLOCKS)
             pair = [self.tensors.get(n) for n in (blocks, name + _SCALES)]
@@ -227,12 +227,12 @@ class Folder:
             )
 
     def meta(self, name: str) -> torch.Tensor:
-        """A tensor without data."""
+        """Returns a tensor without data, on the meta device."""
         t = self.tensors[name]
         return torch.empty(t.shape, dtype=_FLOATS.get(t.dtype, torch.bfloat16), device="meta")
 
     def load(self, name: str) -> Any:
-        """A tensor, mapped until it is let go; of MXFP4 mxfp4.Experts."""
+        """Returns a mapped tensor, or mxfp4.Experts for MXFP4."""
         if self.tensors[name].dtype == mxfp4.DTYPE:
             return mxfp4.Experts(self._read, name + _BLOCKS, name + _SCALES)
         return self._read(name)
@@ -244,13 +244,13 @@ class Folder:
             return torch.empty(t.shape, dtype=dtype)
         try:
             return torch.frombuffer(self._pages(t.file), dtype=dtype, count=count, offset=t.at).reshape(t.shape)
-        except ValueError:  # it is shorter
+        except ValueError:  # the file is shorter
             raise _changed(t.file) from None
         except OSError as e:
             raise Error(f"{t.file}: cannot be mapped: {(e.strerror or str(e)).lower()}", Code.IO) from None
 
     def _pages(self, file: Path) -> Mapped:
-        """A file's, once for all of its tensors that are read at a time."""
+        """Returns the mapping of a file, which tensors that are in use at the same time share."""
         found = self._mapped.get(file)
         if found is None:
             with file.open("rb") as f:
@@ -266,7 +266,7 @@ def listed(names: list[str], shown: int = 3) -> str:
 
 def _check_regular(path: Path) -> None:
     if not stat.S_ISREG(path.stat().st_mode):
-        raise Error(f"{path}: is no regular file", Code.IO)
+        raise Error(f"{path}: is not a regular file", Code.IO)
 
 
 def _state(path: Path) -> tuple[int, int]:
@@ -280,7 +280,7 @@ def _changed(file: Path) -> Error:
 
 
 def read_header(file: Path) -> dict[str, Stored]:
-    """A safetensors file's tensors by name. Error: what is wrong with it."""
+    """Returns a safetensors file's tensors by name. Raises Error if the file is malformed."""
     with file.open("rb") as f:
         start = f.read(8)
         size = int.from_bytes(start, "little")
@@ -292,8 +292,8 @@ def read_header(file: Path) -> dict[str, Stored]:
 
 
 def _check_header(file: Path, start: bytes, size: int) -> None:
-    """Error where safetensors refuses the file. It gets a copy in memory with the header and without data: it maps what
-    it reads, and a mapped file that another process cuts short ends the process."""
+    """Raises Error if safetensors refuses the file. It reads a copy in memory that has the header and no data, because
+    it maps files, and a process dies if it reads a mapped file that another process truncates."""
     from safetensors import SafetensorError, safe_open
 
     with open(os.memfd_create("safetensors header"), "wb") as copy:
@@ -304,4 +304,4 @@ def _check_header(file: Path, start: bytes, size: int) -> None:
             with safe_open(f"/proc/self/fd/{copy.fileno()}", "pt"):
                 pass
         except SafetensorError as e:
-            raise Error(f"{file}: is no safetensors file: {str(e).splitlines()[0]}") from None
+            raise Error(f"{file}: is not a safetensors file: {str(e).splitlines()[0]}") from None

@@ -1,7 +1,7 @@
-"""The general way to a KV cache: a transformers.Cache over our buffers, and the model's own attention with a mask.
+"""The general way to a KV cache: a transformers.Cache over clave's buffers, and the model's own attention with a mask.
 
-The model is handed a cache of as many rows as the context is long, of which the mask shows those that are written. How
-models ask a cache for its length and where their positions come from differs: WAYS are tried in their order.
+The cache has a row for each token of the context, and the mask shows the rows that are written. Models differ in how
+they read the length of a cache, and in where their positions come from, so WAYS are tried in order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from clave.quiet import quiet
 
 
 class _Rows(CacheLayerMixin):
-    """One layer: writes the new rows in place and shows all of them."""
+    """One layer of the cache. It writes new rows in place and returns all rows."""
 
     is_compileable = True
     is_sliding = False
@@ -32,7 +32,7 @@ class _Rows(CacheLayerMixin):
         self._cache, self._position, self._length = cache, position, length
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Nothing: the buffers are there."""
+        """Does nothing, because the buffers exist."""
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
@@ -49,11 +49,11 @@ class _Rows(CacheLayerMixin):
     def get_max_length(self) -> int:
         return self._cache.keys.shape[2]
 
-    get_max_cache_shape = get_max_length  # as older versions of transformers call it
+    get_max_cache_shape = get_max_length  # its name in older versions of transformers
 
 
 class _WrittenRows(_Rows):
-    """One layer that shows the written rows only: their number is a size that a run reads."""
+    """One layer of the cache that returns only the written rows. Their number is a size that is read at run time."""
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
@@ -77,7 +77,7 @@ class _State(Cache):
 
 @contextmanager
 def _as_it_is(model: torch.nn.Module) -> Iterator[None]:
-    """Takes back what modules meanwhile keep of a call: tables that they make when they first need them."""
+    """Restores the modules' attributes and buffers after the block, such as tables that a module makes in a call."""
     kept = [(m, dict(m.__dict__), dict(buffers_of(m))) for m in model.modules()]
     try:
         yield
@@ -92,46 +92,46 @@ def _as_it_is(model: torch.nn.Module) -> Iterator[None]:
 class Way:
     """How a model is called with a cache."""
 
-    own_positions: bool  # it counts positions itself, from the length of the cache, else it is given them
-    length: str  # of the cache: "tensor", "zero": no model's business, "size": a number, read by the run
+    own_positions: bool  # the model counts positions from the length of the cache; otherwise it gets them
+    length: str  # length of the cache that the model sees: "tensor"; "zero"; "size", a number that is read at run time
 
 
 WAYS = (Way(False, "tensor"), Way(False, "zero"), Way(True, "tensor"), Way(True, "zero"), Way(True, "size"))
 
 
 class General:
-    """The model runs as it is, with a cache in place of transformers' own."""
+    """Runs the model unchanged, with a cache in place of transformers' own."""
 
     def __init__(self, implementation: str, way: Way) -> None:
         self.implementation, self.way = implementation, way
         self.name = f"cache ({implementation} attention)"
-        # The value of rows that are not written yet when a way is compared with the model. NaN shows every use of them,
-        # but a mask does not remove them: eager attention adds it to their scores and multiplies their values by 0,
-        # which both stay NaN. With NaN no masked way passes, for any model. A number that large changes the logits of
-        # every model that counts or chooses such rows.
+        # The value of unwritten rows when a way is compared with the model. NaN would reveal every use of them, but a
+        # mask does not remove them: eager attention adds the mask to their scores and multiplies their values by 0, and
+        # both results stay NaN. So no masked way would pass for any model. A large number changes the logits of every
+        # model that counts or selects such rows.
         self.unwritten = math.nan if way.length == "size" else 1000.0
 
     def prepare(self, model: Any) -> None:
         set_attention(model, self.implementation)
 
     def rows(self, layer: Layer, max_context: int, prompt_piece: int) -> tuple[int, int | None]:
-        """One row more where the length is a size: torch takes two tokens or more for the least of any number, and has
-        the last position of a single one out of range."""
+        """Returns the rows that a layer's cache needs, and no window. If the length is a size, there is one more row:
+        torch assumes at least two tokens for any number, which puts the last position of a single one out of range."""
         return max_context + (self.way.length == "size"), None
 
     def rows_to_compare(self, max_context: int, length: int) -> int:
-        return max_context  # what a model makes of rows that are not written depends on their number
+        return max_context  # the effect of unwritten rows may depend on their number
 
     def layers(self, model: Any) -> list[Layer]:
-        """What each layer hands to a cache for a single token."""
+        """Returns what each layer writes to a cache for a single token. Raises Error if it is not keys and values."""
         cache, token = DynamicCache(), torch.zeros(1, 1, dtype=torch.int64)
         if "past_key_values" not in called(model, past_key_values=cache):
-            raise unsupported(f"{type(model).__name__} takes no cache (past_key_values)")
+            raise unsupported(f"{type(model).__name__} accepts no cache (past_key_values)")
         try:
             with torch.no_grad():
                 model(**called(model, input_ids=token, past_key_values=cache, use_cache=True))
         except Exception as e:
-            raise unsupported(f"{type(model).__name__} keeps other than keys and values ({reason_of(e)})") from e
+            raise unsupported(f"{type(model).__name__} keeps state other than keys and values ({reason_of(e)})") from e
         layers = [self._layer(model, layer) for layer in cache.layers]
         if not layers:
             raise unsupported(f"{type(model).__name__} writes nothing to its cache")
@@ -140,14 +140,14 @@ class General:
     def _layer(self, model: Any, layer: Any) -> Layer:
         k, v = getattr(layer, "keys", None), getattr(layer, "values", None)
         if k is None or v is None or k.dim() != 4 or v.dim() != 4 or k.shape[2] != 1 or v.shape[2] != 1:
-            raise unsupported(f"{type(model).__name__} keeps other than a key and a value of each token")
+            raise unsupported(f"{type(model).__name__} keeps state other than a key and a value of each token")
         return Layer(k.shape[1], k.shape[3], v.shape[3], k.dtype)
 
     def new_states(self, batch: int) -> list[torch.nn.Module]:
         return []
 
     def check(self, model: Any, kept: Kept) -> None:
-        """Error if the model asks for the value of the position while it runs, which would fix it in an export."""
+        """Raises Error if the model reads the value of the position while it runs, which would fix it in an export."""
         if self.way.length == "size":
             return
         with _as_it_is(model), torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True) as fakes, quiet:
@@ -157,10 +157,10 @@ class General:
             except DataDependentOutputException as e:
                 raise unsupported(f"{type(model).__name__} branches on the cache's length") from e
             except Exception:
-                return  # an op that torch has no shapes for, or an error that the comparison meets too
+                return  # an op without a shape rule in torch, or an error that the comparison meets, too
 
     def logits(self, model: Any, kept: Kept, tokens: torch.Tensor, position: torch.Tensor, keep: int) -> torch.Tensor:
-        """(B, keep, vocab_size), of all tokens where keep is 0, or where the model gives no fewer."""
+        """Returns logits (B, keep, vocab_size), of all tokens if keep is 0 or the model cannot return fewer."""
         caches: Any = kept.caches
         rows, n = caches[0].keys.shape[2], tokens.shape[1]
         given: dict[str, Any] = {"use_cache": True, "logits_to_keep": keep}

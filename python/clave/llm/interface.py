@@ -1,8 +1,7 @@
 """The fast way to a KV cache: transformers' interface for attention functions, and one op that writes and attends.
 
-A model's attention is replaced by name (AttentionInterface), so no module of the model is patched, and it is not asked
-for a mask. What the model is called with need not reach that attention: the attention modules know where the caches
-are.
+A model's attention is replaced by name (AttentionInterface), so no module of the model is patched and no mask is
+computed. Arguments of the model need not reach the attention function, because the attention modules know the caches.
 """
 
 from __future__ import annotations
@@ -32,21 +31,21 @@ _KNOWN_LAYERS = {"full_attention", "sliding_attention"}
 
 
 class _Caches:
-    """What the attention of a model finds: the caches by layer, and the position of the tokens, while it is called."""
+    """The caches by layer, and the position of the tokens, which a model's attention finds during a call."""
 
     def __init__(self, implementation: str) -> None:
-        self.implementation = implementation  # of attention, as the model had it
+        self.implementation = implementation  # the model's own attention
         self.of_layer: dict[int, KVCache] | None = None
         self.position: torch.Tensor | None = None
-        self.probed: list[tuple[torch.nn.Module, Layer]] | None = None  # calls of a probe, in their order
+        self.probed: list[tuple[torch.nn.Module, Layer]] | None = None  # calls of a probe, in order
 
 
 class Interface:
-    """The model runs with the attention function below; its caches are rings where its layers have windows. Layers that
-    are recurrent go on from states of their own."""
+    """Runs the model with the attention function below. The caches of layers with windows are rings. Recurrent layers
+    continue from their own states."""
 
     name = "attention interface"
-    unwritten = math.nan  # the value of rows that are not written yet, when logits are compared: no use of them passes
+    unwritten = math.nan  # the value of unwritten rows when logits are compared, which reveals every use of them
 
     def __init__(self, model: Any) -> None:
         AttentionInterface.register(NAME, _attend)
@@ -59,14 +58,15 @@ class Interface:
         set_attention(model, NAME)
 
     def rows(self, layer: Layer, max_context: int, prompt_piece: int) -> tuple[int, int | None]:
-        """The rows that a layer's cache needs, and its window."""
+        """Returns the rows that a layer's cache needs, and its window."""
         return ring(layer.window, max_context, prompt_piece)
 
     def rows_to_compare(self, max_context: int, length: int) -> int:
         return length
 
     def layers(self, model: Any) -> list[Layer]:
-        """What each layer's attention is given for a single token."""
+        """Returns what each layer's attention gets for a single token. Raises Error if the model does not attend
+        exactly once in each layer that is not recurrent."""
         own = cache_layers(model)
         _refuse_kinds(model, own)
         calls, n = self._probe(model, own), model.config.num_hidden_layers
@@ -75,7 +75,7 @@ class Interface:
         seen = {*found, *(i for i, layer in enumerate(own) if is_recurrent(layer) or keeps_nothing(layer))}
         kind = model.config.model_type
         if shared := seen - set(range(n)):
-            raise unsupported(f"{kind} attends in layer {min(shared)} of {n}: attention that layers share")
+            raise unsupported(f"{kind} attends in layer {min(shared)} of {n}: its layers share attention")
         if len(seen) != n:
             raise unsupported(f"{len(seen)} of the {n} layers of {kind} use transformers' attention interface")
         if len(calls) != len(found):
@@ -84,7 +84,8 @@ class Interface:
         return [found[i] for i in self._attending]
 
     def _probe(self, model: Any, own: list[Any]) -> list[tuple[Any, Layer]]:
-        """own: the layers of a cache for those that are recurrent, which keep their first state there."""
+        """Runs a token and returns the calls of attention. own: the layers of a cache in which recurrent layers keep
+        their first state, [] if there are no recurrent layers."""
         self._holder.probed = []
         token = torch.zeros(1, 1, dtype=torch.int64)
         try:
@@ -99,10 +100,10 @@ class Interface:
         return [RecurrentState(kept, batch) for kept in self._recurrent]
 
     def check(self, model: Any, kept: Kept) -> None:
-        """Nothing: the op takes the position as a tensor."""
+        """Does nothing, because the op has the position as a tensor."""
 
     def logits(self, model: Any, kept: Kept, tokens: torch.Tensor, position: torch.Tensor, keep: int) -> torch.Tensor:
-        """(B, keep, vocab_size), of all tokens where keep is 0, or where the model gives no fewer."""
+        """Returns logits (B, keep, vocab_size), of all tokens if keep is 0 or the model cannot return fewer."""
         positions = (position + torch.arange(tokens.shape[1]))[None]
         self._holder.of_layer, self._holder.position = dict(zip(self._attending, kept.caches, strict=True)), position
         try:
@@ -116,14 +117,14 @@ class Interface:
 
 
 def _as_cache(cache: Any) -> dict[str, Any]:
-    """The arguments by which models take a cache."""
+    """Returns the arguments by which models accept a cache."""
     if cache is None:
         return {"use_cache": False}
     return {"past_key_values": cache, "cache_params": cache, "use_cache": True}
 
 
 def _refuse_kinds(model: Any, own: list[Any]) -> None:
-    """Error for layers of kinds that are not known. own: the layers of the model's cache, where some are recurrent."""
+    """Raises Error for unknown kinds of layers. own: the layers of the model's cache, [] if none is recurrent."""
     types = getattr(model.config, "layer_types", None) or ()
     known = {types[i] for i, layer in enumerate(own) if is_recurrent(layer) or keeps_nothing(layer)}
     if others := set(types) - known - _KNOWN_LAYERS:
@@ -131,12 +132,12 @@ def _refuse_kinds(model: Any, own: list[Any]) -> None:
 
 
 def _hold(model: Any) -> _Caches:
-    """What the model's attention modules find; one for all caches that a model is given."""
+    """Returns the object that the model's attention modules find. A model has one for all of its caches."""
     modules = [m for m in model.modules() if hasattr(m, "layer_idx")]
     held = (getattr(m, _HOLDER, None) for m in modules)
     holder = next(filter(None, held), None) or _Caches(attention_of(model.config))
     for module in modules:
-        object.__setattr__(module, _HOLDER, holder)  # no part of the module
+        object.__setattr__(module, _HOLDER, holder)  # is not registered as a submodule
     return holder
 
 
@@ -152,7 +153,8 @@ def _attend(
     softcap: float | None = None,
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
-    """What transformers calls for attention. query: (B, n_heads, L, D), key, value: (B, n_kv, L, D): the new tokens."""
+    """The attention function that transformers calls. query: (B, n_heads, L, D); key, value: (B, n_kv, L, D), of the
+    new tokens. Returns the result (B, L, n_heads, Dv), and None for the weights."""
     holder = getattr(module, _HOLDER, None)
     if holder is not None and holder.probed is not None:
         _refuse_others(module, attention_mask, others)
@@ -160,14 +162,14 @@ def _attend(
         holder.probed.append((module, Layer(key.shape[1], key.shape[3], value.shape[3], key.dtype, window)))
         return value.new_zeros(query.shape[0], query.shape[2], query.shape[1], value.shape[3]), None
     if holder is None or holder.of_layer is None:
-        raise unsupported("call the model through what use_kv_cache returned")
+        raise unsupported("call the model through the module that use_kv_cache returned")
     cache: KVCache = holder.of_layer[module.layer_idx]
     out = cache(query, key, value, holder.position, scaling, softcap)
-    return out.transpose(1, 2).contiguous(), None  # as transformers' own are
+    return out.transpose(1, 2).contiguous(), None  # the layout of transformers' own functions
 
 
 def _window_of(module: Any) -> int | None:
-    """The window of a sliding layer that does not hand it on."""
+    """Returns the window of a sliding layer that does not pass it to its attention, or None."""
     kinds = getattr(module.config, "layer_types", None)
     return module.config.sliding_window if kinds and kinds[module.layer_idx] == "sliding_attention" else None
 

@@ -1,5 +1,5 @@
-"""A Hugging Face causal model with its KV cache, or other state, inside: which way it goes through is decided by
-comparing logits."""
+"""Puts the KV cache, or other state, into a Hugging Face causal model. Of several ways, the first one whose logits are
+the model's own is used."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from clave._extras import install_command
 from clave.errors import Code, Error
 from clave.llm import limits, multimodal
 from clave.llm.layers import Kept, KVCache, Layer, reason_of, set_attention, unsupported
-from clave.llm.options import KV, check_options, check_capacity
+from clave.llm.options import KV, check_capacity, check_options
 from clave.private import alone, attention_of, check_version
 
 _COMPARED = 12  # tokens
 
 
 class CachedCausalLM(Kept):
-    """forward(tokens, position): the logits of the last token, (batch, vocab_size), or of all, (batch, L, vocab_size).
+    """forward(tokens, position) returns the logits of the last token, (batch, vocab_size), or of all tokens, (batch, L,
+    vocab_size).
 
-    tokens: (batch, L) int64, that stand at position, position + 1, ...; position: () int64, or an int. What stands
-    before is what earlier calls were given.
+    tokens: (batch, L) int64, for the positions position, position + 1, ... position: () int64, or an int. Earlier calls
+    have run the tokens before it.
 
-    way: "attention interface", "cache" and the attention that the model then has, or, for RWKV, "recurrent state";
-    reason: why not the first, or None.
+    way: "attention interface"; "cache" and the attention that the model then uses; or "recurrent state" for RWKV.
+    reason: why it is not the first way, or None.
     """
 
     def __init__(
@@ -63,23 +64,27 @@ def use_kv_cache(
     all_logits: bool = False,
     long_factors: bool = False,
 ) -> CachedCausalLM:
-    """A transformers causal LM as a module that clave.export takes: forward(tokens, position), see CachedCausalLM.
+    """Returns a transformers causal LM as a module that clave.export accepts: forward(tokens, position), see
+    CachedCausalLM.
 
-    Its weights are the model's own, and the model can only be called through it from then on. Of a model that takes
-    images or sounds, too, it is the text model.
-    max_context: tokens that the cache holds. Where the model goes through the attention interface, layers with a
-    sliding window hold fewer: their window and `prompt_piece` more, as a longer prompt is written to them in pieces of
-    that many tokens.
-    dtype: of the cache, default the model's; torch.int8 stores each row with a scale.
-    long_factors: rope of type longrope turns texts of every length by its long factors, as llama.cpp and vLLM do for
-    a long context. Without it max_context may be at most the length from which transformers takes them.
+    The module shares the model's weights. Afterwards the model can only be called through it. For a model that also
+    accepts images or sounds, it is the text model.
 
-    The attention interface of transformers is tried first: one op writes to the cache and attends to what is written.
-    A model that does not use it, or uses it otherwise, is handed a transformers.Cache over the same buffers and attends
-    itself, to all rows, with a mask. Random tokens in three pieces decide: the first way that gives the logits of the
-    model as it was is taken. Error if there is none, with what is in the way; limits.TooLong if max_context is more
-    than the model has positions for, or its rope settled frequencies.
-    Layers of Mamba's kind keep the states of convolutions and recurrences (`states`), of the types that they have.
+    max_context: capacity of the cache in tokens. With the attention interface, a layer with a sliding window holds only
+    its window and `prompt_piece` - 1 tokens more, because a longer prompt is written to it in pieces of `prompt_piece`
+    tokens. dtype: element type of the cache, by default the model's; torch.int8 stores each row with a scale. batch:
+    number of texts. all_logits: returns the logits of all tokens, not only of the last. long_factors: RoPE of type
+    longrope uses its long factors for texts of every length, as llama.cpp and vLLM do for a long context. Without it,
+    max_context is at most the length beyond which transformers uses them.
+
+    The attention interface of transformers is tried first: one op writes to the cache and attends to the written rows.
+    A model that does not use the interface, or uses it differently, gets a transformers.Cache over the same buffers and
+    attends to all rows itself, with a mask. The first way whose logits of random tokens, run in three pieces, are those
+    of the unchanged model is used. Layers of Mamba's kind keep the states of convolutions and recurrences (`states`) in
+    their own dtypes.
+
+    Raises Error with the reasons if no way works, and limits.TooLong if max_context exceeds the model's positions or
+    the length for which the frequencies of its RoPE are fixed.
     """
     if dtype is not None and (not isinstance(dtype, torch.dtype) or dtype not in KV.values()):
         got = dtype if isinstance(dtype, torch.dtype) else arguments.described(dtype)
@@ -110,7 +115,7 @@ def use_kv_cache(
 
 
 def _check_last(model: Any, way: Any, layers: list[Layer], tokens: torch.Tensor, max_context: int) -> None:
-    """limits.TooLong if a token at the last position is more than the model has positions for."""
+    """Raises limits.TooLong if the model has no position for the last token of the context."""
     caches = [_cache_of(way, layer, max_context, 1, layer.dtype, 1) for layer in layers]
     kept = Kept(caches, way.new_states(1))
 
@@ -122,7 +127,7 @@ def _check_last(model: Any, way: Any, layers: list[Layer], tokens: torch.Tensor,
 
 
 def _of_text(model: Any, max_context: int) -> Any:
-    """The model, or the text model of one that takes more. Error: it is no decoder."""
+    """Returns the model, or its text model if it accepts more than text. Raises Error if it is not a decoder."""
     try:
         multimodal.check_decoder(model.config)
     except Error as e:
@@ -135,7 +140,7 @@ def _of_text(model: Any, max_context: int) -> Any:
 
 
 def _ways(model: Any) -> list[Any]:
-    """In the order in which they are tried."""
+    """Returns the ways in the order in which they are tried."""
     try:
         import transformers
 
@@ -151,7 +156,7 @@ def _ways(model: Any) -> list[Any]:
 
 
 def _choose(model: Any, ways: list[Any], tokens: torch.Tensor, max_context: int) -> tuple[Any, list[Layer], str | None]:
-    """The first way whose logits are the model's, its layers, and why it is not the very first."""
+    """Returns the first way whose logits are the model's, its layers, and why the first one failed, or None."""
     reasons: list[str] = []
     set_attention(model, ways[0].original)
     want = _own_logits(model, tokens)
@@ -179,7 +184,7 @@ def _cache_of(way: Any, layer: Layer, max_context: int, prompt_piece: int, dtype
 
 
 def random_tokens(config: Any, max_context: int) -> torch.Tensor:
-    """(1, L), none of them the padding, which some models give no position."""
+    """Returns random tokens (1, L). None of them is the padding, for which some models have no position."""
     config = config.get_text_config()
     length = min(_COMPARED, max_context, getattr(config, "max_position_embeddings", None) or _COMPARED)
     tokens = torch.randint(config.vocab_size, (1, length), generator=torch.Generator().manual_seed(1))
@@ -188,22 +193,25 @@ def random_tokens(config: Any, max_context: int) -> torch.Tensor:
 
 
 def _own_logits(model: Any, tokens: torch.Tensor) -> torch.Tensor:
-    """Those of the model as it was."""
+    """Returns the logits of the unchanged model, (1, L, vocab_size) f64."""
     try:
         with torch.no_grad():
             return model(input_ids=tokens, use_cache=False).logits.double()
     except Exception as e:  # the model's own, of any kind
-        raise unsupported(f"{type(model).__name__} gives no logits of {tokens.shape[1]} tokens: {reason_of(e)}") from e
+        raise unsupported(
+            f"{type(model).__name__} returns no logits of {tokens.shape[1]} tokens: {reason_of(e)}"
+        ) from e
 
 
 def _pieces(length: int) -> Iterator[tuple[int, int]]:
-    """The first half, a single token, the rest."""
+    """Yields the ranges of the first half, a single token, and the rest."""
     cuts = sorted({0, (length + 1) // 2, min((length + 1) // 2 + 1, length), length})
     yield from pairwise(cuts)
 
 
 def _logits_of_small_windows(model: Any, tokens: torch.Tensor) -> torch.Tensor | None:
-    """None where the tokens cross all windows as they are, or the model takes no smaller ones."""
+    """Returns the logits with small windows, or None if the tokens cross all windows already or the model does not
+    accept smaller ones."""
     with limits.small_windows(model, tokens.shape[1]) as crossed:
         try:
             return _own_logits(model, tokens) if crossed else None
@@ -212,10 +220,10 @@ def _logits_of_small_windows(model: Any, tokens: torch.Tensor) -> torch.Tensor |
 
 
 def _try(model: Any, way: Any, tokens: torch.Tensor, want: torch.Tensor, max_context: int) -> list[Layer]:
-    """The model's layers; Error if it gives other logits with a cache, in pieces.
+    """Returns the model's layers. Raises Error if its logits differ with a cache, in pieces.
 
-    2 % of the largest, in 16 bits 10 %, is for rounding in many layers: a token in another's place, or another's keys,
-    are off by about as much as the logits are large.
+    The tolerance, 2 % of the largest logit and 10 % in 16 bits, is for rounding in many layers. A token at a wrong
+    position, or with another token's keys, changes logits by about their own size.
     """
     way.prepare(model)
     layers = way.layers(model)
@@ -232,5 +240,5 @@ def _try(model: Any, way: Any, tokens: torch.Tensor, want: torch.Tensor, max_con
     difference, largest = (torch.cat(got, 1).double() - want).abs().max(), want.abs().max()
     wide = next(model.parameters()).dtype in (torch.float32, torch.float64)
     if not difference <= (0.02 if wide else 0.1) * largest:
-        raise unsupported(f"{way.name} gives other logits, off by {difference:.3g} of {largest:.3g}")
+        raise unsupported(f"{way.name} returns other logits, off by {difference:.3g} of {largest:.3g}")
     return layers

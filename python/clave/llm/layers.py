@@ -1,4 +1,4 @@
-"""The cache of one layer, as a module with buffers, and what a layer must be for it."""
+"""The KV cache of one layer as a module with buffers, and helpers that all ways to a cache share."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from clave.ops import sdpa_with_kv_cache
 
 
 class KVCache(torch.nn.Module):
-    """Keys and values of one layer: (batch, n_kv, rows, size) of a float dtype or int8, which adds (batch, n_kv, rows).
+    """Keys and values of one layer: (batch, n_kv, rows, size) of a float dtype, or of int8 with scales (batch, n_kv,
+    rows) in f32.
 
-    window: each token sees only so many, itself included, and the rows are a ring; None: all, and rows are the context.
+    window: number of tokens that each token sees, itself included; the rows are then a ring. None: a token sees all
+    tokens before it, and there is a row for each token of the context.
     """
 
     def __init__(
@@ -49,14 +51,15 @@ class KVCache(torch.nn.Module):
         scale: float | None = None,
         softcap: float | None = None,
     ) -> torch.Tensor:
-        """Attention of the tokens at position, position + 1, ...: see clave.ops.sdpa_with_kv_cache."""
+        """Returns the attention of the tokens at position, position + 1, ..., see clave.ops.sdpa_with_kv_cache."""
         scales = (self.key_scale, self.value_scale)
         return sdpa_with_kv_cache(q, k, v, self.keys, self.values, position, *scales, self.window, scale, softcap)
 
     def write(self, k: torch.Tensor, v: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Writes k, v (batch, n_kv, L, size) to the rows `positions` (L), in place; all rows, as k and v are stored.
+        """Writes k, v (batch, n_kv, L, size) to the rows `positions` (L), in place. Returns all rows, rounded as
+        stored, in the dtypes of k and v.
 
-        Error where a position is no row. Not for a cache with a window.
+        Raises an error if a position is not a row. Not for a cache with a window.
         """
         keys = _write(k, positions, self.keys, self.key_scale)
         return keys, _write(v, positions, self.values, self.value_scale)
@@ -74,8 +77,8 @@ def _write(x: torch.Tensor, positions: torch.Tensor, cache: torch.Tensor, scale:
 
 
 class Kept(torch.nn.Module):
-    """What a model keeps from call to call, in the order of its layers: caches of those that attend, states of those
-    that are recurrent."""
+    """The state that a model keeps between calls, in the order of its layers: caches of layers that attend, and states
+    of recurrent layers."""
 
     def __init__(self, caches: Iterable[KVCache], states: Iterable[torch.nn.Module]) -> None:
         super().__init__()
@@ -85,7 +88,7 @@ class Kept(torch.nn.Module):
 
 @dataclass
 class Layer:
-    """What a layer keeps of a token."""
+    """The sizes and the dtype of the keys and values that a layer keeps of a token. window: in tokens, None for all."""
 
     n_kv: int
     key_size: int
@@ -94,14 +97,14 @@ class Layer:
     window: int | None = None
 
     def bytes(self, dtype: torch.dtype | None = None) -> int:
-        """Of a token, in a cache of that dtype."""
+        """Returns the bytes per token in a cache of a dtype, by default the layer's own."""
         dtype = dtype or self.dtype
         scales = 8 if dtype is torch.int8 else 0
         return self.n_kv * ((self.key_size + self.value_size) * dtype.itemsize + scales)
 
 
 def ring(window: int | None, max_context: int, prompt_piece: int) -> tuple[int, int | None]:
-    """The rows that a layer's cache needs, and its window; None where it is as long as the context."""
+    """Returns the rows that a layer's cache needs, and its window, None if the rows are the whole context."""
     if window is None or window >= max_context:
         return max_context, None
     return min(max_context, window + max(prompt_piece, 1) - 1), window
@@ -112,7 +115,7 @@ def unsupported(message: str) -> Error:
 
 
 def set_attention(model: Any, implementation: str) -> None:
-    """Without the warning that a model which attends itself goes on with what it has."""
+    """Sets the attention implementation. Hides transformers' warning about models that keep their own attention."""
     logger = logging.getLogger("transformers.modeling_utils")
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -123,13 +126,13 @@ def set_attention(model: Any, implementation: str) -> None:
 
 
 def called(model: Any, **given: Any) -> dict[str, Any]:
-    """Of the arguments those that the model takes by name."""
+    """Returns the arguments that the model accepts by name."""
     taken = inspect.signature(model.forward).parameters
     return {k: v for k, v in given.items() if k in taken}
 
 
 def reason_of(e: Exception) -> str:
-    """One line."""
+    """Returns an exception's message in one line."""
     if isinstance(e, Error):
         return str(e).removeprefix("use_kv_cache: ")
     return f"{type(e).__name__}: {(str(e).strip().splitlines() or [''])[0]}"

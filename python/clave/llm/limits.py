@@ -1,7 +1,7 @@
-"""How long a text may be for a model, and what of a model depends on how long a single run or the text so far is.
+"""Limits of the length of a text, and the parts of a model that depend on the length of a call or of the text.
 
-A program runs a text in pieces of any length, and rows stay in the cache as they were written. So what transformers
-decides anew in each call must come out the same in all of them: it is settled here, or the model is refused.
+A program runs a text in pieces of any length, and rows stay in the cache as they were written. So whatever transformers
+decides anew in each call must be the same in all calls. It is fixed here, or the model is refused.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import torch
 
 from clave.errors import Code, Error
 
-_KEPT = ("keep_window_size", "index_topk", "index_topk_blocks")  # keys that a layer chooses, by scores
-_SMALL = 5  # tokens, in place of a window or chunk that a comparison would not reach the end of
+_KEPT = ("keep_window_size", "index_topk", "index_topk_blocks")  # number of keys that a layer selects by score
+_SMALL = 5  # tokens; replaces a window or chunk that the tokens of a comparison would not cross
 _CROSSED = re.compile(r"window|chunk|local_attention")
 
 
@@ -31,10 +31,11 @@ class TooLong(Error):
 
 
 def settle(model: Any, max_context: int, long_factors: bool) -> None:
-    """Gives rope the frequencies that hold for every text of up to max_context tokens.
+    """Sets the frequencies of RoPE that hold for every text of up to max_context tokens.
 
-    TooLong where they would change with the text, as the keys in the cache are turned by those of a shorter one; or
-    where a layer chooses among more keys than it keeps. long_factors: longrope has those of long texts at any length.
+    Raises TooLong if they would change with the length of the text, because the keys in the cache are rotated by the
+    frequencies of a shorter text, or if a layer selects among more keys than it keeps. long_factors: longrope uses its
+    factors for long texts at any length.
     """
     kind = _text_config(model).model_type
     for config in _configs(model):
@@ -50,7 +51,7 @@ def settle(model: Any, max_context: int, long_factors: bool) -> None:
 
 
 class _Settled(str):
-    """A type of rope that transformers leaves as it is. was: the module's own."""
+    """A type of RoPE that transformers does not update. was: the module's own type."""
 
     was: str
 
@@ -61,7 +62,7 @@ class _Settled(str):
 
 
 def _rope_types(module: torch.nn.Module) -> list[tuple[str | None, str]]:
-    """(kind of layer, type of rope) of a module that turns positions; the first is None where all layers have one."""
+    """Returns (kind of layer, type of RoPE) of a module. The kind is None if all layers have one type."""
     said = getattr(module, "rope_type", None)
     named = said.items() if isinstance(said, dict) else [(None, said)]
     return [(k, v.was if isinstance(v, _Settled) else v) for k, v in named if isinstance(v, str)]
@@ -85,14 +86,14 @@ def _settle_rope(module: Any, key: str | None, name: str, kind: str, max_context
 
 
 def _settle_magnitude(module: Any, frequencies: torch.Tensor, magnitude: float) -> None:
-    """PhiMoE's module computes its frequencies in each call, and multiplies by a number that goes with the length."""
+    """Fixes frequencies and magnitude of PhiMoE, whose module computes them in each call from the length."""
     module.config = copy.copy(module.config)
     module.config.rope_parameters = module.config.rope_parameters | {"rope_type": "default"}
     module.rope_init_fn = lambda config, *_, **__: (frequencies, magnitude)
 
 
 def _original(module: Any, key: str | None) -> int:
-    """The length from which longrope has other factors."""
+    """Returns the length beyond which longrope has other factors."""
     said = module.config.rope_parameters
     return int((said if key is None else said[key])["original_max_position_embeddings"])
 
@@ -108,13 +109,13 @@ def _long_frequencies(module: Any, key: str | None, most: int) -> torch.Tensor:
 
 
 def check_last(run: Callable[[int], Any], kind: str, known: int, max_context: int) -> None:
-    """TooLong if the model has no position max_context - 1, such as one with a table of positions.
+    """Raises TooLong if the model has no position max_context - 1, for example because of a table of positions.
 
-    run: runs a token at a position; known: a number of tokens that was run.
+    run: runs a token at a position. known: a number of tokens that has run before.
     """
     if _runs(run, max_context - 1):
         return
-    least, most = min(known, max_context - 1), max_context  # tokens that are good, and too many
+    least, most = min(known, max_context - 1), max_context  # numbers of tokens: one that runs, one that does not
     while most - least > 1:
         middle = (least + most) // 2
         if _runs(run, middle - 1):
@@ -138,8 +139,8 @@ def _runs(run: Callable[[int], Any], position: int) -> bool:
 
 @contextmanager
 def small_windows(model: Any, length: int) -> Iterator[bool]:
-    """Meanwhile windows and chunks of `length` tokens or more are so small that a text of that length crosses them, in
-    the configurations and in the modules that have them from there. True if there are any."""
+    """Within the block, makes windows and chunks of `length` tokens or more so small that a text of that length crosses
+    them, in configurations and in modules with copies. Yields True if there are any."""
     changed: list[tuple[Any, str, int]] = []
     for name, value in _windows(model, length):
         for holder in (*_configs(model), *model.modules()):
@@ -154,13 +155,13 @@ def small_windows(model: Any, length: int) -> Iterator[bool]:
 
 
 def _windows(model: Any, length: int) -> set[tuple[str, int]]:
-    """(name, value) of those that configurations have; `settle` sees to those of _KEPT."""
+    """Returns (name, value) of the windows and chunks in configurations. `settle` handles those of _KEPT."""
     said = ((n, v) for config in _configs(model) for n, v in vars(config).items() if type(v) is int and v >= length)
     return {(n, v) for n, v in said if _CROSSED.search(n) and n not in _KEPT and "layer" not in n}
 
 
 def _configs(model: Any) -> list[Any]:
-    """Those of a model: its own, of its text, and copies that modules have."""
+    """Returns the configurations of a model: its own, its text's, and the copies in modules."""
     found = {id(c): c for m in model.modules() if (c := getattr(m, "config", None)) is not None}
     return list(found.values())
 

@@ -1,5 +1,5 @@
-"""What a program carries of a Hugging Face folder besides weights: tokenizer, BOS, what ends an answer, chat template,
-how its authors sample, licence and origin. See docs/howto/language_models.md."""
+"""Reads the metadata that a program carries from a Hugging Face folder: tokenizer, BOS, stop tokens, chat template, the
+authors' sampling settings, licence and origin. See docs/howto/language_models.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clave.tokenizer import Tokenizer
 _FILES = ("tokenizer.json", "tokenizer.model")
 _LARGEST = 1 << 30
 _SAMPLING = ("do_sample", "temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty")
-# Tokens that end an answer where the chat template writes them, whatever the folder says.
+# Tokens that end an answer if the chat template writes them, in addition to those that the folder names.
 ENDS = (
     "<|eot_id|> <|eom_id|> <|im_end|> <|end|> <end_of_turn> <|endoftext|> <|end_of_text|> <EOT> _<EOT> "
     "<\uff5cend\u2581of\u2581sentence\uff5c>"
@@ -24,7 +24,7 @@ ENDS = (
 
 
 class Text:
-    """A folder's tokenizer. data: its file, None if there is none."""
+    """A folder's tokenizer. data: the contents of its file, None if there is none."""
 
     def __init__(self, folder: Folder, n_vocab: int) -> None:
         self._folder = folder
@@ -38,7 +38,7 @@ class Text:
         except Error as e:
             raise Error(f"{folder.path / name}: {e}", e.code) from None
         if self.tokenizer.n_ids > n_vocab:
-            raise folder.error(f"{name} has {self.tokenizer.n_ids} tokens, and the model {n_vocab}")
+            raise folder.error(f"{name} has {self.tokenizer.n_ids} tokens, but the model has {n_vocab}")
 
     def _file(self) -> tuple[bytes | None, str]:
         for name in _FILES:
@@ -49,24 +49,25 @@ class Text:
         return (None, "") if made is None else (made.backend_tokenizer.to_str().encode(), "the tokenizer's files")
 
     def _ours(self) -> Any:
-        """transformers' tokenizer of the folder, None where it makes none."""
+        """Returns transformers' tokenizer of the folder, or None if it makes none."""
         if not any((self._folder.path / n).exists() for n in (*_FILES, "vocab.json", "tokenizer_config.json")):
             return None
         try:
             with silent():
                 made = transformers.AutoTokenizer.from_pretrained(self._folder.path, local_files_only=True)
             return made if getattr(made, "is_fast", False) else None
-        except Exception:  # whatever a file's contents lead to: then what the file itself says counts
+        except Exception:  # any error that a file's contents cause; then the files are read without transformers
             return None
 
     def id_of(self, key: str) -> int | None:
-        """Of a token that tokenizer_config.json names: "bos_token", say."""
+        """Returns the id of a token that tokenizer_config.json names, such as "bos_token", or None."""
         said = self.config.get(key)
         text = said.get("content") if isinstance(said, dict) else said
         return self.tokenizer.find(text) if self.tokenizer and isinstance(text, str) else None
 
     def bos(self) -> int | None:
-        """What transformers writes before a text: by add_bos_token, or by the tokenizer's post-processor."""
+        """Returns the id that transformers puts before a text, by add_bos_token or by the tokenizer's post-processor,
+        or None."""
         made = self._ours()
         if made is not None:
             plain, whole = (made("a", add_special_tokens=s)["input_ids"] for s in (False, True))
@@ -77,7 +78,8 @@ class Text:
 
 
 def read_metadata(folder: Folder, config: Any, text: Text) -> dict[str, Any]:
-    """The keys of "llm" that depend on the folder alone. config: the text model's. Error: an id is no token of it."""
+    """Returns the keys of "llm" that depend on the folder alone. config: the text model's. Raises Error if an id is not
+    one of its tokens."""
     said = folder.json("generation_config.json") or {}
     template = _template(folder, text.config)
     ends = _ends(folder, config, said)
@@ -99,7 +101,7 @@ def read_metadata(folder: Folder, config: Any, text: Text) -> dict[str, Any]:
 
 
 def _ends(folder: Folder, config: Any, generation: dict[str, Any]) -> list[int]:
-    """The ids that end an answer, by the first file that says some: as many as a model may have."""
+    """Returns the ids that end an answer, from the first file that has any."""
     for name, said in (
         ("generation_config.json", generation.get("eos_token_id")),
         ("config.json", getattr(config, "eos_token_id", None)),
@@ -112,7 +114,7 @@ def _ends(folder: Folder, config: Any, generation: dict[str, Any]) -> list[int]:
 
 
 def _check_ids(folder: Folder, file: str, key: str, ids: list[int], n_vocab: int) -> None:
-    """Error for those that clave.LLM refuses: the model has no logits for them."""
+    """Raises Error for ids for which the model has no logits, because clave.LLM refuses them."""
     for i in ids:
         if i >= n_vocab:
             raise folder.error(f"{file}: {key}: expected 0 to {n_vocab - 1}, the model's tokens, got {i}")
@@ -124,7 +126,8 @@ def _ids(said: Any) -> list[int]:
 
 
 def _template(folder: Folder, tokenizer: dict[str, Any]) -> str | None:
-    """chat_template.jinja, then chat_template.json, then tokenizer_config.json; of several templates "default"."""
+    """Returns the template of chat_template.jinja, chat_template.json or tokenizer_config.json, tried in this order, or
+    None. Of several templates it is "default"."""
     own = folder.text("chat_template.jinja")
     if own is not None:
         return own
@@ -138,7 +141,7 @@ def _template(folder: Folder, tokenizer: dict[str, Any]) -> str | None:
 
 
 def origin(folder: Folder, config: Any, **made: Any) -> dict[str, Any]:
-    """What the program was made of, and how."""
+    """Returns the source of the program and the options of the export."""
     names = folder.config.get("architectures")
     name = names[0] if isinstance(names, list) and names and isinstance(names[0], str) else config.model_type
     own = {"architecture": name, "model_type": config.model_type}

@@ -1,4 +1,4 @@
-"""Finds the text model of a model that also takes images or sounds, and refuses encoder-decoders."""
+"""Finds the text model of a model that also accepts images or sounds, and refuses encoder-decoders."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import torch
 from clave.errors import Code, Error
 from clave.llm.layers import unsupported
 
-# Their prompts see later tokens of the prompt, which a text model that goes token by token cannot.
+# Model types whose prompts see later tokens of the prompt, which a text model that runs token by token cannot do.
 _SEES_AHEAD = ("paligemma",)
 _FACTORS = ("logit_scale", "logits_scaling")  # attributes of text models
 
 
 def check_decoder(config: Any) -> None:
-    """Error for an encoder-decoder, by name, with what takes it."""
+    """Raises Error for an encoder-decoder, with its name and a hint."""
     if getattr(config, "is_encoder_decoder", False) or getattr(config.get_text_config(), "is_encoder_decoder", False):
         name = (getattr(config, "architectures", None) or [config.model_type])[0]
-        hint = "clave.export takes an encoder and a decoder as two methods"
+        hint = "clave.export accepts an encoder and a decoder as two methods"
         raise Error(f"{name}: expected a decoder alone, got an encoder-decoder; {hint}", Code.UNSUPPORTED)
 
 
@@ -29,9 +29,10 @@ def has_more_than_text(config: Any) -> bool:
 
 
 def text_model(whole: Any) -> Any:
-    """A causal model of transformers that shares the modules for text of `whole`.
+    """Returns a causal model of transformers that shares the text modules of `whole`.
 
-    Error, by name, where transformers has no causal model of that kind, or text alone is computed in another way.
+    Raises Error, with the model's name, if transformers has no causal model of that kind, or if `whole` computes text
+    differently.
     """
     from transformers import AutoModelForCausalLM
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
@@ -40,7 +41,7 @@ def text_model(whole: Any) -> Any:
     if config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         raise unsupported(f"{name}: transformers has no causal model of its text ({config.model_type!r})")
     if whole.config.model_type in _SEES_AHEAD:
-        raise unsupported(f"{name}: tokens of a prompt see later ones, which goes against writing it in pieces")
+        raise unsupported(f"{name}: tokens of a prompt see later ones, so it cannot be written in pieces")
     with without_weights():
         made = AutoModelForCausalLM.from_config(config)
     for module in whole.modules():
@@ -60,14 +61,15 @@ def text_model(whole: Any) -> Any:
 
 
 def match(whole: Any, text: Any, tokens: torch.Tensor) -> None:
-    """Has the text model give the logits of `whole` with text alone, where that runs without more. Error if it cannot.
+    """Adapts the text model so that its logits are those of `whole` for text alone, if `whole` runs with text alone.
+    Raises Error if this is not possible.
 
-    Some models of images leave out a factor that their text model has for logits.
+    Some models that accept images leave out a factor by which their text model multiplies logits.
     """
     try:
         with torch.no_grad():
             want = whole(input_ids=tokens, use_cache=False).logits.double()
-    except Exception:  # the model's own, of any kind: it takes no text alone
+    except Exception:  # any exception of the model: it does not accept text alone
         return
     if _is_near(text, tokens, want):
         return
@@ -75,7 +77,7 @@ def match(whole: Any, text: Any, tokens: torch.Tensor) -> None:
         if isinstance(getattr(text, name, None), int | float):
             setattr(text, name, 1.0)
     if not _is_near(text, tokens, want):
-        raise unsupported(f"{type(whole).__name__} computes text in another way than {type(text).__name__}")
+        raise unsupported(f"{type(whole).__name__} computes text differently from {type(text).__name__}")
 
 
 def _is_near(text: Any, tokens: torch.Tensor, want: torch.Tensor) -> bool:
@@ -86,7 +88,7 @@ def _is_near(text: Any, tokens: torch.Tensor, want: torch.Tensor) -> bool:
 
 @contextmanager
 def without_weights() -> Iterator[None]:
-    """Each parameter that a module gets is one on the meta device from then on."""
+    """Within the block, puts each parameter that a module registers on the meta device."""
     own = torch.nn.Module.register_parameter
 
     def register(module: torch.nn.Module, name: str, param: torch.nn.Parameter | None) -> None:

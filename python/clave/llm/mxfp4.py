@@ -1,7 +1,8 @@
-"""Experts that a folder stores as MXFP4 (OCP's E2M1 numbers, 32 to a power of two), as gpt-oss has them: taken so.
+"""Reads experts that a folder stores as MXFP4 (OCP's E2M1 numbers, 32 per power of two), such as gpt-oss's. The program
+keeps this encoding.
 
-`NAME_blocks`: (E, N, K / 32, 16) bytes of two numbers, neighbours, the first of them low; `NAME_scales`: (E, N, K / 32)
-exponents with bias 127. They make up a parameter NAME (E, K, N).
+`NAME_blocks`: (E, N, K / 32, 16) bytes, each with two neighbouring numbers, the first in the low bits. `NAME_scales`:
+(E, N, K / 32) exponents with bias 127. Both together are a parameter NAME (E, K, N).
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from clave import schema
 from clave.encodings import Blocks
 from clave.errors import Error
 
-DTYPE = "MXFP4"  # beside safetensors' names
-_BLOCK, _BYTES = 32, 17  # elements; bytes as llama.cpp stores them: the exponent, then number i beside number 16 + i
+DTYPE = "MXFP4"  # in addition to safetensors' names
+_BLOCK, _BYTES = 32, 17  # elements; bytes in llama.cpp's layout: the exponent, then numbers i and 16 + i in a byte
 
 
 def shape_of(blocks: tuple[int, ...], scales: tuple[int, ...]) -> tuple[int, ...]:
-    """Of the parameter. Error: they do not belong together."""
+    """Returns the shape of the parameter. Raises Error if the shapes of blocks and scales do not match."""
     if len(blocks) != 4 or blocks[3] != _BLOCK // 2 or scales != blocks[:3]:
         raise Error(f"expected (E, N, K / 32, 16) and (E, N, K / 32), got {blocks} and {scales}")
     return blocks[0], blocks[2] * _BLOCK, blocks[1]
@@ -29,14 +30,15 @@ def shape_of(blocks: tuple[int, ...], scales: tuple[int, ...]) -> tuple[int, ...
 
 @dataclass(frozen=True)
 class Experts:
-    """Of one parameter, before its bytes are read."""
+    """The experts of one parameter, whose bytes are not read yet."""
 
     load: Callable[[str], torch.Tensor]
     blocks: str
     scales: str
 
     def rows(self) -> Iterator[np.ndarray]:
-        """Of one expert after the other: (N, K / 32 * 17), as base/decode.h reads them. Error: a scale is NaN."""
+        """Yields the rows of each expert, (N, K / 32 * 17) uint8, as base/decode.h reads them. Raises Error if a scale
+        is NaN."""
         for blocks, scales in zip(self.load(self.blocks), self.load(self.scales), strict=True):
             if (scales == 255).any():
                 raise Error("has a scale that is not a number")
@@ -48,7 +50,7 @@ class Experts:
 
 @dataclass(frozen=True)
 class Taken:
-    """The form of such a parameter."""
+    """The encoding of such a parameter."""
 
     def table(self) -> schema.Encoding:
         return Blocks(DTYPE).table()

@@ -1,4 +1,5 @@
-"""What all exports of language models take: the cache's type and length, and a method forward(tokens, position)."""
+"""Options that all exports of language models share: type and capacity of the KV cache. Exports the method
+forward(tokens, position)."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from clave.errors import Code, Error
 from clave.exporter import export
 from clave.program import Program
 
-CONTEXT = 4096  # tokens, where a model was made for more and nothing is said
+CONTEXT = 4096  # tokens; the largest default capacity
 KV = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "int8": torch.int8}
 
 
 def check_options(kv: str | None, max_context: int | None, prompt_piece: int) -> None:
-    """Error for what is no cache."""
+    """Raises Error for invalid options of a KV cache."""
     arguments.choice("kv", kv, (*KV, None))
     if max_context is not None:
         arguments.integer("max_context", max_context, 2, 2**31 - 1)
@@ -25,7 +26,7 @@ def check_options(kv: str | None, max_context: int | None, prompt_piece: int) ->
 
 
 def check_capacity(max_context: int, needed: int) -> None:
-    """Error where caches of `needed` bytes have no room in this machine's memory."""
+    """Raises Error if caches of `needed` bytes do not fit into this machine's memory."""
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > there:
         raise Error(
@@ -36,12 +37,12 @@ def check_capacity(max_context: int, needed: int) -> None:
 
 
 def tokens_and_position(max_context: int) -> tuple[tuple[torch.Tensor, torch.Tensor], Any]:
-    """Example inputs of forward(tokens, position), and their dynamic shapes."""
+    """Returns example inputs of forward(tokens, position), and their dynamic shapes."""
     length = torch.export.Dim("length", min=1, max=max_context)
     return (torch.ones(1, min(3, max_context), dtype=torch.int64), torch.tensor(0)), ({1: length}, None)
 
 
 def export_model(model: torch.nn.Module, max_context: int, quantize: Any = None) -> Program:
-    """A program with the method forward(tokens, position) of 1 to max_context tokens."""
+    """Exports the method forward(tokens, position) for 1 to max_context tokens."""
     example, shapes = tokens_and_position(max_context)
     return export(model, example, dynamic_shapes=shapes, quantize=quantize)

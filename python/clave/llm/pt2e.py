@@ -1,4 +1,5 @@
-"""pt2e (torchao) on a model with its cache inside: what quantizers annotate is observed, then rounded."""
+"""Applies pt2e of torchao to a model with its cache inside: observes the tensors that quantizers annotate, then rounds
+them."""
 
 from __future__ import annotations
 
@@ -33,10 +34,11 @@ def check_quantizers(quantizers: Iterable[Any]) -> list[Quantizer]:
 
 
 def quantise(model: torch.nn.Module, quantizers: list[Quantizer], calibration: list[Ids], max_context: int) -> Any:
-    """The model with rounded weights, and activations where a quantizer says so; its caches and states are as at first.
+    """Returns the model with rounded weights, and rounded activations if a quantizer annotates them. Its caches and
+    states have their initial values.
 
-    calibration: ids, each text from position 0 on; texts beyond max_context are cut. Error: activations are rounded by
-    what calibration shows, and there is none.
+    calibration: ids of texts, each from position 0, cut to max_context. Raises Error if the rounding of activations
+    needs calibration and there is none.
     """
     example, shapes = tokens_and_position(max_context)
     with alone, quiet, torch.no_grad():
@@ -44,13 +46,13 @@ def quantise(model: torch.nn.Module, quantizers: list[Quantizer], calibration: l
         graph = torch.export.export(model, example, dynamic_shapes=shapes).module()
         try:
             prepared = prepare_pt2e(graph, ComposableQuantizer(quantizers))
-        except Exception as e:  # a quantizer's own, of any kind
+        except Exception as e:  # any exception of a quantizer
             raise Error(f"pt2e_quantize: {reason_of(e)}") from e
         observers = list(_observers(prepared))
         if not observers:
             raise Error("pt2e_quantize: the quantizers annotate nothing of this model")
         if not calibration and any(observers):
-            raise Error("pt2e_quantize: activations are rounded by what calibration shows: give calibration=[texts]")
+            raise Error("pt2e_quantize: the rounding of activations needs calibration: pass calibration=[texts]")
         for ids in calibration or example[0].tolist():
             prepared(torch.tensor([list(ids)[:max_context]]), torch.tensor(0))
             _restore(prepared, first)
@@ -60,7 +62,7 @@ def quantise(model: torch.nn.Module, quantizers: list[Quantizer], calibration: l
 
 
 def _kept(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """What it keeps from call to call: see clave.llm.layers.Kept."""
+    """Yields the buffers that the model keeps between calls, see clave.llm.layers.Kept."""
     return ((name, b) for name, b in model.named_buffers() if name.startswith(("caches.", "states.")))
 
 
@@ -70,7 +72,7 @@ def _restore(model: torch.nn.Module, first: dict[str, torch.Tensor]) -> None:
 
 
 def _observers(prepared: GraphModule) -> Iterator[bool]:
-    """Of each observer whether it needs to see activations before the model runs."""
+    """Yields True for each observer that must see activations before the model runs, False for others."""
     for node in prepared.graph.nodes:
         observer = prepared.get_submodule(node.target) if node.op == "call_module" else None
         if hasattr(observer, "calculate_qparams"):

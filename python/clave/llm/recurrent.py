@@ -1,7 +1,7 @@
-"""State that is no row per token: what convolutions and scans of transformers' state space layers hand on.
+"""State that is not one row per token: the states of convolutions and scans in transformers' state space layers.
 
-A model is handed a cache that has it in buffers. Its layers, which scan a prompt token by token in Python and begin
-with nothing, call `clave.ops.ssm_scan` instead, from that state on.
+The model gets a cache that has them in buffers. Its layers scan a prompt token by token in Python, from an empty state.
+Here they call `clave.ops.ssm_scan` instead, which continues from the state in the buffers.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from clave.private import scanning
 
 @dataclass
 class Recurrence:
-    """What a layer keeps: shapes of a batch of one, and dtypes, by the number of the state in the layer."""
+    """The states of a layer: shapes for a batch of one, and dtypes, by the number of the state in the layer."""
 
     index: int
-    conv: dict[int, tuple[torch.Size, torch.dtype]]  # (1, channels, tokens of before that the convolution reads)
+    conv: dict[int, tuple[torch.Size, torch.dtype]]  # (1, channels, earlier tokens that the convolution reads)
     scan: dict[int, tuple[torch.Size, torch.dtype]]  # (1, n_heads, P, N)
 
 
 class RecurrentState(torch.nn.Module):
-    """The state of one layer: buffers conv_0, scan_0, ..."""
+    """The states of one layer as buffers: conv_0, scan_0, ..."""
 
     def __init__(self, kept: Recurrence, batch: int = 1) -> None:
         super().__init__()
@@ -43,18 +43,18 @@ class RecurrentState(torch.nn.Module):
 
 
 def cache_layers(model: Any) -> list[Any]:
-    """The layers of the cache that transformers gives the model, where some are recurrent; else none."""
+    """Returns the layers of transformers' cache for the model if one is recurrent, otherwise []."""
     if not getattr(model.config, "layer_types", None):
         return []
     try:
         layers = DynamicCache(config=model.config).layers
-    except Exception:  # of kinds that have no cache of their own
+    except Exception:  # a model without a cache of its own
         return []
     return layers if any(map(is_recurrent, layers)) else []
 
 
 def is_recurrent(layer: Any) -> bool:
-    """A layer of a cache."""
+    """True for a recurrent layer of a cache."""
     return isinstance(layer, LinearAttentionCacheLayerMixin)
 
 
@@ -63,7 +63,7 @@ def keeps_nothing(layer: Any) -> bool:
 
 
 def recurrence_of(index: int, layer: Any) -> Recurrence:
-    """Of a recurrent layer of a cache that has seen a token."""
+    """Returns the states of a recurrent layer. layer: a layer of a cache that has seen a token."""
     conv = {i: (torch.Size((*s.shape[:-1], s.shape[-1] - 1)), s.dtype) for i, s in layer.conv_states.items() if _is(s)}
     scan = {i: (_with_rows(s.shape), torch.float32) for i, s in layer.recurrent_states.items() if _is(s)}
     return Recurrence(index, conv, scan)
@@ -74,12 +74,12 @@ def _is(state: torch.Tensor | None) -> bool:
 
 
 def _with_rows(shape: torch.Size) -> torch.Size:
-    """(1, n_heads, P, N), also of (1, n_heads, N)."""
+    """Returns the shape (1, n_heads, P, N), with P = 1 for (1, n_heads, N)."""
     return torch.Size((*shape[:2], 1, shape[2])) if len(shape) == 3 else shape
 
 
 class States(Cache):
-    """The cache of a call. Keys and values go through it, for attention that has caches of its own."""
+    """The cache of a call. It returns keys and values unchanged, because attention has its own caches."""
 
     def __init__(self, states: Iterable[RecurrentState]) -> None:
         super().__init__(layers=[])
@@ -91,7 +91,7 @@ class States(Cache):
         return keys, values
 
     def get_conv_state(self, layer_idx: int, state_idx: int = 0) -> None:
-        """None: it looks like the first call, which is the way for any number of tokens."""
+        """Returns None, as in a first call, so that the layer runs its code for any number of tokens."""
         return None
 
     def get_recurrent_state(self, layer_idx: int, state_idx: int = 0) -> None:
@@ -101,7 +101,7 @@ class States(Cache):
     def update_conv_state(
         self, conv_states: torch.Tensor, layer_idx: int, state_idx: int = 0, **_: Any
     ) -> torch.Tensor:
-        """conv_states: (B, channels, L). With what stands before them."""
+        """Returns conv_states (B, channels, L) after the earlier tokens that are kept, and keeps the last ones."""
         before = getattr(self._states[layer_idx], f"conv_{state_idx}")
         seen = torch.cat([before, conv_states], -1)
         before.copy_(seen[..., conv_states.shape[-1] :])
@@ -126,7 +126,7 @@ class States(Cache):
 
 @contextmanager
 def handing(model: Any, states: Iterable[RecurrentState]) -> Iterator[States]:
-    """The model scans from these states on, if it is called with the cache that is given."""
+    """Within the block, the model scans from these states if it is called with the cache that is yielded."""
     cache = States(states)
     if not cache.any:
         yield cache
@@ -155,7 +155,8 @@ def _selective_scan(
     return_last_state: bool = False,
     **_: Any,
 ) -> Any:
-    """Mamba's. hidden_states, dt, z: (batch, channels, L), A: (channels, N), B, C: (batch, N, L), D: (channels)."""
+    """Mamba's scan. hidden_states, dt, z: (batch, channels, L); A: (channels, N); B, C: (batch, N, L); D: (channels).
+    Returns (batch, channels, L), and the state if it is requested."""
     x, dt, b, c = (t.transpose(1, 2).float() for t in (hidden_states, dt, B, C))
     dt = _step(dt, delta_bias, delta_softplus)
     assert states.scanned is not None
@@ -180,8 +181,8 @@ def _chunk_scan(
     return_final_states: bool = False,
     **_: Any,
 ) -> Any:
-    """Mamba 2's. hidden_states: (batch, L, n_heads, P), dt: (batch, L, n_heads), A, D: (n_heads), B, C: (batch, L,
-    n_groups, N)."""
+    """Mamba 2's scan. hidden_states: (batch, L, n_heads, P); dt: (batch, L, n_heads); A, D: (n_heads); B, C: (batch, L,
+    n_groups, N). Returns (batch, L, n_heads, P), and the state if it is requested."""
     x, dt = hidden_states.float(), _step(dt, dt_bias, dt_softplus)
     if tuple(dt_limit) != (0.0, math.inf):
         dt = dt.clamp(*dt_limit)

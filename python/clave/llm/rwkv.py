@@ -1,7 +1,7 @@
-"""RWKV: a model whose layers keep the last token's activations and two sums that decay.
+"""RWKV, whose layers keep the last token's activations and two sums that decay.
 
-Its recurrence is that of `clave.ops.ssm_scan` over pairs (sum of weighted values, sum of weights), both scaled by the
-largest weight so far, which is known beforehand.
+Its recurrence is that of `clave.ops.ssm_scan` over pairs (sum of weighted values, sum of weights). Both are scaled by
+the largest weight so far, which is computed before the scan.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from clave.llm.layers import Kept, Layer, called
 from clave.ops import ssm_scan
 from clave.private import attention_of, scanning
 
-_LEAST = -1e38  # the logarithm of the largest weight of no token
+_LEAST = -1e38  # logarithm of the largest weight before the first token
 
 
 class RwkvState(torch.nn.Module):
-    """Of one layer, in the order in which the model has them: (batch, size) each."""
+    """The states of one layer in the model's order: (batch, size) each."""
 
     def __init__(self, config: Any, batch: int, dtype: torch.dtype) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class RwkvState(torch.nn.Module):
 
 
 class _OfLayers:
-    """One of the model's five states, (batch, size, layers) to the model, by layers."""
+    """One of the model's five states. The model sees (batch, size, layers); each layer has a buffer of its own."""
 
     def __init__(self, states: Any, name: str) -> None:
         self._buffers = [getattr(s, name) for s in states]
@@ -44,14 +44,14 @@ class _OfLayers:
 
 
 class _Shift(torch.nn.Module):
-    """(batch, L, size) one token later, as torch.nn.ZeroPad2d((0, 0, 1, -1)) has it, for any L."""
+    """Shifts (batch, L, size) by one token, like torch.nn.ZeroPad2d((0, 0, 1, -1)), for any L."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.cat([torch.zeros_like(x[:, :1]), x], 1)[:, :-1]
 
 
 class Rwkv:
-    """The model runs as it is, with its state in buffers and all tokens at once."""
+    """Runs the model unchanged, with its state in buffers and all tokens at once."""
 
     name = "recurrent state"
 
@@ -59,13 +59,13 @@ class Rwkv:
         self.original = attention_of(model.config)
         self._config, self._dtype = model.config, next(model.parameters()).dtype
         if not model.rwkv.layers_are_rescaled:
-            model.config.rescale_every = 0  # halving activations and weights is for sums of F16 that overflow
+            model.config.rescale_every = 0  # it halves activations and weights only to keep F16 sums from overflowing
         for module in model.modules():
             if hasattr(module, "time_shift"):
                 module.time_shift = _Shift()
 
     def prepare(self, model: Any) -> None:
-        """Nothing: it has no attention of transformers'."""
+        """Does nothing, because the model does not use transformers' attention."""
 
     def rows_to_compare(self, max_context: int, length: int) -> int:
         return length
@@ -77,10 +77,10 @@ class Rwkv:
         return [RwkvState(self._config, batch, self._dtype) for _ in range(self._config.num_hidden_layers)]
 
     def check(self, model: Any, kept: Kept) -> None:
-        """Nothing: it takes no position."""
+        """Does nothing, because the model has no position."""
 
     def logits(self, model: Any, kept: Kept, tokens: torch.Tensor, position: torch.Tensor, keep: int) -> torch.Tensor:
-        """(B, keep, vocab_size), of all tokens where keep is 0."""
+        """Returns logits (B, keep, vocab_size), of all tokens if keep is 0."""
         names = ("feed_forward", "attention", "values", "weights", "largest")
         states = [_OfLayers(kept.states, name) for name in names]
         with scanning(model, {"rwkv_linear_attention": _weighted_values}):
@@ -97,7 +97,8 @@ def _weighted_values(
     state: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
     return_state: bool = True,
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """rwkv_linear_attention of key, value: (batch, L, size), from a state of (batch, size) each on; and that then."""
+    """Computes rwkv_linear_attention from a state on. key, value: (batch, L, size); state: (batch, size) each. Returns
+    the result (batch, L, size) and the state afterwards."""
     values, weights, largest = state
     k, v, decay = key.float(), value.float(), -torch.exp(time_decay.float())
     fallen = decay * torch.arange(k.shape[1] + 1)[:, None]

@@ -1,7 +1,7 @@
-"""A model of transformers without its weights: parameters on the meta device, buffers as they are computed.
+"""Builds a model of transformers without its weights: parameters on the meta device, buffers as modules compute them.
 
-`fill` gives it weights that take next to no memory: views of short random vectors, by strides. They suffice to find out
-how the model can be given a cache.
+`fill` sets weights that use almost no memory: strided views of short random vectors. They suffice to find out how the
+model can use a cache.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from clave.llm.layers import reason_of
 from clave.llm.multimodal import check_decoder, has_more_than_text, text_model, without_weights
 from clave.private import alone, check_version, class_in, model_of_class
 
-# Those that the tests export, of transformers' some two hundred.
+# The model types that the tests export; transformers has about two hundred.
 TESTED = (
     "bamba bloom cohere2 exaone4 falcon falcon_h1 falcon_mamba gemma2 gemma3_text gpt2 gpt_neox gpt_oss granite "
     "granitemoehybrid jamba lfm2 llama mamba mamba2 ministral mistral mixtral nemotron_h olmo2 opt phi3 qwen2 "
@@ -29,20 +29,20 @@ TESTED = (
 ).split()
 
 
-_SHIFT = 16  # elements, between the matrices of a stack: as aligned as kernels want them
+_SHIFT = 16  # elements between the matrices of a stack, which keeps them aligned for kernels
 
 
 def build(folder: Folder, dtype: torch.dtype | None) -> tuple[Any, Any]:
-    """The model of text of the folder's config.json, and the whole one, which may be more.
+    """Returns the text model of the folder's config.json, and the whole model, which may be larger.
 
-    dtype None: the config's own. Error: it is none that transformers has, or no decoder.
+    dtype: None for the config's own. Raises Error if transformers does not have the model or it is not a decoder.
     """
     check_version("transformers", transformers.__version__)
     kind = folder.config.get("model_type")
     if not isinstance(kind, str) or kind not in transformers.CONFIG_MAPPING:
         raise _unknown(folder, kind)
     if folder.quantised_by not in (None, "mxfp4"):
-        how = f"weights: expected plain ones, or experts of mxfp4, got quantised ones ({folder.quantised_by!r})"
+        how = f"expected plain weights, or experts in mxfp4, got weights quantised by {folder.quantised_by!r}"
         raise folder.error(how, Code.UNSUPPORTED)
     try:
         with silent(), alone:
@@ -50,7 +50,7 @@ def build(folder: Folder, dtype: torch.dtype | None) -> tuple[Any, Any]:
     except Error as e:
         raise e if str(folder.path) in str(e) else folder.error(str(e), e.code) from e
     except Exception as e:
-        raise folder.error(f"transformers makes no model of config.json: {reason_of(e)}", Code.UNSUPPORTED) from e
+        raise folder.error(f"transformers cannot build a model of config.json: {reason_of(e)}", Code.UNSUPPORTED) from e
 
 
 def _build(folder: Folder, kind: str, dtype: torch.dtype | None) -> tuple[Any, Any]:
@@ -71,7 +71,7 @@ def _build(folder: Folder, kind: str, dtype: torch.dtype | None) -> tuple[Any, A
 
 
 def _class_of(folder: Folder, config: Any) -> Any:
-    """The class of a model that takes more than text."""
+    """Returns the class of a model that accepts more than text."""
     for name in config.architectures or ():
         found = getattr(transformers, name, None) if isinstance(name, str) else None
         if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
@@ -94,7 +94,7 @@ def _dtype_of(config: Any) -> torch.dtype:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """transformers says nothing but errors meanwhile."""
+    """Within the block, hides transformers' messages except errors."""
     logging = transformers.utils.logging
     before = logging.get_verbosity()
     logging.set_verbosity_error()
@@ -105,7 +105,7 @@ def silent() -> Iterator[None]:
 
 
 def put_all(model: torch.nn.Module, data: dict[str, torch.Tensor]) -> None:
-    """Parameters by the first of their names; those that are one stay one."""
+    """Sets parameters by the first of their names. Shared parameters stay shared."""
     made = {id(p): torch.nn.Parameter(data[n], requires_grad=False) for n, p in model.named_parameters() if n in data}
     for module in model.modules():
         for key, p in list(module.named_parameters(recurse=False, remove_duplicate=False)):
@@ -114,8 +114,8 @@ def put_all(model: torch.nn.Module, data: dict[str, torch.Tensor]) -> None:
 
 
 class _Numbers:
-    """Random numbers of about the size that trained parameters have, from little memory: matrices are Hankel's, over a
-    row and a column, stacks of matrices lie in buffers that they share, shifted."""
+    """Random numbers of about the magnitude of trained parameters, in little memory. Matrices are Hankel matrices,
+    which are views of one vector. Stacks of matrices are shifted views of shared buffers."""
 
     def __init__(self, longest: int) -> None:
         self._random = torch.Generator().manual_seed(1)
@@ -140,7 +140,7 @@ class _Numbers:
 
 
 def fill(model: torch.nn.Module) -> None:
-    """Gives each parameter random numbers."""
+    """Sets each parameter to random numbers."""
     longest = [p.shape[-2] * p.shape[-1] + _SHIFT * sum(p.shape[:-2]) for p in model.parameters() if p.dim() > 2]
     numbers = _Numbers(max(longest, default=0))
     put_all(model, {n: numbers.like(n, p) for n, p in model.named_parameters()})

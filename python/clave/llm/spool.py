@@ -1,7 +1,7 @@
-"""A nameless file of weights as a program will have them, written one after the other and then mapped.
+"""A nameless file of weights in a program's types and encodings, which is written in order and then mapped.
 
-What a program is made of must lie in memory, and a model may be larger than that: so its weights lie in a file beside
-the program to be, and `released` lets go of the pages that are read meanwhile.
+The exporter needs its constants in memory, and a model may be larger than that. So its weights are stored in a file in
+the folder of the program, and `released` frees the pages that were read.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from clave.constants import after_looking
 from clave.errors import Code, Error
 
 _ALIGNMENT = 64
-_EVERY_S = 0.01  # how often pages are let go
+_EVERY_S = 0.01  # seconds between releases of pages
 
 
 class Spool:
-    """size: bytes that will be written, for a check that they have room. Errors: of writing."""
+    """The file. size: bytes that will be written. Raises Error if the disk has less free space, or if writing fails."""
 
     def __init__(self, folder: Path, size: int) -> None:
         self._folder = folder
         free = shutil.disk_usage(folder).free
         if size > free:
-            raise Error(f"{folder}: the weights take {size >> 20} MiB, and {free >> 20} are free", Code.IO)
-        self._file: Any = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  (it lives as long as this)
+            raise Error(f"{folder}: the weights need {size >> 20} MiB, but only {free >> 20} are free", Code.IO)
+        self._file: Any = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  (closed with this object)
         self._size = 0
         self._pages: mmap.mmap | None = None
 
     def begin(self) -> int:
-        """Where what is written next begins; parts that follow each other without a gap can become one."""
+        """Aligns the file and returns its size, where the next tensor begins. A tensor may be written in parts."""
         self.write(b"\0" * (-self._size % _ALIGNMENT))
         return self._size
 
@@ -54,8 +54,9 @@ class Spool:
         self.write(data.contiguous().reshape(-1).view(torch.uint8).numpy())
 
     def map(self) -> None:
-        """Ends the writing. Private pages, which torch takes without a warning; nobody writes them."""
-        self.write(b"\0" * _ALIGNMENT)  # a file that is empty cannot be mapped
+        """Ends the writing and maps the file. The pages are private and writable, because torch warns of others, but
+        nobody writes to them."""
+        self.write(b"\0" * _ALIGNMENT)  # an empty file cannot be mapped
         self._file.flush()
         self._pages = mmap.mmap(self._file.fileno(), self._size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
 
@@ -63,13 +64,13 @@ class Spool:
         return torch.frombuffer(self._pages, dtype=dtype, count=torch.Size(shape).numel(), offset=at).reshape(shape)
 
     def rows(self, at: int, shape: tuple[int, int]) -> np.ndarray:
-        """(rows, bytes)"""
+        """Returns (rows, bytes of a row), uint8."""
         return np.frombuffer(self._pages, np.uint8, shape[0] * shape[1], at).reshape(shape)
 
     @contextmanager
     def released(self) -> Iterator[None]:
-        """Pages that were read leave the memory every few milliseconds, and after each tensor that is looked at; they
-        are read again where that is needed."""
+        """Within the block, frees pages that were read, every few milliseconds and after each tensor that is sampled.
+        They are read again when they are needed."""
         over = threading.Event()
         thread = threading.Thread(target=self._release_often, args=(over,), daemon=True)
         thread.start()
@@ -92,7 +93,7 @@ class Spool:
 
 
 def beside(path: str | os.PathLike[str]) -> Path:
-    """The folder in which a program is to be written. Error: there is none."""
+    """Returns the folder of a file that will be written. Raises Error if it does not exist."""
     folder = Path(path).absolute().parent
     if not folder.is_dir():
         raise Error(f"{folder}: there is no such folder", Code.IO)

@@ -1,4 +1,4 @@
-"""A folder's weights for a model, as the program will have them: in another type, or quantised, tensor by tensor."""
+"""Converts or quantises a folder's weights for a model, tensor by tensor, as the program will have them."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ Form = Groups | Blocks | mxfp4.Taken
 
 
 class Forms:
-    """Which form each matrix gets, those of experts too. weights, embedding: as clave.export(quantize=) has them, or
-    None. Error: they are none. A table that is the model's output too is an embedding."""
+    """The encoding of each matrix, including those of experts. weights, embedding: texts as for
+    clave.export(quantize=), or None. A table that is also the model's output is an embedding. Raises Error for an
+    unknown encoding."""
 
     def __init__(self, weights: str | None, embedding: str | None) -> None:
         self._weights = None if weights is None else _form("quantize", weights)
         self._embedding = None if embedding is None else _form("quantize_embedding", embedding)
 
     def of(self, model: torch.nn.Module) -> dict[str, tuple[Form, bool]]:
-        """(form, whether products read it as (*, K, N)) by the first name of each parameter."""
+        """Returns, by the first name of each parameter, its encoding and True if products read it as (*, K, N)."""
         names = {id(p): n for n, p in model.named_parameters()}
         found: dict[str, tuple[Form | None, bool]] = {}
         left = {m.dt_proj for m in model.modules() if hasattr(m, "dt_proj")}  # Mamba multiplies by it from the left
         for m in model.modules():
             if isinstance(m, torch.nn.Linear | Conv1D) and m.weight.dim() == 2 and m not in left:
                 found[names[id(m.weight)]] = (self._weights, isinstance(m, Conv1D))
-            turned = getattr(m, "is_transposed", None)  # of transformers' experts
+            turned = getattr(m, "is_transposed", None)  # an attribute of transformers' experts
             if isinstance(turned, bool):
                 found |= {names[id(p)]: (self._weights, turned) for p in m.parameters(recurse=False) if p.dim() == 3}
         for m in model.modules():
@@ -59,9 +60,9 @@ def _form(option: str, text: str) -> Form:
 
 
 class Weights:
-    """Puts a folder's weights in the place of a model's; `stored` is what clave.export(quantize=) takes then.
+    """Replaces a model's weights by a folder's. `stored` is then the function for clave.export(quantize=).
 
-    They lie in `spool` until this is let go."""
+    The weights are stored in `spool` as long as this object exists."""
 
     def __init__(
         self, folder: Folder, checkpoint: Checkpoint, forms: dict[str, tuple[Form, bool]], where: Path
@@ -71,7 +72,7 @@ class Weights:
         self._stand_ins = StandIns()
 
     def fill(self, model: torch.nn.Module, progress: Progress) -> None:
-        """Error: a weight has no such form, or there is no room."""
+        """Sets the model's weights. Raises Error if a weight cannot have its encoding, or if the disk is full."""
         wanted = dict(model.named_parameters())
         self.spool = Spool(self._where, sum(self._size(n, p) for n, p in wanted.items()))
         buffers, n = dict(model.named_buffers()), len(wanted)
@@ -97,14 +98,12 @@ class Weights:
 
     def check_all_stored(self) -> None:
         if self._stand_ins.n_left:
-            raise self._folder.error(
-                f"{self._stand_ins.n_left} quantised weights are read by something else than products"
-            )
+            raise self._folder.error(f"{self._stand_ins.n_left} quantised weights are read by ops other than products")
 
     # ---- one tensor
 
     def _rows(self, name: str, p: torch.Tensor) -> tuple[int, int]:
-        """Those of the matrix that is quantised, and their bytes."""
+        """Returns the number of rows of the quantised matrix, and the bytes of a row."""
         form, turned = self._forms[name]
         *experts, n, k = p.mT.shape if turned else p.shape
         if isinstance(form, mxfp4.Taken):

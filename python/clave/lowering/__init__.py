@@ -1,4 +1,4 @@
-"""How each op of a torch graph becomes ops of a program: one file per family; `registry.LOWERINGS` has them all."""
+"""Lowers each op of a torch graph to ops of a program. One file per family; `registry.LOWERINGS` has all lowerings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ for _module in pkgutil.iter_modules(__path__):
 
 
 def _lower_copies() -> None:
-    """An op that copies what another views (aten.view_copy) is lowered as that: nothing is changed in place here."""
+    """Lowers an op that copies a view (aten.view_copy) as the view, because nothing is changed in place here."""
     for name in [n for n in LOWERINGS if n.startswith("aten.")]:
         _, op, overload = name.split(".")
         copy = getattr(getattr(torch.ops.aten, f"{op}_copy", None), overload, None)

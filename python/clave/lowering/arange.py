@@ -1,4 +1,4 @@
-"""Tensors made of numbers: arange, full and its kin. Filled ones stay numbers until they are needed as tensors."""
+"""Tensors made of numbers: arange, full and similar ops. Filled tensors stay numbers until a tensor is needed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from clave.lowering.steps import Operand, cast, compute, convert, is_float, opma
 
 
 def counting(c: Context, start: Int, size: Int, step: Int = 1) -> Slot:
-    """(start, start + step, ...), i64."""
+    """Returns (start, start + step, ...): (size,) i64."""
     return c.emit("Arange", start=start, step=step, shape=(size,), dtype=schema.DType.I64)
 
 
 def _as_float(c: Context, x: Scalar) -> Float:
-    """A size as a floating-point value."""
+    """Returns a number as a floating-point value."""
     if not isinstance(x, Val) or x.type == "float":
         return x if isinstance(x, Val) else float(x)
     out = c.builder.val("float")
@@ -53,7 +53,8 @@ def arange_step(c: Context, start: Scalar, end: Scalar, step: Scalar, *_: Any) -
     "aten.linspace.default", "aten.linspace.Tensor_Tensor", "aten.linspace.Tensor_Scalar", "aten.linspace.Scalar_Tensor"
 )
 def linspace(c: Context, start: Tensor | Scalar, end: Tensor | Scalar, n: int, *_: Any) -> Tensor:
-    """Each half from its own end. torch rounds the ends to the dtype; integers are computed in f64 and truncated."""
+    """Computes each half from its own end, as torch does. torch rounds the ends to the dtype. Integers are computed in
+    f64 and truncated."""
     dtype = c.dtype()
     t = opmath(dtype) if is_float(dtype) else schema.DType.F64
     first, last = (cast(convert(x, dtype) if isinstance(x, int | float) else x, dtype) for x in (start, end))
@@ -75,7 +76,7 @@ def _filled(c: Context, value: Scalar) -> Tensor:
 
 @lower("aten.full.default", "aten.full_like.default", "aten.new_full.default")
 def full(c: Context, _: Any, second: Any, *rest: Any) -> Tensor:
-    """full(size, value), full_like(x, value), new_full(x, size, value)."""
+    """Lowers full(size, value), full_like(x, value) and new_full(x, size, value)."""
     return _filled(c, rest[0] if c.op() == "new_full" else second)
 
 
@@ -106,13 +107,13 @@ def ones(c: Context, *_: Any) -> Tensor:
     "aten.new_empty_strided.default",
 )
 def zeros(c: Context, *_: Any) -> Tensor:
-    """Uninitialised tensors too are zeros, so that a run repeats."""
+    """Returns zeros, also for uninitialised tensors, so that runs repeat."""
     return _filled(c, 0)
 
 
 @lower("aten.tril_indices.default", "aten.triu_indices.default")
 def triangle_indices(c: Context, rows: Int, columns: Int, offset: Int, *_: Any) -> Tensor:
-    """(2, n): the positions in a matrix of known size, as a constant."""
+    """Returns the positions (2, n) in a matrix of known size, as a constant."""
     if any(isinstance(x, Val) for x in (rows, columns, offset)):
         raise Unsupported("a size that is known only at run time")
     name = "tril_indices" if "tril" in c.op() else "triu_indices"

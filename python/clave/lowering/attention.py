@@ -22,7 +22,7 @@ def attention(
     scale: Scalar | None,
     index: int | None = None,
 ) -> Tensor:
-    """q: (*, H, Lq, D), k: (*, H or fewer, Lk, D), v: (*, same as k, Lk, Dv)."""
+    """Returns (*, H, Lq, Dv). q: (*, H, Lq, D), k: (*, H or fewer, Lk, D), v: (*, same as k, Lk, Dv)."""
     if scale is not None and not isinstance(scale, int | float):
         raise Unsupported("a scale known only at run time")
     shape, dtype = c.shape(index), c.dtype(index)
@@ -44,7 +44,7 @@ def attention(
 
 
 def _operand(c: Context, x: Tensor, lead: tuple[Any, ...], rank: int, dtype: schema.DType) -> Slot:
-    """x with as many dimensions as the result and its leading ones."""
+    """Returns x with the rank of the result, expanded to its leading dimensions."""
     while x.rank < rank:
         x = insert(c, x, 0)
     return c.tensor(expand(c, slot_as(c, x, dtype), (*lead, *x.shape[-3:])))
@@ -91,7 +91,7 @@ def cached(
     scale: Scalar | None,
     softcap: Scalar | None,
 ) -> list[Tensor | None]:
-    """clave.ops.sdpa_with_kv_cache: its result, then the caches and their scales as it leaves them."""
+    """Lowers clave.ops.sdpa_with_kv_cache. Returns its result, then the new values of the caches and their scales."""
     fields = {"position": slot_as(c, position, schema.DType.I64), "window": window, "scale": scale, "softcap": softcap}
     return _with_caches(c, "AttentionCached", (q, k, v), (key_cache, value_cache, key_scale, value_scale), fields)
 
@@ -113,7 +113,7 @@ def paged(
     scale: Scalar | None,
     softcap: Scalar | None,
 ) -> list[Tensor | None]:
-    """clave.ops.sdpa_with_pages: its result, then the caches and their scales as it leaves them."""
+    """Lowers clave.ops.sdpa_with_pages. Returns its result, then the new values of the caches and their scales."""
     fields = {
         "position": slot_as(c, position, schema.DType.I64),
         "sequence": slot_as(c, sequence, schema.DType.I32),
@@ -128,7 +128,7 @@ def paged(
 def _with_caches(
     c: Context, op: str, qkv: tuple[Tensor, ...], caches: tuple[Tensor | None, ...], fields: dict[str, Any]
 ) -> list[Tensor | None]:
-    """The op's result, then the caches and their scales as it leaves them."""
+    """Emits the op. Returns its result, then the new values of the caches and their scales."""
     q, _, v = qkv
     fields |= {name: slot_as(c, t, q.dtype) for name, t in zip("qkv", qkv, strict=True)}
     written: list[Slot | None] = []

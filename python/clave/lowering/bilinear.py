@@ -1,4 +1,4 @@
-"""Pictures read between their elements: the elements around a position with their weights, and sums of such rows."""
+"""Reads images between their elements: the elements around a position with their weights, and sums of such rows."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from clave.lowering.reshape import reshape
 from clave.lowering.steps import Operand, compute, step
 
 D = schema.DType
-CORNERS = 4  # elements around a position in a picture
+CORNERS = 4  # elements around a position in an image
 
 
 def neighbours(
     c: Context, t: schema.DType, position: Operand, shape: tuple[Int, ...], first: int, last: Int
 ) -> tuple[Slot, Slot]:
-    """position: (*shape, 1), clamped to first ... last (NaN is `first`). The places of the elements below and above it,
-    counted from `first` on, i64, and their weights: (*shape, 2) each."""
+    """Returns the places of the elements below and above a position, counted from `first`, i64, and their weights:
+    (*shape, 2) each. position: (*shape, 1), clamped to first ... last; NaN counts as `first`."""
     side = counting(c, 0, 2)
     inside = step("where", t, step("gt", t, position, first), position, first)
     inside = step("where", t, step("lt", t, inside, last), inside, last)
@@ -40,8 +40,11 @@ def bags(
     starts: tuple[Int, ...],
     weights: Operand | None = None,
 ) -> Slot:
-    """table: (n, dim). rows: indices of its rows, (*shape), in bags that begin at `first`, (*starts), of the flattened
-    indices. The bags' sums, each row times its weight; without weights their largest elements. (product of starts, dim)
+    """Returns the sums of bags of rows, each row times its weight, or without weights the largest elements of the bags:
+    (product of starts, dim).
+
+    table: (n, dim). rows: indices of its rows, (*shape), i64. first: (*starts), where the bags begin in the flattened
+    indices.
     """
     n, count = c.sizes.product(shape), c.sizes.product(starts)
     fields: dict[str, Any] = {"kind": schema.EmbeddingBagKind.max}

@@ -1,4 +1,4 @@
-"""Joining tensors: cat and stack."""
+"""Joins tensors: cat and stack."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def join(c: Context, xs: list[Tensor], axis: int) -> Tensor:
 
 
 def joined(c: Context, parts: list[Tensor], axis: int) -> Slot:
-    """The same inside of another op: in the parts' own dtype, of a size that is the sum of theirs."""
+    """Joins tensors inside of another op, in their own dtype. The size is the sum of theirs."""
     if len(parts) == 1:
         return c.tensor(parts[0])
     shape = list(parts[0].shape)
@@ -27,7 +27,7 @@ def joined(c: Context, parts: list[Tensor], axis: int) -> Slot:
 @lower("aten.cat.default", "aten.concat.default", "aten.concatenate.default")
 def cat(c: Context, xs: list[Tensor], axis: int) -> Tensor:
     rank = len(c.shape())
-    kept = [x for x in xs if x.rank == rank]  # torch lets a tensor of shape (0,) stand among others
+    kept = [x for x in xs if x.rank == rank]  # torch ignores a tensor of shape (0,) among others
     return join(c, kept, axis % rank)
 
 

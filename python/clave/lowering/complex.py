@@ -1,10 +1,11 @@
-"""Complex tensors inside a graph, as real ones: a last dimension of 2 more holds the real and the imaginary part.
+"""Complex tensors in a graph, as real tensors with another last dimension of 2 for the real and the imaginary part.
 
-As inputs and outputs of a program they are marked in its metadata (structure.py). `lower_complex` registers what an op
-does when an operand or the result is complex; its Context gives shapes with the dimension of pairs, and the dtype of
-the parts. As in torch, products and quotients give a real operand the imaginary part 0, so that infinity times a real
-number has a NaN. Sums add the parts alone, where torch multiplies the second operand by alpha = 1 + 0i first. Functions
-and sums: complex_functions.py.
+The metadata of a program marks complex inputs and outputs (structure.py). `lower_complex` registers the lowering of an
+op for complex operands or results. Its Context has shapes with the dimension of pairs, and the dtype of the parts.
+
+As in torch, a real operand of a product or quotient has the imaginary part 0, so that infinity times a real number has
+a NaN. Sums only add the parts, whereas torch first multiplies the second operand by alpha = 1 + 0i. Functions and sums
+over dimensions are in complex_functions.py.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Parts = tuple[Operand, Operand | None]
 
 
 def parts(c: Context, x: Any) -> Parts:
-    """The real and the imaginary part, each in the dtype of the call's; None for none."""
+    """Returns the real and the imaginary part in the dtype of the call's parts. The latter is None for a real x."""
     if isinstance(x, Complex):
         pair = cast_to(c, x.pair, c.dtype())
         return select(c, pair, -1, 0), select(c, pair, -1, 1)
@@ -34,7 +35,7 @@ def parts(c: Context, x: Any) -> Parts:
 
 
 def join(c: Context, real: Operand, imag: Operand) -> Complex:
-    """Two expressions as the call's complex result."""
+    """Makes the call's complex result of two expressions."""
     shape, t = c.shape()[:-1], c.dtype()
 
     def half(e: Operand) -> Slot:
@@ -132,8 +133,8 @@ def div(c: Context, x: Any, y: Any) -> Complex:
 
 
 def quotient(t: schema.DType, x: tuple[Operand, Operand], y: tuple[Operand, Operand]) -> tuple[Operand, Operand]:
-    """x / y by Smith's algorithm, as torch has it: the smaller part of y is divided by the larger, so that no square is
-    formed. Zero divides each part of x."""
+    """Returns x / y by Smith's algorithm, as torch does: it divides the smaller part of y by the larger, so that it
+    forms no square. A zero y divides each part of x."""
     (a, b), (e, f) = x, y
     if isinstance(e, int | float) and isinstance(f, int | float):
         return _by_number(t, x, complex(e, f))
@@ -146,7 +147,7 @@ def quotient(t: schema.DType, x: tuple[Operand, Operand], y: tuple[Operand, Oper
     real = step("mul", t, step("add", t, u, step("mul", t, v, ratio)), scale)
     imag = step("mul", t, step("sub", t, v, step("mul", t, u, ratio)), scale)
     none = step("eq", t, step("add", t, size, other), 0.0)
-    length = step("add", t, size, other)  # read where it is 0
+    length = step("add", t, size, other)  # used only if it is 0
     return (
         step("where", t, none, step("div", t, a, length), real),
         step("where", t, none, step("div", t, b, length), step("where", t, first, imag, step("neg", t, imag))),
@@ -201,7 +202,7 @@ def conj(c: Context, x: Complex) -> Complex:
     return join(c, real, step("neg", c.dtype(), imag))
 
 
-# ---------------------------------------------------------------- views and joins: those of the pairs
+# ---------------------------------------------------------------- views and joins of the pairs
 
 
 @lower_complex(*RESHAPES)
@@ -228,7 +229,7 @@ def transpose(c: Context, x: Complex, a: int, b: int) -> Complex:
 
 
 def _along_axis(*targets: str) -> None:
-    """Ops whose second argument is the axis, by their lowering for real tensors."""
+    """Lowers ops whose second argument is the axis by their lowering for real tensors."""
     for target in targets:
 
         @lower_complex(target)

@@ -1,4 +1,4 @@
-"""Functions of complex tensors, as expressions over their parts; sums, products, tensors of one number."""
+"""Functions of complex tensors as expressions over their parts; also sums, products and tensors of one number."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ D = schema.DType
 
 
 def _both(c: Context, x: Any) -> tuple[D, Operand, Operand]:
-    """What to compute in, and the parts; the imaginary one of a real operand is 0."""
+    """Returns the compute dtype and the parts. The imaginary part of a real operand is 0."""
     real, imag = parts(c, x)
     return opmath(c.dtype()), real, 0.0 if imag is None else imag
 
@@ -32,8 +32,8 @@ def _number(x: Operand) -> bool:
 
 
 def _log(t: D, a: Operand, b: Operand) -> tuple[Operand, Operand]:
-    """The logarithm of the length, where neither the length overflows nor, near 1, its distance from 1 is lost; and the
-    angle."""
+    """Returns the logarithm of the length, and the angle. The length does not overflow, and near 1 its difference from
+    1 is not lost."""
     if isinstance(a, int | float) and isinstance(b, int | float):
         found = cmath.log(complex(a, b)) if a or b else complex(-math.inf)
         return found.real, found.imag
@@ -50,15 +50,15 @@ def _log(t: D, a: Operand, b: Operand) -> tuple[Operand, Operand]:
 
 
 def _is_big(t: D, a: Operand, b: Operand) -> Expr:
-    """True where the length could overflow."""
+    """True if the length could overflow."""
     limit = torch.finfo(torch_dtype(t)).max / 4
     sizes = [abs(p) if isinstance(p, int | float) else step("abs", t, p) for p in (a, b)]
     return step("gt", t, step("maximum", t, *sizes), limit)
 
 
 def _without_nan(t: D, product: Expr, zero: Expr, turn: Expr, infinite: Operand | None) -> Expr:
-    """A size times `turn`: 0 where a factor is exactly 0 and the other is not finite. infinite: the result where it is
-    itself infinite and `turn` is NaN; None: NaN."""
+    """Returns a product of a size and `turn`, with 0 if one factor is exactly 0 and the other is not finite. infinite:
+    the result if it is infinite and `turn` is NaN; None: the result is NaN then."""
     none = step("logical_or", D.BOOL, zero, step("eq", t, turn, 0.0))
     found = step("where", t, step("logical_and", D.BOOL, step("isnan", t, product), none), 0.0, product)
     if infinite is None:
@@ -68,7 +68,7 @@ def _without_nan(t: D, product: Expr, zero: Expr, turn: Expr, infinite: Operand 
 
 
 def _exp(t: D, a: Operand, b: Operand) -> tuple[Expr, Expr]:
-    """exp(a + bi) by two factors exp(a / 2), one of which alone may overflow."""
+    """Returns exp(a + bi), computed with two factors exp(a / 2), which overflow later than exp(a)."""
     half, zero = step("exp", t, step("mul", t, a, 0.5)), step("eq", t, a, -math.inf)
     endless = step("where", t, step("isinf", t, a), half, 0.0)
     real, imag = step("cos", t, b), step("sin", t, b)
@@ -86,7 +86,7 @@ def exp(c: Context, x: Complex) -> Complex:
 
 @lower_complex("aten.sqrt.default")
 def sqrt(c: Context, x: Complex) -> Complex:
-    """Of the result's parts the larger is t = sqrt((|a| + |x|) / 2), the other |b| / (2 t)."""
+    """Computes the larger part of the result as t = sqrt((|a| + |x|) / 2), and the other as |b| / (2 t)."""
     t, a, b = _both(c, x)
     big, infinite = _is_big(t, a, b), step("isinf", t, b)
     tiny = step("lt", t, step("maximum", t, step("abs", t, a), step("abs", t, b)), torch.finfo(torch_dtype(t)).tiny * 4)
@@ -112,8 +112,8 @@ def log(c: Context, x: Complex) -> Complex:
     return join(c, *(step("div", t, p, math.log(int(base))) if base else p for p in found))
 
 
-# Each part is a function that grows times one that turns. The number is the part of the result that is infinite even
-# where the angle has no sine.
+# Each part is a hyperbolic function times a trigonometric one. The number is the part of the result that is infinite
+# even if the angle has no sine.
 _PRODUCTS = {
     "sin": (("cosh", "sin"), ("sinh", "cos"), 1),
     "cos": (("cosh", "cos"), ("sinh", "sin"), 0),
@@ -135,7 +135,8 @@ def trigonometric(c: Context, x: Complex) -> Complex:
 
 
 def _hyperbolic(t: D, name: str, x: Operand, turn: Expr, endless: bool) -> Expr:
-    """sinh(x) or cosh(x) times `turn`. Large ones are two factors exp(|x| / 2), one of which alone may overflow."""
+    """Returns sinh(x) or cosh(x) times `turn`. For a large x it multiplies two factors exp(|x| / 2), which overflow
+    later than exp(|x|)."""
     size = step("abs", t, x)
     half = step("exp", t, step("mul", t, size, 0.5))
     far = step("gt", t, size, 80.0)
@@ -149,7 +150,7 @@ def _hyperbolic(t: D, name: str, x: Operand, turn: Expr, endless: bool) -> Expr:
 
 
 def _tanh(t: D, a: Operand, b: Operand) -> tuple[Expr, Expr]:
-    """tanh(a + bi) = (sinh a cosh a + i sin b cos b) / (sinh(a)^2 + cos(b)^2). Of a large |a| the quotient is
+    """Returns tanh(a + bi) = (sinh a cosh a + i sin b cos b) / (sinh(a)^2 + cos(b)^2). For a large |a| it is
     +-1 + 4i sin b cos b exp(-2 |a|)."""
     size, s, turn = step("abs", t, a), step("sinh", t, a), step("cos", t, b)
     both = step("mul", t, step("sin", t, b), turn)
@@ -172,7 +173,7 @@ def _tanh(t: D, a: Operand, b: Operand) -> tuple[Expr, Expr]:
 
 @lower_complex("aten.tanh.default", "aten.tan.default")
 def tangent(c: Context, x: Complex) -> Complex:
-    """tan(a + bi) = -i tanh(i (a + bi)), which is tanh(b + ai) with its parts exchanged."""
+    """Lowers tanh and tan. tan(a + bi) = -i tanh(i (a + bi)), which is tanh(b + ai) with exchanged parts."""
     t, a, b = _both(c, x)
     return join(c, *_tanh(t, a, b)) if c.op() == "tanh" else join(c, *reversed(_tanh(t, b, a)))
 
@@ -190,7 +191,7 @@ def rsqrt(c: Context, x: Complex) -> Complex:
 
 @lower_complex("aten.sgn.default")
 def sgn(c: Context, x: Complex) -> Complex:
-    """x / |x|; 0 of 0."""
+    """Returns x / |x|, and 0 for 0."""
     t, a, b = _both(c, x)
     length = step("hypot", t, a, b)
     zero = step("eq", t, length, 0.0)
@@ -199,7 +200,7 @@ def sgn(c: Context, x: Complex) -> Complex:
 
 @lower_complex("aten.pow.Tensor_Scalar", "aten.pow.Tensor_Tensor", "aten.pow.Scalar")
 def power(c: Context, x: Any, y: Any) -> Complex:
-    """exp(y log(x)); products, roots and quotients for the y of which torch makes them; x^0 is 1."""
+    """Returns exp(y log(x)). Uses products, roots and quotients for the same y as torch. x^0 is 1."""
     if isinstance(y, int | float) and y in (-2, -1, -0.5, 0.5, 1, 2, 3):
         return _small_power(c, x, y)
     t, a, b = _both(c, x)
@@ -232,7 +233,7 @@ def _is_zero(t: D, a: Operand, b: Operand) -> Expr | bool:
 
 
 def _product_of(c: Context, x: Any, n: int) -> Complex:
-    """x^n, n >= 1."""
+    """Returns x^n for n >= 1."""
     t, a, b = _both(c, x)
     real, imag = a, b
     for _ in range(n - 1):
@@ -262,7 +263,7 @@ def is_nan_or_inf(c: Context, x: Complex) -> Tensor:
 
 
 def _parts_of(c: Context, x: Any) -> tuple[Operand, Operand]:
-    """The parts as they are, of ops whose result is not complex."""
+    """Returns the parts in their own dtype, for ops whose result is not complex."""
     if isinstance(x, Complex):
         return select(c, x.pair, -1, 0), select(c, x.pair, -1, 1)
     return (x.real, x.imag) if isinstance(x, complex) else (x, 0.0)
@@ -308,14 +309,14 @@ def _over(c: Context, x: Complex, axes: list[int], keepdim: bool) -> Complex:
 
 
 class _Real(Context):
-    """The call as one of real tensors: its result is a part of the complex one."""
+    """The call as one of real tensors, whose result is a part of the complex result."""
 
     def shape(self, index: int | None = None) -> tuple[Int, ...]:
         return super().shape(index)[:-1]
 
 
 def _matrix_products(*targets: str) -> None:
-    """By four products of the parts."""
+    """Lowers products of matrices by four products of the parts."""
     for target in targets:
 
         @lower_complex(target)
@@ -390,7 +391,7 @@ def roll(c: Context, x: Complex, shifts: list[Any], dims: list[int]) -> Complex:
 
 
 def _swapped(c: Context, x: Tensor) -> Tensor:
-    """The last two dimensions exchanged: the elements of a window, and the parts."""
+    """Exchanges the last two dimensions: the elements of a window, and the parts."""
     order = list(range(x.rank))
     return permute(c, x, [*order[:-2], order[-1], order[-2]])
 
@@ -412,7 +413,7 @@ def unfold_backward(c: Context, x: Complex, sizes: list[Int], axis: int, size: i
 
 
 def _with_a_part(*targets: str) -> None:
-    """Ops that replace a part along an axis."""
+    """Lowers ops that replace a part along an axis."""
     for target in targets:
 
         @lower_complex(target)
@@ -426,7 +427,7 @@ _with_a_part("aten.slice_scatter.default", "aten.select_scatter.default")
 
 
 def _into_several(*targets: str) -> None:
-    """Ops whose last argument is the axis."""
+    """Lowers ops with several results whose last argument is the axis."""
     for target in targets:
 
         @lower_complex(target)

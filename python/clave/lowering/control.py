@@ -1,4 +1,4 @@
-"""Control flow: cond, while_loop, scan, map. What their bodies read from outside they read there, as it is."""
+"""Control flow: cond, while_loop, scan, map. Bodies read outer values directly."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def _outs(c: Context, shapes: list[tuple[Int, ...]], dtypes: list[schema.DType])
 
 
 def _results(c: Context, values: list[Any], dtypes: list[schema.DType]) -> list[Slot]:
-    """A body's results as tensors."""
+    """Returns a body's results as tensors. Raises Unsupported if one is a number."""
     if not all(isinstance(v, Slot | Filled) for v in values):
-        raise Unsupported("a body with a result that is no tensor")
+        raise Unsupported("a body with a result that is not a tensor")
     return [slot_as(c, v, d) for v, d in zip(values, dtypes, strict=True)]
 
 
@@ -37,7 +37,7 @@ def _tensors(c: Context, xs: Any) -> list[Slot]:
 
 @lower("cond")
 def cond(c: Context, predicate: Tensor | Val | bool, then: Any, other: Any, operands: Any = ()) -> list[Tensor]:
-    """One of two graphs, by a tensor, or by a condition that the host knows."""
+    """Runs one of two graphs, selected by a tensor or by a condition that the host knows."""
     if isinstance(predicate, bool | int):
         return c.run(then if predicate else other, list(operands))
     fakes = c.node.meta["val"]
@@ -61,7 +61,7 @@ def _truth(c: Context, v: Val) -> Val:
 
 @lower("while_loop")
 def while_loop(c: Context, condition: Any, step: Any, carried: Any, read: Any = ()) -> list[Any]:
-    """Runs `step` while `condition` holds. Integers that are carried are tensors of one element between the steps."""
+    """Runs `step` while `condition` holds. Carried integers are tensors of one element between steps."""
     numbers = [isinstance(x, int | Val) for x in carried]
     carries = _tensors(c, [_one_element(x) if n else x for x, n in zip(carried, numbers, strict=True)])
 
@@ -86,7 +86,7 @@ def _one_element(x: int | Val) -> Filled:
 
 
 def _item(c: Context, x: Slot, symbol: Any) -> Val:
-    """The number in x, for torch's symbol of it."""
+    """Returns the number in x, and binds it to torch's symbol."""
     e = expression(symbol)
     out = c.builder.val("int", str(e))
     c.builder.emit("Item", x=x, out=out)
@@ -95,14 +95,14 @@ def _item(c: Context, x: Slot, symbol: Any) -> Val:
 
 
 def emit_scan(c: Context, body: Body, carries: list[Slot], xs: list[Slot], outs: list[Slot]) -> list[Tensor]:
-    """A Scan; the body's args are the carries, then a slice of each of xs."""
+    """Emits a Scan. The body's args are the carries, then a slice of each of xs."""
     c.builder.emit("Scan", body_chain=body, carries=carries, xs=xs, args=[], results=outs)
     return list(outs)
 
 
 @lower("scan")
 def scan(c: Context, step: Any, init: Any, xs: Any, read: Any = ()) -> list[Tensor]:
-    """Runs `step` over the slices along axis 0 of xs; torch has moved the scanned dimension there."""
+    """Runs `step` over the slices of xs along axis 0, to which torch has moved the scanned dimension."""
     carries, scanned = _tensors(c, init), _tensors(c, xs)
     fakes = c.node.meta["val"]
     dtypes = [dtype_of(f.dtype) for f in fakes]

@@ -10,7 +10,7 @@ from clave.lowering.steps import slot_as
 
 
 def numbers(values: list[Int], n: int) -> list[int]:
-    """n literal numbers; a single one counts for every dimension."""
+    """Returns n literal numbers. A single number is repeated. Raises Unsupported if one is known only at run time."""
     if not all(isinstance(v, int) for v in values):
         raise Unsupported("an attribute known only at run time")
     return list(values) * n if len(values) == 1 else list(values)  # type: ignore[arg-type]

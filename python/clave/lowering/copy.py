@@ -1,4 +1,4 @@
-"""Ops that only hand a tensor or its bytes on: nothing is changed in place here, so a copy is the tensor itself."""
+"""Ops that only return a tensor or its bytes. Nothing is changed in place here, so a copy is the tensor itself."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def same(c: Context, x: Tensor, *_: Any) -> Tensor:
     "aten.dropout.default", "aten.native_dropout.default", "aten.feature_dropout.default", "aten.alpha_dropout.default"
 )
 def dropout(c: Context, x: Tensor, p: float, train: bool | None) -> Any:
-    """Nothing in eval mode; training mode was refused before anything is lowered."""
+    """Returns x, because the mode is eval: an export in training mode is refused before lowering."""
     return [x, None] if c.node.target.__name__.startswith("native") else x
 
 
@@ -45,5 +45,5 @@ def convert(c: Context, x: Tensor, _: torch.dtype) -> Tensor:
 
 @lower("aten.view.dtype")
 def bitcast(c: Context, x: Tensor, _: torch.dtype) -> Tensor:
-    """The same bytes as another dtype."""
+    """Returns the same bytes as another dtype."""
     return x if x.dtype == c.dtype() else c.emit("Bitcast", x=c.tensor(x))

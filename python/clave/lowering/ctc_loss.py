@@ -1,4 +1,4 @@
-"""Connectionist temporal classification: the recursion over time steps as a Scan. Formulas: torch.nn.CTCLoss, and
+"""Connectionist temporal classification, with the recursion over time steps as a Scan. Formulas: torch.nn.CTCLoss, and
 Graves et al., https://www.cs.toronto.edu/~graves/icml_2006.pdf, section 4.1.
 """
 
@@ -21,11 +21,12 @@ from clave.lowering.steps import Operand, compute, opmath, slot_as, step
 
 D = schema.DType
 K = schema.CumulateKind
-PAD = 2  # states in front of the first that nothing reaches
+PAD = 2  # unreachable states before the first one
 
 
 def _lengths(c: Context, lengths: Any, n: Int, limit: Int) -> Slot:
-    """(n), i64. One above `limit` or below 0 is an error of the run: it is looked up in a table of `limit` + 1."""
+    """Returns the lengths (n), i64. They are looked up in a table of `limit` + 1 numbers, so that a length outside of
+    [0, limit] is an error of the run."""
     if isinstance(lengths, list):
         lengths = c.constant(torch.tensor(lengths, dtype=torch.int64), "lengths")
     given = reshape(c, slot_as(c, lengths, D.I64), (n,))
@@ -35,7 +36,7 @@ def _lengths(c: Context, lengths: Any, n: Int, limit: Int) -> Slot:
 
 
 def _labels(c: Context, targets: Slot, lengths: Slot, most: Int, blank: int) -> Slot:
-    """(N, most): each target, blanks behind its end. targets: (N, most), or all of them joined."""
+    """Returns (N, most): each target, followed by blanks. targets: (N, most), or all targets joined."""
     n = lengths.shape[0]
     place = reshape(c, counting(c, 0, most), (1, most))
     column = reshape(c, lengths, (n, 1))
@@ -49,7 +50,7 @@ def _labels(c: Context, targets: Slot, lengths: Slot, most: Int, blank: int) -> 
 
 
 def _states(c: Context, labels: Slot, blank: int) -> Slot:
-    """(N, 2 S + 1): blanks around and between the S labels."""
+    """Returns (N, 2 S + 1): the S labels with blanks around and between them."""
     n, most = labels.shape
     blanks = Filled(blank, D.I64, (n, most, 1))
     pairs = joined(c, [blanks, insert(c, labels, 2)], 2)
@@ -58,7 +59,8 @@ def _states(c: Context, labels: Slot, blank: int) -> Slot:
 
 
 def _skips(c: Context, states: Slot) -> Slot:
-    """(N, L), BOOL: where a path may come from two states before: a label that is not the one before it."""
+    """Returns (N, L), BOOL: true if a path may come from two states before, because the label differs from the one
+    before it."""
     n, size = states.shape
     front = c.tensor(Filled(-1, D.I64, (n, PAD)))
     longer = joined(c, [front, states], 1)
@@ -68,7 +70,7 @@ def _skips(c: Context, states: Slot) -> Slot:
 
 
 def _log_sum(t: schema.DType, *terms: Operand) -> Operand:
-    """log(sum(exp(terms))), less their largest in between unless that is -inf, as torch writes it."""
+    """Returns log(sum(exp(terms))). As in torch, the largest term is subtracted first, unless it is -inf."""
     largest = terms[0]
     for x in terms[1:]:
         largest = step("maximum", t, largest, x)
@@ -82,7 +84,7 @@ def _log_sum(t: schema.DType, *terms: Operand) -> Operand:
 
 
 def _alpha(c: Context, before: Slot, scores: Slot, running: Slot, skips: Slot) -> Slot:
-    """(N, PAD + L): the log probabilities of all prefixes after one more step; where time is over, as they were."""
+    """Returns (N, PAD + L): the log probabilities of all prefixes after one more step. They stay after the last one."""
     t, (n, size) = scores.dtype, scores.shape
     stay, one, two = (slice_(c, before, 1, i, c.sizes.add(i, size), size) for i in (PAD, PAD - 1, PAD - 2))
     reached = _log_sum(t, stay, one, step("where", t, skips, two, -math.inf))
@@ -91,7 +93,8 @@ def _alpha(c: Context, before: Slot, scores: Slot, running: Slot, skips: Slot) -
 
 
 def _over_time(c: Context, scores: Slot, running: Slot, skips: Slot) -> Slot:
-    """scores: (T, N, L), running: (T, N, 1). The last prefixes' (N, PAD + L); a path begins in front of state 0."""
+    """Returns the log probabilities of the last prefixes (N, PAD + L). A path begins before state 0. scores: (T, N, L);
+    running: (T, N, 1)."""
     _, n, size = scores.shape
     place = reshape(c, counting(c, 0, c.sizes.add(size, PAD)), (1, c.sizes.add(size, PAD)))
     shape = (n, c.sizes.add(size, PAD))
@@ -109,7 +112,7 @@ def _over_time(c: Context, scores: Slot, running: Slot, skips: Slot) -> Slot:
 def ctc_loss(
     c: Context, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int, _: bool
 ) -> list[Tensor | None]:
-    """log_probs: (T, N, C). The negative log likelihoods (N); what serves the gradient is left out."""
+    """Returns the negative log likelihoods (N), and None for torch's result for the gradient. log_probs: (T, N, C)."""
     t = opmath(c.dtype(0))
     steps, n, _classes = log_probs.shape
     targets = slot_as(c, targets, D.I64)

@@ -18,18 +18,18 @@ def _kind(c: Context) -> schema.CumulateKind:
 
 @lower("aten.cumsum.default", "aten.cumprod.default", "aten.logcumsumexp.default")
 def cumulate(c: Context, x: Tensor, axis: int, *_: Any) -> Tensor:
-    """Integers are summed as i64."""
+    """Lowers cumsum, cumprod and logcumsumexp. Integers are summed as i64."""
     if x.rank == 0:
         return cast_to(c, x, c.dtype())
     dtype = c.dtype()
-    wide = WIDE.get(dtype, dtype) if _kind(c) in (_K.sum, _K.prod) else dtype  # what wraps alike
+    wide = WIDE.get(dtype, dtype) if _kind(c) in (_K.sum, _K.prod) else dtype  # wraps the same way
     out = c.emit("Cumulate", kind=_kind(c), x=slot_as(c, x, wide), axis=axis % x.rank, dtype=wide)
     return slot_as(c, out, dtype)
 
 
 @lower("aten.cummax.default", "aten.cummin.default")
 def extreme(c: Context, x: Tensor, axis: int) -> list[Tensor]:
-    """Values, and where each stands."""
+    """Returns the values and their indices."""
     if x.rank == 0:
         return [x, Filled(0, schema.DType.I64, ())]
     places = c.builder.temp(schema.DType.I64, c.shape(1))

@@ -1,5 +1,5 @@
-"""Deformable convolution: torchvision::deform_conv2d, as a product with elements read at the offset positions.
-torchvision need not be there. Formula: torchvision.ops.deform_conv2d; https://arxiv.org/abs/1811.11168, equation 1.
+"""Deformable convolution: torchvision::deform_conv2d, as a product with elements read at the offset positions. Does not
+need torchvision. Formula: torchvision.ops.deform_conv2d; https://arxiv.org/abs/1811.11168, equation 1.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ D = schema.DType
 
 @dataclass(frozen=True)
 class _Window:
-    """What one call reads: sizes of its operands, and the window's geometry, rows before columns."""
+    """The sizes of one call's operands, and the geometry of its window, rows before columns."""
 
     n: Int
     channels: int
-    groups: int  # of channels with offsets of their own
+    groups: int  # number of groups of channels with their own offsets
     kernel: list[int]
     stride: list[int]
     padding: list[int]
     dilation: list[int]
-    size: tuple[Int, Int]  # of the picture
+    size: tuple[Int, Int]  # of the image
     out: tuple[Int, Int]
 
     @property
@@ -42,12 +42,12 @@ class _Window:
 
     @property
     def places(self) -> tuple[Int, ...]:
-        """One for each row of channels that is read: (N, OH, OW, taps, groups)."""
+        """The shape of the rows of channels that are read: (N, OH, OW, taps, groups)."""
         return (self.n, *self.out, self.taps, self.groups)
 
 
 def _table(c: Context, x: Slot, w: _Window) -> Slot:
-    """(N * (H + 2) * (W + 2) * groups, channels / groups): the pictures' elements within a frame of zeros."""
+    """Returns (N * (H + 2) * (W + 2) * groups, channels / groups): the images' elements with a border of zeros."""
     h, v = (c.sizes.add(s, 2) for s in w.size)
     frame = {"before": [0, 0, 1, 1], "after": [0, 0, 1, 1], "mode": schema.PadMode.constant, "value": 0.0}
     framed = c.emit("Pad", x=x, **frame, shape=(w.n, w.channels, h, v), dtype=x.dtype)
@@ -56,8 +56,8 @@ def _table(c: Context, x: Slot, w: _Window) -> Slot:
 
 
 def _positions(c: Context, offset: Slot, w: _Window, axis: int) -> Operand:
-    """(*places, 1): where each tap of each window lies along a spatial axis; one at -1 or before as one at the
-    end, where both neighbours are of the frame."""
+    """Returns (*places, 1): the position of each tap of each window along a spatial axis. A position of -1 or less is
+    moved to the end, where both neighbours are in the border."""
     place = torch.arange(w.taps) // w.kernel[1] if axis == 0 else torch.arange(w.taps) % w.kernel[1]
     taps = c.constant((place * w.dilation[axis] - w.padding[axis]).reshape(-1, 1, 1), "taps")
     shape: list[Int] = [1, 1, 1, 1, 1]
@@ -70,7 +70,7 @@ def _positions(c: Context, offset: Slot, w: _Window, axis: int) -> Operand:
 
 
 def _columns(c: Context, x: Slot, offset: Slot, mask: Slot | None, w: _Window) -> Slot:
-    """(bags, channels / groups): the row of channels that each of the places reads, times its mask."""
+    """Returns (bags, channels / groups): the row of channels that each place reads, times its mask."""
     t, wide = x.dtype, (*w.places, 2, 2)
     rows, columns = (neighbours(c, t, _positions(c, offset, w, a), w.places, -1, w.size[a]) for a in (0, 1))
     weights: Operand = step("mul", t, insert(c, rows[1], 6), insert(c, columns[1], 5))
@@ -104,8 +104,8 @@ def deform_conv2d(
     offset_groups: Int,
     use_mask: bool,
 ) -> Tensor:
-    """x: (N, C, H, W), weight: (O, C / groups, kh, kw), offset: (N, offset_groups * kh * kw * 2, OH, OW), in pairs
-    (down, right), mask: (N, offset_groups * kh * kw, OH, OW), bias: (O)."""
+    """Returns (N, O, OH, OW). x: (N, C, H, W), weight: (O, C / groups, kh, kw), offset: (N, offset_groups * kh * kw *
+    2, OH, OW), in pairs (down, right), mask: (N, offset_groups * kh * kw, OH, OW), bias: (O)."""
     t, out = opmath(c.dtype()), c.shape()
     channels, groups, offset_groups = numbers([x.shape[1], groups, offset_groups], 3)
     w = _Window(
@@ -124,7 +124,8 @@ def deform_conv2d(
 
 
 def _product(c: Context, read: Slot, weight: Tensor, bias: Tensor, groups: int, w: _Window) -> Slot:
-    """(N, groups, O / groups, OH * OW): the weight's rows times what was read, rounded to the result's dtype before."""
+    """Returns (N, groups, O / groups, OH * OW): the weight's rows times the elements that were read, which are first
+    rounded to the result's dtype."""
     per, across, size = w.channels // groups, weight.shape[0], c.sizes.product(w.out)
     filters = c.sizes.divide(across, groups)
     split = reshape(c, slot_as(c, read, c.dtype()), (w.n, size, w.taps, groups, per))

@@ -11,7 +11,7 @@ from clave.lowering.reshape import expand, reshape
 
 
 def _distances(c: Context, a: Tensor, b: Tensor, p: Scalar, shape: tuple[Int, ...]) -> Tensor:
-    """(*, P, M) and (*, R, M) -> (*, P, R)"""
+    """Returns the distances (*, P, R) of rows of a (*, P, M) and b (*, R, M)."""
     batch, m = shape[:-2], a.shape[-1]
     if m == 0:
         return Filled(0.0, a.dtype, shape)
@@ -27,7 +27,7 @@ def cdist(c: Context, a: Tensor, b: Tensor, p: Scalar = 2.0, *_: int | None) -> 
 
 @lower("aten._pdist_forward.default")
 def pdist(c: Context, x: Tensor, p: Scalar) -> Tensor:
-    """All distances, and of them those of rows i < j."""
+    """Computes all distances and selects those of rows i < j."""
     n = x.shape[0]
     if not isinstance(n, int):
         raise Unsupported("a number of rows that is not known before the run")

@@ -30,7 +30,7 @@ D = schema.DType
 
 
 def _unary(op: str, kind: str) -> None:
-    """Ops whose compute dtype is the result's: integers become floats where torch says so."""
+    """Lowers ops that compute in the dtype of the result. Integers are converted to floats if torch does so."""
 
     @lower(f"aten.{op}.default")
     def lowering(c: Context, x: Tensor) -> Tensor:
@@ -73,7 +73,8 @@ for _kind in ("logical_not", "isnan", "isinf"):
 
 @lower("aten.polygamma.default")
 def polygamma(c: Context, n: int, x: Tensor) -> Tensor:
-    """The derivative number n of digamma: (-1)^(n + 1) n! zeta(n + 1, x). At infinity 0, for n > 1 NaN as in torch."""
+    """Returns the n-th derivative of digamma: (-1)^(n + 1) n! zeta(n + 1, x). At infinity it is 0, for n > 1 NaN as in
+    torch."""
     t = c.dtype()
     if n == 0:
         return compute(c, step("digamma", t, x))
@@ -91,7 +92,7 @@ def zeta(c: Context, s: Tensor | Scalar, q: Tensor | Scalar) -> Tensor:
 
 @lower("aten.mvlgamma.default")
 def mvlgamma(c: Context, x: Tensor, p: int) -> Tensor:
-    """The sum of log gamma(x - j / 2), j < p, and a constant; torch rounds each term, and their sum, to the dtype."""
+    """Returns the sum of log gamma(x - j / 2), j < p, and a constant. torch rounds terms and sum to the dtype."""
     t = c.dtype()
     terms = [step("lgamma", t, step("add", t, x, -j / 2)) for j in reversed(range(p))]
     total = compute(c, terms[0], dtype=opmath(t))
@@ -118,7 +119,7 @@ def round_decimals(c: Context, x: Tensor, decimals: int) -> Tensor:
 
 @lower("aten.angle.default")
 def angle(c: Context, x: Tensor) -> Tensor:
-    """pi for negative numbers, 0 for others, NaN for NaN."""
+    """Returns pi for negative numbers, NaN for NaN, and 0 for others."""
     t = c.dtype()
     e = step("where", t, step("lt", x.dtype, x, 0), math.pi, 0)
     return compute(c, step("where", t, step("isnan", t, x), x, e) if is_float(x.dtype) else e)
@@ -135,7 +136,7 @@ def frexp(c: Context, x: Tensor) -> list[Tensor]:
 
 @lower("aten.logit.default")
 def logit(c: Context, x: Tensor, eps: float | None) -> Tensor:
-    """log(x / (1 - x)), each step rounded to the dtype as torch's own."""
+    """Returns log(x / (1 - x)), with each step rounded to the dtype, as in torch."""
     t = c.dtype()
     e: Operand = x if eps is None else step("clamp", t, x, eps, 1 - eps)
     return compute(c, step("log", t, step("div", t, e, step("sub", t, 1, e))))
@@ -160,7 +161,7 @@ def leaky_relu(c: Context, x: Tensor, slope: Scalar) -> Tensor:
 def rrelu(
     c: Context, x: Tensor, noise: Tensor, lower: float, upper: float, training: bool, generator: object
 ) -> list[Tensor]:
-    """In eval mode, without noise; training mode was refused before anything is lowered."""
+    """Lowers eval mode, which has no noise. An export in training mode is refused before lowering."""
     return [compute(c, step("leaky_relu", x.dtype, x, (lower + upper) / 2), x.shape, x.dtype), noise]
 
 
@@ -214,7 +215,7 @@ for _kind, _targets in {
 
 
 def _scaled(kind: str, dtype: schema.DType, a: Operand, b: Operand, alpha: Scalar) -> Operand:
-    """kind(a, alpha * b), rounded once; torch rounds alpha to the dtype."""
+    """Returns kind(a, alpha * b), rounded once. As in torch, alpha is rounded to the dtype."""
     if not isinstance(alpha, Val) and alpha == 1:
         return step(kind, dtype, a, b)
     t = opmath(dtype)
@@ -250,14 +251,14 @@ def floor_divide(c: Context, a: Tensor | Scalar, b: Tensor | Scalar) -> Tensor:
 def div_mode(c: Context, a: Tensor, b: Tensor | Scalar, rounding_mode: str | None) -> Tensor:
     t = c.dtype()
     a = rounded(a, t)
-    if rounding_mode == "trunc" and is_float(t):  # of the quotient rounded to the dtype
+    if rounding_mode == "trunc" and is_float(t):  # truncates the quotient rounded to the dtype
         return compute(c, step("trunc", t, step("div", t, a, b)))
     kind = {None: "div", "floor": "floor_divide", "trunc": "trunc_divide"}[rounding_mode]
     return compute(c, step(kind, t, a, b))
 
 
 def _nan_skipping(op: str, kind: str) -> None:
-    """fmax and fmin: of NaN and a number the number."""
+    """Lowers fmax and fmin, which return the number if the other operand is NaN."""
 
     @lower(f"aten.{op}.default")
     def lowering(c: Context, a: Tensor, b: Tensor) -> Tensor:
@@ -270,14 +271,15 @@ _nan_skipping("fmin", "minimum")
 
 @lower("aten.gcd.default")
 def gcd(c: Context, a: Tensor, b: Tensor) -> Tensor:
-    """The least integer is its own absolute value, and may give a negative result, as in torch."""
+    """Lowers gcd. As in torch, the least integer is its own absolute value, so the result may be negative."""
     t = c.dtype()
     return compute(c, step("gcd", t, step("abs", t, a), step("abs", t, b)))
 
 
 @lower("aten.ldexp.Tensor")
 def ldexp(c: Context, x: Tensor, exponent: Tensor) -> Tensor:
-    """x * 2^exponent; an integer exponent of floats counts modulo 2^32; of integers the power is rounded to f32."""
+    """Returns x * 2^exponent. For a float x, an integer exponent counts modulo 2^32. For an integer x, the power is
+    rounded to f32."""
     t, f32 = c.dtype(), schema.DType.F32
     if is_float(exponent.dtype):
         return compute(c, step("mul", t, x, step("pow", exponent.dtype, 2, exponent)))
@@ -288,7 +290,8 @@ def ldexp(c: Context, x: Tensor, exponent: Tensor) -> Tensor:
 
 @lower("aten.nextafter.default")
 def nextafter(c: Context, x: Tensor, toward: Tensor) -> Tensor:
-    """For 16 bits by f32: what lies between half and one and a half of the way to the neighbour rounds to it."""
+    """Lowers nextafter, for 16 bits in f32: a value between half and one and a half of the distance to the neighbour is
+    rounded to the neighbour."""
     t = c.dtype()
     if t != opmath(t):
         return compute(c, _nextafter_16(t, x, toward))
@@ -307,7 +310,7 @@ def _nextafter_16(dtype: schema.DType, x: Tensor, toward: Tensor) -> Operand:
 
 
 def _power(x: Tensor, exponent: Scalar, dtype: schema.DType) -> Operand:
-    """x ** exponent as torch's own kernel writes the common exponents."""
+    """Returns x ** exponent, with the common exponents computed as in torch's kernel."""
     if isinstance(exponent, Val) or not is_float(dtype):
         return x if not isinstance(exponent, Val) and exponent == 1 else step("pow", dtype, x, exponent)
     t = opmath(dtype)
@@ -335,7 +338,7 @@ def pow_tensor(c: Context, base: Tensor | Scalar, exponent: Tensor) -> Tensor:
 
 
 def _compare(kind: str, *targets: str) -> None:
-    """Ops that compare or test in the promoted dtype of their operands."""
+    """Lowers ops that compare or test in the promoted dtype of their operands."""
 
     @lower(*targets)
     def lowering(c: Context, a: Tensor | Scalar, b: Tensor | Scalar) -> Tensor:
@@ -371,7 +374,8 @@ def clamp(c: Context, x: Tensor, low: Tensor | Scalar | None, high: Tensor | Sca
 
 
 def _limited(c: Context, kind: str, x: Tensor, limit: Tensor | Scalar) -> Operand:
-    """maximum or minimum. Of 0 and -0 torch takes x if the limit is a number, else the limit; a step its second."""
+    """Returns the maximum or minimum. Of 0 and -0, a step selects its second operand; torch selects x if the limit is a
+    number, otherwise the limit."""
     operands = (limit, x) if isinstance(limit, int | float | Val) else (x, limit)
     return step(kind, c.dtype(), *operands)
 
@@ -388,7 +392,7 @@ def clamp_max(c: Context, x: Tensor, high: Tensor | Scalar) -> Tensor:
 
 @lower("aten._to_copy.default", "aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.type_as.default")
 def to(c: Context, x: Tensor | float, *_: Any) -> Tensor:
-    """x may be a number, which torch.vmap makes a tensor of."""
+    """Casts x, which may be a number, of which torch.vmap makes a tensor."""
     if isinstance(x, int | float):
         return Filled(convert(x, c.dtype()), c.dtype(), c.shape())
     return compute(c, x, x.shape)

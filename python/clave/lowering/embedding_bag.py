@@ -23,7 +23,7 @@ def embedding_bag(
     include_last_offset: bool,
     padding_idx: int,
 ) -> list[Any]:
-    """Of torch's four results only the first: the others serve its gradient."""
+    """Returns the first of torch's four results, and None for the others, which are for its gradient."""
     out = c.emit(
         "EmbeddingBag",
         kind=schema.EmbeddingBagKind(mode),

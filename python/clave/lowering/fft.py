@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms, an Fft op for each dimension; and their frequencies."""
+"""Discrete Fourier transforms, with an Fft op for each dimension, and their frequencies."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _check(c: Context) -> None:
 
 
 def _all(c: Context, x: Slot, axes: list[int], norm: int, inverse: bool) -> Slot:
-    """Over several dimensions of a complex tensor."""
+    """Transforms several dimensions of a complex tensor."""
     for axis in axes:
         x = _along(c, x, axis, norm, inverse=inverse, shape=x.shape)
     return x
@@ -43,7 +43,7 @@ def fft_c2c(c: Context, x: Complex, axes: list[int], norm: int, forward: bool) -
 
 @lower_complex("aten._fft_r2c.default")
 def fft_r2c(c: Context, x: Tensor, axes: list[int], norm: int, onesided: bool) -> Complex:
-    """onesided: the shape says so. The last of the axes is real."""
+    """Transforms a real tensor, by its last axis first. onesided: not read, because the shape shows it."""
     _check(c)
     *rest, last = (a % x.rank for a in axes)
     out = _along(c, c.tensor(x), last, norm, kind=_K.from_real, inverse=False, shape=c.shape())
@@ -52,7 +52,7 @@ def fft_r2c(c: Context, x: Tensor, axes: list[int], norm: int, onesided: bool) -
 
 @lower_complex("aten._fft_c2r.default")
 def fft_c2r(c: Context, x: Complex, axes: list[int], norm: int, size: Int) -> Tensor:
-    """size: of the last of the axes in the result."""
+    """Transforms a complex tensor to a real one. size: of the last of the axes in the result."""
     _check(c)
     *rest, last = (a % (x.pair.rank - 1) for a in axes)
     half = c.sizes.add(c.sizes.divide(size, 2), 1)
@@ -75,7 +75,7 @@ def rfftfreq(c: Context, n: int, d: float, *_: Any) -> Tensor:
 
 @lower("aten.fft_fftfreq.default")
 def fftfreq(c: Context, n: int, d: float, *_: Any) -> Tensor:
-    """The second half are the negative ones."""
+    """Returns the frequencies, the negative ones in the second half."""
     i, t = counting(c, 0, n), schema.DType.I64
     positive = step("lt", t, i, (n + 1) // 2)
     return _frequencies(c, step("where", t, positive, i, step("sub", t, i, n)), n, d)

@@ -1,4 +1,4 @@
-"""Sliding blocks: im2col (torch's unfold of images) and col2im (fold), of planes; unfold_backward, of one dimension."""
+"""Sliding blocks: im2col (torch's unfold of images) and col2im (fold) in two dimensions, unfold_backward in one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clave.lowering.reshape import expand, insert, permute, reshape
 
 
 def _fold(c: Context, op: str, x: Tensor, full_rank: int, window: dict[str, list[Int]]) -> Tensor:
-    """x without a batch dimension is a batch of one."""
+    """Emits the op. An x without a batch dimension is a batch of one."""
     shape = c.shape()
     batch, full = (x, shape) if x.rank == full_rank else (insert(c, x, 0), (1, *shape))
     fields = {k: numbers(v, 2) for k, v in window.items()}
@@ -38,13 +38,13 @@ def col2im(
 
 @lower("aten.unfold_backward.default")
 def unfold_backward(c: Context, x: Tensor, _: list[Int], axis: int, size: int, stride: int) -> Tensor:
-    """The sum of overlapping windows (istft): x has their number along axis, and their elements last."""
+    """Sums overlapping windows (istft). x has the windows along `axis`, and their elements in the last dimension."""
     if x.rank == 1:  # the window of a tensor without dimensions
         return reshape(c, x, c.shape())
     rank = x.rank - 1
     axis %= rank
     others = [d for d in range(rank) if d != axis]
-    sizes = [c.shape()[axis] if d == axis else x.shape[d] for d in range(rank)]  # of the others some may be 1
+    sizes = [c.shape()[axis] if d == axis else x.shape[d] for d in range(rank)]  # some sizes of the others may be 1
     lead = c.sizes.product([sizes[d] for d in others])
     windows = reshape(c, permute(c, x, [*others, rank, axis]), (lead, size, x.shape[axis]))
     fields = {"kernel": [1, size], "stride": [1, stride], "padding": [0, 0], "dilation": [1, 1]}

@@ -1,4 +1,4 @@
-"""Counts of what falls where: histc, histogram, bincount: a bin for each element, then a sum into bins."""
+"""Counts elements by bins: histc, histogram and bincount find the bin of each element, then sum into bins."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _flat(c: Context, x: Tensor) -> Slot:
 
 
 def _sum_into(c: Context, bins: Tensor, weights: Tensor, n: Int) -> Tensor:
-    """(n): the sum of the weights of each bin; those of bin n do not count. The sums are of the weights' dtype."""
+    """Returns the sums of weights by bin, (n), in the weights' dtype. Elements of bin n do not count."""
     room = Filled(0, weights.dtype, (c.sizes.add(n, 1),))
     return slice_(c, scatter_into(c, room, 0, bins, weights, schema.ScatterKind.add), 0, 0, n, n)
 
@@ -33,7 +33,8 @@ def _ones(x: Tensor) -> Filled:
 
 
 def _extremes(c: Context, x: Slot) -> tuple[Operand, Operand]:
-    """The smallest and the largest element, one further apart on both sides where they are equal; 0 and 1 of none."""
+    """Returns the smallest and the largest element. If they are equal, returns them minus 1 and plus 1; without
+    elements, 0 and 1."""
     if x.shape[0] == 0:
         return 0.0, 1.0
     low, high = (
@@ -46,7 +47,7 @@ def _extremes(c: Context, x: Slot) -> tuple[Operand, Operand]:
 
 
 def _range(c: Context, x: Slot, low: Scalar, high: Scalar) -> tuple[Operand, Operand]:
-    """The outer edges: as given, or where those are equal those of the data."""
+    """Returns the outer edges: the given ones or, if they are equal, those of the data."""
     if not all(isinstance(v, int | float) for v in (low, high)):
         raise Unsupported("a range known only at run time")
     if low == high:
@@ -56,21 +57,21 @@ def _range(c: Context, x: Slot, low: Scalar, high: Scalar) -> tuple[Operand, Ope
 
 @lower("aten.histc.default")
 def histc(c: Context, x: Tensor, n: int, low: Scalar, high: Scalar) -> Tensor:
-    """Of elements in [low, high], in bins of equal width, the last with its upper edge. Each operation rounds, as in
-    torch."""
+    """Counts elements in [low, high] by bins of equal width. The last bin includes its upper edge. Each operation is
+    rounded, as in torch."""
     x = _flat(c, slot_as(c, x, c.dtype()))
     t = x.dtype
     first, last = _range(c, x, low, high)
     place = step("div", t, step("mul", t, step("sub", t, x, first), n), step("sub", t, last, first))
     inside = step("logical_and", D.BOOL, step("ge", t, x, first), step("le", t, x, last))
-    # What lies outside goes to bin n, before NaN and infinity become integers.
+    # Elements outside are moved to bin n before NaN and infinity are converted to integers.
     held = step("minimum", D.I64, step("cast", D.I64, step("where", t, inside, place, 0)), n - 1)
     bins = compute(c, step("where", D.I64, inside, held, n), x.shape, D.I64)
     return slot_as(c, _sum_into(c, bins, _ones(x), n), c.dtype())
 
 
 def _search_bins(c: Context, x: Slot, edges: Slot, n: int) -> Slot:
-    """The bin of each element by its edges (n + 1), the last one with its upper edge; n: outside."""
+    """Returns the bin of each element by the edges (n + 1), or n outside. The last bin includes its upper edge."""
     after = c.emit("SearchSorted", boundaries=edges, x=x, right=True, shape=x.shape, dtype=D.I64)
     first, last = (c.tensor(slice_(c, edges, 0, i, i + 1, 1)) for i in (0, n))
     inside = step("logical_and", D.BOOL, step("ge", x.dtype, x, first), step("le", x.dtype, x, last))
@@ -102,14 +103,14 @@ def histogram_bins(c: Context, x: Tensor, edges: Tensor, weights: Tensor | None,
 def histogram_count(
     c: Context, x: Tensor, n: int, limits: list[float] | None, weights: Tensor | None, density: bool
 ) -> list[Tensor]:
-    """n bins of equal width over the range, or over the data."""
+    """Lowers histogram with n bins of equal width over the range, or over the data."""
     x = _flat(c, x)
     edges = _edges(c, *_range(c, x, *(limits or (0, 0))), n, x.dtype)
     return [_histogram(c, x, edges, n, weights, density), edges]
 
 
 def _edges(c: Context, first: Operand, last: Operand, n: int, dtype: schema.DType) -> Slot:
-    """(n + 1) of them at equal distances, each half from its own end, as linspace makes them."""
+    """Returns n + 1 edges at equal distances. Like linspace, computes each half from its own end."""
     t, i = opmath(dtype), counting(c, 0, n + 1)
     width = step("div", t, step("sub", t, last, first), n)
     if isinstance(first, int | float) and isinstance(last, int | float):
@@ -121,7 +122,8 @@ def _edges(c: Context, first: Operand, last: Operand, n: int, dtype: schema.DTyp
 
 @lower("aten.bincount.default")
 def bincount(c: Context, x: Tensor, weights: Tensor | None, least: Int) -> Tensor:
-    """How often each integer from 0 on stands in x, or the sum of its weights: up to the largest, at least `least`."""
+    """Returns how often each integer from 0 occurs in x, or the sum of its weights. The size is the largest integer
+    plus 1, or `least` if that is larger."""
     x = slot_as(c, x, D.I64)
     symbol = unknown_size(c, c.fake().shape[0])
     if symbol is not None:

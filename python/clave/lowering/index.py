@@ -1,4 +1,4 @@
-"""Elements picked by index tensors: embedding, index_select, gather, index, take."""
+"""Selects elements by index tensors: embedding, index_select, gather, index, take."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NORMS = {1: schema.ReduceKind.norm1, 2: schema.ReduceKind.norm2}
 
 
 def index_slot(c: Context, index: Tensor) -> Slot:
-    """An index tensor as i32 or i64."""
+    """Returns an index tensor as i32 or i64."""
     return c.tensor(index) if index.dtype in (D.I32, D.I64) else slot_as(c, index, D.I64)
 
 
@@ -29,7 +29,7 @@ def embedding(c: Context, weight: Tensor, index: Tensor, *_: Any) -> Tensor:
 
 @lower("aten.embedding_renorm.default")
 def embedding_renorm(c: Context, weight: Tensor, index: Tensor, max_norm: float, order: float) -> Tensor:
-    """The table with the rows that are looked up scaled down to max_norm where theirs is larger."""
+    """Returns the table, in which the rows that `index` selects are scaled down to max_norm if their norm is larger."""
     if order not in _NORMS:
         raise Unsupported(f"norm_type {order}")
     n, row = c.sizes.product(index.shape), weight.shape[1:]
@@ -66,13 +66,14 @@ def gather(c: Context, x: Tensor, axis: int, index: Tensor, _: bool) -> Tensor:
 
 @lower("aten.index.Tensor", "aten._unsafe_index.Tensor")
 def index(c: Context, x: Tensor, indices: list[Tensor | None]) -> Tensor:
-    """x[i0, :, i2]: None keeps a dimension; a mask stands for the positions where it is set."""
+    """Lowers x[i0, :, i2]. None keeps a dimension, and a mask selects the positions where it is true."""
     axes, given = index_tensors(c, indices, c.fake().shape)
     return c.emit("Index", x=c.tensor(x), indices=given, axes=axes) if axes else x
 
 
 def index_tensors(c: Context, indices: list[Tensor | None], sizes: Any = ()) -> tuple[list[int], list[Slot]]:
-    """The indexed axes, and an integer tensor for each. sizes: of the result; a mask's count may be among them."""
+    """Returns the indexed axes, and an integer tensor for each. sizes: those of the result, of which one may be the
+    count of a mask."""
     axes: list[int] = []
     given: list[Slot] = []
     axis = 0
@@ -94,6 +95,6 @@ def is_mask(t: Tensor) -> bool:
 
 @lower("aten.take.default")
 def take(c: Context, x: Tensor, index: Tensor) -> Tensor:
-    """Elements of the flattened tensor."""
+    """Selects elements of the flattened tensor."""
     flat = c.tensor(reshape(c, x, (c.sizes.product(x.shape),)))
     return c.emit("Index", x=flat, indices=[index_slot(c, index)], axes=[0])

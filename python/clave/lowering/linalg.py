@@ -1,5 +1,5 @@
-"""Linear algebra: what is made of matrix products (addmv, addbmm, bilinear, the sum that einsum leaves), and factors
-of matrices with what is made of those: systems, inverses, determinants.
+"""Linear algebra: ops of matrix products (addmv, addbmm, bilinear, the sum that einsum leaves), and factorisations of
+matrices, with systems, inverses and determinants that use them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _all(c: Context, *xs: Tensor) -> list[Slot]:
 
 @lower("aten.addmv.default")
 def addmv(c: Context, bias: Tensor, a: Tensor, x: Tensor, beta: Scalar, alpha: Scalar) -> Tensor:
-    """beta * bias + alpha * a @ x; a bias times 0 is not read."""
+    """Returns beta * bias + alpha * a @ x. The bias is not read if beta is 0."""
     a, x, bias = _all(c, a, x, bias)
     column = None if beta == 0 else c.tensor(insert(c, bias, bias.rank))
     out = product(c, a, c.tensor(insert(c, x, 1)), column, alpha, beta, shape=(*c.shape(), 1))
@@ -38,7 +38,7 @@ def addmv(c: Context, bias: Tensor, a: Tensor, x: Tensor, beta: Scalar, alpha: S
 
 @lower("aten.addbmm.default")
 def addbmm(c: Context, bias: Tensor, a: Tensor, b: Tensor, beta: Scalar, alpha: Scalar) -> Tensor:
-    """beta * bias + alpha * the sum over batches of a @ b: one product over batches and columns together."""
+    """Returns beta * bias + alpha * the sum over batches of a @ b, by one product over batches and columns together."""
     a, b, bias = _all(c, a, b, bias)
     batch, rows, inner = a.shape
     wide = c.sizes.product([batch, inner])
@@ -49,7 +49,8 @@ def addbmm(c: Context, bias: Tensor, a: Tensor, b: Tensor, beta: Scalar, alpha: 
 
 @lower("aten.bilinear.default")
 def bilinear(c: Context, x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """x: (*, I), y: (*, J), weight: (O, I, J): out_o = x weight_o y + bias_o, as (x weight) (*, O, J) times y."""
+    """Returns out_o = x weight_o y + bias_o, as (x weight) (*, O, J) times y. x: (*, I), y: (*, J), weight: (O, I,
+    J)."""
     x, y, weight = _all(c, x, y, weight)
     n_out, n_x, n_y = weight.shape
     lead = c.shape()[:-1]
@@ -75,7 +76,7 @@ def trilinear(
     axes: list[int],
     _: int,
 ) -> Tensor:
-    """The product of three tensors, each with dimensions of 1 inserted, summed over axes."""
+    """Returns the product of three tensors, each with inserted dimensions of size 1, summed over axes."""
     grown = []
     for x, places in ((a, grow_a), (b, grow_b), (d, grow_d)):
         for axis in sorted(places):
@@ -100,7 +101,7 @@ def _least(a: Int, b: Int) -> Int:
 
 
 def _vectors(c: Context, a: Slot, b: Slot) -> bool:
-    """Whether torch takes the right side of a system for vectors, one of each matrix."""
+    """True if torch treats the right side of a system as vectors, one for each matrix."""
     return b.rank == 1 or (a.rank - 1 == b.rank and b.shape == a.shape[:-1])
 
 
@@ -117,19 +118,19 @@ def _lu(c: Context, x: Slot, info: bool = False) -> tuple[Slot, Slot, Slot | Non
 
 
 def _triangular(c: Context, a: Slot, b: Slot, upper: bool, unit: bool = False) -> Slot:
-    """a^-1 b, of any leading dimensions that broadcast."""
+    """Returns a^-1 b. Leading dimensions broadcast."""
     lead = broadcast(a.shape[:-2], b.shape[:-2])
     a, b = _batched(c, a, lead), _batched(c, b, lead)
     return c.emit("TriangularSolve", a=a, b=b, upper=upper, unit=unit, shape=b.shape, dtype=b.dtype)
 
 
 def _order(c: Context, pivots: Slot, n: Int) -> Slot:
-    """(*, n): which row stands where after the exchanges."""
+    """Returns the order of the rows after the exchanges, (*, n)."""
     return c.emit("PivotOrder", pivots=pivots, shape=(*pivots.shape[:-1], n), dtype=D.I64)
 
 
 def _take_rows(c: Context, x: Slot, order: Slot) -> Slot:
-    """x (*, M, N) with its rows in an order (*, M)."""
+    """Returns x (*, M, N) with its rows in an order (*, M)."""
     lead = broadcast(x.shape[:-2], order.shape[:-1])
     shape = (*lead, *x.shape[-2:])
     index = c.tensor(expand(c, insert(c, order, order.rank), shape))
@@ -137,14 +138,14 @@ def _take_rows(c: Context, x: Slot, order: Slot) -> Slot:
 
 
 def _inverse_order(c: Context, order: Slot) -> Slot:
-    """Where each row went."""
+    """Returns the new place of each row."""
     axis = order.rank - 1
     places = c.tensor(expand(c, counting(c, 0, order.shape[-1]), order.shape))
     return c.tensor(scatter_into(c, Filled(0, D.I64, order.shape), axis, order, places))
 
 
 def _lu_solve(c: Context, lu: Slot, pivots: Slot, b: Slot, transposed: bool = False) -> Slot:
-    """a^-1 b of a = P L U, or of its transpose."""
+    """Returns a^-1 b for a = P L U, or for its transpose."""
     order = _order(c, pivots, lu.shape[-2])
     if not transposed:
         b = _triangular(c, lu, _take_rows(c, b, order), upper=False, unit=True)
@@ -175,13 +176,13 @@ def _diagonal(c: Context, x: Slot) -> Slot:
 
 
 def _fold(c: Context, kind: schema.ReduceKind, x: Tensor) -> Slot:
-    """Over the last dimension."""
+    """Reduces the last dimension."""
     x = c.tensor(x)
     return c.emit("Reduce", kind=kind, x=x, axes=[x.rank - 1], keepdim=False, shape=x.shape[:-1], dtype=x.dtype)
 
 
 def _sign_of_order(c: Context, pivots: Slot, dtype: schema.DType) -> Slot:
-    """-1 for each row that was exchanged with another."""
+    """Returns the sign of the exchanges: a factor -1 for each row that was exchanged with another."""
     numbers = counting(c, 1, pivots.shape[-1])
     sign = step("where", dtype, step("ne", D.I64, pivots, numbers), -1, 1)
     return _fold(c, schema.ReduceKind.prod, compute(c, sign, pivots.shape, dtype))
@@ -199,7 +200,7 @@ def _with_pivots(pivot: bool) -> None:
 
 
 def _unpack(c: Context, lu: Slot, pivots: Slot) -> list[Tensor | None]:
-    """P, L and U."""
+    """Returns P, L and U."""
     m, n = lu.shape[-2:]
     lead, k, axis = lu.shape[:-2], _least(m, n), lu.rank
     left = c.tensor(slice_(c, lu, axis - 1, 0, k, k))
@@ -228,7 +229,7 @@ def lu_unpack(c: Context, x: Tensor, pivots: Tensor, _: bool, __: bool) -> list[
 
 @lower("aten.linalg_lu_solve.default")
 def lu_solve(c: Context, x: Tensor, pivots: Tensor, b: Tensor, left: bool, adjoint: bool) -> Tensor:
-    """x a = b is a^T x^T = b^T."""
+    """Lowers lu_solve. A system x a = b is solved as a^T x^T = b^T."""
     packed, pivots, b = c.tensor(x), slot_as(c, pivots, D.I32), c.tensor(b)
     if left:
         return _lu_solve(c, packed, pivots, b, adjoint)
@@ -237,7 +238,7 @@ def lu_solve(c: Context, x: Tensor, pivots: Tensor, b: Tensor, left: bool, adjoi
 
 @lower("aten._linalg_solve_ex.default")
 def solve_ex(c: Context, a: Tensor, b: Tensor, left: bool, _: bool) -> list[Tensor | None]:
-    """The factors, which only gradients need, are not there."""
+    """Lowers solve. Returns None for the factors, which only gradients need."""
     a, b = c.tensor(a), c.tensor(b)
     is_vector = _vectors(c, a, b)
     b = c.tensor(insert(c, b, b.rank)) if is_vector else b
@@ -304,7 +305,7 @@ def cholesky_solve(c: Context, b: Tensor, a: Tensor, upper: bool) -> Tensor:
 
 
 def _cholesky_solve(c: Context, a: Slot, b: Slot, upper: bool) -> Slot:
-    """(L L^T)^-1 b, or of U^T U."""
+    """Returns (L L^T)^-1 b, or (U^T U)^-1 b."""
     turned = swap(c, a, -2, -1)
     first, second = (turned, a) if upper else (a, turned)
     return _triangular(c, second, _triangular(c, first, b, False), True)
@@ -333,7 +334,7 @@ def triangular_solve(c: Context, b: Tensor, a: Tensor, upper: bool, transpose: b
 
 @lower("aten.linalg_qr.default")
 def qr(c: Context, x: Tensor, mode: str) -> list[Tensor | None]:
-    """mode: "reduced", "complete", or "r", which has no Q."""
+    """Lowers qr. mode: "reduced", "complete", or "r", which has no Q."""
     x = c.tensor(x)
     more = {} if mode == "r" else {"b": c.builder.temp(x.dtype, c.shape(0))}
     r = c.emit("Linalg", kind=K.qr, x=x, **more, shape=c.shape(1), dtype=x.dtype)
@@ -350,7 +351,7 @@ def eigh(c: Context, x: Tensor, triangle: str, vectors: bool) -> list[Tensor | N
 
 
 def _svd(c: Context, x: Slot, u: tuple[Int, ...], v: tuple[Int, ...]) -> tuple[Slot, Slot, Slot]:
-    """U, S, V^T."""
+    """Returns U, S and V^T."""
     more = {"b": c.builder.temp(x.dtype, u), "c": c.builder.temp(x.dtype, v)}
     shape = (*x.shape[:-2], _least(*x.shape[-2:]))
     values = c.emit("Linalg", kind=K.svd, x=x, **more, shape=shape, dtype=x.dtype)
@@ -372,9 +373,9 @@ def matrix_exp(c: Context, x: Tensor) -> Tensor:
 
 
 def _cutoff(c: Context, x: Slot, largest: Slot, atol: Tensor | None, rtol: Tensor | None) -> Tensor:
-    """What counts as 0 among values whose largest is given (*, 1): max(atol, rtol * largest).
+    """Returns the limit up to which values count as 0: max(atol, rtol * largest). largest: (*, 1), the largest values.
 
-    rtol is eps * max(M, N) if it is not given, or 0 where atol is positive.
+    The default of rtol is eps * max(M, N), or 0 if atol is positive.
     """
     t = x.dtype
     absolute, relative = (0.0 if v is None else insert(c, v, v.rank) for v in (atol, rtol))
@@ -387,7 +388,8 @@ def _cutoff(c: Context, x: Slot, largest: Slot, atol: Tensor | None, rtol: Tenso
 
 @lower("aten.linalg_pinv.atol_rtol_tensor")
 def pinv(c: Context, x: Tensor, atol: Tensor | None, rtol: Tensor | None, hermitian: bool) -> Tensor:
-    """V diag(1 / s) U^T over the values that count; of a symmetric matrix its eigenvalues and vectors."""
+    """Returns V diag(1 / s) U^T over the singular values above the cutoff. A symmetric matrix uses eigenvalues and
+    eigenvectors."""
     x = c.tensor(x)
     m, n = x.shape[-2:]
     lead, k, t = x.shape[:-2], _least(m, n), x.dtype
@@ -410,7 +412,7 @@ def pinv(c: Context, x: Tensor, atol: Tensor | None, rtol: Tensor | None, hermit
 
 @lower("aten._linalg_check_errors.default")
 def check_info(c: Context, info: Tensor | None, name: str, *_: bool) -> None:
-    """Fails where a factorisation did."""
+    """Emits a check that fails if a factorisation failed."""
     if info is None:
         return
     flat = c.tensor(reshape(c, info, (c.sizes.product(info.shape),)))

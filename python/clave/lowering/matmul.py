@@ -1,5 +1,5 @@
-"""Matrix products: mm, bmm, matmul, linear, addmm, baddbmm, dot, mv; of rows in groups: grouped_mm; of 8-bit floats:
-_scaled_mm."""
+"""Matrix products: mm, bmm, matmul, linear, addmm, baddbmm, dot, mv; grouped_mm for rows in groups; _scaled_mm for
+8-bit floats."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def product(
     if not isinstance(alpha, int | float) or not isinstance(beta, int | float):
         raise Unsupported("alpha or beta known only at run time")
     if not is_float(c.dtype() if dtype is None else dtype):
-        alpha, beta = int(alpha), int(beta)  # as torch takes them
+        alpha, beta = int(alpha), int(beta)  # as torch does
     return c.emit("Matmul", a=a, b=b, bias=bias, alpha=float(alpha), beta=float(beta), shape=shape, dtype=dtype)
 
 
@@ -36,20 +36,20 @@ def _operands(c: Context, *xs: Tensor) -> list[Slot]:
 
 @lower("aten.mm.default", "aten.bmm.default", "aten._int_mm.default")
 def mm(c: Context, a: Tensor, b: Tensor) -> Tensor:
-    """_int_mm takes 8-bit integers and gives I32."""
+    """Lowers products of two tensors. _int_mm multiplies 8-bit integers and returns I32."""
     return product(c, *_operands(c, a, b))
 
 
 @lower("aten.addmm.default", "aten.baddbmm.default")
 def addmm(c: Context, bias: Tensor, a: Tensor, b: Tensor, beta: Scalar, alpha: Scalar) -> Tensor:
-    """beta * bias + alpha * a @ b; a bias times 0 is not read."""
+    """Returns beta * bias + alpha * a @ b. The bias is not read if beta is 0."""
     a, b, bias = _operands(c, a, b, bias)
     return product(c, a, b, None if beta == 0 else bias, alpha, beta)
 
 
 @lower("aten.linear.default")
 def linear(c: Context, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """x @ weight.T + bias; weight: (out, in)."""
+    """Returns x @ weight.T + bias. weight: (out, in)."""
     x, weight = _operands(c, x, weight)
     bias = None if bias is None else slot_as(c, bias, c.dtype())
     return _vectors(c, x, weight if weight.rank == 1 else swap(c, weight, 0, 1), bias)
@@ -61,7 +61,7 @@ def matmul(c: Context, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _vectors(c: Context, a: Slot, b: Slot, bias: Slot | None) -> Tensor:
-    """A vector on the left is a row, on the right a column; the dimension added for it goes away again."""
+    """Multiplies tensors. A vector on the left is a row, on the right a column; the result lacks that dimension."""
     out = list(c.shape())
     if b.rank == 1:
         b = c.tensor(insert(c, b, 1))
@@ -76,20 +76,20 @@ def _vectors(c: Context, a: Slot, b: Slot, bias: Slot | None) -> Tensor:
 
 
 def grouped(c: Context, a: Slot, b: Slot, ends: Slot, dtype: Any = None) -> Slot:
-    """a: (T, K), b: (E, K, N), ends of the groups: (E); the product (T, N)."""
+    """Returns the product (T, N) of a (T, K) and b (E, K, N). ends: (E), the ends of the groups of rows."""
     return c.emit("GroupedMatmul", a=a, b=b, ends=ends, shape=(a.shape[0], b.shape[2]), dtype=dtype)
 
 
 @lower("transformers::grouped_mm_fallback")
 def grouped_mm_fallback(c: Context, a: Tensor, b: Tensor, ends: Tensor) -> Tensor:
-    """What transformers' experts call where torch's own op cannot be."""
+    """Lowers the op that transformers' experts call if torch's own op is not available."""
     return grouped(c, *_operands(c, a, b), c.tensor(ends))
 
 
 @lower("aten._grouped_mm.default")
 def grouped_mm(c: Context, a: Tensor, b: Tensor, ends: Tensor | None, bias: Tensor | None, _: Any) -> Tensor:
-    """a: (T, K), b: (E, K, N): rows in groups; a: (E, M, K), b: (K, T): columns in groups; both of three dimensions:
-    batches. Between two matrices groups divide K, which only training needs."""
+    """Lowers grouped products: a (T, K) and b (E, K, N) have groups of rows, a (E, M, K) and b (K, T) groups of
+    columns, and two operands of rank 3 batches. Two matrices would have groups of K, which only training needs."""
     if bias is not None:
         raise Unsupported("a bias")  # torch has no kernel for it either
     a, b = _operands(c, a, b)
@@ -111,8 +111,8 @@ D = schema.DType
 def _scaled(
     c: Context, a: Tensor, b: Tensor, scales: tuple[Tensor, Tensor], bias: Tensor | None, divisor: Tensor | None
 ) -> Tensor:
-    """(a * scale) @ (b * scale) + bias in f32, rounded once; 8-bit results are divided by `divisor` first. Scales are
-    one number each, or (M, 1) of a's rows and (1, N) of b's columns."""
+    """Returns (a * scale) @ (b * scale) + bias, computed in f32 and rounded once. 8-bit results are first divided by
+    `divisor`. Each scale is a number, or (M, 1) for a's rows and (1, N) for b's columns."""
     if any(s.shape not in ((), (1,)) and (s.rank != 2 or s.shape[k] != 1) for s, k in zip(scales, (1, 0), strict=True)):
         raise Unsupported("scales that are neither of tensors nor of rows")
     factors = [
@@ -154,7 +154,7 @@ def scaled_mm_by_recipe(
     bias: Tensor | None,
     *_: Any,
 ) -> Tensor:
-    """Recipes 0 and 1: scales of tensors and of rows."""
+    """Lowers recipes 0 and 1, which are scales of tensors and of rows."""
     if any(r not in ([0], [1]) for r in (recipe_a, recipe_b)) or any((*swizzle_a, *swizzle_b)):
         raise Unsupported("scales that are neither of tensors nor of rows")
     return _scaled(c, a, b, (scale_a[0], scale_b[0]), bias, None)

@@ -1,5 +1,5 @@
-"""Non-maximum suppression: torchvision::nms, as a Scan over the boxes in the order of their scores. torchvision need
-not be there. Formula: torchvision.ops.nms.
+"""Non-maximum suppression: torchvision::nms, as a Scan over the boxes in the order of their scores. Does not need
+torchvision. Formula: torchvision.ops.nms.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ D = schema.DType
 
 
 def _not_above(threshold: float, dtype: schema.DType) -> float:
-    """The largest number of the dtype that is not above: a number of the dtype exceeds both or none."""
+    """Returns the largest number of the dtype that is not above the threshold. A number of the dtype exceeds either
+    both or neither."""
     t = torch.tensor(threshold, dtype=torch.float64)
     near = t.to(torch_dtype(dtype))
     return float(near if near <= t else torch.nextafter(near, near.new_full((), -torch.inf)))
 
 
 def _shared(c: Context, boxes: Slot, box: Slot) -> Slot:
-    """(N): the area that each of boxes (N, 4), as x1, y1, x2, y2, has in common with box (4)."""
+    """Returns (N): the area of the intersection of each of boxes (N, 4) with box (4). Boxes are x1, y1, x2, y2."""
     t, n = boxes.dtype, boxes.shape[0]
     all_sides = [select(c, boxes, 1, i) for i in range(4)]
     sides = [c.tensor(select(c, box, 0, i)) for i in range(4)]
@@ -46,7 +47,7 @@ def _areas(c: Context, boxes: Slot) -> Slot:
 
 
 def _suppressed(c: Context, boxes: Slot, threshold: float) -> Slot:
-    """(N), BOOL: which of the boxes, best first, overlap by more than the threshold with a better one that is kept."""
+    """Returns (N), BOOL: true for boxes that overlap a better kept box by more than the threshold. Best boxes first."""
     t, n = boxes.dtype, boxes.shape[0]
     areas, places = _areas(c, boxes), counting(c, 0, n)
     none = c.tensor(Filled(0, D.BOOL, (n,)))
@@ -67,7 +68,7 @@ def _suppressed(c: Context, boxes: Slot, threshold: float) -> Slot:
 
 @lower("torchvision::nms")
 def nms(c: Context, boxes: Tensor, scores: Tensor, threshold: float) -> Tensor:
-    """boxes: (N, 4), scores: (N). The kept boxes' indices, best first."""
+    """Returns the indices of the kept boxes, best first. boxes: (N, 4), scores: (N)."""
     t, n = opmath(boxes.dtype), boxes.shape[0]
     order = ordered(c, scores, 0, descending=True, places=True)[1]
     assert order is not None
@@ -75,7 +76,7 @@ def nms(c: Context, boxes: Tensor, scores: Tensor, threshold: float) -> Tensor:
     gone = _suppressed(c, best, threshold)
     kept = c.tensor(compute(c, step("logical_not", D.BOOL, gone), (n,), D.BOOL))
     symbol = unknown_size(c, c.fake().shape[0])
-    if symbol is not None:  # torch takes such a size for 2 or more
+    if symbol is not None:  # torch assumes that such a size is 2 or more
         c.sizes.void.add(sympy.Ge(symbol, 2))
         c.sizes.ranges.pop(symbol, None)
     (found,) = columns(c, kept, symbol)

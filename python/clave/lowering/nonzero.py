@@ -1,7 +1,7 @@
 """Sizes that depend on data: nonzero, masks as index, masked_select, repeat_interleave.
 
-An op writes as much as there could be, and a count. `Item` reads the count, and a slice of that size is the tensor:
-what comes after it is planned when the count is known.
+An op writes a tensor of the largest possible size, and a count. `Item` reads the count, and a slice of that size is the
+result. Instructions after it are planned when the count is known.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ D = schema.DType
 
 
 def unknown_size(c: Context, size: Any) -> sympy.Symbol | None:
-    """The symbol that torch made for a size that only the data tells, unless its value is known already."""
+    """Returns torch's symbol of a size that depends on data, or None if the size is known."""
     e = expression(size)
     return e if isinstance(e, sympy.Symbol) and e not in c.sizes.known else None
 
 
 def read_count(c: Context, count: Slot, symbol: sympy.Symbol | None, limit: Int | None) -> Val:
-    """The number in a tensor, as the size that torch calls `symbol`."""
+    """Reads the number in a tensor, and binds it to the size that torch calls `symbol`."""
     value = c.builder.val("int", c.node.name, 0) if symbol is None else c.sizes.bind(symbol)
     if isinstance(limit, int):
         value.min, value.max = value.min or 0, limit if value.max is None else min(value.max, limit)
@@ -38,21 +38,21 @@ def read_count(c: Context, count: Slot, symbol: sympy.Symbol | None, limit: Int 
 
 
 def padded_positions(c: Context, x: Tensor) -> tuple[Slot, Slot]:
-    """Coordinates (numel, rank) of what is not zero, zeros behind them, and their number."""
+    """Returns the coordinates of nonzero elements, followed by zeros, (numel, rank), and their number."""
     count = c.builder.temp(D.I64, ())
     numel = c.sizes.product(x.shape)
     return c.emit("Nonzero", x=c.tensor(x), shape=(numel, x.rank), dtype=D.I64, count=count), count
 
 
 def positions(c: Context, x: Tensor, symbol: sympy.Symbol | None) -> tuple[Tensor, Val]:
-    """Coordinates (count, rank) of what is not zero, and the count."""
+    """Returns the coordinates of nonzero elements, (count, rank), and the count."""
     padded, count = padded_positions(c, x)
     n = read_count(c, count, symbol, padded.shape[0])
     return slice_(c, padded, 0, 0, n, n), n
 
 
 def columns(c: Context, mask: Tensor, symbol: sympy.Symbol | None) -> list[Slot]:
-    """The index tensors (count) that a mask stands for, one per dimension of it."""
+    """Returns the index tensors (count) of the elements that a mask selects, one for each dimension of the mask."""
     found, _ = positions(c, mask, symbol)
     return [c.tensor(select(c, found, 1, d)) for d in range(mask.rank)]
 
@@ -64,7 +64,7 @@ def nonzero(c: Context, x: Tensor) -> Tensor:
 
 @lower("aten.nonzero_static.default")
 def nonzero_static(c: Context, x: Tensor, size: Int, fill: int) -> Tensor:
-    """The first `size` positions; rows behind the last are filled."""
+    """Returns the first `size` positions. Rows after the last position are filled."""
     found, count = padded_positions(c, x)
     room = c.tensor(Filled(fill, D.I64, (size, x.rank)))
     longer = c.emit("Cat", xs=[found, room], axis=0, shape=(c.sizes.add(found.shape[0], size), x.rank), dtype=D.I64)
@@ -78,7 +78,7 @@ def masked_select(c: Context, x: Tensor, mask: Tensor) -> Tensor:
     shape = broadcast(x.shape, mask.shape)
     n = c.sizes.product(shape)
     symbol = unknown_size(c, c.fake().shape[0])
-    if symbol is not None and shape != x.shape:  # torch takes x's own size for the most there can be
+    if symbol is not None and shape != x.shape:  # torch assumes x's own size as the upper bound
         c.sizes.void.add(sympy.Le(symbol, expression(c.node.args[0].meta["val"].numel())))
         c.sizes.ranges.pop(symbol, None)
     index = columns(c, reshape(c, expand(c, mask, shape), (n,)), symbol)[0]
@@ -87,7 +87,7 @@ def masked_select(c: Context, x: Tensor, mask: Tensor) -> Tensor:
 
 
 def broadcast(*shapes: tuple[Int, ...]) -> tuple[Int, ...]:
-    """The common shape of shapes that broadcast."""
+    """Returns the common shape of shapes that broadcast."""
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(s)) + s for s in shapes]
     return tuple(next((d for d in dims if d != 1), 1) for dims in zip(*padded, strict=True))
@@ -95,7 +95,7 @@ def broadcast(*shapes: tuple[Int, ...]) -> tuple[Int, ...]:
 
 @lower("aten.repeat_interleave.Tensor")
 def repeat_interleave(c: Context, repeats: Tensor, _: Int | None) -> Tensor:
-    """i repeats[i] times: out[k] = how many of the repeats' running totals are <= k."""
+    """Returns each i repeats[i] times: out[k] is the number of running totals of repeats that are <= k."""
     (n,) = repeats.shape
     if n == 0:
         return Filled(0, c.dtype(), c.shape())
@@ -108,18 +108,18 @@ def repeat_interleave(c: Context, repeats: Tensor, _: Int | None) -> Tensor:
 
 
 def total(c: Context, counts: Slot) -> Slot:
-    """The sum of counts (n), i64; of none 0."""
+    """Returns the sum of counts (n), i64, and 0 without counts."""
     fields = {"kind": schema.ReduceKind.sum, "axes": [0], "keepdim": False}
     return c.emit("Reduce", x=counts, **fields, shape=(), dtype=D.I64)
 
 
 def running_totals(c: Context, counts: Slot) -> Slot:
-    """counts: (n), i64. Each with those before it."""
+    """Returns the running sums of counts (n), i64."""
     return c.emit("Cumulate", kind=schema.CumulateKind.sum, x=counts, axis=0, shape=counts.shape, dtype=D.I64)
 
 
 def repeated(c: Context, totals: Slot, size: Int) -> Slot:
-    """(size), i64: each i as often as the running totals, (n), grow there; `size` is the last of them."""
+    """Returns (size), i64: each i as often as the running totals (n) increase at i. size: the last of the totals."""
     room = c.sizes.add(size, 1)
     marks = c.emit(
         "Scatter",

@@ -1,4 +1,4 @@
-"""Normalisation: layer, rms, group, instance and batch norm (with running statistics)."""
+"""Normalisation: layer, RMS, group, instance and batch norm (with running statistics)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _K = schema.ReduceKind
 def _norm(
     c: Context, op: str, x: Tensor, operands: dict[str, Tensor | None], index: int | None = None, **fields: Any
 ) -> Tensor:
-    """All operands in the widest of their dtypes (f32 parameters of a bf16 module), the result in torch's."""
+    """Emits a norm in the widest dtype of the operands, such as f32 parameters of a bf16 module. The result has torch's
+    dtype."""
     given = {k: v for k, v in operands.items() if v is not None}
     dtype = promote(x, *given.values()) if given else x.dtype
     cast = {k: slot_as(c, v, dtype) for k, v in given.items()}
@@ -27,7 +28,7 @@ def _norm(
 
 
 def _reduced(c: Context, kind: schema.ReduceKind, x: Tensor, axes: list[int], index: int) -> Tensor:
-    """A reduction without correction in the dtype torch computes in, with result `index`'s shape."""
+    """Returns a reduction without correction, in the dtype in which torch computes, in the shape of result `index`."""
     dtype, shape = opmath(x.dtype), c.shape(index)
     fields = {"kind": kind, "axes": axes, "keepdim": len(shape) == x.rank, "correction": 0.0}
     return c.emit("Reduce", x=slot_as(c, x, dtype), **fields, shape=shape, dtype=dtype)
@@ -38,7 +39,7 @@ def _inverse_root(c: Context, x: Tensor, eps: float, index: int) -> Tensor:
 
 
 def _moments(c: Context, x: Tensor, axes: list[int], eps: float) -> list[Tensor | None]:
-    """Results 1 and 2 where they are used: mean and 1 / sqrt(var + eps) over the axes."""
+    """Returns results 1 and 2: mean and 1 / sqrt(var + eps) over the axes. None for a result that is not used."""
     mean = cast_to(c, _reduced(c, _K.mean, x, axes, 1), c.dtype(1)) if c.used(1) else None
     return [mean, _inverse_root(c, _reduced(c, _K.var, x, axes, 2), eps, 2) if c.used(2) else None]
 
@@ -61,7 +62,7 @@ def native_layer_norm(
 
 
 def _rms_eps(x: Tensor, eps: float | None) -> float:
-    """Without one, that of the type in which the norm is computed."""
+    """Returns eps. The default is that of the dtype in which the norm is computed."""
     return torch.finfo(torch_dtype(opmath(x.dtype))).eps if eps is None else eps
 
 
@@ -99,8 +100,8 @@ def native_group_norm(
 
 
 def _each_channel(c: Context, x: Tensor, weight: Any, bias: Any, eps: float, index: int | None = None) -> Tensor:
-    """Statistics of each channel of each sample: a group norm with one channel in a group. Of a number of channels that
-    is open, which no group norm takes, each is a sample of its own, scaled behind the norm."""
+    """Normalises each channel of each sample by a group norm with one channel per group. With an unknown number of
+    channels, which a group norm does not accept, each channel is a sample and is scaled after the norm."""
     n, channels, *area = x.shape
     if isinstance(channels, int):
         return _norm(c, "GroupNorm", x, {"weight": weight, "bias": bias}, index, groups=channels, eps=eps)
@@ -135,7 +136,7 @@ def instance_norm(
 def batch_norm_no_stats(
     c: Context, x: Tensor, weight: Any, bias: Any, training: bool, momentum: float, eps: float
 ) -> list[Tensor | None]:
-    """Statistics of the batch itself: those of each channel of (1, C, N * area)."""
+    """Normalises by the statistics of the batch: those of each channel of (1, C, N * area)."""
     n, channels, *area = x.shape
     dims = [1, 0, *range(2, x.rank)]
     rows = reshape(c, permute(c, x, dims), (1, channels, c.sizes.product([n, *area])))
@@ -165,7 +166,7 @@ def batch_norm(
 
 
 def _no_moments(c: Context) -> list[Tensor]:
-    """Results 1 and 2 with given statistics: empty."""
+    """Returns results 1 and 2 if the statistics are given: empty tensors."""
     return [Filled(0.0, c.dtype(i), c.shape(i)) for i in (1, 2)]
 
 
@@ -180,5 +181,5 @@ def native_batch_norm(
 def batch_norm_functional(
     c: Context, x: Tensor, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
 ) -> list[Tensor | None]:
-    """In inference (the exporter refuses training): the statistics stay as they are."""
+    """Lowers batch norm in inference, because the exporter refuses training. The statistics do not change."""
     return [_batch(c, x, weight, bias, mean, var, eps, 0), *_no_moments(c), mean, var]

@@ -12,7 +12,7 @@ _M = schema.PadMode
 
 
 def pad(c: Context, x: Tensor, amounts: list[Int], mode: schema.PadMode, value: Scalar = 0.0) -> Tensor:
-    """amounts: (before, after) of the last dimension, then of the one before it, and so on."""
+    """Pads x. amounts: (before, after) of the last dimension, then of the dimension before it, and so on."""
     if all(a == 0 for a in amounts):
         return x
     if not isinstance(value, int | float):
@@ -40,7 +40,7 @@ def any_pad(c: Context, x: Tensor, amounts: list[Int], mode: str, value: float |
 
 @lower("aten._pad_circular.default")
 def circular_pad(c: Context, x: Tensor, amounts: list[Int]) -> Tensor:
-    """What remains after negative amounts cropped x is repeated."""
+    """Crops x by negative amounts, then repeats the rest."""
     for i in range(0, len(amounts), 2):
         before, after = (max(-a, 0) if isinstance(a, int) else 0 for a in amounts[i : i + 2])
         if before or after:

@@ -17,7 +17,7 @@ _K = schema.PoolKind
 def _pool(
     c: Context, op: str, n: int, x: Tensor, index: int | None, with_indices: bool = False, **fields: Any
 ) -> list[Tensor]:
-    """A pool over the last n dimensions of x: (C, *) or (N, C, *). Gives values and, if asked for, indices."""
+    """Pools the last n dimensions of x (C, *) or (N, C, *). Returns values and, with `with_indices`, indices."""
     batch = c.tensor(x if x.rank == n + 2 else insert(c, x, 0))
     shape = c.shape(index)
     full = shape if x.rank == n + 2 else (1, *shape)
@@ -56,7 +56,7 @@ _max(3, "aten.max_pool3d.default", "aten.max_pool3d_with_indices.default")
 
 
 def _spatial(c: Context) -> int:
-    """The number of spatial dimensions, which the op's name ends with."""
+    """Returns the number of spatial dimensions, with which the op's name ends."""
     return int(re.search(r"([123])d$", c.op())[1])
 
 

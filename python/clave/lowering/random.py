@@ -1,6 +1,6 @@
-"""Random tensors: uniform, normal and integer numbers are ops; the other distributions are made of those.
+"""Random tensors. Uniform, normal and integer numbers are ops; other distributions are computed from them.
 
-Numbers differ from torch's, distributions do not. Every node of a program has its own stream:
+The numbers differ from torch's, the distributions do not. Every node of a program has its own stream, see
 docs/reference/random.md.
 """
 
@@ -27,7 +27,7 @@ def _draw(c: Context, kind: schema.RandomKind, shape: tuple[Int, ...], dtype: sc
 
 
 def uniform(c: Context, shape: tuple[Int, ...], dtype: schema.DType) -> Slot:
-    """In [0, 1)."""
+    """Returns uniform numbers in [0, 1)."""
     return _draw(c, _K.uniform, shape, dtype)
 
 
@@ -51,20 +51,20 @@ def _integers(c: Context, low: Int, high: Int) -> Tensor:
 
 @lower("aten.randint.default", "aten.randint_like.default")
 def randint(c: Context, *arguments: Any) -> Tensor:
-    """randint(high, size), randint_like(x, high)."""
+    """Lowers randint(high, size) and randint_like(x, high)."""
     return _integers(c, 0, arguments[1 if "like" in c.op() else 0])
 
 
 @lower("aten.randint.low", "aten.randint_like.low_dtype")
 def randint_low(c: Context, *arguments: Any) -> Tensor:
-    """randint(low, high, size), randint_like(x, low, high)."""
+    """Lowers randint(low, high, size) and randint_like(x, low, high)."""
     first = 1 if "like" in c.op() else 0
     return _integers(c, arguments[first], arguments[first + 1])
 
 
 @lower("aten.randperm.default")
 def randperm(c: Context, n: Int, *_: Any) -> Tensor:
-    """The order of n random numbers of 63 bits."""
+    """Returns the order of n random numbers of 63 bits."""
     keys = _draw(c, _K.integer, (n,), D.I64, low=0, high=2**63 - 1)
     places = ordered(c, keys, 0)[1]
     assert places is not None
@@ -75,19 +75,19 @@ def randperm(c: Context, n: Int, *_: Any) -> Tensor:
 
 
 def _of_uniform(c: Context, f: Any) -> Tensor:
-    """f(u) with u in [0, 1), computed in f32 or f64 and rounded once."""
+    """Returns f(u) for u in [0, 1), computed in f32 or f64 and rounded once."""
     dtype = opmath(c.dtype()) if is_float(c.dtype()) else D.F32
     return compute(c, f(dtype, uniform(c, c.shape(), dtype)))
 
 
 def _log_rest(dtype: schema.DType, u: Operand) -> Expr:
-    """log(1 - u), which is finite."""
+    """Returns log(1 - u), which is finite."""
     return step("log1p", dtype, step("neg", dtype, u))
 
 
 @lower("aten.bernoulli.default", "aten.bernoulli.p", "aten.bernoulli.Tensor", "aten.bernoulli_.float")
 def bernoulli(c: Context, x: Tensor, p: Tensor | Scalar | None = None, *_: Any) -> Tensor:
-    """1 with the probability p (without it: x)."""
+    """Returns 1 with the probability p, or x without p."""
     p = x if p is None else p
     return _of_uniform(c, lambda dtype, u: step("lt", dtype, u, p))
 
@@ -104,7 +104,7 @@ def exponential(c: Context, _: Tensor, rate: Scalar, *__: Any) -> Tensor:
 
 @lower("aten.geometric.default")
 def geometric(c: Context, _: Tensor, p: Scalar, *__: Any) -> Tensor:
-    """How many trials until the first success: ceil(log(1 - u) / log(1 - p)), at least 1."""
+    """Returns the number of trials up to the first success: ceil(log(1 - u) / log(1 - p)), at least 1."""
     if p == 1:
         return _of_uniform(c, lambda d, u: step("add", d, step("mul", d, u, 0.0), 1.0))
     scale = 1.0 / math.log1p(-float(p))
@@ -124,7 +124,7 @@ def cauchy(c: Context, _: Tensor, median: Scalar, sigma: Scalar, *__: Any) -> Te
 
 
 def _shifted(c: Context, mean: Operand, deviation: Operand, then: str = "") -> Tensor:
-    """mean + deviation * z"""
+    """Returns mean + deviation * z for a normal z, or the function `then` of it."""
     d = opmath(c.dtype())
     z = _draw(c, _K.normal, c.shape(), d)
     e = step("add", d, step("mul", d, z, deviation), mean)
@@ -151,18 +151,18 @@ def log_normal(c: Context, _: Tensor, mean: Scalar, deviation: Scalar, *__: Any)
 
 @lower("aten.multinomial.default")
 def multinomial(c: Context, weights: Tensor, n: Int, replacement: bool, *_: Any) -> Tensor:
-    """weights: (n_classes) or (rows, n_classes)."""
+    """Draws n classes per row. weights: (n_classes) or (rows, n_classes)."""
     rows = weights if weights.rank == 2 else insert(c, weights, 0)
     draw = _with_replacement if replacement else _without_replacement
     return reshape(c, draw(c, rows, n), c.shape())
 
 
 def _without_replacement(c: Context, rows: Tensor, n: Int) -> Tensor:
-    """Each class waits an exponential time over its weight: the first n to come."""
+    """Draws an exponential time over its weight for each class, and returns the n classes with the shortest times."""
     d = opmath(rows.dtype)
     u = uniform(c, rows.shape, d)
     rate = step("div", d, rows, step("neg", d, _log_rest(d, u)))
-    none = step("where", d, step("gt", d, rows, 0.0), rate, -1.0)  # u is 0: infinite, so it is taken
+    none = step("where", d, step("gt", d, rows, 0.0), rate, -1.0)  # infinite for u = 0, so that the class is drawn
     score = slot_as(c, compute(c, none, rows.shape, d), d)
     out = ordered(c, score, 1, True, n)[1]
     assert out is not None
@@ -170,8 +170,8 @@ def _without_replacement(c: Context, rows: Tensor, n: Int) -> Tensor:
 
 
 def _with_replacement(c: Context, rows: Tensor, n: Int) -> Tensor:
-    """Where u times the sum of the weights falls among their running sums. Classes without weight repeat the sum before
-    them, so that nothing falls there, be the sums rounded as they may."""
+    """Returns the places of u times the sum of the weights among their running sums. A class without weight repeats the
+    sum before it, so that it is never drawn, however the sums are rounded."""
     d, shape = opmath(rows.dtype), rows.shape
     sums = c.emit("Cumulate", kind=schema.CumulateKind.sum, x=slot_as(c, rows, d), axis=1, shape=shape, dtype=d)
     sums = slot_as(c, compute(c, step("where", d, step("gt", d, rows, 0.0), sums, 0.0), shape, d), d)

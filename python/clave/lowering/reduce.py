@@ -14,7 +14,7 @@ from clave.lowering.steps import Operand, compute, opmath, slot_as, step
 
 D = schema.DType
 _K = schema.ReduceKind
-_LOGICAL = {_K.sum: _K.any, _K.prod: _K.all}  # what they are of BOOL
+_LOGICAL = {_K.sum: _K.any, _K.prod: _K.all}  # their kinds for BOOL
 
 
 def _axes(x: Tensor, dims: list[int] | int | None) -> list[int]:
@@ -25,9 +25,9 @@ def _axes(x: Tensor, dims: list[int] | int | None) -> list[int]:
 def reduce_(
     c: Context, kind: schema.ReduceKind, x: Tensor, dims: Any, keepdim: bool, index: int | None = None, **more: Any
 ) -> Slot:
-    """One reduction of x, which is cast to the result's dtype first (sums of integers are i64, any and all BOOL)."""
+    """Reduces x, which is first cast to the result's dtype. Sums of integers are i64, any and all are BOOL."""
     dtype = D.BOOL if kind in (_K.any, _K.all) else c.dtype(index)
-    if kind in (_K.sum, _K.prod):  # what wraps alike
+    if kind in (_K.sum, _K.prod):  # they wrap the same way in a wider dtype
         dtype = WIDE.get(dtype, dtype)
     if dtype == D.BOOL:
         kind = _LOGICAL.get(kind, kind)
@@ -41,7 +41,7 @@ def reduce_(
         shape=c.shape(index),
         dtype=dtype,
     )
-    return slot_as(c, out, c.dtype(index))  # torch's any and all of u8 are u8
+    return slot_as(c, out, c.dtype(index))  # any and all of u8 are u8 in torch
 
 
 def _whole(kind: schema.ReduceKind, *targets: str) -> None:
@@ -75,7 +75,7 @@ _over_dims(_K.all, "aten.all.dim", "aten.all.dims")
 
 
 def _spread(kind: schema.ReduceKind, name: str) -> None:
-    """var and std: correction is what is taken off the count (1 if not given)."""
+    """Lowers var and std. correction: subtracted from the count, 1 by default."""
 
     @lower(f"aten.{name}.correction")
     def lowering(c: Context, x: Tensor, dims: Any, correction: Scalar | None, keepdim: bool) -> Tensor:
@@ -92,7 +92,7 @@ _spread(_K.std, "std")
 
 
 def _power(dtype: schema.DType, x: Operand, p: float) -> Operand:
-    """x to the p; a product where that takes few factors: pow is slow on devices."""
+    """Returns x to the power of p, as a product for a few factors, because pow is slow on devices."""
     if p not in (3.0, 4.0):
         return step("pow", dtype, x, p)
     square = step("mul", dtype, x, x)
@@ -118,7 +118,7 @@ def vector_norm(c: Context, x: Tensor, order: Scalar, dims: Any, keepdim: bool, 
 
 @lower("aten.dist.default")
 def dist(c: Context, a: Tensor, b: Tensor, order: Scalar) -> Tensor:
-    """The norm of a - b."""
+    """Returns the norm of a - b."""
     shapes = (n.meta["val"].shape for n in c.node.args[:2])
     shape = c.sizes.shape(torch.broadcast_shapes(*shapes))
     difference = compute(c, step("sub", c.dtype(), a, b), shape)
@@ -145,7 +145,7 @@ def argmax(c: Context, x: Tensor, axis: int | None, keepdim: bool) -> Tensor:
 
 @lower("aten.max.dim", "aten.min.dim")
 def max_dim(c: Context, x: Tensor, axis: int, keepdim: bool) -> list[Tensor | None]:
-    """Values and indices; only what is used of them."""
+    """Returns values and indices, None for the one that is not used."""
     largest = c.op() == "max"
     return [
         reduce_(c, _K.max if largest else _K.min, x, axis, keepdim, 0) if c.used(0) else None,

@@ -1,11 +1,11 @@
-"""Which function lowers which op, and what it is given: a Context and the call's arguments in the order of the schema.
+"""Registers the functions that lower ops. A function has a Context and the call's arguments in the schema's order.
 
     @lower("aten.relu.default")
     def relu(c: Context, x: Tensor) -> Tensor: ...
 
-Arguments arrive as Slot or Filled (tensors), int, float, bool or Val (numbers), lists of those, torch.dtype, str, None;
-absent ones as the op's defaults. The result is a tensor, a list of them for ops that give several (None: not
-available), or None for ops that give nothing. `raise Unsupported(reason)` refuses a call.
+Arguments are Slot or Filled (tensors), int, float, bool or Val (numbers), lists of these, torch.dtype, str or None.
+Absent arguments have the op's defaults. The function returns a tensor, a list for an op with several results (None: not
+available), or None for an op without results. `raise Unsupported(reason)` refuses a call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from clave.sizes import Sizes
 
 @dataclass(eq=False)
 class Filled:
-    """A tensor whose every element is one number. Elementwise steps take it as an immediate; others as a Full."""
+    """A tensor whose elements are all one number. It is an immediate of elementwise steps, and a Full elsewhere."""
 
     value: Float
     dtype: schema.DType
@@ -41,12 +41,12 @@ class Filled:
 
 @dataclass(eq=False)
 class Complex:
-    """A complex tensor of the graph: see complex.py."""
+    """A complex tensor of the graph, see complex.py."""
 
     pair: Slot  # (*shape, 2)
 
 
-# In what a dtype that is only stored is computed with. Integers are exact: they wrap where they are cast back.
+# The dtype that replaces one that is only stored in computations. Integers are exact, and wrap when they are cast back.
 D = schema.DType
 WIDE = {D.U16: D.I32, D.U32: D.I64, D.U64: D.I64, D.F8_E4M3: D.F32, D.F8_E5M2: D.F32}
 
@@ -55,11 +55,11 @@ Scalar = int | float | bool | Val
 Lowering = Callable[..., Any]
 
 LOWERINGS: dict[str, Lowering] = {}
-COMPLEX: dict[str, Lowering] = {}  # where an operand or the result is complex
+COMPLEX: dict[str, Lowering] = {}  # for calls with a complex operand or result
 
 
 def op_name(target: Any) -> str:
-    """An op as errors and lowerings name it: "aten.add.Tensor", "check::first", "cond"."""
+    """Returns the name of an op in errors and lowerings: "aten.add.Tensor", "check::first", "cond"."""
     if not isinstance(target, OpOverload):
         return str(getattr(target, "__name__", target))
     space, name = schema_of(target).name.split("::")
@@ -70,19 +70,19 @@ def op_name(target: Any) -> str:
 
 
 def lower(*targets: str) -> Callable[[Lowering], Lowering]:
-    """Registers a function for ops, named as torch writes them: "aten.add.Tensor"."""
+    """Registers a function for ops, by names such as "aten.add.Tensor"."""
 
     return _register(LOWERINGS, targets)
 
 
 def lower_complex(*targets: str) -> Callable[[Lowering], Lowering]:
-    """The same for calls with a complex operand or result."""
+    """Registers a function for calls of ops with a complex operand or result."""
     return _register(COMPLEX, targets)
 
 
 def register_lowering(op: Any) -> Callable[[Lowering], Lowering]:
-    """The same for users, of an op that has no lowering. op: torch.ops.ns.op.overload, or its name "ns::op" (of the
-    default overload) or "ns::op.overload". Error: it is no op, or it has a lowering.
+    """Registers a user's function for an op without a lowering. op: torch.ops.ns.op.overload, or its name "ns::op" (for
+    the default overload) or "ns::op.overload". Raises Error if it is not an op, or has a lowering.
     """
     name = op_name(overload_of(op))
     if name in LOWERINGS:
@@ -91,7 +91,7 @@ def register_lowering(op: Any) -> Callable[[Lowering], Lowering]:
 
 
 def overload_of(op: Any) -> OpOverload:
-    """The op that a user names. Error: it is none."""
+    """Returns the op that a user names. Raises Error if it is not an op."""
     found = op
     if isinstance(op, str) and "\0" not in op:
         space, _, rest = op.partition("::")
@@ -113,7 +113,7 @@ def _register(table: dict[str, Lowering], targets: tuple[str, ...]) -> Callable[
 
 
 def apply(name: str, c: Context, arguments: list[Any]) -> Any:
-    """What the op's lowering makes of the call."""
+    """Lowers a call and returns its results. Raises Unsupported if the op has no lowering for complex tensors."""
     given = [x for a in arguments for x in (a if isinstance(a, list) else [a])]
     if not c.is_complex() and not any(isinstance(x, Complex) for x in given):
         return LOWERINGS[name](c, *arguments)
@@ -123,7 +123,7 @@ def apply(name: str, c: Context, arguments: list[Any]) -> Any:
 
 
 def dtype_of(t: torch.dtype) -> schema.DType:
-    """The schema's dtype of a torch dtype."""
+    """Returns the schema's dtype of a torch dtype. Raises Unsupported if there is none."""
     try:
         return schema.DType(index_of_torch(t))
     except TypeError as e:
@@ -131,7 +131,7 @@ def dtype_of(t: torch.dtype) -> schema.DType:
 
 
 def written(builder: MethodBuilder, x: Filled) -> Slot:
-    """A Filled tensor in memory; one of a dtype that is only stored is cast."""
+    """Writes a Filled tensor to memory. Casts it if its dtype is only stored."""
     dtype = WIDE.get(x.dtype, x.dtype)
     if dtype <= D.F64:
         value: dict[str, Any] = {"value": x.value}
@@ -149,7 +149,7 @@ def written(builder: MethodBuilder, x: Filled) -> Slot:
 
 @dataclass(eq=False)
 class Context:
-    """One call in the graph: where to emit, and what torch found out about its results."""
+    """One call in the graph: the builder to which it emits, and torch's shapes and dtypes of its results."""
 
     builder: MethodBuilder
     sizes: Sizes
@@ -159,49 +159,49 @@ class Context:
 
     @contextmanager
     def body(self, name: str) -> Iterator[Body]:
-        """A body of a control op: what is lowered meanwhile goes into it."""
+        """Opens a body of a control op. Inside the `with` block, nodes are lowered into it."""
         source = self.builder.source
         with self.builder.body(name) as made, self.sizes.scope():
             yield made
         self.builder.source = source
 
     def op(self) -> str:
-        """The name of the called op without its namespace and overload: "add"."""
+        """Returns the name of the called op without its namespace and overload, such as "add"."""
         return str(schema_of(self.node.target).name).partition("::")[2]
 
     def used(self, index: int) -> bool:
-        """Whether anything reads result `index` of an op that gives several."""
+        """True if a node reads result `index` of an op with several results."""
         return any(u.args[1] == index for u in self.node.users)
 
     def fake(self, index: int | None = None) -> torch.Tensor:
-        """torch's stand-in for the result (of several: the index-th)."""
+        """Returns torch's fake tensor of the result, or of result `index`."""
         val = self.node.meta["val"]
         return val if index is None else val[index]
 
     def is_complex(self) -> bool:
-        """Whether a result is; assertions have none."""
+        """True if a result is complex. Assertions have no result."""
         val = self.node.meta.get("val")
         return any(
             isinstance(v, torch.Tensor) and v.is_complex() for v in (val if isinstance(val, tuple | list) else [val])
         )
 
     def shape(self, index: int | None = None) -> tuple[Int, ...]:
-        """The result's; of a complex one with the dimension of its pairs."""
+        """Returns the shape of the result. A complex one has the dimension of pairs."""
         fake = self.fake(index)
         return self.sizes.shape((*fake.shape, 2) if fake.is_complex() else fake.shape)
 
     def dtype(self, index: int | None = None) -> schema.DType:
-        """The result's; of a complex one that of its parts."""
+        """Returns the dtype of the result, or of the parts of a complex result."""
         t = self.fake(index).dtype
         return dtype_of(t.to_real() if t.is_complex else t)
 
     def emit(
         self, op: str, *, shape: tuple[Int, ...] | None = None, dtype: schema.DType | None = None, **fields: Any
     ) -> Slot:
-        """Emits an op whose result is by default what torch says the call's is."""
+        """Emits an op and returns its result, by default with torch's shape and dtype of the call's result."""
         out = self.builder.temp(self.dtype() if dtype is None else dtype, self.shape() if shape is None else shape)
         return self.builder.emit(op, **fields, out=out)
 
     def tensor(self, x: Tensor) -> Slot:
-        """The tensor as a slot: a Filled one is written out."""
+        """Returns the tensor as a slot. Writes a Filled tensor to memory."""
         return x if isinstance(x, Slot) else written(self.builder, x)

@@ -1,4 +1,4 @@
-"""Views that keep the elements: reshape, permute, expand, and what is made of them."""
+"""Views that keep the elements: reshape, permute, expand, and ops that are made of them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def expand(c: Context, x: Tensor, shape: tuple[Int, ...]) -> Tensor:
 
 
 def swap(c: Context, x: Slot, a: int, b: int) -> Slot:
-    """x with two dimensions exchanged."""
+    """Returns x with two dimensions exchanged."""
     dims = list(range(x.rank))
     dims[a], dims[b] = dims[b], dims[a]
     return c.tensor(permute(c, x, dims))
 
 
 def insert(c: Context, x: Tensor, axis: int) -> Tensor:
-    """x with a dimension of size 1 before `axis`."""
+    """Returns x with a dimension of size 1 inserted before `axis`."""
     return reshape(c, x, (*x.shape[:axis], 1, *x.shape[axis:]))
 
 
@@ -61,7 +61,7 @@ RESHAPES = (
 
 @lower(*RESHAPES)
 def reshaped(c: Context, x: Tensor, *_: object) -> Tensor:
-    """torch has worked out the shape of the result."""
+    """Lowers all of RESHAPES by the shape of the result, which torch has computed."""
     return reshape(c, x, c.shape())
 
 
@@ -91,7 +91,7 @@ def t(c: Context, x: Tensor) -> Tensor:
 
 @lower("aten.repeat.default", "aten.tile.default")
 def repeat(c: Context, x: Tensor, repeats: list[Int]) -> Tensor:
-    """Repeated dimensions are split in (times, size), expanded and joined again; new leading ones are only expanded."""
+    """Splits repeated dimensions into (times, size), expands and joins them. Only expands new leading dimensions."""
     sizes = (1,) * (len(repeats) - x.rank) + x.shape
     repeats = [1] * (len(sizes) - len(repeats)) + list(repeats)
     split: list[Int] = []
@@ -108,7 +108,7 @@ def repeat(c: Context, x: Tensor, repeats: list[Int]) -> Tensor:
 
 @lower("aten.pixel_shuffle.default")
 def pixel_shuffle(c: Context, x: Tensor, factor: int) -> Tensor:
-    """(*, C r r, H, W) to (*, C, H r, W r)."""
+    """Moves elements from (*, C r r, H, W) to (*, C, H r, W r)."""
     n, (_, h, w) = x.rank - 3, x.shape[-3:]
     lead, out = x.shape[:-3], c.shape()[-3]
     split = reshape(c, x, (*lead, out, factor, factor, h, w))

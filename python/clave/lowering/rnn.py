@@ -1,7 +1,7 @@
 """Recurrent networks: lstm, gru, rnn and their cells, as a Scan over the time steps.
 
-The products with the inputs of all steps are one Matmul in front of it; a step is the product with the hidden state and
-the gates. A few steps are written out instead. Formulas: torch.nn.LSTM, GRU, RNN.
+One Matmul before the Scan multiplies the inputs of all steps. A step is the product with the hidden state, and the
+gates. A few steps are unrolled instead. Formulas: torch.nn.LSTM, GRU, RNN.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from clave.lowering.reshape import insert, reshape, swap
 from clave.lowering.slice import flipped, select, slice_
 from clave.lowering.steps import compute, opmath, step
 
-WRITTEN_OUT = 4  # time steps up to this many need no Scan
+WRITTEN_OUT = 4  # up to this many time steps are unrolled
 
 
 @dataclass(eq=False)
 class Weights:
-    """Of one layer and direction, transposed: (in, gates * hidden), (out, gates * hidden), (hidden, out)."""
+    """The weights of one layer and direction, transposed. ih: (in, gates * hidden), hh: (out, gates * hidden), hr:
+    (hidden, out)."""
 
     ih: Slot
     hh: Slot
@@ -39,7 +40,7 @@ Cell = Callable[[Context, list[Slot], Slot, Weights], list[Slot]]
 
 
 def _parts(c: Context, x: Slot, n: int) -> list[Tensor]:
-    """x: (batch, n * hidden) in n slices."""
+    """Splits x (batch, n * hidden) into n slices."""
     size = c.sizes.divide(x.shape[1], n)
     ends = [c.sizes.multiply(size, i) for i in range(n + 1)]
     return [slice_(c, x, 1, start, end, size) for start, end in itertools.pairwise(ends)]
@@ -81,14 +82,14 @@ def _simple(kind: str) -> Cell:
 
 
 def _input_bias(c: Context, w: Weights, joined: bool) -> Slot | None:
-    """joined: the hidden product's bias is added to the inputs' too, where nothing stands between."""
+    """Returns the bias of the inputs. joined: adds the bias of the hidden product, if a step adds both to one sum."""
     if w.b_ih is None or w.b_hh is None or not joined:
         return w.b_ih
     return c.tensor(compute(c, step("add", w.b_ih.dtype, w.b_ih, w.b_hh), w.b_ih.shape, w.b_ih.dtype))
 
 
 def _over_time(c: Context, cell: Cell, carries: list[Slot], x: Slot, w: Weights) -> tuple[Slot, list[Slot]]:
-    """x: (time, batch, gates * hidden). The outputs of all steps, and the last carries."""
+    """Returns the outputs of all steps, and the last carries. x: (time, batch, gates * hidden)."""
     steps, dtype = x.shape[0], x.dtype
     if isinstance(steps, int) and steps <= WRITTEN_OUT:
         outs = []
@@ -109,7 +110,7 @@ def _over_time(c: Context, cell: Cell, carries: list[Slot], x: Slot, w: Weights)
 
 
 def _projected(c: Context, x: Slot, w: Weights, bias: Slot | None) -> Slot:
-    """The products of all steps' inputs: x, (a, b, in), as one matrix."""
+    """Returns the products of the inputs of all steps, x (a, b, in), computed as one matrix."""
     flat = (c.sizes.multiply(x.shape[0], x.shape[1]), x.shape[2])
     size = w.ih.shape[1]
     made = product(c, c.tensor(reshape(c, x, flat)), w.ih, bias, shape=(flat[0], size), dtype=x.dtype)
@@ -117,7 +118,7 @@ def _projected(c: Context, x: Slot, w: Weights, bias: Slot | None) -> Slot:
 
 
 def _weights(c: Context, params: list[Slot], has_biases: bool, projects: bool) -> list[Weights]:
-    """Per layer and direction."""
+    """Returns the weights of each layer and direction."""
     each = 2 + 2 * has_biases + projects
     made = []
     for i in range(0, len(params), each):
@@ -134,7 +135,8 @@ def _weights(c: Context, params: list[Slot], has_biases: bool, projects: bool) -
 def _network(
     c: Context, cell: Cell, x: Slot, states: list[Slot], weights: list[Weights], layers: int, batch_first: bool
 ) -> list[Tensor]:
-    """x: (time, batch, in), or batch first; states: (layers * directions, batch, hidden) each."""
+    """Returns the outputs and the last states. x: (time, batch, in), or batch first. states: (layers * directions,
+    batch, hidden) each."""
     directions = len(weights) // layers
     ends: list[list[Slot]] = []
     for layer in range(layers):
@@ -175,7 +177,7 @@ def _recurrent(target: str, cell: Cell) -> None:
 
 
 def _one_step(c: Context, cell: Cell, x: Tensor, carries: list[Tensor], params: list[Tensor | None]) -> list[Slot]:
-    """x: (batch, in)."""
+    """Runs one step of a cell. x: (batch, in)."""
     ih, hh, *biases = (p if p is None else c.tensor(p) for p in params)
     assert ih is not None and hh is not None
     w = Weights(swap(c, ih, 0, 1), swap(c, hh, 0, 1), *biases)
@@ -203,4 +205,4 @@ for _name, _cell in {"gru": _gru, "rnn_tanh": _simple("tanh"), "rnn_relu": _simp
 
 @lower("aten.lstm.data", "aten.gru.data", "aten.rnn_tanh.data", "aten.rnn_relu.data")
 def packed(c: Context, *_: object) -> None:
-    raise Unsupported("packed sequences: give padded ones")
+    raise Unsupported("packed sequences: pass padded ones")

@@ -1,8 +1,9 @@
-"""Pictures' elements within boxes: torchvision::roi_align and roi_pool. torchvision need not be there. Formulas:
+"""Elements of images within boxes: torchvision::roi_align and roi_pool. Does not need torchvision. Formulas:
 torchvision.ops.roi_align, https://arxiv.org/abs/1703.06870, section 3; torchvision.ops.roi_pool,
 https://arxiv.org/abs/1504.08083, section 2.1.
 
-A box is divided in bins, (ph, pw); each gives one value for each channel, of as many elements as the box is large.
+A box is divided into bins, (ph, pw). Each bin has one value per channel. The number of elements in a bin depends on the
+size of the box.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from clave.lowering.slice import slice_
 from clave.lowering.steps import Operand, compute, opmath, slot_as, step
 
 D = schema.DType
-_MOST = 1 << 20  # positions in a bin along an axis: of more a product could be none that i64 holds
+_MOST = 1 << 20  # limit of positions in a bin along an axis, so that i64 holds all products
 
 
 def _table(c: Context, x: Slot) -> Slot:
-    """x: (N, C, H, W) as rows of channels, (N * H * W, C)."""
+    """Returns x (N, C, H, W) as rows of channels, (N * H * W, C)."""
     n, channels, *size = x.shape
     return c.tensor(reshape(c, permute(c, x, [0, 2, 3, 1]), (c.sizes.product((n, *size)), channels)))
 
@@ -34,20 +35,20 @@ def _rows(c: Context, x: Slot, index: Slot) -> Slot:
 
 
 def _column(c: Context, x: Slot, i: int) -> Tensor:
-    """x[:, i : i + 1]."""
+    """Returns x[:, i : i + 1]."""
     return slice_(c, x, 1, i, i + 1, 1)
 
 
 def _place(x: Tensor, picture: Operand, row: Operand, column: Operand) -> Operand:
-    """The row of the table of x."""
+    """Returns the row of an element in the table of x."""
     whole = step("add", D.I64, step("mul", D.I64, picture, x.shape[2]), row)
     return step("add", D.I64, step("mul", D.I64, whole, x.shape[3]), column)
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """Elements in parts that follow each other: (parts), i64: how many elements are before each; (total), i64: the part
-    of each element and its place in it."""
+    """Elements in consecutive parts. first: (parts), i64, the number of elements before each part. owner, place:
+    (total), i64, the part of each element, and its place in the part."""
 
     first: Slot
     owner: Slot
@@ -65,7 +66,7 @@ def _equal_parts(c: Context, each: int, n: Int) -> _Parts:
 
 
 def _parts(c: Context, each: Slot) -> _Parts:
-    """each: (parts), i64: how many elements it has."""
+    """Makes parts. each: (parts), i64, the number of elements of each part."""
     n = read_count(c, total(c, each), None, None)
     ends = running_totals(c, each)
     first = c.tensor(compute(c, step("sub", D.I64, ends, each), each.shape, D.I64))
@@ -78,7 +79,7 @@ def _parts(c: Context, each: Slot) -> _Parts:
 
 @dataclass(frozen=True)
 class _Grid:
-    """How boxes are read along a spatial axis: where they begin, how long a bin is, and at how many positions in it."""
+    """The reading of boxes along a spatial axis: where they begin, the length of a bin, and the positions in a bin."""
 
     start: Operand
     bin: Operand
@@ -87,15 +88,15 @@ class _Grid:
 
 @dataclass(frozen=True)
 class _Align:
-    """One call: what it is given, without the tensors."""
+    """The arguments of one call, without the tensors."""
 
     scale: float
     bins: tuple[Int, Int]
-    sampling: int  # positions in a bin along an axis; 0 and below: as many as the bin has elements, rounded up
+    sampling: int  # positions in a bin along an axis; 0 or less: its length, rounded up
     aligned: bool
 
     def grid(self, c: Context, boxes: Slot, axis: int) -> _Grid:
-        """boxes: (n, 5), as picture, x1, y1, x2, y2; the operands are (n, 1)."""
+        """Returns the grid of boxes, with operands (n, 1). boxes: (n, 5), as image, x1, y1, x2, y2."""
         t, shift = boxes.dtype, 0.5 if self.aligned else 0.0
         ends = (_column(c, boxes, i - axis) for i in (2, 4))
         start, end = (step("sub", t, step("mul", t, e, self.scale), shift) for e in ends)
@@ -107,7 +108,7 @@ class _Align:
         return _Grid(start, bin_, self.sampling if self.sampling > 0 else adaptive)
 
     def parts(self, c: Context, boxes: Slot) -> _Parts:
-        """The positions in a bin of each box, those of a row next to each other."""
+        """Returns the positions in a bin of each box, with the positions of a row next to each other."""
         n = boxes.shape[0]
         if self.sampling > 0:
             return _equal_parts(c, self.sampling**2, n)
@@ -116,8 +117,9 @@ class _Align:
 
 
 def _along(c: Context, g: _Grid, index: Operand, bins: Int, size: Int, samples: Slot) -> tuple[Slot, Slot]:
-    """(bins, samples, 2): the neighbours of the index-th positions of each bin, and their weights in a mean, 0 where
-    a position is more than 1 outside of the picture, whose size is `size`. index: (samples, 1); samples: boxes."""
+    """Returns the neighbours of position `index` in each bin, and their weights in a mean: (bins, samples, 2) each. A
+    weight is 0 if the position is more than 1 outside of the image, of size `size`. index: (samples, 1). samples: the
+    boxes of the positions."""
     t, shape = samples.dtype, (bins, samples.shape[0])
     bin_ = reshape(c, counting(c, 0, bins), (bins, 1, 1))
     begin = step("add", t, g.start, step("mul", t, bin_, g.bin))
@@ -133,8 +135,8 @@ def _along(c: Context, g: _Grid, index: Operand, bins: Int, size: Int, samples: 
 def roi_align(
     c: Context, x: Tensor, boxes: Tensor, scale: float, height: Int, width: Int, sampling: int, aligned: bool
 ) -> Tensor:
-    """x: (N, C, H, W), boxes: (K, 5), as picture, x1, y1, x2, y2. (K, C, height, width): the means over positions in
-    each bin."""
+    """Returns the means over the positions in each bin, (K, C, height, width). x: (N, C, H, W). boxes: (K, 5), as
+    image, x1, y1, x2, y2."""
     t, (k, channels, *_) = opmath(c.dtype()), c.shape()
     call, picture, given = _Align(scale, (height, width), sampling, aligned), slot_as(c, x, t), slot_as(c, boxes, t)
     parts = call.parts(c, given)
@@ -160,14 +162,15 @@ def roi_align(
 
 
 def _rounded(t: schema.DType, x: Operand) -> Operand:
-    """To the nearest integer; halves away from zero."""
+    """Rounds to the nearest integer, halves away from zero."""
     whole = step("trunc", t, x)
     far = step("ge", t, step("abs", t, step("sub", t, x, whole)), 0.5)
     return step("add", t, whole, step("where", t, far, step("sign", t, x), 0))
 
 
 def _bins(c: Context, boxes: Slot, scale: float, n: Int, size: Int, axis: int) -> tuple[Slot, Slot]:
-    """(K, n), i64: the first element of each bin along a spatial axis of that size, and how many there are."""
+    """Returns the first element of each bin along a spatial axis of that size, and the number of its elements: (K, n),
+    i64, each."""
     t, k = boxes.dtype, boxes.shape[0]
     start, end = (_rounded(t, step("mul", t, _column(c, boxes, i - axis), scale)) for i in (2, 4))
     length = step("maximum", t, step("add", t, step("sub", t, end, start), 1), 1)
@@ -181,7 +184,8 @@ def _bins(c: Context, boxes: Slot, scale: float, n: Int, size: Int, axis: int) -
 
 @lower("torchvision::roi_pool")
 def roi_pool(c: Context, x: Tensor, boxes: Tensor, scale: float, height: Int, width: Int) -> list[Tensor | None]:
-    """As roi_align; the largest element of each bin, 0 of an empty one. Their places serve the gradient."""
+    """Returns the largest element of each bin, 0 for an empty one, in roi_align's shape. Returns None for the places of
+    the elements, which are for the gradient."""
     k, channels, *_ = c.shape(0)
     given, shape = slot_as(c, boxes, opmath(boxes.dtype)), (k, height, width)
     count = c.sizes.product(shape)

@@ -1,4 +1,4 @@
-"""Rotary embedding: clave.ops.rope, an op of ours for modules that want it as one kernel."""
+"""Rotary embedding: clave.ops.rope, which runs as one kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Host scalars: an element read from a tensor, assertions. Size arithmetic itself needs no lowering: see sizes.py."""
+"""Host scalars: an element read from a tensor, and assertions. Arithmetic of sizes has no lowering, see sizes.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ D = schema.DType
 
 @lower("aten._local_scalar_dense.default", "aten.item.default")
 def item(c: Context, x: Tensor) -> Val:
-    """The one element, and the symbol that torch.export made for it."""
+    """Reads the only element of a tensor, and binds it to torch.export's symbol."""
     val = c.node.meta["val"]
     if isinstance(val, torch.SymBool):
         return _condition(c, x, expression(val))
@@ -33,7 +33,7 @@ def item(c: Context, x: Tensor) -> Val:
 
 
 def _condition(c: Context, x: Tensor, e: Any) -> Val:
-    """The truth of a BOOL element; torch writes it as an equation for a symbol that is 0 or 1."""
+    """Reads a BOOL element. torch writes its truth as an equation for a symbol that is 0 or 1."""
     out = c.builder.val("bool", str(e))
     c.builder.emit("Item", x=slot_as(c, x, D.BOOL), out=out)
     for symbol in e.free_symbols:
@@ -49,7 +49,7 @@ def assert_scalar(c: Context) -> None:
 
 
 def _is_about_layout(x: Any) -> bool:
-    """Whether a condition comes from strides or offsets of torch's own tensors."""
+    """True if a condition depends on strides or offsets of torch's own tensors."""
     if not isinstance(x, torch.fx.Node):
         return False
     if "sym_stride" in str(x.target) or "sym_storage_offset" in str(x.target):
@@ -67,4 +67,4 @@ def constrain_range(c: Context, size: Any, min: int | None = None, max: int | No
 
 @lower("aten._assert_tensor_metadata.default", "aten._assert_async.msg", "aten._assert_async.default")
 def nothing(c: Context, *_: Any) -> None:
-    """What torch.export has checked already."""
+    """Emits nothing, because torch.export has checked the assertion."""

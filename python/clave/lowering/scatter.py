@@ -1,4 +1,4 @@
-"""Values combined into a tensor at positions that an index tensor holds: scatter, index_add, index_reduce, put."""
+"""Combines values with a tensor at the positions of an index tensor: scatter, index_add, index_reduce, put."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ K = schema.ScatterKind
 def scatter_into(
     c: Context, x: Tensor, axis: int, index: Tensor, source: Tensor, kind: K = K.assign, wrap: bool = False
 ) -> Tensor:
-    """x with source[p] combined into it at p, whose axis is replaced by index[p]; source is cut to index's shape."""
+    """Combines source[p] with x at p, with the coordinate along `axis` replaced by index[p]. source is cut to the shape
+    of index."""
     if kind != K.assign and x.dtype in WIDE:
         raise Unsupported(f"{torch_name(x.dtype)} combined")
     if any(d == 0 for d in index.shape):
@@ -49,12 +50,12 @@ def scatter_into(
 
 
 def _rows(c: Context, *tensors: Tensor) -> list[Tensor]:
-    """Tensors without dimensions as rows of one."""
+    """Returns tensors without dimensions as rows of one element."""
     return [reshape(c, t, (1,)) if t.rank == 0 else t for t in tensors]
 
 
 def _slot(c: Context, x: Tensor) -> Slot:
-    """A Filled one as a single element, which broadcasts."""
+    """Returns a tensor as a slot. A Filled tensor is a single element that broadcasts."""
     return x if isinstance(x, Slot) else c.tensor(Filled(x.value, x.dtype, (1,) * x.rank))
 
 
@@ -63,7 +64,7 @@ def filled(value: Scalar, dtype: schema.DType, shape: tuple[Int, ...]) -> Filled
 
 
 def along(c: Context, index: Tensor, axis: int, shape: tuple[Int, ...]) -> Slot:
-    """A list of indices, repeated over the other dimensions of `shape`."""
+    """Returns a list of indices along `axis`, repeated over the other dimensions of `shape`."""
     n = c.sizes.product(index.shape)
     row = reshape(c, index_slot(c, index), tuple(n if d == axis else 1 for d in range(len(shape))))
     return c.tensor(expand(c, row, shape))
@@ -101,7 +102,7 @@ _KINDS = {"sum": K.add, "mean": K.add, "prod": K.mul, "amax": K.max, "amin": K.m
 
 
 def _identity(reduce: str, dtype: schema.DType) -> Scalar:
-    """What leaves any value as it is."""
+    """Returns the identity element of a reduction."""
     if reduce not in ("amax", "amin"):
         return int(reduce == "prod")
     if is_float(dtype):
@@ -118,7 +119,7 @@ def _reduced(
     if any(d == 0 for d in index.shape):
         return x
     dtype = x.dtype
-    if reduce == "mean":  # the division is part of what is rounded once
+    if reduce == "mean":  # rounds once, after the division
         x, source = cast_to(c, x, opmath(dtype)), cast_to(c, source, opmath(dtype))
     if not include_self:
         x = scatter_into(c, x, axis, index, filled(_identity(reduce, x.dtype), x.dtype, index.shape))
@@ -140,7 +141,7 @@ def scatter_reduce(
 
 
 def _listed(c: Context, x: Tensor, axis: int, index: Tensor, source: Tensor) -> tuple[Tensor, int, Tensor, Tensor]:
-    """The operands of an op that takes a list of indices as those of a scatter."""
+    """Returns the operands of an op with a list of indices as operands of a scatter."""
     x, index, source = _rows(c, x, index, source)
     axis %= x.rank
     return x, axis, along(c, index, axis, source.shape), source
@@ -149,7 +150,7 @@ def _listed(c: Context, x: Tensor, axis: int, index: Tensor, source: Tensor) -> 
 @lower("aten.index_add.default")
 def index_add(c: Context, x: Tensor, axis: int, index: Tensor, source: Tensor, alpha: Scalar) -> Tensor:
     wide: Tensor = x
-    if alpha != 1:  # the product is part of what is rounded once
+    if alpha != 1:  # rounds once, after the product and the sum
         wide = cast_to(c, x, opmath(x.dtype))
         source = compute(c, step("mul", wide.dtype, source, alpha), source.shape, wide.dtype)
     return cast_to(c, reshape(c, scatter_into(c, *_listed(c, wide, axis, index, source), K.add), x.shape), x.dtype)
@@ -177,14 +178,14 @@ def index_fill(c: Context, x: Tensor, axis: int, index: Tensor, value: Tensor | 
 
 @lower("aten.put.default")
 def put(c: Context, x: Tensor, index: Tensor, source: Tensor, accumulate: bool) -> Tensor:
-    """Positions count in the flattened tensor."""
+    """Lowers put, whose positions count in the flattened tensor."""
     flat, at, values = (reshape(c, t, (c.sizes.product(t.shape),)) for t in (x, index, source))
     return reshape(c, scatter_into(c, flat, 0, at, values, K.add if accumulate else K.assign, wrap=True), x.shape)
 
 
 @lower("aten.masked_scatter.default")
 def masked_scatter(c: Context, x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """The elements of source in order where the mask is set: the k-th set place takes element k."""
+    """Writes the elements of source, in order, to the places where the mask is true."""
     if any(d == 0 for d in source.shape):
         return x
     n = c.sizes.product(c.shape())

@@ -1,4 +1,4 @@
-"""Where values belong in sorted boundaries: bucketize, searchsorted."""
+"""Finds the places of values in sorted boundaries: bucketize, searchsorted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ D = schema.DType
 
 
 def _search(c: Context, boundaries: Tensor, x: Tensor | Scalar, right: bool, sorter: Tensor | None) -> Tensor:
-    """In the dtype that both fit; its number in 32 or 64 bits, as torch says."""
+    """Searches in the promoted dtype of both. The places are I32 or I64, as in torch."""
     dtype = promote(boundaries, x)
     dtype = D.U8 if dtype == D.BOOL else dtype
     values = x if hasattr(x, "shape") else Filled(x, dtype, ())
@@ -33,7 +33,7 @@ def _search(c: Context, boundaries: Tensor, x: Tensor | Scalar, right: bool, sor
 
 @lower("aten.bucketize.Tensor")
 def bucketize(c: Context, x: Tensor, boundaries: Tensor, _: bool, right: bool) -> Tensor:
-    """torch's `right` here means the same as in searchsorted."""
+    """Lowers bucketize, whose `right` has the same meaning as in searchsorted."""
     return _search(c, boundaries, x, right, None)
 
 

@@ -19,7 +19,7 @@ END = 2**63 - 1
 
 
 def slice_(c: Context, x: Tensor, axis: int, start: Int, stop: Int, size: Int, step: Int = 1) -> Tensor:
-    """x[start:stop:step] along axis, whose size then is `size`."""
+    """Returns x[start:stop:step] along axis. size: the resulting size of the axis."""
     axis %= x.rank
     shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
     if shape == x.shape and step == 1:
@@ -50,7 +50,7 @@ def sliced(c: Context, x: Tensor, axis: int, start: Int | None, stop: Int | None
 
 
 def _extent(c: Context, size: Int, start: Int, stop: Int, step: int) -> Val:
-    """How many elements start:stop:step takes of `size`, where data tells the bounds."""
+    """Returns the number of elements that start:stop:step selects of `size`, if the bounds depend on data."""
     first, end = (bounded(c, v, size) for v in (start, stop))
     n = c.sizes.scalar(_K.max, c.sizes.scalar(_K.sub, end, first), 0)
     if step > 1:
@@ -60,7 +60,7 @@ def _extent(c: Context, size: Int, start: Int, stop: Int, step: int) -> Val:
 
 
 def bounded(c: Context, v: Int, size: Int) -> Int:
-    """A bound of a slice between 0 and size; a negative one counts from the end."""
+    """Returns a bound of a slice, clamped to [0, size]. A negative bound counts from the end."""
     if isinstance(v, int) and isinstance(size, int):
         return max(0, min(v + size if v < 0 else v, size))
     if isinstance(v, int) and v >= 0:
@@ -91,7 +91,7 @@ def selected(c: Context, x: Tensor, axis: int, index: Int) -> Tensor:
     "aten.unsafe_chunk.default",
 )
 def split(c: Context, x: Tensor, _: Any, axis: int) -> list[Tensor]:
-    """Neighbouring slices, as long as torch says."""
+    """Returns consecutive slices of the sizes that torch has computed."""
     axis %= x.rank
     parts: list[Tensor] = []
     start: Int = 0
@@ -120,7 +120,7 @@ def flip(c: Context, x: Tensor, dims: list[int]) -> Tensor:
 
 @lower("aten.roll.default")
 def roll(c: Context, x: Tensor, shifts: list[Int], dims: list[int]) -> Tensor:
-    """Per dimension the last `shift` elements move to the front."""
+    """Moves the last `shift` elements of each dimension to the front."""
     if not dims:
         flat = reshape(c, x, (c.sizes.product(x.shape),))
         return reshape(c, _rolled(c, flat, shifts[0], 0), x.shape)
@@ -167,7 +167,8 @@ def as_strided(c: Context, x: Tensor, sizes: list[Int], strides: list[Int], offs
 
 
 def in_memory_order(c: Context, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """x, the call's first argument, as the row that torch's memory holds, and what turns such a row into x's shape."""
+    """Returns x, the call's first argument, as a row in the order of torch's memory, and a function that converts such
+    a row to x's shape. Raises Unsupported if x is a part of a tensor's memory."""
     fake = c.node.meta.get("layout", c.node.args[0].meta["val"])
     whole = fake.storage_offset() == 0 and fake.untyped_storage().nbytes() == fake.numel() * fake.element_size()
     order = sorted(range(x.rank), key=lambda d: -fake.stride()[d])

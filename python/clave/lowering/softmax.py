@@ -1,4 +1,4 @@
-"""softmax and log_softmax along a dimension."""
+"""Lowers softmax and log_softmax along a dimension."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clave.lowering.steps import compute, slot_as, step
     "aten.log_softmax.int",
 )
 def softmax(c: Context, x: Tensor, axis: int, _: Any) -> Tensor:
-    """x is cast to the result's dtype first (dtype= of softmax, half_to_float of _softmax)."""
+    """Lowers softmax. Casts x to the result's dtype first (dtype= of softmax, half_to_float of _softmax)."""
     log = "log" in c.op()
     if x.rank == 0:
         return _of_one(c, x, log)
@@ -26,7 +26,7 @@ def softmax(c: Context, x: Tensor, axis: int, _: Any) -> Tensor:
 
 @lower("aten._masked_softmax.default")
 def masked_softmax(c: Context, x: Tensor, mask: Tensor, axis: int | None, kind: int | None) -> Tensor:
-    """softmax without the elements where the mask is true. kind 0: mask (L, L), 1: (batch, L), 2: x's shape."""
+    """Lowers softmax without the elements where the mask is true. kind 0: mask (L, L), 1: (batch, L), 2: x's shape."""
     axis = x.rank - 1 if axis is None else axis % x.rank
     if kind == 1 and mask.rank == 2 and x.rank > 2:
         mask = reshape(c, mask, (mask.shape[0], *(1,) * (x.rank - 2), mask.shape[1]))

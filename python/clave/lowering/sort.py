@@ -1,4 +1,4 @@
-"""Sorting, and what is read off sorted rows: topk, kthvalue, median, mode."""
+"""Sorting, and ops that use sorted rows: topk, kthvalue, median, mode."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ D = schema.DType
 def ordered(
     c: Context, x: Tensor, axis: int, descending: bool = False, k: Int | None = None, places: bool = True
 ) -> tuple[Slot, Slot | None]:
-    """The first k (None: all) elements of x along axis in order, and where they stood (i64) if `places`."""
+    """Returns the first k (None: all) elements of x in order along axis and, with `places`, their indices (i64)."""
     x = c.tensor(x)
     if x.dtype in WIDE:
         return _ordered_stored(c, x, axis, descending, k, places)
@@ -34,7 +34,7 @@ def ordered(
 def _ordered_stored(
     c: Context, x: Slot, axis: int, descending: bool, k: Int | None, places: bool
 ) -> tuple[Slot, Slot | None]:
-    """Unsigned integers as wider ones; 64 bits less 2^63, which is the first bit the other way."""
+    """Sorts unsigned integers as wider ones. For 64 bits, subtracts 2^63, which flips the first bit."""
     if has_fractions(x.dtype):
         raise Unsupported(f"the order of {torch_name(x.dtype)}")
     wide, last = WIDE[x.dtype], -(2**63)
@@ -48,17 +48,17 @@ def _ordered_stored(
 
 
 def picked(c: Context, x: Tensor, axis: int, index: Tensor) -> Slot:
-    """x[..., index[..., 0, ...], ...]: index has size 1 along axis."""
+    """Returns x[..., index[..., 0, ...], ...]. index has size 1 along axis."""
     return c.emit("Gather", x=c.tensor(x), axis=axis, index=c.tensor(index), shape=index.shape, dtype=x.dtype)
 
 
 def _row(c: Context, x: Tensor, axis: int) -> tuple[Tensor, int]:
-    """x with at least one dimension."""
+    """Returns x with at least one dimension, and the axis."""
     return (x, axis % x.rank) if x.rank else (reshape(c, x, (1,)), 0)
 
 
 def _pair(c: Context, values: Tensor | None, indices: Tensor | None) -> list[Tensor | None]:
-    """Values and indices in the shapes of the call's results."""
+    """Returns values and indices in the shapes of the call's results."""
     return [None if t is None else reshape(c, t, c.shape(i)) for i, t in enumerate((values, indices))]
 
 
@@ -75,7 +75,7 @@ def sort_stable(c: Context, x: Tensor, _: bool | None, axis: int, descending: bo
 
 @lower("aten.argsort.default", "aten.argsort.stable")
 def argsort(c: Context, x: Tensor, *rest: int) -> Tensor:
-    """argsort(x, dim, descending), argsort(x, *, stable, dim, descending)."""
+    """Lowers argsort(x, dim, descending) and argsort(x, *, stable, dim, descending)."""
     axis, descending = rest[-2:]
     x, axis = _row(c, x, axis)
     indices = ordered(c, x, axis, bool(descending))[1]
@@ -85,7 +85,7 @@ def argsort(c: Context, x: Tensor, *rest: int) -> Tensor:
 
 @lower("aten.topk.default")
 def topk(c: Context, x: Tensor, k: Int, axis: int, largest: bool, _: bool) -> list[Tensor | None]:
-    """Always sorted; of equal elements the first are taken, where torch takes any."""
+    """Lowers topk. The result is always sorted. Of equal elements it has the first, whereas torch may have any."""
     x, axis = _row(c, x, axis)
     return _pair(c, *ordered(c, x, axis, largest, k if x.rank else 1, c.used(1)))
 
@@ -103,7 +103,7 @@ def kthvalue(c: Context, x: Tensor, k: Int, axis: int, keepdim: bool) -> list[Te
 
 
 def _count(c: Context, x: Tensor, axis: int, e: object) -> Slot:
-    """How many of x's elements along axis satisfy a BOOL expression; size 1 there."""
+    """Returns the number of x's elements along axis that satisfy a BOOL expression, with size 1 along axis."""
     shape = _one(x.shape, axis)
     return c.emit(
         "Reduce", kind=schema.ReduceKind.sum, x=slot_as(c, compute(c, e, x.shape, D.BOOL), D.I64), axes=[axis],
@@ -116,8 +116,8 @@ def _one(shape: tuple[Int, ...], axis: int) -> tuple[Int, ...]:
 
 
 def _median(c: Context, x: Tensor, axis: int, ignore_nan: bool, places: bool) -> tuple[Tensor, Tensor | None]:
-    """The lower median along axis, whose size becomes 1, and its place. If NaN is not ignored and there is one, the
-    first of them is the median: NaN comes first in descending order. Half of the order says it."""
+    """Returns the lower median along axis, with size 1 there, and its index. If x has a NaN that is not ignored, the
+    first NaN is the median; NaN comes first in descending order. Half of the sorted elements suffice."""
     n = x.shape[axis]
     upper = c.sizes.divide(n, 2)
     descending = is_float(x.dtype) and not ignore_nan
@@ -159,8 +159,8 @@ def median(c: Context, x: Tensor) -> Tensor:
 
 @lower("aten.mode.default")
 def mode(c: Context, x: Tensor, axis: int, keepdim: bool) -> list[Tensor | None]:
-    """The least of the most frequent elements and its last place: in sorted order it ends the first of the longest runs
-    of equal elements. Every NaN is a run of its own."""
+    """Returns the least of the most frequent elements, and its last index. In sorted order, it ends the first of the
+    longest runs of equal elements. Every NaN is a separate run."""
     x, axis = _row(c, x, axis)
     n = x.shape[axis]
     values, indices = ordered(c, x, axis)

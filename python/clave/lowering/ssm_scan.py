@@ -13,7 +13,7 @@ from clave.lowering.steps import cast_to, slot_as
 def ssm_scan(
     c: Context, x: Tensor, log_decay: Tensor, b: Tensor, c_: Tensor, state: Tensor, rate: Tensor | None
 ) -> list[Tensor | None]:
-    """clave.ops.ssm_scan: its result, then the state as it leaves it."""
+    """Lowers clave.ops.ssm_scan. Returns its result, then the new state."""
     dtype = state.dtype
     operands = {"x": x, "log_decay": log_decay, "b": b, "c": c_, "state": state, "rate": rate}
     fields: dict[str, Any] = {name: None if t is None else slot_as(c, t, dtype) for name, t in operands.items()}

@@ -1,8 +1,8 @@
-"""Expressions of elementwise steps: what lowerings write, and the one node that `compute` makes of them.
+"""Expressions of elementwise steps, of which `compute` makes one node.
 
-A lowering writes an expression of `step`s over tensors and numbers. Every operand of a step is cast to the
-step's compute dtype: that is type promotion. Where torch computes several steps in f32 before it rounds once to f16 or
-bf16, so does the expression (`opmath`).
+A lowering writes an expression of `step`s over tensors and numbers. Every operand of a step is cast to the step's
+compute dtype, which is type promotion. If torch computes several steps in f32 and rounds once to f16 or bf16, the
+expression does the same (`opmath`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from clave.private import promoted
 
 D = schema.DType
 _SOURCE = schema.OperandSource
-# Steps that torch has on dtypes that are only stored. None of them asks for the sign of a U64.
+# Steps that torch supports for dtypes that are only stored. None of them depends on the sign of a U64.
 _ON_STORED = {"eq", "ne", "mul", "where", "bitwise_and", "bitwise_or", "bitwise_xor"}
 _ON_FLOAT8 = {"eq", "ne", "mul", "where", "abs", "isnan", "isinf"}
 _TO_BOOL = {
@@ -46,7 +46,7 @@ _TO_BOOL = {
 
 @dataclass(frozen=True, eq=False)
 class Expr:
-    """A step over operands that already have its compute dtype; dtype is the result's."""
+    """A step over operands that have its compute dtype. dtype: of the result."""
 
     kind: str
     dtype: schema.DType
@@ -61,17 +61,17 @@ def is_float(dtype: schema.DType) -> bool:
 
 
 def has_fractions(dtype: schema.DType) -> bool:
-    """Floats of any size."""
+    """True for floats of any size."""
     return is_float(dtype) or WIDE.get(dtype) == D.F32
 
 
 def opmath(dtype: schema.DType) -> schema.DType:
-    """The dtype in which torch computes an op on `dtype` before it rounds."""
+    """Returns the dtype in which torch computes an op on `dtype` before it rounds."""
     return D.F32 if dtype in (D.F16, D.BF16) else dtype
 
 
 def cast(x: Operand, dtype: schema.DType) -> Operand:
-    """x in another dtype. Numbers stay numbers: a step reads them in its own compute dtype."""
+    """Returns x in another dtype. Numbers stay numbers, because a step reads them in its own compute dtype."""
     if isinstance(x, int | float | Val):
         return x
     if x.dtype == dtype:
@@ -82,7 +82,7 @@ def cast(x: Operand, dtype: schema.DType) -> Operand:
 
 
 def convert(value: Scalar, dtype: schema.DType) -> Scalar:
-    """The number as an element of that dtype would hold it (wrapped, rounded)."""
+    """Returns a number as an element of the dtype holds it: wrapped or rounded."""
     if isinstance(value, Val):
         return value
     t = torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else torch.int64)
@@ -90,12 +90,13 @@ def convert(value: Scalar, dtype: schema.DType) -> Scalar:
 
 
 def rounded(x: Operand, dtype: schema.DType) -> Operand:
-    """x, a number rounded to a float dtype: for ops where torch does so before it computes in opmath."""
+    """Returns x, rounded to a float dtype if it is a number, for ops in which torch rounds before it computes in
+    opmath."""
     return convert(x, dtype) if is_float(dtype) and isinstance(x, int | float) else x
 
 
 def step(kind: str, dtype: schema.DType, *operands: Operand) -> Expr:
-    """kind(operands) computed in dtype; the result is BOOL for predicates, else dtype."""
+    """Returns kind(operands), computed in dtype. The result is BOOL for predicates, otherwise dtype."""
     if dtype in WIDE:
         return _step_on_stored(kind, dtype, operands)
     if kind == "where":
@@ -104,7 +105,7 @@ def step(kind: str, dtype: schema.DType, *operands: Operand) -> Expr:
 
 
 def _step_on_stored(kind: str, dtype: schema.DType, operands: tuple[Operand, ...]) -> Expr:
-    """The step on operands of a dtype that is only stored: in a wider one, what torch has of such steps."""
+    """Computes a step in a wider dtype than that of its operands, which is only stored; or raises Unsupported."""
     if kind not in (_ON_FLOAT8 if has_fractions(dtype) else _ON_STORED):
         raise Unsupported(f"{kind} of {torch_name(dtype)}")
     fixed = 1 if kind == "where" else 0
@@ -113,7 +114,7 @@ def _step_on_stored(kind: str, dtype: schema.DType, operands: tuple[Operand, ...
 
 
 def promote(*operands: Tensor | Scalar) -> schema.DType:
-    """The dtype in which torch computes an op on these operands."""
+    """Returns the dtype in which torch computes an op on these operands."""
     stand_ins = [_stand_in(o) for o in operands]
     first = stand_ins[0]
     if len(stand_ins) == 1:
@@ -171,7 +172,7 @@ def _py(kind: str) -> str:
 
 
 def _wrap(value: float, dtype: schema.DType) -> int:
-    """An integer immediate as the dtype holds it."""
+    """Returns an integer immediate as the dtype holds it."""
     if isinstance(value, float) and not math.isfinite(value):
         raise Unsupported(f"{value} as {dtype.name}")
     n = int(value)
@@ -182,7 +183,8 @@ def _wrap(value: float, dtype: schema.DType) -> int:
 
 
 def compute(c: Context, e: Operand, shape: Any = None, dtype: schema.DType | None = None) -> Tensor:
-    """The tensor of an expression, as one node; in the call's result dtype and shape unless others are given."""
+    """Returns the tensor of an expression, computed by one node, by default in the dtype and shape of the call's
+    result."""
     shape = c.shape() if shape is None else shape
     e = cast(e, c.dtype() if dtype is None else dtype)
     if isinstance(e, Slot | Filled):
@@ -198,7 +200,7 @@ def compute(c: Context, e: Operand, shape: Any = None, dtype: schema.DType | Non
 
 
 def _written_out(c: Context, e: Expr, shape: tuple[Int, ...]) -> Expr:
-    """An expression of numbers alone, with its first Filled operand as a tensor."""
+    """Returns an expression of numbers alone with its first Filled operand as a tensor."""
     for i, o in enumerate(e.operands):
         if isinstance(o, Filled | Expr):
             new = c.tensor(Filled(o.value, o.dtype, shape)) if isinstance(o, Filled) else _written_out(c, o, shape)
@@ -207,10 +209,11 @@ def _written_out(c: Context, e: Expr, shape: tuple[Int, ...]) -> Expr:
 
 
 def _spanning(c: Context, inputs: list[Slot], shape: tuple[Int, ...]) -> list[Slot]:
-    """The inputs, the first one expanded if they alone do not broadcast to `shape` (a Filled operand was larger)."""
+    """Returns the inputs, with the first one expanded if they do not broadcast to `shape`, because a Filled operand was
+    larger."""
 
     def covers(x: Slot, axis: int) -> bool:
-        """x has that dimension, and it is not one that is stretched."""
+        """True if x has the dimension and does not broadcast along it."""
         i = axis - (len(shape) - x.rank)
         return i >= 0 and (x.shape[i] != 1 or shape[axis] == 1)
 
@@ -220,7 +223,7 @@ def _spanning(c: Context, inputs: list[Slot], shape: tuple[Int, ...]) -> list[Sl
 
 
 def cast_to(c: Context, x: Tensor, dtype: schema.DType) -> Tensor:
-    """x in another dtype, as a node of its own if that differs."""
+    """Returns x in another dtype, by a separate node if the dtype differs."""
     return compute(c, cast(x, dtype), x.shape, dtype)
 
 

@@ -1,4 +1,4 @@
-"""tril and triu."""
+"""Lowers tril and triu."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Distinct elements: neighbours that differ, in the data as it stands (unique_consecutive) or sorted (unique).
+"""Distinct elements: neighbours that differ, in the original order (unique_consecutive) or sorted (unique).
 
-How many there are depends on the data.
+Their number depends on the data.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from clave.lowering.steps import compute, step
 
 D = schema.DType
 K = schema.ScatterKind
-MOST_COLUMNS = 64  # rows are sorted by one column after the other
+MOST_COLUMNS = 64  # rows are sorted column by column
 
 
 def _begins(c: Context, rows: Slot) -> Slot:
-    """(n), BOOL: where a row (n, m) or element (n) differs from the one before it."""
+    """Returns (n), BOOL: true for a row (n, m) or an element (n) that differs from the one before it."""
     n, *more = rows.shape
     index = c.tensor(compute(c, step("maximum", D.I64, counting(c, -1, n), 0), (n,), D.I64))
     before = c.emit("IndexSelect", x=rows, axis=0, index=index, shape=rows.shape, dtype=rows.dtype)
@@ -36,9 +36,10 @@ def _begins(c: Context, rows: Slot) -> Slot:
 
 
 def _distinct(c: Context, rows: Slot, places: Slot | None, axis: int = 0) -> list[Tensor | None]:
-    """The first of each run of equal rows (count, m), which run a row is in (n), how long each is (count).
+    """Returns the first row of each run of equal rows (count, m), the run of each row (n), and the lengths of the runs
+    (count).
 
-    places: where the rows stood before they were sorted. axis: of the call's result, which counts them.
+    places: the indices of the rows before they were sorted. axis: the axis of the call's result with size `count`.
     """
     n = rows.shape[0]
     begins = _begins(c, rows)
@@ -64,14 +65,14 @@ def _whole(c: Context, x: Tensor, found: list[Tensor | None]) -> list[Tensor | N
 
 
 def _rows(c: Context, x: Tensor, axis: int) -> Slot:
-    """x as rows (n, m), n being its size along axis."""
+    """Returns x as rows (n, m). n is its size along axis."""
     rest = [d for d in range(x.rank) if d != axis]
     turned = permute(c, x, [axis, *rest])
     return c.tensor(reshape(c, turned, (x.shape[axis], c.sizes.product(turned.shape[1:]))))
 
 
 def _back(c: Context, x: Tensor, axis: int, found: list[Tensor | None]) -> list[Tensor | None]:
-    """The rows in x's shape."""
+    """Returns the rows in x's order of dimensions, and the other results."""
     rest = [d for d in range(x.rank) if d != axis]
     out = found[0]
     assert out is not None
@@ -96,7 +97,7 @@ def unique_consecutive(c: Context, x: Tensor, _: bool, __: bool, axis: int | Non
 
 @lower("aten.unique_dim.default")
 def unique_dim(c: Context, x: Tensor, axis: int, *_: bool) -> list[Tensor | None]:
-    """Rows in the order of their first elements, then of their second, ..."""
+    """Sorts rows by their first elements, then by their second ones, and so on."""
     axis %= x.rank
     rows = _rows(c, x, axis)
     n, m = rows.shape

@@ -1,4 +1,4 @@
-"""A tensor with a part of it replaced: slice_scatter, select_scatter, diagonal_scatter, index_copy, index_put."""
+"""Replaces a part of a tensor: slice_scatter, select_scatter, diagonal_scatter, index_copy, index_put."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from clave.lowering.steps import compute, slot_as, step
 
 D = schema.DType
 
-_FEW = 64  # indices: the scatter takes negative ones itself; more are made positive first, as it may sort them
+_FEW = 64  # a scatter reads fewer indices as they are, also negative ones; more are made positive, as it may sort them
 
 
 def slice_update(c: Context, x: Tensor, update: Tensor, axis: int, start: Int) -> Tensor:
-    """x with x[start : start + n] along axis replaced, n = update's size there."""
+    """Returns x with x[start : start + n] along axis replaced by the update, whose size there is n."""
     if update.shape == x.shape and start == 0:
         return slot_as(c, update, x.dtype)
     update = slot_as(c, update, x.dtype)
@@ -48,7 +48,7 @@ def slice_scatter(
 
 
 def _from_front(c: Context, i: Int, size: Int) -> Int:
-    """Where a slice begins, from the front and within the size, as torch takes it."""
+    """Returns the start of a slice, counted from the front and clamped to the size, as in torch."""
     least = size if isinstance(size, int) else size.min or 0
     if isinstance(i, Val):
         return i if i.min is not None and i.min >= 0 else bounded(c, i, size)
@@ -77,7 +77,7 @@ def index_copied(c: Context, x: Tensor, axis: int, index: Tensor, source: Tensor
 
 @lower("aten.index_put.default", "aten._unsafe_index_put.default")
 def index_put(c: Context, x: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool) -> Tensor:
-    """x[i0, :, i2] = values, written as a scatter over the indexed dimensions joined to one."""
+    """Lowers x[i0, :, i2] = values to a scatter along the indexed dimensions, which are joined to one."""
     masked = _masked_put(c, x, indices, values, accumulate)
     if masked is not None:
         return masked
@@ -106,7 +106,7 @@ def index_put(c: Context, x: Tensor, indices: list[Tensor | None], values: Tenso
 
 
 def _masked_put(c: Context, x: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool) -> Tensor | None:
-    """x[:, mask] = values where values do not differ along the mask's set places: a where. None: not of this kind."""
+    """Lowers x[:, mask] = values to a where if the values are equal along the mask. Returns None for other calls."""
     given = [(i, t) for i, t in enumerate(indices) if t is not None]
     if len(given) != 1 or not is_mask(given[0][1]):
         return None
@@ -143,9 +143,9 @@ def diag_embed(c: Context, x: Tensor, offset: int, axis1: int, axis2: int) -> Te
 
 
 def on_diagonal(c: Context, x: Slot, offset: int, shape: tuple[Int, ...], other: Tensor | Scalar) -> Any:
-    """(..., rows, columns) that hold x (..., n) on the diagonal and `other` elsewhere."""
+    """Returns an expression (..., rows, columns) with x (..., n) on the diagonal and `other` elsewhere."""
     rows, columns = shape[-2:]
-    axis = -2 if offset >= 0 else -1  # x's element k stands in row (column) k
+    axis = -2 if offset >= 0 else -1  # element k of x is in row (column) k
     missing = c.sizes.subtract(rows if offset >= 0 else columns, x.shape[-1])
     grown = (*x.shape[:-1], rows if offset >= 0 else columns)
     if missing != 0:

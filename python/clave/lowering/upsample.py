@@ -1,4 +1,4 @@
-"""Resizing: nearest, linear, cubic, antialiased, by size or by scale factor."""
+"""Resizes: nearest, linear, cubic, antialiased, by size or by scale factor."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _SCALES = ("scale_d", "scale_h", "scale_w")
 def _upsample(
     c: Context, x: Tensor, mode: schema.UpsampleMode, align: bool, scales: list[float | None], antialias: bool = False
 ) -> Tensor:
-    """x: (N, C, spatial...). Antialiased and 8-bit images are resized along one dimension after the other, the last one
-    first, each result rounded to x's dtype: as torch does."""
+    """Resizes x (N, C, spatial...). As in torch, antialiased and 8-bit images are resized along one dimension after the
+    other, the last one first, and each result is rounded to x's dtype."""
     shape, x = c.shape(), c.tensor(x)
     n = x.rank - 2
     if any(not isinstance(s, int | float | None) for s in scales):
@@ -34,7 +34,7 @@ def _upsample(
 
 
 def _register(name: str, mode: schema.UpsampleMode, *, blends: bool, antialias: bool = False) -> None:
-    """name: torch's; blends: it takes align_corners."""
+    """Registers the lowerings of an op. name: torch's. blends: the op has align_corners."""
 
     @lower(f"aten.{name}.default")
     def by_size(c: Context, x: Tensor, size: list[Int], *rest: Any) -> Tensor:

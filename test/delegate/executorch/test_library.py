@@ -93,7 +93,7 @@ def test_without_a_compiler(package):
     """Files can be made; a note and register() report what is missing."""
     done = run(package, CXX=str(package[0] / "none"))
     why = f"{LIBRARY} cannot be built: {package[0] / 'none'}: no C++ compiler is installed (Debian: g++)"
-    assert f"clave: note: .pte files can be made here, but not run: {why}" in done.stderr
+    assert f"clave: note: .pte files can be written here, but not run: {why}" in done.stderr
     assert done.returncode == 1 and done.stderr.strip().endswith(f"clave.errors.Error: {why}"), done.stderr
     assert not list(package[1].glob("*/*"))
 

@@ -116,7 +116,7 @@ def test_what_is_left_runs_between_parts():
     net, x = Of(lambda x: sin(x + 1) * 2 + sin(x.flip(0))), torch.rand(3, 4)
     check(net, (x,), (-x,), parts=2, own=["aten.sin.default"] * 2, leave=[sin])
     _edge, partitioner = lower(net, (x,), leave=[sin.default])
-    assert set(partitioner.refused.values()) == {"the partitioner was told to leave it"}
+    assert set(partitioner.refused.values()) == {"the partitioner's `leave` names its op"}
     assert not delegates(lower(Of(lambda x: sin(x)), (x,), leave=[sin])[0])[0]
 
 
@@ -209,7 +209,7 @@ def test_ops_that_executorch_decomposes_are_left_as_what_they_become():
     parts = check(net, (torch.rand(3, 8),), own=own, leave=[torch.ops.aten.linear])
     assert ops_in(parts[0]) == ["Elementwise", "Softmax"]
     _, partitioner = lower(net, (torch.rand(3, 8),), leave=[torch.ops.aten.linear.default])
-    assert set(partitioner.refused.values()) == {"the partitioner was told to leave it"}
+    assert set(partitioner.refused.values()) == {"the partitioner's `leave` names its op"}
     assert len(partitioner.refused) == 2
 
 

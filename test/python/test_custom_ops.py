@@ -391,6 +391,6 @@ def test_command_line(tmp_path):
     wave_program().save(tmp_path / "wrong.clv")
     check = "verify", str(tmp_path / "wrong.clv"), "--run", "--device", "opencl", "--allow-custom-kernels"
     code, _, err = run_tool(*check, CLAVE_SELF_CHECK="off")
-    assert code == 1 and "node 2 (custom wave) is the first that differs" in err and "made there" in err
+    assert code == 1 and "node 2 (custom wave) is the first that differs" in err and "the error arises there" in err
     out = run_tool("inspect", m[0], "--placement", "--device", "cpu")[1]
     assert "reference" in out and "custom kernels are for OpenCL devices" in out

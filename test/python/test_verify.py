@@ -99,7 +99,9 @@ def changed(folder, change, raw=False):
 
 def found(error):
     """Returns (op, name, the other side of the comparison, where the error was made) of an error line."""
-    m = re.match(r"node \d+ \((\S+) (\S+)\) is the first that differs from (.+?): .*?; (made there|amplified)", error)
+    m = re.match(
+        r"node \d+ \((\S+) (\S+)\) is the first that differs from (.+?): .*?; (the error arises there|amplified)", error
+    )
     assert m, error
     return m.groups()
 
@@ -138,7 +140,7 @@ def test_a_swapped_weight(verify, folder):
         a["weight"], b["weight"] = b["weight"], a["weight"]
 
     code, _, error = verify(changed(folder, swap), "--reference", folder / "r.safetensors")
-    assert code == 1 and found(error) == ("conv", "second", "the reference", "made there")
+    assert code == 1 and found(error) == ("conv", "second", "the reference", "the error arises there")
     assert "third.weight F32 [8, 8, 3, 3] in [" in error  # its operands
 
 
@@ -148,7 +150,7 @@ def test_a_wrong_stride(verify, folder):
         by["apart"]["stride"] = [3, 4]
 
     code, _, error = verify(changed(folder, widen), "--reference", folder / "r.safetensors")
-    assert code == 1 and found(error) == ("conv", "apart", "the reference", "made there")
+    assert code == 1 and found(error) == ("conv", "apart", "the reference", "the error arises there")
 
 
 def test_a_wrong_axis(verify, folder):
@@ -157,7 +159,7 @@ def test_a_wrong_axis(verify, folder):
         by["softmax"]["axis"] = 1
 
     code, _, error = verify(changed(folder, turn, raw=True), "--reference", folder / "r.safetensors")
-    assert code == 1 and found(error) == ("softmax", "softmax", "the reference", "made there")
+    assert code == 1 and found(error) == ("softmax", "softmax", "the reference", "the error arises there")
 
 
 def test_a_wrong_fold(verify, folder):
@@ -171,7 +173,7 @@ def test_a_wrong_fold(verify, folder):
     clave.Program(program, constants).save(path)
     code, _, error = verify(path, "--reference", folder / "r.safetensors")
     name = "norm"
-    assert code == 1 and found(error) == ("conv", name, "the reference", "made there")
+    assert code == 1 and found(error) == ("conv", name, "the reference", "the error arises there")
     assert ".folded" in error
 
 
@@ -186,7 +188,7 @@ def test_a_wrong_kernel(verify, folder):
     source.write_text(right.replace("/ (total)", "/ (1.0001f * (total))"))
     env = {"CLAVE_KERNEL_DIR": str(kernels), "CLAVE_CACHE_DIR": "off", "CLAVE_DEVICE": "opencl"}
     code, out, error = verify(folder / "raw/m.json", "--run", "--json", **env)
-    assert code == 1 and found(error) == ("softmax", "softmax", "the CPU backend", "made there")
+    assert code == 1 and found(error) == ("softmax", "softmax", "the CPU backend", "the error arises there")
     stage = next(s for s in json.loads(out)["stages"] if s["stage"] == "device")
     verdicts = {n["name"]: n["verdict"] for n in stage["nodes"]}
     assert verdicts["softmax"] == "wrong" and verdicts["third"] == "good"
@@ -212,7 +214,7 @@ def test_fast_precision(verify, tmp_path, device_class):
         (wrong / source).write_text(text.replace("HAS_BIAS ?", "HAS_BIAS && 0 ?").replace("#if HAS_BIAS", "#if 0"))
     env |= {"CLAVE_KERNEL_DIR": str(wrong), "CLAVE_CACHE_DIR": "off", "CLAVE_SELF_CHECK": "off"}
     code, _, error = verify(tmp_path / "m.clv", "--run", **env)
-    assert code == 1 and found(error)[2:] == ("the CPU backend", "made there")
+    assert code == 1 and found(error)[2:] == ("the CPU backend", "the error arises there")
 
 
 def test_a_reference_of_other_weights(verify, folder):
@@ -222,7 +224,7 @@ def test_a_reference_of_other_weights(verify, folder):
     path = folder / "other.safetensors"
     reference.write(path, reference.reference(other, example()))
     code, _, error = verify(folder / "m.json", "--reference", path)
-    assert code == 1 and found(error) == ("matmul", "join", "the reference", "made there")
+    assert code == 1 and found(error) == ("matmul", "join", "the reference", "the error arises there")
 
 
 def test_outputs_alone(verify, folder):

@@ -43,8 +43,8 @@ static const quirk quirks[] = {
        reason. It does not check the files that it finds: a damaged one ends the process. */
     {.platform = "Portable Computing Language",
      .device = "",
-     .empty = "PoCL is installed but has no device: it needs a folder for its cache that it can "
-              "write to, set POCL_CACHE_DIR to one",
+     .empty =
+         "PoCL is installed but has no device: set POCL_CACHE_DIR to a folder that it can write to",
      .files = "POCL_CACHE_DIR"},
     /* Reading binaries compiles every kernel of the program for any work-group size, which takes as
        long as the build. It compiles under a lock, and again for each local size and for grids

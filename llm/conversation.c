@@ -217,8 +217,9 @@ static clave_status check_prompt(const clave_llm_conversation *conversation, con
   const clave_llm_info *info = &conversation->llm->info;
   if (n > capacity)
     return INVALID(
-        "a prompt of %zu tokens after %zu tokens exceeds the context of %u tokens by %zu", n,
-        conversation->ids.count, info->max_context, n - capacity);
+        "a prompt of %zu tokens after %zu tokens leaves no space for an answer in the context of "
+        "%u tokens: %zu too many",
+        n, conversation->ids.count, info->max_context, n - capacity);
   for (size_t i = 0; i < n; i++) {
     if (ids[i] >= info->n_vocab)
       return INVALID(

@@ -193,7 +193,9 @@ def test_run_refuses_files(tool, program, inputs):
         save_file(tensors, tool.folder / "odd.safetensors")
         assert says in tool.bad(1, "run", program, "--inputs", "odd.safetensors")
     assert "in no command" not in tool.bad(2, "run", program, "--input", "x")
-    assert 'unknown method "train"; the methods of the program are forward' in tool.bad(1, "run", program, "--method", "train")
+    assert 'unknown method "train"; the methods of the program are forward' in tool.bad(
+        1, "run", program, "--method", "train"
+    )
     assert "nosuch" in tool.bad(1, "run", program, "--inputs", inputs, "--device", "nosuch")
     assert tool.bad(1, "run", program, "--inputs", inputs, "--outputs", "no/such/folder.safetensors")
     assert tool.bad(

@@ -90,9 +90,9 @@ def test_safetensors(two, given):
 @pytest.mark.parametrize(
     "x, says",
     [
-        (X.numpy().astype(np.float64), "x.npy: F64 (6, 3); input 'x' is F32 (6, 3), 72 bytes"),
-        (X.numpy()[:5], "x.npy: F32 (5, 3); input 'x' is F32 (6, 3)"),
-        (X.numpy().reshape(6, 3, 1), "x.npy: F32 (6, 3, 1); input 'x' is"),
+        (X.numpy().astype(np.float64), "x.npy: F64 (6, 3) does not fit input 'x', which is F32 (6, 3), 72 bytes"),
+        (X.numpy()[:5], "x.npy: F32 (5, 3) does not fit input 'x', which is F32 (6, 3)"),
+        (X.numpy().reshape(6, 3, 1), "x.npy: F32 (6, 3, 1) does not fit input 'x', which is"),
         (X.numpy().astype(">f4"), "is not little-endian"),
         (X.numpy().astype(np.complex64), "unsupported dtype <c8"),
     ],
@@ -122,7 +122,7 @@ HOSTILE = {
     "an entry that is a list": (header('{"x": [1]}', DATA), "is not a JSON object"),
     "no dtype": (header('{"x": {"shape": [6, 3], "data_offsets": [0, 72]}}', DATA), "has no dtype, shape or"),
     "a dtype twice": (header('{"x": {"dtype": "F32", "dtype": "F32"}}', DATA), "dtype twice"),
-    "a dtype that is none": (header(entry("F33"), DATA), "its dtype F33"),
+    "a dtype that is none": (header(entry("F33"), DATA), "unsupported dtype F33"),
     "a dtype that is long": (header(entry("F" * 99), DATA), "the header has an unknown dtype"),
     "a dtype that is a number": (header(entry(5), DATA), "the wrong JSON type"),
     "a size that is negative": (header(entry(shape=(-6, 3)), DATA), "a size in the header is out of range"),
@@ -132,10 +132,10 @@ HOSTILE = {
     "nine dimensions": (header(entry(shape=(1,) * 9), DATA), "a tensor has more than 8 dimensions"),
     "offsets beyond the file": (header(entry(at=(8, 80)), DATA), "are outside the file"),
     "offsets backwards": (header(entry(at=(72, 0)), DATA), "do not fit its shape"),
-    "three offsets": (header(entry(at=(0, 72, 72)), DATA), "are not [begin, end]"),
+    "three offsets": (header(entry(at=(0, 72, 72)), DATA), "expected [begin, end]"),
     "twice": (header('{"x": %s, "x": %s}' % ((entry()[6:-1],) * 2), DATA), "the file has tensor 'x' twice"),
     "two others": (header('{"a": %s, "b": %s}' % ((entry()[6:-1],) * 2), DATA), "the file has no tensor 'x' or"),
-    "another shape": (header(entry(shape=(3, 6)), DATA), "F32 (3, 6); input 'x' is"),
+    "another shape": (header(entry(shape=(3, 6)), DATA), "F32 (3, 6) does not fit input 'x', which is"),
 }
 
 

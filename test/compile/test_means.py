@@ -286,7 +286,7 @@ def test_wrong_folders_of_kernels(tmp_path, softmax):
     assert "own: the folder has no kernel source that the program uses: " in line and "softmax.c" in line
     (own / "softmax.c").write_text("int kernel_of_nothing;\n")
     line, _ = bad(tmp_path, program, own)
-    assert "softmax.c: does not define `const kernel_desc kernel_softmax`" in line
+    assert "softmax.c: the file does not define `const kernel_desc kernel_softmax`" in line
 
 
 def test_a_folder_that_was_there_stays_empty(tmp_path, softmax):

@@ -93,7 +93,7 @@ def test_conversations_that_become_chats(folder):
     first = talk.send("hi", max_new_tokens=4)
     assert talk.fork().send("so", max_new_tokens=4) == talk.fork().send("so", max_new_tokens=4)
     assert first == llm.chat("hi", max_new_tokens=4)
-    with pytest.raises(Error, match="has no sampling settings"):
+    with pytest.raises(Error, match="does not say how to sample"):
         llm.chat("hi", sampling="model")
 
 

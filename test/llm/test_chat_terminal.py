@@ -170,11 +170,11 @@ def test_exit(chat):
         ("/rset", "unknown chat command /rset; did you mean /reset?"),
         ("/xyzzy", "unknown chat command /xyzzy; /help lists the commands"),
         ("/undo 3", '/undo: expected no argument, got "3"'),
-        ("/save", "/save needs a FILE"),
+        ("/save", "/save needs an argument: FILE"),
         ("/load nowhere", "nowhere: no such file or directory"),
         ("/undo", "the chat has no message to remove"),
         ("/set temperature=hot", '--temperature: expected a number from 0 to 1000000, got "hot"'),
-        ("/set temprature=1", 'there is no "temprature"; did you mean temperature?'),
+        ("/set temprature=1", '/set: unknown option "temprature"; did you mean temperature?'),
         ("/set chat=1", '/set: expected NAME=VALUE, such as temperature=0.7, got "chat=1"'),
         ("/save no/such/folder", "no/such/folder"),
     ],
@@ -191,7 +191,7 @@ def test_wrong_commands(chat, llm, command, said):
 def test_messages_that_do_not_fit(chat, llm):
     chat.ask("hi")
     chat.ask("x" * 200)
-    assert "exceeds the context of 200 tokens by 17" in chat.seen
+    assert "no space for an answer in the context of 200 tokens: 17 too many" in chat.seen
     assert chat.messages(llm) == answers(llm, "hi")
     chat.ask("so")
     assert chat.messages(llm) == answers(llm, "hi", "so")

@@ -104,7 +104,7 @@ def test_prefill(tmp_path):
 
 
 def test_context_end(llm):
-    with pytest.raises(Error, match="prompt of 64 tokens after 0 tokens exceeds the context of 64 tokens"):
+    with pytest.raises(Error, match="prompt of 64 tokens after 0 tokens leaves no space for an answer"):
         Talk(llm).prompt([1] * 64)
     talk = Talk(llm).prompt([1] * 63)
     assert talk.take(9)[2] == CONTEXT_FULL
@@ -172,7 +172,7 @@ def damaged(data):
     yield "another program", patched(header, body, "conversation", 24)
     yield "version", patched(header, body, "conversation", 0)
     yield "were run", patched(header, body, "conversation", 12)
-    yield "not one of", patched(header, body, "ids", 4)
+    yield "out of range", patched(header, body, "ids", 4)
     yield "written", patched(header, body, "conversation", 33)
     for name in ("ids", "logits", "state.0", "check", "conversation", "messages", "turns"):
         rest = {("x" if k == name else k): v for k, v in header.items()}
@@ -259,7 +259,7 @@ def test_log_probabilities(llm):
         assert sorted(i for i, _ in everything) == list(range(300)) and talk.logprobs(0)[1] == []
         with pytest.raises(Error, match="expected at most as many tokens as the vocabulary has: 301 requested of 300"):
             talk.logprobs(301)
-        with pytest.raises(Error, match="behind a token that was just chosen"):
+        with pytest.raises(Error, match="only directly after a token is chosen"):
             talk.prompt([1]).logprobs(1)
 
 
@@ -289,7 +289,7 @@ def test_a_smaller_context(models):
     assert llm.info.max_context == 12
     talk = Talk(llm).prompt(PROMPT)
     assert talk.take(9) == (_models.reference(PROMPT, 4), "", CONTEXT_FULL)
-    with pytest.raises(Error, match="prompt of 5 tokens after 8 tokens exceeds the context of 12 tokens by 2"):
+    with pytest.raises(Error, match="no space for an answer in the context of 12 tokens: 2 too many"):
         talk.rewind(8).prompt([1] * 5)
     with pytest.raises(Error, match="max_context: 65 exceeds the 64 tokens"):
         Llm(models / "next.clv", Device("cpu"), max_context=65)

@@ -250,7 +250,7 @@ def test_errors(llm, folder, tmp_path):
         (lambda: llm.generate([]), "the prompt is empty"),
         (lambda: llm.generate([-1]), "an id of the prompt: expected an integer from 0 to .*, got -1"),
         (lambda: llm.generate([300]), "id 300 at position 0 of the prompt"),
-        (lambda: llm.generate("x" * 300), "exceeds the context of 200 tokens by 102"),
+        (lambda: llm.generate("x" * 300), "no space for an answer in the context of 200 tokens: 102 too many"),
         (lambda: llm.generate("x", max_new_tokens=0), "max_new_tokens: expected an integer from 1 to .*, got 0"),
         (lambda: llm.generate("x", top_k=-1), "top_k: expected an integer from 0 to .*, got -1"),
         (lambda: llm.generate("x", top_p=2), "top_p: expected a number from 0 to 1, got 2"),

@@ -161,7 +161,7 @@ def test_forks_take_little_memory(tinylm):
             more.append(Talk(llm, budget=budget).prompt((PROMPT * 2)[:400]))
             more[-1].next()
     assert len(more) > 5 and first.take(1)
-    with pytest.raises(Error, match=r"it has 0.0"):
+    with pytest.raises(Error, match=r"which has 0.0"):
         Talk(llm, budget=1000).prompt([1]).take(1)  # not with the memory of the others
     more.clear()
     Talk(llm, budget=budget).prompt(PROMPT).take(3)

@@ -174,7 +174,7 @@ def test_convert(tool, folder):
     _, error = tool("convert", "kept.clv", "other.clv", "--pack", "abacus", code=1)
     assert "unknown device 'abacus'" in error and not (folder / "other.clv").exists()
     _, error = tool("convert", "plain.clv", "other.clv", "--pack", "cpu", code=1, CLAVE_MEMORY_BUDGET="1K")
-    assert "packing for" in error and "it has 0.0; " in error and not (folder / "other.clv").exists()
+    assert "packing for" in error and "which has 0.0 MB; " in error and not (folder / "other.clv").exists()
 
 
 def test_optimize_keeps_those_of_constants_that_stay(tool, folder):

@@ -154,4 +154,4 @@ def test_the_documents_name_every_pass():
     assert all(f"`{name}`" in listed for name in (*EXACT, *ROUNDED))
     with pytest.raises(clave.Error) as e:
         clave.export(Fn(torch.exp).eval(), (x(),), passes=["polish"])
-    assert set(str(e.value).split("there are ")[1].split(", ")) == {*EXACT, *ROUNDED}
+    assert set(str(e.value).split("the passes are ")[1].split(", ")) == {*EXACT, *ROUNDED}

@@ -272,7 +272,7 @@ def test_an_executable_for_opencl(verify, build, tmp_path):
     code, _, error = verify(tmp_path / "m.clv", "--executable", wrong, CLAVE_DEVICE="opencl")
     assert code == 1 and "differs from this machine's device: at element 2: " in error
     code, _, error = verify(tmp_path / "m.clv", "--executable", tmp_path / "right")
-    assert code == 1 and 'runs on OpenCL devices, and CLAVE_DEVICE is "cpu"' in error
+    assert code == 1 and 'needs an OpenCL device, and CLAVE_DEVICE selects "cpu"' in error
 
 
 def test_an_executable_is_interrupted(build, folder, tmp_path):

@@ -81,7 +81,7 @@ static clave_id api_builder_add_tensor(clave_builder *builder, slot_kind kind, c
 }
 
 static clave_status api_builder_check_type(clave_dtype type, int rank) {
-  if (!clave_dtype_name(type)) return INVALID("there is no dtype %d", (int)type);
+  if (!clave_dtype_name(type)) return INVALID("unknown dtype %d", (int)type);
   if (rank >= 0 && rank <= MAX_RANK) return NULL;
   return INVALID("expected rank 0 to %d, got %d", (int)MAX_RANK, rank);
 }
@@ -105,13 +105,14 @@ clave_id clave_builder_tensor(clave_builder *builder, clave_slot_kind kind, cons
 static clave_status take_data(clave_builder *builder, const clave_tensor *given, bool copy,
                               constant_data *out) {
   size_t bytes;
-  if (!given) return INVALID("no data are given");
+  if (!given) return INVALID("the tensor or its data is NULL");
   TRY(api_builder_check_type(given->dtype, given->rank));
   tensor tensor = tensor_from_public(given);
-  if (!tensor_bytes(&tensor, &bytes)) return INVALID("its size is negative or overflows");
-  if (bytes && !given->data) return INVALID("no data are given");
+  if (!tensor_bytes(&tensor, &bytes))
+    return INVALID("the size of the data is negative or overflows");
+  if (bytes && !given->data) return INVALID("the tensor or its data is NULL");
   if (!copy && !tensor_is_contiguous(&tensor))
-    return INVALID("its data are not contiguous: they can be copied, not borrowed");
+    return INVALID("the data are not contiguous, so they can be copied but not borrowed");
   int64_t *dims = mem_pool_alloc(builder->pool, MAX_RANK, sizeof *dims);
   void *copied = copy ? mem_pool_alloc(builder->data, bytes + 1, 1) : NULL;
   if (!dims || (copy && !copied)) return status_no_memory();
@@ -238,7 +239,7 @@ void clave_builder_initial(clave_builder *builder, clave_id state, clave_id cons
 static ir_method *current_method(clave_builder *builder) {
   if (!builder_ready(builder)) return NULL;
   if (builder->ir.methods.count) return &builder->ir.methods.items[builder->ir.methods.count - 1];
-  builder_fail(builder, INVALID("no method is begun"));
+  builder_fail(builder, INVALID("no method has begun: call clave_builder_method first"));
   return NULL;
 }
 
@@ -246,7 +247,9 @@ void clave_builder_method(clave_builder *builder, const char *name) {
   if (!builder_ready(builder)) return;
   builder_close_op(builder);
   if (builder->depth)
-    builder_fail(builder, INVALID("method '%.200s' begins in a body", name ? name : ""));
+    builder_fail(builder,
+                 INVALID("method '%.200s' begins inside a body: call clave_builder_end_body first",
+                         name ? name : ""));
   const char *copy = builder->error ? NULL : builder_text(builder, name);
   ir_method *method = copy ? builder_append(builder, &builder->ir.methods, sizeof *method) : NULL;
   ir_chain *chain = method ? builder_append(builder, &builder->ir.chains, sizeof *chain) : NULL;
@@ -304,7 +307,7 @@ clave_id clave_builder_body(clave_builder *builder, const char *name, const clav
   if (!current_method(builder)) return 0;
   builder_close_op(builder);
   clave_status st = builder->depth == LIMIT_CHAIN_DEPTH
-                        ? INVALID("bodies nested deeper than %d", (int)LIMIT_CHAIN_DEPTH)
+                        ? INVALID("bodies are nested deeper than %d", (int)LIMIT_CHAIN_DEPTH)
                         : builder_tids(builder, args, n_args, &tids);
   builder_fail(builder, status_while(st, "args of body '%.200s'", name ? name : ""));
   ir_chain *chain =
@@ -321,7 +324,7 @@ void clave_builder_end_body(clave_builder *builder, const clave_id *results, uin
   if (!builder_ready(builder)) return;
   builder_close_op(builder);
   if (!builder->depth) {
-    builder_fail(builder, INVALID("no body is begun"));
+    builder_fail(builder, INVALID("no body has begun: call clave_builder_body first"));
     return;
   }
   ir_chain *chain = builder_chain(builder);
@@ -367,7 +370,7 @@ void clave_builder_op(clave_builder *builder, const char *op, const char *name) 
   builder_close_op(builder);
   if (type == IR_OP_NONE)
     builder_fail(builder,
-                 INVALID("there is no op '%.200s'; node '%.200s'", op ? op : "", name ? name : ""));
+                 INVALID("unknown op '%.200s'; node '%.200s'", op ? op : "", name ? name : ""));
   if (!builder->error) add_instruction(builder, type, name);
 }
 
@@ -431,11 +434,12 @@ clave_status clave_builder_finish(clave_builder *builder, clave_program **out) {
   OWN_FLOAT_ENV;
   program *program;
   *out = NULL;
-  if (!builder) return INVALID("no builder is given");
-  if (builder->finished) return INVALID("the builder is used up");
+  if (!builder) return INVALID("the builder is NULL");
+  if (builder->finished) return INVALID("the builder has already finished a program");
   builder_close_op(builder);
   if (!builder->error && builder->depth)
-    builder_fail(builder, INVALID("%u bodies are not ended", builder->depth));
+    builder_fail(builder, INVALID("%u bodies are open: call clave_builder_end_body for each",
+                                  builder->depth));
   builder->finished = true;
   clave_status st = builder->error;
   builder->error = NULL;

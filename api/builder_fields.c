@@ -7,7 +7,8 @@
 
 static clave_status builder_fields_find_field(const clave_builder *builder, const char *name,
                                               const ir_field **out) {
-  if (!builder->table) return INVALID("field '%.200s' of no op", name ? name : "");
+  if (!builder->table)
+    return INVALID("field '%.200s' is set before an op has begun", name ? name : "");
   for (uint32_t i = 0; name && i < builder->table->n_fields; i++) {
     *out = &builder->table->fields[i];
     if (strcmp((*out)->name, name) == 0) return NULL;
@@ -43,7 +44,7 @@ static const char *const type_names[] = {
 static clave_status wrong_type(const ir_field *field, const char *given) {
   const char *is = field_names_chain(field) ? "a body" : type_names[field->kind];
   if (field->table == &ir_custom_kernel_table) is = "a list of kernels";
-  return INVALID("is %s, which takes no %s", is, given);
+  return INVALID("the field is %s and accepts no %s", is, given);
 }
 
 /* Ends a setter: keeps its error, if any. */
@@ -128,7 +129,7 @@ static clave_status put_enum(const ir_enum *values, const char *name, void *at) 
     memcpy(at, &value->number, sizeof value->number);
     return NULL;
   }
-  return INVALID("there is no %s '%.200s'", values->name, name ? name : "");
+  return INVALID("unknown %s '%.200s'", values->name, name ? name : "");
 }
 
 static clave_status builder_fields_put_text(clave_builder *builder, const ir_field *field, char *at,
@@ -229,7 +230,8 @@ void clave_builder_set_sizes(clave_builder *builder, const char *field, const in
 
 static clave_status copy_ints(clave_builder *builder, const int32_t *values, uint32_t n,
                               ir_i32s *out) {
-  if (n > LIMIT_ITEMS || (n && !values)) return INVALID("%u integers, none given", n);
+  if (n > LIMIT_ITEMS || (n && !values))
+    return INVALID("expected an array of %u integers, got NULL or too many", n);
   *out = (ir_i32s){mem_pool_alloc(builder->pool, (size_t)n + 1, sizeof *out->items), n};
   if (!out->items) return status_no_memory();
   if (n) memcpy(out->items, values, n * sizeof *values);
@@ -252,7 +254,7 @@ _Static_assert(CLAVE_OPERAND_VALUE == (int)IR_OPERAND_SOURCE_VALUE &&
 static clave_status builder_fields_put_operand(const clave_builder *builder,
                                                const clave_operand *operand, ir_operand *out) {
   if ((unsigned)operand->source > CLAVE_OPERAND_VALUE)
-    return INVALID("there is no operand source %d", (int)operand->source);
+    return INVALID("unknown operand source %d", (int)operand->source);
   *out = (ir_operand){.source = (ir_operand_source)operand->source};
   if (operand->source == CLAVE_OPERAND_INT) out->i = operand->i;
   if (operand->source == CLAVE_OPERAND_FLOAT) out->f = operand->f;
@@ -265,7 +267,7 @@ static clave_status builder_fields_put_operand(const clave_builder *builder,
 
 static clave_status put_step(clave_builder *builder, const char *kind, clave_dtype type,
                              const clave_operand *operands, uint32_t n, ir_step *out) {
-  if (!clave_dtype_name(type)) return INVALID("there is no dtype %d", (int)type);
+  if (!clave_dtype_name(type)) return INVALID("unknown dtype %d", (int)type);
   if (n > MAX_STEP_ARITY || (n && !operands))
     return INVALID("operands: expected at most %d, got %u", (int)MAX_STEP_ARITY, n);
   out->dtype = (dtype)type;
@@ -306,7 +308,7 @@ void builder_close_op(clave_builder *builder) {
   for (uint32_t i = 0; i < builder->table->n_fields; i++) {
     const ir_field *field = &builder->table->fields[i];
     if (is_missing(field, builder->op))
-      builder_fail_op(builder, INVALID("field %s is missing", field->name));
+      builder_fail_op(builder, INVALID("field %s is not set", field->name));
   }
   builder->table = NULL;
 }

@@ -40,7 +40,7 @@ void *builder_append(clave_builder *builder, void *vector, size_t size) {
   ir_vector v;
   memcpy(&v, vector, sizeof v);
   if (v.count == LIMIT_ITEMS) {
-    builder_fail(builder, INVALID("more than %d of a kind", (int)LIMIT_ITEMS));
+    builder_fail(builder, INVALID("a list has more than %d entries", (int)LIMIT_ITEMS));
     return NULL;
   }
   if ((v.count & (v.count - 1)) == 0) { /* full: capacities are powers of two */
@@ -68,13 +68,14 @@ clave_status builder_index(const clave_builder *builder, clave_id id, id_kind ki
   uint32_t is = id >> ID_SHIFT;
   *index = id & (((clave_id)1 << ID_SHIFT) - 1);
   if (is >= ID_KINDS || (is && *index >= counts[is]) || (!is && id))
-    return INVALID("id %u: expected %s of this builder, got none", id, names[kind]);
+    return INVALID("id %u: expected %s of this builder, got an unknown id", id, names[kind]);
   if (is == (uint32_t)kind) return NULL;
   return INVALID("id %u: expected %s, got %s", id, names[kind], names[is]);
 }
 
 clave_status builder_tids(clave_builder *builder, const clave_id *ids, uint32_t n, ir_u32s *out) {
-  if (n > LIMIT_ITEMS || (n && !ids)) return INVALID("%u tensors, none given", n);
+  if (n > LIMIT_ITEMS || (n && !ids))
+    return INVALID("expected an array of %u tensors, got NULL or too many", n);
   uint32_t *items = mem_pool_alloc(builder->pool, (size_t)n + 1, sizeof *items);
   if (!items) return status_no_memory();
   for (uint32_t i = 0; i < n; i++)
@@ -85,7 +86,8 @@ clave_status builder_tids(clave_builder *builder, const clave_id *ids, uint32_t 
 
 clave_status builder_ints(clave_builder *builder, const int64_t *literals, const clave_id *values,
                           uint32_t n, ir_int_or_vids *out) {
-  if (n > LIMIT_ITEMS || (n && !literals)) return INVALID("%u integers, none given", n);
+  if (n > LIMIT_ITEMS || (n && !literals))
+    return INVALID("expected an array of %u integers, got NULL or too many", n);
   ir_int_or_vid *items = mem_pool_alloc(builder->pool, (size_t)n + 1, sizeof *items);
   if (!items) return status_no_memory();
   for (uint32_t i = 0; i < n; i++) {

@@ -24,7 +24,7 @@ static clave_status find_table(const clave_device *device, compile_options *opti
     options->tuned_for = device->tuned_for[b].data;
   }
   if (!device || options->tuning || !options->is_opencl) return NULL;
-  return INVALID("%s is tuned, which is no OpenCL device, for target 'opencl'",
+  return INVALID("tuned: target 'opencl' needs an OpenCL device, got %s",
                  device->set.backends[0]->info.name);
 }
 
@@ -32,22 +32,23 @@ static clave_status find_table(const clave_device *device, compile_options *opti
 static clave_status api_compile_check_options(const compile_options *options) {
   enum { MOST_THREADS = 1024 };
   if (options->library && !is_library_name(options->library))
-    return INVALID("'%s' cannot begin the names of a library's functions", options->library);
+    return INVALID("library: '%s' cannot be the prefix of C function names", options->library);
   if (options->verify && options->bare)
-    return UNSUPPORTED(
-        "what a program for firmware computes cannot be kept for --verify: that is a host's");
+    return UNSUPPORTED("verify: firmware code has no command line that could check results");
   if (options->binaries &&
       (!options->is_opencl || strcmp(options->binaries->info.kind, "opencl") != 0))
-    return INVALID("kernel binaries are of an OpenCL device, for target 'opencl'");
+    return INVALID("binaries: expected an OpenCL device and target 'opencl'");
   if (options->packed_only && options->kernel_dir)
     return UNSUPPORTED(
-        "kernels of one's own may read weights that are packed otherwise: plain ones stay");
+        "packed_only cannot be combined with replaced kernels, which may read another layout of "
+        "packed weights");
   if (options->bare && !options->library)
-    return INVALID("a program for firmware needs a library's name");
+    return INVALID("bare: firmware code needs a library name, the prefix of its functions");
   if (options->static_memory && options->library && !options->bare)
-    return UNSUPPORTED("a shared library's memory is not static: each of its models has its own");
+    return UNSUPPORTED("static_memory: a shared library allocates memory for each of its models");
   if (options->static_memory && options->n_threads > 0)
-    return UNSUPPORTED("threads allocate memory, and with static memory there are none");
+    return UNSUPPORTED(
+        "n_threads: code with static memory has no threads, because threads allocate memory");
   if (options->n_threads > MOST_THREADS)
     return INVALID("n_threads: expected at most %d, got %d", (int)MOST_THREADS, options->n_threads);
   return NULL;
@@ -58,9 +59,9 @@ static clave_status read_target(const clave_program *program, const clave_compil
                                 compile_options *options) {
   options->is_opencl = own->target && strcmp(own->target, "opencl") == 0;
   if (own->target && !options->is_opencl && strcmp(own->target, "c") != 0)
-    return INVALID("target '%s' is neither c nor opencl", own->target);
+    return INVALID("target: expected c or opencl, got '%s'", own->target);
   if (own->all_methods && own->method)
-    return INVALID("all methods, and method '%s' alone", own->method);
+    return INVALID("all_methods and method '%s' exclude each other", own->method);
   options->text = !own->method && !own->n_dims && !own->all_methods && !own->bare &&
                   program_find_section(program->program, "TOKN");
   return NULL;

@@ -222,7 +222,8 @@ clave_status clave_program_node(const clave_program *program, const char *method
   TRY(program_find_method(program, method, &m));
   uint32_t chain = program->program->ir.methods.items[m].chain, at = 0;
   uint32_t count = program_count_nodes(&program->program->ir, chain);
-  if (index >= count) return INVALID("node %u of a method with %u", index, count);
+  if (index >= count)
+    return INVALID("index %u is out of range: the method has %u nodes", index, count);
   program_find_node(&program->program->ir, index, &chain, &at);
   const ir_instruction *ins = &program->program->ir.chains.items[chain].instructions.items[at];
   clave_node_info info = {.op = op_table[ins->op_type].name, .name = ins->name};

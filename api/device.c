@@ -165,7 +165,8 @@ clave_status clave_devices_get(int index, clave_device_info *info) {
   OWN_FLOAT_ENV;
   const device_list *list;
   TRY(get_list(&list));
-  if (index < 0 || index >= list->count) return INVALID("device %d of %d", index, list->count);
+  if (index < 0 || index >= list->count)
+    return INVALID("index %d is out of range: there are %d devices", index, list->count);
   clave_device_info own = list->infos[index];
   char *folder;
   TRY(cache_folder(NULL, &folder));
@@ -199,7 +200,7 @@ static clave_status bad_device(const device_list *list, const char *item, size_t
   text text = {0};
   append_valid(&text, list);
   clave_status st = text_status(&text);
-  if (!st) st = INVALID("no device '%.*s'; %s", (int)(n > 200 ? 200 : n), item, text.data);
+  if (!st) st = INVALID("unknown device '%.*s'; %s", (int)(n > 200 ? 200 : n), item, text.data);
   text_free(&text);
   return st;
 }
@@ -251,7 +252,7 @@ static clave_status api_device_choose(const char *spec, int *chosen, int *count)
     bool seen = false;
     for (int i = 0; i < *count; i++) seen = seen || chosen[i] == index;
     if (!seen && *count == MAX_BACKENDS - 1 && index != CPU_INDEX)
-      return INVALID("more than %d devices in a list", MAX_BACKENDS - 1);
+      return INVALID("a list names more than %d devices", MAX_BACKENDS - 1);
     if (!seen) chosen[(*count)++] = index;
     if (!spec[n]) return NULL;
     spec += n + 1;
@@ -266,15 +267,15 @@ static clave_status check_drivers(void) {
   TRY(get_list(&list));
   if (list->generation == process_generation()) return NULL;
   return INVALID(
-      "OpenCL was in use before this process was forked, which drivers do not survive: fork before "
-      "the first use of clave, start a program (exec), or open cpu");
+      "OpenCL was in use before this process was forked, and drivers do not work after a fork: "
+      "fork before the first use of clave, start a program (exec), or open cpu");
 }
 
 clave_status device_check_process(const clave_device *device) {
   if (device->generation == process_generation()) return NULL;
   return INVALID(
-      "this process was forked after the device was opened, which threads and drivers do not "
-      "survive: open a device, and make sessions, after the fork");
+      "this process was forked after the device was opened, and threads and drivers do not work "
+      "after a fork: open the device and create sessions after the fork");
 }
 
 /* Arguments of opening a device. */
@@ -349,7 +350,8 @@ static clave_status default_spec(const clave_device_options *options, const char
 static clave_status api_device_read_options(const clave_device_options *given,
                                             clave_device_options *out) {
   TRY(sized_read(given, out, SIZED(clave_device_options, message_ctx)));
-  return out->n_threads < 0 ? INVALID("%d threads", out->n_threads) : NULL;
+  return out->n_threads < 0 ? INVALID("n_threads: expected 0 or more, got %d", out->n_threads)
+                            : NULL;
 }
 
 clave_status clave_device_open(const char *spec, const clave_device_options *options,
@@ -403,7 +405,7 @@ clave_status clave_device_save_binaries(const clave_device *device, const char *
   backend *backend = device->set.backends[0];
   TRY(device_check_process(device));
   if (strcmp(backend->info.kind, "opencl") == 0) return opencl_save_binaries(backend, path);
-  return UNSUPPORTED("%s has no kernel binaries, which OpenCL devices alone have",
+  return UNSUPPORTED("expected an OpenCL device, which has kernel binaries, got %s",
                      backend->info.name);
 }
 

@@ -13,13 +13,13 @@ clave_status clave_guard_create(const void *pages, size_t size, volatile bool *i
   *out = NULL;
   if (!pages || (uintptr_t)pages % page || !size)
     return INVALID(
-        "pages and size: expected the bytes of a mapping from a page boundary on, got "
-        "%zu bytes at %p",
+        "pages and size: expected a mapping that starts at a page boundary, got %zu bytes at %p",
         size, pages);
   file_guard *guard = file_guard_add(pages, size);
   if (!guard)
     return status_new(STATUS_NO_MEMORY,
-                      "the mapping cannot be guarded: 256 others are, or SIGBUS cannot be handled");
+                      "the mapping cannot be guarded: 256 mappings are guarded already, or SIGBUS "
+                      "cannot be handled");
   file_guard_tell(guard, is_cut);
   *out = (clave_guard *)guard;
   return NULL;

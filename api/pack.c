@@ -53,7 +53,7 @@ clave_status clave_program_pack(clave_program *program, clave_device *device,
   OWN_FLOAT_ENV;
   packing packing = {.program = program, .devices = &device->set};
   TRY(device_check_process(device));
-  if (program_is_in_use(program)) return INVALID("a program is packed before sessions use it");
+  if (program_is_in_use(program)) return INVALID("a program must be packed before sessions use it");
   clave_status st = open_packing(&packing, options, device);
   if (!st) st = program_check_after(program->program, pack_methods(&packing));
   close_packing(&packing);
@@ -63,7 +63,7 @@ clave_status clave_program_pack(clave_program *program, clave_device *device,
 clave_status clave_program_unpack(clave_program *program) {
   OWN_FLOAT_ENV;
   if (program_is_in_use(program))
-    return INVALID("packed forms are dropped before sessions use them");
+    return INVALID("packed weights must be dropped before sessions use the program");
   program_drop_packed_weights(program->program);
   return NULL;
 }
@@ -76,7 +76,8 @@ clave_status clave_program_packed_weight(const clave_program *program, uint32_t 
                                          clave_packed_weight_info *info) {
   OWN_FLOAT_ENV;
   if (index >= program->program->n_packed_weights)
-    return INVALID("form %u of a program with %zu", index, program->program->n_packed_weights);
+    return INVALID("index %u is out of range: the program has %zu packed weights", index,
+                   program->program->n_packed_weights);
   const program_packed_weight *desc = &program->program->packed_weights[index];
   const clave_packed_weight_info own = {
       .device = desc->layout, .slot = desc->constant, .bytes = desc->bytes};

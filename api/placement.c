@@ -96,7 +96,7 @@ clave_status clave_placement_get(const clave_placement *placement, const char *m
   const ir_program *program = &placement->program->program->ir;
   chain = program->methods.items[m].chain;
   uint32_t n = program_count_nodes(program, chain);
-  if (index >= n) return INVALID("node %u of a method with %u", index, n);
+  if (index >= n) return INVALID("index %u is out of range: the method has %u nodes", index, n);
   program_find_node(program, index, &chain, &at);
   const ir_instruction *ins = &program->chains.items[chain].instructions.items[at];
   const node_placement *row = &placement->rows[m][index];

@@ -84,11 +84,12 @@ typedef struct name_search {
 static clave_status api_program_find_constant(void *ctx, const char *name, constant_data *data) {
   name_search *search = ctx;
   clave_tensor found = clave_tensor_make((clave_dtype)data->type, data->rank, data->dims, NULL);
-  if (!search->find(search->ctx, name, &found)) return INVALID("the caller has no such constant");
+  if (!search->find(search->ctx, name, &found))
+    return INVALID("the host has no constant of this name");
   const tensor tensor = tensor_from_public(&found);
   if (tensor.rank < 0 || tensor.rank > MAX_RANK)
     return INVALID("expected rank 0 to %d, got %d", MAX_RANK, tensor.rank);
-  if (!tensor_is_contiguous(&tensor)) return INVALID("is not contiguous");
+  if (!tensor_is_contiguous(&tensor)) return INVALID("the host's constant is not contiguous");
   memcpy(search->dims, found.dims, sizeof search->dims);
   *data = (constant_data){
       .type = tensor.type, .rank = tensor.rank, .dims = search->dims, .data = found.data};
@@ -109,7 +110,7 @@ clave_status clave_program_create_by_name(const void *flatbuffer, size_t size, c
 
 clave_status clave_program_own_constants(clave_program *program) {
   if (program_is_in_use(program))
-    return INVALID("constants are copied before sessions use the program");
+    return INVALID("constants must be copied before sessions use the program");
   return program_own_constants(program->program);
 }
 
@@ -253,7 +254,7 @@ static clave_status api_program_refuse_method(const ir_methods *methods, const c
     text_printf(&names, "%s'%s'", i ? ", " : "", methods->items[i].name);
   clave_status st = text_status(&names);
   if (!st)
-    st = INVALID("no method '%s'; the program has %s", name ? name : "",
+    st = INVALID("unknown method '%s'; the methods of the program are %s", name ? name : "",
                  names.data ? names.data : "none");
   text_free(&names);
   return st;
@@ -280,7 +281,7 @@ clave_status clave_program_method(const clave_program *program, uint32_t index,
                                   clave_method_info *info) {
   const ir_methods *methods = &program->program->ir.methods;
   if (index >= methods->count)
-    return INVALID("method %u of a program with %u", index, methods->count);
+    return INVALID("index %u is out of range: the program has %u methods", index, methods->count);
   const ir_method *method = &methods->items[index];
   clave_method_info own = {.name = method->name,
                            .metadata = method->metadata,
@@ -312,7 +313,7 @@ static clave_status describe_slot(const clave_program *program, uint32_t slot,
                                           CLAVE_SLOT_STATE, CLAVE_SLOT_TEMPORARY};
   const ir_program *ir = &program->program->ir;
   if (slot >= ir->tensors.count)
-    return INVALID("slot %u of a program with %u", slot, ir->tensors.count);
+    return INVALID("index %u is out of range: the program has %u slots", slot, ir->tensors.count);
   const ir_tensor *tensor = &ir->tensors.items[slot];
   *info = (clave_tensor_info){
       .name = tensor->name,
@@ -364,8 +365,8 @@ static clave_status api_program_find_argument(const clave_program *program, cons
   const ir_method *i = &program->program->ir.methods.items[m];
   const ir_arguments *list = output ? &i->outputs : &i->inputs;
   if (index >= list->count)
-    return INVALID("%s %u of method '%s', which has %u", output ? "output" : "input", index,
-                   i->name, list->count);
+    return INVALID("%s %u is out of range: method '%s' has %u of them", output ? "output" : "input",
+                   index, i->name, list->count);
   clave_tensor_info own;
   TRY(api_program_describe_argument(program, &list->items[index], &own));
   return api_program_write_info(&own, info);
@@ -383,7 +384,8 @@ clave_status clave_program_output(const clave_program *program, const char *meth
 clave_status clave_program_state(const clave_program *program, uint32_t index,
                                  clave_tensor_info *info) {
   const ir_program *ir = &program->program->ir;
-  if (index >= ir->n_state) return INVALID("state %u of a program with %u", index, ir->n_state);
+  if (index >= ir->n_state)
+    return INVALID("index %u is out of range: the program has %u states", index, ir->n_state);
   return clave_program_slot(program, ir->constants.count + ir->n_inputs + ir->n_outputs + index,
                             info);
 }
@@ -404,7 +406,8 @@ clave_status clave_program_set_metadata(clave_program *program, const char *meta
 clave_status clave_program_constant(const clave_program *program, uint32_t slot,
                                     clave_tensor *out) {
   if (slot >= program->program->ir.constants.count)
-    return INVALID("constant %u of a program with %u", slot, program->program->ir.constants.count);
+    return INVALID("index %u is out of range: the program has %u constants", slot,
+                   program->program->ir.constants.count);
   tensor_to_public(&program->program->types[slot], program->program->constants[slot], out);
   return NULL;
 }

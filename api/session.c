@@ -81,8 +81,8 @@ static clave_status check_warm_up(const clave_session_options *options, const de
     return INVALID("warm_up: expected 0 (wait) or 1 (background), got %d", (int)options->warm_up);
   if (options->warm_up == CLAVE_WARM_UP_WAIT || !set->no_fallback) return NULL;
   return INVALID(
-      "warming up in the background needs the CPU backend to answer meanwhile, but the device was "
-      "opened without fallback");
+      "warm_up: the CPU backend runs until the kernels are built, but the device was opened "
+      "without fallback");
 }
 
 /* Creates a session on the CPU backend, which is one of the set, and a warm-up that prepares the
@@ -165,7 +165,7 @@ void clave_session_destroy(clave_session *session) {
 /* Checks dtype and rank of an input; session_set_input and session_bind_input check the rest. */
 static clave_status session_check_tensor(uint32_t index, const clave_tensor *value) {
   if (!clave_dtype_name(value->dtype))
-    return INVALID("input %u has no known dtype (%d)", index, (int)value->dtype);
+    return INVALID("input %u: unknown dtype %d", index, (int)value->dtype);
   if (value->rank < 0 || value->rank > CLAVE_MAX_RANK)
     return INVALID("input %u: expected rank 0 to %d, got %d", index, CLAVE_MAX_RANK, value->rank);
   return NULL;
@@ -204,8 +204,7 @@ clave_status clave_session_bind_output(clave_session *session, const char *metho
 clave_status session_check_answers(const clave_session *session, const char *what) {
   if (session_device(session->session) == &session->device->set.backends[0]->info) return NULL;
   return INVALID(
-      "the CPU backend answers until the device's kernels are ready (warm_up); %s from then on, "
-      "see "
+      "the CPU backend answers until the device's kernels are ready (warm_up); %s after that, see "
       "clave_session_answered_by",
       what);
 }
@@ -335,7 +334,7 @@ clave_status clave_session_resize(clave_session *session, const char *size, int6
         return session_resize(session->session, v, n);
     }
   }
-  return INVALID("no state has a size '%s'", size);
+  return INVALID("no state has a dimension named '%s'", size);
 }
 
 clave_status clave_session_copy_state(clave_session *to, clave_session *from) {
@@ -413,12 +412,13 @@ clave_status clave_session_block(const clave_session *session, const char *metho
 static clave_status read_peak(const clave_peak *given, device_peak *out) {
   clave_peak peak;
   TRY(sized_read(given, &peak, SIZED(clave_peak, bytes_a_second)));
-  if (!peak.device) return INVALID("a peak has no device");
-  if (!clave_dtype_name(peak.dtype)) return INVALID("a peak has dtype %d", (int)peak.dtype);
+  if (!peak.device) return INVALID("a peak: the device is NULL");
+  if (!clave_dtype_name(peak.dtype)) return INVALID("a peak: unknown dtype %d", (int)peak.dtype);
   if (!(peak.flops_a_second >= 0) || !(peak.bytes_a_second >= 0) || isinf(peak.flops_a_second) ||
       isinf(peak.bytes_a_second))
     return INVALID(
-        "a peak of '%s': expected finite numbers from 0 on, got %g FLOP and %g bytes a second",
+        "a peak of '%s': expected finite numbers of at least 0, got %g FLOP and %g bytes per "
+        "second",
         peak.device, peak.flops_a_second, peak.bytes_a_second);
   *out = (device_peak){strdup(peak.device), (dtype)peak.dtype, peak.flops_a_second,
                        peak.bytes_a_second};

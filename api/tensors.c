@@ -58,14 +58,14 @@ bool clave_tensors_find(const clave_tensors *tensors, const char *name, clave_te
 static clave_status entry_from_public(const char *name, const clave_tensor *in, tensor_entry *entry,
                                       void **copy) {
   if (!clave_dtype_name(in->dtype))
-    return INVALID("tensor '%s' has no known dtype (%d)", name, (int)in->dtype);
+    return INVALID("tensor '%s': unknown dtype %d", name, (int)in->dtype);
   if (in->rank < 0 || in->rank > MAX_RANK)
     return INVALID("tensor '%s': expected rank 0 to %d, got %d", name, MAX_RANK, in->rank);
   tensor tensor = tensor_from_public(in);
   *entry = (tensor_entry){.name = name, .type = tensor.type, .rank = tensor.rank, .data = in->data};
   memcpy(entry->dims, tensor.dims, sizeof entry->dims);
   if (!tensor_bytes(&tensor, &entry->bytes))
-    return INVALID("tensor '%s' has a size that is negative or overflows", name);
+    return INVALID("tensor '%s': its size is negative or overflows", name);
   if (tensor_is_contiguous(&tensor)) return NULL;
   entry->data = *copy = malloc(entry->bytes + 1);
   if (!*copy) return status_no_memory();

@@ -21,7 +21,8 @@ clave_status clave_tuning_get(const clave_device *device, uint32_t index, clave_
   tuning_row tuning_row;
   clave_tuning_row own;
   if (!tuning_get(preferred(device), index, &tuning_row))
-    return INVALID("row %u of a tuning table with %zu", index, tuning_count(preferred(device)));
+    return INVALID("index %u is out of range: the tuning table has %zu rows", index,
+                   tuning_count(preferred(device)));
   memset(&own, 0, sizeof own);
   memcpy(own.family, tuning_row.family, sizeof own.family);
   memcpy(own.key, tuning_row.key, sizeof own.key);
@@ -38,10 +39,10 @@ clave_status clave_tuning_put(clave_device *device, const char *family, const ch
 
 static clave_status save_table(const clave_device *device, int b) {
   if (!device->cache_dir)
-    return INVALID("there is no cache folder to keep a tuning table in (CLAVE_CACHE_DIR)");
+    return INVALID("no cache folder is usable to store the tuning table: set CLAVE_CACHE_DIR");
   return status_while(
       tuning_save(device->set.backends[b]->tuning, device->cache_dir, device->tuned_for[b].data),
-      "keeping the tuning table");
+      "saving the tuning table");
 }
 
 clave_status clave_tuning_save(clave_device *device) { return save_table(device, 0); }
@@ -51,7 +52,7 @@ clave_status clave_tuning_clear(clave_device *device) {
   char *path = device->cache_dir ? tuning_path(device->cache_dir, device->tuned_for[0].data) : NULL;
   clave_status st = device->cache_dir && !path ? status_no_memory() : NULL;
   if (path && file_exists(path) && !file_remove(path))
-    st = status_new(STATUS_IO, "%s cannot be removed", path);
+    st = status_new(STATUS_IO, "cannot remove %s", path);
   free(path);
   return st;
 }
@@ -105,10 +106,10 @@ clave_status clave_session_tune(clave_session *session, const char *method,
   uint32_t m;
   TRY(device_check_process(session->device));
   TRY(sized_read(options, &relay.options, SIZED(clave_tune_options, ctx)));
-  TRY(session_check_answers(session, "it can be tuned"));
+  TRY(session_check_answers(session, "the session can be tuned"));
   TRY(program_find_method(session->program, method, &m));
   if (!(relay.options.budget_s >= 0))
-    return INVALID("a budget of %g seconds", relay.options.budget_s);
+    return INVALID("budget_s: expected 0 or more, got %g", relay.options.budget_s);
   TRY(check_kept(&relay));
   const tune_options tune_options = {.again = relay.options.again,
                                      .dry = relay.options.dry,

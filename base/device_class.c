@@ -17,8 +17,9 @@ static clave_status device_class_add_word(const char *word, size_t n, device_cla
     *words[i].is_given = true;
     return NULL;
   }
-  return INVALID("CLAVE_DEVICE_CLASS holds '%.*s', not cpu, gpu, wide, avx512, avx2 or portable",
-                 (int)(n < 32 ? n : 32), word);
+  return INVALID(
+      "CLAVE_DEVICE_CLASS: expected cpu, gpu, wide, avx512, avx2 or portable, got '%.*s'",
+      (int)(n < 32 ? n : 32), word);
 }
 
 clave_status device_class_read(device_class *out) {

@@ -60,7 +60,7 @@ static clave_status dma_buf_find_kind(int fd, const struct stat *info, dma_buf *
   out->is_distinct = true;
   if (S_ISREG(info->st_mode) && cannot_shrink(fd)) return NULL;
   return INVALID(
-      "descriptor %d is no dma-buf, nor shared memory that cannot shrink (a memfd with "
+      "descriptor %d: expected a dma-buf, or shared memory that cannot shrink (a memfd with "
       "F_SEAL_SHRINK)",
       fd);
 }

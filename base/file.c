@@ -37,7 +37,7 @@ clave_status make_folders(const char *path, unsigned mode) {
   }
   if (!st) st = file_make_folder(copy, mode);
   free(copy);
-  if (!st && !folder_exists(path)) st = status_new(STATUS_IO, "%s: is not a folder", path);
+  if (!st && !folder_exists(path)) st = status_new(STATUS_IO, "%s: expected a folder", path);
   return st;
 }
 

@@ -50,8 +50,8 @@ static clave_status copy_file(int fd, const char *path, size_t size, file_map *o
     if (n < 0) return file_error(path, errno);
     if (n == 0)
       return status_new(STATUS_IO,
-                        "%s: expected %zu bytes, got %zu: it was cut short while it was read", path,
-                        size, got);
+                        "%s: expected %zu bytes, got %zu: the file was cut short while it was read",
+                        path, size, got);
     got += (size_t)n;
   }
   return NULL;
@@ -79,8 +79,8 @@ static clave_status map_file(int *fd, const char *path, const struct stat *info,
 static clave_status map_descriptor(int *fd, const char *path, file_map *out) {
   struct stat s;
   if (fstat(*fd, &s) != 0) return file_error(path, errno);
-  if (S_ISDIR(s.st_mode)) return status_new(STATUS_IO, "%s: is a folder, not a file", path);
-  if (!S_ISREG(s.st_mode)) return status_new(STATUS_IO, "%s: not a regular file", path);
+  if (S_ISDIR(s.st_mode)) return status_new(STATUS_IO, "%s: expected a file, got a folder", path);
+  if (!S_ISREG(s.st_mode)) return status_new(STATUS_IO, "%s: expected a regular file", path);
   if (s.st_size == 0) return NULL;
   const size_t size = (size_t)s.st_size;
   if ((off_t)size != s.st_size) return file_error(path, EFBIG); /* too large for 32-bit addresses */

@@ -93,7 +93,7 @@ static clave_status open_writer(file_writer *writer, const char *path) {
   TRY(resolve_target(path, writer->path));
   struct stat s;
   if (stat(writer->path, &s) != 0 || S_ISREG(s.st_mode)) return open_temporary(writer);
-  if (S_ISDIR(s.st_mode)) return status_new(STATUS_IO, "%s: is a folder, not a file", path);
+  if (S_ISDIR(s.st_mode)) return status_new(STATUS_IO, "%s: expected a file, got a folder", path);
   writer->fd = open(writer->path, O_WRONLY | O_CLOEXEC);
   return writer->fd < 0 ? file_error(path, errno) : NULL;
 }
@@ -129,9 +129,9 @@ static clave_status file_writer_write_all(file_writer *writer, const uint8_t *by
     if (done < 0 && errno == EINTR) continue;
     if (done < 0 && errno == EFAULT && file_writer_look_at(bytes, piece)) continue;
     if (done < 0 && errno == EFAULT)
-      return status_new(STATUS_IO,
-                        "%s: what is to be written cannot be read, as of a file that was cut short",
-                        writer->path);
+      return status_new(
+          STATUS_IO, "%s: the source of the data cannot be read: its file may have been cut short",
+          writer->path);
     if (done < 0) return file_error(writer->path, errno);
     bytes += done;
     n -= (size_t)done;
@@ -179,7 +179,7 @@ bool file_writer_replaces(const file_writer *writer) { return writer->temporary[
 clave_status file_writer_commit(file_writer *writer) {
   TRY(file_writer_flush(writer));
   if (writer->is_cut)
-    return status_new(STATUS_IO, "%s: a file that is read for it was cut short meanwhile",
+    return status_new(STATUS_IO, "%s: a source file was cut short while this file was written",
                       writer->path);
   int fd = writer->fd;
   writer->fd = -1;

@@ -17,7 +17,7 @@ typedef struct header {
 } header;
 
 static clave_status refuse_header(const header *header, const char *problem) {
-  return INVALID("%s: not a .npy file that can be read: %s", header->path, problem);
+  return INVALID("%s: cannot read the .npy file: %s", header->path, problem);
 }
 
 /* ---------------------------------------------------------------- the dictionary */
@@ -83,13 +83,13 @@ static clave_status npy_read_entry(header *header, const char *key) {
                : strcmp(key, "shape") == 0         ? &header->has_shape
                                                    : NULL;
   if (!seen) return refuse_header(header, "unknown key in the header");
-  if (*seen) return refuse_header(header, "a key of the header is given twice");
+  if (*seen) return refuse_header(header, "a key of the header appears twice");
   *seen = true;
   if (seen == &header->has_shape) return npy_read_shape(header);
   if (seen == &header->has_type) {
     return take_string(header, header->type)
                ? NULL
-               : refuse_header(header, "the dtype is not a plain one");
+               : refuse_header(header, "structured dtypes are not supported");
   }
   header->fortran = base_npy_take(header, "True");
   return header->fortran || base_npy_take(header, "False")
@@ -143,11 +143,12 @@ static clave_status npy_find_dtype(const header *header, dtype *out) {
     *out = types[i].value;
     bool order_matters = dtype_size(*out) > 1;
     if (*header->type == '<' || (!order_matters && *header->type == '|')) return NULL;
-    return INVALID("%s: dtype %s is not little-endian (<%s)", header->path, header->type, type);
+    return INVALID("%s: dtype %s is not little-endian: expected <%s", header->path, header->type,
+                   type);
   }
   return INVALID(
-      "%s: dtype %s is none of float16/32/64, int8/16/32/64, uint8/16/32/64, bool, bfloat16, "
-      "float8",
+      "%s: unsupported dtype %s: expected float16/32/64, int8/16/32/64, uint8/16/32/64, bool, "
+      "bfloat16 or float8",
       header->path, header->type);
 }
 
@@ -184,13 +185,14 @@ static clave_status npy_read_header(header *header, const unsigned char *file, s
                                     size_t *data_at) {
   if (size < PREFIX_SIZE) return INVALID("%s: the file ends early", header->path);
   if (memcmp(file, "\x93NUMPY", 6) != 0)
-    return refuse_header(header, "it does not begin with \\x93NUMPY");
-  if (file[6] < 1 || file[6] > 3) return refuse_header(header, "its format is newer than 3");
+    return refuse_header(header, "the file does not begin with \\x93NUMPY");
+  if (file[6] < 1 || file[6] > 3)
+    return refuse_header(header, "the format version is newer than 3");
   size_t length_size = file[6] == 1 ? 2 : 4, length = 0;
   const size_t begin = PREFIX_SIZE + length_size;
   if (size < begin) return INVALID("%s: the file ends early", header->path);
   for (size_t i = length_size; i-- > 0;) length = length << 8 | file[PREFIX_SIZE + i];
-  if (length > HEADER_LIMIT) return refuse_header(header, "its header is longer than 65536 bytes");
+  if (length > HEADER_LIMIT) return refuse_header(header, "the header is longer than 65536 bytes");
   if (size - begin < length) return INVALID("%s: the file ends early", header->path);
   header->at = (const char *)file + begin;
   header->end = header->at + length;
@@ -204,9 +206,9 @@ clave_status npy_read(const char *name, const void *file, size_t size, npy_array
   *out = (npy_array){0};
   TRY(npy_read_header(&header, file, size, &data_at));
   TRY(npy_find_dtype(&header, &out->type));
-  if (!base_npy_lay_out(&header, out)) return refuse_header(&header, "its shape is too large");
+  if (!base_npy_lay_out(&header, out)) return refuse_header(&header, "the shape is too large");
   if (size - data_at != out->bytes)
-    return INVALID("%s: holds %zu bytes of data, its shape and dtype need %zu", name,
+    return INVALID("%s: the file has %zu bytes of data, and its shape and dtype need %zu", name,
                    size - data_at, out->bytes);
   out->data = (const unsigned char *)file + data_at;
   return out->type == DTYPE_BOOL ? check_bools(name, out->data, out->bytes) : NULL;

@@ -130,7 +130,7 @@ clave_status path_absolute(const char *path, char **out) {
   if (*path != '/') {
     here = getcwd(NULL, 0);
     if (!here && errno == ENOMEM) return status_no_memory();
-    if (!here) return status_new(STATUS_IO, "%s: the working folder is gone", path);
+    if (!here) return status_new(STATUS_IO, "%s: the working folder no longer exists", path);
     text_printf(&text, "%s/", here);
     free(here);
   }
@@ -240,7 +240,7 @@ static clave_status process_start(const char *path, const char *const *arguments
   }
   free(environment);
   if (error == ENOMEM) return status_no_memory();
-  return error ? status_new(STATUS_IO, "%s: error %d", path, error) : NULL;
+  return error ? status_new(STATUS_IO, "%s: error %d of the system", path, error) : NULL;
 }
 
 clave_status child_start(const char *path, const char *const *arguments,

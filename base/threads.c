@@ -159,7 +159,7 @@ clave_status thread_create(void (*body)(void *ctx), void *ctx, thread **out) {
   if (code == 0) return NULL;
   free(worker);
   *out = NULL;
-  return status_new(STATUS_NO_MEMORY, "the system refuses a thread (error %d)", code);
+  return status_new(STATUS_NO_MEMORY, "the system cannot create a thread (error %d)", code);
 }
 
 bool thread_is_here(const thread *thread) { return thread->process == getpid(); }

@@ -106,12 +106,12 @@ static bool check_hash(const file_map *map, reader *source) {
 /* Returns why a file's rows are not used, or NULL with *reader at the first row. */
 static const char *read_head(const file_map *map, const char *device, reader *reader) {
   char line[DEVICE_BYTES];
-  if (!check_hash(map, reader)) return "it is damaged (hash)";
+  if (!check_hash(map, reader)) return "the file is damaged (hash)";
   if (!tuning_file_read_text(reader, '\n', line, sizeof line) ||
       strncmp(line, first_line, sizeof first_line - 2) != 0 || line[sizeof first_line - 2])
-    return "it is of another version";
+    return "the file has another version";
   if (!tuning_file_read_text(reader, '\n', line, sizeof line) || strcmp(line, device) != 0)
-    return "it is another device's";
+    return "the file belongs to another device";
   return NULL;
 }
 
@@ -120,13 +120,13 @@ static clave_status tuning_file_take_rows(tuning *tuning, reader *reader, const 
   while (reader->at < reader->end) {
     tuning_row row = {0};
     if (!tuning_file_read_row(reader, &row)) {
-      *why = "it has a malformed row";
+      *why = "the file has a malformed row";
       return NULL;
     }
     clave_status st = tuning_set(tuning, &row, false);
     if (status_code_of(st) == STATUS_INVALID) {
       status_free(st);
-      *why = "it has too many rows";
+      *why = "the file has too many rows";
       return NULL;
     }
     TRY(st);
@@ -217,7 +217,7 @@ clave_status tuning_save(tuning *tuning, const char *folder, const char *device)
   file_lock *lock = NULL;
   clave_status st = path && lock_path ? NULL : status_no_memory();
   if (!st && !file_lock_take(lock_path, LOCK_TIMEOUT_MS, &lock))
-    st = status_new(STATUS_IO, "%s cannot be locked", lock_path);
+    st = status_new(STATUS_IO, "cannot lock %s", lock_path);
   if (!st) st = tuning_file_merge(tuning, path, device);
   file_lock_release(lock);
   free(path);

@@ -41,8 +41,8 @@ clave_status tuning_check(const char *family, const char *key, const char *varia
       tuning_rows_is_text(variant, TUNING_VARIANT))
     return NULL;
   return INVALID(
-      "a row of a tuning table has a family of 1 to %d, a key of 1 to %d and a variant of 1 to %d "
-      "printable ASCII characters",
+      "a row of a tuning table: expected a family of 1 to %d, a key of 1 to %d and a variant of 1 "
+      "to %d printable ASCII characters",
       TUNING_FAMILY - 1, TUNING_KEY - 1, TUNING_VARIANT - 1);
 }
 

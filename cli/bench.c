@@ -31,8 +31,8 @@ static const flag bench_flags[] = {
      "repeatable, overrides --inputs",
      0, 0},
     {"--dim", FLAG_LIST, offsetof(bench_arguments, dims), "NAME=N",
-     "an open size of generated inputs (default: the smallest legal size), or the value of an "
-     "integer input; repeatable",
+     "sets an open size of generated inputs (default: the smallest legal size), or the value of an "
+     "integer scalar input; repeatable",
      0, 0},
     {"--runs", FLAG_INT, offsetof(bench_arguments, runs), "N", "number of timed runs (default 20)",
      1, 10000000},
@@ -220,7 +220,7 @@ static int bench_program(const void *given, page *out) {
   input_set inputs = {0};
   measures measures = {0};
   if (!arguments->breakdown && (arguments->svg || arguments->profile))
-    return fail_usage("%s goes with --breakdown", arguments->svg ? "--svg" : "--profile");
+    return fail_usage("%s needs --breakdown", arguments->svg ? "--svg" : "--profile");
   int result = measure_model(arguments, &model, &inputs, &measures);
   if (!result)
     result = (arguments->json ? bench_write_json : bench_write_text)(arguments, &model, &inputs,

@@ -123,7 +123,10 @@ static int begin_script(const chat *chat, script *script, speaker first) {
   text_puts(messages, "[");
   if (!chat->has_system) return EXIT_GOOD;
   if (first == SYSTEM)
-    return fail("%s: begins with a system message, and --system is another", script->name);
+    return fail(
+        "%s: the file begins with a system message, and --system sets a second one; remove one of "
+        "them",
+        script->name);
   write_message(&writer, "system", chat->system.data ? chat->system.data : "", chat->system.size);
   return EXIT_GOOD;
 }
@@ -161,8 +164,9 @@ int answer_script(chat *chat, const char *name, const page *content) {
     n_answers += is_asked(now, next);
     now = next;
   }
-  return n_answers || is_interrupted(NULL) ? EXIT_GOOD
-                                           : fail("%s: no message needs an answer", name);
+  return n_answers || is_interrupted(NULL)
+             ? EXIT_GOOD
+             : fail("%s: expected a user message without an answer", name);
 }
 
 /* ---------------------------------------------------------------- typed messages */
@@ -172,7 +176,7 @@ static int answer_typed(chat *chat, const page *message) {
   if (prompt_message(chat, message->data, message->size)) return EXIT_GOOD;
   TRY_EXIT(speak_line(chat->speech));
   if (stopped_by(chat->speech, clave_llm_stop_name(CLAVE_LLM_CONTEXT_FULL)))
-    print_note(NULL, "the model's context is full; /undo, /regen or /reset make room");
+    print_note(NULL, "the model's context is full; /undo, /regen or /reset frees part of it");
   return EXIT_GOOD;
 }
 

@@ -21,14 +21,14 @@ static int help(chat *chat, const char *argument);
 static int reset(chat *chat, const char *argument) {
   (void)argument;
   TRY_STATUS(clave_llm_reset(chat->speech->talk));
-  print_note(NULL, "the chat begins again");
+  print_note(NULL, "a new chat begins");
   return EXIT_GOOD;
 }
 
 static int undo(chat *chat, const char *argument) {
   (void)argument;
   TRY_STATUS(clave_llm_undo(chat->speech->talk, true));
-  print_note(NULL, "the last message and its answer are taken back");
+  print_note(NULL, "the last message and its answer are removed");
   return EXIT_GOOD;
 }
 
@@ -44,8 +44,8 @@ static int begin_with(chat *chat, const char *argument) {
   text_puts(&chat->system, argument);
   if (chat->system.failed) return fail_memory();
   chat->has_system = *argument != '\0';
-  print_note(NULL, chat->has_system ? "the chat begins again, with this system message"
-                                    : "the chat begins again, without a system message of yours");
+  print_note(NULL, chat->has_system ? "a new chat begins with this system message"
+                                    : "a new chat begins without a system message from you");
   return EXIT_GOOD;
 }
 
@@ -155,9 +155,8 @@ static int chat_commands_set(chat *chat, const char *argument) {
     return result;
   }
   const char *nearest = find_nearest(name + 2, settable, LENGTH(settable), sizeof *settable);
-  if (nearest)
-    return fail("/set takes NAME=VALUE; there is no \"%s\"; did you mean %s?", name + 2, nearest);
-  return fail("/set takes NAME=VALUE, such as temperature=0.7, not \"%s\"", argument);
+  if (nearest) return fail("/set: unknown option \"%s\"; did you mean %s?", name + 2, nearest);
+  return fail("/set: expected NAME=VALUE, such as temperature=0.7, got \"%s\"", argument);
 }
 
 static int chat_commands_end(chat *chat, const char *argument) {
@@ -221,8 +220,8 @@ static int chat_commands_refuse(const char *line, size_t length) {
   (void)snprintf(word, sizeof word, "%.*s", (int)(length < 32 ? length : 32), line);
   const char *nearest =
       find_nearest(word, &chat_commands[0].name, LENGTH(chat_commands), sizeof *chat_commands);
-  if (nearest) return fail("there is no %s; did you mean %s?", word, nearest);
-  return fail("there is no %s; /help lists what there is", word);
+  if (nearest) return fail("unknown chat command %s; did you mean %s?", word, nearest);
+  return fail("unknown chat command %s; /help lists the commands", word);
 }
 
 int run_chat_command(chat *chat, const page *line) {
@@ -233,10 +232,10 @@ int run_chat_command(chat *chat, const page *line) {
   if (!command) {
     (void)chat_commands_refuse(line->data, length);
   } else if (!command->value && *argument) {
-    (void)fail("%s has no argument, not \"%s\"", command->name, argument);
+    (void)fail("%s: expected no argument, got \"%s\"", command->name, argument);
   } else if (command->value && !*argument && command->run != chat_commands_set &&
              command->run != begin_with) {
-    (void)fail("%s needs a %s", command->name, command->value);
+    (void)fail("%s needs an argument: %s", command->name, command->value);
   } else {
     (void)command->run(chat, argument);
   }

@@ -20,10 +20,12 @@ int read_chat_file(const char *path, const char *what, page *out) {
   if (!path) return EXIT_GOOD;
   TRY_EXIT(read_file(path, out));
   const char *source = out->data ? out->data : "";
-  if (memchr(source, '\0', out->size)) return fail("%s: a NUL", path);
+  if (memchr(source, '\0', out->size))
+    return fail("%s: the file contains a NUL byte, which JSON does not allow", path);
   TRY_EXIT(check_json(path, source, out->size));
-  return source[strspn(source, " \t\r\n")] == '[' ? EXIT_GOOD
-                                                  : fail("%s: not a JSON array of %s", path, what);
+  return source[strspn(source, " \t\r\n")] == '['
+             ? EXIT_GOOD
+             : fail("%s: expected a JSON array of %s", path, what);
 }
 
 /* True if the template receives a value of this name from another source, which would override
@@ -50,17 +52,17 @@ int read_chat_arguments(const char *flag_name, const text_list *list, page *out)
   for (uint32_t i = 0; i < list->count; i++) {
     const char *word = list->items[i], *equals = strchr(word, '=');
     if (!equals || equals == word)
-      return fail_usage("%s takes NAME=JSON, such as enable_thinking=false, not \"%s\"", flag_name,
-                        word);
+      return fail_usage("%s: expected NAME=JSON, such as enable_thinking=false, got \"%s\"",
+                        flag_name, word);
     if (is_given_otherwise(word, (size_t)(equals - word)))
-      return fail_usage("%s %.*s: templates are given that by a flag of its own", flag_name,
+      return fail_usage("%s %.*s: this variable is set by its own flag", flag_name,
                         (int)(equals - word), word);
     TRY_EXIT(chat_inputs_refuse_twice(flag_name, list, i));
     clave_status st = json_check_syntax(equals + 1, strlen(equals + 1), false);
     if (st) {
       clave_status_free(st);
-      return fail_usage("%s %s: not JSON after the '='; a text is written \\\"text\\\"", flag_name,
-                        word);
+      return fail_usage("%s %s: the value after '=' is not JSON; a string is written \\\"text\\\"",
+                        flag_name, word);
     }
     emit_text(&writer, NULL, word, (size_t)(equals - word));
     text_printf(out, ":%s", equals + 1);
@@ -83,9 +85,11 @@ clave_template_inputs chat_template_inputs(const chat_inputs *inputs) {
 int note_ignored_inputs(clave_status st, bool tools, bool documents) {
   if (st && clave_status_code(st) == CLAVE_NO_MEMORY) return fail_status(st);
   clave_status_free(st);
-  if (tools) print_note(NULL, "the chat template ignores --tools: the model does not see them");
+  if (tools)
+    print_note(NULL, "the chat template ignores --tools, so the model does not see the tools");
   if (documents)
-    print_note(NULL, "the chat template ignores --documents: the model does not see them");
+    print_note(NULL,
+               "the chat template ignores --documents, so the model does not see the documents");
   return EXIT_GOOD;
 }
 

@@ -38,7 +38,7 @@ static const flag compile_flags[] = {
      "selected at run time",
      0, 0},
     {"--dim", FLAG_LIST, offsetof(compile_arguments, dims), "NAME=N",
-     "fixes an open size of the inputs; repeatable", 0, 0},
+     "fixes an open size of the inputs, or the value of an integer scalar input; repeatable", 0, 0},
     {"--march", FLAG_TEXT, offsetof(compile_arguments, march), "M",
      "passes -march=M to the compiler; BIN then runs only on such processors, and builds faster", 0,
      0},
@@ -75,8 +75,8 @@ static const flag compile_flags[] = {
      "choices",
      0, 0},
     {"--binaries", FLAG_SWITCH, offsetof(compile_arguments, binaries), NULL,
-     "with --target opencl: first runs the program on this machine's device, and embeds its kernel "
-     "binaries",
+     "with --target opencl: first runs the program on this machine's OpenCL device, and embeds its "
+     "kernel binaries",
      0, 0},
     {"--pack", FLAG_SWITCH, offsetof(compile_arguments, pack), NULL,
      "also embeds weights packed for this processor, or for this machine's OpenCL device", 0, 0},
@@ -140,9 +140,10 @@ static bool is_for_opencl(const compile_arguments *arguments) {
 /* Returns the reason why --tune is not supported here, or NULL if it is. Called before anything is
  * measured. */
 static const char *why_untuned(const compile_arguments *arguments, const model *model) {
-  return wants_all(arguments)          ? "--method all"
-         : method_of(arguments, model) ? NULL
-                                       : "a language model's text";
+  return wants_all(arguments) ? "--method all"
+         : method_of(arguments, model)
+             ? NULL
+             : "the text generation of a language model";
 }
 
 static int compile_with(const compile_arguments *arguments, model *model,
@@ -202,13 +203,15 @@ static int open_target(const compile_arguments *arguments, model *model) {
                                                       : arguments->threads;
   TRY_EXIT(open_device(&with, model));
   if (is_for_opencl(arguments) && strcmp(model->device_info.kind, "opencl") != 0)
-    return fail("--target opencl: CLAVE_DEVICE is \"%s\", which is no OpenCL device", named);
+    return fail("--target opencl needs an OpenCL device, and CLAVE_DEVICE selects \"%s\"", named);
   return EXIT_GOOD;
 }
 
 static int pack_first(const compile_arguments *arguments, model *model) {
   if (arguments->kernel_dir)
-    return fail("--pack: kernels of your own (--kernel-dir) may read weights packed otherwise");
+    return fail(
+        "--pack cannot be combined with --kernel-dir, whose kernels may read another layout of "
+        "packed weights");
   TRY_EXIT(open_target(arguments, model));
   return pack_program(model);
 }
@@ -216,7 +219,7 @@ static int pack_first(const compile_arguments *arguments, model *model) {
 /* Tunes first. Without a cache folder the winners are used for this executable only. */
 static int tune_first(const compile_arguments *arguments, model *model) {
   const char *why = why_untuned(arguments, model);
-  if (why) return fail("--tune is of one method's sizes, which %s has not", why);
+  if (why) return fail("--tune needs a single method, and cannot be combined with %s", why);
   const tune_request request = {
       .dims = &arguments->dims, .budget = arguments->budget, .unkept = !has_cache()};
   TRY_EXIT(open_target(arguments, model));
@@ -263,17 +266,18 @@ static int compile_model(const compile_arguments *arguments, model *model, page 
 static int compile_program(const void *given, page *out) {
   const compile_arguments *arguments = given;
   model model = {0};
-  if (!arguments->to == !arguments->sources) return fail_usage("which of -o BIN and --emit-c DIR?");
+  if (!arguments->to == !arguments->sources)
+    return fail_usage("compile needs either -o BIN or --emit-c DIR");
   if (arguments->target && strcmp(arguments->target, "c") != 0 &&
       strcmp(arguments->target, "opencl") != 0)
-    return fail_usage("--target takes c or opencl, not \"%s\"", arguments->target);
+    return fail_usage("--target: expected c or opencl, got \"%s\"", arguments->target);
   if (arguments->arena && strcmp(arguments->arena, "static") != 0)
     return fail_usage("--arena: expected static, got \"%s\"", arguments->arena);
-  if (arguments->shared && arguments->bare) return fail_usage("which of --shared and --bare?");
+  if (arguments->shared && arguments->bare)
+    return fail_usage("--shared and --bare exclude each other");
   if (arguments->binaries && !is_for_opencl(arguments))
-    return fail_usage("--binaries is of --target opencl");
-  if (arguments->budget > 0 && !arguments->tune)
-    return fail_usage("--budget is of --tune, which is not given");
+    return fail_usage("--binaries needs --target opencl");
+  if (arguments->budget > 0 && !arguments->tune) return fail_usage("--budget needs --tune");
   if (arguments->processor && strcmp(arguments->processor, "portable") != 0)
     return fail_usage("--processor: expected portable, got \"%s\"", arguments->processor);
   /* Makes planning and packing here use the kernels that the executable will run. */

@@ -25,7 +25,7 @@ static const flag convert_flags[] = {
 int check_program_ending(const char *path) {
   const char *dot = strrchr(path, '.');
   if (dot && (strcmp(dot, ".clv") == 0 || strcmp(dot, ".json") == 0)) return EXIT_GOOD;
-  return fail("%s: a program's name ends in .clv or .json", path);
+  return fail("%s: expected a file name that ends in .clv or .json", path);
 }
 
 static bool is_json(const char *path) { return strcmp(strrchr(path, '.'), ".json") == 0; }
@@ -43,11 +43,11 @@ static int convert_pack(const convert_arguments *arguments, model *model) {
 static int convert_files(const convert_arguments *arguments, model *model) {
   TRY_EXIT(check_program_ending(arguments->to));
   if (arguments->device && is_json(arguments->to))
-    return fail_usage("--pack: %s cannot hold packed weights, a .clv can", arguments->to);
+    return fail_usage("--pack: %s cannot store packed weights; write a .clv", arguments->to);
   TRY_EXIT(open_program(&arguments->model, model));
   if (arguments->device) TRY_EXIT(convert_pack(arguments, model));
   if (is_json(arguments->to) && clave_program_count_packed_weights(model->program))
-    print_note(NULL, "a .json holds no packed weights");
+    print_note(NULL, "packed weights are not written, because a .json cannot store them");
   show_progress("writing %s", arguments->to);
   TRY_STATUS(clave_program_save(model->program, arguments->to));
   clear_progress();

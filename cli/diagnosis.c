@@ -15,7 +15,7 @@ int diagnosis_add(diagnosis *diagnosis, const char *line, size_t size) {
   clave_status st = json_parse(line, size, &finding);
   if (st) {
     status_free(st);
-    return fail("the findings of a device cannot be read");
+    return fail("a line of the check's findings is not a JSON object");
   }
   diagnosis->lines[diagnosis->count++] = finding;
   return EXIT_GOOD;

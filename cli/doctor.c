@@ -121,7 +121,10 @@ static void write_vendor(doctor *doctor, const char *folder, const char *name) {
   emit_string(&doctor->writer, "library", driver);
   emit_end_object(&doctor->writer);
   if (*driver == '/' && access(driver, R_OK) != 0)
-    add_problem(doctor, "%s names %s, which is not there: its driver was removed", path, driver);
+    add_problem(
+        doctor,
+        "%s names the library %s, which cannot be read: reinstall the driver or remove this file",
+        path, driver);
 }
 
 static int is_icd(const struct dirent *entry) {
@@ -161,16 +164,17 @@ static void doctor_check_folder(doctor *doctor, const char *path) {
   emit_bool(&doctor->writer, "exists", is_there);
   emit_bool(&doctor->writer, "writable", is_writable);
   if (!is_writable)
-    add_problem(doctor, "the cache %s cannot be written: kernels are built anew by each process",
+    add_problem(doctor,
+                "the cache folder %s is not writable, so each process builds its kernels again",
                 path);
   if (!is_there) return;
   const bool is_private = folder_is_private(path);
   emit_bool(&doctor->writer, "private", is_private);
   if (!is_private)
-    add_problem(
-        doctor,
-        "others can write to the cache %s, so it is not used: chmod go-w, or CLAVE_CACHE_DIR",
-        path);
+    add_problem(doctor,
+                "other users can write to the cache folder %s, so it is not used: run chmod go-w "
+                "on it, or set CLAVE_CACHE_DIR",
+                path);
 }
 
 static void write_cache(doctor *doctor) {
@@ -179,7 +183,7 @@ static void write_cache(doctor *doctor) {
   emit_object(&doctor->writer, "cache");
   emit_string(&doctor->writer, "path", st ? NULL : info.path);
   if (st) {
-    add_problem(doctor, "the cache: %s", clave_status_message(st));
+    add_problem(doctor, "reading the cache: %s", clave_status_message(st));
   } else if (info.path) {
     emit_size(&doctor->writer, "bytes", info.bytes);
     emit_size(&doctor->writer, "files", info.files);
@@ -233,8 +237,8 @@ static void describe_end(doctor *doctor, const char *device, const diagnosis *fo
   const char *family = last ? text_or_null(last, "family") : NULL;
   const int signal = found->ended - 128;
   if (found->ended == 128 + SIGALRM) {
-    add_problem(doctor, "%s: no answer in time%s%s", device, family ? ", while checking " : "",
-                family ? family : "");
+    add_problem(doctor, "%s: the device did not answer in time%s%s", device,
+                family ? ", while checking " : "", family ? family : "");
   } else if (signal > 0) {
     add_problem(doctor, "%s: the driver ended the process (signal %d)%s%s", device, signal,
                 family ? " while checking " : "", family ? family : "");
@@ -286,7 +290,7 @@ static int check_devices(doctor *doctor, const doctor_arguments *arguments) {
   }
   emit_end_array(&doctor->writer);
   if (!code && arguments->device && n == 0 && !found.ended)
-    code = fail_usage("there is no device \"%s\"; clave devices lists them", arguments->device);
+    code = fail_usage("unknown device \"%s\"; clave devices lists the devices", arguments->device);
   diagnosis_free(&found);
   return code;
 }
@@ -316,7 +320,7 @@ static int examine(doctor *doctor, const doctor_arguments *arguments) {
 static int doctor_make_folder(doctor *doctor) {
   const char *parent = temporary_folder();
   doctor->folder = folder_create_unique(parent, "clave-doctor-");
-  if (!doctor->folder) return fail("%s: no folder for findings can be made there", parent);
+  if (!doctor->folder) return fail("cannot create a temporary folder in %s", parent);
   doctor->findings = path_join(doctor->folder, "findings");
   doctor->log = path_join(doctor->folder, "log");
   return doctor->findings && doctor->log ? EXIT_GOOD : fail_memory();
@@ -341,7 +345,7 @@ static int run_doctor(const void *given, page *out) {
   page report = {0};
   doctor doctor = {.writer = {.out = &report}, .family = arguments->family};
   if (arguments->family && !is_family(arguments->family))
-    return fail_usage("there is no family of kernels \"%s\"", arguments->family);
+    return fail_usage("unknown kernel family \"%s\"", arguments->family);
   catch_endings(); /* removes the folder on a signal, too */
   int code = doctor_make_folder(&doctor);
   if (!code) code = examine(&doctor, arguments);

@@ -40,7 +40,7 @@ static int make_workplace(const char *path, const model *model, const input_set 
   workplace->program = realpath(path, NULL);
   if (!workplace->program) return fail("%s: %s", path, strerror(errno));
   workplace->folder = folder_create_unique(parent, "clave-verify-");
-  if (!workplace->folder) return fail("%s: no folder for tensors can be made there", parent);
+  if (!workplace->folder) return fail("cannot create a temporary folder in %s", parent);
   for (uint32_t i = 0; i < inputs->count; i++)
     if (!inputs->items[i].info.is_scalar) TRY_EXIT(add_name(workplace, "in"));
   workplace->n_inputs = workplace->n;
@@ -73,8 +73,9 @@ static int report_failure(const workplace *workplace, const char *path, int code
   TRY_EXIT(read_file(workplace->names[workplace->n - 1], &log));
   if (log.size) log.data[strcspn(log.data, "\n")] = 0;
   page_visible(&line, log.size ? log.data : "nothing");
-  int result =
-      line.failed ? fail_memory() : fail("%s: exit status %d, and said: %s", path, code, line.data);
+  int result = line.failed ? fail_memory()
+                           : fail("%s: the executable failed with exit status %d: %s", path, code,
+                                  line.data);
   text_free(&log);
   text_free(&line);
   return result;
@@ -125,7 +126,7 @@ int ask_executable(const char *path, bool *is_opencl) {
 }
 
 static const char *owner_of(const model *model) {
-  return strcmp(model->device_info.kind, "cpu") == 0 ? "the CPU backend's" : "that device's here";
+  return strcmp(model->device_info.kind, "cpu") == 0 ? "the CPU backend" : "this machine's device";
 }
 
 static int compare_file(const char *file, const char *path, const model *model, uint32_t index) {
@@ -143,7 +144,7 @@ static int compare_file(const char *file, const char *path, const model *model, 
                   info.name, path, want, bytes.size);
   } else if (!same_elements(&theirs, &mine)) {
     const difference difference = compare_tensors(&theirs, &mine, NULL, 1, 0);
-    result = fail("output_%" PRIu32 " (%s) of %s is not %s: at element %" PRIu64
+    result = fail("output_%" PRIu32 " (%s) of %s differs from %s: at element %" PRIu64
                   ": %s %.9g, got %.9g (all bits must be equal)",
                   index, info.name, path, owner_of(model), difference.element,
                   model->device_info.kind, difference.expected, difference.got);

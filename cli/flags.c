@@ -71,8 +71,8 @@ static int store_integer(const parser *parser, const flag *flag, const char *val
   errno = 0;
   int64_t number = strtoll(value, &end, 10);
   if (!*value || *end || errno || number < flag->min || number > flag->max) {
-    return fail_usage("%s takes an integer from %" PRId64 " to %" PRId64 ", not \"%s\"", flag->name,
-                      flag->min, flag->max, value);
+    return fail_usage("%s: expected an integer from %" PRId64 " to %" PRId64 ", got \"%s\"",
+                      flag->name, flag->min, flag->max, value);
   }
   memcpy(field_of(parser, flag), &number, sizeof number);
   return EXIT_GOOD;
@@ -82,8 +82,8 @@ static int flags_store_number(const parser *parser, const flag *flag, const char
   char *end;
   double number = number_read(value, &end);
   if (!*value || *end || !(number >= (double)flag->min && number <= (double)flag->max)) {
-    return fail_usage("%s takes a number from %" PRId64 " to %" PRId64 ", not \"%s\"", flag->name,
-                      flag->min, flag->max, value);
+    return fail_usage("%s: expected a number from %" PRId64 " to %" PRId64 ", got \"%s\"",
+                      flag->name, flag->min, flag->max, value);
   }
   memcpy(field_of(parser, flag), &number, sizeof number);
   return EXIT_GOOD;
@@ -109,10 +109,12 @@ static int store_value(const parser *parser, const flag *flag, const char *value
   if (flag->kind == FLAG_INT) return store_integer(parser, flag, value);
   if (flag->kind == FLAG_NUMBER) return flags_store_number(parser, flag, value);
   if (is_list(flag)) return store_item(parser, flag, value);
-  if (flag->kind != FLAG_TEXT && !*value) return fail_usage("%s is empty", flag->name);
+  if (flag->kind != FLAG_TEXT && !*value)
+    return fail_usage("%s needs a value that is not empty", flag->name);
   if (flags_is_written(flag) && strcmp(value, "-") == 0)
-    return fail_usage("%s takes a file, not \"-\": standard output has what %s prints", flag->name,
-                      parser->command->name);
+    return fail_usage(
+        "%s: expected a file, got \"-\": standard output is used for the output of %s", flag->name,
+        parser->command->name);
   memcpy(field_of(parser, flag), &value, sizeof value);
   return EXIT_GOOD;
 }
@@ -178,7 +180,7 @@ static int read_flag(parser *parser, const char *word) {
   if (parser->seen & bit && !is_list(flag)) return fail_usage("%s is given twice", flag->name);
   parser->seen |= bits_of_field(parser, flag);
   if (flag->kind == FLAG_SWITCH) {
-    if (equals) return fail_usage("%s takes no value", flag->name);
+    if (equals) return fail_usage("%s accepts no value", flag->name);
     *(bool *)field_of(parser, flag) = true;
     return EXIT_GOOD;
   }
@@ -208,7 +210,7 @@ static const flag *flags_next_operand(const parser *parser) {
 
 static int read_operand(parser *parser, const char *word) {
   const flag *flag = flags_next_operand(parser);
-  if (!flag) return fail_usage("%s takes no further argument \"%s\"", parser->command->name, word);
+  if (!flag) return fail_usage("%s: unexpected argument \"%s\"", parser->command->name, word);
   parser->seen |= bits_of_field(parser, flag);
   return store_value(parser, flag, word);
 }
@@ -248,13 +250,13 @@ static int refuse_over(const flag *output, const char *written, const flag *from
                        const char *path) {
   static const char consts[] = "consts.safetensors"; /* the default file of a .json */
   if (flags_is_written(from) && is_same_file(written, path))
-    return fail("%s and %s would both be written to %s", from->name, output->name, path);
+    return fail("%s and %s would both write %s", from->name, output->name, path);
   if (output->kind == FLAG_RENEWED && (size_t)output->min == from->offset) return EXIT_GOOD;
   if (file_is_same(written, path))
-    return fail("%s %s would be written over %s, which is read", output->name, written, path);
+    return fail("%s %s would overwrite %s, which the command reads", output->name, written, path);
   if (is_operand(from) && path_has_ending(path, ".json") && is_in_folder_of(written, consts, path))
-    return fail("%s %s would be where the constants of %s are looked for", output->name, written,
-                path);
+    return fail("%s %s would be read as the constants of %s; write to another file", output->name,
+                written, path);
   return EXIT_GOOD;
 }
 

@@ -166,22 +166,25 @@ static int cli_generate_check_chat(const generate_arguments *arguments) {
     if (flags[i].given) return fail_usage("%s needs --chat", flags[i].name);
   }
   if (arguments->chat_file && (arguments->prompt || arguments->prompt_file))
-    return fail_usage("--chat-file takes no prompt: it has the messages");
-  return is_chat(arguments) && arguments->prompt_ids ? fail_usage("--chat takes no --prompt-ids")
-                                                     : EXIT_GOOD;
+    return fail_usage(
+        "--chat-file excludes --prompt and --prompt-file, because the file has the messages");
+  return is_chat(arguments) && arguments->prompt_ids
+             ? fail_usage("--chat and --prompt-ids exclude each other")
+             : EXIT_GOOD;
 }
 
 static int check_arguments(const generate_arguments *arguments) {
   if (arguments->prompt && arguments->prompt_ids)
     return fail_usage("--prompt and --prompt-ids exclude each other");
   if (arguments->prompt_file && (arguments->prompt || arguments->prompt_ids))
-    return fail_usage("--prompt-file is the prompt, and so is %s",
+    return fail_usage("--prompt-file and %s exclude each other",
                       arguments->prompt ? "--prompt" : "--prompt-ids");
   if (arguments->pattern && !arguments->tokenizer) return fail_usage("--pattern needs --tokenizer");
   TRY_EXIT(cli_generate_check_chat(arguments));
   bool prompted =
       arguments->prompt || arguments->prompt_file || arguments->prompt_ids || is_chat(arguments);
-  if (prompted && arguments->perplexity) return fail_usage("--perplexity takes no prompt");
+  if (prompted && arguments->perplexity)
+    return fail_usage("--perplexity excludes a prompt, because F has the text");
   if (!prompted && !arguments->perplexity)
     return fail_usage("generate needs --prompt, --prompt-ids, --chat or --perplexity");
   if ((arguments->window || arguments->stride) && !arguments->perplexity)
@@ -190,21 +193,22 @@ static int check_arguments(const generate_arguments *arguments) {
   bool known = !arguments->bos;
   for (size_t i = 0; i < LENGTH(choices) && !known; i++)
     known = strcmp(arguments->bos, choices[i]) == 0;
-  if (!known) return fail_usage("--bos takes auto, yes or no, not \"%s\"", arguments->bos);
+  if (!known) return fail_usage("--bos: expected auto, yes or no, got \"%s\"", arguments->bos);
   if (arguments->bos && is_chat(arguments))
-    return fail_usage("--bos goes without --chat: the chat template has it");
+    return fail_usage(
+        "--bos and --chat exclude each other, because the chat template writes the BOS token");
   if (arguments->top_logprobs != DEFAULT_TOP && !arguments->logprobs)
     return fail_usage("--top-logprobs needs --logprobs");
   bool of_model = arguments->sampling && strcmp(arguments->sampling, "model") == 0;
   if (arguments->sampling && !of_model && strcmp(arguments->sampling, "greedy") != 0)
-    return fail_usage("--sampling takes greedy or model, not \"%s\"", arguments->sampling);
+    return fail_usage("--sampling: expected greedy or model, got \"%s\"", arguments->sampling);
   bool narrows = arguments->top_k > 0 || arguments->top_p > 0 || arguments->min_p > 0;
   bool chats = !arguments->sampling && is_chat(arguments) && arguments->temperature < 0;
   bool samples = arguments->temperature > 0 || of_model || chats;
   if (narrows && !samples)
     print_note(NULL,
-               "without --temperature the likeliest token is taken, whatever --top-k, "
-               "--top-p and --min-p say");
+               "--top-k, --top-p and --min-p have no effect without --temperature: each token is "
+               "the most likely one");
   return EXIT_GOOD;
 }
 
@@ -218,7 +222,7 @@ static int read_bias(const text_list *list, clave_logit_bias *out) {
     double value = good ? number_read(equals + 1, &end) : 0;
     bool finite = good && (value == -HUGE_VAL || fabs(value) <= (double)FLT_MAX);
     if (!good || !equals[1] || *end || !finite)
-      return fail_usage("--logit-bias takes ID=BIAS, such as 13=-1.5, not \"%s\"", word);
+      return fail_usage("--logit-bias: expected ID=BIAS, such as 13=-1.5, got \"%s\"", word);
     for (uint32_t k = 0; k < i; k++)
       if (out[k].id == id) return fail_usage("--logit-bias %llu is given twice", id);
     out[i] = (clave_logit_bias){(uint32_t)id, (float)value};
@@ -270,8 +274,8 @@ static int open_talk(const generate_arguments *arguments, const model *model,
 
 static int refuse_empty(const generate_arguments *arguments) {
   bool said = arguments->bos && strcmp(arguments->bos, "no") == 0;
-  return said ? fail("the prompt is empty, and --bos no leaves it so")
-              : fail("the prompt is empty, and the model has no token to begin with");
+  return said ? fail("the prompt is empty, and --bos no adds no token to it")
+              : fail("the prompt is empty, and the model has no BOS token to add to it");
 }
 
 /* Same as clave_llm_prompt_text, but with the given BOS, or none. */
@@ -279,7 +283,8 @@ static int cli_generate_prompt_encoded(const speech *speech, const page *content
   clave_llm_info info = {.size = sizeof info};
   clave_ids ids;
   TRY_STATUS(clave_llm_get_info(speech->llm, &info));
-  if (!info.tokenizer) return fail("a prompt of text needs a tokenizer; ids do not");
+  if (!info.tokenizer)
+    return fail("a text prompt needs a tokenizer: pass --tokenizer, or token ids by --prompt-ids");
   TRY_STATUS(clave_tokenizer_encode(info.tokenizer, content->data ? content->data : "",
                                     content->size, NULL, &ids));
   const uint32_t first = (uint32_t)bos;
@@ -312,12 +317,12 @@ static int parse_ids(const char *name, const page *content, uint32_t *ids, size_
     for (size_t i = 0; i < length && id <= UINT32_MAX; i++)
       id = at[i] >= '0' && at[i] <= '9' ? 10 * id + (uint64_t)(at[i] - '0') : UINT64_MAX;
     if (id > UINT32_MAX)
-      return fail("%s: \"%.*s\", number %zu, is not an id", name, (int)(length < 20 ? length : 20),
-                  at, *count + 1);
+      return fail("%s: expected a token id, got \"%.*s\" as number %zu", name,
+                  (int)(length < 20 ? length : 20), at, *count + 1);
     ids[(*count)++] = (uint32_t)id;
     at += length;
   }
-  return at == end ? EXIT_GOOD : fail("%s: a NUL after %zu ids", name, *count);
+  return at == end ? EXIT_GOOD : fail("%s: unexpected NUL byte after %zu token ids", name, *count);
 }
 
 static int prompt_ids(const generate_arguments *arguments, const speech *speech,
@@ -344,12 +349,13 @@ static int check_template(const generate_arguments *arguments, const speech *spe
   TRY_STATUS(clave_llm_get_info(speech->llm, &info));
   const char *said = info.chat_template;
   if (!said)
-    return fail("%s has no chat template: --chat-template takes a file, or a name (%s, %s, ...)",
+    return fail("%s has no chat template: pass --chat-template with a file or a name (%s, %s, ...)",
                 arguments->model.program, clave_template_builtin(0), clave_template_builtin(2));
   clave_status st = strchr(said, '{') ? clave_template_create(said, strlen(said), &template) : NULL;
   clave_template_destroy(template);
   if (!st) return EXIT_GOOD;
-  int result = fail("chat template: %s; --chat-template takes another", clave_status_message(st));
+  int result =
+      fail("chat template: %s; --chat-template selects another one", clave_status_message(st));
   clave_status_free(st);
   return result;
 }
@@ -367,7 +373,8 @@ static int note_unknown_tokens(const speech *speech) {
   char *tokens;
   page note = {0};
   TRY_STATUS(clave_llm_chat_unknown_tokens(speech->llm, &tokens));
-  text_printf(&note, "the chat template writes %s, which the tokenizer does not know as tokens",
+  text_printf(&note,
+              "the chat template writes %s, which the tokenizer does not encode as special tokens",
               tokens);
   if (*tokens && !note.failed) print_note(NULL, note.data);
   text_free(&note);

@@ -28,8 +28,10 @@ int settle_sampling(generate_arguments *arguments, const clave_llm *llm) {
   TRY_STATUS(clave_llm_get_info(llm, &info));
   bool of_model = arguments->sampling && strcmp(arguments->sampling, "model") == 0;
   if (of_model && !info.sampling)
-    return fail("%s does not say how to sample; --temperature and the options after it do",
-                arguments->model.program);
+    return fail(
+        "--sampling model: %s has no sampling settings; set --temperature, --top-k and the other "
+        "options",
+        arguments->model.program);
   if (of_model) options = *info.sampling;
   if (!arguments->sampling && is_chat(arguments)) options = *info.chat_sampling;
   generate_arguments_settle(&arguments->temperature, as_written(options.temperature));
@@ -50,8 +52,7 @@ int settle_bos(const generate_arguments *arguments, const clave_llm *llm, int32_
   if (info.tokenizer) TRY_STATUS(clave_tokenizer_get_info(info.tokenizer, &tokenizer_info));
   bool known = tokenizer_info.bos != CLAVE_NO_TOKEN && (uint32_t)tokenizer_info.bos < info.n_vocab;
   *bos = tokenizer_info.bos;
-  return known ? EXIT_GOOD
-               : fail("--bos yes: %s has no token that texts begin with", arguments->model.program);
+  return known ? EXIT_GOOD : fail("--bos yes: %s has no BOS token", arguments->model.program);
 }
 
 clave_sampler_options sampler_options(const generate_arguments *arguments,

@@ -203,9 +203,9 @@ static const char *run_dot(const char *program, const char *folder) {
     return "";
   }
   const int code = tool_end_within(tool, LATEST_MS);
-  if (code == 128 + 9) return "graphviz took too long: drawn without it";
+  if (code == 128 + 9) return "Graphviz took too long, so the built-in layout is used";
   if (code == 127) return ""; /* some systems report a missing program only now */
-  return code ? "graphviz failed: drawn without it" : NULL;
+  return code ? "Graphviz failed, so the built-in layout is used" : NULL;
 }
 
 static const char *graphviz_place(layout *layout, const char *program, const char *folder) {
@@ -216,7 +216,7 @@ static const char *graphviz_place(layout *layout, const char *program, const cha
   const char *why = is_asked ? run_dot(program, folder) : "";
   if (!why && (!read_file_of(folder, &words) || !read_answer(layout, words.data))) {
     forget_lines(layout);
-    why = "graphviz made no layout of this graph: drawn without it";
+    why = "Graphviz wrote no usable layout, so the built-in layout is used";
   }
   text_free(&words);
   return why;

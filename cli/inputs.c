@@ -54,8 +54,8 @@ static int cli_inputs_refuse_name(const input_set *set, const char *where, const
   for (uint32_t i = 0; i < set->count; i++) {
     text_printf(&known, "%s%s (input_%" PRIu32 ")", i ? ", " : "", set->items[i].info.name, i);
   }
-  int result = fail("%s: there is no input \"%.*s\"; the program takes %s", where, (int)length,
-                    name, known.data ? known.data : "none");
+  int result = fail("%s: unknown input \"%.*s\"; the inputs of the program are %s", where,
+                    (int)length, name, known.data ? known.data : "none");
   text_free(&known);
   return result;
 }
@@ -80,7 +80,7 @@ static int take_tensor(input *in, const char *where, const clave_tensor *value) 
   } else {
     in->scalar = (uint64_t)load_integer(value->dtype, value->data);
     if (value->dtype == CLAVE_U64 && in->scalar > INT64_MAX)
-      return fail("%s: input %s is %" PRIu64 ", which does not fit I64", where, in->info.name,
+      return fail("%s: input %s is %" PRIu64 ", which does not fit in I64", where, in->info.name,
                   in->scalar);
   }
   in->value = clave_tensor_make(in->info.dtype, 0, NULL, &in->scalar);
@@ -113,7 +113,7 @@ static int take_literal(input *in, const char *literal) {
     char *end;
     double number = number_read(literal, &end);
     if (!*literal || *end)
-      return fail("--input %s takes a number, not \"%s\"", in->info.name, literal);
+      return fail("--input %s: expected a number, got \"%s\"", in->info.name, literal);
     store_number(type, number, &in->scalar);
   }
   in->value = clave_tensor_make(type, 0, NULL, &in->scalar);
@@ -160,7 +160,7 @@ static int cli_inputs_take_from_file(input_set *set, const char *path, uint32_t 
   if (!in) in = find_by_name(set, name, length);
   if (!in)
     return is_other(name, others) ? EXIT_GOOD : cli_inputs_refuse_name(set, path, name, length);
-  if (in->source) return fail("%s: input %s is given twice, as %s too", path, name, in->source);
+  if (in->source) return fail("%s: input %s is already set by %s", path, name, in->source);
   in->source = name;
   TRY_EXIT(copy_value(&value, &in->file));
   return take_tensor(in, path, &in->file.tensor);
@@ -190,7 +190,7 @@ static int cli_inputs_read_value(input *in, const char *word) {
 static int take_from_line(input_set *set, const char *item) {
   const char *equals = strchr(item, '=');
   if (!equals || equals == item)
-    return fail_usage("--input takes NAME=FILE.npy or NAME=NUMBERS, not \"%s\"", item);
+    return fail_usage("--input: expected NAME=FILE.npy or NAME=NUMBERS, got \"%s\"", item);
   size_t length = (size_t)(equals - item);
   input *in = find_by_name(set, item, length);
   if (!in) in = find_by_position(set, item, length);
@@ -266,7 +266,7 @@ int read_dim(const char *given, size_t *length, int64_t *count) {
   errno = 0;
   *count = equals ? strtoll(equals + 1, &end, 10) : 0;
   if (!equals || equals == given || end == equals + 1 || *end || errno || *count < 0)
-    return fail_usage("--dim: expected NAME=N, N not negative, got \"%s\"", given);
+    return fail_usage("--dim: expected NAME=N with N from 0, got \"%s\"", given);
   *length = (size_t)(equals - given);
   return EXIT_GOOD;
 }
@@ -274,10 +274,10 @@ int read_dim(const char *given, size_t *length, int64_t *count) {
 static int cli_inputs_fix_scalar(input *in, const char *given, int64_t n) {
   const clave_dtype type = in->info.dtype;
   if (!is_integer(type))
-    return fail("--dim %s: %s: expected an integer, got a scalar of dtype %s", given, in->info.name,
-                clave_dtype_name(type));
+    return fail("--dim %s: expected an integer scalar, but input %s has dtype %s", given,
+                in->info.name, clave_dtype_name(type));
   if (type != CLAVE_U64 && !fits_dtype(type, n))
-    return fail("--dim %s: %s is a scalar of dtype %s, which has no %" PRId64, given, in->info.name,
+    return fail("--dim %s: input %s has dtype %s, whose range does not include %" PRId64, given, in->info.name,
                 clave_dtype_name(type), n);
   in->scalar = (uint64_t)n;
   return EXIT_GOOD;
@@ -298,13 +298,14 @@ static int fix_dim(input_set *set, const char *given) {
       const char *name = info->dim_names[k];
       if (!name || strlen(name) != length || strncmp(name, given, length) != 0) continue;
       if (n < info->min_dims[k] || n > info->max_dims[k])
-        return fail("--dim %s: the size is from %lld to %lld", given, (long long)info->min_dims[k],
-                    (long long)info->max_dims[k]);
+        return fail("--dim %s: expected a size from %lld to %lld", given,
+                    (long long)info->min_dims[k], (long long)info->max_dims[k]);
       info->dims[k] = n;
       found = true;
     }
   }
-  return found ? EXIT_GOOD : fail("--dim %s: no input has an open size of that name", given);
+  return found ? EXIT_GOOD
+               : fail("--dim %s: no open size and no scalar input has this name", given);
 }
 
 static int cli_inputs_refuse_twice(const text_list *dims, uint32_t i) {
@@ -329,7 +330,7 @@ static int invent_input(input *in, uint64_t *seed) {
   clave_dtype type = in->info.dtype;
   size_t size = clave_dtype_size(type);
   if (!cli_inputs_choose_sizes(&in->info, dims, &count))
-    return fail("input %s is too large", in->info.name);
+    return fail("input %s is too large: its bytes do not fit in 64 bits", in->info.name);
   in->file.data = calloc(count ? (size_t)count : 1, size);
   if (!in->file.data) return fail_memory();
   draw_elements((dtype)type, (size_t)count, in->file.data, seed);
@@ -348,7 +349,7 @@ int invent_inputs(input_set *set) {
 int prepare_inputs(const model *model, const char *path, const text_list *list,
                    const text_list *dims, input_set *set) {
   if ((path || list->count) && dims->count)
-    return fail_usage("--dim is for inputs that are made up, not for --inputs and --input");
+    return fail_usage("--dim sets generated inputs, and excludes --inputs and --input");
   if (path || list->count) return collect_inputs(model, path, list, set);
   TRY_EXIT(describe_inputs(model, set));
   TRY_EXIT(fix_dims(set, dims));

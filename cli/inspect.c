@@ -35,7 +35,8 @@ static const flag inspect_flags[] = {
     {"--placement", FLAG_SWITCH, offsetof(inspect_arguments, placement), NULL,
      "shows where each op runs, and why; with --svg: shows fused ops", 0, 0},
     {"--dim", FLAG_LIST, offsetof(inspect_arguments, dims), "NAME=N",
-     "with --html: an open size for the memory plan (default: the smallest legal size); repeatable",
+     "with --html: an open size for the memory plan (default: the smallest legal size), or the "
+     "value of an integer scalar input; repeatable",
      0, 0},
     METHOD_FLAG(inspect_arguments),
     DEVICE_FLAGS(inspect_arguments),
@@ -96,7 +97,8 @@ static void list_tensors_json(const clave_tensors *file, page *out) {
 static int inspect_tensors(const inspect_arguments *arguments, page *out) {
   clave_tensors *file;
   if (arguments->dot || arguments->svg || arguments->placement || arguments->model.method) {
-    return fail("%s: a tensor file has no graph", arguments->model.program);
+    return fail("%s: expected a program, got a tensor file, which has no graph",
+                arguments->model.program);
   }
   TRY_STATUS(clave_tensors_load(arguments->model.program, &file));
   (arguments->json ? list_tensors_json : list_tensors)(file, out);
@@ -522,10 +524,10 @@ static int inspect_file(const void *given, page *out) {
   if (arguments->json + arguments->dot + arguments->svg + arguments->html > 1 ||
       (arguments->placement && arguments->dot))
     return fail_usage(
-        "--json, --dot, --svg and --html exclude each other; --placement goes with all but --dot");
+        "--json, --dot, --svg and --html exclude each other, and --placement excludes --dot");
   if (arguments->profile && !arguments->svg && !arguments->html)
-    return fail_usage("--profile is for drawings: --svg or --html");
-  if (arguments->dims.count && !arguments->html) return fail_usage("--dim is for --html");
+    return fail_usage("--profile needs --svg or --html");
+  if (arguments->dims.count && !arguments->html) return fail_usage("--dim needs --html");
   if (dot && strcmp(dot, ".safetensors") == 0) return inspect_tensors(arguments, out);
   int result = inspect_graph(arguments, &model, &graph, out);
   free_graph(&graph);

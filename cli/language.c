@@ -163,7 +163,7 @@ static void write_first_line(const char *text, page *out) {
 static void write_sampling(const json *said, page *out) {
   const json *samples = said ? json_member(said, "do_sample") : NULL;
   if (!said || json_kind_of(said) != JSON_OBJECT) {
-    text_printf(out, "not said: chats use temperature %g, min_p %g",
+    text_printf(out, "not stored: chats use temperature %g, min_p %g",
                 (double)CLAVE_LLM_CHAT_TEMPERATURE, (double)CLAVE_LLM_CHAT_MIN_P);
   } else if (samples && !json_is_true(samples)) {
     text_puts(out, "greedy");

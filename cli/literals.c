@@ -67,8 +67,8 @@ static int store_element(literal *literal, const json *json) {
   }
   literal->at += size;
   return good ? EXIT_GOOD
-              : fail("--input %s: \"%.60s\" holds what is no %s", literal->name, literal->word,
-                     clave_dtype_name(literal->dtype));
+              : fail("--input %s: \"%.60s\" has an element that is not a value of dtype %s",
+                     literal->name, literal->word, clave_dtype_name(literal->dtype));
 }
 
 static int store_list(literal *literal, const json *value, int depth) {
@@ -85,7 +85,7 @@ static int literals_store_all(literal *literal, const clave_tensor_info *info, c
   int64_t dims[CLAVE_MAX_RANK], count = 1;
   TRY_EXIT(literals_read_shape(literal, json));
   if (literal->rank > info->rank)
-    return fail("--input %s: \"%.60s\" has %d dimensions, the input has %d", literal->name,
+    return fail("--input %s: \"%.60s\" has %d dimensions, and the input has %d", literal->name,
                 literal->word, literal->rank, info->rank);
   for (int i = 0; i < info->rank; i++) {
     int from = i - (info->rank - literal->rank);

@@ -26,9 +26,9 @@ static int cli_main_refuse(const char *name) {
   const char *nearest = find_nearest(name, names, n, sizeof *names);
   const char *kind = *name == '-' ? "flag" : "command";
   if (nearest) {
-    (void)fail_usage("there is no %s \"%s\"; did you mean \"%s\"?", kind, name, nearest);
+    (void)fail_usage("unknown %s \"%s\"; did you mean \"%s\"?", kind, name, nearest);
   } else {
-    (void)fail_usage("there is no %s \"%s\"", kind, name);
+    (void)fail_usage("unknown %s \"%s\"", kind, name);
   }
   print_usage("COMMAND ...", "");
   return EXIT_MALFORMED;
@@ -36,7 +36,7 @@ static int cli_main_refuse(const char *name) {
 
 static int cli_main_answer(int argc, char *const *argv, page *out) {
   if (argc < 2) {
-    (void)fail_usage("which command?");
+    (void)fail_usage("a command is missing");
     print_usage("COMMAND ...", "");
     return EXIT_MALFORMED;
   }

@@ -10,9 +10,10 @@ int read_warm_up(const model_arguments *arguments, clave_warm_up *out) {
   *out = CLAVE_WARM_UP_WAIT;
   if (!arguments->warm_up || strcmp(arguments->warm_up, "wait") == 0) return EXIT_GOOD;
   if (strcmp(arguments->warm_up, "background") != 0)
-    return fail_usage("--warm-up takes wait or background, not \"%s\"", arguments->warm_up);
+    return fail_usage("--warm-up: expected wait or background, got \"%s\"", arguments->warm_up);
   if (arguments->no_fallback)
-    return fail_usage("--warm-up background lets the CPU backend answer, --no-fallback does not");
+    return fail_usage(
+        "--warm-up background runs on the CPU backend first, which --no-fallback forbids");
   *out = CLAVE_WARM_UP_BACKGROUND;
   return EXIT_GOOD;
 }
@@ -40,8 +41,8 @@ static int cli_model_refuse_method(const model *model, const char *name, uint32_
     TRY_STATUS(clave_program_method(model->program, i, &info));
     text_printf(&names, "%s%s", i ? ", " : "", info.name);
   }
-  int result =
-      fail("there is no method \"%s\"; the program has %s", name, names.data ? names.data : "none");
+  int result = fail("unknown method \"%s\"; the methods of the program are %s", name,
+                    names.data ? names.data : "none");
   text_free(&names);
   return result;
 }
@@ -95,7 +96,7 @@ int open_session(model *model, session_kind kind) {
 void note_answer(const model *model) {
   const char *by = clave_session_answered_by(model->session);
   if (!by || strcmp(by, model->device_info.kind) == 0) return;
-  print_note(NULL, "the CPU backend answered: the device was not ready");
+  print_note(NULL, "the CPU backend computed the result, because the device was not ready");
 }
 
 void close_model(model *own_model) {

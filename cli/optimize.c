@@ -30,7 +30,7 @@ typedef struct told {
 static void cli_optimize_note_pass(void *ctx, const clave_pass_info *info) {
   told *told = ctx;
   if (info->refused)
-    text_printf(&told->refused, "the result of '%s' was not taken: %s\n", info->name,
+    text_printf(&told->refused, "the result of the pass '%s' was discarded: %s\n", info->name,
                 info->refused);
   if (!info->applied) return;
   if (!told->table.cells.size) {

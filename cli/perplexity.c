@@ -50,7 +50,8 @@ static int score_text(const measure *measure, perplexity *sum) {
   }
   clear_progress();
   if (sum->n_tokens) return EXIT_GOOD;
-  return fail("the text has %zu tokens, of which none has one before it", measure->n_ids);
+  return fail("the text has %zu tokens, and perplexity needs a token with a token before it",
+              measure->n_ids);
 }
 
 /* Chooses sizes: a window and its BOS must fit the context, a stride the window. */
@@ -59,16 +60,17 @@ static int perplexity_choose_sizes(const clave_llm_info *info, int64_t window, i
   size_t most = info->max_context;
   measure->n_bos = bos != CLAVE_NO_TOKEN;
   if ((uint64_t)window > most)
-    return fail("--window %lld is more than the model's context of %zu tokens", (long long)window,
-                most);
+    return fail("--window %lld exceeds the model's context of %zu tokens", (long long)window, most);
   measure->window = window ? (size_t)window : most;
   if (measure->window <= measure->n_bos)
-    return fail("a window of %zu tokens has none to score", measure->window);
+    return fail(
+        "a window of %zu tokens has no token to score after the BOS token; expected at least 2",
+        measure->window);
   measure->window -= measure->n_bos;
   measure->stride = stride ? (size_t)stride : measure->window;
   if (measure->stride <= measure->window) return EXIT_GOOD;
-  return fail("--stride %zu leaves out tokens: at most %zu of a window", measure->stride,
-              measure->window);
+  return fail("--stride %zu skips tokens: expected at most the %zu tokens of a window",
+              measure->stride, measure->window);
 }
 
 static int score_ids(speech *speech, int32_t bos, measure *measure, perplexity *out) {
@@ -90,7 +92,7 @@ int measure_perplexity(speech *speech, const char *path, int64_t window, int64_t
   page content = {0};
   *out = (perplexity){0};
   TRY_STATUS(clave_llm_get_info(speech->llm, &info));
-  if (!info.tokenizer) return fail("--perplexity needs a tokenizer: --tokenizer T");
+  if (!info.tokenizer) return fail("--perplexity needs a tokenizer: pass --tokenizer T");
   TRY_EXIT(perplexity_choose_sizes(&info, window, stride, bos, &measure));
   int result = read_file(path, &content);
   clave_status st = result
@@ -115,7 +117,7 @@ static double per_token(const perplexity *perplexity) {
 
 int print_perplexity(const perplexity *perplexity) {
   page out = {0};
-  text_printf(&out, "perplexity %.4f: %.6f nats a token, %zu tokens in %zu windows\n",
+  text_printf(&out, "perplexity %.4f: %.6f nats per token, %zu tokens in %zu windows\n",
               exp(per_token(perplexity)), per_token(perplexity), perplexity->n_tokens,
               perplexity->n_windows);
   int result = out.failed ? fail_memory() : write_output(out.data, out.size);

@@ -43,9 +43,11 @@ static int read_events(const page *file, const char *path, const graph *graph, n
   for (const json *e = good ? json_first(events) : NULL; e; e = json_next(e))
     if (json_kind_of(e) == JSON_OBJECT) add_event(e, graph, out);
   json_free(events);
-  return good && out->total > 0
-             ? EXIT_GOOD
-             : fail("%s has no times: clave run PROG --profile writes such a file", path);
+  return good && out->total > 0 ? EXIT_GOOD
+                                : fail(
+                                      "%s has no times of this program's nodes: write a profile by "
+                                      "clave run PROG --profile",
+                                      path);
 }
 
 int read_times(const char *path, const graph *graph, node_times *out) {

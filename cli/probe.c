@@ -51,7 +51,8 @@ static int end_line(probe *probe) {
   text_puts(&probe->line, "\n");
   if (probe->line.failed) return fail_memory();
   const bool good = fwrite(probe->line.data, 1, probe->line.size, probe->file) == probe->line.size;
-  return good && fflush(probe->file) == 0 ? EXIT_GOOD : fail("the findings cannot be written");
+  return good && fflush(probe->file) == 0 ? EXIT_GOOD
+                                          : fail("writing the findings to the file failed");
 }
 
 /* ---------------------------------------------------------------- one row on two devices */
@@ -226,7 +227,7 @@ static int probe_run(const void *given, page *out) {
   const probe_arguments *arguments = given;
   probe probe = {.file = fopen(arguments->file, "w")};
   (void)out;
-  if (!probe.file) return fail("%s cannot be written", arguments->file);
+  if (!probe.file) return fail("cannot open %s for writing", arguments->file);
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* this process ends if the doctor is killed */
   int code = arguments->device ? probe_check_device(&probe, arguments->device, arguments->family)
                                : list(&probe);

@@ -204,7 +204,7 @@ static int run_on_inputs(const run_arguments *arguments, model *model, input_set
   TRY_EXIT(open_program(&arguments->model, model));
   TRY_EXIT(collect_inputs(model, arguments->inputs, &arguments->input, inputs));
   TRY_EXIT(open_device(&arguments->model, model));
-  if (arguments->profile && arguments->dump) return fail("--profile and --dump do not go together");
+  if (arguments->profile && arguments->dump) return fail("--profile and --dump exclude each other");
   model->seed = (uint64_t)arguments->seed;
   TRY_EXIT(open_session(model, arguments->profile ? SESSION_PROFILED
                                : arguments->dump  ? SESSION_UNFUSED

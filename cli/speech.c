@@ -207,6 +207,7 @@ int write_statistics(const speech *speech, const char *path) {
 int speak_line(speech *speech) {
   TRY_EXIT(speak(speech));
   TRY_EXIT(write_output("\n", 1));
-  if (stopped_by(speech, "max_new_tokens")) print_note(NULL, "cut off by --max-new-tokens");
+  if (stopped_by(speech, "max_new_tokens"))
+    print_note(NULL, "the answer was cut off by --max-new-tokens");
   return EXIT_GOOD;
 }

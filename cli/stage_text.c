@@ -63,11 +63,12 @@ static void describe_origin(const verification *verification, const stage *stage
   const node_error *error = &stage->pair.errors[at];
   const graph_node *node = &verification->graph.nodes[verification->base.items[at].node];
   if (error->verdict == NODE_WRONG) {
-    text_printf(out, "; made there: from the same operands%s", node->n_reads ? "" : ", none");
+    text_printf(out, "; the error arises there: from the same operands%s",
+                node->n_reads ? "" : ", none");
   } else {
     text_printf(out,
-                "; amplified: from the same operands it is within its bound (off by %.3g), those "
-                "are off by %.3g",
+                "; amplified: from the same operands, the node is within its bound (off by %.3g); "
+                "the operands are off by %.3g",
                 error->own.largest, error->inputs_error);
   }
   describe_operands(verification, stage, at, out);
@@ -86,7 +87,7 @@ static void describe_node(const verification *verification, const stage *stage, 
   text_puts(out, " ");
   if (error->verdict == NODE_OTHER_SHAPE) {
     page_shape(out, &record->value);
-    text_puts(out, " there, another shape or dtype here");
+    text_puts(out, " there, and another shape or dtype here");
     return;
   }
   describe_difference(out, &record->value, difference, stage->right);

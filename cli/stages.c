@@ -219,7 +219,8 @@ static void count_applied(void *ctx, const clave_pass_info *info) {
 
 int compare_passes(verification *verification) {
   stage *step = &verification->stages[STAGE_PASSES];
-  const stage words = {.name = "passes", .against = "the program as it is", .right = "without"};
+  const stage words = {
+      .name = "passes", .against = "the program before graph passes", .right = "without"};
   rewritten rewritten = {0};
   clave_program *made = NULL;
   TRY_EXIT(begin_stage(verification, STAGE_PASSES, words));
@@ -264,7 +265,9 @@ int compare_reference(verification *verification) {
     step->pointers[at] = &step->values[at];
     n_outputs++;
   }
-  if (!n_outputs) return fail("the reference has none of the outputs (output_0...)");
+  if (!n_outputs)
+    return fail(
+        "the reference file has no outputs: expected tensors named output_0, output_1, ...");
   TRY_EXIT(run_plain(verification, step));
   TRY_EXIT(end_stage(step));
   TRY_STATUS(clave_tensors_check(verification->inputs.file));

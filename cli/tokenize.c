@@ -114,11 +114,10 @@ static int check_flags(const tokenize_arguments *arguments) {
   if (arguments->encode && arguments->decode)
     return fail_usage("--encode and --decode exclude each other");
   if (arguments->decode && (arguments->bos || arguments->eos || arguments->special)) {
-    return fail_usage("--bos, --eos and --special go with --encode");
+    return fail_usage("--bos, --eos and --special need --encode");
   }
-  return arguments->encode && arguments->skip_special
-             ? fail_usage("--skip-special goes with --decode")
-             : EXIT_GOOD;
+  return arguments->encode && arguments->skip_special ? fail_usage("--skip-special needs --decode")
+                                                      : EXIT_GOOD;
 }
 
 /* Loads the tokenizer from its file, or from a .clv. */
@@ -130,7 +129,8 @@ static int tokenize_load(const tokenize_arguments *arguments, clave_tokenizer **
     TRY_STATUS(clave_tokenizer_load(arguments->tokenizer, &options, out));
     return EXIT_GOOD;
   }
-  if (arguments->pattern) return fail_usage("--pattern is of a rank file, not of a .clv");
+  if (arguments->pattern)
+    return fail_usage("--pattern applies to rank files, and a .clv stores its own pattern");
   TRY_STATUS(clave_program_load(arguments->tokenizer, NULL, &program));
   clave_status st = clave_tokenizer_of_program(program, out);
   clave_program_destroy(program);

@@ -28,7 +28,9 @@ static const flag tune_flags[] = {
     METHOD_FLAG(tune_arguments),
     DEVICE_FLAGS(tune_arguments),
     {"--dim", FLAG_LIST, FIELD(dims), "NAME=N",
-     "an open size of the inputs (default: the smallest legal size); repeatable", 0, 0},
+     "sets an open size of the inputs (default: the smallest legal size), or the value of an "
+     "integer scalar input; repeatable",
+     0, 0},
     {"--inputs", FLAG_PATH, FIELD(inputs), "I.safetensors",
      "input tensors, which set the open sizes", 0, 0},
     {"--input", FLAG_INPUTS, FIELD(input), "NAME=F.npy",
@@ -47,8 +49,8 @@ static const flag tune_flags[] = {
      0},
     {"--export", FLAG_RENEWED, FIELD(exported), "FILE", "writes the table as JSON at the end",
      FIELD(imported), 0},
-    {"--force", FLAG_SWITCH, FIELD(force), NULL, "imports a table even if it is of another device",
-     0, 0},
+    {"--force", FLAG_SWITCH, FIELD(force), NULL,
+     "imports a table even if it was measured on another device", 0, 0},
     {"--json", FLAG_SWITCH, FIELD(json), NULL, "machine-readable output", 0, 0},
 };
 
@@ -146,10 +148,11 @@ static int tune_program(const tune_arguments *arguments, model *model, tuning_ru
     result = tune_session(arguments, model, arguments->exported && !has_cache(), &inputs, run);
   free_inputs(&inputs);
   if (!result && run->result.has_rest)
-    print_note(NULL, "ops after a size that is read from data were not tuned");
+    print_note(NULL, "ops after a data-dependent size were not tuned");
   if (!result && run->result.done < run->result.total && !arguments->dry)
-    print_note(NULL, is_interrupted(NULL) ? "interrupted; the next tune goes on"
-                                          : "the budget is spent; the next tune goes on");
+    print_note(NULL, is_interrupted(NULL)
+                         ? "interrupted; the next clave tune continues from here"
+                         : "the time limit is reached; the next clave tune continues from here");
   return result;
 }
 
@@ -238,7 +241,7 @@ static int do_tune(const tune_arguments *arguments, model *model, tuning_run *ru
 static int cli_tune_set_precision(const tune_arguments *arguments) {
   if (!arguments->precision) return EXIT_GOOD;
   if (strcmp(arguments->precision, "strict") != 0 && strcmp(arguments->precision, "fast") != 0)
-    return fail_usage("--precision takes strict or fast, not \"%s\"", arguments->precision);
+    return fail_usage("--precision: expected strict or fast, got \"%s\"", arguments->precision);
   return setenv("CLAVE_PRECISION", arguments->precision, 1) ? fail_memory() : EXIT_GOOD;
 }
 

@@ -59,7 +59,9 @@ static int put_row(const model *model, const char *path, const json *row, uint32
   const char *family = text_or_null(row, "family"), *key = text_or_null(row, "key"),
              *variant = text_or_null(row, "variant");
   if (!family || !key || !variant)
-    return fail("%s: row %u is not {\"family\", \"key\", \"variant\"} of texts", path, number);
+    return fail(
+        "%s: row %u: expected an object with the strings \"family\", \"key\" and \"variant\"", path,
+        number);
   clave_status st = clave_tuning_put(model->device, family, key, variant);
   if (!st) return EXIT_GOOD;
   int result = fail("%s: row %u: %s", path, number, clave_status_message(st));
@@ -77,14 +79,14 @@ static int put_rows(const model *model, const char *path, const json *document, 
   int64_t number;
   if (!version || !json_i64(version, &number) || !device || !rows ||
       json_kind_of(rows) != JSON_ARRAY)
-    return fail("%s is no tuning table: clave tune --export writes them", path);
+    return fail("%s is not a tuning table, as clave tune --export writes it", path);
   if (number != FORMAT_VERSION)
     return fail("%s is a tuning table of version %lld; this clave reads %d", path,
                 (long long)number, (int)FORMAT_VERSION);
   if (strcmp(device, own) != 0 && !any_device)
     return fail(
-        "%s was measured on another device, \"%.300s\", not \"%.300s\"; --force takes it "
-        "all the same",
+        "%s was measured on another device, \"%.300s\", not on \"%.300s\"; --force imports it "
+        "anyway",
         path, device, own);
   for (const json *r = json_first(rows); r; r = json_next(r), ++*count)
     TRY_EXIT(put_row(model, path, r, *count));
@@ -97,7 +99,7 @@ int import_table(const model *model, const char *path, bool any_device, uint32_t
   *count = 0;
   int result = read_file(path, &content);
   if (!result && content.size > MOST_BYTES)
-    result = fail("%s is too large for a tuning table", path);
+    result = fail("%s is too large for a tuning table: expected at most 8 MiB", path);
   if (!result) {
     clave_status st = json_parse(content.data ? content.data : "", content.size, &document);
     if (st) {

@@ -52,7 +52,8 @@ static bool wants_results(const verify_arguments *arguments) {
 static int cli_verify_take_inputs(const verify_arguments *arguments, const model *model,
                                   input_set *inputs) {
   if (arguments->reference && arguments->inputs)
-    return fail("--reference has the inputs: --inputs adds none");
+    return fail(
+        "--reference and --inputs exclude each other, because the reference file has the inputs");
   TRY_EXIT(describe_inputs(model, inputs));
   if (!arguments->reference && !arguments->inputs && !arguments->input.count)
     return invent_inputs(inputs);
@@ -150,7 +151,7 @@ static int open_executables_device(const verify_arguments *arguments, model *mod
                               .allow_custom_kernels = arguments->model.allow_custom_kernels};
   TRY_EXIT(open_device(&on, model));
   if (strcmp(model->device_info.kind, "opencl") == 0) return EXIT_GOOD;
-  return fail("%s runs on OpenCL devices, and CLAVE_DEVICE is \"%s\"", arguments->executable,
+  return fail("%s needs an OpenCL device, and CLAVE_DEVICE selects \"%s\"", arguments->executable,
               named);
 }
 
@@ -196,9 +197,9 @@ static int cli_verify_program(const void *given, page *out) {
   if (!result && wants_results(arguments)) result = verify_results(arguments, &model, out);
   if (!result && !wants_results(arguments) &&
       (arguments->model.device || arguments->model.no_fallback))
-    print_note(NULL,
-               "only the structure was checked, nothing was compared on a device: --run or "
-               "--reference does");
+    print_note(
+        NULL,
+        "only the structure was checked; pass --run or --reference to compare results on a device");
   close_model(&model);
   return result;
 }

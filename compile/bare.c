@@ -36,15 +36,13 @@ clave_status bare_write_header(const compile_plan *plan, const compile_options *
 
 static void write_texts(const char *name, text *to) {
   text_printf(to,
-              "const char *%s_error(int code) {\n  static const char *const texts[] = {\n"
-              "      [MODEL_GOOD] = \"\",\n      [MODEL_INDEX] = \"index out of range\",\n"
-              "      [MODEL_DIVISION] = \"integer division by zero\",\n"
-              "      [MODEL_ROWS] = \"positions do not fit into a cache\",\n"
-              "      [MODEL_NO_MEMORY] = \"more memory than was compiled in, as this processor's "
-              "kernels want it\",\n      [MODEL_PROCESSOR] = \"weights packed for another "
-              "processor\"};\n"
-              "  return code < 0 || code > MODEL_PROCESSOR ? \"no code of this program\" : "
-              "texts[code];\n}\n\n",
+              "const char *%s_error(int code) {\n  static const char *const texts[] = {\n      "
+              "[MODEL_GOOD] = \"\",\n      [MODEL_INDEX] = \"index out of range\",\n      "
+              "[MODEL_DIVISION] = \"integer division by zero\",\n      [MODEL_ROWS] = \"positions "
+              "do not fit into a cache\",\n      [MODEL_NO_MEMORY] = \"this processor's kernels "
+              "need more memory than was compiled in\",\n      [MODEL_PROCESSOR] = \"weights "
+              "packed for another processor\"};\n  return code < 0 || code > MODEL_PROCESSOR ? "
+              "\"no code of this program\" : texts[code];\n}\n\n",
               name);
 }
 

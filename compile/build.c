@@ -239,10 +239,10 @@ static clave_status split_compiler(build *build) {
   build->words = strdup(build->options->compiler);
   if (!build->words) return status_no_memory();
   for (char *left = build->words, *word; (word = strtok_r(left, " ", &left));) {
-    if (n == MOST_WORDS) return INVALID("CC has more than %d words", (int)MOST_WORDS);
+    if (n == MOST_WORDS) return INVALID("CC: expected at most %d words", (int)MOST_WORDS);
     build->compiler[n++] = word;
   }
-  if (!n) return INVALID("CC names no compiler");
+  if (!n) return INVALID("CC: expected the name of a compiler, got only spaces");
   return find_compiler(build);
 }
 
@@ -404,11 +404,12 @@ static clave_status build_in(source_program *made, const char *folder, const cha
 
 static clave_status build_sources(source_program *made, const char *path) {
   const compile_options *options = made->options;
-  if (folder_exists(path)) return status_new(STATUS_IO, "%s: is a folder, not a file", path);
-  if (file_is_special(path)) return status_new(STATUS_IO, "%s: is a device or a pipe", path);
+  if (folder_exists(path)) return status_new(STATUS_IO, "%s: expected a file, got a folder", path);
+  if (file_is_special(path))
+    return status_new(STATUS_IO, "%s: expected a regular file, got a device or a pipe", path);
   if (made->carries) TRY(carry_find_runtime(options, &made->runtime));
   char *folder = make_build_folder(options, path);
-  if (!folder) return status_new(STATUS_IO, "%s: its folder cannot be written to", path);
+  if (!folder) return status_new(STATUS_IO, "%s: the folder of this file is not writable", path);
   clave_status st = build_in(made, folder, path);
   if (!options->keep_build) remove_by(folder_remove, folder);
   free(folder);
@@ -424,7 +425,7 @@ static clave_status check_empty(const char *folder) {
   folder_list_free(entries, n_files);
   TRY(folder_list_folders(folder, &entries, &n_folders));
   folder_list_free(entries, n_folders);
-  return n_files + n_folders ? INVALID("%s: is not empty", folder) : NULL;
+  return n_files + n_folders ? INVALID("%s: the folder is not empty", folder) : NULL;
 }
 
 /* Writes the sources to an empty or new folder. On failure, empties the folder again, and removes
@@ -457,7 +458,7 @@ static clave_status carry(source_program *made, clave_status why) {
   clave_status st = carry_check(made->program, made->options);
   if (why && st) st = status_while(st, "%s", status_message(why));
   if (why && !st && made->options->message) {
-    text_printf(&text, "the %s carries the runtime: %s",
+    text_printf(&text, "the %s embeds the runtime: %s",
                 made->options->library ? "library" : "executable", status_message(why));
     if (!text.failed) made->options->message(made->options->ctx, text.data);
   }

@@ -20,8 +20,8 @@ static clave_status carry_check_node(const program *program, uint32_t chain, uin
   const ir_instruction *ins = &program->ir.chains.items[in].instructions.items[index];
   const op_info *info = &op_table[ins->op_type];
   return info->is_cpu ? UNSUPPORTED(
-                            "op %s runs on the CPU backend alone, no OpenCL device has it: "
-                            "--target c compiles it; node %u (%s, %s)",
+                            "op %s has no OpenCL kernel and runs only on the CPU backend: use "
+                            "--target c; node %u (%s, %s)",
                             info->name, number, info->name, ins->name)
                       : NULL;
 }
@@ -44,8 +44,9 @@ static clave_status carry_check_dim(const program *program, const compile_option
     if (program->ir.values.items[vid].type == IR_VALUE_TYPE_INT)
       TRY(scalar_set(&program->ir, vid, (scalar_value){.i = dim->size}, values, dim->name));
   }
-  return is_found ? NULL
-                  : INVALID("no method of it has an open size and no scalar input '%s'", dim->name);
+  return is_found
+             ? NULL
+             : INVALID("no compiled method has an open size or a scalar input '%s'", dim->name);
 }
 
 static clave_status carry_check_dims(const program *program, const compile_options *options) {
@@ -58,10 +59,11 @@ static clave_status carry_check_dims(const program *program, const compile_optio
 }
 
 static const char *what_carries(const compile_options *options) {
-  if (options->is_opencl) return "what runs on OpenCL devices";
-  if (options->all_methods) return "what has all methods";
-  if (!options->text) return "this one";
-  return "a language model's text (--method M and --dim NAME=N select one method alone)";
+  if (options->is_opencl) return "a program for OpenCL devices";
+  if (options->all_methods) return "a program with all methods";
+  if (!options->text) return "this program";
+  return "the text generation of a language model (--method M and --dim NAME=N select a single "
+         "method)";
 }
 
 /* Rejects options that only emitted programs support. */
@@ -79,7 +81,7 @@ static clave_status carry_check_options(const compile_options *options) {
              {options->march != NULL, "--march"}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (all[i].is_given)
-      return UNSUPPORTED("%s is of programs that are written out as C, and %s carries the runtime",
+      return UNSUPPORTED("%s needs a program that is emitted as C code, and %s embeds the runtime",
                          all[i].name, what_carries(options));
   return NULL;
 }
@@ -101,11 +103,11 @@ clave_status carry_find_runtime(const compile_options *options, char **out) {
   if (*out && file_exists(*out)) return NULL;
   free(*out);
   *out = NULL;
-  return status_new(STATUS_IO,
-                    "%s: not found; executables that carry the runtime are linked with it; make, "
-                    "make install and the Debian package libclave-dev provide it, and "
-                    "--static-library names it",
-                    options->runtime ? options->runtime : "libclave.a");
+  return status_new(
+      STATUS_IO,
+      "%s: not found; executables that embed the runtime are linked with it. make, make install "
+      "and the Debian package libclave-dev provide it, and --static-library sets its path",
+      options->runtime ? options->runtime : "libclave.a");
 }
 
 /* ---------------------------------------------------------------- main.c */
@@ -260,7 +262,7 @@ static clave_status name_archives(const char *runtime, project *project) {
   if (!project->archives[1]) return status_no_memory();
   return file_exists(project->archives[0])
              ? NULL
-             : status_new(STATUS_IO, "%s: not found, which belongs beside libclave.a",
+             : status_new(STATUS_IO, "%s: not found; it must be in the folder of libclave.a",
                           project->archives[0]);
 }
 

@@ -126,7 +126,8 @@ static clave_status write_states(const emitter *emitter, text *to) {
   for (uint32_t i = 0; i < program->ir.n_state; i++) {
     const uint32_t tid = first_state(program) + i, initial = plan_initial_constant(program, i);
     size_t bytes;
-    if (!program_state_bytes(&program->ir, tid, &bytes)) return INVALID("a state's size overflows");
+    if (!program_state_bytes(&program->ir, tid, &bytes))
+      return INVALID("the size of a state overflows");
     text_printf(to, "  {%zu, %zu, ", emitter->plan->slot_place[tid], bytes);
     if (initial == IR_NONE) {
       text_puts(to, "NULL},\n");
@@ -200,9 +201,8 @@ static void emit_write_memory(const emitter *emitter, text *to) {
 static void write_needs(const emitter *emitter, text *to) {
   text_printf(to,
               "_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, \"weights and files are "
-              "little-endian: this processor is not\");\n"
-              "_Static_assert(PTRDIFF_MAX >= %zu, \"this program takes more memory than this "
-              "processor addresses\");\n\n",
+              "little-endian: this processor is not\");\n_Static_assert(PTRDIFF_MAX >= %zu, \"this "
+              "program needs more memory than this processor can address\");\n\n",
               memory_bytes(emitter) + emitter->plan->weight_bytes + emitter->used->packed.bytes);
 }
 

@@ -175,8 +175,8 @@ static clave_status emit_packing(emitter *emitter, const packed_weight_request *
                  &is_packed));
   if (emitter->options->packed_only && !is_packed)
     return INVALID(
-        "without plain weights there must be packed ones for this processor (%s), and the program "
-        "has none",
+        "--packed-only needs a packed weight for this processor (%s), and the program has none for "
+        "this node",
         emitter->plan->cpu->info.weight_layout);
   if (emitter->options->packed_only) {
     text_printf(&emitter->pack, "  model_use_packed(m, %d);\n", number);

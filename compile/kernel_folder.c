@@ -35,8 +35,8 @@ static clave_status kernel_folder_check_kernels(const char *path, int source) {
     text_printf(&want, "kernel_desc %s ", kernel_infos[i].name);
     st = text_status(&want);
     if (!st && !(map.data && memmem(map.data, map.size, want.data, want.size)))
-      st = INVALID("%s: does not define `const kernel_desc %s`, which its header declares", path,
-                   kernel_infos[i].name);
+      st = INVALID("%s: the file does not define `const kernel_desc %s`, which its header declares",
+                   path, kernel_infos[i].name);
     text_free(&want);
   }
   if (map.data) file_map_close(&map);
@@ -49,16 +49,17 @@ static clave_status fits_none(const char *folder, const bool *needed) {
     if (needed[i] && kernel_folder_name_of(&source_files[i]) &&
         path_has_ending(source_files[i].path, ".c"))
       text_printf(&names, "%s%s", names.size ? ", " : "", kernel_folder_name_of(&source_files[i]));
-  clave_status st = names.failed ? status_no_memory()
-                                 : INVALID("%s: holds no source that the program uses: %s", folder,
-                                           names.size ? names.data : "it has no kernels");
+  clave_status st = names.failed
+                        ? status_no_memory()
+                        : INVALID("%s: the folder has no kernel source that the program uses: %s",
+                                  folder, names.size ? names.data : "the program uses no kernels");
   text_free(&names);
   return st;
 }
 
 clave_status kernel_folder_check(const char *folder, const bool *needed) {
   int n_found = 0;
-  if (!folder_exists(folder)) return status_new(STATUS_IO, "%s: is not a folder", folder);
+  if (!folder_exists(folder)) return status_new(STATUS_IO, "%s: expected a folder", folder);
   for (int i = 0; i < n_source_files; i++) {
     char *path = NULL;
     if (needed[i]) TRY(kernel_folder_find(folder, &source_files[i], &path));

@@ -83,7 +83,7 @@ static void tell_damaged(const compile_plan *plan, const compile_options *option
                          const program_packed_weight *desc, const char *why) {
   text text = {0};
   text_printf(&text,
-              "the packed form of constant '%.100s' for '%s' is damaged (%s): it is left out",
+              "the packed weight of constant '%.100s' for '%s' is damaged (%s) and is left out",
               plan->prog->ir.constants.items[desc->constant].name, desc->layout, why);
   if (options->message && !text.failed) options->message(options->ctx, text.data);
   text_free(&text);

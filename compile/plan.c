@@ -57,8 +57,8 @@ static clave_status fix_size(compile_plan *plan, const compile_options *options,
   if (dim)
     return scalar_set(&program->ir, vid, (scalar_value){.i = dim->size}, plan->sizes, value->name);
   if (!plan->why)
-    plan->why =
-        UNSUPPORTED("%s '%s' is open (--dim %s=N fixes it)", what, argument->name, value->name);
+    plan->why = UNSUPPORTED("%s '%s' is not fixed (--dim %s=N fixes it)", what, argument->name,
+                            value->name);
   if (argument->tensor != IR_NONE && !is_open_size(plan, vid)) plan->open[plan->n_open++] = vid;
   return NULL;
 }
@@ -81,8 +81,9 @@ static clave_status fix_scalar_input(compile_plan *plan, const compile_options *
   if (plan->prog->ir.values.items[argument->value].type != IR_VALUE_TYPE_FLOAT)
     return fix_size(plan, options, argument->value, "scalar input", argument);
   if (plan_find_dim(options, plan->prog->ir.values.items[argument->value].name))
-    return UNSUPPORTED("scalar input '%s' is a float", argument->name);
-  if (!plan->why) plan->why = UNSUPPORTED("scalar input '%s' is a float", argument->name);
+    return UNSUPPORTED("scalar input '%s' is a float, which cannot be fixed", argument->name);
+  if (!plan->why)
+    plan->why = UNSUPPORTED("scalar input '%s' is a float, which cannot be fixed", argument->name);
   return NULL;
 }
 
@@ -127,7 +128,7 @@ uint32_t plan_find_size(const program *program, const ir_method *method, const c
 static clave_status check_fixed_dim(const program *program, const ir_method *method,
                                     const char *name) {
   if (plan_find_size(program, method, name) != IR_NONE) return NULL;
-  return INVALID("method '%s' has no open size and no scalar input '%s'", method->name, name);
+  return INVALID("method '%s' has no open size or scalar input '%s'", method->name, name);
 }
 
 static clave_status fix_sizes(compile_plan *plan, const compile_options *options) {
@@ -165,11 +166,11 @@ int64_t plan_dim(const compile_plan *plan, const ir_int_or_vid *value) {
 static clave_status check_schedule(const compile_plan *plan) {
   const schedule *schedule = plan->schedule;
   if (schedule->reads != NO_INDEX)
-    return while_in_node(UNSUPPORTED("sizes depend on data"), plan->graph, schedule->reads);
+    return while_in_node(UNSUPPORTED("a size depends on data"), plan->graph, schedule->reads);
   for (uint32_t i = 0; i < schedule->n_controls; i++)
     for (int body = 0; body < 2; body++)
       if (schedule->controls[i]->late[body])
-        return while_in_node(UNSUPPORTED("the sizes of a body depend on data, or fit no run"),
+        return while_in_node(UNSUPPORTED("a size in a body depends on data, or is never valid"),
                              plan->graph, schedule->controls[i]->instruction);
   return NULL;
 }
@@ -178,9 +179,10 @@ static clave_status check_schedule(const compile_plan *plan) {
 static clave_status check_open(const compile_plan *plan) {
   for (uint32_t i = 0; i < plan->graph->n; i++)
     if (op_table[plan->graph->instructions[i].op_type].is_control)
-      return while_in_node(UNSUPPORTED("%s, and what it decides is not known before a run",
-                                       status_message(plan->why)),
-                           plan->graph, i);
+      return while_in_node(
+          UNSUPPORTED("%s, and the result of this control flow is not known before a run",
+                      status_message(plan->why)),
+          plan->graph, i);
   return NULL;
 }
 
@@ -224,7 +226,7 @@ static clave_status find_state_place(compile_plan *plan, uint32_t i) {
   const uint32_t tid = first_state(plan->prog) + i, initial = plan_initial_constant(plan->prog, i);
   size_t bytes;
   if (!program_state_bytes(&plan->prog->ir, tid, &bytes))
-    return INVALID("a state's size overflows");
+    return INVALID("the size of a state overflows");
   plan->slot_place[tid] = reserve_bytes(&plan->state_bytes, bytes);
   return initial == IR_NONE ? NULL : place_weight(plan, initial);
 }

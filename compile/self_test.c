@@ -118,7 +118,7 @@ clave_status self_test_run(const program *program, const compile_options *option
   clave_status st = session_create(executable, &store, &(session_options){0}, &test.session);
   if (!st) st = run_and_draw(&test, out, elements);
   session_destroy(test.session);
-  return status_while(st, "running method '%s' on drawn inputs, whose results --verify would keep",
+  return status_while(st, "running method '%s' on random inputs for the results of --verify",
                       program->ir.methods.items[number].name);
 }
 

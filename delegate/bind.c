@@ -8,11 +8,12 @@
 #include "delegate/objects.h"
 
 static clave_status check_described(const clave_tensor *tensor) {
-  if (!clave_dtype_name(tensor->dtype)) return INVALID("dtype %d is unknown", (int)tensor->dtype);
+  if (!clave_dtype_name(tensor->dtype)) return INVALID("unknown dtype %d", (int)tensor->dtype);
   if (tensor->rank < 0 || tensor->rank > CLAVE_MAX_RANK)
     return INVALID("expected rank 0 to %d, got %d", (int)CLAVE_MAX_RANK, tensor->rank);
   for (int k = 0; k < tensor->rank; k++)
-    if (tensor->dims[k] < 0) return INVALID("dimension %d is %lld", k, (long long)tensor->dims[k]);
+    if (tensor->dims[k] < 0)
+      return INVALID("dimension %d is %lld: expected 0 or more", k, (long long)tensor->dims[k]);
   return NULL;
 }
 
@@ -25,13 +26,13 @@ static clave_status delegate_bind_measure(const clave_tensor *tensor, size_t *ou
     if (tensor->dims[k] == 0) return NULL;
   for (int k = 0; k < tensor->rank; k++) {
     if (tensor->strides[k] < 0)
-      return INVALID("stride %lld of dimension %d: memory is bound with strides of 0 or more",
+      return INVALID("stride %lld of dimension %d: expected 0 or more",
                      (long long)tensor->strides[k], k);
     if (!mul_i64(tensor->dims[k] - 1, tensor->strides[k], &step) || !add_i64(last, step, &last))
-      return INVALID("its size overflows");
+      return INVALID("the size of the tensor overflows");
   }
   if (!add_i64(last, 1, &last) || !mul_size(clave_dtype_size(tensor->dtype), (uint64_t)last, out))
-    return INVALID("its size overflows");
+    return INVALID("the size of the tensor overflows");
   return NULL;
 }
 
@@ -41,7 +42,7 @@ static clave_status read_memory(const clave_delegate_memory *given, clave_delega
     case CLAVE_DELEGATE_HOST:
     case CLAVE_DELEGATE_CL_MEM:
       if (out->memory || !out->bytes) return NULL;
-      return INVALID("memory is NULL, with %zu bytes", out->bytes);
+      return INVALID("memory: expected a pointer to %zu bytes, got NULL", out->bytes);
     case CLAVE_DELEGATE_DMA_BUF:
       return out->fd >= 0 ? NULL : INVALID("descriptor %d of a dma-buf is negative", out->fd);
   }
@@ -55,7 +56,7 @@ static clave_status set_input(clave_session *session, const char *method, uint32
   bool empty = false;
   TRY(check_described(value));
   for (int k = 0; k < value->rank; k++) empty = empty || value->dims[k] == 0;
-  if (!value->data && !empty) return INVALID("its data is NULL");
+  if (!value->data && !empty) return INVALID("the data of the tensor is NULL");
   return own(clave_session_set_input(session, method, index, value));
 }
 
@@ -79,7 +80,7 @@ static clave_status bind_input(clave_session *session, const char *method, uint3
   TRY(check_described(value));
   TRY(delegate_bind_measure(value, &need));
   if (need > memory.bytes)
-    return INVALID("it needs %zu bytes, the memory has %zu", need, memory.bytes);
+    return INVALID("the tensor needs %zu bytes, and the memory has %zu", need, memory.bytes);
   if (memory.kind == CLAVE_DELEGATE_CL_MEM)
     return own(
         clave_session_bind_input_mem(session, method, index, value, memory.memory, memory.offset));

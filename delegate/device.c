@@ -30,9 +30,11 @@ static clave_status delegate_device_open(const clave_delegate_device_options *de
   if (!device_options->cl_context && !device_options->cl_device && !device_options->cl_queue)
     return own(clave_device_open(device_options->device, &options, out));
   if (!device_options->cl_context || !device_options->cl_device)
-    return INVALID("cl_context and cl_device are given together, and cl_queue with both");
+    return INVALID(
+        "cl_context, cl_device, cl_queue: expected cl_context and cl_device together, and cl_queue "
+        "only with both");
   if (device_options->device)
-    return INVALID("device is '%s', but cl_device is set too: set one of them",
+    return INVALID("device is '%s' and cl_device is set: set only one of them",
                    device_options->device);
   return own(clave_device_create_from_opencl(device_options->cl_context, device_options->cl_device,
                                              device_options->cl_queue, &options, out));

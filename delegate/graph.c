@@ -17,14 +17,17 @@ static bool writes_tensors(clave_delegate_field_kind k) {
 
 /* Fails if a list of n > 0 items is NULL. */
 #define TRY_LIST(list, n) \
-  if ((n) && !(list)) return INVALID("%s is NULL, with %u of them", #list, (unsigned)(n))
+  if ((n) && !(list))     \
+  return INVALID("%s: expected a list of %u items, got NULL", #list, (unsigned)(n))
 
 static clave_status check_initial(const clave_delegate_graph *graph, uint32_t index) {
   const clave_delegate_tensor *tensor = &graph->tensors[index];
   if (!graph->initial || !graph->initial[index]) return NULL;
-  if (tensor->kind != CLAVE_SLOT_STATE) return INVALID("it has a first value, and is no state");
+  if (tensor->kind != CLAVE_SLOT_STATE)
+    return INVALID("the tensor has an initial value but is not a state");
   for (int k = 0; k < tensor->rank; k++)
-    if (tensor->sizes[k]) return INVALID("it has a first value, and dimension %d is open", k);
+    if (tensor->sizes[k])
+      return INVALID("the tensor has an initial value, but dimension %d is open", k);
   return NULL;
 }
 
@@ -33,21 +36,23 @@ static clave_status delegate_graph_check_tensor(const clave_delegate_graph *grap
   TRY_GIVEN(tensor->name);
   if ((unsigned)tensor->kind > CLAVE_SLOT_TEMPORARY)
     return INVALID("kind: expected a clave_slot_kind, got %d", (int)tensor->kind);
-  if (!clave_dtype_name(tensor->dtype)) return INVALID("dtype %d is unknown", (int)tensor->dtype);
+  if (!clave_dtype_name(tensor->dtype)) return INVALID("unknown dtype %d", (int)tensor->dtype);
   if (tensor->rank < 0 || tensor->rank > CLAVE_MAX_RANK)
     return INVALID("expected rank 0 to %d, got %d", (int)CLAVE_MAX_RANK, tensor->rank);
   for (int k = 0; k < tensor->rank; k++) {
     if (tensor->sizes[k] > graph->n_sizes)
-      return INVALID("dimension %d is size %u of %u", k, tensor->sizes[k], graph->n_sizes);
+      return INVALID("dimension %d refers to size %u, and the graph has %u sizes", k,
+                     tensor->sizes[k], graph->n_sizes);
     if (!tensor->sizes[k] && tensor->dims[k] < 0)
-      return INVALID("dimension %d is %lld", k, (long long)tensor->dims[k]);
+      return INVALID("dimension %d is %lld: expected 0 or more", k, (long long)tensor->dims[k]);
   }
   return check_initial(graph, index);
 }
 
 static clave_status delegate_graph_check_indices(const uint32_t *list, uint32_t n, uint32_t end) {
   for (uint32_t i = 0; i < n; i++)
-    if (list[i] >= end) return INVALID("number %u of %u", list[i], end);
+    if (list[i] >= end)
+      return INVALID("index %u is out of range: expected less than %u", list[i], end);
   return NULL;
 }
 

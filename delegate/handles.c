@@ -46,7 +46,7 @@ static clave_status no_such(handle_kind kind, clave_delegate_handle h) {
   if (h == 0) return INVALID("handle 0: expected %s, got none", want);
   if ((handle_kind)(h & ((1 << KIND_BITS) - 1)) != kind)
     return INVALID("handle %llu: expected %s, got %s", (unsigned long long)h, want, is);
-  return INVALID("handle %llu stands for nothing: it was closed before, or never given",
+  return INVALID("handle %llu is not valid: it was closed before, or never existed",
                  (unsigned long long)h);
 }
 

@@ -8,11 +8,11 @@
 static clave_status instance_taken(instance_state state) {
   switch (state) {
     case INSTANCE_SUBMITTED:
-      return INVALID("a run of the instance was submitted, which is to be waited for first");
+      return INVALID("the instance has a submitted run: wait for it first");
     case INSTANCE_GONE:
       return INVALID("the instance is destroyed");
     default:
-      return INVALID("another call is using the instance: one thread at a time");
+      return INVALID("another call is using the instance: only one thread at a time may use it");
   }
 }
 
@@ -192,7 +192,7 @@ clave_status delegate_copy_state(clave_delegate_handle to, clave_delegate_handle
   if (!st) {
     st = target->program == source->program
              ? own(clave_session_copy_state(target->session, source->session))
-             : INVALID("state is copied between instances of one program, these are of two");
+             : INVALID("state can be copied only between instances of the same program");
     instance_leave(source);
   }
   instance_leave(target);

@@ -73,7 +73,7 @@ clave_status delegate_find_method(const clave_program *program, const char *meth
     TRY_CLAVE(clave_program_method(program, i, out));
     if (!method || strcmp(out->name, method) == 0) return NULL;
   }
-  return INVALID("no method '%.200s'", method ? method : "");
+  return INVALID("unknown method '%.200s'", method ? method : "");
 }
 
 clave_status delegate_query_program(clave_delegate_handle device, clave_delegate_handle program,
@@ -87,7 +87,9 @@ clave_status delegate_query_program(clave_delegate_handle device, clave_delegate
   clave_status st = handle_take(HANDLE_PROGRAM, program, &delegate_program);
   if (!st) st = delegate_find_method(delegate_program->program, method, &info);
   if (!st && n != info.n_nodes)
-    st = INVALID("room for %u answers, method '%.200s' has %u nodes", n, info.name, info.n_nodes);
+    st = INVALID(
+        "expected room for one answer per node: got room for %u, and method '%.200s' has %u nodes",
+        n, info.name, info.n_nodes);
   if (!st) st = ask_program(delegate_program->program, delegate_device->device, method, answers, n);
   object_release(delegate_program ? &delegate_program->object : NULL);
   object_release(&delegate_device->object);

@@ -88,8 +88,8 @@ static void delegate_run_work(void *ctx) {
 static clave_status start_worker(delegate_instance *in) {
   if (in->worker && !thread_is_here(in->worker))
     return INVALID(
-        "this process was forked after the instance was made: open a device, and make instances, "
-        "after the fork");
+        "this process was forked after the instance was created: open the device and create "
+        "instances after the fork");
   if (in->worker) return NULL;
   if (!in->work) TRY(wait_event_create(&in->work));
   if (!in->over) TRY(wait_event_create(&in->over));
@@ -125,7 +125,7 @@ clave_status delegate_submit(clave_delegate_handle instance, const char *method,
 /* Returns the status of a finished run, to the first caller only; others get INVALID. */
 static clave_status finish_run(delegate_instance *in, bool *over) {
   if (!instance_move(in, INSTANCE_SUBMITTED, INSTANCE_BUSY))
-    return INVALID("another thread has waited for the run");
+    return INVALID("another thread has already waited for the run");
   *over = wait_event_wait(in->over, 0); /* false: another call waited, and submitted the next run */
   clave_status st = NULL;
   if (*over) {
@@ -138,10 +138,10 @@ static clave_status finish_run(delegate_instance *in, bool *over) {
 
 static clave_status delegate_run_wait_for(delegate_instance *in, int timeout_ms, bool *over) {
   if (instance_state_of(in) == INSTANCE_SUBMITTED && !thread_is_here(in->worker))
-    return INVALID("this process was forked while the run was on its way: its parent waits for it");
-  if (worked_for == in) return INVALID("a run does not wait for itself: wait in another thread");
+    return INVALID("this process was forked during the run: only its parent can wait for the run");
+  if (worked_for == in) return INVALID("a run cannot wait for itself: wait in another thread");
   if (instance_state_of(in) != INSTANCE_SUBMITTED)
-    return INVALID("no run was submitted, or another thread has waited for it");
+    return INVALID("no run was submitted, or another thread has already waited for it");
   return wait_event_wait(in->over, timeout_ms) ? finish_run(in, over) : NULL;
 }
 

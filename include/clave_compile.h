@@ -2,7 +2,7 @@
 #define CLAVE_COMPILE_H
 /* Compiles programs to executables that need neither clave nor other files, with the system's C
  * compiler. One method that runs on the CPU is written out as C. Any other program is linked with
- * the library, so that the executable carries the runtime. docs/howto/compile.md describes both. */
+ * the library, so that the executable embeds the runtime. docs/howto/compile.md describes both. */
 #include "clave.h"
 
 #ifdef __cplusplus
@@ -30,7 +30,7 @@ typedef struct clave_compile_options {
                            this identifier and are declared in LIBRARY.h beside it */
   bool debug;           /* with debugging information and little optimisation */
   bool keep_build;      /* keep the sources in PATH.build */
-  /* Receives the reason why an executable carries the runtime, and the compiler's output after it
+  /* Receives the reason why an executable embeds the runtime, and the compiler's output after it
    * has failed, line by line. May be NULL. */
   clave_message_fn message;
   clave_progress_fn progress; /* counts compiled files; may be NULL */
@@ -58,7 +58,7 @@ typedef struct clave_compile_options {
   bool all_methods;           /* include all methods, one selected at run time; method is NULL */
   bool allow_custom_kernels;  /* as in clave_session_options, at run time */
   const char *static_library; /* path of libclave.a, beside libclave_main.a, for executables that
-                                 carry the runtime; NULL: this library's */
+                                 embed the runtime; NULL: this library's */
   const clave_device *tuned;  /* device whose tuning table (clave_tune.h) is built in; target "c"
                                  uses its CPU backend's table. C code gets the rows for the
                                  program's sizes; a carried runtime gets all rows and uses them on

@@ -330,7 +330,7 @@ clave_status constant_store_pack(constant_store *store, const packing_means *mea
   if (!found && request->pack) st = add_packed(store, means, request, &found, is_damaged);
   mutex_unlock(store->lock);
   *out = found;
-  return st ? name_constant(st, "a packed form of constant ", store, request->constant) : NULL;
+  return st ? name_constant(st, "a packed weight of constant ", store, request->constant) : NULL;
 }
 
 bool constant_store_has_packed(const constant_store *store, const packed_weight_request *request) {

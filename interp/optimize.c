@@ -38,7 +38,8 @@ static clave_status interp_optimize_check_names(const optimize_options *options)
     for (k = 0; k < n_program_passes; k++)
       text_printf(&names, "%s%s", k ? ", " : "", program_passes[k].name);
     clave_status st = text_status(&names);
-    if (!st) st = INVALID("there is no pass '%.60s'; there are %s", options->passes[i], names.data);
+    if (!st)
+      st = INVALID("unknown pass '%.60s'; the passes are %s", options->passes[i], names.data);
     text_free(&names);
     return st;
   }

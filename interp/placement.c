@@ -30,7 +30,7 @@ static void place_custom(const executable *executable, method *method, const rul
   if (method->where[i] == WHERE_CONTROL || executable->options.custom) return;
   method->where[i] = WHERE_NOWHERE;
   method->reason[i] =
-      "its kernel, which can do anything on the device, is not allowed "
+      "the custom kernel of this op needs permission, because it can do anything on the device "
       "(allow_custom_kernels)";
 }
 

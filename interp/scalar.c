@@ -117,7 +117,7 @@ static clave_status eval_int(ir_scalar_kind kind, int64_t a, int64_t b, int64_t 
     case IR_SCALAR_KIND_MOD:
       return divide_ints(kind, a, b, out);
     default:
-      return UNSUPPORTED("integer host op %d", (int)kind);
+      return UNSUPPORTED("unknown integer host op %d", (int)kind);
   }
   return fits ? NULL : INVALID("size arithmetic overflows 64 bits");
 }
@@ -181,7 +181,7 @@ static clave_status eval_float(ir_scalar_kind kind, double a, double b, double *
       *out = sqrt(a);
       return NULL;
     default:
-      return UNSUPPORTED("float host op %d", (int)kind);
+      return UNSUPPORTED("unknown float host op %d", (int)kind);
   }
 }
 
@@ -234,7 +234,8 @@ clave_status scalar_bind(const ir_program *program, const ir_argument *input, sc
 static clave_status interp_scalar_run_check(const ir_check *op, const scalar_value *values) {
   int64_t a = literal_int(&op->a, values), b = literal_int(&op->b, values);
   bool holds = false;
-  if (!compare_ints(op->kind, a, b, &holds)) return UNSUPPORTED("check of kind %d", (int)op->kind);
+  if (!compare_ints(op->kind, a, b, &holds))
+    return UNSUPPORTED("unknown kind of check %d", (int)op->kind);
   if (holds) return NULL;
   return INVALID("%s: %" PRId64 " %s %" PRId64 " does not hold",
                  op->message[0] ? op->message : "check", a, compare_sign(op->kind), b);
@@ -256,7 +257,7 @@ static clave_status run_scalar(const ir_program *program, const ir_scalar *op,
   scalar_value value = {.f = r};
   if (program->values.items[op->out].type != IR_VALUE_TYPE_FLOAT) {
     if (!(r >= -9223372036854775808.0 && r < 9223372036854775808.0))
-      return INVALID("%g does not fit a 64-bit integer", r);
+      return INVALID("%g does not fit in a 64-bit integer", r);
     value.i = (int64_t)r;
   }
   return scalar_set(program, op->out, value, values, "a computed value");
@@ -272,7 +273,7 @@ clave_status scalar_run(const ir_program *program, const ir_instruction *ins,
     case IR_OP_CHECK:
       return interp_scalar_run_check(ins->op, values);
     default:
-      return UNSUPPORTED("host op '%s'", op_table[ins->op_type].name);
+      return UNSUPPORTED("unknown host op '%s'", op_table[ins->op_type].name);
   }
 }
 
@@ -284,7 +285,7 @@ static clave_status element_integer(dtype t, const void *element, int64_t *out) 
   }
   memcpy(out, element, sizeof *out);
   if (t != DTYPE_U64 || *out >= 0) return NULL;
-  return INVALID("%llu does not fit a 64-bit integer with a sign", (unsigned long long)*out);
+  return INVALID("%llu does not fit in a signed 64-bit integer", (unsigned long long)*out);
 }
 
 clave_status scalar_from_bytes(dtype t, const void *element, ir_value_type type,
@@ -298,7 +299,7 @@ clave_status scalar_from_bytes(dtype t, const void *element, ir_value_type type,
   out->f = element_number(t, element);
   if (type == IR_VALUE_TYPE_FLOAT) return NULL;
   if (!(out->f >= -9223372036854775808.0 && out->f < 9223372036854775808.0))
-    return INVALID("%g does not fit a 64-bit integer", out->f);
+    return INVALID("%g does not fit in a 64-bit integer", out->f);
   out->i = type == IR_VALUE_TYPE_BOOL ? out->f != 0 : (int64_t)out->f;
   return NULL;
 }

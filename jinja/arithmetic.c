@@ -4,7 +4,7 @@
 
 #include "jinja/render.h"
 
-static clave_status overflow(void) { return INVALID("an integer of more than 64 bits"); }
+static clave_status overflow(void) { return INVALID("the integer has more than 64 bits"); }
 
 static int64_t arithmetic_whole(value value) {
   return value.kind == VALUE_BOOL ? (int64_t)value.u.truth : value.u.integer;
@@ -85,7 +85,7 @@ static clave_status power_real(double x, double y, double *out) {
   if (x < 0 && isfinite(x) && isfinite(y) && y != floor(y))
     return UNSUPPORTED("complex numbers are not supported");
   *out = pow(x, y);
-  if (isinf(*out) && isfinite(x) && isfinite(y)) return INVALID("a float that is too large");
+  if (isinf(*out) && isfinite(x) && isfinite(y)) return INVALID("the float is too large");
   return NULL;
 }
 
@@ -155,7 +155,7 @@ clave_status repeat_string(render *render, const string *string, int64_t times, 
   if (string->escaped) return UNSUPPORTED("repeating escaped text is not supported");
   size_t n = times > 0 ? (size_t)times : 0;
   if (string->size && n > JINJA_MAX_OUTPUT / string->size)
-    return INVALID("a text of more than %d bytes", JINJA_MAX_OUTPUT);
+    return INVALID("the result is longer than %d bytes", JINJA_MAX_OUTPUT);
   if (string->size == 0) n = 0;
   TRY(arena_charge(&render->arena, n));
   for (size_t i = 0; i < n; i++) builder_add(&builder, string);

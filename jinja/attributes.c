@@ -207,7 +207,8 @@ clave_status get_item(render *render, value of, value key, value *out) {
 clave_status get_path(render *render, value of, value path, value *out) {
   *out = of;
   if (path.kind == VALUE_INT) return get_item(render, of, path, out);
-  if (path.kind != VALUE_STRING) return INVALID("attribute is of '%s'", value_type(path));
+  if (path.kind != VALUE_STRING)
+    return INVALID("attribute: expected a str or an int, got '%s'", value_type(path));
   const string *string = path.u.text;
   for (size_t at = 0; at <= string->size;) {
     const char *dot = memchr(string->data + at, '.', string->size - at);

@@ -20,7 +20,7 @@ static clave_status bind_named(const char *what, const signature *signature, siz
     out->given[i] = true;
     return NULL;
   }
-  return INVALID("%s takes no argument '%.100s'", what, value.name);
+  return INVALID("%s has no argument '%.100s'", what, value.name);
 }
 
 clave_status bind_args(const char *what, const signature *signature, const call_args *args,
@@ -28,7 +28,7 @@ clave_status bind_args(const char *what, const signature *signature, const call_
   size_t n = count_names(signature);
   *out = (bound){0};
   if (args->count > n)
-    return INVALID("%s takes at most %zu arguments, not %zu", what, n, args->count);
+    return INVALID("%s accepts at most %zu arguments, got %zu", what, n, args->count);
   for (size_t i = 0; i < args->count; i++) {
     out->v[i] = args->items[i];
     out->given[i] = true;
@@ -80,12 +80,12 @@ static clave_status bind_rest(render *render, const node *node, const call_args 
     value key;
     if (used[i]) continue;
     if (node->kwargs == SLOT_NONE || strcmp(args->named[i].name, "caller") == 0)
-      return INVALID("macro '%s' takes no argument '%.100s'", node->name, args->named[i].name);
+      return INVALID("macro '%s' has no argument '%.100s'", node->name, args->named[i].name);
     TRY(make_puts(&render->arena, args->named[i].name, &key));
     TRY(dict_set(&render->arena, kwargs.u.dict, key, args->named[i].v));
   }
   if (varargs.u.list->count && node->varargs == SLOT_NONE)
-    return INVALID("macro '%s' takes at most %zu arguments, not %zu", node->name, n_parameters,
+    return INVALID("macro '%s' accepts at most %zu arguments, got %zu", node->name, n_parameters,
                    args->count);
   if (node->varargs != SLOT_NONE) render->now->slots[node->varargs] = varargs;
   if (node->kwargs != SLOT_NONE) render->now->slots[node->kwargs] = kwargs;

@@ -174,7 +174,7 @@ static clave_status spread_list(render *render, value value, call_args *out, siz
 static clave_status add_named(render *render, const char *name, value value, call_args *out) {
   for (size_t i = 0; i < out->n_named; i++) {
     if (strcmp(out->named[i].name, name) == 0)
-      return INVALID("two values for the argument '%.100s'", name);
+      return INVALID("the argument '%.100s' is given twice", name);
   }
   if (out->n_named % 8 == 0) {
     named_value *grown;
@@ -187,7 +187,7 @@ static clave_status add_named(render *render, const char *name, value value, cal
 }
 
 static clave_status spread_dict(render *render, value value, call_args *out) {
-  if (value.kind != VALUE_DICT) return INVALID("what follows ** is no dict");
+  if (value.kind != VALUE_DICT) return INVALID("the argument after ** must be a dict");
   for (size_t i = 0; i < value.u.dict->count; i++) {
     const dict_entry *entry = &value.u.dict->entries[i];
     if (entry->key.kind != VALUE_STRING) return INVALID("keywords must be strings");
@@ -231,7 +231,7 @@ static clave_status eval_filter(render *render, const node *node, value *out) {
   value input;
   call_args args;
   TRY(eval(render, node->a, &input));
-  if (node->op < 0) return INVALID("no filter '%s'", node->name);
+  if (node->op < 0) return INVALID("unknown filter '%s'", node->name);
   TRY(eval_args(render, node->b, &args));
   return call_filter(render, node->op, input, &args, out);
 }
@@ -241,7 +241,7 @@ static clave_status eval_test(render *render, const node *node, value *out) {
   call_args args;
   bool truth;
   TRY(eval(render, node->a, &input));
-  if (node->op < 0) return INVALID("no test '%s'", node->name);
+  if (node->op < 0) return INVALID("unknown test '%s'", node->name);
   TRY(eval_args(render, node->b, &args));
   TRY(call_test(render, node->op, input, &args, &truth));
   *out = value_bool(truth);

@@ -53,7 +53,7 @@ static clave_status assign_each(render *render, const node *op_node, value value
   size_t n = 0;
   TRY(value_items(&render->arena, value, &items));
   for (const node *i = op_node->a; i; i = i->next) n++;
-  if (items.count != n) return INVALID("%zu values for %zu names", items.count, n);
+  if (items.count != n) return INVALID("cannot unpack %zu values into %zu names", items.count, n);
   n = 0;
   for (const node *i = op_node->a; i; i = i->next) TRY(assign(render, i, items.items[n++]));
   return NULL;
@@ -80,7 +80,7 @@ clave_status assign(render *render, const node *node, value value) {
 static clave_status apply_filters(render *render, const node *node, value input, value *out) {
   call_args args;
   if (node->a) TRY(apply_filters(render, node->a, input, &input));
-  if (node->op < 0) return INVALID("no filter '%s'", node->name);
+  if (node->op < 0) return INVALID("unknown filter '%s'", node->name);
   TRY(eval_args(render, node->b, &args));
   return call_filter(render, node->op, input, &args, out);
 }
@@ -101,7 +101,7 @@ clave_status exec_to_string(render *render, const node *body, const node *filter
 static clave_status print(render *render, value value) {
   TRY(append_str(&render->arena, render->out, value));
   return render->out->data.size > JINJA_MAX_OUTPUT
-             ? INVALID("a text of more than %d bytes", JINJA_MAX_OUTPUT)
+             ? INVALID("the result is longer than %d bytes", JINJA_MAX_OUTPUT)
              : NULL;
 }
 

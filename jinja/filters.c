@@ -126,7 +126,8 @@ static clave_status filter_indent(render *render, value subject, const bound *bo
   bool first = bound->given[1] && value_truth(bound->v[1]),
        blank = bound->given[2] && value_truth(bound->v[2]);
   TRY(refuse_undefined(subject));
-  if (subject.kind != VALUE_STRING) return INVALID("indent of '%s'", value_type(subject));
+  if (subject.kind != VALUE_STRING)
+    return INVALID("indent: expected a str, got '%s'", value_type(subject));
   TRY(indent_width(render, bound, &width));
   builder_add(&built, subject.u.text);
   builder_puts(&built, "\n");
@@ -301,7 +302,7 @@ static clave_status filter_round(render *render, value subject, const bound *bou
   if (bound->given[1]) TRY(want_string(bound->v[1], &name));
   bool common = !name || string_is(name, "common"), up = name && string_is(name, "ceil");
   if (!common && !up && !string_is(name, "floor"))
-    return INVALID("round's method must be common, ceil or floor");
+    return INVALID("the method of round must be common, ceil or floor");
   if (!value_number(subject)) return INVALID("'%s' cannot be rounded", value_type(subject));
   if (precision < 0 || precision > 20)
     return UNSUPPORTED("round to %lld places is not supported", (long long)precision);
@@ -373,7 +374,7 @@ static clave_status json_separators(render *render, value separators, json_style
   TRY(make_puts(&render->arena, ": ", &key));
   if (separators.kind != VALUE_NONE) {
     TRY(value_items(&render->arena, separators, &pair));
-    if (pair.count != 2) return INVALID("separators of tojson are two");
+    if (pair.count != 2) return INVALID("tojson: expected two separators");
     item = pair.items[0];
     key = pair.items[1];
   }

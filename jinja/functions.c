@@ -25,7 +25,7 @@ static clave_status add_pairs(render *render, value from, dict *to) {
 
 static clave_status fill_dict(render *render, value_kind kind, const call_args *args, value *out) {
   TRY(make_dict(&render->arena, kind, out));
-  if (args->count > 1) return INVALID("dict takes at most 1 argument, not %zu", args->count);
+  if (args->count > 1) return INVALID("dict accepts at most 1 argument, got %zu", args->count);
   if (args->count) TRY(add_pairs(render, args->items[0], out->u.dict));
   for (size_t i = 0; i < args->n_named; i++) {
     value key;
@@ -55,14 +55,15 @@ static clave_status call_range(render *render, const call_args *args, value *out
   enum { MAX_RANGE = 100000 };
   int64_t v[3] = {0, 0, 1};
   if (args->n_named || args->count < 1 || args->count > 3)
-    return INVALID("range takes 1 to 3 arguments");
+    return INVALID("range accepts 1 to 3 arguments");
   for (size_t i = 0; i < args->count; i++) {
     TRY(refuse_undefined(args->items[i]));
     TRY(want_integer(args->items[i], &v[args->count == 1 ? 1 : i]));
   }
-  if (v[2] == 0) return INVALID("range's step must not be zero");
+  if (v[2] == 0) return INVALID("the step of range must not be zero");
   TRY(make_range(&render->arena, v[0], v[1], v[2], out));
-  if (out->u.range->count > MAX_RANGE) return INVALID("a range of more than %d numbers", MAX_RANGE);
+  if (out->u.range->count > MAX_RANGE)
+    return INVALID("the range has more than %d numbers", MAX_RANGE);
   return NULL;
 }
 

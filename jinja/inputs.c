@@ -31,7 +31,7 @@ static clave_status place_value(reader *reader, value result) {
   TRY(dict_add(reader->arena, in.u.dict, key, result, &added));
   if (added) return NULL;
   int shown = key.u.text->size < 200 ? (int)key.u.text->size : 200;
-  return INVALID("key \"%.*s\" twice in an object", shown, key.u.text->data);
+  return INVALID("key \"%.*s\" appears twice in an object", shown, key.u.text->data);
 }
 
 /* True for names that templates print within special tokens, as in <|user|>. */

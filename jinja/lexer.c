@@ -116,7 +116,8 @@ static bool lexer_is_tag(const lexer *lexer, size_t at, const char *word, size_t
 static clave_status lex_raw(lexer *lexer, size_t begin, size_t inner) {
   size_t from = inner + (byte_at(lexer, inner) == '-' ? lexer_block_end(lexer, inner, '%') : 2),
          end;
-  if (byte_at(lexer, inner) == '+') return lex_error(lexer, begin, "raw does not end with +%}");
+  if (byte_at(lexer, inner) == '+')
+    return lex_error(lexer, begin, "the raw tag cannot end with +%}");
   read_past(lexer, from);
   for (size_t at = from; at + 2 <= lexer->source.size; at++) {
     if (!starts(lexer, at, "{%") || !lexer_is_tag(lexer, at, "endraw", &end)) continue;
@@ -124,7 +125,7 @@ static clave_status lex_raw(lexer *lexer, size_t begin, size_t inner) {
     read_past(lexer, end + lexer_block_end(lexer, end, '%'));
     return NULL;
   }
-  return lex_error(lexer, begin, "raw without its endraw");
+  return lex_error(lexer, begin, "the raw block has no endraw");
 }
 
 static clave_status lex_comment(lexer *lexer, size_t begin) {
@@ -134,7 +135,7 @@ static clave_status lex_comment(lexer *lexer, size_t begin) {
     read_past(lexer, at + n);
     return NULL;
   }
-  return lex_error(lexer, begin, "comment without its end");
+  return lex_error(lexer, begin, "the comment has no end");
 }
 
 static clave_status lex_inside(lexer *lexer, char kind);
@@ -208,7 +209,7 @@ static clave_status lex_number(lexer *lexer) {
   size_t begin = lexer->at;
   if (!real && byte_at(lexer, begin) == '0' && end > begin + 1 &&
       strspn(lexer->source.data + begin, "0_") < end - begin)
-    return lex_error(lexer, begin, "an integer with a leading zero");
+    return lex_error(lexer, begin, "unexpected leading zero in an integer");
   lexer->at = end;
   return lexer_add_token(lexer, real ? TOKEN_FLOAT : TOKEN_INTEGER, begin, end);
 }
@@ -224,7 +225,7 @@ static clave_status lex_quoted(lexer *lexer) {
       return NULL;
     }
   }
-  return lex_error(lexer, lexer->at, "string without its closing quote");
+  return lex_error(lexer, lexer->at, "the string has no closing quote");
 }
 
 static clave_status count_bracket(lexer *lexer, char c) {
@@ -232,10 +233,10 @@ static clave_status count_bracket(lexer *lexer, char c) {
   const char *close = strchr(closes, c);
   if (strchr(opens, c)) {
     if (lexer->n_open == sizeof lexer->open)
-      return lex_error(lexer, lexer->at, "brackets nested too deeply");
+      return lex_error(lexer, lexer->at, "brackets are nested too deeply");
     lexer->open[lexer->n_open++] = closes[strchr(opens, c) - opens];
   } else if (close && (lexer->n_open == 0 || lexer->open[--lexer->n_open] != c)) {
-    return lex_error(lexer, lexer->at, "a closing bracket that does not match");
+    return lex_error(lexer, lexer->at, "the closing bracket does not match");
   }
   return NULL;
 }
@@ -309,7 +310,7 @@ static uint32_t read_hex(const char *text, size_t left, size_t n) {
 static clave_status add_code_point(const token *token, uint32_t c, builder *out) {
   char bytes[4];
   if (c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF))
-    return bad_escape(token, "an escape that is no character");
+    return bad_escape(token, "the escape is not a character");
   builder_bytes(out, bytes, utf8_write(c, bytes));
   return NULL;
 }
@@ -325,7 +326,7 @@ static clave_status read_escape(const token *token, const char *text, size_t lef
     builder_bytes(out, &meant[letter - letters], 1);
     return NULL;
   }
-  if (*text == 'N') return bad_escape(token, "\\N{...}, which names a character, is not known");
+  if (*text == 'N') return bad_escape(token, "character names (\\N{...}) are not supported");
   if (*text == 'x' || *text == 'u' || *text == 'U') {
     size_t n = *text == 'x' ? 2 : *text == 'u' ? 4 : 8;
     *used = n + 1;

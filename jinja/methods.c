@@ -120,7 +120,8 @@ static clave_status str_zfill(render *render, value subject, const bound *bound,
   builder built = {0};
   TRY(want_integer(bound->v[0], &width));
   missing = width - (int64_t)string_length(str);
-  if (missing > JINJA_MAX_OUTPUT) return INVALID("a text of more than %d bytes", JINJA_MAX_OUTPUT);
+  if (missing > JINJA_MAX_OUTPUT)
+    return INVALID("the result is longer than %d bytes", JINJA_MAX_OUTPUT);
   size_t sign = str->size && (*str->data == '-' || *str->data == '+');
   string head = {.data = str->data, .size = sign, .mask = str->mask, .written = str->written};
   string rest = {.data = str->data + sign,
@@ -544,7 +545,7 @@ const char *method_name(int index) {
 static clave_status call_loop(render *render, const method *method, const call_args *args,
                               value *out) {
   loop_state *state = method->self.u.loop;
-  if (args->n_named) return INVALID("loop.%s takes no named arguments", method->name);
+  if (args->n_named) return INVALID("loop.%s accepts no keyword arguments", method->name);
   if (strcmp(method->name, "cycle") == 0) {
     if (args->count == 0) return INVALID("no items for cycling given");
     *out = args->items[state->at % args->count];

@@ -75,7 +75,7 @@ static clave_status parse_argument(parser *parser, int *seen, node **out) {
                  ? 2
                  : 0;
   if (kind < *seen || (kind == *seen && (kind == 1 || kind == 3)) || *seen == 3)
-    return parse_error(parser, "an argument that cannot follow the one before it");
+    return parse_error(parser, "this kind of argument cannot follow the argument before it");
   *seen = kind;
   if (kind == 0) return parse_expression(parser, true, out);
   TRY(new_node(parser, kind == 2 ? NODE_KEYWORD : NODE_SPREAD, at, out));
@@ -265,7 +265,7 @@ static clave_status parse_dotted(parser *parser, const char **out) {
   const token *name;
   TRY(expect_name(parser, &name));
   if (at_operator(parser, "."))
-    return parse_error(parser, "a name with a dot, which no filter or test has");
+    return parse_error(parser, "unknown filter or test: its name has a dot");
   return copy_name(parser, name, out);
 }
 
@@ -282,7 +282,7 @@ clave_status parse_filters(parser *parser, node *input, bool inline_first, node 
     if (node->op == -2)
       return error_at(node, STATUS_UNSUPPORTED, "the filter '%s' is not supported", node->name);
     if (node->op < 0 && !parser->soft)
-      return error_at(node, STATUS_INVALID, "no filter '%s'", node->name);
+      return error_at(node, STATUS_INVALID, "unknown filter '%s'", node->name);
     if (at_operator(parser, "(")) TRY(parse_call_arguments(parser, &node->b));
     *out = node;
   }
@@ -309,7 +309,7 @@ static clave_status parse_test(parser *parser, node *of, node **out) {
   if (node->op == -2)
     return error_at(node, STATUS_UNSUPPORTED, "the test '%s' is not supported", node->name);
   if (node->op < 0 && !parser->soft)
-    return error_at(node, STATUS_INVALID, "no test '%s'", node->name);
+    return error_at(node, STATUS_INVALID, "unknown test '%s'", node->name);
   if (at_operator(parser, "(")) {
     TRY(parse_call_arguments(parser, &node->b));
   } else if (begins_argument(parser)) {

@@ -100,7 +100,9 @@ static clave_status expect_end(parser *parser) {
   return NULL;
 }
 clave_status enter(parser *parser) {
-  return ++parser->depth > PARSE_MAX_DEPTH ? parse_error(parser, "nested too deeply") : NULL;
+  return ++parser->depth > PARSE_MAX_DEPTH
+             ? parse_error(parser, "the template is nested too deeply")
+             : NULL;
 }
 
 /* ---------------------------------------------------------------- statements */
@@ -215,7 +217,7 @@ static clave_status parser_check_parameter(const parser *parser, const node *all
     return parse_error(parser, "the parameter caller needs a default");
   for (const node *other = all; other != new; other = other->next)
     if (strcmp(other->name, new->name) == 0)
-      return parse_error(parser, "two parameters '%.100s'", new->name);
+      return parse_error(parser, "the parameter '%.100s' appears twice", new->name);
   return NULL;
 }
 
@@ -234,7 +236,8 @@ static clave_status parse_signature(parser *parser, node *op_node) {
       TRY(parse_expression(parser, true, given));
       given = &(*given)->next;
     } else if (op_node->b) {
-      return parse_error(parser, "a parameter without a default follows one that has one");
+      return parse_error(parser,
+                         "a parameter without a default follows a parameter with a default");
     }
   }
   return expect_operator(parser, ")");
@@ -342,7 +345,7 @@ static clave_status parse_statement(parser *parser, node **out) {
     parser->at++;
     return statements[i].parse(parser, *out);
   }
-  return parse_error(parser, "no such statement");
+  return parse_error(parser, "unknown statement");
 }
 
 /* ---------------------------------------------------------------- templates */
@@ -374,8 +377,9 @@ static clave_status parse_tokens(jinja_template *template, const token_list *tok
 static clave_status parse_source(jinja_template *template, const char *source, size_t size) {
   enum { MAX_SOURCE = 4 << 20 };
   span normal;
-  if (size > MAX_SOURCE) return INVALID("a template of %zu bytes; at most %d", size, MAX_SOURCE);
-  if (!utf8_valid(source, size)) return INVALID("the template is not UTF-8");
+  if (size > MAX_SOURCE)
+    return INVALID("the template has %zu bytes: expected at most %d", size, MAX_SOURCE);
+  if (!utf8_valid(source, size)) return INVALID("the template is not valid UTF-8");
   TRY(mem_pool_create(&template->pool));
   TRY(normalize(template->pool, source, size, &normal));
   token_list tokens = {0};

@@ -66,7 +66,7 @@ static clave_status map_filter(render *render, const list *in, const call_args *
   TRY(sequences_name_of(render, args->items[0], &name));
   int index = filter_index(name);
   if (index == -2) return UNSUPPORTED("the filter '%s' is not supported", name);
-  if (index < 0) return INVALID("no filter '%.100s'", name);
+  if (index < 0) return INVALID("unknown filter '%.100s'", name);
   call_args rest = *args;
   rest.items++;
   rest.count--;
@@ -122,14 +122,14 @@ static clave_status sequences_choose(render *render, value values, const call_ar
                                      bool by_attribute, bool wanted, value *out) {
   list in, chosen = {0};
   chooser chooser = {.by_attribute = by_attribute, .test = -1, .args = *args, .wanted = wanted};
-  if (by_attribute && !args->count) return INVALID("missing the attribute to look at");
+  if (by_attribute && !args->count) return INVALID("the name of the attribute is missing");
   size_t skip = by_attribute;
   if (by_attribute) chooser.path = args->items[0];
   if (args->count > skip) {
     const char *name;
     TRY(sequences_name_of(render, args->items[skip], &name));
     chooser.test = test_index(name);
-    if (chooser.test < 0) return INVALID("no test '%.100s'", name);
+    if (chooser.test < 0) return INVALID("unknown test '%.100s'", name);
     skip++;
   }
   chooser.args.items += skip;
@@ -267,7 +267,7 @@ clave_status filter_dictsort(render *render, value values, const bound *bound, v
   value by = or_none(bound, 1);
   bool by_value = by.kind == VALUE_STRING && string_is(by.u.text, "value");
   if (bound->given[1] && !by_value && (by.kind != VALUE_STRING || !string_is(by.u.text, "key")))
-    return INVALID("dictsort is by 'key' or 'value'");
+    return INVALID("dictsort: expected by='key' or by='value'");
   TRY(refuse_undefined(values));
   if (values.kind != VALUE_DICT) return INVALID("'%s' object has no items", value_type(values));
   TRY(make_list(&render->arena, VALUE_LIST, values.u.dict->count, out));

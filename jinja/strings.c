@@ -179,7 +179,7 @@ clave_status string_replace(render *render, const string *subject, const string 
   TRY(arena_charge(&render->arena, subject->size / 64));
   if (new->size && times > (4 * (size_t)JINJA_MAX_OUTPUT) / new->size &&
       !(old->size && !memmem(subject->data, subject->size, old->data, old->size)))
-    return INVALID("replacing may make a text of more than %d bytes", JINJA_MAX_OUTPUT);
+    return INVALID("the result of replace may be longer than %d bytes", JINJA_MAX_OUTPUT);
   if (most < 0) most = INT64_MAX;
   if (old->size == 0) {
     replace_between(&builder, subject, new, most);
@@ -331,7 +331,7 @@ clave_status string_join(render *render, const string *separator, const list *it
       st = INVALID("sequence item %zu: expected str instance, %s found", i, value_type(value));
     if (!st) st = append_str(&render->arena, &builder, value);
     if (!st && builder.data.size > JINJA_MAX_OUTPUT)
-      st = INVALID("a text of more than %d bytes", JINJA_MAX_OUTPUT);
+      st = INVALID("the result is longer than %d bytes", JINJA_MAX_OUTPUT);
   }
   if (!st) return builder_string(&render->arena, &builder, out);
   builder_free(&builder);

@@ -218,7 +218,7 @@ static clave_status enter_container(arena *arena, const builder *builder) {
   TRY(arena_enter(arena));
   TRY(arena_charge(arena, 1));
   if (builder->data.size <= JINJA_MAX_OUTPUT) return NULL;
-  return INVALID("a text of more than %d bytes", JINJA_MAX_OUTPUT);
+  return INVALID("the result is longer than %d bytes", JINJA_MAX_OUTPUT);
 }
 
 clave_status append_repr(arena *arena, builder *builder, value value) {

@@ -11,7 +11,7 @@
 
 enum { VALUE_MAX_DEPTH = 400, BLOCK = 16384 };
 
-clave_status arena_refuse_steps(void) { return INVALID("the template takes too many steps"); }
+clave_status arena_refuse_steps(void) { return INVALID("the template runs too many steps"); }
 
 clave_status arena_enter(arena *arena) {
   return ++arena->depth > VALUE_MAX_DEPTH ? INVALID("values nested too deeply") : NULL;
@@ -22,7 +22,7 @@ static clave_status take_block(arena *arena, size_t bytes, void *out) {
   if (!arena->pool) TRY(mem_pool_create(&arena->pool));
   size_t used = mem_pool_bytes(arena->pool);
   if (bytes > arena->limit || used > arena->limit - bytes)
-    return INVALID("the template takes too much memory");
+    return INVALID("the template uses too much memory");
   void *memory = mem_pool_alloc(arena->pool, bytes, 1);
   memcpy(out, &memory, sizeof memory);
   return memory ? NULL : status_no_memory();
@@ -30,7 +30,7 @@ static clave_status take_block(arena *arena, size_t bytes, void *out) {
 
 clave_status arena_alloc_more(arena *arena, size_t count, size_t size, void *out) {
   size_t bytes;
-  if (!mul_size(count, size, &bytes)) return INVALID("the template takes too much memory");
+  if (!mul_size(count, size, &bytes)) return INVALID("the template uses too much memory");
   TRY(arena_charge(arena, bytes / ARENA_BYTES_PER_STEP));
   if (bytes > BLOCK / 4) return take_block(arena, bytes, out);
   bytes = (bytes + ARENA_ALIGNMENT - (bytes > 0)) & ~(size_t)(ARENA_ALIGNMENT - 1);

@@ -38,7 +38,8 @@ const char *text_or_null(const json *object, const char *key) {
 clave_status field(const json *object, const char *key, json_kind kind, const json **out) {
   TRY(json_expect(object, JSON_OBJECT));
   *out = json_member(object, key);
-  if (!*out) return INVALID("expected %s as \"%s\", got nothing", json_kind_name(kind), key);
+  if (!*out)
+    return INVALID("expected %s as \"%s\", but the member is missing", json_kind_name(kind), key);
   return status_while(json_expect(*out, kind), "\"%s\"", key);
 }
 

@@ -125,7 +125,7 @@ static clave_status check_keys(const json *object) {
   clave_status st = NULL;
   for (i = 1; i < n && !st; i++) {
     if (strcmp(keys[i - 1], keys[i]) == 0)
-      st = INVALID("JSON: key \"%.200s\" twice in an object", keys[i]);
+      st = INVALID("JSON: key \"%.200s\" appears twice in an object", keys[i]);
   }
   free(keys);
   return st;

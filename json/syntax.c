@@ -57,13 +57,13 @@ static clave_status scan_number(scanner *scanner) {
   if (syntax_peek(scanner) == '0') {
     scanner->at++;
     if (syntax_is_digit(syntax_peek(scanner)))
-      return syntax_error(scanner, "number with a leading zero");
+      return syntax_error(scanner, "unexpected leading zero in a number");
   } else if (!syntax_skip_digits(scanner)) {
     return syntax_error(scanner, "expected a value");
   }
   if ((scanner->rules & JSON_INTEGERS) && syntax_peek(scanner) &&
       strchr(".eE", syntax_peek(scanner)))
-    return syntax_error(scanner, "number that is not written as an integer");
+    return syntax_error(scanner, "expected an integer without fraction or exponent");
   if (syntax_peek(scanner) == '.') {
     scanner->at++;
     if (!syntax_skip_digits(scanner))
@@ -75,7 +75,9 @@ static clave_status scan_number(scanner *scanner) {
     if (!syntax_skip_digits(scanner))
       return syntax_error(scanner, "expected a digit in the exponent");
   }
-  return scanner->at - begin > JSON_MAX_NUMBER ? syntax_error(scanner, "number too long") : NULL;
+  return scanner->at - begin > JSON_MAX_NUMBER
+             ? syntax_error(scanner, "the number has too many digits")
+             : NULL;
 }
 
 /* Reads four hexadecimal digits at scanner->at. Returns -1 if the text there is something else. */
@@ -127,7 +129,7 @@ static clave_status scan_code_point(scanner *scanner) {
   int high = scan_hex(scanner), low = 0;
   if (high < 0) return syntax_error(scanner, "expected four hexadecimal digits after \\u");
   if (high == 0 && (scanner->rules & JSON_NO_NUL))
-    return syntax_error(scanner, "string with a NUL character");
+    return syntax_error(scanner, "the string has a NUL character");
   if (high < 0xD800 || high > 0xDFFF) {
     keep_code_point(scanner, high);
     return NULL;
@@ -139,7 +141,7 @@ static clave_status scan_code_point(scanner *scanner) {
     low = scan_hex(scanner);
     pair = low >= 0xDC00 && low <= 0xDFFF;
   }
-  if (!pair) return syntax_error(scanner, "\\u escape of half a surrogate pair");
+  if (!pair) return syntax_error(scanner, "the \\u escape is half of a surrogate pair");
   keep_code_point(scanner, 0x10000 + (high - 0xD800) * 0x400 + (low - 0xDC00));
   return NULL;
 }
@@ -148,7 +150,7 @@ static clave_status scan_code_point(scanner *scanner) {
 static clave_status scan_escape(scanner *scanner) {
   static const char letters[] = "\"\\/bfnrtu", meant[] = "\"\\/\b\f\n\r\t";
   const char c = syntax_peek(scanner), *letter = c ? strchr(letters, c) : NULL;
-  if (!letter) return syntax_error(scanner, "no such escape in a string");
+  if (!letter) return syntax_error(scanner, "unknown escape in a string");
   scanner->at++;
   if (c == 'u') return scan_code_point(scanner);
   syntax_keep(scanner, &meant[letter - letters], 1);
@@ -193,13 +195,13 @@ static clave_status scan_string(scanner *scanner) {
     const span run = {scanner->text + begin, scanner->at - begin};
     char c = syntax_peek(scanner);
     if (scanner->at >= scanner->size)
-      return syntax_error(scanner, "string without its closing quote");
+      return syntax_error(scanner, "the string has no closing quote");
     if (c == '"' && first && scanner->take) scanner->plain = run;
     if (!scanner->plain.data) syntax_keep(scanner, run.data, run.size);
     if (c == '"') break;
     if ((unsigned char)c < 0x20)
       return syntax_error(scanner, "expected an escape in a string, got a control character");
-    if (c != '\\') return syntax_error(scanner, "string is not valid UTF-8");
+    if (c != '\\') return syntax_error(scanner, "the string is not valid UTF-8");
     scanner->at++;
     TRY(scan_escape(scanner));
   }
@@ -235,7 +237,7 @@ static clave_status scan_key(scanner *scanner) {
 /* Scans an array or object from its opening bracket on. */
 static clave_status scan_container(scanner *scanner, bool is_object, int depth) {
   const char close = is_object ? '}' : ']';
-  if (depth >= JSON_MAX_DEPTH) return syntax_error(scanner, "nested too deeply");
+  if (depth >= JSON_MAX_DEPTH) return syntax_error(scanner, "values are nested too deeply");
   TRY(pass_event(scanner, is_object ? JSON_EVENT_OBJECT : JSON_EVENT_ARRAY, "", 0));
   scanner->at++;
   syntax_skip_space(scanner);
@@ -268,7 +270,7 @@ static clave_status scan_plain(scanner *scanner, bool is_word) {
 
 static clave_status scan_value(scanner *scanner, int depth) {
   if (++scanner->n_values > JSON_MAX_VALUES)
-    return syntax_error(scanner, "more values than a file may hold");
+    return syntax_error(scanner, "the file has too many values");
   switch (syntax_peek(scanner)) {
     case '{':
       return scan_container(scanner, true, depth);

@@ -103,7 +103,7 @@ static clave_status answer_take_token(clave_llm_conversation *conversation, clav
 
 static clave_status check_goes_on(const clave_llm_conversation *conversation) {
   const clave_llm_info *info = &conversation->llm->info;
-  if (conversation->ids.count == 0) return INVALID("nothing was prompted");
+  if (conversation->ids.count == 0) return INVALID("the conversation has no prompt");
   if (conversation->ids.count < info->max_context) return NULL;
   return INVALID("the context of %u tokens is full", info->max_context);
 }
@@ -138,9 +138,10 @@ clave_status clave_llm_next(clave_llm_conversation *conversation, clave_llm_toke
 static clave_status check_each(clave_llm_conversation *const *cs, size_t n) {
   for (size_t i = 0; i < n; i++) {
     if (cs[i]->llm != cs[0]->llm)
-      return INVALID("conversation %zu is with another model than the first", i);
+      return INVALID("conversation %zu belongs to another model than the first", i);
     for (size_t k = 0; k < i; k++)
-      if (cs[k] == cs[i]) return INVALID("conversations %zu and %zu are one", k, i);
+      if (cs[k] == cs[i])
+        return INVALID("conversations %zu and %zu are the same conversation", k, i);
     TRY(status_while(check_goes_on(cs[i]), "conversation %zu", i));
   }
   return NULL;
@@ -219,8 +220,10 @@ clave_status clave_llm_logprobs(const clave_llm_conversation *conversation,
   const float *values = conversation->logits;
   size_t n = conversation->llm->info.n_vocab, n_ids = conversation->ids.count;
   if (n_ids == 0 || conversation->n_logits != n_ids - 1 || conversation->n_logits == 0)
-    return INVALID("there are probabilities only after a token that was just chosen");
-  if (count > n) return INVALID("the %zu likeliest of %zu tokens", count, n);
+    return INVALID("probabilities exist only directly after a token is chosen");
+  if (count > n)
+    return INVALID("expected at most as many tokens as the vocabulary has: %zu requested of %zu",
+                   count, n);
   float largest = logits_largest(values, n);
   double sum = logits_log_sum(values, n, largest);
   find_top(values, n, top, count);

@@ -17,9 +17,10 @@ static clave_status refuse_template(const char *said) {
   template_list_builtins(&known);
   clave_status st = text_status(&known);
   if (!st && !said) {
-    st = INVALID("the model has no chat template; known: %s", known.data);
+    st = INVALID("the model has no chat template; the built-in templates are %s", known.data);
   } else if (!st) {
-    st = UNSUPPORTED("chat template '%.40s' is not known; known: %s", said, known.data);
+    st = UNSUPPORTED("unknown chat template '%.40s'; the built-in templates are %s", said,
+                     known.data);
   }
   text_free(&known);
   return st;

@@ -65,7 +65,7 @@ clave_status chat_append_array(const char *array, const char *default_system, te
   first_message first = {0};
   TRY(status_while(json_walk(array, strlen(array), 0, chat_messages_note_first, &first),
                    "messages"));
-  if (!first.is_array) return INVALID("messages are no JSON array");
+  if (!first.is_array) return INVALID("messages: expected a JSON array");
   if (default_system && !first.is_system)
     chat_append_message(out, "system", default_system, strlen(default_system));
   const char *begin = strchr(array, '[') + 1, *end = strrchr(array, ']');
@@ -94,7 +94,7 @@ clave_status chat_render_history(const clave_llm *llm, const clave_template *tem
 clave_status chat_read_inputs(const clave_template_inputs *given, const char *default_system,
                               clave_template_inputs *in, text *history) {
   TRY(sized_read(given, in, SIZED(clave_template_inputs, now)));
-  if (!in->messages) return INVALID("a chat without messages");
+  if (!in->messages) return INVALID("messages: expected a JSON array, got NULL");
   in->size = sizeof *in;
   return chat_append_array(in->messages, default_system, history);
 }

@@ -54,9 +54,11 @@ static clave_status prompt_rest(clave_llm_conversation *conversation, const jinj
   const id_list *all = &conversation->ids;
   clave_status st = chat_encode(conversation->llm, output, from, &ids);
   if (!st && !from && ids.count >= conversation->llm->info.max_context)
-    st = INVALID("a chat of %zu tokens does not fit into the context of %u: %zu too many",
-                 ids.count, conversation->llm->info.max_context,
-                 ids.count + 1 - conversation->llm->info.max_context);
+    st = INVALID(
+        "a chat of %zu tokens leaves no space for an answer in the context of %u tokens: %zu too "
+        "many",
+        ids.count, conversation->llm->info.max_context,
+        ids.count + 1 - conversation->llm->info.max_context);
   if (!st && !from && all->count) st = conversation_begin_again(conversation);
   bool ended = !st && from && ids.count && all->count &&
                llm_is_stop_id(conversation->llm, ids.items[0]) &&

@@ -24,7 +24,7 @@ static clave_status copy_stops(clave_llm_conversation *conversation, const char 
   for (size_t i = 0; i < n; i++) {
     size_t size = strlen(stops[i]);
     if (size == 0) return INVALID("stop text %zu is empty", i);
-    if (!utf8_valid(stops[i], size)) return INVALID("stop text %zu is not UTF-8", i);
+    if (!utf8_valid(stops[i], size)) return INVALID("stop text %zu is not valid UTF-8", i);
     texts[i] = mem_pool_strdup(conversation->pool, stops[i], size);
     if (!texts[i]) return status_no_memory();
     copies[i] = (span){texts[i], size};
@@ -218,12 +218,14 @@ static clave_status check_prompt(const clave_llm_conversation *conversation, con
   const clave_llm_info *info = &conversation->llm->info;
   if (n > capacity)
     return INVALID(
-        "a prompt of %zu tokens after %zu does not fit into the context of %u: %zu too many", n,
-        conversation->ids.count, info->max_context, n - capacity);
+        "a prompt of %zu tokens after %zu tokens leaves no space for an answer in the context of "
+        "%u tokens: %zu too many",
+        n, conversation->ids.count, info->max_context, n - capacity);
   for (size_t i = 0; i < n; i++) {
     if (ids[i] >= info->n_vocab)
-      return INVALID("id %u at %zu of the prompt; the model has ids below %u", ids[i], i,
-                     info->n_vocab);
+      return INVALID(
+          "id %u at position %zu of the prompt is out of range: the model has ids below %u", ids[i],
+          i, info->n_vocab);
   }
   return NULL;
 }
@@ -282,7 +284,7 @@ clave_status clave_llm_prompt_text(clave_llm_conversation *conversation, const c
   clave_ids ids;
   conversation_start_clock(conversation);
   if (!conversation->llm->tokenizer)
-    return INVALID("a prompt of text needs a tokenizer; ids do not");
+    return INVALID("a text prompt needs a tokenizer; without one, pass token ids");
   TRY(clave_tokenizer_encode(conversation->llm->tokenizer, bytes, size, NULL, &ids));
   clave_status st = conversation_prompt_encoded(conversation, &ids);
   clave_ids_free(&ids);

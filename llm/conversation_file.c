@@ -237,7 +237,7 @@ clave_status clave_llm_save(const clave_llm_conversation *conversation, const ch
 static clave_status find_list(const clave_tensors *file, const char *name, clave_dtype dtype,
                               int64_t count, clave_tensor *out) {
   if (!clave_tensors_find(file, name, out))
-    return INVALID("not a conversation: it has no tensor '%s'", name);
+    return INVALID("not a conversation file: the tensor '%s' is missing", name);
   if (out->dtype == dtype && out->rank == 1 && (count < 0 || out->dims[0] == count)) return NULL;
   return INVALID("tensor '%s' is not a list of %s of the right length", name,
                  clave_dtype_name(dtype));
@@ -259,11 +259,13 @@ static clave_status conversation_file_find_state(const clave_tensors *file,
                                                  int64_t *capacity, clave_tensor *out) {
   clave_tensor_info info = {.size = sizeof info};
   TRY(conversation->state->describe(conversation, index, &info));
-  if (!clave_tensors_find(file, name, out)) return INVALID("it has no tensor '%s'", name);
+  if (!clave_tensors_find(file, name, out)) return INVALID("the file has no tensor '%s'", name);
   bool same = out->dtype == info.dtype && out->rank == info.rank;
   for (int k = 0; same && k < info.rank; k++)
     same = conversation_file_fits(out->dims[k], &info, k, capacity);
-  return same ? NULL : INVALID("tensor '%s' is not shaped as the program's %s", name, info.name);
+  return same ? NULL
+              : INVALID("tensor '%s' differs in dtype or shape from the program's %s", name,
+                        info.name);
 }
 
 /* Copies a list, because tensors of a file need not be aligned. */
@@ -290,20 +292,22 @@ static clave_status check_facts(const clave_llm_conversation *conversation,
   int64_t n = contents->tensors[IDS].dims[0], program;
   TRY(hash_program(conversation->llm->program, &program));
   if (contents->facts[FACT_PROGRAM] != program)
-    return INVALID("it is a conversation with another program");
+    return INVALID("the conversation belongs to another program");
   if (n > conversation->llm->info.max_context || contents->facts[FACT_N_RUN] < 0 ||
       contents->facts[FACT_N_RUN] > n)
-    return INVALID("%" PRId64 " ids, of which %" PRId64 " were run, in a context of %u", n,
-                   contents->facts[FACT_N_RUN], conversation->llm->info.max_context);
+    return INVALID("the counts are invalid: %" PRId64 " ids, of which %" PRId64
+                   " were run, in a context of %u tokens",
+                   n, contents->facts[FACT_N_RUN], conversation->llm->info.max_context);
   if (from[FACT_WRITTEN] < from[FACT_N_RUN] ||
       from[FACT_WRITTEN] > conversation->llm->info.max_context || from[FACT_LOGITS] < 0 ||
       from[FACT_LOGITS] > from[FACT_N_RUN])
-    return INVALID("%" PRId64 " ids were written and logits are of %" PRId64 ", where %" PRId64
+    return INVALID("the counts are invalid: %" PRId64
+                   " ids were written, and logits belong to id %" PRId64 ", but %" PRId64
                    " were run",
                    from[FACT_WRITTEN], from[FACT_LOGITS], from[FACT_N_RUN]);
   for (int64_t i = 0; i < n; i++) {
     if (contents->ids[i] < 0 || contents->ids[i] >= conversation->llm->info.n_vocab)
-      return INVALID("id %" PRId64 " is not one of the model's", contents->ids[i]);
+      return INVALID("id %" PRId64 " is out of range for the model's vocabulary", contents->ids[i]);
   }
   return NULL;
 }
@@ -314,26 +318,29 @@ static clave_status check_turns(const contents *contents) {
   for (int64_t i = 0; i < n; i++) {
     const int64_t *to = contents->turns + i * TURN_FIELDS;
     if (to[0] < at || to[1] < to[0] || to[2] < byte || to[3] < to[2] || to[4] < 0)
-      return INVALID("turn %" PRId64 " of its chat does not follow the one before", i);
+      return INVALID("turn %" PRId64 " of the chat does not follow the turn before it", i);
     at = to[1];
     byte = to[3];
   }
   if (at <= contents->tensors[IDS].dims[0] &&
       (n == 0 || byte == contents->tensors[MESSAGES].dims[0]))
     return NULL;
-  return INVALID("its chat is not that of its ids");
+  return INVALID("the messages of the chat do not belong to its ids");
 }
 
 static clave_status conversation_file_check_chat(const clave_llm *llm, const contents *contents) {
   const clave_tensor *tensor = &contents->tensors[MESSAGES];
   text array = {0};
   TRY(check_turns(contents));
-  if (tensor->dims[0] && !llm->tokenizer) return INVALID("it is a chat, which needs a tokenizer");
+  if (tensor->dims[0] && !llm->tokenizer)
+    return INVALID("the conversation is a chat, and the model has no tokenizer");
   text_puts(&array, "[");
   text_append(&array, tensor->data, (size_t)tensor->dims[0]);
   text_puts(&array, "]");
   clave_status st = text_status(&array);
-  if (!st) st = status_while(json_walk(array.data, array.size, 0, NULL, NULL), "its messages");
+  if (!st)
+    st = status_while(json_walk(array.data, array.size, 0, NULL, NULL),
+                      "the messages of the conversation");
   text_free(&array);
   return st;
 }
@@ -344,16 +351,16 @@ static clave_status check_version(const clave_tensors *file) {
   int64_t version;
   if (!clave_tensors_find(file, "conversation", &tensor) || tensor.dtype != CLAVE_I64 ||
       conversation_file_bytes_of(&tensor) < 8)
-    return INVALID("not a conversation: it has no tensor 'conversation'");
+    return INVALID("not a conversation file: the tensor 'conversation' is missing");
   memcpy(&version, tensor.data, sizeof version);
   if (version == VERSION) return NULL;
-  return INVALID("conversation: expected version %d, got %" PRId64, VERSION, version);
+  return INVALID("conversation file: expected version %d, got %" PRId64, VERSION, version);
 }
 
 static clave_status find_turns(const clave_tensors *file, clave_tensor *out) {
-  if (!clave_tensors_find(file, "turns", out)) return INVALID("it has no tensor 'turns'");
+  if (!clave_tensors_find(file, "turns", out)) return INVALID("the file has no tensor 'turns'");
   bool good = out->dtype == CLAVE_I64 && out->rank == 2 && out->dims[1] == TURN_FIELDS;
-  return good ? NULL : INVALID("tensor 'turns' is not I64 (t, %d)", TURN_FIELDS);
+  return good ? NULL : INVALID("tensor 'turns': expected I64 (t, %d)", TURN_FIELDS);
 }
 
 /* Fills `contents` from the file and checks all of it. */
@@ -375,11 +382,11 @@ static clave_status read_contents(const clave_llm_conversation *conversation,
     TRY(conversation_file_find_state(file, conversation, i, contents->names[FIRST_STATE + i],
                                      &contents->capacity, &contents->tensors[FIRST_STATE + i]));
   if (contents->capacity && contents->facts[FACT_N_RUN] > contents->capacity)
-    return INVALID("%" PRId64 " ids were run, but its caches hold %" PRId64,
+    return INVALID("%" PRId64 " ids were run, but the caches have a capacity of %" PRId64,
                    contents->facts[FACT_N_RUN], contents->capacity);
   TRY(hash_contents(contents->tensors, contents->n, &check));
   if (contents->check == check) return NULL;
-  return INVALID("its contents are damaged: they do not have the hash that they were saved with");
+  return INVALID("the contents are damaged (hash)");
 }
 
 static clave_status take_chat(const contents *contents, chat_memory *memory) {

@@ -19,8 +19,7 @@ static clave_status llm_load_read_context(clave_llm *llm, const llm_metadata *sa
   if (!context) TRY(llm_methods_context(llm->program, llm->methods, llm->n_methods, &context));
   if (context < 2 || context > UINT32_MAX)
     return INVALID(
-        "its shapes do not say how many tokens it takes; the metadata's key "
-        "llm.max_context does");
+        "the program does not declare its context: set the metadata key llm.max_context");
   llm->info.max_context = (uint32_t)context;
   return NULL;
 }
@@ -28,9 +27,9 @@ static clave_status llm_load_read_context(clave_llm *llm, const llm_metadata *sa
 /* Limits the context to fewer tokens than the program was made for. */
 static clave_status limit_context(clave_llm *llm, uint32_t most) {
   if (most == 0 || most == llm->info.max_context) return NULL;
-  if (most == 1) return INVALID("a context of 1 token has no room for an answer");
+  if (most == 1) return INVALID("max_context: a context of 1 token leaves no room for an answer");
   if (most > llm->info.max_context)
-    return INVALID("a context of %u tokens: the program was made for at most %u", most,
+    return INVALID("max_context: %u exceeds the %u tokens for which the program was exported", most,
                    llm->info.max_context);
   llm->info.max_context = most;
   return NULL;

@@ -10,8 +10,7 @@ static clave_status wrong_kind(const char *key, const json *json, const char *ex
 
 static clave_status read_id(const char *key, const json *json, uint32_t *out) {
   int64_t id;
-  if (!json_i64(json, &id) || id < 0 || id > INT32_MAX)
-    return wrong_kind(key, json, "a token's id");
+  if (!json_i64(json, &id) || id < 0 || id > INT32_MAX) return wrong_kind(key, json, "a token id");
   *out = (uint32_t)id;
   return NULL;
 }
@@ -57,7 +56,7 @@ static clave_status metadata_read_stop_ids(mem_pool *pool, const json *value, ll
 static clave_status metadata_read_text(mem_pool *pool, const char *key, const json *json,
                                        const char **out) {
   if (json_kind_of(json) == JSON_NULL) return NULL;
-  if (json_kind_of(json) != JSON_STRING) return wrong_kind(key, json, "a text");
+  if (json_kind_of(json) != JSON_STRING) return wrong_kind(key, json, "a string");
   *out = mem_pool_strdup(pool, json_string(json), strlen(json_string(json)));
   return *out ? NULL : status_no_memory();
 }

@@ -19,7 +19,7 @@ static clave_status read_tokens(const clave_tensor_info *info, llm_method *metho
   bool fits = !info->is_scalar && is_index_type(info->dtype) &&
               (info->rank == 1 || (info->rank == 2 && takes_one(info, 0)));
   if (!fits)
-    return INVALID("its input 0 (%s): expected tokens, I64 (1, L), got %s of rank %d", info->name,
+    return INVALID("input 0 (%s): expected tokens, I64 (1, L), got %s of rank %d", info->name,
                    clave_dtype_name(info->dtype), info->rank);
   method->tokens_type = info->dtype;
   method->tokens_rank = info->rank;
@@ -32,14 +32,14 @@ static clave_status read_tokens(const clave_tensor_info *info, llm_method *metho
 static clave_status read_position(const clave_tensor_info *info, llm_method *method) {
   method->position_type = info->dtype;
   if (!is_index_type(info->dtype) || info->rank > 1)
-    return INVALID("its input 1 (%s): expected the position, an I64 scalar, got %s of rank %d",
+    return INVALID("input 1 (%s): expected the position, an I64 scalar, got %s of rank %d",
                    info->name, clave_dtype_name(info->dtype), info->rank);
   method->position = info->rank == 0                       ? POSITION_SCALAR
                      : info->dims[0] == CLAVE_DYNAMIC      ? POSITION_EACH
                      : info->dims[0] == method->max_tokens ? POSITION_EACH
                                                            : POSITION_VECTOR;
   if (method->position == POSITION_VECTOR && info->dims[0] != 1)
-    return INVALID("its input 1 (%s) has %lld positions for %lld tokens", info->name,
+    return INVALID("input 1 (%s) has %lld positions for %lld tokens", info->name,
                    (long long)info->dims[0], (long long)method->max_tokens);
   return NULL;
 }
@@ -48,13 +48,13 @@ static bool is_logits_type(clave_dtype type) { return clave_dtype_size(type) && 
 
 static clave_status read_logits(const clave_tensor_info *info, llm_method *method) {
   if (info->is_scalar || !is_logits_type(info->dtype) || info->rank < 1)
-    return INVALID("its output 0 (%s): expected logits, floats (1, V), got %s of rank %d",
-                   info->name, clave_dtype_name(info->dtype), info->rank);
+    return INVALID("output 0 (%s): expected logits, floats (1, V), got %s of rank %d", info->name,
+                   clave_dtype_name(info->dtype), info->rank);
   method->n_vocab = info->dims[info->rank - 1];
   method->all_logits = info->rank > 1 && info->max_dims[info->rank - 2] > 1;
   if (method->n_vocab >= 1 && method->n_vocab <= INT32_MAX) return NULL;
-  return INVALID("its output 0 (%s): expected a fixed number of logits a token, got %lld",
-                 info->name, (long long)method->n_vocab);
+  return INVALID("output 0 (%s): expected a fixed number of logits per token, got %lld", info->name,
+                 (long long)method->n_vocab);
 }
 
 static clave_status llm_methods_read_one(const clave_program *program,
@@ -105,14 +105,14 @@ clave_status llm_methods_read(const clave_program *program, llm_method methods[L
   int before = *count;
   TRY(add_method(program, "forward", methods, count));
   if (*count == before)
-    return INVALID("not a language model: it has no method forward(tokens, position)");
+    return INVALID("not a language model: the program has no method forward(tokens, position)");
   for (int i = 0; i < *count; i++) {
     if (methods[i].n_vocab != methods[0].n_vocab)
-      return INVALID("prefill returns %lld logits, forward %lld", (long long)methods[0].n_vocab,
-                     (long long)methods[i].n_vocab);
+      return INVALID("prefill returns %lld logits, and forward %lld: expected equal numbers",
+                     (long long)methods[0].n_vocab, (long long)methods[i].n_vocab);
     if (methods[i].min_tokens <= 1) return NULL;
   }
-  return INVALID("no method takes a single token: %s takes at least %lld", methods[before].name,
+  return INVALID("no method accepts a single token: %s needs at least %lld", methods[before].name,
                  (long long)methods[before].min_tokens);
 }
 

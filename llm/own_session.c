@@ -14,7 +14,7 @@ clave_status llm_capacity_find(clave_llm *llm) {
     while (axis < state.rank && state.dims[axis] != CLAVE_DYNAMIC) axis++;
     if (axis == state.rank) continue;
     if (llm->capacity_name && strcmp(llm->capacity_name, state.dim_names[axis]) != 0)
-      return INVALID("its state has two sizes that sessions choose, '%s' and '%s'",
+      return INVALID("the state has two open sizes, '%s' and '%s': expected at most one",
                      llm->capacity_name, state.dim_names[axis]);
     llm->capacity_name = state.dim_names[axis];
     llm->max_capacity = state.max_dims[axis];

@@ -31,7 +31,8 @@ static clave_status paging_read_inputs(clave_llm *llm) {
     clave_method_info info = {.size = sizeof info};
     bool found;
     TRY(llm_find_method(llm->paged, llm->methods[i].name, &info, &found));
-    if (!found) return INVALID("the program in pages has no method '%s'", llm->methods[i].name);
+    if (!found)
+      return INVALID("the program with a paged cache has no method '%s'", llm->methods[i].name);
     llm->methods[i].name = info.name;
     llm->methods[i].takes_rows = info.n_inputs == 5;
   }

@@ -8,6 +8,6 @@ clave_status clave_tokenizer_of_program(const clave_program *program, clave_toke
   size_t size;
   const void *bytes = clave_program_section(program, "TOKN", &size);
   *out = NULL;
-  if (!bytes) return INVALID("the program carries no tokenizer");
+  if (!bytes) return INVALID("the program contains no tokenizer");
   return status_while(clave_tokenizer_create(bytes, size, NULL, out), "the program's tokenizer");
 }

@@ -22,7 +22,8 @@ static clave_status go_back(clave_llm_conversation *conversation, size_t count, 
 clave_status clave_llm_rewind(clave_llm_conversation *conversation, size_t count) {
   OWN_FLOAT_ENV;
   if (count > conversation->ids.count)
-    return INVALID("back to %zu tokens in a conversation of %zu", count, conversation->ids.count);
+    return INVALID("cannot rewind to %zu tokens: the conversation has %zu", count,
+                   conversation->ids.count);
   if (count == 0) return conversation_begin_again(conversation);
   TRY(go_back(conversation, count, false));
   chat_cut(&conversation->chat, count);
@@ -32,7 +33,7 @@ clave_status clave_llm_rewind(clave_llm_conversation *conversation, size_t count
 clave_status clave_llm_undo(clave_llm_conversation *conversation, bool question) {
   OWN_FLOAT_ENV;
   chat_memory *memory = &conversation->chat;
-  if (!memory->n_turns) return INVALID("there is no turn of a chat to take back");
+  if (!memory->n_turns) return INVALID("the chat has no message to remove");
   chat_turn last = memory->turns[memory->n_turns - 1];
   TRY(go_back(conversation, question ? last.ids_before : last.ids, true));
   if (!question) return NULL;

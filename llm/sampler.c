@@ -43,7 +43,8 @@ static clave_status sampler_check_options(const clave_sampler_options *options) 
   TRY(sampler_check_range("min_p", options->min_p, 1));
   for (size_t i = 0; i < options->n_bias; i++) {
     if (isnan(options->bias[i].bias) || options->bias[i].bias == HUGE_VALF)
-      return INVALID("the bias of id %u is %g", options->bias[i].id, options->bias[i].bias);
+      return INVALID("the bias of id %u: expected a finite number or -inf, got %g",
+                     options->bias[i].id, options->bias[i].bias);
   }
   return NULL;
 }
@@ -116,7 +117,8 @@ static clave_status sampler_add_bias(const clave_sampler_options *options, float
                                      size_t count) {
   for (size_t i = 0; i < options->n_bias; i++) {
     if (options->bias[i].id >= count)
-      return INVALID("a bias for id %u in a vocabulary of %zu", options->bias[i].id, count);
+      return INVALID("the bias of id %u is out of range: the vocabulary has %zu ids",
+                     options->bias[i].id, count);
     float *list = &logits[options->bias[i].id];
     *list = options->bias[i].bias == -HUGE_VALF ? -HUGE_VALF : *list + options->bias[i].bias;
   }
@@ -400,11 +402,12 @@ clave_status sampler_choose(clave_sampler *sampler, sampler_scratch *scratch,
                             const sampler_input *in, uint32_t *id) {
   size_t count = in->count, best;
   *id = 0;
-  if (count == 0 || count > UINT32_MAX) return INVALID("%zu logits", count);
+  if (count == 0 || count > UINT32_MAX)
+    return INVALID("expected 1 to 4294967295 logits, got %zu", count);
   TRY(sampler_grow(scratch, count));
   memcpy(scratch->logits, in->logits, count * sizeof *in->logits);
   if (in->change && !in->change(in->change_ctx, scratch->logits, count, in->seen, in->n_seen))
-    return INVALID("the function that changes logits has refused to go on");
+    return INVALID("the function that changes logits stopped the generation");
   TRY(sampler_add_bias(&sampler->options, scratch->logits, count));
   apply_penalties(&sampler->options, scratch, count, in->seen, in->n_seen);
   TRY(sampler_find_largest(scratch->logits, count, &best));

@@ -7,10 +7,11 @@
 
 static clave_status log_probability(const float *values, size_t n, uint32_t id, double *out) {
   for (size_t i = 0; i < n; i++) {
-    if (isnan(values[i])) return INVALID("the logits have a NaN, of id %zu", i);
+    if (isnan(values[i])) return INVALID("the logit of id %zu is NaN", i);
   }
   float largest = logits_largest(values, n);
-  if (isinf(largest)) return INVALID("the largest of the logits is %g", (double)largest);
+  if (isinf(largest))
+    return INVALID("the largest logit is %g: expected a finite number", (double)largest);
   *out = logits_log_probability(values, id, largest, logits_log_sum(values, n, largest));
   return NULL;
 }

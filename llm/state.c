@@ -141,12 +141,14 @@ static clave_status llm_state_read_states(const clave_llm *llm, mem_pool *pool, 
 
 static clave_status check_state(const llm_state *state, size_t written, size_t count) {
   if (!state->rows)
-    return UNSUPPORTED("state %s cannot go back: it is not written token by token", state->name);
+    return UNSUPPORTED("state %s cannot be rewound, because it is not written token by token",
+                       state->name);
   /* The last remaining token may run again for its logits, and then sees these tokens. */
   size_t window = (size_t)state->window, first = window && count > window ? count - window : 0;
   if (written <= first + (size_t)state->rows) return NULL;
-  return UNSUPPORTED("state %s cannot go back to %zu tokens: of %zu it holds the last %lld",
-                     state->name, count, written, (long long)state->rows);
+  return UNSUPPORTED(
+      "state %s cannot be rewound to %zu tokens: of %zu tokens, it stores the last %lld",
+      state->name, count, written, (long long)state->rows);
 }
 
 clave_status llm_states_go_back(const clave_llm *llm, size_t written, size_t count) {

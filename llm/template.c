@@ -84,8 +84,9 @@ static clave_status llm_template_refuse_name(const clave_template *template, con
   for (size_t i = 0; i < template->count; i++)
     text_printf(&known, "%s%s", i ? ", " : "", template->items[i].name);
   clave_status st = text_status(&known);
-  if (!st && name) st = INVALID("there is no template '%.100s'; there are: %s", name, known.data);
-  if (!st) st = INVALID("there is no template 'default'; there are: %s", known.data);
+  if (!st && name)
+    st = INVALID("unknown template '%.100s'; the templates are: %s", name, known.data);
+  if (!st) st = INVALID("no template is named 'default'; the templates are: %s", known.data);
   text_free(&known);
   return st;
 }

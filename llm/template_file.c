@@ -93,7 +93,7 @@ static clave_status load_folder(clave_template *template, const char *folder) {
   if (!template->count)
     TRY(template_file_load_part(template, folder, "chat_template.json", load_config));
   TRY(template_file_load_part(template, folder, "tokenizer_config.json", load_config));
-  return template->count ? NULL : INVALID("%s: no chat template in the folder", folder);
+  return template->count ? NULL : INVALID("%s: the folder has no chat template", folder);
 }
 
 static clave_status template_file_token_text(const clave_tokenizer *tokenizer, int32_t id,
@@ -162,7 +162,7 @@ static clave_status template_file_load(clave_template *template, const char *pat
   if (path_has_ending(path, ".clv")) return template_file_load_program(template, path);
   if (!path_has_ending(path, ".json")) return load_text(template, path);
   TRY(load_config(template, path));
-  return template->count ? NULL : INVALID("%s: no field chat_template", path);
+  return template->count ? NULL : INVALID("%s: the file has no field chat_template", path);
 }
 
 clave_status clave_template_load(const char *path, clave_template **out) {

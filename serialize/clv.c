@@ -75,28 +75,31 @@ bool is_clv(const void *bytes, size_t size) {
 static clave_status clv_read_header(const uint8_t *bytes, size_t size, clv_table *table) {
   clv_header *header = &table->header;
   if (size < sizeof *header)
-    return INVALID("cut off: %zu bytes, a header has %zu", size, sizeof *header);
+    return INVALID("the file is cut off: it has %zu bytes, and a header has %zu", size,
+                   sizeof *header);
   memcpy(header, bytes, sizeof *header);
   if (!is_clv(bytes, size)) return INVALID("not a .clv file");
   if (header->version != CONTAINER_VERSION) {
-    return UNSUPPORTED("container version %u, this build reads %d", header->version,
-                       (int)CONTAINER_VERSION);
+    return UNSUPPORTED("the file has container version %u, and this build reads version %d",
+                       header->version, (int)CONTAINER_VERSION);
   }
   if (header->features & ~(uint32_t)KNOWN_FEATURES) {
-    return UNSUPPORTED("needs features %#x, this build knows %#x", header->features,
+    return UNSUPPORTED("the file needs features %#x, and this build supports %#x", header->features,
                        (unsigned)KNOWN_FEATURES);
   }
   if (header->file_size != size) {
-    return INVALID("cut off or grown: %zu bytes, its header says %llu", size,
-                   (unsigned long long)header->file_size);
+    return INVALID("the file is cut off or has grown: it has %zu bytes, and its header says %llu",
+                   size, (unsigned long long)header->file_size);
   }
   if (header->n_sections > LIMIT_SECTIONS)
     return INVALID("expected at most %d sections, got %u", (int)LIMIT_SECTIONS, header->n_sections);
   size_t table_bytes = header->n_sections * sizeof *table->sections;
   if (table_bytes > size - sizeof *header)
-    return INVALID("cut off: %u sections in %zu bytes", header->n_sections, size);
+    return INVALID("the file is cut off: %u sections do not fit in %zu bytes", header->n_sections,
+                   size);
   memcpy(table->sections, bytes + sizeof *header, table_bytes);
-  return hash_table(table) == header->hash ? NULL : INVALID("its header is damaged (hash)");
+  return hash_table(table) == header->hash ? NULL
+                                           : INVALID("the header of the file is damaged (hash)");
 }
 
 static clave_status check_section(const clv_table *table, uint32_t i, uint64_t *end) {
@@ -110,7 +113,7 @@ static clave_status check_section(const clv_table *table, uint32_t i, uint64_t *
   *end = section->offset + section->size;
   for (uint32_t k = 0; k < i; k++) {
     if (memcmp(table->sections[k].tag, section->tag, sizeof section->tag) == 0)
-      return INVALID("section '%.4s' is there twice", section->tag);
+      return INVALID("section '%.4s' appears twice", section->tag);
   }
   return NULL;
 }
@@ -147,7 +150,8 @@ static clave_status keep_sections(program *program, const clv_table *table, cons
     program_section *kept;
     if (is_own_section(section->tag)) continue;
     if (section->flags & SECTION_REQUIRED)
-      return UNSUPPORTED("section '%.4s' must be known to read the file", section->tag);
+      return UNSUPPORTED("the file needs section '%.4s', which this build does not support",
+                         section->tag);
     TRY(find_checked(table, bytes, section->tag, &section));
     TRY(add_section_to(program, section->tag, &kept));
     kept->data = bytes + section->offset;
@@ -163,10 +167,11 @@ static size_t constant_alignment(size_t bytes) {
 static clave_status bind_entry(program *program, uint32_t i, const clv_constant *constant,
                                const uint8_t *section, uint64_t size, uint64_t *end) {
   size_t bytes;
-  if (!tensor_bytes(&program->types[i], &bytes)) return INVALID("its size overflows");
+  if (!tensor_bytes(&program->types[i], &bytes))
+    return INVALID("the size of the constant overflows");
   if (constant->size != bytes)
-    return INVALID("%llu bytes, its dtype and shape need %zu", (unsigned long long)constant->size,
-                   bytes);
+    return INVALID("the constant has %llu bytes, and its dtype and shape need %zu",
+                   (unsigned long long)constant->size, bytes);
   if (constant->offset < *end || constant->offset > size ||
       constant->size > size - constant->offset) {
     return INVALID("%llu bytes at %llu overlap another or the end of the section",
@@ -191,7 +196,7 @@ static clave_status bind_section(program *program, const clv_table *table, const
   if (section->hash != program->ir.consts_hash)
     return INVALID("the constants belong to another program (hash)");
   if (index->size != n * sizeof(clv_constant)) {
-    return INVALID("section 'CIDX' has %llu bytes, %u constants need %zu",
+    return INVALID("section 'CIDX' has %llu bytes, and %u constants need %zu",
                    (unsigned long long)index->size, n, n * sizeof(clv_constant));
   }
   uint64_t end = 0;

@@ -13,8 +13,10 @@ clave_status alloc_constants(program *program) {
 
 clave_status bind_constant(program *program, uint32_t i, const void *data) {
   size_t bytes;
-  if (!tensor_bytes(&program->types[i], &bytes)) return INVALID("its size overflows");
-  if (bytes && !data) return INVALID("its data: expected %zu bytes, got NULL", bytes);
+  if (!tensor_bytes(&program->types[i], &bytes))
+    return INVALID("the size of the constant overflows");
+  if (bytes && !data)
+    return INVALID("the data of the constant: expected %zu bytes, got NULL", bytes);
   program->constants[i] = bytes ? data : NULL;
   if (bytes == 0 || (uintptr_t)data % dtype_size(program->types[i].type) == 0) return NULL;
   void *copy = mem_pool_alloc(program->pool, bytes, 1);
@@ -118,8 +120,7 @@ static clave_status check_changed_file(const program *program, const file_map *m
   }
   status_free(st);
   return status_new(STATUS_IO,
-                    "%s: expected the constants that it had when it was opened, got others: the "
-                    "file was changed meanwhile; load it again",
+                    "%s: the constants have changed since the file was opened: load the file again",
                     path);
 }
 

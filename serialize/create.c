@@ -21,13 +21,14 @@ static clave_status bind_given(program *program, uint32_t i, const constant_sour
     data = from->list[i];
   }
   if (!is_as_declared(&data, &program->types[i]))
-    return INVALID("its dtype or shape is not what the program declares");
+    return INVALID("the dtype or shape differs from the program's declaration");
   return bind_constant(program, i, data.data);
 }
 
 static clave_status bind_all_given(program *program, const constant_source *from) {
   if (!from->find && from->n != program->ir.constants.count)
-    return INVALID("%zu constants given, the program has %u", from->n, program->ir.constants.count);
+    return INVALID("%zu constants are given, and the program has %u", from->n,
+                   program->ir.constants.count);
   TRY(alloc_constants(program));
   for (uint32_t i = 0; i < program->ir.constants.count; i++) {
     clave_status st = bind_given(program, i, from);

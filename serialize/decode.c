@@ -36,9 +36,9 @@ clave_status decode_error(const decoder *decoder, const char *format, ...) {
 
 clave_status decode_unknown(const decoder *decoder, const ir_enum *values, const char *value) {
   const char *what = values == &ir_op_enum ? "op" : values->name;
-  clave_status st = decode_error(decoder, "there is no %s '%.200s'", what, value);
+  clave_status st = decode_error(decoder, "unknown %s '%.200s'", what, value);
   if (decoder->version > IR_SCHEMA_VERSION) {
-    st = status_while(st, "the program needs schema version %u, this build knows %d",
+    st = status_while(st, "the program needs schema version %u, and this build supports version %d",
                       decoder->version, (int)IR_SCHEMA_VERSION);
   }
   return st;
@@ -70,8 +70,8 @@ static clave_status decode_string(decoder *decoder, const decode_node *node, cha
   if (size > LIMIT_STRING)
     return decode_error(decoder, "expected a string of at most %d bytes, got %zu",
                         (int)LIMIT_STRING, size);
-  if (memchr(bytes, 0, size)) return decode_error(decoder, "string with a NUL character");
-  if (!utf8_valid(bytes, size)) return decode_error(decoder, "string is not valid UTF-8");
+  if (memchr(bytes, 0, size)) return decode_error(decoder, "the string has a NUL character");
+  if (!utf8_valid(bytes, size)) return decode_error(decoder, "the string is not valid UTF-8");
   char *copy;
   TRY(alloc_decoded(decoder, size + 1, 1, &copy));
   memcpy(copy, bytes, size);
@@ -176,7 +176,7 @@ static clave_status decode_union(decoder *decoder, const decode_node *table,
   bool present;
   decode_scalar type = {0};
   TRY(decoder->source->find(decoder, table, field, true, &type_node, &present));
-  if (!present) return decode_error(decoder, "its %s_type is missing", field->name);
+  if (!present) return decode_error(decoder, "the field %s_type is missing", field->name);
   TRY(decoder->source->read_scalar(decoder, &type_node, IR_FIELD_ENUM, field->enum_, &type));
   ir_op op = (ir_op)type.i;
   memcpy(base + field->type_offset, &op, sizeof op);
@@ -192,7 +192,8 @@ static clave_status decode_field(decoder *decoder, const decode_node *table, con
   bool present;
   field_set_default(field, base);
   TRY(decoder->source->find(decoder, table, field, false, &node, &present));
-  if (!present) return field->flags & IR_REQUIRED ? decode_error(decoder, "is missing") : NULL;
+  if (!present)
+    return field->flags & IR_REQUIRED ? decode_error(decoder, "the field is missing") : NULL;
   if (field->kind == IR_FIELD_UNION) return decode_union(decoder, table, &node, field, base);
   if (field_is_vector(field->kind))
     return decode_vector(decoder, &node, field, base + field->offset);
@@ -202,7 +203,7 @@ static clave_status decode_field(decoder *decoder, const decode_node *table, con
 static clave_status decode_table(decoder *decoder, decode_node node, const ir_table *table,
                                  void *out) {
   if (decoder->depth >= LIMIT_DEPTH)
-    return decode_error(decoder, "nested deeper than %d", (int)LIMIT_DEPTH);
+    return decode_error(decoder, "the tables are nested deeper than %d", (int)LIMIT_DEPTH);
   decoder->depth++;
   TRY(decoder->source->open_table(decoder, table, &node));
   for (uint32_t i = 0; i < table->n_fields; i++) {

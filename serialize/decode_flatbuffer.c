@@ -50,8 +50,9 @@ static clave_status read_vtable(const decoder *decoder, size_t table, vtable *ou
   TRY(decode_flatbuffer_read_bytes(decoder, table, &back, sizeof back));
   int64_t position = (int64_t)table - back;
   if (position < 0 || !in_file(decoder, (size_t)position, 4)) {
-    return decode_error(decoder, "table at %zu has its vtable at %lld, outside of %zu bytes", table,
-                        (long long)position, decoder->size);
+    return decode_error(decoder,
+                        "table at %zu has its vtable at %lld, outside the %zu bytes of the file",
+                        table, (long long)position, decoder->size);
   }
   out->position = (size_t)position;
   TRY(decode_flatbuffer_read_bytes(decoder, out->position, &out->bytes, 2));
@@ -60,8 +61,8 @@ static clave_status read_vtable(const decoder *decoder, size_t table, vtable *ou
     return decode_error(decoder, "table at %zu has a vtable of %u bytes", table, out->bytes);
   }
   if (out->table_bytes < 4 || !in_file(decoder, table, out->table_bytes)) {
-    return decode_error(decoder, "table at %zu has %u bytes, file has %zu", table, out->table_bytes,
-                        decoder->size);
+    return decode_error(decoder, "table at %zu has %u bytes, and the file has %zu", table,
+                        out->table_bytes, decoder->size);
   }
   return NULL;
 }
@@ -105,7 +106,8 @@ static clave_status decode_flatbuffer_find(decoder *decoder, const decode_node *
   *present = offset != 0;
   size_t bytes = inline_bytes(of_type ? IR_FIELD_ENUM : field->kind);
   if (*present && (offset < 4 || offset + bytes > vtable.table_bytes)) {
-    return decode_error(decoder, "field at %u of a table of %u bytes", offset, vtable.table_bytes);
+    return decode_error(decoder, "field at %u is outside its table of %u bytes", offset,
+                        vtable.table_bytes);
   }
   out->position = table->position + offset;
   return NULL;

@@ -41,7 +41,8 @@ static clave_status decode_json_open_table(decoder *decoder, const ir_table *tab
       clave_status st =
           decode_error(decoder, "%s has no field \"%.200s\"", table->name, json_key(m));
       if (decoder->version <= IR_SCHEMA_VERSION) return st;
-      return status_while(st, "the program needs schema version %u, this build knows %d",
+      return status_while(st,
+                          "the program needs schema version %u, and this build supports version %d",
                           decoder->version, (int)IR_SCHEMA_VERSION);
     }
   }
@@ -86,7 +87,7 @@ static clave_status read_slot(decoder *decoder, const decode_node *node, decode_
   TRY(expect_kind(decoder, node, JSON_OBJECT));
   const json *idx = json_first(item_of(node));
   if (!idx || json_next(idx) || strcmp(json_key(idx), "idx") != 0) {
-    return decode_error(decoder, "a slot has the field \"idx\" and no other");
+    return decode_error(decoder, "a slot must have the field \"idx\" and no other field");
   }
   return json_i64(idx, &out->i) ? NULL : decode_error(decoder, "idx is not an integer");
 }
@@ -95,7 +96,7 @@ static clave_status decode_json_read_int(decoder *decoder, const decode_node *no
                                          int64_t high, decode_scalar *out) {
   const json *json = item_of(node);
   if (!json_i64(json, &out->i)) {
-    return decode_error(decoder, "is not an integer (from 2^53 on it must be a string)");
+    return decode_error(decoder, "expected an integer (from 2^53 on, as a string)");
   }
   if (out->i < low || out->i > high) {
     return decode_error(decoder, "expected %lld to %lld, got %lld", (long long)low, (long long)high,
@@ -125,12 +126,13 @@ static clave_status decode_json_read_scalar(decoder *decoder, const decode_node 
     case IR_FIELD_U64:
       return json_u64(item_of(node), &out->u)
                  ? NULL
-                 : decode_error(decoder, "is not an integer from 0 (from 2^53 on as a string)");
+                 : decode_error(decoder,
+                                "expected an integer of at least 0 (from 2^53 on, as a string)");
     case IR_FIELD_F64:
     case IR_FIELD_OPT_F64:
       return json_f64(item_of(node), &out->f)
                  ? NULL
-                 : decode_error(decoder, "is not a number (or \"nan\", \"inf\", \"-inf\")");
+                 : decode_error(decoder, "expected a number, \"nan\", \"inf\" or \"-inf\"");
     default:
       return decode_json_read_int(decoder, node, INT64_MIN, INT64_MAX, out);
   }

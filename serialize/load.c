@@ -14,8 +14,8 @@ static const struct {
   const char *bytes, *what;
 } strangers[] = {
     {0, "PK\x03\x04",
-     "a zip archive (a .pt2 or .pt file?); python -m clave export makes a program of a .pt2"},
-    {0, "GGUF", "a GGUF model; python -m clave from-gguf makes a program of one"},
+     "a zip archive (a .pt2 or .pt file?); python -m clave export converts a .pt2"},
+    {0, "GGUF", "a GGUF model; python -m clave from-gguf converts it"},
     {0,
      "\x7f"
      "ELF",
@@ -23,8 +23,8 @@ static const struct {
     {0, "\x80\x02", "a Python pickle"},
     {4, "TFL3", "a TensorFlow Lite model"},
     {4, IR_FILE_IDENTIFIER, "a bare FlatBuffers program without its constants"},
-    {8, "{\"", "a safetensors file, which holds tensors but no program"},
-    {0, "\xef\xbb\xbf", "text with a byte order mark, which JSON must not have"},
+    {8, "{\"", "a safetensors file, which has tensors but no program"},
+    {0, "\xef\xbb\xbf", "text with a byte order mark, which JSON does not allow"},
 };
 
 static clave_status stranger_error(const uint8_t *bytes, size_t size) {
@@ -35,7 +35,7 @@ static clave_status stranger_error(const uint8_t *bytes, size_t size) {
       return INVALID("expected a .clv or .json program, got %s", strangers[i].what);
     }
   }
-  return INVALID("is neither a .clv nor a .json program");
+  return INVALID("the file is neither a .clv nor a .json program");
 }
 
 /* Returns the first byte that is not white space, 0 if there is none. */
@@ -60,12 +60,14 @@ static clave_status bind_by_name(program *program, uint32_t i) {
   const tensor stored = tensor_stored(&program->types[i]), *want = &stored;
   const tensor_entry *entry =
       tensor_file_find(program->tensors, program->ir.constants.items[i].name);
-  if (!entry) return INVALID("no such tensor");
+  if (!entry) return INVALID("the constants file has no tensor of this name");
   bool same = entry->type == want->type && entry->rank == want->rank;
   for (int k = 0; same && k < want->rank; k++) same = entry->dims[k] == want->dims[k];
   if (!same)
-    return INVALID("%s of rank %d, the program declares %s of rank %d with other sizes",
-                   dtype_name(entry->type), entry->rank, dtype_name(want->type), want->rank);
+    return INVALID(
+        "the constants file has %s of rank %d, and the program declares %s of rank %d with other "
+        "sizes",
+        dtype_name(entry->type), entry->rank, dtype_name(want->type), want->rank);
   return bind_constant(program, i, entry->data);
 }
 
@@ -111,8 +113,9 @@ static clave_status load_mapped(program *program, const char *path, const char *
   size_t size = program->maps[0].size;
   if (is_clv(bytes, size)) {
     if (consts)
-      return INVALID("is a .clv, which has its constants inside, so %s cannot be used with it",
-                     consts);
+      return INVALID(
+          "the program is a .clv, which contains its constants, so %s cannot be used with it",
+          consts);
     return clv_read(program, bytes, size);
   }
   return first_byte(bytes, size) == '{' ? load_json(program, path, consts)
@@ -124,8 +127,8 @@ static clave_status open_program_file(const char *path, program *program) {
   if (!st || !folder_exists(path)) return st;
   status_free(st);
   return INVALID(
-      "%s: expected a .clv or .json program, got a folder; python -m clave.llm.export makes one of "
-      "a Hugging Face model's folder",
+      "%s: expected a .clv or .json program, got a folder; python -m clave.llm.export converts a "
+      "Hugging Face model folder",
       path);
 }
 

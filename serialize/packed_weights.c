@@ -87,7 +87,7 @@ clave_status packed_weights_check(const program *program) {
   for (size_t i = 0; i < program->n_packed_weights; i++) {
     const program_packed_weight *desc = &program->packed_weights[i];
     if (!program_packed_weight_is_whole(desc))
-      return INVALID("the packed form of constant '%.200s' for '%s' is damaged (hash)",
+      return INVALID("the packed weight of constant '%.200s' for '%s' is damaged (hash)",
                      program->ir.constants.items[desc->constant].name, desc->layout);
   }
   return NULL;
@@ -108,11 +108,12 @@ static clave_status serialize_packed_weights_read_entry(const program *program,
                                                         const uint8_t *section, uint64_t size,
                                                         uint64_t *end, program_packed_weight *out) {
   if (!is_layout(entry->layout, sizeof entry->layout))
-    return INVALID("its layout is not printable text");
+    return INVALID("the name of the layout is not printable text");
   if (entry->constant >= program->ir.constants.count)
-    return INVALID("constant %u of %u", entry->constant, program->ir.constants.count);
+    return INVALID("constant %u is out of range: the program has %u", entry->constant,
+                   program->ir.constants.count);
   if (entry->rank > MAX_RANK || entry->dtype >= DTYPE_COUNT || entry->kind > INT32_MAX)
-    return INVALID("rank %u, dtype %u, kind %u", entry->rank, entry->dtype, entry->kind);
+    return INVALID("invalid rank %u, dtype %u or kind %u", entry->rank, entry->dtype, entry->kind);
   if (entry->bytes == 0 || entry->offset < *end || entry->offset > size ||
       entry->bytes > size - entry->offset)
     return INVALID("%llu bytes at %llu overlap another or the end of section 'FORM'",
@@ -140,19 +141,19 @@ clave_status packed_weights_read(program *program, const uint8_t *index, size_t 
   packed_weights_head head;
   uint64_t end = 0;
   if (index_size < sizeof head)
-    return INVALID("%zu bytes, its head has %zu", index_size, sizeof head);
+    return INVALID("the index has %zu bytes, and its header needs %zu", index_size, sizeof head);
   memcpy(&head, index, sizeof head);
   if ((index_size - sizeof head) % sizeof(packed_weight_entry) ||
       (index_size - sizeof head) / sizeof(packed_weight_entry) != head.count)
-    return INVALID("%zu bytes, %u forms need %zu", index_size, head.count,
-                   sizeof head + head.count * sizeof(packed_weight_entry));
+    return INVALID("the index has %zu bytes, and %u packed weights need %zu", index_size,
+                   head.count, sizeof head + head.count * sizeof(packed_weight_entry));
   for (uint32_t i = 0; i < head.count; i++) {
     packed_weight_entry entry;
     program_packed_weight desc;
     memcpy(&entry, index + sizeof head + i * sizeof entry, sizeof entry);
     TRY(status_while(
-        serialize_packed_weights_read_entry(program, &entry, section, size, &end, &desc), "form %u",
-        i));
+        serialize_packed_weights_read_entry(program, &entry, section, size, &end, &desc),
+        "packed weight %u", i));
     if (head.consts_hash == program->ir.consts_hash) TRY(append_packed_weight(program, &desc));
   }
   return NULL;

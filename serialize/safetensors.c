@@ -46,11 +46,11 @@ static bool is_dtype_of_format(const char *name) {
 }
 
 static clave_status read_dtype(const json *json, dtype *out) {
-  if (!json || json_kind_of(json) != JSON_STRING) return INVALID("it has no dtype");
+  if (!json || json_kind_of(json) != JSON_STRING) return INVALID("the entry has no dtype");
   const char *name = json_string(json);
   if (dtype_from_name(name, out)) return NULL;
-  if (is_dtype_of_format(name)) return UNSUPPORTED("dtype %s is not one of this build's", name);
-  return INVALID("'%.60s' is no dtype of the format", name);
+  if (is_dtype_of_format(name)) return UNSUPPORTED("dtype %s is not supported", name);
+  return INVALID("'%.60s' is not a dtype of the safetensors format", name);
 }
 
 /* Reads a size as the format writes it: digits, without sign or quotes. */
@@ -59,20 +59,22 @@ static bool safetensors_read_size(const json *json, int64_t *out) {
 }
 
 static clave_status safetensors_read_shape(const json *value, tensor_entry *entry) {
-  if (!value || json_kind_of(value) != JSON_ARRAY) return INVALID("it has no shape");
+  if (!value || json_kind_of(value) != JSON_ARRAY) return INVALID("the entry has no shape");
   size_t numel = 1;
   for (const json *d = json_first(value); d; d = json_next(d)) {
     if (entry->rank == MAX_RANK)
       return UNSUPPORTED("expected rank 0 to %d, got %u", (int)MAX_RANK, json_count(value));
     int64_t *dim = &entry->dims[entry->rank++];
     if (!safetensors_read_size(d, dim))
-      return INVALID("dimension %d of its shape is no size", entry->rank - 1);
+      return INVALID("dimension %d of the shape is not a size", entry->rank - 1);
   }
   for (int i = 0; i < entry->rank; i++) {
-    if (!mul_size(numel, (uint64_t)entry->dims[i], &numel)) return INVALID("its size overflows");
+    if (!mul_size(numel, (uint64_t)entry->dims[i], &numel))
+      return INVALID("the size of the tensor overflows");
   }
-  return mul_size(numel, dtype_size(entry->type), &entry->bytes) ? NULL
-                                                                 : INVALID("its size overflows");
+  return mul_size(numel, dtype_size(entry->type), &entry->bytes)
+             ? NULL
+             : INVALID("the size of the tensor overflows");
 }
 
 static clave_status read_offsets(const reader *reader, const json *value,
@@ -82,16 +84,16 @@ static clave_status read_offsets(const reader *reader, const json *value,
   const json *entry = good ? json_first(value) : NULL;
   for (int i = 0; entry; entry = json_next(entry))
     good = good && safetensors_read_size(entry, &range[i++]);
-  if (!good || range[1] < range[0]) return INVALID("its data_offsets are not [begin, end]");
+  if (!good || range[1] < range[0]) return INVALID("data_offsets: expected [begin, end]");
   if ((uint64_t)range[1] > reader->size) {
-    return INVALID("its data ends at %lld, the file's data at %zu", (long long)range[1],
-                   reader->size);
+    return INVALID("the data of the tensor ends at %lld, and the data of the file ends at %zu",
+                   (long long)range[1], reader->size);
   }
   *begin = (size_t)range[0];
   size_t bytes = (size_t)(range[1] - range[0]);
   return bytes == tensor_entry->bytes
              ? NULL
-             : INVALID("it has %zu bytes of data, its shape and dtype need %zu", bytes,
+             : INVALID("the tensor has %zu bytes of data, and its shape and dtype need %zu", bytes,
                        tensor_entry->bytes);
 }
 
@@ -119,7 +121,7 @@ static clave_status safetensors_read_tensor(const reader *reader, const json *js
                                             tensor_entry *entry, size_t *begin) {
   TRY(safetensors_copy_name(reader, json_key(json), &entry->name));
   if (json_kind_of(json) != JSON_OBJECT)
-    return INVALID("its entry is %s", json_kind_name(json_kind_of(json)));
+    return INVALID("the entry is %s: expected an object", json_kind_name(json_kind_of(json)));
   TRY(read_dtype(json_member(json, "dtype"), &entry->type));
   TRY(safetensors_read_shape(json_member(json, "shape"), entry));
   TRY(read_offsets(reader, json_member(json, "data_offsets"), entry, begin));
@@ -128,7 +130,7 @@ static clave_status safetensors_read_tensor(const reader *reader, const json *js
 
 static clave_status read_metadata(reader *reader, const json *value, uint32_t *count) {
   if (json_kind_of(value) != JSON_OBJECT)
-    return INVALID("__metadata__ is %s", json_kind_name(json_kind_of(value)));
+    return INVALID("__metadata__ is %s: expected an object", json_kind_name(json_kind_of(value)));
   reader->metadata =
       mem_pool_alloc(reader->pool, (size_t)json_count(value) * 2, sizeof *reader->metadata);
   if (!reader->metadata) return status_no_memory();
@@ -169,10 +171,10 @@ static clave_status check_coverage(const reader *reader, uint32_t count) {
   for (uint32_t i = 0; i < count && !st; i++) {
     const byte_range *range = &spans[i];
     if (range->begin < end)
-      st = INVALID("the data of tensor '%.200s' overlaps another's at %zu", range->name,
-                   range->begin);
+      st = INVALID("the data of tensor '%.200s' overlaps that of another tensor at %zu",
+                   range->name, range->begin);
     if (range->begin > end)
-      st = INVALID("%zu bytes before the data of tensor '%.200s' belong to none",
+      st = INVALID("%zu bytes before the data of tensor '%.200s' belong to no tensor",
                    range->begin - end, range->name);
     end = range->begin + range->bytes;
   }
@@ -198,7 +200,7 @@ static clave_status index_names(tensor_file *file) {
 static clave_status safetensors_read_entries(reader *reader, const json *header,
                                              tensor_file *file) {
   if (json_kind_of(header) != JSON_OBJECT)
-    return INVALID("its header is %s", json_kind_name(json_kind_of(header)));
+    return INVALID("the header is %s: expected an object", json_kind_name(json_kind_of(header)));
   uint32_t members = json_count(header);
   reader->tensors = mem_pool_alloc(reader->pool, members, sizeof *reader->tensors);
   reader->begins = mem_pool_alloc(reader->pool, members, sizeof *reader->begins);
@@ -224,12 +226,14 @@ static clave_status safetensors_read_file(const uint8_t *bytes, size_t size, ten
   if (size < LENGTH_BYTES) return INVALID("not a safetensors file: %zu bytes", size);
   memcpy(&length, bytes, sizeof length);
   if (length > LIMIT_TENSORS_HEADER || length > size - LENGTH_BYTES) {
-    return INVALID("not a safetensors file, or cut off: header of %llu bytes, file of %zu",
-                   (unsigned long long)length, size);
+    return INVALID(
+        "not a safetensors file, or a file that is cut off: the header has %llu bytes, and the "
+        "file %zu",
+        (unsigned long long)length, size);
   }
   const char *header = (const char *)bytes + LENGTH_BYTES;
   if (length == 0 || header[0] != '{')
-    return INVALID("not a safetensors file: its header is no JSON object");
+    return INVALID("not a safetensors file: the header is not a JSON object");
   json *document;
   TRY(json_parse_integers(header, (size_t)length, &document));
   reader reader = {.data = bytes + LENGTH_BYTES + length,

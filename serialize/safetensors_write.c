@@ -54,7 +54,8 @@ static clave_status safetensors_write_make_plan(file_plan *plan) {
       if (dtype_size(plan->tensors[i].type) != size) continue;
       plan->order[placed++] = i;
       plan->begins[i] = at;
-      if (!add_size(at, plan->tensors[i].bytes, &at)) return INVALID("the tensors' size overflows");
+      if (!add_size(at, plan->tensors[i].bytes, &at))
+        return INVALID("the size of the tensors overflows");
     }
   }
   return placed == plan->count ? NULL : INVALID("a tensor has no dtype");

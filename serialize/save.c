@@ -90,20 +90,18 @@ static clave_status check_replaceable(const program *program, const char *path,
   if (!file_exists(consts)) return NULL;
   TRY(read_recorded_hash(consts, &existing));
   if (!existing.present) {
-    return INVALID(
-        "%s is there already and is not known to be this program's: save into another folder",
-        consts);
+    return INVALID("%s exists and may belong to another program: save into another folder", consts);
   }
   if (existing.hash == program->ir.consts_hash) return NULL;
   TRY(read_consts_hash(path, &replaced));
   if (!replaced.present || replaced.hash != existing.hash) {
-    return INVALID("%s holds another program's constants: save into another folder", consts);
+    return INVALID("%s has the constants of another program: save into another folder", consts);
   }
   const char *slash = strrchr(path, '/');
   char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup("."), *user = NULL;
   if (!folder) return status_no_memory();
   clave_status st = find_user(folder, slash ? slash + 1 : path, existing.hash, &user);
-  if (!st && user) st = INVALID("%s is used by %s too: save into another folder", consts, user);
+  if (!st && user) st = INVALID("%s is also used by %s: save into another folder", consts, user);
   free(folder);
   free(user);
   return st;
@@ -157,8 +155,8 @@ static clave_status write_pair(const program *program, const char *path, const t
 static clave_status save_json(const program *program, const char *path) {
   text text = {0};
   if (program->n_sections) {
-    return UNSUPPORTED("%s cannot hold section '%.4s' of the program, save it as .clv", path,
-                       program->sections[0].tag);
+    return UNSUPPORTED("%s cannot store section '%.4s' of the program: save the program as a .clv",
+                       path, program->sections[0].tag);
   }
   clave_status st = encode_json(&program->ir, &text);
   if (!st) st = write_pair(program, path, &text);
@@ -171,5 +169,5 @@ clave_status program_save(const program *prog, const char *path) {
   if (prog->unhashed) TRY(hash_constants(prog, &hashed.ir.consts_hash));
   if (path_has_ending(path, ".clv")) return clv_write(&hashed, path);
   if (path_has_ending(path, ".json")) return save_json(&hashed, path);
-  return INVALID("%s: a program is saved as .clv or .json", path);
+  return INVALID("%s: expected a file name that ends in .clv or .json", path);
 }

@@ -31,7 +31,7 @@ clave_status add_section_to(program *program, const char *tag, program_section *
     program->sections = mem_pool_alloc(program->pool, LIMIT_SECTIONS, sizeof *program->sections);
   if (!program->sections) return status_no_memory();
   if (program->n_sections == LIMIT_SECTIONS - N_OWN_SECTIONS)
-    return INVALID("more than %d sections", LIMIT_SECTIONS - N_OWN_SECTIONS);
+    return INVALID("the program has more than %d sections", LIMIT_SECTIONS - N_OWN_SECTIONS);
   *out = &program->sections[program->n_sections++];
   memcpy((*out)->tag, tag, sizeof(*out)->tag);
   return NULL;
@@ -46,8 +46,8 @@ clave_status program_set_section(program *program, const char *tag, const void *
                                  bool required) {
   if (!sections_is_tag(tag))
     return INVALID(
-        "'%.60s' is not a section's tag: four letters or digits, not PROG, CIDX, CONS, FIDX or "
-        "FORM",
+        "'%.60s' is not a section tag: expected four letters or digits, but not PROG, CIDX, CONS, "
+        "FIDX or FORM",
         tag);
   program_section *section = sections_find(program, tag);
   if (!data) {

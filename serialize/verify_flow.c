@@ -37,12 +37,12 @@ static clave_status verify_flow_check_chain(checker *checker, uint32_t index, bo
 
 static clave_status check_tid(const checker *checker, uint32_t tid) {
   uint32_t count = checker->program->ir.tensors.count;
-  return tid < count ? NULL : INVALID("tensor %u, the program has %u", tid, count);
+  return tid < count ? NULL : INVALID("tensor %u is out of range: the program has %u", tid, count);
 }
 
 static clave_status check_vid(const checker *checker, uint32_t vid) {
   uint32_t count = checker->program->ir.values.count;
-  return vid < count ? NULL : INVALID("value %u, the program has %u", vid, count);
+  return vid < count ? NULL : INVALID("value %u is out of range: the program has %u", vid, count);
 }
 
 static bool is_visible(const checker *checker, const writer *writer) {
@@ -81,9 +81,9 @@ static clave_status verify_flow_read_tensor(const checker *checker, uint32_t tid
   slot_kind kind = program_slot_kind(program, tid);
   if (kind == SLOT_CONSTANT || kind == SLOT_STATE || is_visible(checker, &checker->tensors[tid]))
     return NULL;
-  if (kind == SLOT_INPUT) return tensor_error(program, tid, "is no input of this method");
+  if (kind == SLOT_INPUT) return tensor_error(program, tid, "is not an input of this method");
   if (checker->tensors[tid].method == checker->method)
-    return tensor_error(program, tid, "is written inside another chain only");
+    return tensor_error(program, tid, "is written only inside another chain");
   return tensor_error(program, tid, "is read before it is written");
 }
 
@@ -187,10 +187,11 @@ static clave_status verify_flow_bind_args(checker *checker, const ir_chain *chai
 /* Opens a chain if it exists, is unused and is not nested too deeply. */
 static clave_status open_chain(checker *checker, uint32_t index) {
   const ir_chains *chains = &checker->program->ir.chains;
-  if (index >= chains->count) return INVALID("chain %u, the program has %u", index, chains->count);
+  if (index >= chains->count)
+    return INVALID("chain %u is out of range: the program has %u", index, chains->count);
   if (checker->chains[index] != CHAIN_UNUSED) return INVALID("chain %u is used twice", index);
   if (checker->depth >= LIMIT_CHAIN_DEPTH)
-    return INVALID("chains nested deeper than %d", (int)LIMIT_CHAIN_DEPTH);
+    return INVALID("chains are nested deeper than %d", (int)LIMIT_CHAIN_DEPTH);
   checker->chains[index] = CHAIN_OPEN;
   checker->chain = index;
   checker->depth++;
@@ -230,13 +231,13 @@ static clave_status verify_flow_check_chain(checker *checker, uint32_t index, bo
  * name a tensor only once. */
 static clave_status check_argument(checker *checker, const ir_argument *argument, slot_kind kind) {
   if ((argument->tensor == IR_NONE) == (argument->value == IR_NONE))
-    return INVALID("expected a tensor or a value, one of both");
+    return INVALID("expected either a tensor or a value");
   if (argument->value != IR_NONE) return check_vid(checker, argument->value);
   TRY(check_tid(checker, argument->tensor));
   if (program_slot_kind(&checker->program->ir, argument->tensor) != kind)
     return slot_error(&checker->program->ir, argument->tensor, slot_kind_name(kind));
   if (checker->taken[argument->tensor] == checker->method)
-    return tensor_error(&checker->program->ir, argument->tensor, "stands twice");
+    return tensor_error(&checker->program->ir, argument->tensor, "appears twice");
   checker->taken[argument->tensor] = checker->method;
   return NULL;
 }
@@ -286,7 +287,7 @@ static clave_status verify_flow_check_outputs(checker *checker, const ir_argumen
     tensors += argument->tensor != IR_NONE;
   }
   if (tensors == checker->outputs_written) return NULL;
-  return INVALID("%u output slots are written, %u are outputs of the method",
+  return INVALID("%u output slots are written, and the method has %u outputs",
                  checker->outputs_written, tensors);
 }
 
@@ -307,14 +308,14 @@ static clave_status check_update(checker *checker, const ir_state_update *update
   TRY(check_tid(checker, update->state));
   TRY(check_tid(checker, update->value));
   if (program_slot_kind(program, update->state) != SLOT_STATE)
-    return tensor_error(program, update->state, "is no state");
+    return tensor_error(program, update->state, "is not a state");
   if (checker->taken[update->state] == checker->method)
     return tensor_error(program, update->state, "is updated twice");
   checker->taken[update->state] = checker->method;
   TRY(verify_flow_read_tensor(checker, update->value));
   if (same_types(program, update->state, update->value)) return NULL;
   return tensor_error(program, update->value,
-                      "differs in dtype or shape from the state it becomes");
+                      "differs in dtype or shape from the state that it updates");
 }
 
 static clave_status verify_flow_check_method(checker *checker, const ir_method *method) {
@@ -361,7 +362,7 @@ static clave_status check_program(checker *checker) {
                      "method '%.200s'", program->methods.items[i].name));
   }
   for (uint32_t i = 0; i < program->chains.count; i++) {
-    if (checker->chains[i] == CHAIN_UNUSED) return INVALID("chain %u is used by no method", i);
+    if (checker->chains[i] == CHAIN_UNUSED) return INVALID("chain %u is not used by a method", i);
   }
   return NULL;
 }

@@ -49,14 +49,16 @@ static clave_status verify_types_check_dim(const ir_program *program, const ir_i
                                            int64_t *out) {
   if (value->vid == IR_NONE) {
     *out = value->literal;
-    return value->literal >= 0 ? NULL
-                               : INVALID("dimension of size %lld", (long long)value->literal);
+    return value->literal >= 0
+               ? NULL
+               : INVALID("dimension of size %lld: expected 0 or more", (long long)value->literal);
   }
   *out = DIM_UNKNOWN;
   if (value->vid >= program->values.count)
-    return INVALID("dimension is value %u, the program has %u", value->vid, program->values.count);
+    return INVALID("dimension is value %u, which is out of range: the program has %u", value->vid,
+                   program->values.count);
   if (program->values.items[value->vid].type != IR_VALUE_TYPE_INT)
-    return INVALID("dimension is value %u, which is no int", value->vid);
+    return INVALID("dimension is value %u, which is not an int", value->vid);
   return NULL;
 }
 
@@ -100,7 +102,7 @@ static clave_status make_groups(const ir_encoding *format, encoding *out) {
 
 static clave_status make_blocks(const ir_encoding *format, const tensor *value, encoding *out) {
   if (!block_format_find(format->format, &out->format))
-    return UNSUPPORTED("block format '%.40s' is not one of this build's", format->format);
+    return UNSUPPORTED("block format '%.40s' is not supported", format->format);
   out->kind = ENCODING_BLOCKS;
   int size = block_format_at(out->format)->elements;
   tensor rows = *value;
@@ -116,18 +118,18 @@ static clave_status make_encoding(const ir_encoding *format, tensor *tensor) {
   size_t bytes;
   if (format->kind == IR_ENCODING_KIND_PLAIN) return NULL;
   if (format->kind == IR_ENCODING_KIND_BLOCKED)
-    return UNSUPPORTED("encoding blocked is not one of this build's");
-  if (!all_known(tensor)) return INVALID("is encoded, so its shape must be of numbers");
+    return UNSUPPORTED("encoding blocked is not supported");
+  if (!all_known(tensor)) return INVALID("is encoded, so its shape must be fixed");
   if (!verify_types_is_small_float(tensor->type))
     return INVALID("dtype: expected F32, F16 or BF16 as it is encoded, got %s",
                    dtype_name(tensor->type));
   if (format->axis < 0 || format->axis >= tensor->rank)
-    return INVALID("rows along axis %d of a tensor of rank %d", format->axis, tensor->rank);
+    return INVALID("rows: axis %d is out of range for rank %d", format->axis, tensor->rank);
   encoding.axis = (uint8_t)format->axis;
   TRY(format->kind == IR_ENCODING_KIND_BLOCK_FORMAT ? make_blocks(format, tensor, &encoding)
                                                     : make_groups(format, &encoding));
   tensor->encoding = encoding;
-  return tensor_bytes(tensor, &bytes) ? NULL : INVALID("its size overflows");
+  return tensor_bytes(tensor, &bytes) ? NULL : INVALID("the size of the tensor overflows");
 }
 
 static clave_status make_type(const ir_program *program, const ir_tensor *declared, tensor *out) {
@@ -140,7 +142,7 @@ static clave_status make_type(const ir_program *program, const ir_tensor *declar
   out->rank = (int)declared->shape.count;
   for (int i = 0; i < out->rank; i++)
     TRY(verify_types_check_dim(program, &declared->shape.items[i], &out->dims[i]));
-  if (!size_fits(out)) return INVALID("its size overflows");
+  if (!size_fits(out)) return INVALID("the size of the tensor overflows");
   if (all_known(out)) tensor_set_contiguous(out);
   return declared->encoding ? make_encoding(declared->encoding, out) : NULL;
 }
@@ -155,12 +157,13 @@ static clave_status check_state_shape(const ir_program *program, uint32_t tid) {
     if (vid == IR_NONE) continue;
     const ir_value *value = &program->values.items[vid];
     if (!value->min.present || !value->max.present || value->min.value < 1)
-      return INVALID("its dimension %u is value %u ('%.200s'), which needs bounds from 1 on", i,
+      return INVALID("dimension %u is value %u ('%.200s'), which needs bounds of at least 1", i,
                      vid, value->name);
     n_open++;
   }
-  if (n_open > 1) return INVALID("its dimensions: expected at most one value, got %d", n_open);
-  return program_state_bytes(program, tid, &bytes) ? NULL : INVALID("its size overflows");
+  if (n_open > 1) return INVALID("dimensions: expected at most one value, got %d", n_open);
+  return program_state_bytes(program, tid, &bytes) ? NULL
+                                                   : INVALID("the size of the tensor overflows");
 }
 
 static clave_status make_types(program *program) {
@@ -172,12 +175,12 @@ static clave_status make_types(program *program) {
     if (st) return status_while(st, "tensor %u ('%.200s')", i, tensors->items[i].name);
     slot_kind kind = program_slot_kind(&program->ir, i);
     if (kind == SLOT_CONSTANT && !all_known(&program->types[i]))
-      return tensor_error(&program->ir, i, "is a constant, so its shape must be of numbers");
+      return tensor_error(&program->ir, i, "is a constant, so its shape must be fixed");
     if (kind == SLOT_STATE)
       TRY(status_while(check_state_shape(&program->ir, i), "state %u ('%.200s')", i,
                        tensors->items[i].name));
     if (kind != SLOT_CONSTANT && program->types[i].encoding.kind)
-      return tensor_error(&program->ir, i, "is encoded, which only constants can be");
+      return tensor_error(&program->ir, i, "is encoded, and only constants can be encoded");
   }
   return NULL;
 }
@@ -188,9 +191,10 @@ static clave_status check_counts(const ir_program *program) {
   uint64_t slots = (uint64_t)program->constants.count + program->n_inputs + program->n_outputs +
                    program->n_state;
   if (slots <= program->tensors.count) return NULL;
-  return INVALID("%u constants, %u inputs, %u outputs and %u states, but only %u tensors",
-                 program->constants.count, program->n_inputs, program->n_outputs, program->n_state,
-                 program->tensors.count);
+  return INVALID(
+      "the program declares %u constants, %u inputs, %u outputs and %u states, but only %u tensors",
+      program->constants.count, program->n_inputs, program->n_outputs, program->n_state,
+      program->tensors.count);
 }
 
 static clave_status check_values(const ir_values *values) {
@@ -200,7 +204,7 @@ static clave_status check_values(const ir_values *values) {
       return INVALID("value %u has a name of %zu bytes", i, strlen(value->name));
     bool bounded = value->min.present || value->max.present;
     if (bounded && value->type != IR_VALUE_TYPE_INT)
-      return INVALID("value %u ('%.200s') has bounds but is no int", i, value->name);
+      return INVALID("value %u ('%.200s') has bounds but is not an int", i, value->name);
     if (value->min.present && value->max.present && value->min.value > value->max.value) {
       return INVALID("value %u ('%.200s') has min %lld above max %lld", i, value->name,
                      (long long)value->min.value, (long long)value->max.value);
@@ -218,15 +222,15 @@ static clave_status check_state_init(const program *program, const ir_state_init
                                      bool *seen) {
   if (init->state >= program->ir.tensors.count ||
       program_slot_kind(&program->ir, init->state) != SLOT_STATE) {
-    return INVALID("tensor %u is no state", init->state);
+    return INVALID("tensor %u is not a state", init->state);
   }
   if (init->constant >= program->ir.constants.count)
-    return INVALID("tensor %u is no constant", init->constant);
+    return INVALID("tensor %u is not a constant", init->constant);
   bool *one = &seen[init->state];
-  if (*one) return tensor_error(&program->ir, init->state, "gets two initial values");
+  if (*one) return tensor_error(&program->ir, init->state, "has two initial values");
   *one = true;
   if (program->types[init->constant].encoding.kind)
-    return INVALID("constant %u, an initial value, is encoded", init->constant);
+    return INVALID("constant %u is encoded and cannot be an initial value", init->constant);
   if (same_type(&program->types[init->state], &program->types[init->constant])) return NULL;
   return INVALID("state %u and its initial value, constant %u, differ in dtype or shape",
                  init->state, init->constant);
@@ -319,8 +323,8 @@ static clave_status check_versions(const ir_program *program) {
   for (uint32_t i = 0; i < program->tensors.count; i++)
     TRY(check_need(program, tensor_needs(&program->tensors.items[i])));
   if (program->version <= IR_SCHEMA_VERSION) return NULL;
-  return UNSUPPORTED("the program needs schema version %u, this build knows %d", program->version,
-                     (int)IR_SCHEMA_VERSION);
+  return UNSUPPORTED("the program needs schema version %u, and this build supports version %d",
+                     program->version, (int)IR_SCHEMA_VERSION);
 }
 
 clave_status verify_types(program *program) {

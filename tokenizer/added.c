@@ -70,7 +70,7 @@ static clave_status fill_sets(added_matcher *matcher, const added_token *tokens,
     const added_token *token = &tokens[i];
     if ((token->special && !with_special) || token->text.size == 0) continue;
     if (token->text.size > ADDED_MAX_TEXT) {
-      return INVALID("added token %u is %zu bytes long, at most %d are possible", token->id,
+      return INVALID("added token %u has %zu bytes: expected at most %d", token->id,
                      token->text.size, ADDED_MAX_TEXT);
     }
     if (token->normalized) {

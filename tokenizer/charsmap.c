@@ -90,14 +90,16 @@ typedef struct walk {
 
 static clave_status check_value(const charsmap *charsmap, uint32_t value) {
   if (value >= charsmap->n_texts || (charsmap->texts[value] & 0xC0) == 0x80)
-    return INVALID("charsmap: a rule's text at %u of %u bytes", value, charsmap->n_texts);
+    return INVALID("charsmap: the text of a rule is at %u, outside the %u bytes of texts", value,
+                   charsmap->n_texts);
   return NULL;
 }
 
 static clave_status charsmap_check_node(const charsmap *charsmap, uint32_t node, walk *walk) {
   uint32_t unit = charsmap->units[node], base = node ^ offset_of(unit);
   if ((base | (BLOCK - 1)) >= charsmap->n_units)
-    return INVALID("charsmap: node %u leads to %u of %u units", node, base, charsmap->n_units);
+    return INVALID("charsmap: node %u points to unit %u, outside the %u units", node, base,
+                   charsmap->n_units);
   if (charsmap_has_value(unit))
     TRY(check_value(charsmap, charsmap_value_of(charsmap->units[base])));
   for (uint32_t child = walk->first[base]; child != NO_UNIT; child = walk->next[child]) {
@@ -137,12 +139,13 @@ static clave_status check_trie(const charsmap *charsmap) {
 
 static clave_status read_blob(charsmap *charsmap, span blob) {
   const uint8_t *bytes = (const uint8_t *)blob.data;
-  if (blob.size < 5) return INVALID("charsmap: %zu bytes, at least 5 expected", blob.size);
-  if (blob.size > UINT32_MAX) return INVALID("charsmap: %zu bytes are too many", blob.size);
+  if (blob.size < 5) return INVALID("charsmap: expected at least 5 bytes, got %zu", blob.size);
+  if (blob.size > UINT32_MAX)
+    return INVALID("charsmap: %zu bytes are too many: expected less than 4 GiB", blob.size);
   uint32_t n = (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
                (uint32_t)bytes[3] << 24;
   if (n >= blob.size - 4 || n == 0 || n % (4 * BLOCK) != 0)
-    return INVALID("charsmap: a trie of %u bytes in %zu, a multiple of 1024 expected", n,
+    return INVALID("charsmap: a trie of %u bytes in %zu bytes: expected a multiple of 1024", n,
                    blob.size);
   charsmap->n_units = n / 4;
   charsmap->n_texts = (uint32_t)(blob.size - 4 - n);
@@ -157,7 +160,7 @@ static clave_status read_blob(charsmap *charsmap, span blob) {
   memcpy(charsmap->texts, bytes + 4 + n, charsmap->n_texts);
   if (charsmap->texts[charsmap->n_texts - 1] != 0 ||
       !utf8_valid(charsmap->texts, charsmap->n_texts))
-    return INVALID("charsmap: the texts are not UTF-8 that ends in NUL");
+    return INVALID("charsmap: expected texts in UTF-8 that end in NUL");
   TRY(check_trie(charsmap));
   for (uint32_t byte = 0; byte < 128; byte++)
     charsmap->plain[byte] = byte != ' ' && charsmap_is_plain(charsmap, byte);

@@ -39,7 +39,7 @@ void clave_text_stream_destroy(clave_text_stream *stream) {
 
 static clave_status tokenizer_decode_check_id(const clave_tokenizer *tokenizer, uint32_t id) {
   if (tokenizer_has(tokenizer, id)) return NULL;
-  return INVALID("id %u is not in the vocabulary, whose largest is %u", id,
+  return INVALID("id %u is not in the vocabulary, whose largest id is %u", id,
                  vocab_size(tokenizer->vocab) - 1);
 }
 

@@ -25,7 +25,7 @@ clave_status folder_find_tokenizer(const char *path, char **file) {
   for (size_t i = 0; i < sizeof names / sizeof *names && !*file; i++) {
     TRY(find_in(path, names[i], file));
   }
-  return *file ? NULL : INVALID("%s: a folder without tokenizer.json or tokenizer.model", path);
+  return *file ? NULL : INVALID("%s: the folder has no tokenizer.json or tokenizer.model", path);
 }
 
 /* Finds the id of a token that is a string, or an object with the string as "content". */

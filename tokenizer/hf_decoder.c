@@ -474,7 +474,7 @@ static clave_status hf_decoder_read_sequence(const json *value, int depth, hf_de
 
 static clave_status hf_decoder_read_at_depth(const json *json, int depth, hf_decoder *decoder) {
   size_t index;
-  if (depth > HF_MAX_DEPTH) return UNSUPPORTED("sequences nested too deeply");
+  if (depth > HF_MAX_DEPTH) return UNSUPPORTED("sequences are nested too deeply");
   if (hf_is(json, "Sequence")) return hf_decoder_read_sequence(json, depth, decoder);
   TRY(hf_find(json, kinds, sizeof *kinds, sizeof kinds / sizeof *kinds, &index));
   if (decoder->n_rules == MAX_STAGES) return UNSUPPORTED("more than %d decoders", MAX_STAGES);

@@ -70,7 +70,7 @@ static clave_status hf_model_read_list(const json *list, clave_tokenizer *tokeni
 
 clave_status hf_read_vocab(const json *model, clave_tokenizer *tokenizer) {
   const json *json = field_or_null(model, "vocab");
-  if (!json) return INVALID("no \"vocab\"");
+  if (!json) return INVALID("\"vocab\" is missing");
   json_kind kind = json_kind_of(json);
   if (kind != JSON_OBJECT && kind != JSON_ARRAY) {
     return INVALID("\"vocab\": expected an object or an array, got %s", json_kind_name(kind));
@@ -155,7 +155,7 @@ static clave_status read_merge(merge_reader *reader, const json *value, bpe_merg
   TRY(json_expect(value, JSON_STRING));
   const char *both = json_string(value), *blank = strchr(both, ' ');
   if (!blank || strchr(blank + 1, ' ')) {
-    return INVALID("\"%.60s\": expected two tokens with a blank between", both);
+    return INVALID("\"%.60s\": expected two tokens with a space between them", both);
   }
   return hf_model_read_parts(reader, (span){both, (size_t)(blank - both)},
                              (span){blank + 1, strlen(blank + 1)}, out);
@@ -241,7 +241,7 @@ static clave_status read_unigram(const json *json, uint8_t *kinds, clave_tokeniz
   unigram_options options = {.kinds = kinds};
   TRY(field_index(json, "unk_id", VOCAB_MAX, VOCAB_NONE, &options.unknown.id));
   if (options.unknown.id != VOCAB_NONE && !vocab_has(tokenizer->vocab, options.unknown.id)) {
-    return INVALID("\"unk_id\" is %u, which is not in the vocabulary", options.unknown.id);
+    return INVALID("\"unk_id\": id %u is not in the vocabulary", options.unknown.id);
   }
   TRY(read_byte_ids(json, tokenizer, kinds, byte_ids, &has_bytes));
   options.unknown.byte_ids = has_bytes ? byte_ids : NULL;

@@ -312,7 +312,7 @@ static const part parts[] = {{"Sequence", apply_sequence, hf_normalizer_read_seq
 
 static clave_status hf_normalizer_read_at_depth(const json *json, int depth, normalizer **out) {
   size_t index;
-  if (depth > HF_MAX_DEPTH) return UNSUPPORTED("sequences nested too deeply");
+  if (depth > HF_MAX_DEPTH) return UNSUPPORTED("sequences are nested too deeply");
   TRY(hf_find(json, parts, sizeof *parts, sizeof parts / sizeof *parts, &index));
   const part *part = &parts[index];
   hf_normalizer *made = calloc(1, sizeof *made);

@@ -107,7 +107,7 @@ static const part parts[] = {{"TemplateProcessing", hf_post_processor_read_templ
 static clave_status hf_post_processor_read_at_depth(const json *json, int depth,
                                                     post_processor *processor) {
   size_t index;
-  if (depth > HF_MAX_DEPTH) return UNSUPPORTED("sequences nested too deeply");
+  if (depth > HF_MAX_DEPTH) return UNSUPPORTED("sequences are nested too deeply");
   TRY(hf_find(json, parts, sizeof *parts, sizeof parts / sizeof *parts, &index));
   return status_while(parts[index].read(json, depth, processor), "%s", parts[index].name);
 }

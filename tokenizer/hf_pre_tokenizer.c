@@ -391,7 +391,7 @@ static const part parts[] = {{"Sequence", hf_pre_tokenizer_read_sequence},
 static clave_status read_in(const json *json, context context, pre_tokenizer **out) {
   size_t index;
   *out = NULL;
-  if (context.depth > HF_MAX_DEPTH) return UNSUPPORTED("sequences nested too deeply");
+  if (context.depth > HF_MAX_DEPTH) return UNSUPPORTED("sequences are nested too deeply");
   TRY(hf_find(json, parts, sizeof *parts, LENGTH(parts), &index));
   clave_status st = status_while(parts[index].read(json, context, out), "%s", parts[index].name);
   if (st && *out) {

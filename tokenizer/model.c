@@ -13,7 +13,7 @@ uint32_t model_find(const vocab *vocab, const uint8_t *kinds, span piece) {
 
 clave_status model_unknown(span piece) {
   enum { SHOWN = 40 };
-  return INVALID("the vocabulary lacks \"%.*s\"%s and a token for what is unknown",
+  return INVALID("the vocabulary lacks \"%.*s\"%s and an unknown token",
                  (int)(piece.size < SHOWN ? piece.size : SHOWN), piece.data,
                  piece.size > SHOWN ? "..." : "");
 }

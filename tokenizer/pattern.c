@@ -85,7 +85,7 @@ static clave_status compile_translated(pattern *pattern, const text *text) {
 static clave_status fill_pattern(pattern *pattern, span source) {
   text translated = {0};
   if (source.size > PATTERN_MAX) {
-    return INVALID("pattern of %zu bytes, at most %d are possible", source.size, PATTERN_MAX);
+    return INVALID("pattern of %zu bytes: expected at most %d", source.size, PATTERN_MAX);
   }
   clave_status st = pattern_translate(source, is_script, &translated);
   if (!st) st = compile_translated(pattern, &translated);
@@ -183,7 +183,7 @@ clave_status pattern_search_next(pattern_search *search, bool *found) {
     if (rc == PCRE2_ERROR_NOMATCH) return NULL;
     if (rc < 0) return match_error(rc);
     const size_t *place = pcre2_get_ovector_pointer(search->scratch->data);
-    if (place[1] < place[0]) return INVALID("the pattern's \\K in a lookaround is not supported");
+    if (place[1] < place[0]) return INVALID("\\K in a lookaround of the pattern is not supported");
     search->begin = place[0];
     search->end = search->at = place[1];
     bool again = search->begin == search->end && search->end == search->last_end;

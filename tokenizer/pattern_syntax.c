@@ -213,7 +213,7 @@ static clave_status translate_property(translator *translator, bool negated, boo
   if (pattern_syntax_peek(translator, 0) == '{') {
     const char *close =
         memchr(translator->in.data + translator->at, '}', translator->in.size - translator->at);
-    if (!close) return INVALID("\\p{ without its } at byte %zu", translator->at);
+    if (!close) return INVALID("\\p{ at byte %zu has no closing }", translator->at);
     given = (span){given.data + 1, (size_t)(close - given.data) - 1};
     if (given.size > 0 && given.data[0] == '^') {
       negated = !negated;
@@ -258,9 +258,9 @@ static clave_status translate_code_point(translator *translator) {
   }
   digits[n] = '\0';
   bool whole = braces ? n > 0 && pattern_syntax_peek(translator, begin + n) == '}' : n == most;
-  if (!whole) return pattern_syntax_refuse(translator, "this way to write a character's number");
+  if (!whole) return pattern_syntax_refuse(translator, "this notation of a character number");
   if (most == 2 && digits[0] >= '8')
-    return pattern_syntax_refuse(translator, "a byte that is no character");
+    return pattern_syntax_refuse(translator, "a byte that is not a character");
   translator->at += begin + n + braces;
   pattern_syntax_put(translator, "\\x{");
   pattern_syntax_put(translator, digits);
@@ -331,7 +331,7 @@ static clave_status translate_intersection(translator *translator, size_t begin)
   size_t depth = translator->depth;
   translator->depth++;
   clave_status st = translator->depth >= MAX_DEPTH
-                        ? pattern_syntax_refuse(translator, "so deep a nesting")
+                        ? pattern_syntax_refuse(translator, "this depth of nesting")
                         : translate_class(translator);
   translator->depth = depth;
   pattern_syntax_put(translator, ")");
@@ -356,7 +356,7 @@ static clave_status translate_class(translator *translator) {
     pattern_syntax_put(translator, "\\]");
   }
   for (int c; (c = pattern_syntax_peek(translator, 0)) != ']';) {
-    if (c < 0) return INVALID("a bracket without its closing one");
+    if (c < 0) return INVALID("a bracket has no closing bracket");
     if (c == '\\') {
       TRY(translate_escape(translator, true));
     } else if (looking_at(translator, "[:")) {
@@ -422,7 +422,7 @@ static clave_status pattern_syntax_open_group(translator *translator) {
     return NULL;
   }
   if (translator->depth + 1 == MAX_DEPTH)
-    return pattern_syntax_refuse(translator, "so deep a nesting");
+    return pattern_syntax_refuse(translator, "this depth of nesting");
   translator->levels[++translator->depth] = inner;
   return NULL;
 }
@@ -434,7 +434,7 @@ static void close_flags(translator *translator) {
 
 static clave_status pattern_syntax_close_group(translator *translator) {
   if (translator->depth == 0)
-    return INVALID("a closing parenthesis too many at byte %zu", translator->at);
+    return INVALID("unexpected closing parenthesis at byte %zu", translator->at);
   close_flags(translator);
   pattern_syntax_copy(translator, 1);
   translator->atom = translator->levels[translator->depth].begin;
@@ -507,7 +507,7 @@ clave_status pattern_translate(span source, clave_status (*is_script)(span name,
                                text *out) {
   translator translator = {.in = source, .out = out, .is_script = is_script};
   while (translator.at < source.size) TRY(translate_one(&translator));
-  if (translator.depth > 0) return INVALID("a parenthesis without its closing one");
+  if (translator.depth > 0) return INVALID("a parenthesis has no closing parenthesis");
   close_flags(&translator);
   return text_status(out);
 }

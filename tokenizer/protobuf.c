@@ -4,7 +4,7 @@
 #include <string.h>
 
 static clave_status truncated(const proto_reader *reader) {
-  return INVALID("the file ends within a field; byte %zu of a message of %zu", reader->at,
+  return INVALID("the file ends within a field; byte %zu of a message of %zu bytes", reader->at,
                  reader->message.size);
 }
 
@@ -16,7 +16,7 @@ static clave_status read_varint(proto_reader *reader, uint64_t *out) {
     if (shift < 64) *out |= (uint64_t)(byte & 0x7F) << shift;
     if (byte < 0x80) return NULL;
   }
-  return INVALID("a number of more than 10 bytes; byte %zu", reader->at);
+  return INVALID("a varint has more than 10 bytes; byte %zu", reader->at);
 }
 
 static clave_status read_fixed(proto_reader *reader, size_t n, uint64_t *out) {
@@ -44,7 +44,8 @@ clave_status proto_next(proto_reader *reader, proto_field *out, bool *more) {
   uint64_t tag;
   TRY(read_varint(reader, &tag));
   if (tag >> 3 == 0 || tag > UINT32_MAX)
-    return INVALID("field %llu; byte %zu", (unsigned long long)(tag >> 3), reader->at);
+    return INVALID("invalid field number %llu; byte %zu", (unsigned long long)(tag >> 3),
+                   reader->at);
   out->number = (uint32_t)(tag >> 3);
   out->wire = (proto_wire)(tag & 7);
   switch (out->wire) {
@@ -57,7 +58,8 @@ clave_status proto_next(proto_reader *reader, proto_field *out, bool *more) {
     case PROTO_FIXED32:
       return read_fixed(reader, 4, &out->value);
   }
-  return INVALID("field %u has wire type %d; byte %zu", out->number, (int)out->wire, reader->at);
+  return INVALID("field %u has the unsupported wire type %d; byte %zu", out->number, (int)out->wire,
+                 reader->at);
 }
 
 static const proto_wire wires[] = {

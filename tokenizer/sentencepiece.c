@@ -73,25 +73,28 @@ static const uint8_t kind_of_type[] = {
 };
 
 static clave_status check_piece(const spm_piece *piece) {
-  if (piece->text.size == 0) return INVALID("it is empty");
+  if (piece->text.size == 0) return INVALID("the piece is empty");
   if (piece->text.size >= LONGEST_PIECE)
-    return INVALID("it has %zu bytes, fewer than %d expected", piece->text.size, LONGEST_PIECE);
-  if (memchr(piece->text.data, 0, piece->text.size)) return INVALID("it holds a NUL");
-  if (!utf8_valid(piece->text.data, piece->text.size)) return INVALID("it is not UTF-8");
-  if (isnan(piece->score)) return INVALID("its score is not a number");
+    return INVALID("the piece has %zu bytes: expected fewer than %d", piece->text.size,
+                   LONGEST_PIECE);
+  if (memchr(piece->text.data, 0, piece->text.size)) return INVALID("the piece contains a NUL");
+  if (!utf8_valid(piece->text.data, piece->text.size))
+    return INVALID("the piece is not valid UTF-8");
+  if (isnan(piece->score)) return INVALID("the score of the piece is not a number");
   return NULL;
 }
 
 static clave_status note_type(spm_file *file, uint32_t id, const spm_piece *piece) {
   if (piece->type == SPM_UNKNOWN) {
     if (file->unknown_id != VOCAB_NONE)
-      return INVALID("piece %u is the unknown one too", file->unknown_id);
+      return INVALID("piece %u is also an unknown piece: expected only one", file->unknown_id);
     file->unknown_id = id;
   }
   if (piece->type == SPM_BYTE) {
     int byte = spm_byte_of(piece->text);
-    if (byte < 0) return INVALID("a byte's piece is written as <0x41>");
-    if (!file->trainer.byte_fallback) return INVALID("a byte, but the model has no byte fallback");
+    if (byte < 0) return INVALID("a byte piece must be written as <0x41>");
+    if (!file->trainer.byte_fallback)
+      return INVALID("a byte piece, but the model has no byte fallback");
     file->byte_ids[byte] = id;
   }
   return NULL;
@@ -107,7 +110,7 @@ static clave_status sentencepiece_add_piece(clave_tokenizer *tokenizer, spm_file
   TRY(note_type(file, id, &piece));
   TRY(vocab_add(tokenizer->vocab, id, piece.text, &is_new));
   if (!is_new)
-    return INVALID("\"%.*s\" is piece %u too", (int)piece.text.size, piece.text.data,
+    return INVALID("\"%.*s\" is also piece %u", (int)piece.text.size, piece.text.data,
                    vocab_find(tokenizer->vocab, piece.text));
   file->types[id] = (uint8_t)piece.type;
   file->kinds[id] = kind_of_type[piece.type];
@@ -127,10 +130,10 @@ static clave_status read_pieces(clave_tokenizer *tokenizer, spm_file *spm_file, 
                      id));
     id++;
   }
-  if (spm_file->unknown_id == VOCAB_NONE) return INVALID("no piece is the unknown one");
+  if (spm_file->unknown_id == VOCAB_NONE) return INVALID("the model has no unknown piece");
   for (int b = 0; spm_file->trainer.byte_fallback && b < 256; b++) {
     if (spm_file->byte_ids[b] == VOCAB_NONE)
-      return INVALID("byte fallback without a piece <0x%02X>", (unsigned)b);
+      return INVALID("the model has byte fallback but no piece <0x%02X>", (unsigned)b);
   }
   return NULL;
 }
@@ -145,7 +148,7 @@ static clave_status read_specs(spm_file *spm_file, span file) {
     TRY(proto_next(&reader, &field, &more));
     if (!more || field.wire != PROTO_BYTES) continue;
     if (field.number == 1 && spm_file->n_pieces++ == VOCAB_MAX)
-      return INVALID("more than %u pieces", (unsigned)VOCAB_MAX);
+      return INVALID("the model has more than %u pieces", (unsigned)VOCAB_MAX);
     if (field.number == 2)
       TRY(status_while(
           proto_read(field.bytes, trainer_rows, LENGTH(trainer_rows), &spm_file->trainer),
@@ -158,7 +161,7 @@ static clave_status read_specs(spm_file *spm_file, span file) {
           proto_read(field.bytes, spec_rows, LENGTH(spec_rows), &spm_file->denormalizer),
           "denormalizer_spec"));
   }
-  return spm_file->n_pieces > 0 ? NULL : INVALID("no pieces");
+  return spm_file->n_pieces > 0 ? NULL : INVALID("the model has no pieces");
 }
 
 static span text_or(span range, const char *other) {

@@ -141,7 +141,7 @@ static clave_status tiktoken_read_lines(vocab *vocab, span rest, text *token) {
     TRY(text_status(token));
     span bytes = {token->data, token->size};
     TRY(status_while(vocab_add(vocab, rank, bytes, &is_new), "line %zu", line));
-    if (!is_new) return INVALID("line %zu: this token has a rank already", line);
+    if (!is_new) return INVALID("line %zu: this token appears on an earlier line, too", line);
   }
   return NULL;
 }
@@ -153,7 +153,7 @@ static clave_status read_ranks(vocab *vocab, span file) {
   for (unsigned b = 0; b < 256 && !st; b++) {
     char byte = (char)b;
     if (vocab_find(vocab, (span){&byte, 1}) == VOCAB_NONE) {
-      st = INVALID("no rank for the byte 0x%02x, which any text may hold", b);
+      st = INVALID("the byte 0x%02x has no rank: expected a rank for each byte", b);
     }
   }
   return st;

@@ -117,12 +117,13 @@ static bool grow_slots(vocab *vocab) {
 }
 
 clave_status vocab_add(vocab *vocab, uint32_t id, span piece, bool *is_new) {
-  if (id >= VOCAB_MAX) return INVALID("id %u, ids are below %u", id, (unsigned)VOCAB_MAX);
+  if (id >= VOCAB_MAX)
+    return INVALID("id %u is too large: expected an id below %u", id, (unsigned)VOCAB_MAX);
   if (piece.size > VOCAB_MAX_PIECE)
-    return INVALID("token %u has %zu bytes, at most %u are", id, piece.size,
+    return INVALID("token %u has %zu bytes: expected at most %u", id, piece.size,
                    (unsigned)VOCAB_MAX_PIECE);
   if (vocab_has(vocab, id)) return INVALID("id %u is given twice", id);
-  if (vocab->n_bytes + piece.size >= UINT32_MAX) return INVALID("more than 4 GiB of tokens");
+  if (vocab->n_bytes + piece.size >= UINT32_MAX) return INVALID("the tokens have more than 4 GiB");
   if (!grow_entries(vocab, id) || !grow_bytes(vocab, piece.size + 1) || !grow_slots(vocab))
     return status_no_memory();
   vocab->entries[id] = (entry){(uint32_t)vocab->n_bytes, (uint32_t)piece.size};

@@ -268,8 +268,7 @@ static clave_status cpu_conv_record_conv(cpu_recorder *recorder, const node *nod
                                          const conv_desc *desc) {
   conv_problem problem = problem_of(recorder, node, desc);
   const kernel_variant *variant = cpu_conv_choose_variant(&problem);
-  if (!variant)
-    return UNSUPPORTED("no kernel runs this convolution on values that are kept as BF16");
+  if (!variant) return UNSUPPORTED("no kernel of this convolution supports values stored as BF16");
   problem.parameters = variant->parameters;
   return variant->record(&problem);
 }

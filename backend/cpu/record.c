@@ -67,7 +67,7 @@ clave_status cpu_record(backend *backend, const node *node, bool fast, recording
   *out = NULL;
   ir_op op = node->instruction->op_type;
   if (op >= IR_OP_COUNT || !cpu_table[op])
-    return UNSUPPORTED("op %d never runs on a backend", (int)op);
+    return UNSUPPORTED("op %d has no kernel on the CPU backend", (int)op);
   cpu_recording *made = calloc(1, sizeof *made);
   if (!made) return status_no_memory();
   cpu_recorder recorder = {.backend = backend, .out = made, .fast = fast, .choices = node->choices};

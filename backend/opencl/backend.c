@@ -55,17 +55,17 @@ static void check_quantized(support_check *check, const ir_instruction *ins) {
 static const char *refuse_custom(const support_check *check, const ir_custom *op) {
   const device_entry *entry = check->device->entry;
   const ir_custom_kernel *kernel = custom_kernel_for(op, entry->info.type);
-  if (!kernel) return "it has no kernel for devices of this type";
+  if (!kernel) return "the custom op has no kernel for devices of this type";
   return (uint64_t)custom_group_size(kernel) <= entry->traits.max_local
              ? NULL
-             : "its kernel's groups are larger than the device's";
+             : "the kernel of the custom op needs larger groups than the device supports";
 }
 
 static bool device_supports(backend *backend, const rule_context *context,
                             const ir_instruction *ins, const char **reason) {
   support_check check = {.rules = context, .device = (cl_device *)backend};
   if (!opencl_table[ins->op_type]) {
-    *reason = "the op runs on the CPU backend alone";
+    *reason = "the op has no OpenCL kernel and runs only on the CPU backend";
     return false;
   }
   for (operand_iter i = operands_of(ins); next_operand(&i);)
@@ -147,7 +147,7 @@ static clave_status opencl_backend_open_cache(cl_device *device, const char *fol
   if (!folder) return NULL;
   clave_status st = cache_open(folder);
   if (!st) return (device->cache_dir = strdup(folder)) ? NULL : status_no_memory();
-  device_note(device, "kernel binaries are not kept: %s", status_message(st));
+  device_note(device, "kernel binaries are not cached: %s", status_message(st));
   status_free(st);
   return NULL;
 }
@@ -189,7 +189,7 @@ clave_status opencl_backend_create(int index, const opencl_options *options, bac
   const device_list *list;
   TRY(opencl_device_list(&list));
   if (index < 0 || index >= list->count)
-    return INVALID("there is no OpenCL device %d; there are %d", index, list->count);
+    return INVALID("OpenCL device %d is out of range: there are %d", index, list->count);
   const char *reason;
   cl_device *device = calloc(1, sizeof *device);
   if (!device) return status_no_memory();
@@ -216,8 +216,9 @@ clave_status opencl_save_binaries(backend *backend, const char *path) {
   text entries = {0};
   clave_status st = programs_append(device, &entries);
   if (!st && !entries.size)
-    st = UNSUPPORTED("%s has no kernel binaries: nothing ran there, or its driver has none",
-                     backend->info.name);
+    st = UNSUPPORTED(
+        "%s has no kernel binaries: nothing has run on it, or its driver returns no binaries",
+        backend->info.name);
   if (!st) st = file_writer_create(path, &writer);
   if (!st) st = binaries_write(device, &entries, writer);
   file_writer_destroy(writer);

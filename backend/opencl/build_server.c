@@ -165,7 +165,8 @@ static clave_status open_server(server *server, const greeting *hello, const cha
   build_greeting(server->device, hello->device, &mine);
   if (!message_send(server->socket, MESSAGE_READY, 0, &mine, sizeof mine, "", 0) ||
       memcmp(&mine, hello, sizeof mine) != 0)
-    return INVALID("the process that requests kernels has another version or device");
+    return INVALID(
+        "the process that requests kernels has another version of clave or another device");
   TRY(server->backend->vt->stream_create(server->backend, &server->stream));
   return server->backend->vt->buffer_create(server->backend, BUFFER_BYTES, &server->zeros);
 }
@@ -183,7 +184,7 @@ clave_status opencl_serve_builds(int socket) {
   message message;
   char *payload;
   greeting greeting;
-  const char *what = "no process requests kernels there";
+  const char *what = "no process requests kernels on standard input";
   if (!message_receive(socket, FIRST_MS, &message, &payload)) return INVALID("%s", what);
   bool good = message.kind == MESSAGE_GREETING && message.size >= sizeof greeting;
   if (good) memcpy(&greeting, payload, sizeof greeting);

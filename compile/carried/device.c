@@ -28,8 +28,8 @@ clave_status carried_device(const char *device, const char *said, const char *fr
   if (strcmp(device, "opencl") != 0) return NULL;
   if (said && *said && !names_opencl(said))
     return INVALID(
-        "%s is '%s'; this %s runs on OpenCL devices alone: opencl, opencl:N or opencl:TEXT", from,
-        said, product_name());
+        "%s is '%s', and this %s runs only on OpenCL devices: opencl, opencl:N or opencl:TEXT",
+        from, said, product_name());
   if (said && *said) *out = said;
   /* PoCL needs PATH to find its linker. A library does not change its process's environment. */
   if (!carried.is_library && !getenv("PATH")) environment_set("PATH", "/usr/bin:/bin");
@@ -39,7 +39,7 @@ clave_status carried_device(const char *device, const char *said, const char *fr
 
 clave_status carried_why(const char *device, clave_status st) {
   return strcmp(device, "opencl") == 0
-             ? status_while(st, "this %s runs on OpenCL devices alone", product_name())
+             ? status_while(st, "this %s runs only on OpenCL devices", product_name())
              : st;
 }
 
@@ -70,8 +70,8 @@ static clave_status put_tuned(clave_device *device, void (*note)(void *ctx, cons
     }
     return NULL;
   }
-  text_printf(&text, "it is tuned for %s, not for %s", carried.tuned_for,
-              clave_tuning_device(device));
+  text_printf(&text, "the program is tuned for %s, so the default kernels run on %s",
+              carried.tuned_for, clave_tuning_device(device));
   if (note && !text.failed) note(ctx, text.data);
   text_free(&text);
   return NULL;

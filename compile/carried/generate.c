@@ -44,13 +44,14 @@ static int carried_generate_answer(int argc, char *const *argv, page *out) {
   command.name = tool_name();
   command.usage = "(--prompt TEXT | --prompt-ids F | --chat | --chat-file M.json) ...";
   command.more =
-      "The text goes to standard output as it is made, statistics to standard error.\n"
-      "Ctrl-C ends it at the next token, with exit status 130.\n";
+      "Writes text to standard output as it is generated, and statistics to standard "
+      "error.\nCtrl-C stops at the next token, with exit status 130.\n";
   if (carried.tests.methods)
     command.more =
-        "The text goes to standard output as it is made, statistics to standard error.\n"
-        "Ctrl-C ends it at the next token, with exit status 130. Alone, --verify compares results\n"
-        "of drawn inputs with those that were kept when it was compiled.\n";
+        "Writes text to standard output as it is generated, and statistics to standard "
+        "error.\nCtrl-C stops at the next token, with exit status 130. --verify, without other "
+        "options,\nchecks results on random inputs against those computed when the program was "
+        "compiled.\n";
   command.flags = flags;
   command.n_flags = 0;
   for (size_t i = 0; i < generate_command.n_flags && command.n_flags < MOST_FLAGS; i++)

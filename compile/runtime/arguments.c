@@ -88,9 +88,9 @@ static clave_status check_bounds(const model_method *method, int size, int64_t n
   const model_size *bounds = &method->sizes[size];
   if (n >= bounds->min && n <= bounds->max) return NULL;
   if (bounds->max == INT64_MAX)
-    return INVALID("%s: size '%s' is %" PRId64 ", not at least %" PRId64, from, bounds->name, n,
-                   bounds->min);
-  return INVALID("%s: size '%s' is %" PRId64 ", not from %" PRId64 " to %" PRId64, from,
+    return INVALID("%s: size '%s' is %" PRId64 ", expected at least %" PRId64, from, bounds->name,
+                   n, bounds->min);
+  return INVALID("%s: size '%s' is %" PRId64 ", expected %" PRId64 " to %" PRId64, from,
                  bounds->name, n, bounds->min, bounds->max);
 }
 
@@ -105,8 +105,8 @@ static clave_status wrong_bytes(const model_method *method, const model_argument
   }
   clave_status st = text_status(&text);
   if (!st)
-    st = INVALID("%s: %zu bytes; input '%s' is %s", input->from, input->bytes, argument->name,
-                 text.data);
+    st = INVALID("%s: %zu bytes do not fit input '%s', which is %s", input->from, input->bytes,
+                 argument->name, text.data);
   text_free(&text);
   return st;
 }
@@ -133,8 +133,8 @@ static int64_t root_of(uint64_t product, int k) {
 static clave_status take_size(const model_method *method, int size, int64_t n, const char *from,
                               int64_t *sizes) {
   if (sizes[size] != SIZE_UNKNOWN && sizes[size] != n)
-    return INVALID("%s: size '%s' is %" PRId64 " here, and %" PRId64 " elsewhere", from,
-                   method->sizes[size].name, n, sizes[size]);
+    return INVALID("%s: size '%s' is %" PRId64 " here, and %" PRId64 " in another input or --dim",
+                   from, method->sizes[size].name, n, sizes[size]);
   sizes[size] = n;
   return check_bounds(method, size, n, from);
 }
@@ -156,7 +156,7 @@ static clave_status runtime_arguments_take_input(const model_method *method,
   if (argument->is_scalar) return NULL;
   if (input->dims) return take_shape(method, argument, input, sizes);
   if (!runtime_arguments_measure(argument, sizes, &part))
-    return INVALID("%s: sizes overflow", input->from);
+    return INVALID("%s: the size of the input overflows", input->from);
   if (part.has_more) return NULL;
   if (part.unknown < 0)
     return input->bytes == part.bytes ? NULL : wrong_bytes(method, argument, input, sizes);
@@ -188,7 +188,7 @@ clave_status find_sizes(const model_method *method, const given_input *given, in
     left = count_unknown(method, sizes, &unknown);
   } while (left && left < before);
   if (left)
-    return INVALID("size '%s' does not follow from the lengths of the files: --dim %s=N says it",
+    return INVALID("size '%s' does not follow from the lengths of the files: set it by --dim %s=N",
                    method->sizes[unknown].name, method->sizes[unknown].name);
   for (int i = 0; i < method->n_inputs; i++)
     TRY(runtime_arguments_take_input(method, &method->inputs[i], &given[i], sizes));
@@ -216,7 +216,7 @@ clave_status read_size(const model_method *method, const char *word, int64_t *si
   const size_t n = equals ? (size_t)(equals - word) : 0;
   int64_t value;
   if (!n || !runtime_arguments_parse_integer(equals + 1, &value) || value < 0)
-    return INVALID("--dim: expected NAME=N, N not negative, got \"%s\"", word);
+    return INVALID("--dim: expected NAME=N with N from 0, got \"%s\"", word);
   for (int i = 0; i < method->n_sizes; i++) {
     if (strncmp(method->sizes[i].name, word, n) != 0 || method->sizes[i].name[n]) continue;
     if (sizes[i] != SIZE_UNKNOWN)
@@ -224,7 +224,7 @@ clave_status read_size(const model_method *method, const char *word, int64_t *si
     sizes[i] = value;
     return NULL;
   }
-  return INVALID("--dim %s: method '%s' has no open size of that name", word, method->name);
+  return INVALID("--dim %s: method '%s' has no open size of this name", word, method->name);
 }
 
 clave_status read_number(const model_argument *argument, const char *word, unsigned char bytes[8]) {

@@ -28,7 +28,7 @@ static clave_status runtime_files_check_shape(const char *path, const model_meth
   if (fits) return NULL;
   text text = {0};
   append_shape(&text, tensor->type, tensor->rank, tensor->dims);
-  text_printf(&text, "; input '%s' is ", argument->name);
+  text_printf(&text, " does not fit input '%s', which is ", argument->name);
   append_type(&text, method, argument);
   clave_status st = text_status(&text);
   if (!st) st = INVALID("%s: %s", path, text.data);
@@ -112,7 +112,7 @@ static clave_status runtime_files_describe(const model_argument *argument, const
   memcpy(out->dims, value->dims, sizeof out->dims);
   return argument_bytes(argument, value->dims, &out->bytes)
              ? NULL
-             : INVALID("%s: its size overflows", path);
+             : INVALID("%s: the size of the output overflows", path);
 }
 
 static bool is_of_earlier(char *const *paths, int i) {
@@ -164,7 +164,9 @@ clave_status output_files_write(const model_method *method, const model_value *o
     TRY(runtime_files_describe(&method->outputs[i], &outputs[i], paths[i], &tensor));
     TRY(file_writer_create(paths[i], &writers[i]));
     if (is_of_earlier(paths, i) && file_writer_replaces(writers[i]))
-      return INVALID("%s: is given for two outputs, which .safetensors alone holds", paths[i]);
+      return INVALID(
+          "%s: the file is given for two outputs, and only a .safetensors can store both",
+          paths[i]);
     TRY(is_shared ? write_safetensors(method, outputs, paths, i, writers[i])
                   : write_array(&tensor, path_has_ending(paths[i], ".npy"), writers[i]));
     TRY(file_writer_flush(writers[i]));

@@ -56,7 +56,7 @@ static clave_status runtime_library_check_outputs(void *const *outputs) {
       const size_t a_bytes = compiled_model.outputs[i].bytes,
                    b_bytes = compiled_model.outputs[k].bytes;
       if (a_bytes && b_bytes && a < b + b_bytes && b < a + a_bytes)
-        return INVALID("outputs: expected memory that is apart, got %d and %d on each other", k, i);
+        return INVALID("outputs: expected separate memory, but outputs %d and %d overlap", k, i);
     }
   return NULL;
 }

@@ -75,11 +75,11 @@ static void append_usage(text *text, const char *self, const model_info *info) {
   }
   if (strcmp(info->device, "cpu") != 0) text_puts(text, " on an OpenCL device");
   text_puts(text,
-            ".\nA file NAME.npy or NAME.safetensors has a tensor's dtype and shape; any other the "
-            "elements alone,\nin row-major order, little-endian.");
-  if (info->n_threads == 0) text_puts(text, " CLAVE_THREADS sets how many threads compute.");
+            ".\nA file NAME.npy or NAME.safetensors has a tensor's dtype and shape. Any other file "
+            "has only the\nelements, in row-major order and little-endian.");
+  if (info->n_threads == 0) text_puts(text, " CLAVE_THREADS sets the number of threads.");
   if (has_sizes(info))
-    text_puts(text, " Sizes follow from the lengths of the\nfiles, or --dim says them.");
+    text_puts(text, " Open sizes\nfollow from the lengths of the files, or --dim sets them.");
   if (strcmp(info->device, "cpu") != 0) text_puts(text, " CLAVE_DEVICE chooses\nthe device.");
   text_puts(text, "\n\n");
 }
@@ -189,8 +189,7 @@ static clave_status runtime_main_check_outputs(const command_line *line) {
   for (int i = 0; i < method->n_inputs * method->n_outputs; i++) {
     const int input = i / method->n_outputs, output = method->n_inputs + i % method->n_outputs;
     if (!method->inputs[input].is_scalar && file_is_same(line->paths[input], line->paths[output]))
-      return INVALID("output %s would be written over input %s", line->paths[output],
-                     line->paths[input]);
+      return INVALID("output %s would overwrite input %s", line->paths[output], line->paths[input]);
   }
   return NULL;
 }
@@ -263,8 +262,8 @@ static int verify(const command_line *line) {
   int n;
   clave_status st = verify_model(line->model, 0, &n);
   if (!st)
-    (void)printf("verified: %d outputs of drawn inputs are as clave computes them%s\n", n,
-                 tests->is_close ? " on the CPU, except for rounding" : "");
+    (void)printf("verified: %d outputs on random inputs are equal to those of clave%s\n", n,
+                 tests->is_close ? " on the CPU, within rounding" : "");
   return runtime_main_report(line->self, st);
 }
 
@@ -297,7 +296,7 @@ static clave_status runtime_main_choose_method(command_line *line, const char *n
     return line->sizes ? NULL : status_no_memory();
   }
   clave_status st = text_status(&text);
-  if (!st) st = INVALID("no method \"%s\"; there are: %s", name, text.data);
+  if (!st) st = INVALID("unknown method \"%s\"; the methods are %s", name, text.data);
   text_free(&text);
   return st;
 }
@@ -306,7 +305,7 @@ static clave_status read_runs(command_line *line, const char *word) {
   char *end;
   line->runs = strtol(word, &end, 10);
   if (*word && !*end && line->runs >= 1 && line->runs <= 1000000) return NULL;
-  return INVALID("--bench: '%s' is not a number of runs from 1 to 1000000", word);
+  return INVALID("--bench: expected a number of runs from 1 to 1000000, got '%s'", word);
 }
 
 /* Parses the options, which precede the files. */
@@ -326,7 +325,8 @@ static clave_status runtime_main_read_options(command_line *line) {
     } else if (strcmp(name, "--bench") == 0) {
       TRY(read_runs(line, value));
     } else {
-      return INVALID("%s: no option that can stand here; --help lists them", name);
+      return INVALID(
+          "%s: unknown option, or an option at the wrong place; --help lists the options", name);
     }
   }
   line->paths += n;

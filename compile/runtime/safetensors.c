@@ -52,17 +52,19 @@ static clave_status runtime_safetensors_take_member(finder *finder, span name) {
     if (strlen(names[i]) == name.size && memcmp(names[i], name.data, name.size) == 0)
       finder->at = (member)i;
   if (finder->at != MEMBER_OTHER && finder->now.seen[finder->at])
-    return INVALID("an entry of its header has %s twice", names[finder->at]);
+    return INVALID("an entry of the header has %s twice", names[finder->at]);
   finder->now.seen[finder->at] = true;
   return NULL;
 }
 
 static clave_status take_dtype(finder *finder, span word) {
   char name[16];
-  if (word.size >= sizeof name) return INVALID("a dtype of its header is unknown");
+  if (word.size >= sizeof name) return INVALID("the header has an unknown dtype");
   memcpy(name, word.data, word.size);
   name[word.size] = '\0';
-  return dtype_from_name(name, &finder->now.tensor.type) ? NULL : UNSUPPORTED("its dtype %s", name);
+  return dtype_from_name(name, &finder->now.tensor.type)
+             ? NULL
+             : UNSUPPORTED("unsupported dtype %s", name);
 }
 
 static clave_status runtime_safetensors_take_number(finder *finder, span word) {
@@ -70,14 +72,15 @@ static clave_status runtime_safetensors_take_number(finder *finder, span word) {
   int64_t value = 0;
   for (size_t i = 0; i < word.size; i++) {
     if (word.data[i] < '0' || word.data[i] > '9' || value > (INT64_MAX - 9) / 10)
-      return INVALID("a size in its header is out of range");
+      return INVALID("a size in the header is out of range");
     value = value * 10 + (word.data[i] - '0');
   }
   if (finder->at == MEMBER_SHAPE) {
-    if (entry->tensor.rank == MODEL_MAX_RANK) return UNSUPPORTED("more than 8 dimensions");
+    if (entry->tensor.rank == MODEL_MAX_RANK)
+      return UNSUPPORTED("a tensor has more than 8 dimensions");
     entry->tensor.dims[entry->tensor.rank++] = value;
   } else {
-    if (entry->n_range == 2) return INVALID("data_offsets of its header are not [begin, end]");
+    if (entry->n_range == 2) return INVALID("data_offsets in the header: expected [begin, end]");
     entry->range[entry->n_range++] = value;
   }
   return NULL;
@@ -88,7 +91,7 @@ static clave_status finish_entry(finder *finder) {
   stored_tensor *tensor = &entry->tensor;
   if (finder->which < 0) return NULL;
   if (!entry->seen[MEMBER_DTYPE] || !entry->seen[MEMBER_SHAPE] || entry->n_range < 2)
-    return INVALID("an entry of its header has no dtype, shape or data_offsets");
+    return INVALID("an entry of the header has no dtype, shape or data_offsets");
   bool fits = entry->range[0] <= entry->range[1] && (uint64_t)entry->range[1] <= finder->size;
   tensor->bytes = fits ? (size_t)(entry->range[1] - entry->range[0]) : 0;
   size_t bytes = dtype_size(tensor->type);
@@ -96,7 +99,7 @@ static clave_status finish_entry(finder *finder) {
   for (int i = 0; i < tensor->rank; i++)
     fits = fits && !__builtin_mul_overflow(bytes, tensor->dims[i], &bytes);
   if (!fits || bytes != tensor->bytes)
-    return INVALID("a tensor's data_offsets do not fit its shape, or are outside of the file");
+    return INVALID("the data_offsets of a tensor do not fit its shape, or are outside the file");
   finder->found[finder->which] = *entry;
   finder->n_found[finder->which]++;
   return NULL;
@@ -113,7 +116,7 @@ static clave_status take_entry(finder *finder, json_event event, span word) {
   if (is_list && finder->depth == AT_ENTRY && event == JSON_EVENT_ARRAY) return NULL;
   if (is_list && finder->depth == AT_ARRAY && event == JSON_EVENT_NUMBER)
     return runtime_safetensors_take_number(finder, word);
-  return INVALID("a dtype, shape or data_offsets of its header is of another kind");
+  return INVALID("a dtype, shape or data_offsets in the header has the wrong JSON type");
 }
 
 static clave_status runtime_safetensors_take_event(void *ctx, json_event event, span word) {
@@ -122,10 +125,10 @@ static clave_status runtime_safetensors_take_event(void *ctx, json_event event, 
   if (event == JSON_EVENT_END) finder->depth--;
   if (event == JSON_EVENT_END && finder->depth == AT_FILE) return finish_entry(finder);
   if (finder->depth == 0 && event == JSON_EVENT_ARRAY)
-    return INVALID("its header is no JSON object");
+    return INVALID("the header is not a JSON object");
   if (finder->depth == AT_FILE && event == JSON_EVENT_KEY) return take_name(finder, word);
   if (finder->depth == AT_FILE && event != JSON_EVENT_OBJECT && event != JSON_EVENT_END)
-    return INVALID("an entry of its header is no object");
+    return INVALID("an entry of the header is not a JSON object");
   if (finder->depth >= AT_ENTRY) TRY(take_entry(finder, event, word));
   finder->depth += opens;
   return NULL;
@@ -139,9 +142,10 @@ static clave_status runtime_safetensors_choose(const finder *finder, const uint8
   int which = BY_NAME;
   while (which < ANY && !finder->n_found[which]) which++;
   if (finder->n_found[which] == 0 || (which == ANY && n > 1))
-    return INVALID("holds no tensor '%s' or '%s' among its %d", finder->names[0], finder->names[1],
-                   n);
-  if (finder->n_found[which] > 1) return INVALID("holds tensor '%s' twice", finder->names[which]);
+    return INVALID("the file has no tensor '%s' or '%s' among its %d tensors", finder->names[0],
+                   finder->names[1], n);
+  if (finder->n_found[which] > 1)
+    return INVALID("the file has tensor '%s' twice", finder->names[which]);
   *out = finder->found[which].tensor;
   out->data = data + finder->found[which].range[0];
   return NULL;
@@ -153,10 +157,10 @@ clave_status stored_tensor_find(const void *file, size_t size, const char *name,
   uint64_t length = 0;
   if (size >= LENGTH_BYTES) memcpy(&length, bytes, sizeof length);
   if (size < LENGTH_BYTES || length > HEADER_LIMIT || length > size - LENGTH_BYTES)
-    return INVALID("not a safetensors file, or cut off");
+    return INVALID("not a safetensors file, or the file is cut off");
   finder finder = {.names = {name, other}, .size = size - LENGTH_BYTES - (size_t)length};
   const char *header = (const char *)bytes + LENGTH_BYTES;
-  if (length == 0 || header[0] != '{') return INVALID("its header is no JSON object");
+  if (length == 0 || header[0] != '{') return INVALID("the header is not a JSON object");
   TRY(json_walk(header, (size_t)length, 0, runtime_safetensors_take_event, &finder));
   return runtime_safetensors_choose(&finder, bytes + LENGTH_BYTES + length, out);
 }

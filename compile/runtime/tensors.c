@@ -65,7 +65,7 @@ static clave_status runtime_tensors_find_method(const model_info *info, const ch
     return NULL;
   }
   clave_status st = text_status(&text);
-  if (!st) st = INVALID("no method '%s'; there are: %s", name, text.data);
+  if (!st) st = INVALID("unknown method '%s'; the methods are %s", name, text.data);
   text_free(&text);
   return st;
 }
@@ -92,8 +92,9 @@ static clave_status runtime_tensors_check_shape(const model_method *method,
   if (!fits) return wrong_shape(method, argument, value->dims);
   size_t bytes;
   if (!argument_bytes(argument, value->dims, &bytes))
-    return INVALID("input '%s': sizes overflow", argument->name);
-  return value->data || !bytes ? NULL : INVALID("input '%s' has no data", argument->name);
+    return INVALID("input '%s': its size overflows", argument->name);
+  return value->data || !bytes ? NULL
+                               : INVALID("input '%s': the data pointer is NULL", argument->name);
 }
 
 static clave_status runtime_tensors_check_sizes(const model_method *method,

@@ -41,22 +41,25 @@ static clave_status draw_inputs(const drawn_run *run) {
 /* ---------------------------------------------------------------- results */
 
 static clave_status other_bits(const model_argument *argument, const model_info *info) {
-  return INVALID("output '%s' has other bits than where it was compiled (%s)", argument->name,
-                 info->tests.processor);
+  return INVALID("output '%s' differs from the result on the processor that compiled it (%s)",
+                 argument->name, info->tests.processor);
 }
 
 static clave_status compare_elements(const model_info *info, const model_argument *argument,
                                      size_t bytes, const void *data, const model_bytes *kept) {
   bool is_close = false;
   if (bytes != kept->size)
-    return INVALID("output '%s': expected %zu bytes, as where it was compiled (%s), got %zu",
-                   argument->name, kept->size, info->tests.processor, bytes);
+    return INVALID(
+        "output '%s': expected %zu bytes, as on the processor that compiled it (%s), got %zu",
+        argument->name, kept->size, info->tests.processor, bytes);
   if (!info->tests.is_close((int)argument->type, bytes / dtype_size(argument->type), data,
                             kept->data, &is_close))
     return status_no_memory();
-  return is_close ? NULL
-                  : INVALID("output '%s' differs from the CPU backend's by more than rounding",
-                            argument->name);
+  return is_close
+             ? NULL
+             : INVALID(
+                   "output '%s' differs from the result of the CPU backend by more than rounding",
+                   argument->name);
 }
 
 static clave_status compare_output(const model_info *info, const model_test *test,
@@ -102,7 +105,8 @@ clave_status verify_model(model *model, int n_threads, int *n_outputs) {
   const model_info *info = model_get_info(model);
   *n_outputs = 0;
   if (!info->tests.methods)
-    return UNSUPPORTED("--verify: no results were kept when it was compiled");
+    return UNSUPPORTED(
+        "--verify: this program was compiled without --verify, so it has no results to compare");
   TRY(model_start(model, n_threads));
   for (int i = 0; i < info->n_methods; i++) {
     if (i) TRY(model_reset(model));

@@ -24,10 +24,12 @@ static void written_give(void *memory) {
 static clave_status status_of(const model *model, model_failure failure) {
   if (failure == MODEL_GOOD) return NULL;
   if (failure == MODEL_NO_MEMORY && !compiled_model.heap)
-    return UNSUPPORTED("the kernels of this processor want more than %zu bytes of memory",
-                       compiled_model.memory.bytes);
+    return UNSUPPORTED(
+        "the kernels of this processor need more than the %zu bytes of memory that were compiled "
+        "in",
+        compiled_model.memory.bytes);
   if (failure == MODEL_PROCESSOR)
-    return UNSUPPORTED("its weights are packed for %s alone, and this processor is %s",
+    return UNSUPPORTED("the program has only weights packed for %s, and this processor is %s",
                        compiled_model.packed_for, compiled_model.level());
   clave_status st = failure == MODEL_NO_MEMORY ? status_no_memory() : fault_status(&model->fault);
   return model->node ? status_while(st, "%s", model->node) : st;
@@ -53,7 +55,7 @@ void model_set_note(model *model, model_note_fn note, void *ctx) {
 static void note_packing(const model *model) {
   text text = {0};
   if (core_fits_processor() || !model->note) return;
-  text_printf(&text, "weights are packed for %s, not for %s: they are packed anew",
+  text_printf(&text, "the weights are packed for %s and are packed again for %s",
               compiled_model.packed_for, compiled_model.level());
   if (!text.failed) model->note(model->note_ctx, text.data);
   text_free(&text);

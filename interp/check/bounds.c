@@ -76,8 +76,8 @@ static clave_status check_zone(const bounds_check *check, const guarded *guarded
   char shape[128];
   TRY(check->backend->vt->read(check->queue, guarded->buf, offset, zone, sizeof zone));
   if (!is_touched(zone)) return NULL;
-  return status_new(STATUS_DEVICE, "the kernel of %s writes %s its result, which is %s %s",
-                    op->target, where, dtype_name(tensor->type),
+  return status_new(STATUS_DEVICE, "the kernel of %s writes %s its result (%s %s)", op->target,
+                    where, dtype_name(tensor->type),
                     tensor_shape_text(tensor, shape, sizeof shape));
 }
 

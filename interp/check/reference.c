@@ -189,8 +189,8 @@ static clave_status take_results(reference_run *run, const ir_custom *op, const 
     const bound_tensor *to = &run->checking->copy[op->results.items[i]];
     if (!same_dims(&from->tensor, &to->tensor)) {
       char is[128], should[128];
-      return INVALID("%s: result %u is %s, and %s by the reference", op->target, i,
-                     tensor_shape_text(&to->tensor, is, sizeof is),
+      return INVALID("%s: result %u has shape %s, and the reference computes shape %s", op->target,
+                     i, tensor_shape_text(&to->tensor, is, sizeof is),
                      tensor_shape_text(&from->tensor, should, sizeof should));
     }
     TRY(copy_tensor(run, *from, *to));

@@ -16,7 +16,8 @@
 #include "interp/run/move.h"
 #include "interp/run/packed_weights.h"
 
-static const char distrust_reason[] = "its kernels computed wrong numbers on this device";
+static const char distrust_reason[] =
+    "the kernels of this op computed wrong numbers on this device";
 
 void oracle_destroy(oracle *oracle) {
   if (!oracle) return;
@@ -172,10 +173,10 @@ static void note_unchecked(const checking *checking) {
   if (oracle->noted) return;
   oracle->noted = true;
   text note = {0};
-  text_printf(&note,
-              "%s is too large here to be compared with the CPU backend: its kernels on %s "
-              "run unchecked",
-              self_check_op_of(checking), device_of(checking));
+  text_printf(
+      &note,
+      "%s is too large to be compared with the CPU backend, so its kernels on %s run unchecked",
+      self_check_op_of(checking), device_of(checking));
   send(checking, &note);
   text_free(&note);
 }
@@ -227,7 +228,7 @@ clave_status check_recording(session *session, int on, const node *node, const r
   if (!st) st = vt->run(session->streams[on], recording, state, operands, 0);
   if (!st && fits) st = run_oracle(&checking, &faulty);
   if (!st && fits && !faulty) st = compare_results(&checking);
-  if (!st && faulty) text_puts(verdict, "what it was measured with is bad data for it");
+  if (!st && faulty) text_puts(verdict, "the measured inputs are invalid data for this op");
   if (!st && checking.verdict.size)
     text_append(verdict, checking.verdict.data, checking.verdict.size);
   if (!st && fits && !faulty && !checking.verdict.size && vt->proof)

@@ -209,5 +209,5 @@ clave_status while_in_node(clave_status st, const graph *graph, uint32_t i) {
 }
 
 clave_status known_bytes(const tensor *tensor, size_t *out) {
-  return tensor_bytes(tensor, out) ? NULL : INVALID("a tensor's size overflows");
+  return tensor_bytes(tensor, out) ? NULL : INVALID("the size of a tensor overflows");
 }

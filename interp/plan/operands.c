@@ -11,7 +11,7 @@ clave_status resolve_type(planner *planner, uint32_t tid) {
     const ir_int_or_vid *value = &declared->shape.items[i];
     int64_t n = value->vid == IR_NONE ? value->literal : planner->schedule->values[value->vid].i;
     if (n < 0)
-      return INVALID("dimension %u of '%s' is %lld; sizes are not negative", i, declared->name,
+      return INVALID("dimension %u of '%s' is %lld: expected 0 or more", i, declared->name,
                      (long long)n);
     tensor->dims[i] = n;
   }

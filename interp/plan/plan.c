@@ -35,7 +35,7 @@ static clave_status set_item(planner *planner, const schedule_key *key) {
            out = ((const ir_item *)planner->graph->instructions[at].op)->out;
   planner->schedule->item = *key->item;
   clave_status st = scalar_set(&planner->executable->prog->ir, out, *key->item,
-                               planner->schedule->values, "the value of an item");
+                               planner->schedule->values, "the value that an item op reads");
   return while_in_node(st, planner->graph, at);
 }
 

@@ -78,9 +78,8 @@ static clave_status check_budget(const session *session, const schedule *schedul
   if (is_enough(need)) return NULL;
   const double mb = 1.0 / (1024 * 1024);
   return status_new(STATUS_NO_MEMORY,
-                    "needs %.1f MB on %s (weights %.1f, state %.1f, arena %.1f), it has %.1f; a "
-                    "smaller input or batch, or weights in a "
-                    "smaller dtype would help",
+                    "the run needs %.1f MB on %s (weights %.1f, state %.1f, arena %.1f), which has "
+                    "%.1f MB; use smaller inputs, a smaller batch or weights in a smaller dtype",
                     (double)need.all * mb, session->devices.backends[b]->info.name,
                     (double)need.weights * mb, (double)need.state * mb, (double)need.arena * mb,
                     (double)need.have * mb);

@@ -121,7 +121,7 @@ static clave_status adopt(session *session, argument *argument, device_memory me
                  argument->given.offset == memory.offset;
   if (is_same && argument->available == bytes) return NULL;
   int b = device_that_adopts(session);
-  if (b < 0) return INVALID("the session has no OpenCL device, whose memory it could be");
+  if (b < 0) return INVALID("the session has no OpenCL device to which this memory could belong");
   backend *be = session->devices.backends[b];
   buffer *adopted;
   memory_start start;
@@ -153,7 +153,7 @@ static clave_status argument_memory_import(session *session, argument *argument,
 static clave_status use_shared(session *session, argument *argument, dma_buf *shared,
                                device_memory memory, size_t bytes, bool writable) {
   if (memory.offset > shared->size || bytes > shared->size - memory.offset)
-    return INVALID("%zu bytes from offset %zu on are not inside a dma-buf of %zu", bytes,
+    return INVALID("%zu bytes at offset %zu are not inside the dma-buf of %zu bytes", bytes,
                    memory.offset, shared->size);
   if (session->devices.backends[0]->info.runs_on_host)
     TRY(map(session, argument, shared, memory, bytes, writable));

@@ -75,7 +75,8 @@ static clave_status store_input(session *session, const ir_argument *arg, argume
 static clave_status run_arguments_find_argument(const ir_method *method, const ir_arguments *all,
                                                 const char *what, uint32_t index) {
   if (index < all->count) return NULL;
-  return INVALID("%s %u of method '%s', which has %u", what, index, method->name, all->count);
+  return INVALID("%s %u is out of range: method '%s' has %u of them", what, index, method->name,
+                 all->count);
 }
 
 static clave_status give_input(session *session, uint32_t number, uint32_t index,
@@ -110,8 +111,9 @@ static clave_status store_device_input(session *session, const ir_argument *arg,
                                        const tensor *tensor, device_memory at) {
   size_t bytes;
   TRY(run_arguments_check_input(session, arg, tensor));
-  if (arg->tensor == IR_NONE) return INVALID("a scalar is set from the host's memory");
-  if (!tensor_is_contiguous(tensor)) return INVALID("it is not contiguous in the device's memory");
+  if (arg->tensor == IR_NONE)
+    return INVALID("a scalar cannot be bound to device memory: set it from host memory");
+  if (!tensor_is_contiguous(tensor)) return INVALID("a tensor in device memory must be contiguous");
   TRY(check_offset(at.offset, tensor->type));
   TRY(known_bytes(tensor, &bytes));
   TRY(argument_use_callers(session, in, at, bytes, false));
@@ -141,7 +143,7 @@ static clave_status check_constants(const session *session, const ir_argument *a
     size_t size;
     TRY(known_bytes(&session->prog->types[i], &size));
     if (at && begin < at + size && at < begin + bytes)
-      return INVALID("output '%s': expected memory of its own, got that of constant '%s'",
+      return INVALID("output '%s': expected separate memory, got the memory of constant '%s'",
                      argument->name, session->prog->ir.constants.items[i].name);
   }
   return NULL;
@@ -269,8 +271,8 @@ static clave_status run_arguments_reserve_output(const running *run, uint32_t i)
   tensor_set_contiguous(&out->t);
   if (!out->is_bound) return argument_use_own(run->session, out, bytes);
   if (bytes <= out->available) return NULL;
-  return INVALID("output %u ('%s') has %zu bytes, there is room for %zu", i, arg->name, bytes,
-                 out->available);
+  return INVALID("output %u ('%s') has %zu bytes, and the given memory has %zu", i, arg->name,
+                 bytes, out->available);
 }
 
 /* True if the storage holds this contiguous tensor and nothing else. */

@@ -61,5 +61,5 @@ clave_status session_find_block(const session *session, uint32_t index, uint32_t
                            .bytes = block->a.bytes};
     return NULL;
   }
-  return INVALID("block %u of a plan with fewer", number);
+  return INVALID("block %u is out of range: the plan has fewer blocks", number);
 }

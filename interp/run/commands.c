@@ -95,7 +95,7 @@ static clave_status observe_result(const running *run, int b, uint32_t instructi
   value.t.type = type;
   if (!st && is_kept) widen_bf16(host, n);
   if (!st && !session->observe(session->observe_ctx, instruction, tid, &value, &edited))
-    st = CANCELLED("stopped by the observer");
+    st = CANCELLED("the observer stopped the run");
   if (!st && edited && is_kept) round_to_bf16(host, n);
   if (!st && edited && bytes)
     st = stream->owner->vt->write(stream, tensor->buf, offset, host, bytes);

@@ -35,7 +35,7 @@ static ir_op move_op_of(const running *run, uint32_t instruction) {
 }
 
 const char *place_of_moved(const ir_instruction *ins) {
-  return ins->op_type == IR_OP_CUSTOM ? "its reference runs" : "it runs on the CPU backend";
+  return ins->op_type == IR_OP_CUSTOM ? "its reference runs instead" : "it runs on the CPU backend";
 }
 
 /* Sends one message for the first instruction of an op type that moves. */

@@ -13,8 +13,8 @@ static void note_damaged(const session *session, uint32_t constant) {
   char line[256];
   if (!options->message) return;
   (void)snprintf(line, sizeof line,
-                 "the packed form of constant '%.100s' in the program's file is damaged (hash): it "
-                 "is packed anew",
+                 "the packed weight of constant '%.100s' in the program's file is damaged (hash) "
+                 "and is packed again",
                  session->prog->ir.constants.items[constant].name);
   options->message(options->message_ctx, line);
 }
@@ -38,7 +38,7 @@ static void note_elsewhere(const running *run, const backend_info *on) {
     return;
   session->told_packing = true;
   if (is_packed_for(session->prog, &session->devices)) return;
-  (void)snprintf(line, sizeof line, "weights are packed for %s, not for %s: they are packed anew",
+  (void)snprintf(line, sizeof line, "the weights are packed for %s and are packed again for %s",
                  session->prog->packed_weights[0].layout,
                  on->weight_layout ? on->weight_layout : on->kind);
   options->message(options->message_ctx, line);

@@ -190,10 +190,10 @@ static clave_status resize_buffers(session *session, uint32_t value, int64_t bef
 clave_status session_resize(session *session, uint32_t value, int64_t n) {
   int64_t before = session->sizes[value].i;
   if (!session->sizes[value].known)
-    return INVALID("'%s' is no size of state", session->prog->ir.values.items[value].name);
+    return INVALID("'%s' is not a dimension of state", session->prog->ir.values.items[value].name);
   if (n == before) return NULL;
   TRY(scalar_set(&session->prog->ir, value, (scalar_value){.i = n}, session->sizes,
-                 "a size of state"));
+                 "a dimension of state"));
   clave_status st = session->has_state ? resize_buffers(session, value, before) : NULL;
   if (st) session->sizes[value].i = before;
   session->state_bytes = state_bytes_of(session);
@@ -213,11 +213,12 @@ clave_status session_match_sizes(session *to, const session *from) {
 static clave_status need_bytes(session *session, uint32_t index, size_t from, size_t size) {
   TRY(need_state(session));
   if (index >= session->prog->ir.n_state)
-    return INVALID("state %u of a program with %u", index, session->prog->ir.n_state);
+    return INVALID("state %u is out of range: the program has %u", index,
+                   session->prog->ir.n_state);
   size_t bytes = session->state[index]->bytes;
   if (from <= bytes && size <= bytes - from) return NULL;
-  return INVALID("bytes [%zu, %zu + %zu) of state %u, which has %zu", from, from, size, index,
-                 bytes);
+  return INVALID("bytes [%zu, %zu + %zu) are outside of state %u, which has %zu bytes", from, from,
+                 size, index, bytes);
 }
 
 /* Checks that `size` is that of the whole tensor. */
@@ -247,7 +248,8 @@ clave_status session_copy_state_part(session *session, uint32_t index, size_t fr
   TRY(need_bytes(session, index, from, size));
   TRY(need_bytes(session, index, to, size));
   if (from < to + size && to < from + size)
-    return INVALID("%zu bytes from %zu and from %zu of state %u overlap", size, from, to, index);
+    return INVALID("the ranges of %zu bytes at %zu and at %zu of state %u overlap", size, from, to,
+                   index);
   buffer *buffer = session->state[index];
   return state_vtable_of(session, index)
       ->copy(stream_of(session, index), buffer, to, buffer, from, size);
@@ -279,7 +281,7 @@ static clave_status copy_state(const backend *be, stream *stream, buffer *to, co
 }
 
 clave_status session_copy_state(session *to, session *from) {
-  if (to->prog != from->prog) return INVALID("the sessions are of different programs");
+  if (to->prog != from->prog) return INVALID("the sessions belong to different programs");
   if (to == from) return NULL;
   TRY(session_match_sizes(to, from));
   TRY(need_state(to));

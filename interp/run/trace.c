@@ -136,7 +136,8 @@ static clave_status trace_write_text(const char *path, const text *text) {
 }
 
 static clave_status check_profiled(const session *session) {
-  return session->options.profile ? NULL : INVALID("the session was made without profiling");
+  return session->options.profile ? NULL
+                                  : INVALID("the session was created without the option `profile`");
 }
 
 clave_status session_timings(session *session, const peak_list *peaks,

@@ -114,7 +114,7 @@ static void pass_notes(warm_up *warm_up, const session_options *to) {
 static void give_up(warm_up *warm_up, const session *answers, clave_status why) {
   text note = {0};
   pass_notes(warm_up, &answers->options);
-  text_printf(&note, "%s cannot be made ready (%s); the CPU backend goes on answering",
+  text_printf(&note, "preparing %s failed (%s); the CPU backend continues to run the program",
               session_device(warm_up->device)->name, status_message(why));
   if (answers->options.message && note.data)
     answers->options.message(answers->options.message_ctx, note.data);

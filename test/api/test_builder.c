@@ -325,33 +325,33 @@ static const struct mistake {
   const char *message;
 } mistakes[] = {
     {wrong_field, "Matmul has no field 'axis'; node 1 (linear, matmul)"},
-    {wrong_kind, "is double, which takes no tensor; field alpha; node 1 (linear, matmul)"},
+    {wrong_kind, "the field is double and accepts no tensor; field alpha; node 1 (linear, matmul)"},
     {wrong_id, "expected a tensor, got a value; field a; node 1 (linear, matmul)"},
     {no_id, "id 0: expected a tensor, got nothing; field a; node 1 (linear, matmul)"},
-    {strange_id, "expected a tensor of this builder, got none; field a; node 1"},
-    {missing_field, "field x is missing; node 2 (s, softmax)"},
-    {no_op, "there is no op 'Blur'; node 'b'"},
+    {strange_id, "expected a tensor of this builder, got an unknown id; field a; node 1"},
+    {missing_field, "field x is not set; node 2 (s, softmax)"},
+    {no_op, "unknown op 'Blur'; node 'b'"},
     {wide_int,
      "expected -2147483648 to 2147483647, got 9223372036854775807; field axis; node 2 (s, "
      "softmax)"},
-    {no_enum, "there is no ReduceKind 'middle'; field kind; node 2 (r, reduce)"},
-    {no_step, "there is no StepKind 'blur'; step 'blur'; field steps; node 2 (e, elementwise)"},
+    {no_enum, "unknown ReduceKind 'middle'; field kind; node 2 (r, reduce)"},
+    {no_step, "unknown StepKind 'blur'; step 'blur'; field steps; node 2 (e, elementwise)"},
     {wide_step, "operands: expected at most 3, got 4; step 'add'"},
     {step_elsewhere, "Matmul has no field 'steps'; node 1 (linear, matmul)"},
-    {chain_number, "is a body, which takes no integer; field then_chain; node 2 (i, if)"},
-    {chain_missing, "field then_chain is missing; node 2 (i, if)"},
+    {chain_number, "the field is a body and accepts no integer; field then_chain; node 2 (i, if)"},
+    {chain_missing, "field then_chain is not set; node 2 (i, if)"},
     {wrong_argument, "tensor 'x': expected kind output, got input; output 'x'"},
     {wrong_rank, "expected rank 0 to 8, got 9; tensor 't'"},
-    {no_dims, "2 integers, none given; tensor 't'"},
+    {no_dims, "expected an array of 2 integers, got NULL or too many; tensor 't'"},
     {constant_tensor, "kind: expected an input, output, state or temporary, got 0; tensor 't'"},
-    {strided_borrow, "its data are not contiguous: they can be copied, not borrowed"},
-    {no_data, "no data are given; constant 't'"},
+    {strided_borrow, "the data are not contiguous, so they can be copied but not borrowed"},
+    {no_data, "the tensor or its data is NULL; constant 't'"},
     {value_dtype, "dtype: expected I64, F64 or BOOL, got 0; value 'v'"},
     {wrong_initial, "tensor 'x': expected kind state, got input; initial value"},
-    {body_open, "1 bodies are not ended"},
-    {body_unbegun, "no body is begun"},
-    {method_in_body, "method 'second' begins in a body"},
-    {deep_bodies, "bodies nested deeper than 16"},
+    {body_open, "1 bodies are open: call clave_builder_end_body for each"},
+    {body_unbegun, "no body has begun: call clave_builder_body first"},
+    {method_in_body, "method 'second' begins inside a body: call clave_builder_end_body first"},
+    {deep_bodies, "bodies are nested deeper than 16"},
     {verifier_says, "is read before it is written; output 'y'; method 'forward'"},
 };
 
@@ -381,18 +381,19 @@ static void test_the_first_error_is_kept(void **state) {
   clave_program *program;
   linear linear = build_linear(false);
   clave_builder_op(linear.b, "Blur", "");
-  assert_non_null(strstr(clave_builder_error(linear.b), "no op 'Blur'"));
+  assert_non_null(strstr(clave_builder_error(linear.b), "unknown op 'Blur'"));
   clave_builder_op(linear.b, "Sharpen", "");
   assert_int_equal(clave_builder_value(linear.b, "v", CLAVE_I64, 0, 1), 0);
-  assert_non_null(strstr(clave_builder_error(linear.b), "no op 'Blur'"));
-  expect_error(clave_builder_finish(linear.b, &program), "no op 'Blur'");
-  expect_error(clave_builder_finish(linear.b, &program), "the builder is used up");
+  assert_non_null(strstr(clave_builder_error(linear.b), "unknown op 'Blur'"));
+  expect_error(clave_builder_finish(linear.b, &program), "unknown op 'Blur'");
+  expect_error(clave_builder_finish(linear.b, &program),
+               "the builder has already finished a program");
   assert_int_equal(clave_builder_value(linear.b, "v", CLAVE_I64, 0, 1), 0);
   clave_builder_destroy(linear.b);
   clave_builder_destroy(NULL);
   clave_builder_op(NULL, "Copy", "");
   assert_null(clave_builder_error(NULL));
-  expect_error(clave_builder_finish(NULL, &program), "no builder");
+  expect_error(clave_builder_finish(NULL, &program), "the builder is NULL");
 }
 
 static void test_before_the_first_method(void **state) {
@@ -405,8 +406,10 @@ static void test_before_the_first_method(void **state) {
     if (i == 1) clave_builder_input(builder, "x", 0);
     if (i == 2) (void)clave_builder_body(builder, "b", NULL, 0);
     if (i == 3) clave_builder_set_int(builder, "axis", 0);
-    static const char *const said[] = {"no method is begun", "no method is begun",
-                                       "no method is begun", "field 'axis' of no op",
+    static const char *const said[] = {"no method has begun: call clave_builder_method first",
+                                       "no method has begun: call clave_builder_method first",
+                                       "no method has begun: call clave_builder_method first",
+                                       "field 'axis' is set before an op has begun",
                                        "the program has no methods"};
     expect_error(clave_builder_finish(builder, &program), said[i]);
     clave_builder_destroy(builder);

@@ -367,14 +367,15 @@ static void test_refused(void **state) {
   clave_session_bind_output_dma_buf(session, NULL, i, fd, offset, size)
   expect_invalid(
       IN(tensor, shared.fd, BYTES - ROW),
-      "768 bytes from offset 537216 on are not inside a dma-buf of 537600; input 0 ('x')");
-  expect_invalid(IN(tensor, shared.fd, SIZE_MAX - 3), "are not inside a dma-buf of 537600");
+      "768 bytes at offset 537216 are not inside the dma-buf of 537600 bytes; input 0 ('x')");
+  expect_invalid(IN(tensor, shared.fd, SIZE_MAX - 3), "are not inside the dma-buf of 537600 bytes");
   expect_invalid(IN(tensor, shared.fd, 6), "offset 6 is not a multiple of 4");
-  expect_invalid(IN(strided, shared.fd, 0), "not contiguous");
+  expect_invalid(IN(strided, shared.fd, 0), "must be contiguous");
   expect_invalid(IN(wrong, shared.fd, 0), "input 0 ('x') of method 'forward'");
   expect_invalid(IN(tensor, -2, 0), "descriptor -2 of a dma-buf is negative; input 0 ('x')");
-  expect_invalid(OUT(0, shared.fd, 4, BYTES), "are not inside a dma-buf of 537600; output 0 ('y')");
-  expect_invalid(OUT(5, shared.fd, 0, ROW), "output 5 of method 'forward', which has 3");
+  expect_invalid(OUT(0, shared.fd, 4, BYTES),
+                 "are not inside the dma-buf of 537600 bytes; output 0 ('y')");
+  expect_invalid(OUT(5, shared.fd, 0, ROW), "output 5 is out of range: method 'forward' has 3");
   if (!imports()) expect_status(OUT(0, read_only, 0, ROW), CLAVE_IO, "mmap: Permission denied");
   good(OUT(0, shared.fd, 0, ROW));
   clave_session_destroy(session);
@@ -441,10 +442,10 @@ static int check_unsupported(void) {
   clave_session *session = open_session();
   expect_status(clave_session_bind_input_dma_buf(session, NULL, 0, &shape, shared.fd, 0),
                 CLAVE_UNSUPPORTED,
-                "imports no dma-bufs: it has neither cl_khr_external_memory_dma_buf nor "
-                "cl_arm_import_memory_dma_buf; map the dma-buf and bind the address");
+                "cannot import dma-bufs: it has neither cl_khr_external_memory_dma_buf nor "
+                "cl_arm_import_memory_dma_buf; map the dma-buf and bind its address");
   expect_status(clave_session_bind_output_dma_buf(session, NULL, 0, shared.fd, 0, ROW),
-                CLAVE_UNSUPPORTED, "imports no dma-bufs");
+                CLAVE_UNSUPPORTED, "cannot import dma-bufs");
   clave_session_destroy(session);
   free_shared(&shared);
   printf("unsupported: refused\n");

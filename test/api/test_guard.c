@@ -94,7 +94,7 @@ static void test_wrong_mappings(void **state) {
   } wrong[] = {{NULL, 4096}, {pages + 1, 4000}, {pages, 0}};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     expect_invalid(clave_guard_create(wrong[i].pages, wrong[i].size, &is_cut, &guard),
-                   "expected the bytes of a mapping");
+                   "expected a mapping that starts at a page boundary");
     assert_null(guard);
   }
   clave_guard_destroy(NULL);

@@ -249,7 +249,8 @@ static void test_failed_commands_before(void **state) {
   clave_status st = clave_session_run(session, NULL);
   fails = false;
   assert_int_equal(clave_status_code(st), CLAVE_DEVICE);
-  assert_non_null(strstr(clave_status_message(st), "the caller's commands before the run"));
+  assert_non_null(
+      strstr(clave_status_message(st), "waiting for the caller's commands before the run"));
   clave_status_free(st);
   clave_tensor tensor;
   expect_invalid(clave_session_output(session, NULL, 0, &tensor), "has not run");

@@ -185,9 +185,9 @@ static void test_bad_handles(void **state) {
   expect_invalid(clave_device_create_from_opencl(context, NULL, NULL, NULL, &device),
                  "the OpenCL device is NULL");
   expect_invalid(clave_device_create_from_opencl(context, nothing, NULL, NULL, &device),
-                 "OpenCL devices that libOpenCL.so.1 lists");
+                 "usable OpenCL devices of libOpenCL.so.1");
   expect_invalid(clave_device_create_from_opencl(context, host_device, queue, NULL, &device),
-                 "the queue is of another context");
+                 "the queue belongs to another context");
   expect_too_small(clave_device_create_from_opencl(context, host_device, NULL, &options, &device),
                    "clave_device_options", 0);
   assert_null(device);
@@ -239,9 +239,9 @@ static void test_other_devices(void **state) {
   cl_context both = new_context_of(devices, 2), one = new_context_of(&other_device, 1);
   cl_command_queue queue = new_queue_on(both, other_device, 0);
   expect_invalid(clave_device_create_from_opencl(one, host_device, NULL, NULL, &device),
-                 "the context is not of this device");
+                 "the context does not belong to this device");
   expect_invalid(clave_device_create_from_opencl(both, host_device, queue, NULL, &device),
-                 "the queue is of another device of the context");
+                 "the queue belongs to another device of the context");
   run_on_both(both, devices);
   right(cl.clReleaseCommandQueue(queue));
   right(cl.clReleaseContext(both));
@@ -284,8 +284,10 @@ static void test_bad_memory(void **state) {
     cl_mem_flags flags;
     const char *input, *output; /* NULL: accepted */
   } rows[] = {
-      {CL_MEM_WRITE_ONLY, "the buffer is CL_MEM_WRITE_ONLY", "the buffer is CL_MEM_WRITE_ONLY"},
-      {CL_MEM_READ_ONLY, NULL, "the buffer is CL_MEM_READ_ONLY"},
+      {CL_MEM_WRITE_ONLY,
+       "a buffer with CL_MEM_WRITE_ONLY cannot be bound, because it is also read",
+       "a buffer with CL_MEM_WRITE_ONLY cannot be bound, because it is also read"},
+      {CL_MEM_READ_ONLY, NULL, "an output buffer cannot be CL_MEM_READ_ONLY"},
       {CL_MEM_HOST_NO_ACCESS, NULL, NULL},
       {CL_MEM_HOST_WRITE_ONLY, NULL, NULL},
       {CL_MEM_HOST_READ_ONLY, NULL, NULL},
@@ -313,15 +315,15 @@ static void test_bad_memory(void **state) {
   cl_mem m = new_buffer(h.context, 0, BYTES, NULL), image = new_image(h.context);
   cl_mem foreign = new_buffer(other.context, 0, BYTES, NULL);
   expect_bad_input(session, foreign, 0, "input 0 ('x') of method 'forward'");
-  expect_bad_input(session, foreign, 0, "the memory is of another OpenCL context");
-  expect_bad_output(session, foreign, 0, "the memory is of another OpenCL context");
+  expect_bad_input(session, foreign, 0, "the memory belongs to another OpenCL context");
+  expect_bad_output(session, foreign, 0, "the memory belongs to another OpenCL context");
   expect_bad_input(session, m, 2, "offset 2 is not a multiple of 4, the size of an element (F32)");
   expect_bad_output(session, m, 6, "offset 6 is not a multiple of 4");
   expect_bad_input(session, m, BYTES - 2 * IN * 4 + 4,
-                   "768 bytes from offset 3332 on are not inside a buffer of 4096");
-  expect_bad_output(session, m, BYTES + 4, "from offset 4100 on are not inside a buffer of 4096");
-  expect_bad_output(session, m, SIZE_MAX - 3, "are not inside a buffer");
-  if (image) expect_bad_input(session, image, 0, "is an image or a pipe, no buffer");
+                   "768 bytes at offset 3332 are not inside the buffer of 4096");
+  expect_bad_output(session, m, BYTES + 4, "at offset 4100 are not inside the buffer of 4096");
+  expect_bad_output(session, m, SIZE_MAX - 3, "are not inside the buffer");
+  if (image) expect_bad_input(session, image, 0, "expected a buffer, got an image or a pipe");
   if (image) right(cl.clReleaseMemObject(image));
   right(cl.clReleaseMemObject(m));
   right(cl.clReleaseMemObject(foreign));
@@ -345,20 +347,20 @@ static void test_bad_calls(void **state) {
   wrong = shape;
   wrong.strides[0] = 2 * IN;
   expect_invalid(clave_session_bind_input_mem(session, NULL, 0, &wrong, m, 0),
-                 "it is not contiguous");
+                 "a tensor in device memory must be contiguous");
   wrong.rank = 9;
   expect_invalid(clave_session_bind_input_mem(session, NULL, 0, &wrong, m, 0),
                  "expected rank 0 to 8, got 9");
   expect_invalid(clave_session_bind_input_mem(session, NULL, 1, &shape, m, 0),
-                 "input 1 of method 'forward', which has 1");
+                 "input 1 is out of range: method 'forward' has 1");
   expect_invalid(clave_session_bind_output_mem(session, NULL, 3, m, 0, 8),
-                 "output 3 of method 'forward', which has 3");
+                 "output 3 is out of range: method 'forward' has 3");
   expect_invalid(clave_session_bind_input_mem(session, "back", 0, &shape, m, 0), "'back'");
   expect_invalid(clave_session_bind_output_mem(session, "back", 0, m, 0, 8), "'back'");
   good(clave_session_bind_input_mem(session, NULL, 0, &shape, m, 4096));
   good(clave_session_bind_output_mem(session, NULL, 0, m, 0, 2 * OUT * 4 - 1));
   expect_invalid(clave_session_run(session, NULL),
-                 "output 0 ('y') has 320 bytes, there is room for 319");
+                 "output 0 ('y') has 320 bytes, and the given memory has 319");
   clave_session_destroy(session);
   good(clave_device_open("cpu", NULL, &cpu));
   good(clave_session_create(program, cpu, NULL, &session));

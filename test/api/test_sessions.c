@@ -345,8 +345,13 @@ static void test_bad_calls(void **state) {
       clave_session_output(session, "forward", 0, &tensor),
       clave_session_write_profile(session, "build/never.json"),
   };
-  const char *const said[] = {"not given",   "'forward'",        "27", "F16", "which has 1",
-                              "has not run", "without profiling"};
+  const char *const said[] = {"not given",
+                              "'forward'",
+                              "27",
+                              "F16",
+                              "has 1 of them",
+                              "has not run",
+                              "without the option `profile`"};
   for (size_t i = 0; i < sizeof st / sizeof *st; i++) {
     assert_int_equal(clave_status_code(st[i]), CLAVE_INVALID);
     if (!strstr(clave_status_message(st[i]), said[i]))

@@ -306,17 +306,17 @@ static void test_peaks_that_are_none(void **state) {
   peaks[1].size = 8;
   expect_too_small(clave_session_set_peaks(session, peaks, 2), "clave_peak", 8);
   peaks[1] = peak_of(NULL, CLAVE_F32, 1, 1);
-  expect_invalid(clave_session_set_peaks(session, peaks, 2), "a peak has no device");
+  expect_invalid(clave_session_set_peaks(session, peaks, 2), "a peak: the device is NULL");
   peaks[1] = peak_of("cpu", (clave_dtype)99, 1, 1);
-  expect_invalid(clave_session_set_peaks(session, peaks, 2), "a peak has dtype 99");
+  expect_invalid(clave_session_set_peaks(session, peaks, 2), "a peak: unknown dtype 99");
   const double bad[] = {-1, (double)NAN, (double)INFINITY};
   for (int i = 0; i < 3; i++) {
     peaks[1] = peak_of("cpu", CLAVE_F32, bad[i], 1);
     expect_invalid(clave_session_set_peaks(session, peaks, 2),
-                   "expected finite numbers from 0 on, got");
+                   "expected finite numbers of at least 0, got");
     peaks[1] = peak_of("cpu", CLAVE_F32, 1, bad[i]);
     expect_invalid(clave_session_set_peaks(session, peaks, 2),
-                   "expected finite numbers from 0 on, got");
+                   "expected finite numbers of at least 0, got");
   }
   clave_session_destroy(session);
   clave_program_destroy(program);
@@ -374,13 +374,15 @@ static void test_bad_state(void **state) {
   good(clave_device_open("cpu", NULL, &device));
   good(clave_session_create(program, device, NULL, &session));
   good(clave_session_create(other_program, device, NULL, &other_session));
-  expect_error(clave_session_read_state(session, 1, count, 16), "state 1 of a program with 1");
+  expect_error(clave_session_read_state(session, 1, count, 16),
+               "state 1 is out of range: the program has 1");
   expect_error(clave_session_read_state(session, 0, count, 24),
                "state 0: expected 16 bytes, got 24");
   expect_error(clave_session_write_state(session, 0, count, 0),
                "state 0: expected 16 bytes, got 0");
   expect_error(clave_session_copy_state(session, other_session), "different programs");
-  expect_error(clave_program_state(program, 1, &info), "state 1 of a program with 1");
+  expect_error(clave_program_state(program, 1, &info),
+               "index 1 is out of range: the program has 1 states");
   clave_session_destroy(session);
   clave_session_destroy(other_session);
   clave_device_destroy(device);
@@ -402,8 +404,8 @@ static void test_sections_and_metadata(void **state) {
   good(clave_program_set_section(program, "none", "", 0));
   good(clave_program_set_metadata(program, "{\"llm\": {\"bos\": 1}}"));
   expect_error(clave_program_set_metadata(program, "{\"llm\": "), "metadata");
-  expect_error(clave_program_set_section(program, "PROG", "x", 1), "not a section's tag");
-  expect_error(clave_program_set_section(program, "toolong", "x", 1), "not a section's tag");
+  expect_error(clave_program_set_section(program, "PROG", "x", 1), "not a section tag");
+  expect_error(clave_program_set_section(program, "toolong", "x", 1), "not a section tag");
   good(clave_program_save(program, path));
   good(clave_program_load(path, NULL, &other_program));
   const void *data = clave_program_section(other_program, "TOKN", &size);
@@ -417,7 +419,7 @@ static void test_sections_and_metadata(void **state) {
   clave_status st = NULL;
   for (int i = 0; i < 64 && !st; i++, tag[i % 4]++)
     st = clave_program_set_section(other_program, tag, "", 0);
-  expect_error(st, "more than 59 sections");
+  expect_error(st, "the program has more than 59 sections");
   clave_program_destroy(program);
   clave_program_destroy(other_program);
   free(path);

@@ -133,9 +133,9 @@ static void test_bad_sizes(void **state) {
   (void)state;
   opened opened = open_program("cpu");
   int x[ROWS * LARGEST * ROW] = {0};
-  expect_error(clave_session_resize(opened.s, "m", 3), "no state has a size 'm'");
+  expect_error(clave_session_resize(opened.s, "m", 3), "no state has a dimension named 'm'");
   expect_error(clave_session_resize(opened.s, "n", 9),
-               "a size of state is 9; 'n' must be in [1, 8]");
+               "a dimension of state is 9; 'n' must be in [1, 8]");
   expect_error(clave_session_resize(opened.s, "n", 0), "must be in [1, 8]");
   write_rows(opened.s, 0, 8, 0);
   expect_error(clave_session_resize(opened.s, "n", -1), "must be in [1, 8]");
@@ -151,12 +151,13 @@ static void test_refused_programs(void **state) {
   static const struct {
     const char *from, *to, *error;
   } edits[] = {
-      {", \"max\": 8", "", "its dimension 1 is value 0 ('n'), which needs bounds from 1 on"},
-      {"\"min\": 1", "\"min\": 0", "which needs bounds from 1 on; state 0 ('a')"},
+      {", \"max\": 8", "", "dimension 1 is value 0 ('n'), which needs bounds of at least 1"},
+      {"\"min\": 1", "\"min\": 0", "which needs bounds of at least 1; state 0 ('a')"},
       {"{\"literal\": 2}, {\"vid\": {\"idx\": 0}}",
        "{\"vid\": {\"idx\": 0}}, {\"vid\": {\"idx\": 0}}",
-       "its dimensions: expected at most one value, got 2"},
-      {"\"max\": 8", "\"max\": \"4611686018427387904\"", "its size overflows; state 0 ('a')"},
+       "dimensions: expected at most one value, got 2"},
+      {"\"max\": 8", "\"max\": \"4611686018427387904\"",
+       "the size of the tensor overflows; state 0 ('a')"},
       {"{\"vid\": {\"idx\": 0}}", "{\"literal\": 8}", "differs in dtype or shape"},
       {"\"instructions\": []",
        "\"instructions\": [{\"op_type\": \"IntScalar\", \"op\": {\"kind\": \"add\", \"a\": "

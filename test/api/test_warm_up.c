@@ -171,7 +171,8 @@ static void test_tuning_waits(void **state) {
   assert_string_equal(clave_session_answered_by(session), "cpu");
   clave_status st = clave_session_tune(session, NULL, &dry, NULL);
   assert_non_null(st);
-  assert_non_null(strstr(clave_status_message(st), "(warm_up); it can be tuned from then on"));
+  assert_non_null(
+      strstr(clave_status_message(st), "(warm_up); the session can be tuned after that"));
   clave_status_free(st);
   for (int i = 0; i < MAX_RUNS && strcmp(clave_session_answered_by(session), "cpu") == 0; i++) {
     (void)usleep(1000);

@@ -45,7 +45,7 @@ static void test_saved(void **state) {
   (void)state;
   file_map map;
   session session = open_with(NULL, 0);
-  bad(opencl_save_binaries(session.device, path), "has no kernel binaries: nothing ran there");
+  bad(opencl_save_binaries(session.device, path), "has no kernel binaries: nothing has run on it");
   assert_false(file_exists(path));
   good(fill_with(&session));
   good(opencl_save_binaries(session.device, path));
@@ -94,17 +94,17 @@ static void refuse(const void *data, size_t size, const char *part) {
 static void test_refused(void **state) {
   (void)state;
   unsigned char *bytes = (unsigned char *)saved;
-  refuse(saved, 100, "100 bytes hold none");
-  refuse(saved, 0, "0 bytes hold none");
-  refuse(bytes + 1, saved_size - 1, "not aligned to 8 bytes");
-  refuse(saved, saved_size - 8, "not as many as they say");
+  refuse(saved, 100, "100 bytes are too few");
+  refuse(saved, 0, "0 bytes are too few");
+  refuse(bytes + 1, saved_size - 1, "expected data aligned to 8 bytes");
+  refuse(saved, saved_size - 8, "but the header has another size");
   bytes[7]++;
-  refuse(saved, saved_size, "none of this version");
+  refuse(saved, saved_size, "not kernel binaries of this version");
   bytes[7]--;
   uint64_t *entry = saved + (saved_size - (size_t)saved[3]) / 8; /* its size stands first */
   const uint64_t own = *entry;
   *entry = saved[3] - 8 + 1;
-  refuse(saved, saved_size, "does not end within them");
+  refuse(saved, saved_size, "exceeds the data");
   *entry = own;
 }
 

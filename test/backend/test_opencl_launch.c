@@ -72,7 +72,7 @@ static void test_wrong_launches(void **state) {
   launch_push_int(&launch, 3);
   bad(launch_items(&launch, 1), "kernel made argument 2 (n) is index_t, got a float");
   launch_push_float(&launch, 3);
-  bad(launch_items(&launch, 1), "kernel made takes 4 arguments, got 5");
+  bad(launch_items(&launch, 1), "kernel made: expected 4 arguments, got 5");
   for (int i = 0; i < 100; i++) launch_push_int(&launch, 3);
   bad(launch_items(&launch, 1), "more than");
   launch = begin_made(&scene);

@@ -35,7 +35,8 @@ static void test_unknown_words(void **state) {
     device_class class;
     clave_status st = read_words(bad[i], &class);
     assert_non_null(st);
-    assert_non_null(strstr(status_message(st), "not cpu, gpu, wide, avx512, avx2 or portable"));
+    assert_non_null(
+        strstr(status_message(st), "expected cpu, gpu, wide, avx512, avx2 or portable"));
     status_free(st);
   }
 }

@@ -158,7 +158,7 @@ static void test_shared_memory(void **state) {
 
 static void test_what_is_none(void **state) {
   (void)state;
-  const char *const none = "no dma-buf, nor shared memory that cannot shrink";
+  const char *const none = "expected a dma-buf, or shared memory that cannot shrink";
   const int plain = new_file(BYTES, 0), sealed = new_file(BYTES, F_SEAL_SHRINK | F_SEAL_WRITE);
   int pipes[2];
   dma_buf dma_buf;

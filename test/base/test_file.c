@@ -89,11 +89,11 @@ static void test_errors_name_the_path(void **state) {
   file_map map;
   file_writer *writer;
   expect_error(file_map_open("/nonexistent/x", &map), "/nonexistent/x: no such file or directory");
-  expect_error(file_map_open(folder, &map), "is a folder");
-  expect_error(file_map_open("/dev/null", &map), "not a regular file");
+  expect_error(file_map_open(folder, &map), "expected a file, got a folder");
+  expect_error(file_map_open("/dev/null", &map), "expected a regular file");
   expect_error(file_writer_create("/nonexistent/x", &writer),
                "/nonexistent/x: no such file or directory");
-  expect_error(file_writer_create(folder, &writer), "is a folder");
+  expect_error(file_writer_create(folder, &writer), "expected a file, got a folder");
   assert_null(writer);
   assert_null(file_writer_create("/dev/full", &writer));
   assert_null(file_writer_append(writer, "x", 1));
@@ -142,7 +142,7 @@ static void test_folders_and_locks(void **state) {
   file_lock_release(lock);
   assert_true(file_lock_take(lock_path, 0, &second));
   file_lock_release(second);
-  expect_error(make_folders(lock_path, FOLDERS_SHARED), "is not a folder");
+  expect_error(make_folders(lock_path, FOLDERS_SHARED), "expected a folder");
   char *shared = path_join(folder, "shared");
   const mode_t mask = umask(022);
   struct stat s;

@@ -131,7 +131,8 @@ static void test_small_files_are_copied(void **state) {
 static void expect_refused(file_writer *writer) {
   clave_status st = file_writer_commit(writer);
   assert_int_equal(status_code_of(st), STATUS_IO);
-  assert_non_null(strstr(status_message(st), "a file that is read for it was cut short meanwhile"));
+  assert_non_null(
+      strstr(status_message(st), "a source file was cut short while this file was written"));
   status_free(st);
   file_writer_destroy(writer);
 }

@@ -293,7 +293,7 @@ static void test_full(void **state) {
   tuning_clear(tuning);
   good(tuning_put(tuning, "n", "one more", "v"));
   good(tuning_load(tuning, fixture->path, "device", &why));
-  assert_string_equal(why, "it has too many rows");
+  assert_string_equal(why, "the file has too many rows");
   tuning_destroy(tuning);
 }
 

@@ -222,8 +222,8 @@ def cached_cases():
         yield Case(f"cached_odd_{name_of(cache)}", Cached(dtype=cache), inputs, state=True, rtol=2e-5, atol=2e-5)
     new = lambda n, at: [T((1, n, 4, 8)), T((1, n, 2, 8)), T((1, n, 2, 8)), T((), I64, values=(at,))]
     for name, n, at, error in (
-        ("end", 1, 12, "positions [12, 13) do not fit into a cache of 12 rows"),
-        ("beyond", 5, 8, "positions [8, 13) do not fit into a cache of 12 rows"),
+        ("end", 1, 12, "positions [12, 13) exceed a cache of 12 rows"),
+        ("beyond", 5, 8, "positions [8, 13) exceed a cache of 12 rows"),
         ("negative", 1, -1, "positions [-1, 0) do not fit"),
         ("far", 1, 2**63 - 1, "do not fit into a cache of 12 rows"),
         ("long", 13, 0, "13 new rows do not fit into a cache of 12"),

@@ -127,7 +127,7 @@ def isolated():
 def errors():
     for name, tokens, table, error in (
         ("sequence", [(0, 0), (0, 4)], TABLE, "index 4 out of range [0, 3]"),
-        ("position", [(3, 0), (48, 0)], TABLE, "positions [48, 49) do not fit into a cache of 48 rows"),
+        ("position", [(3, 0), (48, 0)], TABLE, "positions [48, 49) exceed a cache of 48 rows"),
         ("position_negative", [(-1, 0)], TABLE, "positions [-1, 0) do not fit"),
         ("position_far", [(2**63 - 2, 2)], TABLE, "do not fit into a cache of 48 rows"),
         ("page_before", [(40, 0)], ((0, -(2**31), 1),), "index -2147483648 out of range [0, 8]"),

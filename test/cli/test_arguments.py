@@ -43,30 +43,30 @@ def test_nearest_command(tool, word, meant):
 def test_no_nearest_command(tool):
     assert "did you mean" not in tool.bad(2, "xylophone")
     assert "did you mean" not in tool.bad(2, "y" * 5000)
-    assert tool.bad(2) == "which command?"
-    assert tool.bad(2, "") == 'there is no command ""'
+    assert tool.bad(2) == "a command is missing"
+    assert tool.bad(2, "") == 'unknown command ""'
 
 
 @pytest.mark.parametrize(
     "args, says",
     [
         (["run"], "run needs PROG"),
-        (["run", "p", "q"], 'no further argument "q"'),
+        (["run", "p", "q"], 'unexpected argument "q"'),
         (["run", "p", "--ouputs", "o"], "did you mean --outputs?"),
         (["run", "p", "--zzz"], "run has no flag --zzz"),
         (["run", "p", "-x"], "run has no flag -x"),
         (["run", "p", "--device"], "--device needs a value"),
         (["run", "p", "--device", "cpu", "--device", "cpu"], "--device is given twice"),
         (["compile", "p", "w", "--consts", "c"], "--consts is given twice"),
-        (["compile", "p", "--consts", "c", "w"], 'no further argument "w"'),
-        (["run", "p", "--no-fallback=yes"], "--no-fallback takes no value"),
-        (["run", "p", "--inputs="], "--inputs is empty"),
-        (["run", "p", "--warm-up", "soon"], '--warm-up takes wait or background, not "soon"'),
-        (["bench", "p", "--warm-up", "background", "--no-fallback"], "--no-fallback does not"),
-        (["generate", "p", "--prompt", "x", "--warm-up="], 'wait or background, not ""'),
-        (["run", ""], "PROG is empty"),
+        (["compile", "p", "--consts", "c", "w"], 'unexpected argument "w"'),
+        (["run", "p", "--no-fallback=yes"], "--no-fallback accepts no value"),
+        (["run", "p", "--inputs="], "--inputs needs a value"),
+        (["run", "p", "--warm-up", "soon"], '--warm-up: expected wait or background, got "soon"'),
+        (["bench", "p", "--warm-up", "background", "--no-fallback"], "which --no-fallback forbids"),
+        (["generate", "p", "--prompt", "x", "--warm-up="], 'wait or background, got ""'),
+        (["run", ""], "PROG needs a value"),
         (["bench", "p", "--runs", "0"], "integer from 1 to"),
-        (["bench", "p", "--runs", "3x"], 'not "3x"'),
+        (["bench", "p", "--runs", "3x"], 'got "3x"'),
         (["bench", "p", "--runs", "99999999999999999999"], "integer from 1 to"),
         (["convert", "a"], "convert needs B"),
         (["tokenize", "--tokenizer", "t"], "needs --encode or --decode"),
@@ -86,7 +86,7 @@ WRITTEN["generate"] = ("--output-ids", "--logprobs", "--stats-json")
 @pytest.mark.parametrize(("command", "flag"), [(c, f) for c, flags in WRITTEN.items() for f in flags])
 def test_files_that_are_written_are_not_standard_output(tool, command, flag):
     """They would mix with the printed output. No file is named "-"."""
-    says = f'{flag} takes a file, not "-": standard output has what {command} prints'
+    says = f'{flag}: expected a file, got "-": standard output is used for the output of {command}'
     assert tool.bad(2, command, "p.clv", flag, "-") == says
     assert tool.bad(2, command, "p.clv", f"{flag}=-") == says
 
@@ -111,10 +111,10 @@ def test_what_is_read_is_not_written_over(tool, command):
     before = {f.name: f.read_bytes() for f in tool.folder.iterdir() if f.is_file()}
     consts = "consts.safetensors"
     for to, says in (
-        ("p.json", "would be written over p.json, which is read"),
-        ("link", "would be written over p.json, which is read"),
-        (consts, "would be where the constants of p.json are looked for"),
-        (f"there/../{consts}", "would be where the constants of p.json are looked for"),
+        ("p.json", "would overwrite p.json, which the command reads"),
+        ("link", "would overwrite p.json, which the command reads"),
+        (consts, "would be read as the constants of p.json; write to another file"),
+        (f"there/../{consts}", "would be read as the constants of p.json; write to another file"),
     ):
         assert tool.bad(1, command, "p.json", "--profile", to) == f"--profile {to} {says}"
     (tool.folder / consts).rename(tool.folder / "c.safetensors")
@@ -131,7 +131,7 @@ def test_an_input_is_not_written_over(tool, root):
     (tool.folder / "i.npy").write_bytes(digit)
     for to in ("i.npy", "./i.npy"):
         said = tool.bad(1, "run", MNIST, "--input", "x=i.npy", "--outputs", to)
-        assert said == f"--outputs {to} would be written over i.npy, which is read"
+        assert said == f"--outputs {to} would overwrite i.npy, which the command reads"
     assert (tool.folder / "i.npy").read_bytes() == digit
     tool.good("run", MNIST, "--input", "x=i.npy", "--outputs", "o.safetensors")
 
@@ -140,7 +140,7 @@ def test_a_table_is_renewed_and_no_program(tool, program):
     words = ("tune", "p.clv", "--device", "cpu", "--dry-run", "--export")
     tool.good("convert", program, "p.clv")
     before = (tool.folder / "p.clv").read_bytes()
-    assert tool.bad(1, *words, "p.clv") == "--export p.clv would be written over p.clv, which is read"
+    assert tool.bad(1, *words, "p.clv") == "--export p.clv would overwrite p.clv, which the command reads"
     assert (tool.folder / "p.clv").read_bytes() == before
     tool.good(*words, "t.json")
     tool.good(*words, "t.json", "--import", "t.json")
@@ -149,14 +149,14 @@ def test_a_table_is_renewed_and_no_program(tool, program):
 def test_two_flags_do_not_write_one_file(tool, program):
     for other in ("o", "./o"):
         said = tool.bad(1, "run", program, "--outputs", "o", "--profile", other)
-        assert said == f"--profile and --outputs would both be written to {other}"
+        assert said == f"--profile and --outputs would both write {other}"
     assert "/dev/null" not in tool.run("run", program, "--outputs", "/dev/null", "--profile", "/dev/null").stderr
 
 
 def test_what_is_not_there_is_not_read(tool, program):
     both = ("compile", program, "-o", "made", "--emit-c", "made")
-    assert "which is read" not in tool.run(*both).stderr
-    assert "which is read" not in tool.bad(1, "run", "none.clv", "--profile", "none.clv")
+    assert "which the command reads" not in tool.run(*both).stderr
+    assert "which the command reads" not in tool.bad(1, "run", "none.clv", "--profile", "none.clv")
 
 
 def test_a_program_is_optimized_in_place(tool, program):
@@ -173,7 +173,7 @@ def test_flag_forms(tool, program):
 
 def test_an_error_is_one_line_however_odd_the_name(tool):
     assert "odd\\x0a\\x1bname.clv" in tool.bad(1, "run", "odd\n\x1bname.clv")
-    assert tool.bad(2, "a\nb") == 'there is no command "a\\x0ab"'
+    assert tool.bad(2, "a\nb") == 'unknown command "a\\x0ab"'
     assert len(tool.bad(1, "run", "x" * 30000)) < 20000
 
 
@@ -212,5 +212,5 @@ def test_verify_says_that_nothing_was_compared(tool, root):
     model = root / "examples/mnist/mnist.clv"
     alone = tool.run("verify", model, "--device", "cpu")
     assert alone.returncode == 0 and "structure" in alone.stdout
-    assert alone.stderr.startswith("clave: note: only the structure was checked, nothing was compared")
+    assert alone.stderr.startswith("clave: note: only the structure was checked; pass --run")
     assert tool.run("verify", model).stderr == "" == tool.run("verify", model, "--device", "cpu", "--run").stderr

@@ -169,11 +169,11 @@ def test_peaks_are_measured_for_what_is_computed(tool):
 
 def test_what_does_not_go_together(tool, program):
     for flag, file in (("--svg", "r.svg"), ("--profile", "t.json")):
-        assert f"{flag} goes with --breakdown" in tool.bad(2, "bench", program, flag, file)
+        assert f"{flag} needs --breakdown" in tool.bad(2, "bench", program, flag, file)
         assert not (tool.folder / file).exists()
     assert "none/r.svg" in tool.bad(1, "bench", program, "--breakdown", "--svg", "none/r.svg")
-    sizes = "--dim is for inputs that are made up"
+    sizes = "--dim sets generated inputs"
     assert sizes in tool.bad(2, "bench", program, "--input", "x=[[1,2,3,4]]", "--dim", "batch=1")
-    assert "no input has an open size of that name" in tool.bad(1, "bench", program, "--dim", "size=3")
+    assert "no open size and no scalar input has this name" in tool.bad(1, "bench", program, "--dim", "size=3")
     assert tool.bad(1, "bench", program, "--dim", "batch=2", "--dim", "batch=3") == "--dim batch is given twice"
     assert "integer from 0 to" in tool.bad(2, "bench", program, "--breakdown", "--nodes", "-1")

@@ -168,7 +168,7 @@ def test_a_driver_that_was_removed(tool, tmp_path):
     (tmp_path / "gone.icd").write_text("/nowhere/libgone.so\n")
     report = doctor(tool, "--family", "cat", code=1, OCL_ICD_VENDORS=str(tmp_path))
     assert [d["library"] for d in report["drivers"]] == ["/nowhere/libgone.so"]
-    assert "/nowhere/libgone.so, which is not there" in report["problems"][0]
+    assert "/nowhere/libgone.so, which cannot be read" in report["problems"][0]
 
 
 def test_its_folder(tool, tmp_path):
@@ -194,8 +194,8 @@ def test_its_folder(tool, tmp_path):
 
 
 def test_refusals(tool):
-    assert "there is no device" in tool.bad(2, "doctor", "--device", "opencl:99")
-    assert "no family" in tool.bad(2, "doctor", "--family", "nonsense")
-    assert "no folder" in tool.bad(1, "doctor", "--device", "cpu", env={"TMPDIR": "/nowhere"})
+    assert "unknown device" in tool.bad(2, "doctor", "--device", "opencl:99")
+    assert "unknown kernel family" in tool.bad(2, "doctor", "--family", "nonsense")
+    assert "cannot create a temporary folder" in tool.bad(1, "doctor", "--device", "cpu", env={"TMPDIR": "/nowhere"})
     assert "nowhere" in tool.bad(1, "probe", "/nowhere/findings")
     assert os.listdir(tool.folder) == []

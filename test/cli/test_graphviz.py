@@ -13,7 +13,7 @@ import pytest
 from conftest import make_program
 
 SVG = "{http://www.w3.org/2000/svg}"
-LIES = "graphviz gave no layout of this graph: drawn without it"
+LIES = "Graphviz wrote no usable layout, so the built-in layout is used"
 # Answers for the graph of make_program: x -> mul -> softmax -> argmax and outputs.
 FAKE = """#!{python}
 import re, sys
@@ -135,7 +135,7 @@ def test_lies(drawn, fake, change):
 
 def test_it_fails(drawn, fake):
     own, _ = drawn("off")
-    assert drawn(fake("sys.exit(3)")) == (own, "clave: note: graphviz failed: drawn without it\n")
+    assert drawn(fake("sys.exit(3)")) == (own, "clave: note: Graphviz failed, so the built-in layout is used\n")
 
 
 @pytest.mark.by_turn(8)
@@ -143,7 +143,7 @@ def test_it_hangs(drawn, fake):
     """graphviz hangs: it is ended, and the drawing is clave's own."""
     own, _ = drawn("off")
     path = fake(text="#!/bin/sh\nexec sleep 60\n")
-    assert drawn(path) == (own, "clave: note: graphviz took too long: drawn without it\n")
+    assert drawn(path) == (own, "clave: note: Graphviz took too long, so the built-in layout is used\n")
 
 
 def test_nothing_is_left(tool, drawn, fake):

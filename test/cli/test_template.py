@@ -47,7 +47,7 @@ def test_parts(tool, files):
 
 def test_notes_on_what_is_ignored(tool, files):
     """The notes are those of generate, on standard error."""
-    note = "clave: note: the chat template ignores --{}: the model does not see them\n"
+    note = "clave: note: the chat template ignores --{0}, so the model does not see the {0}\n"
     given = ("--tools", "t.json", "--documents", "t.json")
     p = tool.run("template", "chatml", *files[1:], *given)
     assert p.returncode == 0 and p.stderr == note.format("tools") + note.format("documents")
@@ -74,11 +74,11 @@ def test_refused(tool, files):
     for flag, what in (("--messages", "messages"), ("--tools", "functions"), ("--documents", "documents")):
         other = () if flag == "--messages" else files[1:]
         says = tool.bad(1, "template", "t.jinja", *other, flag, "one.json")
-        assert says == f"one.json: not a JSON array of {what}"
+        assert says == f"one.json: expected a JSON array of {what}"
     for name in ("messages", "tools", "documents", "add_generation_prompt"):
-        assert f"--arg {name}: templates are given that by a flag" in tool.bad(
+        assert f"--arg {name}: this variable is set by its own flag" in tool.bad(
             2, "template", *files, "--arg", f"{name}=[]"
         )
     assert "needs --messages" in tool.bad(2, "template", "t.jinja")
-    assert "--arg takes NAME=JSON" in tool.bad(2, "template", *files, "--arg", "x")
+    assert "--arg: expected NAME=JSON" in tool.bad(2, "template", *files, "--arg", "x")
     assert "not JSON" in tool.bad(2, "template", *files, "--arg", "x=yes")

@@ -96,5 +96,5 @@ def test_a_program_carries_its_tokenizer(tool, root):
     back = tool.good("tokenize", "--tokenizer", tinylm / "tinylm.clv", "--decode", stdin=None, input=lines(ids))
     assert back == text and len(ids[1]) == 1
     mnist = ["--tokenizer", root / "examples/mnist/mnist.clv"]
-    assert tool.bad(1, "tokenize", *mnist, "--encode").endswith("mnist.clv: the program carries no tokenizer")
-    assert "--pattern is of a rank file" in tool.bad(2, "tokenize", *mnist, "--encode", "--pattern", "gpt2")
+    assert tool.bad(1, "tokenize", *mnist, "--encode").endswith("mnist.clv: the program contains no tokenizer")
+    assert "--pattern applies to rank files" in tool.bad(2, "tokenize", *mnist, "--encode", "--pattern", "gpt2")

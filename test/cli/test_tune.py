@@ -203,13 +203,13 @@ def test_export_import(tune, tool, tmp_path, cache):
     "content, says",
     [
         ("", "line 1"),
-        ("[]", "is no tuning table"),
-        ('{"clave_tuning": 1}', "is no tuning table"),
+        ("[]", "is not a tuning table"),
+        ('{"clave_tuning": 1}', "is not a tuning table"),
         ('{"clave_tuning": 2, "device": "DEVICE", "rows": []}', "version 2"),
-        ('{"clave_tuning": 1, "device": "DEVICE", "rows": [5]}', "row 0 is not"),
+        ('{"clave_tuning": 1, "device": "DEVICE", "rows": [5]}', "row 0: expected an object"),
         (
             '{"clave_tuning": 1, "device": "DEVICE", "rows": [{"family": "a", "key": 3, "variant": "b"}]}',
-            "row 0 is not",
+            "row 0: expected an object",
         ),
         ('{"clave_tuning": 1, "device": "DEVICE", "rows": [{"family": "a", "key": "\\n", "variant": "b"}]}', "row 0: "),
         (
@@ -234,7 +234,7 @@ def test_damaged(tool, tune, cache):
     text = path.read_bytes()
     path.write_bytes(text.replace(b"all", b"one", 1))
     r = tool.run("tune", "--list", "--device", "cpu", env={"CLAVE_CACHE_DIR": str(cache)})
-    assert r.returncode == 0 and "is ignored: it is damaged" in r.stderr and "rows    0" in r.stdout
+    assert r.returncode == 0 and "is ignored: the file is damaged" in r.stderr and "rows    0" in r.stdout
     assert {c["how"] for c in tune("cpu")["choices"]} == {"measured"}
     assert rows(tune)
 
@@ -266,9 +266,10 @@ def test_dim_of_a_scalar(tool, tmp_path):
     (tmp_path / "p.json").write_text(json.dumps(content))
     words = ("tune", "p.json", "--device", "cpu", "--dry-run")
     says = tool.bad(1, *words, "--dim", "scale=3")
-    assert says == "--dim scale=3: scale: expected an integer, got a scalar of dtype F64"
+    assert says == "--dim scale=3: expected an integer scalar, but input scale has dtype F64"
     assert (
-        tool.bad(1, *words, "--dim", "flag=300") == "--dim flag=300: flag is a scalar of dtype BOOL, which has no 300"
+        tool.bad(1, *words, "--dim", "flag=300")
+        == "--dim flag=300: input flag has dtype BOOL, whose range does not include 300"
     )
     tool.good(*words, "--dim", "flag=1")
 
@@ -276,8 +277,8 @@ def test_dim_of_a_scalar(tool, tmp_path):
 def test_usage(tool, tune):
     assert "tune needs PROG" in tool.bad(2, "tune")
     assert "strict or fast" in tune("cpu", "--precision", "some", check=2)
-    assert "not for --inputs" in tune("cpu", "--dim", "batch=3", "--input", "x=0", check=2)
-    assert "no input has an open size" in tune("cpu", "--dim", "zzz=3", check=1)
+    assert "excludes --inputs" in tune("cpu", "--dim", "batch=3", "--input", "x=0", check=2)
+    assert "no open size and no scalar input has this name" in tune("cpu", "--dim", "zzz=3", check=1)
     assert "expected NAME=N" in tune("cpu", "--dim", "batch", check=2)
 
 
@@ -403,7 +404,7 @@ def test_compiled_for_all_sizes(tool, tmp_path, cache, monkeypatch):
     for more in ({}, {"CLAVE_THREADS": "3"}):
         command = [tmp_path / "m", tmp_path / "in.bin", tmp_path / "out.bin"]
         said = subprocess.run(command, env=alone | more, check=True, capture_output=True, text=True).stderr
-        assert ("it is tuned for cpu; " in said) == bool(more) and said.count("\n") == len(more)
+        assert ("the program is tuned for cpu; " in said) == bool(more) and said.count("\n") == len(more)
         assert ((tmp_path / "out.bin").read_bytes() == by_rule) == bool(more)
 
 

@@ -116,7 +116,7 @@ def emit(program: pathlib.Path, folder: pathlib.Path, *options: str) -> pathlib.
         assert not folder.exists(), f"something was left behind; {r.stderr}"
         assert r.stderr.startswith("clave: ") and r.stderr.count("\n") == 1, r.stderr
         raise Refused(r.stderr)
-    if "carries the runtime" in r.stderr:
+    if "embeds the runtime" in r.stderr:
         raise Carried(r.stderr)
     return folder
 

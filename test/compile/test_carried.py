@@ -92,17 +92,21 @@ def test_bench(mnist, tmp_path):
     [
         ([], 2, "expected 1 input and 1 output files"),
         (["in.bin"], 2, "expected 1 input"),
-        (["--dim", "batch=x", "in.bin", "out.bin"], 2, 'expected NAME=N, N not negative, got "batch=x"'),
-        (["--dim", "rows=3", "in.bin", "out.bin"], 2, "'forward' has no open size of that name"),
+        (["--dim", "batch=x", "in.bin", "out.bin"], 2, 'expected NAME=N with N from 0, got "batch=x"'),
+        (["--dim", "rows=3", "in.bin", "out.bin"], 2, "'forward' has no open size of this name"),
         (["--dim", "batch=2", "--dim", "batch=1", "in.bin", "out.bin"], 2, "--dim batch=1: 'batch' is given twice"),
         (
             ["--dim", "batch=3", "in.bin", "out.bin"],
             1,
-            "in.bin: 6272 bytes; input 'x' is F32 (batch, 1, 28, 28), a mult",
+            "in.bin: 6272 bytes do not fit input 'x', which is F32 (batch, 1, 28, 28), a mult",
         ),
-        (["--dim", "batch=5000", "in.bin", "out.bin"], 1, "--dim: size 'batch' is 5000, not from 1 to 4096"),
-        (["short.bin", "out.bin"], 1, "short.bin: 6268 bytes; input 'x' is F32 (batch, 1, 28, 28), a multiple of 3136"),
-        (["empty.bin", "out.bin"], 1, "empty.bin: size 'batch' is 0, not from 1 to 4096"),
+        (["--dim", "batch=5000", "in.bin", "out.bin"], 1, "--dim: size 'batch' is 5000, expected 1 to 4096"),
+        (
+            ["short.bin", "out.bin"],
+            1,
+            "short.bin: 6268 bytes do not fit input 'x', which is F32 (batch, 1, 28, 28), a multiple of 3136",
+        ),
+        (["empty.bin", "out.bin"], 1, "empty.bin: size 'batch' is 0, expected 1 to 4096"),
         (["none.bin", "out.bin"], 1, "none.bin: "),
         (["in.bin", "no/out.bin"], 1, "no/out.bin: "),
     ],
@@ -129,10 +133,14 @@ def test_no_device(tmp_path, mnist):
         assert (none.returncode, cpu.returncode) == (0, 0)
         return
     assert (none.returncode, cpu.returncode) == (1, 1)
-    assert none.stderr.startswith("mnist: no OpenCL device: ") and "on OpenCL devices alone" in none.stderr
-    assert "CLAVE_DEVICE is 'opencl:0, cpu'; this executable runs on OpenCL devices alone" in cpu.stderr
+    assert none.stderr.startswith("mnist: no OpenCL device: ") and "only on OpenCL devices" in none.stderr
+    assert "CLAVE_DEVICE is 'opencl:0, cpu', and this executable runs only on OpenCL devices" in cpu.stderr
     other = call(exe, *places, cwd=tmp_path, env={"CLAVE_DEVICE": "opencl:99"})
-    assert other.returncode == 1 and "no device 'opencl:99'" in other.stderr and "devices alone" in other.stderr
+    assert (
+        other.returncode == 1
+        and "unknown device 'opencl:99'" in other.stderr
+        and "only on OpenCL devices" in other.stderr
+    )
     assert (
         none.stderr.count("\n") == cpu.stderr.count("\n") == other.stderr.count("\n") == 1
         and not (tmp_path / "out.bin").exists()
@@ -146,7 +154,7 @@ def test_it_is_the_process_that_kernels_are_built_in(mnist, tmp_path):
     p = subprocess.Popen([exe, "build-kernels"], stdin=its, stderr=subprocess.PIPE, text=True)
     its.close()
     ours.close()
-    assert p.wait(timeout=60) == 1 and "no process requests kernels there" in p.stderr.read()
+    assert p.wait(timeout=60) == 1 and "no process requests kernels on standard input" in p.stderr.read()
     r = call(exe, "build-kernels", env={}, stdin=subprocess.DEVNULL)
     assert r.returncode == 2 and "expected 1 input and 1 output files" in r.stderr
 
@@ -176,7 +184,10 @@ def test_a_size_that_is_fixed_is_no_option(tmp_path):
     assert "--dim" not in said
     images(1).tofile(tmp_path / "in.bin")
     r = call(exe, tmp_path / "in.bin", tmp_path / "out.bin", env={})
-    assert r.returncode == 1 and "in.bin: 3136 bytes; input 'x' is F32 (2, 1, 28, 28), 6272 bytes" in r.stderr
+    assert (
+        r.returncode == 1
+        and "in.bin: 3136 bytes do not fit input 'x', which is F32 (2, 1, 28, 28), 6272 bytes" in r.stderr
+    )
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -190,7 +201,10 @@ def test_sizes_of_several_files(tmp_path, target):
     noise(5, 4).numpy().tofile(tmp_path / "x")
     noise(3, 3).numpy().tofile(tmp_path / "y")
     r = call(exe, tmp_path / "x", tmp_path / "y", tmp_path / "o", tmp_path / "p", env=ALONE[DEVICES[target]])
-    assert r.returncode == 1 and "x: 80 bytes; input 'x' is F32 (rows, columns), a multiple of 4 bytes" in r.stderr
+    assert (
+        r.returncode == 1
+        and "x: 80 bytes do not fit input 'x', which is F32 (rows, columns), a multiple of 4 bytes" in r.stderr
+    )
     assert "'columns' is 3" in r.stderr
 
 
@@ -203,9 +217,12 @@ def test_a_size_that_does_not_follow(tmp_path, target):
     make(program, exe, *form_of(target))
     compare(program, exe, [(noise(2, 9, 8),), (noise(2, 31, 8),)], "--dim", "batch=2", target=target)
     r = call(exe, tmp_path / "in0.bin", tmp_path / "o", env=ALONE[DEVICES[target]])
-    assert r.returncode == 1 and "size 'batch' does not follow from the lengths of the files: --dim batch=N" in r.stderr
+    assert (
+        r.returncode == 1
+        and "size 'batch' does not follow from the lengths of the files: set it by --dim batch=N" in r.stderr
+    )
     r = call(exe, "--dim", "batch=3", tmp_path / "in0.bin", tmp_path / "o", env=ALONE[DEVICES[target]])
-    assert r.returncode == 1 and "1984 bytes; input" in r.stderr and "'batch' is 3" in r.stderr
+    assert r.returncode == 1 and "1984 bytes do not fit input" in r.stderr and "'batch' is 3" in r.stderr
 
 
 class Gram(torch.nn.Module):
@@ -221,7 +238,7 @@ def test_a_size_that_stands_twice(tmp_path):
     compare(program, exe, [(noise(n, n),) for n in (2, 7, 31)])
     noise(4, 3).numpy().tofile(tmp_path / "x")
     r = call(exe, tmp_path / "x", tmp_path / "o", env={})
-    assert r.returncode == 1 and "48 bytes; input 'x' is F32 (n, n)" in r.stderr
+    assert r.returncode == 1 and "48 bytes do not fit input 'x', which is F32 (n, n)" in r.stderr
 
 
 class Window(torch.nn.Module):
@@ -269,7 +286,7 @@ def test_a_number_whose_value_has_another_name(tmp_path):
     program["values"][1]["name"] = "factor"
     (tmp_path / "m.json").write_text(json.dumps(program))
     said = make(tmp_path / "m.json", tmp_path / "m", "--dim", "factor=2")
-    assert "carries the runtime: scalar input 'scale' is a float" in said
+    assert "embeds the runtime: scalar input 'scale' is a float, which cannot be fixed" in said
     want = [np.asarray(w) for w in clave.Session(str(tmp_path / "m.json"), device="cpu").run(noise(3, 4), 2.0)]
     got = run(tmp_path / "m", (noise(3, 4),), want, env=ALONE["cpu"])
     assert all(same_bits(a, b) for a, b in zip(got, want, strict=True))
@@ -296,7 +313,7 @@ def test_bits(tmp_path, name, target):
 
 def test_an_output_without_elements(tmp_path):
     program = saved(tmp_path, Nonzero(), noise(6))
-    assert "depend on data" in make(program, tmp_path / "m")
+    assert "depends on data" in make(program, tmp_path / "m")
     compare(program, tmp_path / "m", [(torch.zeros(6),)])
 
 
@@ -336,7 +353,7 @@ def test_methods(tmp_path, target):
     r = call(exe, "--help", env={})
     assert "[--method M]" in r.stdout and "method add:" in r.stdout and "method read:" in r.stdout
     r = call(exe, "--method", "write", "a", "b", env={})
-    assert r.returncode == 2 and r.stderr == 'm: no method "write"; there are: add, read\n'
+    assert r.returncode == 2 and r.stderr == 'm: unknown method "write"; the methods are add, read\n'
     make(tmp_path / "m.clv", tmp_path / "one", "--target", "opencl", "--method", "read")
     assert "--method" not in call(tmp_path / "one", "--help", env={}).stdout
 
@@ -383,7 +400,9 @@ def test_a_story_on_opencl(tmp_path):
     got = call(exe, *SAID, env=ALONE["opencl"])
     assert (got.returncode, got.stdout) == (0, want.stdout), got.stderr
     r = call(exe, "--device", "cpu", *SAID, env={})
-    assert r.returncode == 1 and r.stderr.startswith("story: --device is 'cpu'; this executable runs on OpenCL devices")
+    assert r.returncode == 1 and r.stderr.startswith(
+        "story: --device is 'cpu', and this executable runs only on OpenCL devices"
+    )
 
 
 def test_the_options_of_a_story(story, tmp_path):
@@ -451,7 +470,7 @@ class Solve(torch.nn.Module):
 def test_ops_that_no_opencl_device_has(tmp_path):
     program = saved(tmp_path, Solve(), noise(3, 3))
     line = bad(tmp_path, program, "-o", tmp_path / "m", "--target", "opencl")
-    assert "op linalg runs on the CPU backend alone" in line and "node " in line
+    assert "op linalg has no OpenCL kernel and runs only on the CPU backend" in line and "node " in line
     make(program, tmp_path / "m", "--method", "all")
     compare(program, tmp_path / "m", [(noise(3, 3),)])
 
@@ -473,9 +492,9 @@ def test_a_linker_that_fails(tmp_path):
 def test_no_library(tmp_path):
     (tmp_path / "libclave.a").write_text("")
     line = bad(tmp_path, MNIST, "-o", tmp_path / "m", *form_of("c"), "--static-library", tmp_path / "none.a")
-    assert "none.a: not found" in line and "--static-library names it" in line
+    assert "none.a: not found" in line and "--static-library sets its path" in line
     line = bad(tmp_path, MNIST, "-o", tmp_path / "m", *form_of("c"), "--static-library", tmp_path / "libclave.a")
-    assert "libclave_main.a: not found, which belongs beside libclave.a" in line
+    assert "libclave_main.a: not found; it must be in the folder of libclave.a" in line
 
 
 def sha256(path):
@@ -527,9 +546,12 @@ def test_libraries_beside_the_runtime_are_linked(tmp_path):
         (["--emit-c", "{}"], "is not empty"),
         (
             ["-o", "{}/m", "--march", "native"],
-            "--march is of programs that are written out as C, and what runs on OpenCL",
+            "--march needs a program that is emitted as C code, and a program for OpenCL",
         ),
-        (["-o", "{}/m", "--tune", "--method", "all"], "--tune is of one method's sizes, which --method all has not"),
+        (
+            ["-o", "{}/m", "--tune", "--method", "all"],
+            "--tune needs a single method, and cannot be combined with --method all",
+        ),
         (["-o", "{}/m", "--dim", "rows=1"], "'rows'"),
         (["-o", "{}/m", "--dim", "batch=0"], "batch"),
     ],
@@ -548,15 +570,14 @@ def test_the_same_bytes_each_time(mnist, tmp_path):
 
 def test_a_language_model_is_not_tuned_or_bare(tmp_path):
     line = bad(tmp_path, TINYLM, "-o", tmp_path / "m", "--tune")
-    assert "--tune is of one method's sizes, which a language model's text has not" in line
+    assert "--tune needs a single method, and cannot be combined with the text generation of a language model" in line
     r = command("compile", TINYLM, "--bare", "-o", tmp_path / "tiny.o")
-    says = (
-        "--bare is of programs that are written out as C, and this one carries the runtime; a size of input 'tokens' is"
-    )
-    assert r.returncode == 1 and f"{says} open (--dim length=N fixes it)" in r.stderr, r.stderr
+    says = "--bare needs a program that is emitted as C code, and this program embeds the runtime; "
+    says += "a size of input 'tokens' is not fixed (--dim length=N fixes it)"
+    assert r.returncode == 1 and says in r.stderr, r.stderr
     line = bad(tmp_path, TINYLM, "-o", tmp_path / "m", "--arena", "static")
     assert (
-        "--arena static is of programs that are written out as C, and a language model's text (--method M and" in line
+        "--arena static needs a program that is emitted as C code, and the text generation of a language model" in line
     )
 
 

@@ -90,11 +90,11 @@ def test_safetensors(two, given):
 @pytest.mark.parametrize(
     "x, says",
     [
-        (X.numpy().astype(np.float64), "x.npy: F64 (6, 3); input 'x' is F32 (6, 3), 72 bytes"),
-        (X.numpy()[:5], "x.npy: F32 (5, 3); input 'x' is F32 (6, 3)"),
-        (X.numpy().reshape(6, 3, 1), "x.npy: F32 (6, 3, 1); input 'x' is"),
+        (X.numpy().astype(np.float64), "x.npy: F64 (6, 3) does not fit input 'x', which is F32 (6, 3), 72 bytes"),
+        (X.numpy()[:5], "x.npy: F32 (5, 3) does not fit input 'x', which is F32 (6, 3)"),
+        (X.numpy().reshape(6, 3, 1), "x.npy: F32 (6, 3, 1) does not fit input 'x', which is"),
         (X.numpy().astype(">f4"), "is not little-endian"),
-        (X.numpy().astype(np.complex64), "dtype <c8 is none of"),
+        (X.numpy().astype(np.complex64), "unsupported dtype <c8"),
     ],
 )
 def test_other_arrays_are_refused(two, given, x, says):
@@ -113,29 +113,29 @@ def entry(dtype="F32", shape=(6, 3), at=(0, 72)) -> str:
 
 DATA = X.numpy().tobytes()
 HOSTILE = {
-    "empty": (b"", "not a safetensors file, or cut off"),
-    "a length beyond the file": (struct.pack("<Q", 1 << 60) + b"{}", "not a safetensors file, or cut off"),
-    "no object": (header("[]"), "its header is no JSON object"),
+    "empty": (b"", "not a safetensors file, or the file is cut off"),
+    "a length beyond the file": (struct.pack("<Q", 1 << 60) + b"{}", "not a safetensors file, or the file is cut off"),
+    "is not a JSON object": (header("[]"), "the header is not a JSON object"),
     "cut off": (header('{"x": {'), "JSON"),
-    "no entry": (header("{}", DATA), "holds no tensor 'x' or 'input_0' among its 0"),
-    "an entry that is none": (header('{"x": 5}', DATA), "no object"),
-    "an entry that is a list": (header('{"x": [1]}', DATA), "no object"),
+    "no entry": (header("{}", DATA), "the file has no tensor 'x' or 'input_0' among its 0"),
+    "an entry that is none": (header('{"x": 5}', DATA), "is not a JSON object"),
+    "an entry that is a list": (header('{"x": [1]}', DATA), "is not a JSON object"),
     "no dtype": (header('{"x": {"shape": [6, 3], "data_offsets": [0, 72]}}', DATA), "has no dtype, shape or"),
     "a dtype twice": (header('{"x": {"dtype": "F32", "dtype": "F32"}}', DATA), "dtype twice"),
-    "a dtype that is none": (header(entry("F33"), DATA), "its dtype F33"),
-    "a dtype that is long": (header(entry("F" * 99), DATA), "a dtype of its header is unknown"),
-    "a dtype that is a number": (header(entry(5), DATA), "of another kind"),
-    "a size that is negative": (header(entry(shape=(-6, 3)), DATA), "a size in its header is out of range"),
-    "a size that is huge": (header(entry(shape=(1 << 70, 3)), DATA), "a size in its header is out of range"),
+    "a dtype that is none": (header(entry("F33"), DATA), "unsupported dtype F33"),
+    "a dtype that is long": (header(entry("F" * 99), DATA), "the header has an unknown dtype"),
+    "a dtype that is a number": (header(entry(5), DATA), "the wrong JSON type"),
+    "a size that is negative": (header(entry(shape=(-6, 3)), DATA), "a size in the header is out of range"),
+    "a size that is huge": (header(entry(shape=(1 << 70, 3)), DATA), "a size in the header is out of range"),
     "sizes that overflow": (header(entry(shape=(1 << 62, 1 << 62)), DATA), "do not fit its shape"),
-    "a size in a list": (header(entry(shape=([6], 3)), DATA), "of another kind"),
-    "nine dimensions": (header(entry(shape=(1,) * 9), DATA), "more than 8 dimensions"),
-    "offsets beyond the file": (header(entry(at=(8, 80)), DATA), "are outside of the file"),
+    "a size in a list": (header(entry(shape=([6], 3)), DATA), "the wrong JSON type"),
+    "nine dimensions": (header(entry(shape=(1,) * 9), DATA), "a tensor has more than 8 dimensions"),
+    "offsets beyond the file": (header(entry(at=(8, 80)), DATA), "are outside the file"),
     "offsets backwards": (header(entry(at=(72, 0)), DATA), "do not fit its shape"),
-    "three offsets": (header(entry(at=(0, 72, 72)), DATA), "are not [begin, end]"),
-    "twice": (header('{"x": %s, "x": %s}' % ((entry()[6:-1],) * 2), DATA), "holds tensor 'x' twice"),
-    "two others": (header('{"a": %s, "b": %s}' % ((entry()[6:-1],) * 2), DATA), "holds no tensor 'x' or"),
-    "another shape": (header(entry(shape=(3, 6)), DATA), "F32 (3, 6); input 'x' is"),
+    "three offsets": (header(entry(at=(0, 72, 72)), DATA), "expected [begin, end]"),
+    "twice": (header('{"x": %s, "x": %s}' % ((entry()[6:-1],) * 2), DATA), "the file has tensor 'x' twice"),
+    "two others": (header('{"a": %s, "b": %s}' % ((entry()[6:-1],) * 2), DATA), "the file has no tensor 'x' or"),
+    "another shape": (header(entry(shape=(3, 6)), DATA), "F32 (3, 6) does not fit input 'x', which is"),
 }
 
 
@@ -165,7 +165,7 @@ def test_an_output_that_cannot_be_written(two, given):
 def test_two_outputs_of_one_file(two, given, name):
     before = sorted(given.iterdir())
     said = call(two, given, "x.npy", "i.npy", name, "o2.npy", name, "o4.npy", refused=True)
-    assert f"{name}: is given for two outputs, which .safetensors alone holds" in said
+    assert f"{name}: the file is given for two outputs, and only a .safetensors can store both" in said
     assert sorted(given.iterdir()) == before
     call(two, given, "x.npy", "i.npy", "/dev/null", "i2.npy", "/dev/null", "/dev/null")
     assert np.array_equal(np.load(given / "i2.npy"), two[1][1])
@@ -177,7 +177,7 @@ def test_an_input_is_not_written_over(two, given, name):
     before = {f.name: f.read_bytes() for f in given.iterdir()}
     over = "i.npy" if name == "./i.npy" else "x.npy"
     said = call(two, given, "x.npy", "i.npy", "o.npy", "o2.npy", name, "o4.npy", refused=True)
-    assert f"output {name} would be written over input {over}\n" in said
+    assert f"output {name} would overwrite input {over}\n" in said
     assert {f.name: f.read_bytes() for f in given.iterdir()} == before
 
 

@@ -88,7 +88,7 @@ def test_a_processor_that_wants_more(builder, tmp_path):
     packed = int(re.search(r"packed weights (\d+)", text).group(1))
     for less in (size - packed, 64):
         model.write_text(text.replace(f"memory[{size}]", f"memory[{less}]"))
-        with pytest.raises(AssertionError, match=rf"want more than {less} bytes of memory"):
+        with pytest.raises(AssertionError, match=rf"need more than the {less} bytes of memory"):
             run(builder.build(tmp_path / "c"), [bits_of(x) for x in args], [np.zeros(1)] * 4)
 
 
@@ -96,8 +96,8 @@ def test_a_processor_that_wants_more(builder, tmp_path):
     "options, says",
     [
         (["--arena", "static", "--threads", "2"], "threads allocate memory"),
-        (["--arena", "static", "--shared"], "a shared library's memory is not static"),
-        (["--verify", "--bare"], "is a host's"),
+        (["--arena", "static", "--shared"], "a shared library allocates memory"),
+        (["--verify", "--bare"], "firmware code has no command line"),
     ],
 )
 def test_what_does_not_go_together(tmp_path, options, says):
@@ -125,7 +125,7 @@ LIMITS = "#include <stdint.h>\n#undef PTRDIFF_MAX\n#define PTRDIFF_MAX %s\n"
     "limit, flags, says",
     [
         ("5368709120", [], None),
-        ("2147483647", [], "this program takes more memory than this processor addresses"),
+        ("2147483647", [], "this program needs more memory than this processor can address"),
         ("5368709120", ["-D__BYTE_ORDER__=__ORDER_BIG_ENDIAN__"], "are little-endian: this processor is not"),
     ],
 )
@@ -280,13 +280,13 @@ def test_a_language_models_method_for_firmware(tmp_path, softmax):
 
 def test_wrong_folders_of_kernels(tmp_path, softmax):
     program, own = softmax
-    assert bad(tmp_path, program, tmp_path / "none")[0].endswith("none: is not a folder")
+    assert bad(tmp_path, program, tmp_path / "none")[0].endswith("none: expected a folder")
     (own / "softmax.c").rename(own / "other.c")
     line, _ = bad(tmp_path, program, own)
-    assert "own: holds no source that the program uses: " in line and "softmax.c" in line
+    assert "own: the folder has no kernel source that the program uses: " in line and "softmax.c" in line
     (own / "softmax.c").write_text("int kernel_of_nothing;\n")
     line, _ = bad(tmp_path, program, own)
-    assert "softmax.c: does not define `const kernel_desc kernel_softmax`" in line
+    assert "softmax.c: the file does not define `const kernel_desc kernel_softmax`" in line
 
 
 def test_a_folder_that_was_there_stays_empty(tmp_path, softmax):
@@ -327,7 +327,7 @@ def test_results_that_are_kept(builder, tmp_path, name):
     n = len(clave.Session(str(program), device="cpu").run(*MODELS[name][1]))
     assert (r.returncode, r.stdout, r.stderr) == (
         0,
-        f"verified: {n} outputs of drawn inputs are as clave computes them\n",
+        f"verified: {n} outputs on random inputs are equal to those of clave\n",
         "",
     )
     weights = bytearray((tmp_path / "c/weights.bin").read_bytes())
@@ -338,7 +338,9 @@ def test_results_that_are_kept(builder, tmp_path, name):
     assert (
         r.returncode == 1
         and r.stdout == ""
-        and re.fullmatch(r"model: output '.*' has other bits than where it was compiled \(cpu .*\)\n", r.stderr)
+        and re.fullmatch(
+            r"model: output '.*' differs from the result on the processor that compiled it \(cpu .*\)\n", r.stderr
+        )
     ), r.stderr
 
 
@@ -346,5 +348,8 @@ def test_no_results_were_kept(builder, tmp_path):
     program, _ = model_of(tmp_path, "pick")
     exe = builder.build(emit(program, tmp_path / "c"))
     r = subprocess.run([exe, "--verify"], capture_output=True, text=True)
-    assert (r.returncode, r.stderr) == (1, "model: --verify: no results were kept when it was compiled\n")
+    assert (r.returncode, r.stderr) == (
+        1,
+        "model: --verify: this program was compiled without --verify, so it has no results to compare\n",
+    )
     assert "--verify" not in subprocess.run([exe, "--help"], capture_output=True, text=True).stdout

@@ -105,7 +105,7 @@ def test_another_processor_packs_its_own(builder, tmp_path, at_less, net):
     exe = builder.build(folder)
     assert is_right(exe, program, args)
     r = subprocess.run([exe, folder / "in0.bin", tmp_path / "out.bin"], capture_output=True)
-    said = rb"note: weights are packed for (x86-64 avx2|portable), not for x86-64 avx\w+: they are packed anew\n"
+    said = rb"note: the weights are packed for (x86-64 avx2|portable) and are packed again for x86-64 avx\w+\n"
     assert r.returncode == 0 and re.fullmatch(said, r.stderr), r.stderr
 
 
@@ -203,7 +203,7 @@ def test_no_other_processor_without_plain_weights(builder, tmp_path, at_less, ne
     r = subprocess.run([exe, tmp_path / "x.bin", out], capture_output=True, text=True)
     assert (r.returncode, r.stdout) == (1, "") and not out.exists()
     less = "(?:x86-64 avx2|portable)"
-    says = rf"model: its weights are packed for {less} alone, and this processor is x86-64 avx\w+\n"
+    says = rf"model: the program has only weights packed for {less}, and this processor is x86-64 avx\w+\n"
     assert re.fullmatch(says, r.stderr), r.stderr
 
 
@@ -245,7 +245,7 @@ def test_damaged_ones_are_left_out(builder, tmp_path, at_less, net):
     (tmp_path / CONVERTED).write_bytes(file)
     r = command("compile", tmp_path / CONVERTED, "--emit-c", tmp_path / "c")
     assert r.returncode == 0
-    assert "is damaged (hash): it is left out" in r.stderr and "is damaged (hash): it is packed anew" in r.stderr
+    assert "is damaged (hash) and is left out" in r.stderr and "is damaged (hash) and is packed again" in r.stderr
     assert LESS not in re.search(r'packed_for\[\] = "(.*)"', (tmp_path / "c/model.c").read_text()).group(1)
     assert is_right(builder.build(tmp_path / "c"), program, args)
 
@@ -301,7 +301,7 @@ def test_weights_of_another_size_are_left_out(tmp_path, at_less, net):
     rename_levels(tmp_path / CONVERTED, {less: full, full: less})
     r = command("compile", tmp_path / CONVERTED, "--emit-c", tmp_path / "c", "--packed-only")
     assert r.returncode == 0, r.stderr
-    assert "is damaged (size): it is left out" in r.stderr
+    assert "is damaged (size) and is left out" in r.stderr
     right = command("compile", program, "--emit-c", tmp_path / "right", "--pack", "--packed-only")
     assert right.returncode == 0
     want, got = (sizes(tmp_path / f / "model.c", full) for f in ("right", "c"))
@@ -311,10 +311,10 @@ def test_weights_of_another_size_are_left_out(tmp_path, at_less, net):
 @pytest.mark.parametrize(
     "options, says",
     [
-        (["--packed-only"], r"there must be packed ones for this processor \(cpu \d+ .*\), and the program has none"),
-        (["--pack", "--packed-only", "--method", "all"], "--packed-only is of programs that are written out as C"),
-        (["--pack", "--kernel-dir", "."], "--pack: kernels of your own"),
-        (["--packed-only", "--kernel-dir", "."], "kernels of one's own may read weights that are packed otherwise"),
+        (["--packed-only"], r"needs a packed weight for this processor \(cpu \d+ .*\), and the program has none"),
+        (["--pack", "--packed-only", "--method", "all"], "--packed-only needs a program that is emitted as C code"),
+        (["--pack", "--kernel-dir", "."], "--pack cannot be combined with --kernel-dir"),
+        (["--packed-only", "--kernel-dir", "."], "packed_only cannot be combined with replaced kernels"),
     ],
 )
 def test_what_is_refused(tmp_path, options, says, net):
@@ -343,7 +343,7 @@ def test_with_the_runtime(tmp_path, target, at_less, net):
         r = command("compile", program, "-o", tmp_path / kind, *options, *([] if kind == "plain" else ["--pack"]))
         assert r.returncode == 0, r.stderr
         r = subprocess.run([tmp_path / kind, tmp_path / "x.bin", out], capture_output=True, text=True, env=env)
-        assert r.returncode == 0 and ("packed anew" in r.stderr) == (kind == "other" and target == "c"), r.stderr
+        assert r.returncode == 0 and ("packed again" in r.stderr) == (kind == "other" and target == "c"), r.stderr
         made[kind] = out.read_bytes()
     assert made["plain"] == made["packed"]
     assert target == "opencl" or made["plain"] == made["other"]

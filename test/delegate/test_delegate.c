@@ -227,7 +227,7 @@ static void test_constants_by_name(void **state) {
     fine(d.destroy(in));
     payload.n_constants = parts.n / 2;
     payload.find = NULL;
-    expect(d.load(&payload, &p), CLAVE_INVALID, "the caller has no such constant");
+    expect(d.load(&payload, &p), CLAVE_INVALID, "the host has no constant of this name");
     parts.constants[1].value.dims[0]++;
     payload.n_constants = parts.n;
     expect(d.load(&payload, &p), CLAVE_INVALID, "constant 1");
@@ -280,20 +280,21 @@ static void test_dma_buf(void **state) {
                                   .offset = BEFORE,
                                   .bytes = 4 * PIXELS};
   expect(d.bind_input(in, NULL, 0, &tensor, &memory), CLAVE_INVALID,
-         "is no dma-buf, nor shared memory");
+         "expected a dma-buf, or shared memory");
   assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
   memory.bytes--;
   expect(d.bind_input(in, NULL, 0, &tensor, &memory), CLAVE_INVALID,
-         "needs 3136 bytes, the memory has 3135");
+         "needs 3136 bytes, and the memory has 3135");
   memory.bytes++;
   memory.offset = 2 * ROOM - 4;
-  expect(d.bind_input(in, NULL, 0, &tensor, &memory), CLAVE_INVALID, "are not inside a dma-buf of");
+  expect(d.bind_input(in, NULL, 0, &tensor, &memory), CLAVE_INVALID,
+         "are not inside the dma-buf of");
   memory.offset = BEFORE;
   fine(d.bind_input(in, NULL, 0, &tensor, &memory));
   memory.offset = ROOM;
   memory.bytes = CLASSES * 4 - 1;
   fine(d.bind_output(in, NULL, 0, &memory));
-  expect(d.execute(in, NULL), CLAVE_INVALID, "has 40 bytes, there is room for 39");
+  expect(d.execute(in, NULL), CLAVE_INVALID, "has 40 bytes, and the given memory has 39");
   memory.bytes++;
   fine(d.bind_output(in, NULL, 0, &memory));
   close(fd);
@@ -342,9 +343,9 @@ static void test_wrong_tensors(void **state) {
   expect(d.result(in, NULL, 0, &tensor), CLAVE_INVALID, "has not run");
   memory.bytes--;
   expect(d.bind_input(in, NULL, 0, &value, &memory), CLAVE_INVALID,
-         "needs 3136 bytes, the memory has 3135");
+         "needs 3136 bytes, and the memory has 3135");
   memory = at(NULL, 4);
-  expect(d.bind_input(in, NULL, 0, &value, &memory), CLAVE_INVALID, "memory is NULL");
+  expect(d.bind_input(in, NULL, 0, &value, &memory), CLAVE_INVALID, "got NULL");
   memory = at(images, sizeof images);
   memory.kind = 7;
   expect(d.bind_input(in, NULL, 0, &value, &memory), CLAVE_INVALID, "memory_kind, got 7");
@@ -358,10 +359,10 @@ static void test_wrong_tensors(void **state) {
   d.status_free(st);
   memory.kind = CLAVE_DELEGATE_HOST;
   expect(d.bind_input(in, NULL, 1, &value, &memory), CLAVE_INVALID, "binding input 1");
-  expect(d.bind_input(in, "backward", 0, &value, &memory), CLAVE_INVALID, "no method");
+  expect(d.bind_input(in, "backward", 0, &value, &memory), CLAVE_INVALID, "unknown method");
   expect(d.bind_input(in, NULL, 0, NULL, &memory), CLAVE_INVALID, "value is NULL");
   expect_bad_values(in, value, &memory);
-  expect(d.set_input(in, NULL, 0, &value), CLAVE_INVALID, "data is NULL");
+  expect(d.set_input(in, NULL, 0, &value), CLAVE_INVALID, "the data of the tensor is NULL");
   fine(d.bind_input(in, NULL, 0, &value, &memory));
   fine(d.bind_output(in, NULL, 0, &out));
   st = d.execute(in, NULL); /* a byte too small */

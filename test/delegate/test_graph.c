@@ -183,15 +183,17 @@ static void test_bad_initial_state(void **state) {
   init_counter(&counter);
   counter.initial[1] = counter.first;
   expect(d.load(&payload, &p), CLAVE_INVALID,
-         "it has a first value, and is no state; tensor 1 of the graph");
+         "the tensor has an initial value but is not a state; tensor 1 of the graph");
   init_counter(&counter);
   counter.g.sizes = sizes;
   counter.g.n_sizes = 1;
   for (int i = 0; i < 3; i++) counter.tensors[i].sizes[0] = 1;
-  expect(d.load(&payload, &p), CLAVE_INVALID, "it has a first value, and dimension 0 is open");
+  expect(d.load(&payload, &p), CLAVE_INVALID,
+         "the tensor has an initial value, but dimension 0 is open");
   init_counter(&counter);
   counter.update.tensor = 3;
-  expect(d.load(&payload, &p), CLAVE_INVALID, "number 3 of 3; update 0 of the graph");
+  expect(d.load(&payload, &p), CLAVE_INVALID,
+         "index 3 is out of range: expected less than 3; update 0 of the graph");
   init_counter(&counter);
   counter.update.state = 1;
   expect(d.load(&payload, &p), CLAVE_INVALID, "payload");
@@ -201,7 +203,7 @@ static void test_bad_initial_state(void **state) {
   expect(d.load(&payload, &p), CLAVE_INVALID, "payload");
   init_counter(&counter);
   counter.g.updates = NULL;
-  expect(d.load(&payload, &p), CLAVE_INVALID, "updates is NULL, with 1 of them");
+  expect(d.load(&payload, &p), CLAVE_INVALID, "updates: expected a list of 1 items, got NULL");
   init_counter(&counter);
   fine(d.query(device, &counter.g, answer));
   assert_true(answer[0].supported);
@@ -242,8 +244,9 @@ static void test_query_of_a_program(void **state) {
   fine(d.query_program(device, p, "forward", answer, info.n_nodes));
   for (uint32_t i = 0; i < info.n_nodes; i++) assert_true(answer[i].supported);
   assert_string_equal(answer[0].where, "cpu");
-  expect(d.query_program(device, p, "forward", answer, info.n_nodes - 1), CLAVE_INVALID, "answers");
-  expect(d.query_program(device, p, "backward", answer, info.n_nodes), CLAVE_INVALID, "no method");
+  expect(d.query_program(device, p, "forward", answer, info.n_nodes - 1), CLAVE_INVALID,
+         "one answer per node");
+  expect(d.query_program(device, p, "backward", answer, info.n_nodes), CLAVE_INVALID, "unknown method");
   expect(d.query_program(p, device, NULL, answer, info.n_nodes), CLAVE_INVALID,
          "expected a device");
   free(answer);
@@ -266,12 +269,13 @@ static void test_bad_graphs(void **state) {
   change;                                             \
   expect(d.load(&payload, &p), CLAVE_INVALID, words); \
   expect(d.query(device, &sample.g, answer), CLAVE_INVALID, words)
-  REFUSED(sample.product[0].tensors = wild, "number 77 of 6; field 0 of op 'Matmul'; node 0");
-  REFUSED(sample.product[0].tensors = NULL, "tensors is NULL");
+  REFUSED(sample.product[0].tensors = wild,
+          "index 77 is out of range: expected less than 6; field 0 of op 'Matmul'; node 0");
+  REFUSED(sample.product[0].tensors = NULL, "tensors: expected a list of");
   REFUSED(sample.product[0].n = 2, "expected 1 tensor, got 2");
   REFUSED(sample.product[0].kind = 99, "expected a clave_delegate_field_kind, got 99");
   REFUSED(sample.product[0].name = NULL, "name is NULL");
-  REFUSED(sample.relu[1].operands = NULL, "operands is NULL");
+  REFUSED(sample.relu[1].operands = NULL, "operands: expected a list of");
   REFUSED(sample.relu[1].operands = &no_source,
           "operand 0: expected a clave_delegate_source, got 9");
   REFUSED(sample.relu[1].operands = &far_input,
@@ -279,12 +283,12 @@ static void test_bad_graphs(void **state) {
   REFUSED(sample.relu[1].operands = &no_step, "operand 0: expected 0 to 4294967295, got step -1");
   REFUSED(sample.tensors[3].rank = 9, "expected rank 0 to 8, got 9; tensor 3");
   REFUSED(sample.tensors[3].dims[1] = -5, "dimension 1 is -5");
-  REFUSED(sample.tensors[3].sizes[0] = 2, "dimension 0 is size 2 of 1");
+  REFUSED(sample.tensors[3].sizes[0] = 2, "dimension 0 refers to size 2, and the graph has 1 sizes");
   REFUSED(sample.tensors[3].dtype = 55, "dtype 55");
   REFUSED(sample.tensors[3].kind = 55, "expected a clave_slot_kind, got 55");
   REFUSED(sample.tensors[3].name = NULL, "name is NULL");
   REFUSED(sample.nodes[1].op = NULL, "op is NULL");
-  REFUSED(sample.g.nodes = NULL, "nodes is NULL");
+  REFUSED(sample.g.nodes = NULL, "nodes: expected a list of");
   REFUSED(sample.g.size = 4, "or more, got 4");
   init_sample(&sample);
   sample.tensors[1].data = NULL;

@@ -30,7 +30,8 @@ static void test_what_a_device_lacks(void **state) {
   fine(d.query(opencl, &graph, answer));
   assert_false(answer[0].supported);
   assert_string_equal(answer[0].where, "cpu");
-  assert_string_equal(answer[0].reason, "the op runs on the CPU backend alone");
+  assert_string_equal(answer[0].reason,
+                      "the op has no OpenCL kernel and runs only on the CPU backend");
   assert_true(answer[1].supported);
   assert_string_equal(answer[1].where, "opencl");
   assert_string_equal(answer[1].reason, "");

@@ -53,7 +53,7 @@ static void let_go(latch *latch) {
 static void on_done(void *ctx) {
   latch *latch = ctx;
   bool over;
-  expect(d.wait(latch->instance, -1, &over), CLAVE_INVALID, "does not wait for itself");
+  expect(d.wait(latch->instance, -1, &over), CLAVE_INVALID, "cannot wait for itself");
   latch->done++;
 }
 
@@ -73,11 +73,11 @@ static void test_submit(void **state) {
   until_inside(&latch);
   fine(d.wait(in, 1, &over));
   assert_false(over);
-  expect(d.execute(in, NULL), CLAVE_INVALID, "waited for first");
-  expect(d.submit(in, NULL, NULL, NULL), CLAVE_INVALID, "waited for first");
-  expect(d.bind_output(in, NULL, 0, NULL), CLAVE_INVALID, "waited for first");
-  expect(d.destroy(in), CLAVE_INVALID, "waited for first");
-  assert_non_null(strstr(latch.inner, "waited for first"));
+  expect(d.execute(in, NULL), CLAVE_INVALID, "wait for it first");
+  expect(d.submit(in, NULL, NULL, NULL), CLAVE_INVALID, "wait for it first");
+  expect(d.bind_output(in, NULL, 0, NULL), CLAVE_INVALID, "wait for it first");
+  expect(d.destroy(in), CLAVE_INVALID, "wait for it first");
+  assert_non_null(strstr(latch.inner, "wait for it first"));
   let_go(&latch);
   fine(d.wait(in, -1, &over));
   assert_true(over);
@@ -149,7 +149,7 @@ static void test_events(void **state) {
     fine(d.create(p, device, &options, &in));
     bind(in, image, 1, scores);
     for (int i = 0; i < 3; i++) fine(d.execute(in, i ? "forward" : NULL));
-    expect(d.execute(in, "backward"), CLAVE_INVALID, "no method");
+    expect(d.execute(in, "backward"), CLAVE_INVALID, "unknown method");
     assert_int_equal(latch.runs, 3); /* one that failed tells nothing */
     assert_true(nodes ? latch.nodes >= 3 * 7 && latch.nodes <= 3 * 15 : latch.nodes == 0);
     fine(d.destroy(in));
@@ -186,7 +186,7 @@ static void test_state(void **state) {
   step_lm(b, 9, 1, second_b);
   assert_memory_equal(second_a, second_b, sizeof second_a);
   fine(d.copy_state(a, a));
-  expect(d.copy_state(a, other), CLAVE_INVALID, "of one program");
+  expect(d.copy_state(a, other), CLAVE_INVALID, "of the same program");
   fine(d.reset(a));
   step_lm(a, 9, 1, again); /* sees no first token */
   assert_memory_not_equal(again, second_a, sizeof again);

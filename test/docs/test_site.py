@@ -57,8 +57,11 @@ def test_messages_of_python_are_found(errors):
 
 def test_messages_of_c_are_found(errors):
     found = set(errors.messages())
-    assert ("cli/compile.c", "which of --shared and --bare?") in found  # fail_usage(...)
-    assert ("cli/doctor.c", "%s names %s, which is not there: its driver was removed") in found  # add_problem(...)
+    assert ("cli/compile.c", "--shared and --bare exclude each other") in found  # fail_usage(...)
+    assert (
+        "cli/doctor.c",
+        "%s names the library %s, which cannot be read: reinstall the driver or remove this file",
+    ) in found  # add_problem(...)
     assert ("delegate/handles.c", "handle %llu: expected %s, got %s") in found
 
 

@@ -138,7 +138,7 @@ def test_host_app_divides_its_graph(host_app):
 def test_host_app_without_clave(host_app, tmp_path):
     assert "note: no plugin" in host_app(plugin=tmp_path / "no.so")
     assert "note: no plugin" in host_app(plugin="libc.so.6")
-    assert "note: clave: no device 'opencl:99'" in host_app(env={"CLAVE_DEVICE": "opencl:99"})
+    assert "note: clave: unknown device 'opencl:99'" in host_app(env={"CLAVE_DEVICE": "opencl:99"})
 
 
 def test_host_app_is_interrupted(host_app, tmp_path):

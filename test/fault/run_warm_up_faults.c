@@ -22,7 +22,7 @@ typedef struct life {
 
 static void take_note(void *ctx, const char *line) {
   life *life = ctx;
-  if (strstr(line, "cannot be made ready")) life->is_given_up = true;
+  if (strstr(line, "preparing")) life->is_given_up = true;
 }
 
 static clave_status run_net(life *life) {

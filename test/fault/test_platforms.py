@@ -73,7 +73,7 @@ def test_grids(build, stub, products, tmp_path, platform, n, moves):
         out.unlink()
         p = call(build, stub, platform, "a device", "run", *files, "--no-fallback", **limit)
         assert p.returncode == 1 and not out.exists()
-        assert f"takes {GRID} groups of work-items in a dimension at most, not {n}" in p.stderr
+        assert f"the device allows at most {GRID} groups in a dimension, got {n}" in p.stderr
         assert p.stderr.count("\n") == 1, p.stderr
 
 

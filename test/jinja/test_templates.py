@@ -340,5 +340,5 @@ def test_named_templates(model):
     (model / "tokenizer_config.json").write_text(json.dumps({"chat_template": named}))
     t = Template(load=model)
     assert (t.render(), t.render(tools=[TOOL]), t.render(name="default", tools=[TOOL])) == ("D", "T1", "D")
-    with pytest.raises(Error, match="there is no template 'rag'; there are: default, tool_use"):
+    with pytest.raises(Error, match="unknown template 'rag'; the templates are: default, tool_use"):
         t.render(name="rag")

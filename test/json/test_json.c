@@ -50,11 +50,11 @@ static const struct {
     {"{\"a\": 1.}", "digit after the decimal point"},
     {"{\"a\": 1e}", "digit in the exponent"},
     {"{\"a\": \"a\nb\"}", "control character"},
-    {"{\"a\": \"\\x\"}", "no such escape"},
+    {"{\"a\": \"\\x\"}", "unknown escape"},
     {"{\"a\": \"\\u0000\"}", "NUL"},
-    {"{\"a\": \"\\ud800\"}", "half a surrogate pair"},
-    {"{\"a\": \"\\udc00\"}", "half a surrogate pair"},
-    {"{\"a\": \"\\ud800\\u0041\"}", "half a surrogate pair"},
+    {"{\"a\": \"\\ud800\"}", "half of a surrogate pair"},
+    {"{\"a\": \"\\udc00\"}", "half of a surrogate pair"},
+    {"{\"a\": \"\\ud800\\u0041\"}", "half of a surrogate pair"},
     {"{\"a\": \"\\u12g4\"}", "four hexadecimal digits"},
     {"{\"a\": \"\xff\"}", "not valid UTF-8"},
     {"{\"a\": \"\xc0\x80\"}", "not valid UTF-8"},
@@ -64,9 +64,10 @@ static const struct {
     {"{\"a\": 1 \"b\": 2}", "expected ',' or '}'"},
     {"{\"a\": [1 2]}", "expected ',' or ']'"},
     {"// hello\n{}", "expected a value"},
-    {"{\"a\": 1, \"b\": 1, \"a\": 1}", "key \"a\" twice"},
-    {"[{\"b\": {\"a\": 1, \"\\u0061\": 2}}]", "key \"a\" twice"},
-    {"0.00000000000000000000000000000000000000000000000000000000000000001", "number too long"},
+    {"{\"a\": 1, \"b\": 1, \"a\": 1}", "key \"a\" appears twice"},
+    {"[{\"b\": {\"a\": 1, \"\\u0061\": 2}}]", "key \"a\" appears twice"},
+    {"0.00000000000000000000000000000000000000000000000000000000000000001",
+     "the number has too many digits"},
 };
 
 static void test_bad_syntax(void **state) {
@@ -77,8 +78,8 @@ static void test_bad_syntax(void **state) {
     assert_null(json);
   }
   expect_error(json_parse("\"a\0b\"", 5, &json), "control character");
-  expect_error(json_parse_integers("[1, 2.0]", 8, &json), "not written as an integer");
-  expect_error(json_parse_integers("[1e3]", 5, &json), "not written as an integer");
+  expect_error(json_parse_integers("[1, 2.0]", 8, &json), "expected an integer without fraction");
+  expect_error(json_parse_integers("[1e3]", 5, &json), "expected an integer without fraction");
 }
 
 /* Strings are read eight bytes at a time where no byte needs decoding: each byte, at each place. */
@@ -119,14 +120,14 @@ static clave_status parse_nested(size_t n) {
 static void test_limits(void **state) {
   (void)state;
   expect_good(parse_nested(JSON_MAX_DEPTH));
-  expect_error(parse_nested(JSON_MAX_DEPTH + 1), "nested too deeply");
+  expect_error(parse_nested(JSON_MAX_DEPTH + 1), "values are nested too deeply");
   const size_t size =
       2 * (size_t)JSON_MAX_VALUES + 1; /* the array, and this many values less one */
   char *many = malloc(size);
   for (size_t i = 0; i < size; i++) many[i] = i % 2 ? '0' : ',';
   many[0] = '[';
   many[size - 1] = ']';
-  expect_error(json_check_syntax(many, size, false), "more values than a file may hold");
+  expect_error(json_check_syntax(many, size, false), "the file has too many values");
   many[size - 3] = ']';
   expect_good(json_check_syntax(many, size - 2, false));
   free(many);
@@ -192,7 +193,7 @@ static void test_fields(void **state) {
   expect_good(field_text(value, "name", NULL, &span));
   assert_true(span.size == 1 && *span.data == 'x');
   expect_error(field_text(value, "absent", NULL, &span),
-               "expected a string as \"absent\", got nothing");
+               "expected a string as \"absent\", but the member is missing");
   expect_good(field_character(value, "wide", &n));
   assert_int_equal(n, 0xE9);
   expect_error(field_character(value, "side", &n),

@@ -118,7 +118,7 @@ def test_bos(run, folder, name, bos):
         else:
             assert shown[how, "--prompt", ""].returncode == 1
     assert shown["no", "--prompt", "AB"] == shown["no", "--prompt-ids", "p.ids"] == _models.reference(text, 6)
-    assert b"--bos no leaves it so" in shown["no", "--prompt", ""].stderr
+    assert b"--bos no adds no token to it" in shown["no", "--prompt", ""].stderr
     if bos:
         assert (
             shown["yes", "--prompt", "AB"] == shown["yes", "--prompt-ids", "p.ids"] == _models.reference([1, *text], 6)
@@ -126,6 +126,6 @@ def test_bos(run, folder, name, bos):
         assert shown["yes", "--prompt", "\x01AB"] == _models.reference([1, *text], 6)
         assert shown["yes", "--prompt", ""] == _models.reference([1], 6)
     else:
-        assert b"has no token that texts begin with" in shown["yes", "--prompt", "AB"].stderr
+        assert b"has no BOS token" in shown["yes", "--prompt", "AB"].stderr
     refused = run(f"{name}.clv", "--chat", "-p", "hi", "--bos", "no")
-    assert refused.returncode == 2 and b"--bos goes without --chat" in refused.stderr
+    assert refused.returncode == 2 and b"--bos and --chat exclude each other" in refused.stderr

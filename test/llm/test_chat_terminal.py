@@ -76,7 +76,7 @@ def test_a_chat(chat, llm):
     chat.ask("hi")
     chat.ask("so")
     assert chat.messages(llm) == answers(llm, "hi", "so")
-    assert chat.seen.count("cut off by --max-new-tokens") == 2
+    assert chat.seen.count("the answer was cut off by --max-new-tokens") == 2
     chat.close()
 
 
@@ -167,15 +167,15 @@ def test_exit(chat):
 @pytest.mark.parametrize(
     "command, said",
     [
-        ("/rset", "there is no /rset; did you mean /reset?"),
-        ("/xyzzy", "there is no /xyzzy; /help lists what there is"),
-        ("/undo 3", '/undo has no argument, not "3"'),
-        ("/save", "/save needs a FILE"),
+        ("/rset", "unknown chat command /rset; did you mean /reset?"),
+        ("/xyzzy", "unknown chat command /xyzzy; /help lists the commands"),
+        ("/undo 3", '/undo: expected no argument, got "3"'),
+        ("/save", "/save needs an argument: FILE"),
         ("/load nowhere", "nowhere: no such file or directory"),
-        ("/undo", "there is no turn of a chat to take back"),
-        ("/set temperature=hot", '--temperature takes a number from 0 to 1000000, not "hot"'),
-        ("/set temprature=1", 'there is no "temprature"; did you mean temperature?'),
-        ("/set chat=1", '/set takes NAME=VALUE, such as temperature=0.7, not "chat=1"'),
+        ("/undo", "the chat has no message to remove"),
+        ("/set temperature=hot", '--temperature: expected a number from 0 to 1000000, got "hot"'),
+        ("/set temprature=1", '/set: unknown option "temprature"; did you mean temperature?'),
+        ("/set chat=1", '/set: expected NAME=VALUE, such as temperature=0.7, got "chat=1"'),
         ("/save no/such/folder", "no/such/folder"),
     ],
 )
@@ -191,7 +191,7 @@ def test_wrong_commands(chat, llm, command, said):
 def test_messages_that_do_not_fit(chat, llm):
     chat.ask("hi")
     chat.ask("x" * 200)
-    assert "does not fit into the context of 200: 17 too many" in chat.seen
+    assert "no space for an answer in the context of 200 tokens: 17 too many" in chat.seen
     assert chat.messages(llm) == answers(llm, "hi")
     chat.ask("so")
     assert chat.messages(llm) == answers(llm, "hi", "so")
@@ -201,7 +201,7 @@ def test_messages_that_do_not_fit(chat, llm):
 def test_answers_end_with_the_context(build, folder, llm):
     chat = Chat(build, folder)
     chat.ask("hi")
-    assert "the model's context is full; /undo, /regen or /reset make room" in chat.seen
+    assert "the model's context is full; /undo, /regen or /reset frees part of it" in chat.seen
     assert len(chat.messages(llm)) == 2 and len(llm.conversation().load(folder / "talk").ids) == 200
     chat.ask("/undo")
     assert chat.messages(llm) == []
@@ -293,16 +293,19 @@ def test_scripted_chats(clave, folder, llm):
 @pytest.mark.parametrize(
     "text, said",
     [
-        ('{"role": "user"}', "chat.json: not a JSON array of messages"),
+        ('{"role": "user"}', "chat.json: expected a JSON array of messages"),
         ("[", "chat.json: "),
-        ("[]", "chat.json: no message needs an answer"),
-        ('[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]', "no message needs an answer"),
+        ("[]", "chat.json: expected a user message without an answer"),
+        (
+            '[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]',
+            "expected a user message without an answer",
+        ),
         ("[5]", 'chat.json: message 1: expected {"role": ..., "content": ...}, got no "role"'),
         (
             '[{"role": "user", "content": "a"}, {"content": "b"}]',
             'chat.json: message 2: expected {"role": ..., "content": ...}, got no "role"',
         ),
-        ('[{"role": "system", "content": "a"}]', "begins with a system message, and --system is another"),
+        ('[{"role": "system", "content": "a"}]', "begins with a system message, and --system sets a second one"),
     ],
 )
 def test_wrong_scripts(clave, folder, text, said):
@@ -320,15 +323,15 @@ def test_short_flags(clave, folder, llm):
     assert clave("-p", "seed", "-c", 6, "--output-ids", "ids").returncode == 0
     assert len((folder / "ids").read_text().split()) == 2
     for args, code, said in (
-        (["-p", "a", "-c", "201"], 1, "a context of 201 tokens: the program was made for at most 200"),
+        (["-p", "a", "-c", "201"], 1, "max_context: 201 exceeds the 200 tokens"),
         (["-p", "a", "-x"], 2, "generate has no flag -x"),
         (["-p", "a", "-temp", "1"], 2, "generate has no flag -temp; did you mean --temperature?"),
-        (["-p", "a", "-t", "0"], 2, '--threads takes an integer from 1 to 4096, not "0"'),
+        (["-p", "a", "-t", "0"], 2, '--threads: expected an integer from 1 to 4096, got "0"'),
         (["-p", "a", "--prompt", "b"], 2, "--prompt is given twice"),
-        (["-p", "a", "-f", "b"], 2, "--prompt-file is the prompt, and so is --prompt"),
+        (["-p", "a", "-f", "b"], 2, "--prompt-file and --prompt exclude each other"),
         (["-p"], 2, "--prompt needs a value: TEXT"),
         (["-f", "nowhere"], 1, "nowhere: No such file"),
-        (["-p", "a", "--chat-file", "b"], 2, "--chat-file takes no prompt"),
+        (["-p", "a", "--chat-file", "b"], 2, "--chat-file excludes --prompt"),
         (["-p", "a", "--top-logprobs", "3"], 2, "--top-logprobs needs --logprobs"),
     ):
         p = clave(*args)

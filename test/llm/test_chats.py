@@ -136,9 +136,11 @@ def test_turns(llm):
 
 
 def test_unknown_templates(llm):
-    with pytest.raises(Error, match=r"the model has no chat template; known: llama3\.1, llama3, chatml"):
+    with pytest.raises(
+        Error, match=r"the model has no chat template; the built-in templates are llama3\.1, llama3, chatml"
+    ):
         llm.chat_ids([ASK])
-    with pytest.raises(Error, match="chat template 'vicuna' is not known; known: "):
+    with pytest.raises(Error, match="unknown chat template 'vicuna'; the built-in templates are "):
         llm.chat_ids([ASK], "vicuna")
 
 
@@ -167,7 +169,7 @@ def test_templates_that_cannot_be_read(folder):
         "{{ messages": "line 1, column 12: the template ends within a block",
         "{% include 'x' %}": r"line 1, column 4: \{% include %\} is not supported",
         "{{ raise_exception('only tools') }}": "^only tools$",
-        "vicuna": "chat template 'vicuna' is not known; known: llama3.1, llama3",
+        "vicuna": "unknown chat template 'vicuna'; the built-in templates are llama3.1, llama3",
     }.items():
         llm = with_metadata(folder, "named.clv", chat_template=said)
         with pytest.raises(Error, match=message):

@@ -195,7 +195,7 @@ def test_notes_on_what_is_ignored(build, folder, name, caplog):
         ignored = name == "neither" or (name in ("tools", "documents") and name != what)
         p = run(build, folder, *args, f"--{what}", "tools.json")
         assert p.returncode == 0, p.stderr
-        note = f"clave: note: the chat template ignores --{what}: the model does not see them\n"
+        note = f"clave: note: the chat template ignores --{what}, so the model does not see the {what}\n"
         assert p.stderr.count(note) == ignored
         assert "ignores" not in run(build, folder, *args).stderr
         with caplog.at_level(logging.WARNING, "clave"):

@@ -104,7 +104,7 @@ def test_prefill(tmp_path):
 
 
 def test_context_end(llm):
-    with pytest.raises(Error, match="prompt of 64 tokens after 0 does not fit into the context of 64"):
+    with pytest.raises(Error, match="prompt of 64 tokens after 0 tokens leaves no space for an answer"):
         Talk(llm).prompt([1] * 64)
     talk = Talk(llm).prompt([1] * 63)
     assert talk.take(9)[2] == CONTEXT_FULL
@@ -121,7 +121,7 @@ def test_context_end(llm):
 
 def test_nothing_is_appended_after_an_error(llm):
     talk = Talk(llm)
-    with pytest.raises(Error, match="nothing was prompted"):
+    with pytest.raises(Error, match="the conversation has no prompt"):
         talk.next()
     for bad in ([1, 300], [2**32 - 1], [1] * 100):
         with pytest.raises(Error):
@@ -172,7 +172,7 @@ def damaged(data):
     yield "another program", patched(header, body, "conversation", 24)
     yield "version", patched(header, body, "conversation", 0)
     yield "were run", patched(header, body, "conversation", 12)
-    yield "not one of", patched(header, body, "ids", 4)
+    yield "out of range", patched(header, body, "ids", 4)
     yield "written", patched(header, body, "conversation", 33)
     for name in ("ids", "logits", "state.0", "check", "conversation", "messages", "turns"):
         rest = {("x" if k == name else k): v for k, v in header.items()}
@@ -257,9 +257,9 @@ def test_log_probabilities(llm):
             assert [p for _, p in top] == pytest.approx(want.topk(5).values.tolist(), abs=1e-6)
         everything = talk.logprobs(300)[1]
         assert sorted(i for i, _ in everything) == list(range(300)) and talk.logprobs(0)[1] == []
-        with pytest.raises(Error, match="the 301 likeliest of 300 tokens"):
+        with pytest.raises(Error, match="expected at most as many tokens as the vocabulary has: 301 requested of 300"):
             talk.logprobs(301)
-        with pytest.raises(Error, match="behind a token that was just chosen"):
+        with pytest.raises(Error, match="only directly after a token is chosen"):
             talk.prompt([1]).logprobs(1)
 
 
@@ -279,7 +279,7 @@ def test_changed_logits(llm):
     assert talk.fork().next() == talk.next()
     refuses = Talk(llm, change=lambda logits, ids, out: len(ids) < 10).prompt(PROMPT)
     assert refuses.take(2)[0] == _models.reference(PROMPT, 2)
-    with pytest.raises(Error, match="the function that changes logits has refused to go on"):
+    with pytest.raises(Error, match="the function that changes logits stopped the generation"):
         refuses.next()
     assert len(refuses.ids()) == 10
 
@@ -289,9 +289,9 @@ def test_a_smaller_context(models):
     assert llm.info.max_context == 12
     talk = Talk(llm).prompt(PROMPT)
     assert talk.take(9) == (_models.reference(PROMPT, 4), "", CONTEXT_FULL)
-    with pytest.raises(Error, match="prompt of 5 tokens after 8 does not fit into the context of 12: 2 too many"):
+    with pytest.raises(Error, match="no space for an answer in the context of 12 tokens: 2 too many"):
         talk.rewind(8).prompt([1] * 5)
-    with pytest.raises(Error, match="a context of 65 tokens: the program was made for at most 64"):
+    with pytest.raises(Error, match="max_context: 65 exceeds the 64 tokens"):
         Llm(models / "next.clv", Device("cpu"), max_context=65)
     with pytest.raises(Error, match="no room for an answer"):
         Llm(models / "next.clv", Device("cpu"), max_context=1)

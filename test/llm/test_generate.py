@@ -119,7 +119,7 @@ def test_sampling(clave):
     assert one == again != other
     greedy = clave("ids.clv", "--prompt-ids", "prompt.txt", "--max-new-tokens", 1).stdout
     p = clave(*args[:3], "--top-k", 3, "--max-new-tokens", 1)
-    assert p.stdout == greedy and b"clave: note: without --temperature" in p.stderr
+    assert p.stdout == greedy and b"have no effect without --temperature" in p.stderr
     never = clave(*args[:3], "--max-new-tokens", 1, "--logit-bias", f"{int(greedy)}=-inf").stdout
     assert never != greedy
     forced = clave(*args[:3], "--max-new-tokens", 2, "--logit-bias", "7=100", "--logit-bias", "8=99").stdout
@@ -143,7 +143,8 @@ def test_sampling_of_the_model(clave, folder):
     own = clave(*args, "--sampling", "model", "--temperature", 0, "--repetition-penalty", 0)
     assert own.stdout == greedy and not own.stderr.startswith(b"clave: note")
     p = clave("ids.clv", *args[1:], "--sampling", "model")
-    assert p.stderr == b"clave: ids.clv does not say how to sample; --temperature and the options after it do\n"
+    says = b"ids.clv has no sampling settings; set --temperature, --top-k and the other options\n"
+    assert p.stderr == b"clave: --sampling model: " + says
     assert p.returncode == 1 and not p.stdout
     for wrong, part in (
         ({"top_k": -1}, "llm.sampling.top_k: expected"),
@@ -156,14 +157,14 @@ def test_sampling_of_the_model(clave, folder):
 @pytest.mark.parametrize(
     "args, part",
     [
-        (["m.clv", "--prompt", "a", "--sampling", "hot"], '--sampling takes greedy or model, not "hot"'),
+        (["m.clv", "--prompt", "a", "--sampling", "hot"], '--sampling: expected greedy or model, got "hot"'),
         ([], "PROG"),
         (["m.clv"], "--prompt, --prompt-ids, --chat or --perplexity"),
         (["m.clv", "--prompt", "a", "--prompt-ids", "prompt.txt"], "exclude each other"),
         (["m.clv", "--prompt", "a", "--system", "b"], "--system needs --chat"),
         (["m.clv", "--prompt", "a", "--pattern", "gpt2"], "--pattern needs --tokenizer"),
         (["m.clv", "--prompt", "a", "--chat-template", "phi3"], "--chat-template needs --chat"),
-        (["m.clv", "--chat", "--prompt-ids", "prompt.txt"], "no --prompt-ids"),
+        (["m.clv", "--chat", "--prompt-ids", "prompt.txt"], "--prompt-ids exclude each other"),
         (["m.clv", "--prompt", "a", "--temperature", "hot"], '"hot"'),
         (["m.clv", "--prompt", "a", "--temperature", "nan"], '"nan"'),
         (["m.clv", "--prompt", "a", "--top-p", "1.5"], "from 0 to 1"),
@@ -184,17 +185,20 @@ def test_malformed(clave, args, part):
         (["nowhere.clv", "--prompt", "a"], "nowhere.clv"),
         (["m.clv", "--prompt", "a", "--tokenizer", "nowhere"], "nowhere"),
         (["m.clv", "--prompt", "a", "--device", "opencl:99"], "opencl:99"),
-        (["m.clv", "--prompt", "x" * 100], "prompt of 101 tokens after 0 does not fit into the context of 64"),
-        (["m.clv", "--prompt", "a", "--logit-bias", "300=1"], "bias for id 300 in a vocabulary of 300"),
+        (["m.clv", "--prompt", "x" * 100], "prompt of 101 tokens after 0 tokens leaves no space for an answer"),
+        (["m.clv", "--prompt", "a", "--logit-bias", "300=1"], "bias of id 300 is out of range: the vocabulary has 300"),
         (["m.clv", "--prompt", "a", "--stop", ""], "stop text 0 is empty"),
         (["m.clv", "--prompt", "a", "--output-ids", "no/such/file"], "no/such/file"),
         (["m.clv", "--prompt", "a", "--tokenizer", "bytes.tiktoken", "--pattern", "gpt5"], "gpt5"),
         (["garbage.clv", "--prompt", "a"], "the program's tokenizer; garbage.clv"),
         (["ids.clv", "--prompt", "a"], "needs a tokenizer"),
         (["ids.clv", "--prompt-ids", "nowhere"], "nowhere"),
-        (["ids.clv", "--prompt-ids", "bad.txt"], 'bad.txt: "2x", number 2, is not an id'),
-        (["ids.clv", "--prompt-ids", "big.txt"], "id 300 at 1 of the prompt; the model has ids below 300"),
-        (["ids.clv", "--prompt-ids", "huge.txt"], "is not an id"),
+        (["ids.clv", "--prompt-ids", "bad.txt"], 'bad.txt: expected a token id, got "2x" as number 2'),
+        (
+            ["ids.clv", "--prompt-ids", "big.txt"],
+            "id 300 at position 1 of the prompt is out of range: the model has ids below 300",
+        ),
+        (["ids.clv", "--prompt-ids", "huge.txt"], "expected a token id"),
         (["ids.clv", "--prompt-ids", "empty.txt"], "the prompt is empty"),
         (["ids.clv", "--chat", "--prompt", "a"], "no chat template"),
     ],
@@ -226,10 +230,10 @@ def test_empty_prompts(clave):
     [
         ({"max_context": "long"}, "llm.max_context: expected a number of tokens, got a string"),
         ({"bos": 300}, "llm.bos is 300"),
-        ({"bos": "<s>"}, "llm.bos: expected a token's id, got a string"),
+        ({"bos": "<s>"}, "llm.bos: expected a token id, got a string"),
         ({"stop_ids": 5}, "llm.stop_ids: expected a list of ids, got a number"),
         ({"stop_ids": [1, 300]}, "llm.stop_ids is 300"),
-        ({"chat_template": 7}, "llm.chat_template: expected a text, got a number"),
+        ({"chat_template": 7}, "llm.chat_template: expected a string, got a number"),
         (7, "llm: expected an object, got a number"),
     ],
 )
@@ -311,14 +315,18 @@ def test_chat_without_a_terminal(clave):
     assert piped.returncode == 0 and piped.stdout == given.stdout
     ids = list(b"<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n")
     assert given.stdout.decode() == decode(_models.reference(ids, 5))
-    refused(clave(*args, "--system", "Be brief.", "--prompt", "hi"), 1, "does not fit")
+    refused(clave(*args, "--system", "Be brief.", "--prompt", "hi"), 1, "leaves no space")
 
 
 def test_chat_templates_by_name(clave):
     args = ("m.clv", "--chat", "--prompt", "hi", "--temperature", 0, "-n", 5, "--chat-template")
     ids = list(b"<|user|>\nhi<|end|>\n<|assistant|>\n")
     assert clave(*args, "phi3").stdout.decode() == decode(_models.reference(ids, 5))
-    refused(clave(*args, "vicuna"), 1, "chat template 'vicuna' is not known; known: llama3.1, llama3, chatml, gemma")
+    refused(
+        clave(*args, "vicuna"),
+        1,
+        "unknown chat template 'vicuna'; the built-in templates are llama3.1, llama3, chatml, gemma",
+    )
 
 
 def test_tokens_that_only_the_template_has(clave, folder):
@@ -328,7 +336,7 @@ def test_tokens_that_only_the_template_has(clave, folder):
     program = package.load(folder / "m.clv")
     program.metadata = {"llm": {"chat_template": "<|kullanıcı|>{{ messages[0].content }}<|end of it|><|end|>"}}
     program.save(folder / "unknown.clv")
-    note = "the chat template writes <|kullanıcı|>, <|end|>, which the tokenizer does not know as tokens"
+    note = "the chat template writes <|kullanıcı|>, <|end|>, which the tokenizer does not encode as special tokens"
     assert note in clave("unknown.clv", "--chat", "-p", "a", "-n", 1).stderr.decode()
 
 

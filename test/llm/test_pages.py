@@ -156,12 +156,12 @@ def test_forks_take_little_memory(tinylm):
         fork.prompt([i]).take(1)
     del forks
     more = []
-    with pytest.raises(Error, match=r"needs .* MB on .*, it has 12.0"):
+    with pytest.raises(Error, match=r"needs .* MB on .*, which has 12.0"):
         for _ in range(40):
             more.append(Talk(llm, budget=budget).prompt((PROMPT * 2)[:400]))
             more[-1].next()
     assert len(more) > 5 and first.take(1)
-    with pytest.raises(Error, match=r"it has 0.0"):
+    with pytest.raises(Error, match=r"which has 0.0"):
         Talk(llm, budget=1000).prompt([1]).take(1)  # not with the memory of the others
     more.clear()
     Talk(llm, budget=budget).prompt(PROMPT).take(3)
@@ -204,9 +204,9 @@ def test_bad_lists(own, tinylm):
     one, two = Talk(llm).prompt([1]), Talk(llm).prompt([2])
     other = Talk(Llm(own, Device("cpu"))).prompt([1])
     for talks, what in (
-        ([one, two, one], "conversations 0 and 2 are one"),
-        ([one, other], "conversation 1 is with another model than the first"),
-        ([one, Talk(llm)], "nothing was prompted; conversation 1"),
+        ([one, two, one], "conversations 0 and 2 are the same conversation"),
+        ([one, other], "conversation 1 belongs to another model than the first"),
+        ([one, Talk(llm)], "the conversation has no prompt; conversation 1"),
     ):
         with pytest.raises(Error, match=what):
             Talk.next_each(talks)
@@ -295,7 +295,11 @@ def test_a_file_whose_caches_are_too_short_is_refused(kind, request, tmp_path):
     cut = {name: t[:, :, :256].contiguous() if name.startswith("state.") else t for name, t in saved.items()}
     other = saved | {"state.0": saved["state.0"][:, :, :299].contiguous()}
     longer = {name: torch.cat([t, t], 2) if name.startswith("state.") else t for name, t in saved.items()}
-    for bad, what in ((cut, "300 ids were run, but its caches hold 256"), (other, "is not shaped"), (longer, "is not")):
+    for bad, what in (
+        (cut, "300 ids were run, but the caches have a capacity of 256"),
+        (other, "differs in dtype or shape"),
+        (longer, "differs in dtype or shape"),
+    ):
         save_file(bad, tmp_path / "bad")
         with pytest.raises(Error, match=what):
             talk.restore(tmp_path / "bad")

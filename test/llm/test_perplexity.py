@@ -68,7 +68,7 @@ def measured(folder, p):
     assert p.returncode == 0, p.stderr
     stats = json.loads((folder / "stats").read_text())
     assert p.stdout == (
-        f"perplexity {stats['perplexity']:.4f}: {stats['nats_per_token']:.6f} nats a token, "
+        f"perplexity {stats['perplexity']:.4f}: {stats['nats_per_token']:.6f} nats per token, "
         f"{stats['tokens']} tokens in {stats['windows']} windows\n"
     )
     assert stats["bytes"] == len(TEXT)
@@ -103,11 +103,11 @@ def test_windows(clave, folder, name, device, window, stride):
         (("all.clv", "--perplexity", "none"), "none"),
         (("ids.clv", "--perplexity", "text"), "needs a tokenizer"),
         (("all.clv", "--perplexity", "empty"), "0 tokens"),
-        (("free.clv", "--perplexity", "one"), "1 tokens, of which none"),
+        (("free.clv", "--perplexity", "one"), "1 tokens, and perplexity needs"),
         (("all.clv", "--perplexity", "text", "--window", 65), "context of 64"),
-        (("all.clv", "--perplexity", "text", "--window", 1), "none to score"),
-        (("all.clv", "--perplexity", "text", "--window", 8, "--stride", 8), "at most 7"),
-        (("all.clv", "--perplexity", "text", "--prompt", "x"), "takes no prompt"),
+        (("all.clv", "--perplexity", "text", "--window", 1), "no token to score"),
+        (("all.clv", "--perplexity", "text", "--window", 8, "--stride", 8), "at most the 7"),
+        (("all.clv", "--perplexity", "text", "--prompt", "x"), "excludes a prompt"),
         (("all.clv", "--prompt", "x", "--stride", 3), "need --perplexity"),
     ],
 )
@@ -137,14 +137,14 @@ def test_scores_from_the_beginning_to_the_end(folder):
     """The first id has nothing before it; the context may be filled to its last token, not beyond."""
     talk = Talk(Llm(folder / "all.clv", Device("cpu")))
     ids = list(range(100, 100 + _models.CONTEXT))
-    with pytest.raises(Error, match="does not fit into the context of 64"):
+    with pytest.raises(Error, match="no space for an answer in the context of 64 tokens"):
         talk.score([*ids, 1])
     with pytest.raises(Error, match="ids below 300"):
         talk.score([1, 300])
     assert talk.ids() == []
     scores = talk.score(ids)
     assert math.isnan(scores[0]) and scores[1:] == pytest.approx(log_probabilities(ids)[1:], rel=1e-6)
-    with pytest.raises(Error, match="does not fit"):
+    with pytest.raises(Error, match="leaves no space"):
         talk.score([1])
     with pytest.raises(Error, match="full"):
         talk.next()

@@ -149,10 +149,10 @@ def test_a_ring(folder, device):
         kept = talk.ids()[:keep]
         fork = talk.fork().rewind(keep)
         assert fork.prompt([7]).take(3)[0] == fresh(llm, [*kept, 7], 3)
-        with pytest.raises(Error, match="state keys cannot go back to 18 tokens: of "):
+        with pytest.raises(Error, match="state keys cannot be rewound to 18 tokens: of "):
             fork.rewind(18)
         assert fork.rewind(keep).take(3)[0] == fresh(llm, kept, 3)
-    with pytest.raises(Error, match="state keys cannot go back to 18 tokens: of 29 it holds the last 16"):
+    with pytest.raises(Error, match="state keys cannot be rewound to 18 tokens: of 29 tokens, it stores the last 16"):
         talk.rewind(18)
     assert len(talk.ids()) == 30 and talk.take(2)[0] == fresh(llm, talk.ids()[:30], 2)
     assert talk.rewind(0).prompt(PROMPT).take(3)[0] == fresh(llm, PROMPT, 3)
@@ -164,7 +164,7 @@ def test_state_that_cannot_go_back(folder, device, name, state):
     llm = Llm(folder / f"{name}.clv", device)
     talk = Talk(llm, chunk=1).prompt(PROMPT)
     ids = PROMPT + talk.take(5)[0]
-    with pytest.raises(Error, match=f"state {state} cannot go back: it is not written token by token"):
+    with pytest.raises(Error, match=f"state {state} cannot be rewound, because it is not written token by token"):
         talk.rewind(11)
     assert talk.ids() == ids and talk.take(3)[0] == fresh(llm, PROMPT, 8, chunk=1)[5:]
     kept = talk.ids()[:15]  # the last one was not run yet
@@ -200,9 +200,9 @@ def test_behind_a_run_that_was_cancelled(folder, device, name):
 
 def test_more_than_there_is(folder):
     talk = Talk(Llm(folder / "next.clv", Device("cpu"))).prompt(PROMPT)
-    with pytest.raises(Error, match="back to 9 tokens in a conversation of 8"):
+    with pytest.raises(Error, match="cannot rewind to 9 tokens: the conversation has 8"):
         talk.rewind(9)
-    with pytest.raises(Error, match="no turn of a chat to take back"):
+    with pytest.raises(Error, match="the chat has no message to remove"):
         talk.undo()
 
 
@@ -247,7 +247,7 @@ def test_undo(folder, tmp_path):
         assert other.prompt([("user", "q2")]).ids() == answer(folder, other, "A2").ids()[:-2]
         assert spoken(folder, other) == whole
         assert other.undo().undo().undo().messages() == [] and other.ids() == []
-        with pytest.raises(Error, match="no turn"):
+        with pytest.raises(Error, match="the chat has no message to remove"):
             other.undo()
         assert spoken(folder, other.prompt([("user", "x")])) == "<s>ux</s><s>a"
 
@@ -305,6 +305,6 @@ def test_a_chat_where_there_is_no_tokenizer(folder, tmp_path):
     llm = chat(folder, tmp_path, template=SHORT)
     Talk(llm).prompt([("user", "q")]).save(tmp_path / "talk")
     ids = Llm(tmp_path / "chat.clv", Device("cpu"))
-    with pytest.raises(Error, match=r"it is a chat, which needs a tokenizer; .*talk"):
+    with pytest.raises(Error, match=r"the conversation is a chat, and the model has no tokenizer; .*talk"):
         Talk(ids).restore(tmp_path / "talk")
     assert Talk(ids).messages() == []

@@ -179,7 +179,7 @@ static void test_bias(void **state) {
   clave_sampler *sampler = make((clave_sampler_options){.bias = bias, .n_bias = 3});
   uint32_t id;
   assert_int_equal(sample(sampler, logits, 4), 2);
-  expect_error(clave_sampler_sample(sampler, logits, 3, NULL, 0, &id), "bias for id 3");
+  expect_error(clave_sampler_sample(sampler, logits, 3, NULL, 0, &id), "bias of id 3");
   clave_sampler_destroy(sampler);
 }
 
@@ -191,7 +191,7 @@ static void test_bad_logits(void **state) {
     clave_sampler *sampler = make((clave_sampler_options){.temperature = (float)i});
     expect_error(clave_sampler_sample(sampler, logits, 3, NULL, 0, &id), "id 1 is not a number");
     expect_error(clave_sampler_sample(sampler, none, 2, NULL, 0, &id), "no token is possible");
-    expect_error(clave_sampler_sample(sampler, none, 0, NULL, 0, &id), "0 logits");
+    expect_error(clave_sampler_sample(sampler, none, 0, NULL, 0, &id), "got 0");
     clave_sampler_destroy(sampler);
   }
 }

@@ -105,7 +105,7 @@ def test_emitted_sources_in_a_locale(build, root, locales, tmp_path):
 
 ENVIRONMENTS = {
     "empty": {},
-    "no folder of PATH": {"PATH": "/nonexistent"},
+    "not on PATH": {"PATH": "/nonexistent"},
     "nothing can be written": {
         "HOME": "/proc/none",
         "TMPDIR": "/proc/none",

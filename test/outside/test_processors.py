@@ -133,7 +133,7 @@ def test_portable_code_has_no_variants(tmp_path):
     "options, message",
     [
         (("--processor", "mips"), '--processor: expected portable, got "mips"'),
-        (("--processor", "portable", "--target", "opencl"), "--processor is of programs that are written out as C"),
+        (("--processor", "portable", "--target", "opencl"), "--processor needs a program that is emitted as C code"),
     ],
 )
 def test_processors_that_are_refused(tmp_path, options, message):

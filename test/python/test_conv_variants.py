@@ -204,5 +204,5 @@ def test_places_beyond_ints(real_opencl):
     want = torch.zeros(1, 1, 5, 1)
     want[0, 0, 2, 0] = (module.weight[0] * x[0, :, 1:4]).sum()
     torch.testing.assert_close(clave.Session(program, "cpu")(x), want, rtol=1e-5, atol=1e-5)
-    with pytest.raises(clave.Error, match=r"over 2\^31 places of a dimension or more; node 0 \(conv"):
+    with pytest.raises(clave.Error, match=r"with 2\^31 or more positions in a dimension; node 0 \(conv"):
         clave.Session(program, "opencl")(x)

@@ -241,7 +241,7 @@ def test_options(folder, capsys):
         said = refused(capsys, folder.parent / "not read", option, "int9", code=2)
         assert said.startswith(f"{option} int9: expected int2 to int8")
     assert "cannot be quantised" in refused(capsys, folder, "--quantize", "Q4_0", "--quantize-embedding", "TQ1_0")
-    assert "no device 'nodev'" in refused(capsys, folder.parent / "not read", "--pack", "nodev")
+    assert "unknown device 'nodev'" in refused(capsys, folder.parent / "not read", "--pack", "nodev")
     said = refused(capsys, folder, "--max-context", str(2**31 - 1))
     assert "caches of 2147483647 tokens take" in said
     fits = int(said.split()[-3])

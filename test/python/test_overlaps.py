@@ -352,7 +352,7 @@ def test_results_over_results_and_constants_are_refused():
     found = L.Tensor()
     L.call("clave_program_constant", session.program.handle.pointer, 0, ctypes.byref(found))
     kept = np.ctypeslib.as_array(ctypes.cast(found.data, ctypes.POINTER(ctypes.c_float)), (16,))
-    with pytest.raises(clave.Error, match="expected memory of its own, got that of constant 'w'"):
+    with pytest.raises(clave.Error, match="expected separate memory, got the memory of constant 'w'"):
         bind(session, kept, 8, 16, 0, True)
 
 
@@ -399,7 +399,7 @@ def test_functions_of_a_compiled_library(tmp_path, build):
         want = Mixed()(*(torch.tensor(memory[k : k + 16]) for k in (x, y)))
         status = library.m_run(model, *(memory.ctypes.data + 4 * k for k in (x, y, first, second)))
         if abs(first - second) < 16:
-            assert status and b"outputs: expected memory that is apart" in library.m_error(model)
+            assert status and b"outputs: expected separate memory" in library.m_error(model)
             continue
         assert not status
         for w, k in zip(want, (first, second), strict=True):

@@ -114,7 +114,7 @@ def test_forms_are_read_from_the_file(tool, folder, device):
     _, error = tool("verify", "zeros.clv", code=1)
     assert "is damaged (hash)" in error
     right, notes = answers(tool, folder, "zeros.clv", device, **env, CLAVE_SELF_CHECK="on")
-    assert right == plain[0] and "is damaged (hash): it is packed anew" in notes
+    assert right == plain[0] and "is damaged (hash) and is packed again" in notes
     tool("convert", "zeros.clv", "mended.clv", "--pack", device, **env)
     tool("verify", "mended.clv")
     assert answers(tool, folder, "mended.clv", device, **env, CLAVE_SELF_CHECK="off") == plain
@@ -154,7 +154,7 @@ def test_other_levels_pack_their_own(tool, folder, level):
             right, notes = answers(tool, folder, program, "cpu", **env)
             assert right == answers(tool, folder, "plain.clv", "cpu", **env)[0]
             is_anew = has_more and env != packed_for
-            assert notes.count("they are packed anew") == is_anew, notes
+            assert notes.count("are packed again for") == is_anew, notes
     tool("convert", other, "both.clv", "--pack", "cpu")
     both = json.loads(tool("inspect", "both.clv", "--json")[0])["packed"]
     assert [p["device"] for p in both] == list(dict.fromkeys(p["device"] for p in of_other + of))
@@ -168,13 +168,13 @@ def test_convert(tool, folder):
     tool("convert", "kept.clv", "none.clv", "--pack", "none")
     assert (folder / "none.clv").read_bytes() == (folder / "plain.clv").read_bytes()
     _, notes = tool("convert", "kept.clv", "kept.json")
-    assert "a .json holds no packed weights" in notes
+    assert "packed weights are not written, because a .json cannot store them" in notes
     _, error = tool("convert", "kept.clv", "kept.json", "--pack", "cpu", code=2)
-    assert "kept.json cannot hold packed weights, a .clv can" in error
+    assert "kept.json cannot store packed weights; write a .clv" in error
     _, error = tool("convert", "kept.clv", "other.clv", "--pack", "abacus", code=1)
-    assert "no device 'abacus'" in error and not (folder / "other.clv").exists()
+    assert "unknown device 'abacus'" in error and not (folder / "other.clv").exists()
     _, error = tool("convert", "plain.clv", "other.clv", "--pack", "cpu", code=1, CLAVE_MEMORY_BUDGET="1K")
-    assert "packing for" in error and "it has 0.0; " in error and not (folder / "other.clv").exists()
+    assert "packing for" in error and "which has 0.0 MB; " in error and not (folder / "other.clv").exists()
 
 
 def test_optimize_keeps_those_of_constants_that_stay(tool, folder):
@@ -196,7 +196,7 @@ def test_from_python(folder):
     sessions.append(clave.Session(program, device))
     runs = [session.run(x)[0] for session in sessions]
     assert all(np.array_equal(runs[0], run) for run in runs[1:])
-    with pytest.raises(clave.Error, match="a program is packed before sessions use it"):
+    with pytest.raises(clave.Error, match="a program must be packed before sessions use it"):
         device.pack(program)
 
 

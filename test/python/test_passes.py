@@ -84,7 +84,7 @@ def test_none_leaves_all(model):
 
 
 def test_a_pass_that_there_is_not():
-    with pytest.raises(clave.Error, match="there is no pass 'polish'; there are dead_code, "):
+    with pytest.raises(clave.Error, match="unknown pass 'polish'; the passes are dead_code, "):
         clave.export(Fn(torch.exp).eval(), (x(),), passes=["polish"])
 
 
@@ -154,4 +154,4 @@ def test_the_documents_name_every_pass():
     assert all(f"`{name}`" in listed for name in (*EXACT, *ROUNDED))
     with pytest.raises(clave.Error) as e:
         clave.export(Fn(torch.exp).eval(), (x(),), passes=["polish"])
-    assert set(str(e.value).split("there are ")[1].split(", ")) == {*EXACT, *ROUNDED}
+    assert set(str(e.value).split("the passes are ")[1].split(", ")) == {*EXACT, *ROUNDED}

@@ -191,7 +191,7 @@ def test_host_scalars_given_as_them():
     session = clave.Session(clave.export(module, (torch.ones(3), 5), **sizes))
     assert session.run(torch.ones(3), np.uint16(7))[0].tolist() == [7.0] * 3
     assert session.run(torch.ones(3), np.uint64(2**40))[0].tolist() == [2.0**40] * 3
-    with pytest.raises(clave.Error, match="9223372036854775808 does not fit a 64-bit integer with a sign"):
+    with pytest.raises(clave.Error, match="9223372036854775808 does not fit in a signed 64-bit integer"):
         session.run(torch.ones(3), np.uint64(2**63))
     with pytest.raises(clave.Error):
         session.run(torch.ones(3), np.array(2, dtype=ml_dtypes.float8_e5m2))

@@ -99,7 +99,9 @@ def changed(folder, change, raw=False):
 
 def found(error):
     """Returns (op, name, the other side of the comparison, where the error was made) of an error line."""
-    m = re.match(r"node \d+ \((\S+) (\S+)\) is the first that differs from (.+?): .*?; (made there|amplified)", error)
+    m = re.match(
+        r"node \d+ \((\S+) (\S+)\) is the first that differs from (.+?): .*?; (the error arises there|amplified)", error
+    )
     assert m, error
     return m.groups()
 
@@ -126,7 +128,7 @@ def test_without_a_reference(verify, folder):
     save_file({"x": example()[0]}, x)
     assert verify(folder / "raw/m.json", "--inputs", x)[0] == 0
     code, _, error = verify(folder / "m.json", "--inputs", x, "--reference", folder / "r.safetensors")
-    assert code == 1 and "--reference has the inputs" in error
+    assert code == 1 and "--reference and --inputs exclude each other" in error
 
 
 # ---------------------------------------------------------------- planted faults
@@ -138,7 +140,7 @@ def test_a_swapped_weight(verify, folder):
         a["weight"], b["weight"] = b["weight"], a["weight"]
 
     code, _, error = verify(changed(folder, swap), "--reference", folder / "r.safetensors")
-    assert code == 1 and found(error) == ("conv", "second", "the reference", "made there")
+    assert code == 1 and found(error) == ("conv", "second", "the reference", "the error arises there")
     assert "third.weight F32 [8, 8, 3, 3] in [" in error  # its operands
 
 
@@ -148,7 +150,7 @@ def test_a_wrong_stride(verify, folder):
         by["apart"]["stride"] = [3, 4]
 
     code, _, error = verify(changed(folder, widen), "--reference", folder / "r.safetensors")
-    assert code == 1 and found(error) == ("conv", "apart", "the reference", "made there")
+    assert code == 1 and found(error) == ("conv", "apart", "the reference", "the error arises there")
 
 
 def test_a_wrong_axis(verify, folder):
@@ -157,7 +159,7 @@ def test_a_wrong_axis(verify, folder):
         by["softmax"]["axis"] = 1
 
     code, _, error = verify(changed(folder, turn, raw=True), "--reference", folder / "r.safetensors")
-    assert code == 1 and found(error) == ("softmax", "softmax", "the reference", "made there")
+    assert code == 1 and found(error) == ("softmax", "softmax", "the reference", "the error arises there")
 
 
 def test_a_wrong_fold(verify, folder):
@@ -171,7 +173,7 @@ def test_a_wrong_fold(verify, folder):
     clave.Program(program, constants).save(path)
     code, _, error = verify(path, "--reference", folder / "r.safetensors")
     name = "norm"
-    assert code == 1 and found(error) == ("conv", name, "the reference", "made there")
+    assert code == 1 and found(error) == ("conv", name, "the reference", "the error arises there")
     assert ".folded" in error
 
 
@@ -186,7 +188,7 @@ def test_a_wrong_kernel(verify, folder):
     source.write_text(right.replace("/ (total)", "/ (1.0001f * (total))"))
     env = {"CLAVE_KERNEL_DIR": str(kernels), "CLAVE_CACHE_DIR": "off", "CLAVE_DEVICE": "opencl"}
     code, out, error = verify(folder / "raw/m.json", "--run", "--json", **env)
-    assert code == 1 and found(error) == ("softmax", "softmax", "the CPU backend", "made there")
+    assert code == 1 and found(error) == ("softmax", "softmax", "the CPU backend", "the error arises there")
     stage = next(s for s in json.loads(out)["stages"] if s["stage"] == "device")
     verdicts = {n["name"]: n["verdict"] for n in stage["nodes"]}
     assert verdicts["softmax"] == "wrong" and verdicts["third"] == "good"
@@ -212,7 +214,7 @@ def test_fast_precision(verify, tmp_path, device_class):
         (wrong / source).write_text(text.replace("HAS_BIAS ?", "HAS_BIAS && 0 ?").replace("#if HAS_BIAS", "#if 0"))
     env |= {"CLAVE_KERNEL_DIR": str(wrong), "CLAVE_CACHE_DIR": "off", "CLAVE_SELF_CHECK": "off"}
     code, _, error = verify(tmp_path / "m.clv", "--run", **env)
-    assert code == 1 and found(error)[2:] == ("the CPU backend", "made there")
+    assert code == 1 and found(error)[2:] == ("the CPU backend", "the error arises there")
 
 
 def test_a_reference_of_other_weights(verify, folder):
@@ -222,7 +224,7 @@ def test_a_reference_of_other_weights(verify, folder):
     path = folder / "other.safetensors"
     reference.write(path, reference.reference(other, example()))
     code, _, error = verify(folder / "m.json", "--reference", path)
-    assert code == 1 and found(error) == ("matmul", "join", "the reference", "made there")
+    assert code == 1 and found(error) == ("matmul", "join", "the reference", "the error arises there")
 
 
 def test_outputs_alone(verify, folder):
@@ -250,7 +252,9 @@ def test_an_executable(verify, build, tmp_path):
     code, out, error = verify(tmp_path / "m.clv", "--executable", right)
     assert code == 0 and "2 outputs of" in out and "bit for bit" in out, error
     code, _, error = verify(tmp_path / "m.clv", "--executable", wrong)
-    assert code == 1 and error.startswith(f"output_1 (output_1) of {wrong} is not the CPU backend's: at element 2: ")
+    assert code == 1 and error.startswith(
+        f"output_1 (output_1) of {wrong} differs from the CPU backend: at element 2: "
+    )
 
 
 @pytest.mark.by_turn(22)
@@ -261,14 +265,14 @@ def test_an_executable_for_opencl(verify, build, tmp_path):
     words = [build / "clave", "compile", tmp_path / "m.clv", "-o", tmp_path / "right", "--target", "opencl"]
     subprocess.run(words, check=True)
     code, out, error = verify(tmp_path / "m.clv", "--executable", tmp_path / "right", CLAVE_DEVICE="opencl")
-    assert code == 0 and "equal to that device's here, bit for bit" in out, error
+    assert code == 0 and "equal to this machine's device, bit for bit" in out, error
     wrong = tmp_path / "wrong"
     wrong.write_text(f'#!/bin/sh\n{tmp_path}/right "$@" && printf "\\1" | dd of="$2" seek=8 bs=1 conv=notrunc\n')
     wrong.chmod(0o755)
     code, _, error = verify(tmp_path / "m.clv", "--executable", wrong, CLAVE_DEVICE="opencl")
-    assert code == 1 and "is not that device's here: at element 2: " in error
+    assert code == 1 and "differs from this machine's device: at element 2: " in error
     code, _, error = verify(tmp_path / "m.clv", "--executable", tmp_path / "right")
-    assert code == 1 and 'runs on OpenCL devices, and CLAVE_DEVICE is "cpu"' in error
+    assert code == 1 and 'needs an OpenCL device, and CLAVE_DEVICE selects "cpu"' in error
 
 
 def test_an_executable_is_interrupted(build, folder, tmp_path):

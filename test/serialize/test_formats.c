@@ -116,7 +116,7 @@ static void test_shared_tables_are_bounded(void **state) {
   put_u32(file + HEAD, 0xFFFFFFFF);
   expect_error(try_decode(decode_flatbuffer, file, size), "run past the end");
   put_u32(file + 32, 0x80000000);
-  expect_error(try_decode(decode_flatbuffer, file, size), "outside of");
+  expect_error(try_decode(decode_flatbuffer, file, size), "outside the");
   free(file);
 }
 
@@ -137,46 +137,46 @@ static const struct {
   const char *text, *error;
 } bad_json[] = {
     {"{} x", "JSON column 4: expected nothing after the value"},
-    {"{\"version\": 1, \"version\": 1}", "key \"version\" twice"},
+    {"{\"version\": 1, \"version\": 1}", "key \"version\" appears twice"},
     {"[]", "expected an object, got an array"},
     {"{\"vresion\": 1}", "Program has no field \"vresion\""},
-    {"{\"version\": 1.5}", "version: is not an integer"},
+    {"{\"version\": 1.5}", "version: expected an integer"},
     {"{\"version\": -1}", "version: expected 0 to 4294967295, got -1"},
     {"{\"version\": 4294967296}", "expected 0 to 4294967295, got 4294967296"},
-    {"{\"version\": \"1x\"}", "version: is not an integer"},
-    {"{\"version\": null}", "version: is not an integer"},
-    {"{\"consts_hash\": 18446744073709551615}", "consts_hash: is not an integer"},
-    {"{\"consts_hash\": \"18446744073709551616\"}", "consts_hash: is not an integer"},
+    {"{\"version\": \"1x\"}", "version: expected an integer"},
+    {"{\"version\": null}", "version: expected an integer"},
+    {"{\"consts_hash\": 18446744073709551615}", "consts_hash: expected an integer of at least 0"},
+    {"{\"consts_hash\": \"18446744073709551616\"}", "consts_hash: expected an integer of at least 0"},
     {"{\"producer\": 1}", "producer: expected a string, got a number"},
     {"{\"tensors\": {}}", "tensors: expected an array, got an object"},
     {"{\"tensors\": [1]}", "tensors[0]: expected an object, got a number"},
-    {"{\"tensors\": [{\"dtype\": \"F8\"}]}", "tensors[0].dtype: there is no DType 'F8'"},
+    {"{\"tensors\": [{\"dtype\": \"F8\"}]}", "tensors[0].dtype: unknown DType 'F8'"},
     {"{\"tensors\": [{\"dtype\": true}]}", "dtype: expected a name of DType, got a boolean"},
-    {"{\"tensors\": [{\"dtype\": 15}]}", "tensors[0].dtype: there is no DType '15'"},
+    {"{\"tensors\": [{\"dtype\": 15}]}", "tensors[0].dtype: unknown DType '15'"},
     {"{\"tensors\": [{\"shape\": [{\"literal\": 9007199254740993}]}]}",
-     "tensors[0].shape[0].literal: is not an integer"},
+     "tensors[0].shape[0].literal: expected an integer"},
     {"{\"tensors\": [{\"shape\": [{\"vid\": 3}]}]}",
      "tensors[0].shape[0].vid: expected an object, got a number"},
     {"{\"tensors\": [{\"shape\": [{\"vid\": {\"id\": 3}}]}]}",
-     "a slot has the field \"idx\" and no other"},
+     "a slot must have the field \"idx\" and no other field"},
     {"{\"tensors\": [{\"shape\": [{\"vid\": {\"idx\": 4294967295}}]}]}",
      "expected slot 0 to 4294967294, got 4294967295"},
-    {"{\"tensors\": [{\"shape\": [{\"vid\": {}}]}]}", "a slot has the field"},
-    {"{\"constants\": [{}]}", "constants[0].name: is missing"},
-    {"{\"chains\": [{\"instructions\": [{}]}]}", "chains[0].instructions[0].op: is missing"},
-    {"{\"chains\": [{\"instructions\": [{\"op\": {}}]}]}", "its op_type is missing"},
+    {"{\"tensors\": [{\"shape\": [{\"vid\": {}}]}]}", "a slot must have the field"},
+    {"{\"constants\": [{}]}", "constants[0].name: the field is missing"},
+    {"{\"chains\": [{\"instructions\": [{}]}]}", "chains[0].instructions[0].op: the field is missing"},
+    {"{\"chains\": [{\"instructions\": [{\"op\": {}}]}]}", "the field op_type is missing"},
     {"{\"chains\": [{\"instructions\": [{\"op_type\": \"Warp\", \"op\": {}}]}]}",
-     "there is no op 'Warp'"},
+     "unknown op 'Warp'"},
     {"{\"version\": 99, \"chains\": [{\"instructions\": [{\"op_type\": \"Warp\", \"op\": {}}]}]}",
-     "there is no op 'Warp'; the program needs schema version 99, this build knows "},
+     "unknown op 'Warp'; the program needs schema version 99, and this build supports version "},
     {"{\"chains\": [{\"instructions\": [{\"op_type\": \"Copy\", \"op\": {\"x\": {\"idx\": 0}}}]}]}",
-     "op.out: is missing"},
+     "op.out: the field is missing"},
     {"{\"chains\": [{\"instructions\": [{\"op_type\": \"Softmax\", \"op\": {\"x\": {\"idx\": 0}, "
      "\"log\": 1, \"out\": {\"idx\": 0}}}]}]}",
      "op.log: expected a boolean, got a number"},
     {"{\"chains\": [{\"instructions\": [{\"op_type\": \"Pad\", \"op\": {\"x\": {\"idx\": 0}, "
      "\"value\": 1e999, \"out\": {\"idx\": 0}}}]}]}",
-     "op.value: is not a number"},
+     "op.value: expected a number"},
 };
 
 static void test_bad_json(void **state) {

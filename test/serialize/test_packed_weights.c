@@ -174,11 +174,12 @@ static void damaged_entries(void **state) {
     uint64_t value;
     const char *why;
   } bad[] = {
-      {AT_LAYOUT, 1, 7, "its layout is not printable text; form 1; section 'FIDX'"},
-      {AT_LAYOUT, 1, 0, "its layout is not printable text"},
-      {AT_LAYOUT + 31, 1, 'x', "its layout is not printable text"},
-      {AT_CONSTANT, 4, 2, "constant 2 of 2; form 1"},
-      {AT_CONSTANT, 4, UINT32_MAX, "constant 4294967295 of 2"},
+      {AT_LAYOUT, 1, 7,
+       "the name of the layout is not printable text; packed weight 1; section 'FIDX'"},
+      {AT_LAYOUT, 1, 0, "the name of the layout is not printable text"},
+      {AT_LAYOUT + 31, 1, 'x', "the name of the layout is not printable text"},
+      {AT_CONSTANT, 4, 2, "constant 2 is out of range: the program has 2; packed weight 1"},
+      {AT_CONSTANT, 4, UINT32_MAX, "constant 4294967295 is out of range"},
       {AT_KIND, 4, UINT32_MAX, "kind 4294967295"},
       {AT_DTYPE, 4, DTYPE_COUNT, "dtype 15"},
       {AT_RANK, 4, MAX_RANK + 1, "rank 9"},
@@ -203,14 +204,14 @@ static void damaged_sections(void **state) {
   file file = open_file();
   uint8_t *head = file.bytes + get(file.index + 8);
   put(head + 8, UINT32_MAX);
-  refused(&file, "480 bytes, 4294967295 forms need");
+  refused(&file, "480 bytes, and 4294967295 packed weights need");
   put(head + 8, 1);
-  refused(&file, "480 bytes, 1 forms need 248");
+  refused(&file, "480 bytes, and 1 packed weights need 248");
   put(head + 8, 2);
   put(file.index + 16, 479);
-  refused(&file, "479 bytes, 2 forms need 480");
+  refused(&file, "479 bytes, and 2 packed weights need 480");
   put(file.index + 16, 8);
-  refused(&file, "8 bytes, its head has 16");
+  refused(&file, "8 bytes, and its header needs 16");
   put(file.index + 16, 480);
   memcpy(file.packed_weights, "ELSE", 4);
   put(file.packed_weights + 24,
@@ -237,7 +238,7 @@ static void damaged_bytes(void **state) {
   assert_true(program_packed_weight_is_whole(&program->packed_weights[0]) &&
               !program_packed_weight_is_whole(&program->packed_weights[1]));
   expect_error(program_check_hashes(program),
-               "the packed form of constant 'w' for 'cpu 1 test' is damaged (hash)");
+               "the packed weight of constant 'w' for 'cpu 1 test' is damaged (hash)");
   program_destroy(program);
   free(file.bytes);
 }

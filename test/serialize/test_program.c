@@ -41,11 +41,11 @@ static void test_create(void **state) {
   text bytes = encode_sample();
   expect_error(
       program_create(bytes.data, bytes.size, &(constant_source){.list = wrong, .n = 2}, &program),
-      "dtype or shape is not what the program declares; constant 0 ('w')");
+      "dtype or shape differs from the program's declaration; constant 0 ('w')");
   assert_null(program);
   expect_error(
       program_create(bytes.data, bytes.size, &(constant_source){.list = wrong, .n = 1}, &program),
-      "1 constants given, the program has 2");
+      "1 constants are given, and the program has 2");
   text_free(&bytes);
 }
 
@@ -74,7 +74,8 @@ static void test_round_trips(void **state) {
   free(last_bytes);
   free(first_path);
   free(last_path);
-  expect_error(program_save(first, "/tmp/x.bin"), "saved as .clv or .json");
+  expect_error(program_save(first, "/tmp/x.bin"),
+               "expected a file name that ends in .clv or .json");
   expect_error(program_save(first, "/nonexistent/x.clv"), "/nonexistent/x.clv: no such file");
   expect_error(program_save(first, "/nonexistent/x.json"), "/nonexistent/");
   program_destroy(first);
@@ -87,14 +88,14 @@ static void test_other_sections_are_kept(void **state) {
   char *path = in_folder("sections.clv"), *json_path = in_folder("sections.json");
   expect_good(program_save(program, path));
   expect_error(program_save(program, json_path),
-               "cannot hold section 'TEST' of the program, save it as .clv");
+               "cannot store section 'TEST' of the program: save the program as a .clv");
   expect_good(program_load(path, NULL, &back));
   assert_int_equal(back->n_sections, 1);
   assert_memory_equal(back->sections[0].data, "hello", 5);
   program_destroy(back);
   expect_good(program_set_section(program, "TEST", "hello", 5, true));
   expect_good(program_save(program, path));
-  expect_error(program_load(path, NULL, &back), "section 'TEST' must be known");
+  expect_error(program_load(path, NULL, &back), "the file needs section 'TEST'");
   program_destroy(program);
   free(path);
   free(json_path);
@@ -132,7 +133,7 @@ static void test_damaged_clv(void **state) {
   size_t n;
   uint8_t *bytes = read_bytes(path, &n);
   assert_int_equal(n, 4096 + 512); /* two constants, each padded to 256, on 4096 */
-  expect_error(load_bytes("e.clv", bytes, n - 1, &bad), "cut off or grown");
+  expect_error(load_bytes("e.clv", bytes, n - 1, &bad), "cut off or has grown");
   for (size_t size = 0; size < n; size += size < 4000 ? 1 : 37) {
     clave_status st = read_clv(bytes, size);
     assert_non_null(st);
@@ -189,8 +190,8 @@ static void test_hostile_clv(void **state) {
       {SIZE_MAX, 24, 0, 4, "section 'PROG' is missing"},
       {SIZE_MAX, 24, 1, 4, "section 'CIDX' is missing"},
       {SIZE_MAX, 24, 2, 4, "section 'CONS' is missing"},
-      {0, 0, 0x20202020, 4, "must be known"},
-      {1, 0, 0x474F5250, 4, "section 'PROG' is there twice"},
+      {0, 0, 0x20202020, 4, "which this build does not support"},
+      {1, 0, 0x474F5250, 4, "section 'PROG' appears twice"},
       {0, 8, 0, 8, "overlaps another"},
       {1, 8, 200, 8, "overlaps another"},
       {2, 8, UINT64_MAX, 8, "overlaps another or the end"},
@@ -224,7 +225,7 @@ static void test_hostile_index(void **state) {
   static const patch entries[] = {
       /* index: offset and size of constant 0 and 1 */
       {0, 0, 128, 8, "expected a multiple of 256"},
-      {0, 8, 47, 8, "47 bytes, its dtype and shape need 48"},
+      {0, 8, 47, 8, "47 bytes, and its dtype and shape need 48"},
       {0, 16, 0, 8, "overlap another"},
       {0, 16, UINT64_MAX - 255, 8, "overlap another or the end"},
       {0, 0, 1024, 8, "overlap another or the end"},
@@ -250,7 +251,7 @@ static void test_hostile_index(void **state) {
   hash = hash_bytes(copy + index, half);
   memcpy(copy + 64 + 32 + 24, &hash, 8);
   rehash(copy);
-  expect_error(read_clv(copy, n), "has 16 bytes, 2 constants need 32");
+  expect_error(read_clv(copy, n), "has 16 bytes, and 2 constants need 32");
   free(bytes);
   free(copy);
   free(path);
@@ -269,7 +270,7 @@ static void test_foreign_files(void **state) {
       {"", 0, "expected a .clv or .json program, got an empty file"},
       {"hello", 5, "neither a .clv nor a .json"},
       {"PK\x03\x04....", 8, "a zip archive"},
-      {"GGUF....", 8, "a GGUF model; python -m clave from-gguf makes"},
+      {"GGUF....", 8, "a GGUF model; python -m clave from-gguf converts"},
       {"\x7f"
        "ELF....",
        8, "an executable"},
@@ -312,10 +313,11 @@ static void test_constants_of_json(void **state) {
                "the program declares F32 of rank 2 with other sizes; constant 0 ('w')");
   entry.name = "v";
   expect_good(tensor_file_save(other, &entry, 1, NULL, 0));
-  expect_error(program_load(path, other, &back), "no such tensor; constant 0 ('w')");
+  expect_error(program_load(path, other, &back),
+               "the constants file has no tensor of this name; constant 0 ('w')");
   char *clv = in_folder("j.clv");
   expect_good(program_save(program, clv));
-  expect_error(program_load(clv, other, &back), "has its constants inside");
+  expect_error(program_load(clv, other, &back), "contains its constants");
   free(clv);
   free(bytes);
   free(path);
@@ -349,21 +351,21 @@ static void test_whose_constants(void **state) {
        *consts = in_folder("consts.safetensors");
   clear_folder();
   expect_good(program_save(program, left));
-  expect_good(program_save(program, left));               /* the same again */
-  expect_good(program_save(program, right));              /* the same constants */
-  expect_error(program_save(other, right), "is used by"); /* a's too */
+  expect_good(program_save(program, left));                    /* the same again */
+  expect_good(program_save(program, right));                   /* the same constants */
+  expect_error(program_save(other, right), "is also used by"); /* a's too */
   (void)file_remove(left);
   expect_good(program_save(other, right)); /* only b's */
-  expect_error(program_save(program, left), "holds another program's constants");
+  expect_error(program_save(program, left), "has the constants of another program");
   assert_false(file_exists(left));
   write_bytes(consts, "x", 1);
   expect_error(program_save(program, left),
-               "consts.safetensors is there already and is not known to be this program's");
+               "consts.safetensors exists and may belong to another program");
   (void)file_remove(consts);
   const float w = 1;
   tensor_entry entry = {"w", DTYPE_F32, 0, {0}, &w, 4};
   expect_good(tensor_file_save(consts, &entry, 1, NULL, 0));
-  expect_error(program_save(program, left), "not known to be this program's");
+  expect_error(program_save(program, left), "may belong to another program");
   (void)file_remove(consts);
   free(left);
   free(right);

@@ -106,31 +106,31 @@ static const struct {
   size_t data;
   const char *error;
 } bad_headers[] = {
-    {"", 0, "its header is no JSON object"},
-    {"[]", 0, "its header is no JSON object"},
+    {"", 0, "the header is not a JSON object"},
+    {"[]", 0, "the header is not a JSON object"},
     {"{", 0, "JSON column 2"},
     {"{\"a\":1}", 0, "tensor 'a'"},
-    {"{\"a\":{}}", 0, "it has no dtype"},
+    {"{\"a\":{}}", 0, "the entry has no dtype"},
     {"{\"a\":{\"dtype\":\"F8_E8M0\",\"shape\":[],\"data_offsets\":[0,1]}}", 1,
-     "dtype F8_E8M0 is not one of this build's; tensor 'a'"},
+     "dtype F8_E8M0 is not supported; tensor 'a'"},
     {"{\"a\":{\"dtype\":\"C64\",\"shape\":[],\"data_offsets\":[0,8]}}", 8, "dtype C64"},
     {"{\"a\":{\"dtype\":\"float\",\"shape\":[],\"data_offsets\":[0,8]}}", 8,
-     "'float' is no dtype of the format"},
-    {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "it has no shape"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "is no size"},
+     "'float' is not a dtype of the safetensors format"},
+    {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "the entry has no shape"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "is not a size"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4,
-     "column 31: number that is not written as an integer"},
+     "column 31: expected an integer without fraction or exponent"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.0],\"data_offsets\":[0,4]}}", 4,
-     "not written as an integer"},
+     "expected an integer without fraction"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0.0,4.0]}}", 4,
-     "not written as an integer"},
+     "expected an integer without fraction"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4e0]}}", 4,
-     "not written as an integer"},
+     "expected an integer without fraction"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[\"0\",\"4\"]}}", 4,
-     "data_offsets are not [begin, end]"},
+     "data_offsets: expected [begin, end]"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-0,4]}}", 4,
-     "data_offsets are not [begin, end]"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[\"1\"],\"data_offsets\":[0,4]}}", 4, "is no size"},
+     "data_offsets: expected [begin, end]"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[\"1\"],\"data_offsets\":[0,4]}}", 4, "is not a size"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
      "expected rank 0 to 8, got 9"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,4294967296],\"data_offsets\":[0,4]"
@@ -141,9 +141,10 @@ static const struct {
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "data_offsets"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, "data_offsets"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "data_offsets"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,8]}}", 4, "its data ends at 8"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,8]}}", 4,
+     "the data of the tensor ends at 8"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,3]}}", 4,
-     "it has 3 bytes of data, its shape and dtype need 4"},
+     "the tensor has 3 bytes of data, and its shape and dtype need 4"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5,
      "the last 1 bytes belong to no tensor"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[2,6]}}", 6,
@@ -153,7 +154,7 @@ static const struct {
      6, "overlaps"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\","
      "\"shape\":[1],\"data_offsets\":[4,8]}}",
-     8, "key \"a\" twice"},
+     8, "key \"a\" appears twice"},
     {"{\"__metadata__\":[]}", 0, "__metadata__ is an array"},
     {"{\"__metadata__\":{\"a\":1}}", 0, "__metadata__ \"a\" is not a string"},
 };
@@ -199,7 +200,7 @@ static void test_bad_names(void **state) {
   entry[0].name = "__metadata__";
   expect_error(tensor_file_save(path, entry, 1, NULL, 0), "cannot be named __metadata__");
   entry[0] = (tensor_entry){"b", DTYPE_F32, 1, {INT64_MAX}, &one, SIZE_MAX};
-  expect_error(tensor_file_save(path, entry, 2, NULL, 0), "the tensors' size overflows");
+  expect_error(tensor_file_save(path, entry, 2, NULL, 0), "the size of the tensors overflows");
   expect_error(tensor_file_save("/dev/full", entry + 1, 1, NULL, 0), "no space left");
   assert_false(file_exists(path));
   free(path);

@@ -163,7 +163,7 @@ ABC = ["a", "b", "ab"]
         ("gpt2", ABC, {"pre": "gpt-2", "merges": [1, 2]}, "merges': expected an array of kind text, got one of int32"),
         ("gpt2", ABC[:2], {"pre": "gpt-2", "merges": ["a b"]}, "has 2 tokens, and token_embd.weight has rows for 3"),
         ("llama", ABC, {"scores": [0.0]}, "key 'tokenizer.ggml.scores': expected 3 elements, got 1"),
-        ("llama", ABC, {}, "its tokenizer: no piece is the unknown one; SentencePiece model"),
+        ("llama", ABC, {}, "its tokenizer: the model has no unknown piece; SentencePiece model"),
         ("llama", ABC, {"token_type": [2, 1, 1], "bos_token_id": 3}, "bos_token_id': expected 0 to 2, got 3"),
         (
             "llama",
@@ -203,7 +203,7 @@ def test_another_in_its_place(tmp_path):
         (models / "tokenizer.model", spm),
     ]:
         assert Given(path).data == data
-    with pytest.raises(Error, match=r"a folder without tokenizer\.json or tokenizer\.model"):
+    with pytest.raises(Error, match=r"the folder has no tokenizer\.json or tokenizer\.model"):
         Given(tmp_path)
     file = write(tmp_path / "v.gguf", "gpt2", ABC, pre="what")
     with pytest.raises(Error) as e:

@@ -107,7 +107,7 @@ static void test_unigram_kinds(void **state) {
   options.unknown = (unknown_rule){.byte_ids = byte_ids, .id = VOCAB_NONE};
   assert_null(unigram_create(vocab, &options, &model));
   EXPECT_IDS(model, "aba\xC3\xA9", 1, 4, 5, 6);
-  expect_no_ids(model, "axxb", "the vocabulary lacks \"xx\" and a token for what is unknown");
+  expect_no_ids(model, "axxb", "the vocabulary lacks \"xx\" and an unknown token");
   expect_ids(model, text_of(""), NULL, 0);
   model->destroy(model);
   vocab_destroy(vocab);
@@ -136,7 +136,7 @@ static void test_wordpiece(void **state) {
   options.continuing_prefix = text_of("@@");
   assert_null(wordpiece_create(vocab, &options, &model));
   EXPECT_IDS(model, "able", 5);
-  expect_no_ids(model, "unable", "the vocabulary lacks \"unable\" and a token for what is unknown");
+  expect_no_ids(model, "unable", "the vocabulary lacks \"unable\" and an unknown token");
   model->destroy(model);
   vocab_destroy(vocab);
 }
@@ -164,7 +164,7 @@ static void test_words(void **state) {
              "ab",
              3);
   EXPECT_IDS(model, "<s>", 4);
-  expect_no_ids(model, "ab", "the vocabulary lacks \"ab\" and a token for what is unknown");
+  expect_no_ids(model, "ab", "the vocabulary lacks \"ab\" and an unknown token");
   model->destroy(model);
   vocab_destroy(vocab);
 }

@@ -176,30 +176,32 @@ static void test_wrong_pieces(void **state) {
   (void)state;
   text text = {0};
   put_piece(&text, "a", 0, SPM_NORMAL);
-  expect_message(&text, "no piece is the unknown one; SentencePiece model");
+  expect_message(&text, "the model has no unknown piece; SentencePiece model");
   put_trainer(&text, BPE, false);
-  expect_message(&text, "no pieces; SentencePiece model");
+  expect_message(&text, "the model has no pieces; SentencePiece model");
   put_piece(&text, "a", NAN, SPM_NORMAL);
-  expect_message(&text, "its score is not a number; piece 0; SentencePiece model");
+  expect_message(&text, "the score of the piece is not a number; piece 0; SentencePiece model");
   put_piece(&text, "", 0, SPM_NORMAL);
-  expect_message(&text, "it is empty; piece 0; SentencePiece model");
+  expect_message(&text, "the piece is empty; piece 0; SentencePiece model");
   put_piece(&text, "\xC3", 0, SPM_NORMAL);
-  expect_message(&text, "it is not UTF-8; piece 0; SentencePiece model");
+  expect_message(&text, "the piece is not valid UTF-8; piece 0; SentencePiece model");
   put_piece(&text, "a", 0, SPM_UNKNOWN);
   put_piece(&text, "b", 0, SPM_NORMAL);
   put_piece(&text, "b", 0, SPM_NORMAL);
-  expect_message(&text, "\"b\" is piece 1 too; piece 2; SentencePiece model");
+  expect_message(&text, "\"b\" is also piece 1; piece 2; SentencePiece model");
   put_piece(&text, "a", 0, SPM_UNKNOWN);
   put_piece(&text, "b", 0, SPM_UNKNOWN);
-  expect_message(&text, "piece 0 is the unknown one too; piece 1; SentencePiece model");
+  expect_message(
+      &text, "piece 0 is also an unknown piece: expected only one; piece 1; SentencePiece model");
   put_piece(&text, "<0x0a>", 0, SPM_BYTE);
   put_trainer(&text, BPE, true);
-  expect_message(&text, "a byte's piece is written as <0x41>; piece 0; SentencePiece model");
+  expect_message(&text, "a byte piece must be written as <0x41>; piece 0; SentencePiece model");
   put_piece(&text, "<0x0A>", 0, SPM_BYTE);
-  expect_message(&text, "a byte, but the model has no byte fallback; piece 0; SentencePiece model");
+  expect_message(&text,
+                 "a byte piece, but the model has no byte fallback; piece 0; SentencePiece model");
   put_piece(&text, "a", 0, SPM_UNKNOWN);
   put_trainer(&text, BPE, true);
-  expect_message(&text, "byte fallback without a piece <0x00>; SentencePiece model");
+  expect_message(&text, "the model has byte fallback but no piece <0x00>; SentencePiece model");
   put_piece(&text, "a", 0, SPM_UNKNOWN);
   put_trainer(&text, 9, false);
   expect_message(&text, "model_type: expected 1 to 4, got 9; SentencePiece model");
@@ -210,18 +212,19 @@ static void test_wrong_fields(void **state) {
   text text = {0};
   put_varint(&text, 1 << 3 | 2);
   put_varint(&text, UINT64_MAX);
-  expect_message(&text,
-                 "the file ends within a field; byte 11 of a message of 11; SentencePiece model");
+  expect_message(
+      &text, "the file ends within a field; byte 11 of a message of 11 bytes; SentencePiece model");
   put_bytes(&text, 1, text_of("\x0D\1\2"));
   expect_message(
       &text,
-      "the file ends within a field; byte 1 of a message of 3; piece 0; SentencePiece model");
+      "the file ends within a field; byte 1 of a message of 3 bytes; piece 0; SentencePiece model");
   put_bytes(&text, 1, text_of("\x0B"));
-  expect_message(&text, "field 1 has wire type 3; byte 1; piece 0; SentencePiece model");
+  expect_message(&text,
+                 "field 1 has the unsupported wire type 3; byte 1; piece 0; SentencePiece model");
   put_bytes(&text, 1, text_of("\x02\x01"));
-  expect_message(&text, "field 0; byte 1; piece 0; SentencePiece model");
+  expect_message(&text, "invalid field number 0; byte 1; piece 0; SentencePiece model");
   put_bytes(&text, 1, text_of("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF"));
-  expect_message(&text, "a number of more than 10 bytes; byte 10; piece 0; SentencePiece model");
+  expect_message(&text, "a varint has more than 10 bytes; byte 10; piece 0; SentencePiece model");
 }
 
 static void test_wrong_charsmap(void **state) {
@@ -250,11 +253,11 @@ static void test_wrong_charsmap(void **state) {
   }
   good.data[4 + 2] = 0x7F; /* the root's offset */
   expect_error(charsmap_create((span){good.data, good.size}, &charsmap),
-               "charsmap: node 0 leads to 8128 of 512 units");
+               "charsmap: node 0 points to unit 8128, outside the 512 units");
   good.data[4 + 2] = 4;
   good.data[4 + 4 * 5] = 2; /* where 'A' leads */
   expect_error(charsmap_create((span){good.data, good.size}, &charsmap),
-               "charsmap: a rule's text at 2 of 2 bytes");
+               "charsmap: the text of a rule is at 2, outside the 2 bytes of texts");
   text_free(&good);
 }
 

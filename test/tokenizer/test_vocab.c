@@ -35,9 +35,9 @@ static void test_vocab(void **state) {
   assert_int_equal(vocab_piece(vocab, 5).size, 1);
   expect_error(vocab_add(vocab, 5, text_of("x"), NULL), "id 5 is given twice");
   expect_error(vocab_add(vocab, VOCAB_MAX, text_of("x"), NULL),
-               "id 4194304, ids are below 4194304");
+               "id 4194304 is too large: expected an id below 4194304");
   expect_error(vocab_add(vocab, 9, (span){"", VOCAB_MAX_PIECE + 1}, NULL),
-               "token 9 has 65537 bytes, at most 65536 are");
+               "token 9 has 65537 bytes: expected at most 65536");
   vocab_destroy(vocab);
 }
 

@@ -9,9 +9,8 @@ clave_status opencl_find_device(const void *device, int *index) {
   TRY(opencl_device_list(&list));
   for (*index = 0; *index < list->count; ++*index)
     if (list->entries[*index].id == device) return NULL;
-  return INVALID(
-      "it is none of the %d OpenCL devices that libOpenCL.so.1 lists and clave can use%s%s",
-      list->count, list->reason ? "; " : "", list->reason ? list->reason : "");
+  return INVALID("the device is not one of the %d usable OpenCL devices of libOpenCL.so.1%s%s",
+                 list->count, list->reason ? "; " : "", list->reason ? list->reason : "");
 }
 
 static clave_status check_context(const cl_device *device, cl_context context) {
@@ -21,7 +20,7 @@ static clave_status check_context(const cl_device *device, cl_context context) {
          "clGetContextInfo");
   for (size_t i = 0; i < size / sizeof ids[0]; i++)
     if (ids[i] == device->entry->id) return NULL;
-  return INVALID("the context is not of this device");
+  return INVALID("the context does not belong to this device");
 }
 
 static clave_status check_queue(const cl_device *device, cl_context context,
@@ -32,8 +31,9 @@ static clave_status check_queue(const cl_device *device, cl_context context,
          "clGetCommandQueueInfo");
   CL_TRY(device->cl->clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof id, &id, NULL),
          "clGetCommandQueueInfo");
-  if (of != context) return INVALID("the queue is of another context");
-  return id == device->entry->id ? NULL : INVALID("the queue is of another device of the context");
+  if (of != context) return INVALID("the queue belongs to another context");
+  return id == device->entry->id ? NULL
+                                 : INVALID("the queue belongs to another device of the context");
 }
 
 clave_status adopt_context(cl_device *device, const opencl_options *options) {
@@ -70,10 +70,9 @@ static clave_status adopt_check_kind(const cl_device *device, cl_mem memory) {
   cl_mem_object_type type = 0;
   cl_context context = NULL;
   TRY(adopt_ask(device, memory, CL_MEM_CONTEXT, &context, sizeof context));
-  if (context != device->context) return INVALID("the memory is of another OpenCL context");
+  if (context != device->context) return INVALID("the memory belongs to another OpenCL context");
   TRY(adopt_ask(device, memory, CL_MEM_TYPE, &type, sizeof type));
-  return type == CL_MEM_OBJECT_BUFFER ? NULL
-                                      : INVALID("the memory is an image or a pipe, no buffer");
+  return type == CL_MEM_OBJECT_BUFFER ? NULL : INVALID("expected a buffer, got an image or a pipe");
 }
 
 static clave_status describe_memory(const cl_device *device, cl_mem memory, memory_info *out) {
@@ -96,8 +95,10 @@ static clave_status describe_memory(const cl_device *device, cl_mem memory, memo
 
 /* A write-only buffer is refused even for results, because later commands may read them. */
 static clave_status check_access(const memory_info *info, bool writable) {
-  if (info->flags & CL_MEM_WRITE_ONLY) return INVALID("the buffer is CL_MEM_WRITE_ONLY");
-  if (writable && info->flags & CL_MEM_READ_ONLY) return INVALID("the buffer is CL_MEM_READ_ONLY");
+  if (info->flags & CL_MEM_WRITE_ONLY)
+    return INVALID("a buffer with CL_MEM_WRITE_ONLY cannot be bound, because it is also read");
+  if (writable && info->flags & CL_MEM_READ_ONLY)
+    return INVALID("an output buffer cannot be CL_MEM_READ_ONLY");
   return NULL;
 }
 
@@ -107,7 +108,7 @@ static clave_status check_memory(const cl_device *device, cl_mem memory, size_t 
   TRY(describe_memory(device, memory, out));
   TRY(check_access(out, writable));
   if (offset <= out->bytes && bytes <= out->bytes - offset) return NULL;
-  return INVALID("%zu bytes from offset %zu on are not inside a buffer of %zu", bytes, offset,
+  return INVALID("%zu bytes at offset %zu are not inside the buffer of %zu bytes", bytes, offset,
                  out->bytes);
 }
 

@@ -28,7 +28,7 @@ static clave_status opencl_buffer_create_buffer(backend *backend, cl_mem_flags f
   *out = NULL;
   if (bytes > backend->info.max_alloc)
     return status_new(STATUS_NO_MEMORY,
-                      "a buffer of %zu bytes is larger than the device allows (%llu)", bytes,
+                      "a buffer of %zu bytes exceeds the device's limit of %llu bytes", bytes,
                       (unsigned long long)backend->info.max_alloc);
   cl_int code;
   cl_mem memory = device->cl->clCreateBuffer(device->context, flags,

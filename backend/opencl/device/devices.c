@@ -79,20 +79,21 @@ static clave_status find_refusal(const cl_functions *cl, const device_entry *ent
   const char *linker = quirk_linker(entry->info.platform, entry->info.name);
   *reason = quirk_refusal(entry->info.platform, entry->info.name);
   if (!*reason && linker && !environment_provide(linker))
-    *reason = "its compiler needs the linker ld, which is in no folder of PATH";
-  if (!*reason && !device_uint(cl, entry->id, CL_DEVICE_AVAILABLE)) *reason = "it is not available";
+    *reason = "the compiler of the driver needs the linker ld, which is not on PATH";
+  if (!*reason && !device_uint(cl, entry->id, CL_DEVICE_AVAILABLE))
+    *reason = "the device is not available";
   if (!*reason && !device_uint(cl, entry->id, CL_DEVICE_COMPILER_AVAILABLE))
-    *reason = "it has no compiler";
+    *reason = "the driver has no compiler";
   if (*reason) return NULL;
   char *version = device_text(cl, entry->id, CL_DEVICE_VERSION),
        *profile = device_text(cl, entry->id, CL_DEVICE_PROFILE);
   clave_status st = version && profile ? NULL : status_no_memory();
   if (!st && !version_is(version, 1, 2))
-    *reason = "it is older than OpenCL 1.2";
+    *reason = "the device is older than OpenCL 1.2";
   else if (!st && strcmp(profile, "FULL_PROFILE") != 0)
-    *reason = "it has the embedded profile only";
+    *reason = "the device has only the embedded profile";
   else if (!st && !device_uint(cl, entry->id, CL_DEVICE_ENDIAN_LITTLE))
-    *reason = "it is big-endian";
+    *reason = "the device is big-endian";
   free(version);
   free(profile);
   return st;

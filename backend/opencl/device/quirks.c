@@ -31,7 +31,7 @@ static const quirk quirks[] = {
     /* Mesa's old state tracker has OpenCL 1.1 and miscompiles; rusticl replaces it. */
     {.platform = "Clover",
      .device = "",
-     .refusal = "Mesa's Clover is OpenCL 1.1; use rusticl (RUSTICL_ENABLE)"},
+     .refusal = "Mesa's Clover supports only OpenCL 1.1; use rusticl (RUSTICL_ENABLE)"},
     /* It splits vectors into scalars, so kernels for CPUs are slow, and it gets shuffles of float16
        wrong (Mesa 22.3). In work-groups of one work-item, which those kernels use, an outer loop
        ends after its first pass. Loops also end when a work-item has made 65,535 passes in all, so
@@ -43,8 +43,8 @@ static const quirk quirks[] = {
        reason. It does not check the files that it finds: a damaged one ends the process. */
     {.platform = "Portable Computing Language",
      .device = "",
-     .empty = "PoCL is installed but has no device: it needs a folder for its cache that it can "
-              "write to, set POCL_CACHE_DIR to one",
+     .empty =
+         "PoCL is installed but has no device: set POCL_CACHE_DIR to a folder that it can write to",
      .files = "POCL_CACHE_DIR"},
     /* Reading binaries compiles every kernel of the program for any work-group size, which takes as
        long as the build. It compiles under a lock, and again for each local size and for grids

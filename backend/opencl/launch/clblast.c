@@ -91,6 +91,6 @@ bool blas_is_refused(const cl_device *device) {
 
 void blas_refuse(cl_device *device, const struct clave_error *why) {
   if (!__atomic_exchange_n(&device->blas_refused, true, __ATOMIC_RELAXED))
-    device_note(device, "CLBlast fails on %s (%s); clave's own kernels multiply",
+    device_note(device, "CLBlast fails on %s (%s), so clave's own kernels run instead",
                 device->base.info.name, status_message(why));
 }

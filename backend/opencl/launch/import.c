@@ -41,7 +41,7 @@ static clave_status import_external(const cl_device *device, int fd, size_t byte
         "libOpenCL.so.1 is older than OpenCL 3.0, which importing dma-bufs needs: install a newer "
         "ocl-icd-libopencl1");
   const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  if (own < 0) return status_new(STATUS_IO, "dma-buf %d: it cannot be duplicated", fd);
+  if (own < 0) return status_new(STATUS_IO, "dma-buf %d: duplicating the descriptor failed", fd);
   const cl_ulong properties[] = {HANDLE_DMA_BUF,
                                  (cl_ulong)own,
                                  MEM_DEVICE_HANDLE_LIST,
@@ -79,8 +79,8 @@ static clave_status import(const cl_device *device, int fd, size_t bytes, bool w
   if (has_word(words, "cl_arm_import_memory_dma_buf"))
     return import_arm(device, fd, bytes, writable, out);
   return UNSUPPORTED(
-      "'%s' imports no dma-bufs: it has neither cl_khr_external_memory_dma_buf nor "
-      "cl_arm_import_memory_dma_buf; map the dma-buf and bind the address, which is copied",
+      "'%s' cannot import dma-bufs: it has neither cl_khr_external_memory_dma_buf nor "
+      "cl_arm_import_memory_dma_buf; map the dma-buf and bind its address, which copies the data",
       device->base.info.name);
 }
 

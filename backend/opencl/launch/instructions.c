@@ -200,7 +200,7 @@ static clave_status try_instruction(cl_device *device, int i, bool *right) {
   if (known != INSTRUCTION_UNTRIED) return NULL;
   clave_status st = try_probe(device, &instructions[i], right); /* two threads may both do this */
   if (!*right)
-    device_note(device, "%s does not work in kernels on %s (%s): others run instead",
+    device_note(device, "the instruction %s does not work on %s (%s), so other kernels run instead",
                 instructions[i].name, device->base.info.name,
                 st ? status_message(st) : "wrong results");
   status_free(st);

@@ -53,7 +53,7 @@ const kernel_variant *recorder_choose(cl_recorder *recorder, const variants *all
 clave_status recorder_scratch(cl_recorder *recorder, size_t bytes) {
   if (bytes > recorder->device->base.info.max_alloc)
     return status_new(STATUS_NO_MEMORY,
-                      "scratch of %zu bytes is larger than a buffer of the device may be", bytes);
+                      "a workspace of %zu bytes exceeds the device's largest buffer", bytes);
   size_t *most = &recorder->out->base.scratch_bytes;
   if (bytes > *most) *most = bytes;
   return NULL;
@@ -85,7 +85,7 @@ clave_status recorder_pack(cl_recorder *recorder, const pack_request *request, i
                            cl_recorder **pack) {
   if (request->bytes > recorder->device->base.info.max_alloc)
     return status_new(STATUS_NO_MEMORY,
-                      "a form of %zu bytes is larger than a buffer of the device may be",
+                      "a packed weight of %zu bytes exceeds the device's largest buffer",
                       request->bytes);
   cl_recording *out = calloc(1, sizeof *out);
   if (!out) return status_no_memory();

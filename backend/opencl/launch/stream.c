@@ -38,7 +38,7 @@ static clave_status check_before(cl_stream *stream) {
   drop_before(stream);
   CL_TRY(code, "clGetEventInfo");
   if (outcome >= 0) return NULL;
-  return opencl_status(outcome, "the caller's commands before the run");
+  return opencl_status(outcome, "waiting for the caller's commands before the run");
 }
 
 /* ---------------------------------------------------------------- create, destroy */

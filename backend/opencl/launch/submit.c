@@ -184,16 +184,17 @@ static clave_status submit_check_groups(const cl_stream *stream, const recorded_
   const size_t items = launch->local[0] * launch->local[1] * launch->local[2];
   for (int i = 1; i < launch->dims; i++)
     if (launch->global[i] / launch->local[i] > most)
-      return UNSUPPORTED("kernel %s takes %zu groups of work-items in a dimension at most, not %zu",
+      return UNSUPPORTED("kernel %s: the device allows at most %zu groups in a dimension, got %zu",
                          launch->signature->kernel, most, launch->global[i] / launch->local[i]);
   const cl_int code = stream->cl->clGetKernelWorkGroupInfo(
       kernel, stream->device->entry->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL);
   if (code != CL_SUCCESS)
     return program_refuse(launch->program, opencl_refusal(code, "clGetKernelWorkGroupInfo"));
   if (items <= most) return NULL;
-  return program_refuse(launch->program,
-                        UNSUPPORTED("kernel %s takes groups of %zu work-items at most, not of %zu",
-                                    launch->signature->kernel, most, items));
+  return program_refuse(
+      launch->program,
+      UNSUPPORTED("kernel %s: the device allows at most %zu work-items in a group, got %zu",
+                  launch->signature->kernel, most, items));
 }
 
 static clave_status make_kernel(cl_stream *stream, const recorded_launch *launch,

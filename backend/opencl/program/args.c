@@ -355,7 +355,7 @@ clave_status launch_check(const launch *launch, const kernel_signature *signatur
     return INVALID("kernel %s argument %d (%s) is missing", launch->kernel, launch->n_values,
                    signature->args[launch->n_values].name);
   if (launch->n_values > n)
-    return INVALID("kernel %s takes %d arguments, got %d", launch->kernel, n, launch->n_values);
+    return INVALID("kernel %s: expected %d arguments, got %d", launch->kernel, n, launch->n_values);
   for (int i = 0; i < n; i++) {
     raw_arg arg;
     if (!launch_raw(&launch->values[i], signature->args[i].kind, launch->wide, compute, &arg))

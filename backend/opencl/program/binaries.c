@@ -69,16 +69,16 @@ static clave_status check_pack(const uint8_t *data, size_t size) {
   const uint8_t *entry;
   uint64_t bytes;
   size_t at = sizeof header;
-  if ((uintptr_t)data % 8) return INVALID("kernel binaries: not aligned to 8 bytes");
-  if (size < sizeof header) return INVALID("kernel binaries: %zu bytes hold none", size);
+  if ((uintptr_t)data % 8) return INVALID("kernel binaries: expected data aligned to 8 bytes");
+  if (size < sizeof header) return INVALID("kernel binaries: %zu bytes are too few", size);
   memcpy(&header, data, sizeof header);
   if (memcmp(header.magic, magic, sizeof magic) != 0)
-    return INVALID("kernel binaries: these are none of this version of clave");
+    return INVALID("kernel binaries: the data are not kernel binaries of this version of clave");
   if (header.size != size - sizeof header || header.device[sizeof header.device - 1])
-    return INVALID("kernel binaries: %zu bytes, not as many as they say", size);
+    return INVALID("kernel binaries: %zu bytes, but the header has another size", size);
   while (at < size)
     if (!next_entry(data, size, &at, &entry, &bytes))
-      return INVALID("kernel binaries: the one at byte %zu does not end within them", at);
+      return INVALID("kernel binaries: the entry at byte %zu exceeds the data", at);
   return NULL;
 }
 
@@ -91,8 +91,8 @@ clave_status binaries_take(cl_device *device, const opencl_options *options) {
     device->binaries_size = options->binaries_size;
   } else {
     device_note(device,
-                "kernel binaries are for %s, not for this device, driver and processor: kernels "
-                "are built from their sources",
+                "the kernel binaries are for %s, not for this device, driver and processor, so "
+                "kernels are built from their sources",
                 header->device);
   }
   return NULL;

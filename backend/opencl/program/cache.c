@@ -199,7 +199,7 @@ clave_status cache_save(const char *folder, const uint64_t key[2], const cache_e
   file_lock *lock = NULL;
   clave_status st = path && lock_path ? NULL : status_no_memory();
   if (!st && !file_lock_take(lock_path, LOCK_TIMEOUT_MS, &lock))
-    st = status_new(STATUS_IO, "%s cannot be locked", lock_path);
+    st = status_new(STATUS_IO, "cannot lock %s", lock_path);
   if (!st) st = opencl_cache_write_entry(path, &header, entry);
   uint64_t removed;
   if (!st) st = trim_entries(folder, CACHE_LIMIT_BYTES, &removed);

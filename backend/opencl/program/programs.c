@@ -244,7 +244,8 @@ static bool build_from_entry(cl_device *device, kernel_program *program, const c
   }
   clave_status st = build_handle(device, program, NULL, handle, &code);
   if (st) {
-    device_note(device, "a kernel binary was refused (%s) and is built again", status_message(st));
+    device_note(device, "the driver refused a kernel binary (%s), which is built again",
+                status_message(st));
     status_free(st);
     return false;
   }
@@ -294,7 +295,9 @@ static clave_status build_from_source(cl_device *device, kernel_program *program
   if (!header || !refused) return st;
   clave_status first = st;
   st = programs_build_with(device, program, NULL, &refused);
-  if (!st) device_note(device, "builtins.h lacks what a kernel needs: %s", status_message(first));
+  if (!st)
+    device_note(device, "builtins.h lacks a declaration that a kernel needs: %s",
+                status_message(first));
   status_free(first);
   return st;
 }

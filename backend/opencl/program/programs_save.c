@@ -83,7 +83,7 @@ static bool save_if_new(cl_device *device, kernel_program *program) {
   }
   mutex_unlock(program->lock);
   if (st && !__atomic_exchange_n(&device->cache_noted, true, __ATOMIC_RELAXED))
-    device_note(device, "kernel binaries are not kept: %s", status_message(st));
+    device_note(device, "kernel binaries are not cached: %s", status_message(st));
   status_free(st);
   return is_new;
 }

@@ -111,7 +111,7 @@ static clave_status append_file(const cl_device *device, const char *name,
   }
   if (file)
     return append_lines(device, (const char *)file->bytes, file->size, signature, depth, out);
-  return INVALID("there is no kernel file %s", name);
+  return INVALID("unknown kernel file %s", name);
 }
 
 clave_status source_of_kernel(const cl_device *device, const kernel_signature *signature,

@@ -405,7 +405,7 @@ static void test_unknown_passes(void **state) {
   good(clave_builder_finish(sketch.b, &program));
   clave_builder_destroy(sketch.b);
   expect_invalid(clave_program_optimize(program, &options, &rewritten),
-                 "there is no pass 'polish'; there are ");
+                 "unknown pass 'polish'; the passes are ");
   assert_null(rewritten);
   clave_program_destroy(program);
 }

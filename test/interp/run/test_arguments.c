@@ -205,12 +205,12 @@ static void bad_memory_is_refused(void **state) {
     good(session_bind_input(opened.s, 0, 0, &tensor));
     good(session_bind_output(opened.s, 0, 0, results, BYTES - 1));
     expect_error(session_run(opened.s, 0),
-                 "output 0 ('y') has 81920 bytes, there is room for 81919");
+                 "output 0 ('y') has 81920 bytes, and the given memory has 81919");
     good(session_bind_output(opened.s, 0, 0, results, BYTES));
     expect_error(session_bind_output(opened.s, 0, 1, results + N - 1, BYTES),
                  "memory of outputs 0 ('y') and 1 ('z') of method 'forward' overlaps");
     expect_error(session_bind_output(opened.s, 0, 3, results, BYTES),
-                 "output 3 of method 'forward', which has 3");
+                 "output 3 is out of range: method 'forward' has 3");
     run_and_check(&opened, 1); /* the refused one is the session's own */
     good(session_bind_output(opened.s, 0, 0, NULL, 0));
     expect_error(session_output(opened.s, 0, 0, &out), "has not run");
@@ -218,7 +218,7 @@ static void bad_memory_is_refused(void **state) {
     expect_error(session_bind_input(opened.s, 0, 0, &wrong), "expected F32");
     expect_error(session_run(opened.s, 0), "was not given");
     expect_error(session_bind_input(opened.s, 0, 1, &tensor),
-                 "input 1 of method 'forward', which has 1");
+                 "input 1 is out of range: method 'forward' has 1");
     close_session(&opened);
     free(values);
     free(results);

@@ -259,7 +259,7 @@ static void packing_that_fails_is_tried_again(void **state) {
   packing.fails = true;
   clave_status st = run_rows(session, 2);
   assert_non_null(strstr(status_message(st), "it does not pack today"));
-  assert_non_null(strstr(status_message(st), "a packed form of constant 'weight'"));
+  assert_non_null(strstr(status_message(st), "a packed weight of constant 'weight'"));
   status_free(st);
   assert_int_equal(constant_store_packed_bytes(opened.store), 0);
   packing.fails = false;
@@ -353,8 +353,8 @@ static void damaged_ones_are_packed_anew(void **state) {
   good(run_rows(session, 3));
   assert_int_equal(packing.packs, 1);
   assert_string_equal(note,
-                      "the packed form of constant 'weight' in the program's file is damaged "
-                      "(hash): it is packed anew");
+                      "the packed weight of constant 'weight' in the program's file is damaged "
+                      "(hash) and is packed again");
   free(note);
   session_destroy(session);
   good(constant_store_keep_packed(opened.store, opened.prog->program));
@@ -377,7 +377,7 @@ static void packing_needs_memory(void **state) {
   clave_status st = session_pack(session, 0);
   assert_non_null(strstr(status_message(st), "needs 0.0 MB on "));
   assert_non_null(
-      strstr(status_message(st), "it has 0.0; a smaller input or batch, or weights in"));
+      strstr(status_message(st), "which has 0.0 MB; use smaller inputs, a smaller batch or"));
   status_free(st);
   session_destroy(session);
   close_linear(&opened);

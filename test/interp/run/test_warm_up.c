@@ -308,7 +308,7 @@ static void errors_leave_it_on_the_cpu(void **state) {
     run_walk(opened, 3, 5, false);
     (void)usleep(500);
   }
-  assert_non_null(strstr(opened->note, "a gate cannot be made ready (no kernel today; "));
+  assert_non_null(strstr(opened->note, "preparing a gate failed (no kernel today; "));
   int builds = held.n_builds;
   for (int i = 0; i < 5; i++) run_walk(opened, 3, 5, false);
   assert_int_equal(held.n_builds, builds);

@@ -65,7 +65,7 @@ static const kernel_variant conv_variants[] = {
 static clave_status check_places(const conv_desc *desc) {
   for (const conv_dim *d = desc->dims; d < desc->dims + SPATIAL_DIMS; d++)
     if (d->in + d->out + 2 * d->padding + (d->kernel - 1) * d->dilation + d->stride > INT32_MAX)
-      return UNSUPPORTED("convolutions over 2^31 places of a dimension or more");
+      return UNSUPPORTED("convolutions with 2^31 or more positions in a dimension");
   return NULL;
 }
 

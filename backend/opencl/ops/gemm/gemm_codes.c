@@ -44,7 +44,7 @@ void gemm_codes_define(launch *launch, const code_panels *panels) {
 static clave_status gemm_codes_pack_codes(cl_recorder *recorder, const gemm *gemm) {
   code_panels panels;
   if (!code_panels_of(&gemm->desc.b->tensor.encoding, gemm->desc.k, &panels))
-    return UNSUPPORTED("b has no panels of codes");
+    return UNSUPPORTED("operand b has no packed codes");
   launch launch;
   launch_begin(&launch, recorder, gemm->node);
   launch_encoding(&launch, &gemm->desc.b->tensor.encoding);

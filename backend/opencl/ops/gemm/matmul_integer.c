@@ -11,7 +11,7 @@ clave_status opencl_matmul_integer(cl_recorder *recorder, const node *node) {
   describe_matmul_integer(node, &desc);
   if (desc.m == 0 || desc.n == 0) return NULL;
   if (desc.n > INT32_MAX / 2 || desc.k > INT32_MAX / 2)
-    return UNSUPPORTED("products of integers of 2^30 columns or more");
+    return UNSUPPORTED("integer products with 2^30 columns or more");
   const bound_tensor sums = op_result(recorder, desc.out);
   const int64_t blocks = ceil_div(desc.n, COLUMNS), items = desc.m * blocks;
   launch_begin(&launch, recorder, node);

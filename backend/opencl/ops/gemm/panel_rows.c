@@ -37,7 +37,7 @@ static clave_status launch_codes(cl_recorder *recorder, const node *node,
                                  const dequantize_desc *desc, const bound_tensor *as_b) {
   code_panels code_panels;
   if (!code_panels_of(&desc->x->tensor.encoding, desc->row, &code_panels))
-    return UNSUPPORTED("the table has no panels of codes");
+    return UNSUPPORTED("the table has no packed codes");
   const pack_request panels = {
       .x = as_b, .kind = PACKED_GEMM_CODES, .size = {CODE_PANEL, desc->rows, desc->row}};
   launch launch;

@@ -65,7 +65,7 @@ clave_status recorder_pack(cl_recorder *recorder, const pack_request *request, i
                            cl_recorder **pack) {
   if (request->bytes > recorder->device->base.info.max_alloc)
     return status_new(STATUS_NO_MEMORY,
-                      "a form of %zu bytes is larger than a buffer of the device may be",
+                      "a packed weight of %zu bytes is larger than a buffer of the device may be",
                       request->bytes);
   cl_recording *out = calloc(1, sizeof *out);
   if (!out) return status_no_memory();

@@ -119,7 +119,7 @@ static bool find_own_helper(builders *builders) {
 
 /* ---------------------------------------------------------------- orders */
 
-static bool builders_goes_on(const batch *batch) {
+static bool batch_may_continue(const batch *batch) {
   return !batch->progress || batch->progress(batch->ctx, batch->done, batch->n + batch->others);
 }
 
@@ -213,7 +213,7 @@ static bool hear_one(batch *batch, bool waits) {
 /* Waits while another session's batch is built. Returns false if progress says to stop. */
 static bool lock_builders(builders *builders, const batch *batch) {
   while (!mutex_lock_within(builders->lock, MOMENT_MS))
-    if (!builders_goes_on(batch)) return false;
+    if (!batch_may_continue(batch)) return false;
   return true;
 }
 
@@ -248,7 +248,7 @@ static void run_batch(batch *batch, int most) {
   }
   bool wanted = true;
   while (wanted && batch->done < batch->n && hear_one(batch, true))
-    wanted = builders_goes_on(batch);
+    wanted = batch_may_continue(batch);
   for (int i = 0; i < MAX_BUILDERS && !wanted; i++)
     if (builders->all[i].order != NO_ORDER) end_builder(builders, &builders->all[i], 0);
 }

@@ -39,7 +39,7 @@ const char custom_kernel_name[] = "custom";
 
 /* ---------------------------------------------------------------- finding */
 
-static void programs_program_destroy(cl_device *device, kernel_program *program) {
+static void kernel_program_destroy(cl_device *device, kernel_program *program) {
   if (!program) return;
   if (program->handle) device->cl->clReleaseProgram(program->handle);
   free(program->name);
@@ -135,8 +135,8 @@ static void identify(kernel_program *program) {
   hash_bytes_128(all, sizeof all, program->identity);
 }
 
-static clave_status programs_program_create(cl_device *device, const launch *launch,
-                                            const launch_variant *variant, kernel_program **out) {
+static clave_status kernel_program_create(cl_device *device, const launch *launch,
+                                          const launch_variant *variant, kernel_program **out) {
   kernel_program *program = calloc(1, sizeof *program);
   *out = program;
   if (!program) return status_no_memory();
@@ -174,7 +174,7 @@ clave_status program_find(cl_device *device, const launch *launch, const launch_
                           kernel_program **out) {
   *out = NULL;
   kernel_program *mine;
-  clave_status st = programs_program_create(device, launch, variant, &mine);
+  clave_status st = kernel_program_create(device, launch, variant, &mine);
   if (!st) {
     mutex_lock(device->lock);
     *out = find_same(device, mine);
@@ -184,7 +184,7 @@ clave_status program_find(cl_device *device, const launch *launch, const launch_
     }
     mutex_unlock(device->lock);
   }
-  if (*out != mine) programs_program_destroy(device, mine);
+  if (*out != mine) kernel_program_destroy(device, mine);
   return st;
 }
 
@@ -450,7 +450,7 @@ clave_status program_of_order(cl_device *device, const order *order, const char 
     if (!st) *out = program;
   }
   mutex_unlock(device->lock);
-  if (*out != program) programs_program_destroy(device, program);
+  if (*out != program) kernel_program_destroy(device, program);
   return st;
 }
 
@@ -511,7 +511,7 @@ static bool save_again(cl_device *device, kernel_program *program, clave_status 
   return true;
 }
 
-static clave_status programs_save_program(cl_device *device, kernel_program *program) {
+static clave_status save_kernel_program(cl_device *device, kernel_program *program) {
   clave_status st = NULL;
   if (save_again(device, program, &st)) return st;
   unsigned char *data = NULL;
@@ -534,7 +534,7 @@ static bool save_if_new(cl_device *device, kernel_program *program) {
   clave_status st = NULL;
   bool is_new = has_run && (!program->is_saved || program->proven.count != program->saved_proven);
   if (is_new) {
-    st = programs_save_program(device, program);
+    st = save_kernel_program(device, program);
     program->is_saved = true; /* if saving failed, it is not tried again */
     program->saved_proven = program->proven.count;
   }
@@ -591,8 +591,7 @@ clave_status programs_append(cl_device *device, text *to) {
 }
 
 void programs_destroy(cl_device *device) {
-  for (int i = 0; i < device->n_programs; i++)
-    programs_program_destroy(device, device->programs[i]);
+  for (int i = 0; i < device->n_programs; i++) kernel_program_destroy(device, device->programs[i]);
   free(device->programs);
   free(device->blas_proven.items);
 }

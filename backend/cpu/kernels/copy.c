@@ -6,7 +6,7 @@
 #include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/walk.h"
 
-enum { TILE = 32, GRAIN = 32 * 1024 /* elements worth a thread */ };
+enum { TILE = 32, GRAIN = 32 * 1024 /* elements that justify waking a thread */ };
 
 #define COPY_CASE(T)                                                       \
   case sizeof(T): {                                                        \
@@ -142,7 +142,7 @@ static void swap_i64(int64_t *a, int64_t *b) {
 }
 
 /* Moves the dimension along which x is contiguous to the second-to-last place, unless it is the
- * last. Returns false if no such dimension is worth it. */
+ * last. Returns false if there is no such dimension, or if the last one is short. */
 static bool make_tiles(copy_task *task) {
   int last = task->rank - 1;
   if (task->rank < 2 || task->from_strides[last] == 1 || task->dims[last] < 8) return false;

@@ -8,7 +8,7 @@
 #include "backend/cpu/kernels/support/vector.h"
 #include "backend/cpu/kernels/support/walk.h"
 
-enum { GRAIN = 4 * 1024 /* elements worth a thread */ };
+enum { GRAIN = 4 * 1024 /* elements that justify waking a thread */ };
 
 /* A row of n elements of the operand or the result. */
 typedef struct row {

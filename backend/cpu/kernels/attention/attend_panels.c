@@ -99,8 +99,8 @@ static void load_lanes(const attention *attention, panel *panel, const int64_t *
     transpose_8x8(some.f32 + c, COLUMNS, panel->q + (d + c) * panel->lanes + l, panel->lanes);
 }
 
-/* Stores n columns from d on of the sums of these lanes to rows of out, as far as they exist. A
- * lane whose scores were all -inf has no sums. */
+/* Stores n columns from d on of the sums of these lanes, divided by the totals, to the rows of out
+ * that exist. Stores `empty` for a lane whose scores were all -inf. */
 static void store_lanes(const attention *attention, const panel *panel, const int64_t *at, int l,
                         int64_t d, int64_t n) {
   row_block some; /* (PANEL_TILE, COLUMNS) */

@@ -133,7 +133,7 @@ typedef struct stored_sums {
   const float *sums; /* outputs are sums_step apart, rows row_step */
   int64_t sums_step, row_step;
   const float *bias; /* (outputs), or NULL */
-  const void *added; /* like out, may be NULL */
+  const void *added; /* laid out like out, may be NULL */
   void *out;         /* (outputs, rows, columns): outputs out_step apart */
   int64_t out_step;
   int64_t outputs, rows, columns;

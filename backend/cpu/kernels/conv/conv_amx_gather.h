@@ -29,7 +29,7 @@ struct conv_amx {
   int64_t image;                  /* the image that is copied */
   uint32_t *copied;               /* planes: (groups, phases, words, seen),
                                      rows: (groups, channels, seen) */
-  int64_t phases[CONV_DIMS];      /* planes: phases of the stride that taps meet */
+  int64_t phases[CONV_DIMS];      /* planes: phases of the stride that taps read */
   int64_t seen[CONV_DIMS];        /* words of a copied plane along each dimension */
   int64_t plane;                  /* words from a copied plane to the next */
 

@@ -121,7 +121,7 @@ static int64_t copied_planes(const direct *direct) { return direct->args->groups
 static int64_t kernel_conv_direct_depth_of(const conv_args *args) {
   return conv_is_rounded(args) ? pairs_of(args->channels) : args->channels;
 }
-static direct_kernel kernel_conv_direct_kernel_of(const conv_args *args) {
+static direct_kernel direct_kernel_of(const conv_args *args) {
   return conv_is_rounded(args) ? direct_pairs_kernel_for(args->outputs)
                                : direct_kernel_for(args->outputs);
 }
@@ -145,7 +145,7 @@ static direct kernel_conv_direct_plan(const kernel_context *ctx, const conv_args
                          : args->dims[d].in;
     direct.strides[d] = args->dims[d].stride / apart(args, d);
   }
-  direct.kernel = kernel_conv_direct_kernel_of(args);
+  direct.kernel = direct_kernel_of(args);
   direct.cells = cell_count(&direct.part);
   direct.taps = tap_count(&direct.part);
   direct.depth = kernel_conv_direct_depth_of(args);
@@ -451,7 +451,7 @@ typedef struct packing {
 } packing;
 
 static packing packing_of(const conv_args *args) {
-  const int64_t nr = kernel_conv_direct_kernel_of(args).nr;
+  const int64_t nr = direct_kernel_of(args).nr;
   return (packing){.args = args,
                    .nr = nr,
                    .panels = ceil_div(args->outputs, nr),
@@ -532,7 +532,7 @@ static size_t kernel_conv_direct_pack_scratch(const kernel_context *ctx, const v
                                                  : kernel_conv_direct_packed_bytes(&packing));
 }
 
-static bool conv_kernel_conv_direct_pack(const kernel_context *ctx, const void *args) {
+static bool run_conv_direct_pack(const kernel_context *ctx, const void *args) {
   packing packing = packing_of(args);
   char *to = ctx->scratch(ctx->pool, kernel_conv_direct_pack_scratch(ctx, args));
   if (!to) return false;
@@ -547,7 +547,7 @@ static bool conv_kernel_conv_direct_pack(const kernel_context *ctx, const void *
 }
 
 const kernel_desc kernel_conv_direct_pack = {.name = "conv_direct_pack",
-                                             .run = conv_kernel_conv_direct_pack,
+                                             .run = run_conv_direct_pack,
                                              .scratch = kernel_conv_direct_pack_scratch,
                                              .args_size = sizeof(conv_args),
                                              .operands = {OPERAND(conv_args, weight)}};

@@ -300,8 +300,8 @@ static void conv_integer_store_tile(const integer_conv *conv, int64_t output, in
                          (char *)((int32_t *)conv->args->out + at + r * conv->cells));
 }
 
-/* Prefetches what conv_integer_store_tile will read of the same outputs, and write unless it writes
- * codes. */
+/* Prefetches the elements of terms[1] that conv_integer_store_tile will read, and the results that
+ * it will write, except codes. */
 static void conv_integer_prefetch_tile(const integer_conv *conv, int rows, int64_t at,
                                        const cell_run *runs) {
   const requantise_term *term = &conv->integer->codes.terms[1];
@@ -339,8 +339,8 @@ static void conv_integer_multiply_tile(const integer_conv *conv, int64_t image, 
   }
 }
 
-/* Like conv_integer_multiply_tile, with a packed weight, which asks prefetches. words: at the first
- * position. */
+/* Like conv_integer_multiply_tile, for a packed weight, which is prefetched if `asks`. words: those
+ * of the first position. */
 static void multiply_strips(const integer_conv *conv, int64_t image, int64_t first, int64_t last,
                             bool asks, const uint32_t *words, const cell_run *runs, int n_runs) {
   const conv_args *args = conv->args;

@@ -21,7 +21,8 @@ static int conv_integer_tiles_byte_of(uint32_t word, int i, bool is_signed) {
   return is_signed ? (int)(signed char)byte : (int)byte;
 }
 
-/* Adds the product of a tile of the weight, and of the second strip's, with the words it meets. */
+/* Adds the products of a tile of the weight, and of the same tile of the second strip, with the
+ * words of its channels and tap. */
 static void conv_integer_tiles_add_tile(const integer_strip *strip, const signed char *tile,
                                         const uint32_t *words, int32_t *sums) {
   for (int o = 0; o < strip->outputs; o++) {
@@ -183,7 +184,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void multiply_outputs(const bool is_signed,
                           _mm512_sub_epi32(sum[o][v], more[o]));
 }
 
-/* For a program that was compiled where AMX is available and runs elsewhere. */
+/* Used by a program that was compiled on a machine with AMX and runs on one without. */
 static TARGET_AVX512_VNNI void conv_integer_tiles_multiply_vnni(const integer_strip *strip,
                                                                 int32_t *sums) {
   for (int o = 0; o < strip->outputs; o += VNNI_OUTPUTS) {

@@ -58,7 +58,7 @@ enum {
   STRIP_BYTES = 24 * 1024, /* bytes of copied rows, which stay in the first-level cache */
   STRIP_ROWS = 4,          /* least output rows of a strip */
   WIDEST = 4096,           /* columns of outputs */
-  TASK_SUMS = 2048,        /* outputs of a task at least; it has several planes if needed */
+  TASK_SUMS = 2048,        /* least outputs of a task, which has several planes if necessary */
   TASKS = 4,               /* least tasks per thread, if planes are in lanes */
   MULTIPLIES_PER_THREAD = 32 * 1024
 };
@@ -75,7 +75,7 @@ static bool is_plain_depth(const window *window, const conv_dim *dim) {
   return dim->in == 1 && window->count == 1 && window->taps == 1 && window->origin == 0;
 }
 
-/* Padding on either side is less than the kernel. */
+/* True if the padding on either side is smaller than the kernel. */
 static bool depthwise_is_small(const window *window, const conv_dim *dim) {
   const int64_t behind = input_at(window, window->count - 1, window->taps - 1) - (dim->in - 1);
   return (window->taps == 3 || window->taps == 5) && (window->stride == 1 || window->stride == 2) &&
@@ -134,8 +134,8 @@ static size_t strip_bytes(const strips *strips) {
          sizeof(float);
 }
 
-/* With finite weights, zeros of the padding add nothing to a sum. */
-static bool depthwise_are_finite(const float *weight, int64_t n) {
+/* True if all weights are finite: zeros of the padding then add nothing to a sum. */
+static bool depthwise_weights_are_finite(const float *weight, int64_t n) {
   float sum = 0;
   for (int64_t i = 0; i < n; i++) sum += weight[i] * 0;
   return sum == 0;
@@ -219,9 +219,9 @@ static void depthwise_run_strip(const strips *strips, int64_t plane, int64_t str
   else
     of.out = (float *)args->out + at;
   if (of.epilogue.added) of.epilogue.added = (const float *)of.epilogue.added + at;
-  if (depthwise_are_finite(of.weight, tap_count(part)) && of.bf16_x)
+  if (depthwise_weights_are_finite(of.weight, tap_count(part)) && of.bf16_x)
     depthwise_bf16_run(&of, part->d[2].taps, part->d[2].stride);
-  else if (depthwise_are_finite(of.weight, tap_count(part)))
+  else if (depthwise_weights_are_finite(of.weight, tap_count(part)))
     strips->run(&of);
   else
     depthwise_sum_rows(part, &of);

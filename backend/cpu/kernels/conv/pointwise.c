@@ -22,7 +22,8 @@ enum {
   CACHED_WEIGHT = 256 << 10, /* bytes that the second-level cache keeps besides planes */
   FEW_STRIPS = 4,
   TASKS = 4,         /* at least, per thread, so that all threads end at about the same time */
-  LARGE_PLANE = 512, /* from here on only columns are cut: threads read what they wrote */
+  LARGE_PLANE = 512, /* columns from which on tasks are cut along columns alone, so that threads
+                        read what they wrote */
   LARGE_OUTPUT = 768 * 1024, /* elements per group and image that exceed second-level caches */
   TASK_WORK = 32 * 1024,     /* least multiplications of a task with few strips */
   WORK = 256 * 1024,         /* multiplications that justify waking a thread */

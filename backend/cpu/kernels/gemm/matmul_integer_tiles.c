@@ -163,7 +163,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void multiply_rows(const bool is_signed, const 
                         _mm512_sub_epi32(sum[i / 2][i % 2], more[i % 2]));
 }
 
-/* For a program that was compiled where AMX is available and runs elsewhere. */
+/* Used by a program that was compiled on a machine with AMX and runs on one without. */
 static TARGET_AVX512_VNNI void matmul_integer_tiles_multiply_vnni(const tile_block *block, int rows,
                                                                   bool is_signed) {
   for (int r = 0; r < rows; r += VNNI_ROWS) {

@@ -108,9 +108,9 @@ typedef struct device_fault {
 
 /* Address of memory, for finding overlaps: in a driver's object, a dma-buf, or else the host. */
 typedef struct memory_start {
-  const void *object;
-  uint64_t file[2]; /* identity of a dma-buf (base/dma_buf.h); else 0 */
-  uintptr_t from;
+  const void *object; /* object of a driver; else NULL */
+  uint64_t file[2];   /* identity of a dma-buf (base/dma_buf.h); else 0 */
+  uintptr_t from;     /* byte offset in the object or dma-buf; else an address of the host */
 } memory_start;
 
 typedef bool (*build_progress)(void *ctx, int done, int total);

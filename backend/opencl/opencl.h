@@ -117,7 +117,7 @@ typedef enum packed_kind {
   PACKED_GEMM_WORDS
 } packed_kind;
 typedef struct pack_request {
-  const bound_tensor *x;
+  const bound_tensor *x; /* the constant */
   packed_kind kind;
   int64_t size[3]; /* other values that the packed bytes depend on */
   size_t bytes;

@@ -37,7 +37,7 @@ void fill_row(size_t size, int64_t n, const void *value, void *to, int64_t to_st
 }
 
 typedef struct copy_task {
-  size_t size;
+  size_t size; /* bytes of an element; strides are in elements */
   int rank;
   int64_t dims[KERNEL_MAX_RANK], from_strides[KERNEL_MAX_RANK], to_strides[KERNEL_MAX_RANK];
   const char *from;
@@ -182,7 +182,7 @@ void copy_piece(size_t size, int rank, const int64_t *dims, const void *from,
   if (n > 0) copy_range(&task, 0, n);
 }
 
-static bool kernels_kernel_copy(const kernel_context *ctx, const void *args) {
+static bool run_copy_kernel(const kernel_context *ctx, const void *args) {
   const copy_args *own = args;
   const ktensor *x = &own->x, *out = &own->out;
   copy_task task;
@@ -207,6 +207,6 @@ static bool kernels_kernel_copy(const kernel_context *ctx, const void *args) {
 }
 
 const kernel_desc kernel_copy = {.name = "copy",
-                                 .run = kernels_kernel_copy,
+                                 .run = run_copy_kernel,
                                  .args_size = sizeof(copy_args),
                                  .operands = {OPERAND(copy_args, x), OPERAND(copy_args, out)}};

@@ -132,6 +132,8 @@ typedef struct scatter_range {
   int64_t low, high;
 } scatter_range;
 
+/* Calls action for each entry whose destination is in the range. Records indices out of range as
+ * faults. */
 static void each_entry(const scatter_task *task, const scatter_range *range,
                        scatter_action *action) {
   const scatter_args *args = task->args;

@@ -14,7 +14,7 @@ enum { GRAIN = 4 * 1024 /* elements that justify waking a thread */ };
 typedef struct row {
   char *data;
   dtype type;
-  int64_t stride, n;
+  int64_t stride, n; /* stride: in elements */
 } row;
 
 static int64_t block_size(const row *row, int64_t at) {

@@ -62,7 +62,7 @@ typedef struct digit_pass {
   const uint64_t *from;
   uint64_t *to;
   int64_t n, parts;
-  int shift;
+  int shift;        /* bit of the word at which the digit begins */
   uint32_t *counts; /* (parts, SORT_DIGITS): a part's words by digit; then their destinations */
 } digit_pass;
 

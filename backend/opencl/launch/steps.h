@@ -11,7 +11,7 @@ enum { MAX_NUMBERS = 24 };
 
 typedef enum inner_stride { INNER_ZERO, INNER_ONE, INNER_ANY } inner_stride;
 
-/* The names of a kernel's parameters; all are string literals. */
+/* The names of a kernel's parameters, by input or number; all are string literals. */
 typedef struct step_names {
   const char *dims;
   const char *inputs[MAX_STEP_INPUTS], *offsets[MAX_STEP_INPUTS], *strides[MAX_STEP_INPUTS];

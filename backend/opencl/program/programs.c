@@ -413,6 +413,7 @@ bool program_order(cl_device *device, kernel_program *program, order *order, tex
   return is_ordered;
 }
 
+/* Fills in a program from an order; texts as in program_order. */
 static clave_status take_order(const cl_device *device, kernel_program *program, const order *order,
                                const char *const texts[3]) {
   TRY(mutex_create(&program->lock));

@@ -121,6 +121,7 @@ static double cap_score(const attention *attention, double score) {
   return attention->softcap > 0 ? attention->softcap * tanh(score / attention->softcap) : score;
 }
 
+/* Computes the scores of all rows of a task, before the mask. */
 static void score_keys_f32(const work *work) {
   const heads *heads = work->h;
   float *scores = (float *)(void *)work->scores;
@@ -302,6 +303,7 @@ static void divide(heads *heads, int64_t n_pairs, int n_threads) {
   heads->n_tasks = heads->v_dim > 0 ? n_pairs * heads->blocks : 0;
 }
 
+/* Plans the tasks of an attention with `rows` rows per pair. */
 static heads make_heads(const kernel_context *ctx, const attention *attention, int64_t rows) {
   const attention_sizes *sizes = &attention->sizes;
   heads heads = {.p = attention,

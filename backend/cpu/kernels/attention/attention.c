@@ -56,8 +56,8 @@ const kernel_desc kernel_attention = {
 /* Position of tokens in pages: token i is at (outer, row) of (pages, n_kv, rows, size). */
 typedef struct page_places {
   const int64_t *positions;
-  const int32_t *sequences, *table; /* table: (., most) */
-  int64_t most, rows;               /* rows per page */
+  const int32_t *sequences, *table; /* (tokens), as positions; table: (n_sequences, most) */
+  int64_t most, rows;               /* most pages of a sequence; rows of a page */
 } page_places;
 
 typedef struct storing {

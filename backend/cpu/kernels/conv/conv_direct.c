@@ -230,6 +230,7 @@ static void kernel_conv_direct_copy_row(const direct *direct, const void *from, 
 
 static int64_t copied_rows(const direct *direct) { return direct->seen[0] * direct->seen[1]; }
 
+/* Copies row `row` of a plane: of a channel, or of words of two channels. */
 static void copy_plane_row(const direct *direct, int64_t plane, int64_t row) {
   const conv_dim *dim = direct->args->dims;
   const int64_t group = plane / direct->depth, i = plane % direct->depth,

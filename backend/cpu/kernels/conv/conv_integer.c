@@ -446,6 +446,8 @@ static void describe_planes(integer_conv *conv) {
   if (has_word_planes(conv)) conv->plane = round_up(conv->plane, 2 * LINE_WORDS) + LINE_WORDS;
 }
 
+/* Plans a convolution. Only its sizes are set if it has no outputs or depthwise_integer.h computes
+ * it. */
 static integer_conv make_conv(const kernel_context *ctx, const conv_integer_args *args) {
   const conv_args *own = &args->conv;
   integer_conv conv = {.args = own,

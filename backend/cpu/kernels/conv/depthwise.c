@@ -66,8 +66,8 @@ enum {
 /* Planes cut into tasks: n strips of `rows` output rows per plane, `planes` planes per task. */
 typedef struct strips {
   const conv_part *a;
-  bool lanes; /* one plane per lane: depthwise_lanes.h */
-  int64_t pitch, rows, n, n_planes, planes;
+  bool lanes;                               /* one plane per lane: depthwise_lanes.h */
+  int64_t pitch, rows, n, n_planes, planes; /* pitch: floats of a copied row */
   depthwise_kernel run;
 } strips;
 
@@ -100,6 +100,7 @@ static void cut_rows(strips *strips, int64_t strips_wanted) {
   strips->n = ceil_div(rows, strips->rows);
 }
 
+/* Cuts the planes into strips whose copied rows stay in the first-level cache. */
 static strips make_strips(const kernel_context *ctx, const conv_part *part) {
   const int64_t side = part->d[2].taps, stride = part->d[2].stride, columns = part->d[2].count,
                 rows = part->d[1].count;
@@ -185,6 +186,8 @@ static void depthwise_sum_rows(const conv_part *part, const depthwise_strip *str
   }
 }
 
+/* Computes a strip of an output plane, counted over all images. With a weight that is not finite,
+ * taps in the padding are left out. */
 static void depthwise_run_strip(const strips *strips, int64_t plane, int64_t strip, char *scratch) {
   const conv_part *part = strips->a;
   const conv_args *args = part->args;

@@ -152,6 +152,7 @@ typedef struct lane_cells {
   float *sums;             /* (cells, lanes) */
 } lane_cells;
 
+/* Sums the taps of n neighbouring outputs. */
 TARGET_AVX512 KERNEL_INLINE void sum_some(const lane_cells *cells, const int n, const int side,
                                           const int stride) {
   const float *x = cells->x, *weight = cells->weight;
@@ -210,6 +211,7 @@ static int64_t vectors_of_row(const conv_part *part) {
 }
 
 typedef struct memory {
+  /* (taps, LANES), (LANES), inputs (rows, vectors_of_row, LANES), outputs (cells, LANES) */
   float *weight, *bias, *x, *sums;
   size_t bytes;
 } memory;

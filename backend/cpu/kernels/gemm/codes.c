@@ -179,7 +179,7 @@ typedef struct few {
   int64_t each;   /* panels of a task */
   int64_t work;   /* number of threads that the work justifies */
   int64_t batch;
-  float *a, *sums;
+  float *a, *sums; /* strips (depth, rows), and their sums (spans, rows) */
 } few;
 
 static int64_t codes_panel_count(const few *few) { return codes_ceil_of(few->p->g->n, CODE_PANEL); }

@@ -36,6 +36,7 @@ typedef struct dots {
 
 static int64_t group_columns(const dots *dots) { return (int64_t)dots->panels * CODE_PANEL; }
 
+/* Cuts a product into tasks of tiles and groups of panels. */
 static dots plan_dots(const kernel_context *ctx, const codes_product *product) {
   const kgemm *kgemm = product->g;
   dots dots = {.p = product, .kernel = dots_kernel_for()};

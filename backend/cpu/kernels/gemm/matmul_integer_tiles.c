@@ -101,6 +101,7 @@ KERNEL_INLINE TARGET_AMX void matmul_integer_tiles_add_step(int halves, bool is_
   }
 }
 
+/* Multiplies one or two halves of a block, of 16 rows each. */
 KERNEL_INLINE TARGET_AMX void multiply_halves(int halves, bool is_signed, const tile_block *block) {
   enum { ROW = TILED_COLUMNS * sizeof(int32_t) };
   const unsigned char *a = block->a, *tiles = block->tiles, *next = block->next;

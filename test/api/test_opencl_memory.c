@@ -321,7 +321,7 @@ static void test_bad_memory(void **state) {
                    "768 bytes from offset 3332 on are not inside a buffer of 4096");
   expect_bad_output(session, m, BYTES + 4, "from offset 4100 on are not inside a buffer of 4096");
   expect_bad_output(session, m, SIZE_MAX - 3, "are not inside a buffer");
-  if (image) expect_bad_input(session, image, 0, "is an image or a pipe, no buffer");
+  if (image) expect_bad_input(session, image, 0, "is an image or a pipe, not a buffer");
   if (image) right(cl.clReleaseMemObject(image));
   right(cl.clReleaseMemObject(m));
   right(cl.clReleaseMemObject(foreign));

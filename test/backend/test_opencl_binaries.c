@@ -94,17 +94,17 @@ static void refuse(const void *data, size_t size, const char *part) {
 static void test_refused(void **state) {
   (void)state;
   unsigned char *bytes = (unsigned char *)saved;
-  refuse(saved, 100, "100 bytes hold none");
-  refuse(saved, 0, "0 bytes hold none");
+  refuse(saved, 100, "100 bytes are less than a header");
+  refuse(saved, 0, "0 bytes are less than a header");
   refuse(bytes + 1, saved_size - 1, "not aligned to 8 bytes");
-  refuse(saved, saved_size - 8, "not as many as they say");
+  refuse(saved, saved_size - 8, "their header states another size");
   bytes[7]++;
-  refuse(saved, saved_size, "none of this version");
+  refuse(saved, saved_size, "not of this version");
   bytes[7]--;
   uint64_t *entry = saved + (saved_size - (size_t)saved[3]) / 8; /* its size stands first */
   const uint64_t own = *entry;
   *entry = saved[3] - 8 + 1;
-  refuse(saved, saved_size, "does not end within them");
+  refuse(saved, saved_size, "exceeds their end");
   *entry = own;
 }
 

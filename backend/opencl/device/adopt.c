@@ -10,7 +10,7 @@ clave_status opencl_find_device(const void *device, int *index) {
   for (*index = 0; *index < list->count; ++*index)
     if (list->entries[*index].id == device) return NULL;
   return INVALID(
-      "it is none of the %d OpenCL devices that libOpenCL.so.1 lists and clave can use%s%s",
+      "it is not one of the %d OpenCL devices that libOpenCL.so.1 lists and clave can use%s%s",
       list->count, list->reason ? "; " : "", list->reason ? list->reason : "");
 }
 
@@ -73,7 +73,7 @@ static clave_status adopt_check_kind(const cl_device *device, cl_mem memory) {
   if (context != device->context) return INVALID("the memory is of another OpenCL context");
   TRY(query_memory(device, memory, CL_MEM_TYPE, &type, sizeof type));
   return type == CL_MEM_OBJECT_BUFFER ? NULL
-                                      : INVALID("the memory is an image or a pipe, no buffer");
+                                      : INVALID("the memory is an image or a pipe, not a buffer");
 }
 
 static clave_status describe_memory(const cl_device *device, cl_mem memory, memory_info *out) {

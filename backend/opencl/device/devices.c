@@ -79,7 +79,7 @@ static clave_status find_refusal(const cl_functions *cl, const device_entry *ent
   const char *linker = quirk_linker(entry->info.platform, entry->info.name);
   *reason = quirk_refusal(entry->info.platform, entry->info.name);
   if (!*reason && linker && !environment_provide(linker))
-    *reason = "its compiler needs the linker ld, which is in no folder of PATH";
+    *reason = "its compiler needs the linker ld, which is not in PATH";
   if (!*reason && !device_uint(cl, entry->id, CL_DEVICE_AVAILABLE)) *reason = "it is not available";
   if (!*reason && !device_uint(cl, entry->id, CL_DEVICE_COMPILER_AVAILABLE))
     *reason = "it has no compiler";

@@ -147,7 +147,7 @@ static void shrink_group(const device_traits *traits, size_t group[3]) {
 }
 
 clave_status launch_run(launch *launch, int dims, const size_t *global, const size_t *local) {
-  if (!launch->kernel) return INVALID("a launch has no arguments, which say of which kernel it is");
+  if (!launch->kernel) return INVALID("a launch without arguments, which select its kernel");
   if (launch->wide) add_macro(launch, wide_name, DEFINE_INT, 1);
   if (launch->overflow)
     return INVALID("kernel %s: more than %d macros or %d arguments", launch->kernel,

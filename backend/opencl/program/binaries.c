@@ -70,15 +70,16 @@ static clave_status check_pack(const uint8_t *data, size_t size) {
   uint64_t bytes;
   size_t at = sizeof header;
   if ((uintptr_t)data % 8) return INVALID("kernel binaries: not aligned to 8 bytes");
-  if (size < sizeof header) return INVALID("kernel binaries: %zu bytes hold none", size);
+  if (size < sizeof header)
+    return INVALID("kernel binaries: %zu bytes are less than a header", size);
   memcpy(&header, data, sizeof header);
   if (memcmp(header.magic, magic, sizeof magic) != 0)
-    return INVALID("kernel binaries: these are none of this version of clave");
+    return INVALID("kernel binaries: not of this version of clave");
   if (header.size != size - sizeof header || header.device[sizeof header.device - 1])
-    return INVALID("kernel binaries: %zu bytes, not as many as they say", size);
+    return INVALID("kernel binaries: %zu bytes, but their header states another size", size);
   while (at < size)
     if (!next_entry(data, size, &at, &entry, &bytes))
-      return INVALID("kernel binaries: the one at byte %zu does not end within them", at);
+      return INVALID("kernel binaries: the entry at byte %zu exceeds their end", at);
   return NULL;
 }
 

@@ -149,7 +149,7 @@ typedef struct backend_building {
 typedef struct backend_proof {
   /* Sets *unproven if a kernel of the recording was never compared on this device and driver at
    * sizes of the same class. prove records that the results were right. packs: include the kernels
-   * that packed the recording's weights, which were not read from a file. */
+   * that packed the recording's weights, because these were not read from a file. */
   clave_status (*is_unproven)(stream *stream, const recording *recording, bool packs,
                               bool *unproven);
   clave_status (*prove)(stream *stream, const recording *recording, bool packs);

@@ -25,7 +25,7 @@
 #define COLUMNS 8 /* columns per work-item */
 
 /* Adds sums of work-items. memory: (n, GROUP). Of every `span` work-items, each of the first
- * `width` gets the sum over itself and those at distances of width, 2 width, ... from it.
+ * `width` gets the sum over itself and those at distances of width, 2 width, ...
  */
 static inline void add_halves(__local float *memory, int n, int span, int width) {
   const int item = (int)get_local_id(0);

@@ -78,7 +78,7 @@ clave_status opencl_buffer_wrap(backend *backend, const void *host, size_t bytes
       backend->info.shares_host_memory && (uintptr_t)host % backend->info.alignment == 0;
   cl_mem_flags how = in_place ? CL_MEM_USE_HOST_PTR : CL_MEM_COPY_HOST_PTR;
   how |= writable ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY;
-  union { /* OpenCL takes a non-const pointer; CL_MEM_READ_ONLY ensures that nothing writes */
+  union { /* clCreateBuffer's pointer is not const; with CL_MEM_READ_ONLY nothing writes there */
     const void *from;
     void *to;
   } pointer = {.from = host};

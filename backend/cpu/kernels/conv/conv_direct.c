@@ -45,8 +45,8 @@ static int64_t kernel_conv_direct_reach_of(const conv_dim *dim) {
 }
 
 /* True for a kernel of one tap whose inputs are copied in the order of outputs, as one long row per
- * channel: rounded inputs, and floats with a stride, each of which would be in another cache line
- * or page. */
+ * channel. These are rounded inputs, and floats with a stride, each of which would be in another
+ * cache line or page. */
 static bool kernel_conv_direct_is_one_row(const conv_args *args) {
   bool copies = conv_is_rounded(args);
   for (int d = 0; d < CONV_DIMS; d++) {

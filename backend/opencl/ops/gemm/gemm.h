@@ -62,9 +62,9 @@ void gemm_define_orders(launch *launch, const gemm *gemm);
 clave_status gemm_local(const void *product) STATUS_CHECK;
 /* Returns the number of groups of gemm_local and gemm_mma for tiles of `tile` rows and columns. */
 int64_t gemm_groups(const gemm *gemm, int64_t tile);
-/* Split-k for the same kernels, called in this order: number of parts of k; scratch memory for
- * them; arguments of the launch, which runs the epilogue itself if there is one part. parts.h adds
- * several parts. */
+/* Split-k for gemm_local and gemm_mma, called in this order. gemm_parts returns the number of parts
+ * of k. gemm_begin_parts requests scratch memory for them. gemm_parts_of returns the arguments of
+ * the launch, which runs the epilogue itself if there is one part. parts.h adds several parts. */
 int64_t gemm_parts(const gemm *gemm, int64_t tile);
 clave_status gemm_begin_parts(const gemm *gemm, int64_t n_parts) STATUS_CHECK;
 parts_params gemm_parts_of(launch *launch, const gemm *gemm, int64_t n_parts);

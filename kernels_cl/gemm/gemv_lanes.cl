@@ -25,8 +25,7 @@
 #define COLUMNS 8 /* columns per work-item */
 
 /* Adds sums of work-items. memory: (n, GROUP). Of every `span` work-items, each of the first
- * `width` gets the sum over itself and those at distances of width, 2 width, ...
- */
+ * `width` gets the sum over itself and those at distances of width, 2 width ... */
 static inline void add_halves(__local float *memory, int n, int span, int width) {
   const int item = (int)get_local_id(0);
   for (int half_span = span / 2; half_span >= width; half_span /= 2) {

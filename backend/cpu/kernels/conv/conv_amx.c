@@ -117,7 +117,7 @@ static void conv_amx_multiply(const conv_amx *amx, const conv_amx_patch *patch, 
     amx_sums.a = weight + block * amx->taps * 2 * AMX_TILE_WORDS;
     amx_sums.adds = block > 0;
     for (int64_t at = 0; at < n; at += AMX_COLUMNS) {
-      amx_sums.asks = amx->asks && at == 0;
+      amx_sums.prefetches = amx->prefetches && at == 0;
       amx_sums.b = x + block * AMX_WORDS * amx->step + at;
       amx_sums.c = sums + at;
       amx_sums_run(&amx_sums, whole ? AMX_OUTPUTS : AMX_OUTPUTS / 2,

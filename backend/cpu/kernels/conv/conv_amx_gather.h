@@ -49,7 +49,7 @@ struct conv_amx {
   int64_t taps, step; /* step 0: tasks pack panels (words, sum_step) */
   int64_t offsets[CONV_MOST_TAPS];
   int64_t blocks_at_once; /* blocks of AMX_WORDS words that a pass over the columns adds */
-  bool asks;              /* prefetches weights during the first columns of a pass */
+  bool prefetches;        /* weights, during the first columns of a pass */
 
   /* Sums are (AMX_OUTPUTS, sum_step). If store is set, it stores AMX_COLUMNS of them at a time,
    * from `column` of the task on. Otherwise all columns are stored with bias, tail and steps. */

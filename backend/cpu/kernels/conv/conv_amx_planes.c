@@ -169,5 +169,5 @@ void conv_amx_plan_planes(conv_amx *amx) {
   amx->depth = args->channels * amx->taps;
   amx->step = amx->plane;
   amx->blocks_at_once = max_i64(STEPS / amx->taps, 1);
-  amx->asks = true;
+  amx->prefetches = true;
 }

@@ -304,7 +304,7 @@ static void add_products(const direct *direct, int64_t group, const float *weigh
                             .b = weight + k * direct->kernel.nr,
                             .b_step = direct->kernel.nr,
                             .adds = k > 0,
-                            .asks = direct->taps == 1 && !direct->copies};
+                            .prefetches = direct->taps == 1 && !direct->copies};
   const int64_t bytes = product.k * product.b_step * (int64_t)sizeof(float);
   product.next = (const char *)product.b + bytes;
   product.next_step = bytes / (product.k * ceil_div(n, direct->kernel.mr) + 1) + 1;

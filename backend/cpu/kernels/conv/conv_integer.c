@@ -339,10 +339,11 @@ static void conv_integer_multiply_tile(const integer_conv *conv, int64_t image, 
   }
 }
 
-/* Like conv_integer_multiply_tile, for a packed weight, which is prefetched if `asks`. words: those
- * of the first position. */
+/* Like conv_integer_multiply_tile, for a packed weight. words: those of the first position.
+ * prefetches: the weight. */
 static void multiply_strips(const integer_conv *conv, int64_t image, int64_t first, int64_t last,
-                            bool asks, const uint32_t *words, const cell_run *runs, int n_runs) {
+                            bool prefetches, const uint32_t *words, const cell_run *runs,
+                            int n_runs) {
   const conv_args *args = conv->args;
   const int64_t bytes = integer_strip_bytes(args);
   integer_strip strip = {.strip_bytes = bytes,
@@ -353,7 +354,7 @@ static void multiply_strips(const integer_conv *conv, int64_t image, int64_t fir
                          .tap_at = conv->tap_at,
                          .cells = cells_of(runs, n_runs),
                          .is_signed = args->type == DTYPE_I8,
-                         .asks = asks};
+                         .prefetches = prefetches};
   for (int64_t o = first; o < last; o += MOST_INTEGER_OUTPUTS) {
     _Alignas(64) int32_t sums[MOST_INTEGER_OUTPUTS * TILE];
     const int64_t at = (image * args->outputs + o) * conv->cells;

@@ -84,14 +84,14 @@ KERNEL_INLINE TARGET_AMX void conv_integer_tiles_multiply_tiles(const int strips
                                                                 int32_t *sums) {
   const size_t row = (size_t)strip->plane * sizeof *strip->words;
   const unsigned char *weight = strip->weight, *below = weight + strip->strip_bytes;
-  const bool asks = strip->asks && first == strip->words;
+  const bool prefetches = strip->prefetches && first == strip->words;
   amx_sees_memory();
   amx_clear_sums();
   for (int64_t block = 0; block < strip->blocks; block++, first += BLOCK_WORDS * strip->plane)
     for (int64_t tap = 0; tap < strip->taps; tap++) {
       const uint32_t *words = first + strip->tap_at[tap];
-      if (asks) conv_integer_tiles_prefetch_tile(weight);
-      if (asks && strips > 1) conv_integer_tiles_prefetch_tile(below);
+      if (prefetches) conv_integer_tiles_prefetch_tile(weight);
+      if (prefetches && strips > 1) conv_integer_tiles_prefetch_tile(below);
       _tile_loadd(4, weight, INTEGER_BLOCK);
       _tile_loadd(6, words, row);
       add_tile_amx(0, is_signed);

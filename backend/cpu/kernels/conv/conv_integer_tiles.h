@@ -36,7 +36,7 @@ typedef struct integer_strip {
   const int32_t *begin;        /* (outputs): initial values of the sums; NULL: 0 */
   int outputs, cells;          /* at most MOST_INTEGER_OUTPUTS and 64 */
   bool is_signed;              /* true if the bytes in words are signed */
-  bool asks;                   /* prefetches further weight tiles during the first cells */
+  bool prefetches;             /* further tiles of the weight, during the first cells */
 } integer_strip;
 /* Computes sums (MOST_INTEGER_OUTPUTS, 64). Elements without an output or a cell are undefined.
  * Must be called between amx_begin and amx_end if the processor has AMX. */

@@ -18,7 +18,7 @@ typedef struct pointwise_tile {
   float *c;           /* element (row, column): c[row * c_step + column] */
   int64_t c_step;
   float low, high;
-  bool asks; /* prefetches c, which is not in a cache, a row per k; `added` always */
+  bool prefetches; /* c, which is not in a cache, a row per k; `added` is always prefetched */
 } pointwise_tile;
 
 enum { POINTWISE_BLOCK = 64 };

@@ -19,8 +19,8 @@ typedef struct stream stream;   /* a session's queue, kernels, scratch memory an
 /* Key of a session's random numbers. */
 typedef struct random_key {
   uint64_t seed;
-  uint64_t run; /* number of straight stretches of instructions that the session has run, counting
-                   each iteration of a loop: no random node sees a number twice */
+  uint64_t run; /* counts the stretches of instructions without control flow that the session has
+                   run; each iteration of a loop counts again. No random node sees a number twice */
 } random_key;
 
 /* Names a packed weight: a constant operand in the layout that a kernel reads. A device keeps one
@@ -28,7 +28,7 @@ typedef struct random_key {
 typedef struct packed_weight_request {
   uint32_t constant; /* Tid */
   tensor view;       /* view of the constant, as in the operand; dims beyond the rank are 0 */
-  int kind;          /* the backend's number of the layout */
+  int kind;          /* number of the layout, defined by the backend */
   int64_t size[3];   /* everything else that determines the bytes */
   size_t bytes;
   struct recording *pack; /* writes the packed weight to its scratch memory, from the operand; any
@@ -54,7 +54,8 @@ static inline bool packed_weights_equal(const packed_weight_request *left,
 typedef enum rounding {
   ROUNDS_NOTHING,
   ROUNDS_ROWS,   /* a, to 8 bits (base/rounded.h) */
-  ROUNDS_TO_BF16 /* a and b; for attention on the CPU backend scaled q, k, its weights, and v */
+  ROUNDS_TO_BF16 /* a and b; in attention on the CPU backend: scaled q, k, the softmax weights, and
+                    v */
 } rounding;
 
 /* The work of a node, for any buffers; read-only, so that sessions can share it. Implementations
@@ -108,9 +109,9 @@ typedef struct device_fault {
 
 /* Address of memory, for finding overlaps: in a driver's object, a dma-buf, or else the host. */
 typedef struct memory_start {
-  const void *object;
-  uint64_t file[2]; /* identity of a dma-buf (base/dma_buf.h); else 0 */
-  uintptr_t from;
+  const void *object; /* object of a driver; else NULL */
+  uint64_t file[2];   /* identity of a dma-buf (base/dma_buf.h); else 0 */
+  uintptr_t from;     /* byte offset in the object or dma-buf; else an address of the host */
 } memory_start;
 
 typedef bool (*build_progress)(void *ctx, int done, int total);
@@ -127,7 +128,7 @@ typedef struct backend_sharing {
   clave_status (*acquire)(stream *stream, buffer *imported);
   clave_status (*release)(stream *stream, buffer *imported);
   /* Makes commands that are enqueued from now on wait for those in the caller's queue. If one of
-   * those fails, finish returns the error. */
+   * them fails, finish returns the error. */
   clave_status (*begin)(stream *stream);
 } backend_sharing;
 
@@ -149,7 +150,7 @@ typedef struct backend_building {
 typedef struct backend_proof {
   /* Sets *unproven if a kernel of the recording was never compared on this device and driver at
    * sizes of the same class. prove records that the results were right. packs: include the kernels
-   * that packed the recording's weights, which were not read from a file. */
+   * that packed the recording's weights, because these were not read from a file. */
   clave_status (*is_unproven)(stream *stream, const recording *recording, bool packs,
                               bool *unproven);
   clave_status (*prove)(stream *stream, const recording *recording, bool packs);
@@ -162,7 +163,7 @@ typedef struct backend_overlap {
   clave_status (*read)(stream *stream, const buffer *from, size_t offset, void *to, size_t bytes);
 } backend_overlap;
 
-/* Start and end times of the commands of a run's `number`. */
+/* Start and end times of the commands that run() enqueued under a `number`. */
 typedef struct backend_profile {
   clave_status (*enable)(stream *stream, bool on);
   /* Returns ns of the device's clock after finish, for commands that ran since `enable`. */
@@ -206,8 +207,9 @@ typedef struct backend_vtable {
   clave_status (*run)(stream *stream, const recording *recording, void **state,
                       const run_operands *operands, uint32_t number);
   void (*state_destroy)(stream *stream, void *state); /* accepts NULL */
-  /* Packs a weight into `to`, for all streams to read after the return. operands: by Tid; only the
-   * weight's is read. clears: zeros bytes that no kernel writes. No node is charged the time. */
+  /* Packs a weight into `to`, for all streams to read after the return. operands: indexed by Tid;
+   * only that of the weight is read. clears: zeros the bytes that no kernel writes. The time is not
+   * charged to a node. */
   clave_status (*pack)(stream *stream, const packed_weight_request *request,
                        const bound_tensor *operands, bool clears, buffer *to);
   clave_status (*write)(stream *stream, buffer *to, size_t offset, const void *from,
@@ -269,6 +271,7 @@ clave_status opencl_devices(const backend_info **infos, int *count,
                             const char **reason) STATUS_CHECK;
 /* Finds the index of a cl_device_id in that list. */
 clave_status opencl_find_device(const void *device, int *index) STATUS_CHECK;
+/* Opens device `index` of that list as a backend. */
 clave_status opencl_backend_create(int index, const opencl_options *options,
                                    backend **out) STATUS_CHECK;
 

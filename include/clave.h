@@ -162,8 +162,8 @@ typedef struct clave_program_options {
  * in place or cut short, later runs and new sessions fail (CLAVE_IO; SIGBUS: see clave_host.h). */
 CLAVE_API clave_status clave_program_load(const char *path, const clave_program_options *options,
                                           clave_program **out) CLAVE_CHECK;
-/* Makes a program of its FlatBuffers encoding and its constants in slot order: contiguous,
- * borrowed, and not to change while the program lives (but see clave_program_own_constants). */
+/* Makes a program from its FlatBuffers encoding and its constants in slot order. These are
+ * contiguous and borrowed; they may change only after clave_program_own_constants. */
 CLAVE_API clave_status clave_program_create(const void *flatbuffer, size_t size,
                                             const clave_tensor *constants, size_t n_constants,
                                             clave_program **out) CLAVE_CHECK;
@@ -319,8 +319,8 @@ CLAVE_API clave_status clave_session_bind_output(clave_session *session, const c
                                                  size_t size) CLAVE_CHECK;
 /* Runs a method on its inputs. A run that fails on bad data may leave state partly changed. */
 CLAVE_API clave_status clave_session_run(clave_session *session, const char *method) CLAVE_CHECK;
-/* Kind of the device that served the last successful run: "opencl", or "cpu" if the CPU backend ran
- * in its place (warm_up); NULL before the first. clave_session_placement describes each node. */
+/* Returns the kind of the device of the last successful run: "opencl", or "cpu" if the CPU backend
+ * ran in its place (warm_up); NULL before the first. For each node see clave_session_placement. */
 CLAVE_API const char *clave_session_answered_by(const clave_session *session);
 /* Returns the last run's contiguous result, valid until the next run; in place if it is bound. */
 CLAVE_API clave_status clave_session_output(clave_session *session, const char *method,
@@ -328,12 +328,12 @@ CLAVE_API clave_status clave_session_output(clave_session *session, const char *
 /* Resets state (KV caches, mutated buffers) and random numbers to their initial values. */
 CLAVE_API clave_status clave_session_reset(clave_session *session) CLAVE_CHECK;
 
-/* Copies state tensor `index` (clave_program_state), row-major, out or in; size: its bytes. */
+/* Read or replace state tensor `index` (clave_program_state), row-major; size: all of its bytes. */
 CLAVE_API clave_status clave_session_read_state(clave_session *session, uint32_t index, void *data,
                                                 size_t size) CLAVE_CHECK;
 CLAVE_API clave_status clave_session_write_state(clave_session *session, uint32_t index,
                                                  const void *data, size_t size) CLAVE_CHECK;
-/* Copies bytes [from, from + size) of it; copy_state_part within it to `to`, without overlap. */
+/* The same for bytes [from, from + size). The third copies them to byte `to`, without overlap. */
 CLAVE_API clave_status clave_session_read_state_part(clave_session *session, uint32_t index,
                                                      size_t from, void *data,
                                                      size_t size) CLAVE_CHECK;
@@ -374,14 +374,14 @@ typedef struct clave_placement_info {
   const char *name;   /* the source graph's node */
   const char *where;  /* "opencl" or "cpu": a device of that kind; "none": no device can; "host":
                          sizes and other scalars; "view": nothing to run; "control" and "reference"
-                         (a custom op's): its bodies' nodes tell; "fused": in `into` */
+                         (a custom op's): see the nodes of its bodies; "fused": see `into` */
   const char *reason; /* why it is not on the preferred device; NULL if it is */
   bool supported;     /* true if the preferred device runs it or no device is needed */
   uint64_t into;      /* the node that runs it: itself, or the one that it is fused with */
 } clave_placement_info;
 
 /* Tells which device would run each node in a session of this program. Builds and runs nothing; a
- * node that no device can run is no error. options: as for the session (NULL: the defaults);
+ * node that no device can run is not an error. options: as for the session (NULL: the defaults);
  * `unfused` places each node separately. Self-checks may later move ops to the CPU. */
 CLAVE_API clave_status clave_program_supported(clave_program *program, clave_device *device,
                                                const clave_session_options *options,

@@ -107,8 +107,7 @@ CLAVE_API void clave_builder_end_body(clave_builder *builder, const clave_id *re
  * for errors and profiles; may be "". */
 CLAVE_API void clave_builder_op(clave_builder *builder, const char *op, const char *name);
 
-/* These set fields of these types of docs/reference/ops.md: Tid, [Tid]; Vid, IntOrVid or
- * FloatOrVid; bool. */
+/* Set a field of type Tid; [Tid]; Vid, IntOrVid or FloatOrVid; bool (docs/reference/ops.md). */
 CLAVE_API void clave_builder_set_tensor(clave_builder *builder, const char *field, clave_id tensor);
 CLAVE_API void clave_builder_set_tensors(clave_builder *builder, const char *field,
                                          const clave_id *tensors, uint32_t n);

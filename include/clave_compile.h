@@ -62,8 +62,7 @@ typedef struct clave_compile_options {
   const clave_device *tuned;  /* device whose tuning table (clave_tune.h) is built in; target "c"
                                  uses its CPU backend's table. C code gets the rows for the
                                  program's sizes; a carried runtime gets all rows and uses them on
-                                 such a device. UNSUPPORTED with a language model's text; NULL:
-                                 none */
+                                 such a device. UNSUPPORTED for generation of text; NULL: none */
   const clave_device *binaries; /* for target "opencl": include binaries of kernels that have run on
                                    this device, for machines with the same; NULL: none */
   bool packed_only;      /* for C code: leave out the plain copies of weights that are only read

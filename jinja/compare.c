@@ -306,11 +306,11 @@ static clave_status merge_halves(arena *arena, const value *by, bool reverse, co
   return NULL;
 }
 
-static clave_status merge_sort(arena *arena, const value *by, bool reverse, size_t *at, size_t n,
-                               size_t *scratch) {
+static clave_status sort_values(arena *arena, const value *by, bool reverse, size_t *at, size_t n,
+                                size_t *scratch) {
   if (n < 2) return NULL;
-  TRY(merge_sort(arena, by, reverse, at, n / 2, scratch));
-  TRY(merge_sort(arena, by, reverse, at + n / 2, n - n / 2, scratch));
+  TRY(sort_values(arena, by, reverse, at, n / 2, scratch));
+  TRY(sort_values(arena, by, reverse, at + n / 2, n - n / 2, scratch));
   TRY(merge_halves(arena, by, reverse, at, n / 2, n, scratch));
   memcpy(at, scratch, n * sizeof *at);
   return NULL;
@@ -324,7 +324,7 @@ clave_status sort_values(arena *arena, list *left, list *by, bool reverse) {
   TRY(arena_alloc(arena, n, sizeof *scratch, &scratch));
   TRY(arena_alloc(arena, n, sizeof *sorted, &sorted));
   for (size_t i = 0; i < n; i++) at[i] = i;
-  TRY(merge_sort(arena, keys, reverse, at, n, scratch));
+  TRY(sort_values(arena, keys, reverse, at, n, scratch));
   for (size_t i = 0; i < n; i++) sorted[i] = left->items[at[i]];
   left->items = sorted;
   left->capacity = n;

@@ -117,6 +117,7 @@ static inline void cubic_taps(tap_list *taps, const int *in, const real *positio
 }
 #endif
 
+/* Finds the elements of x that a point reads, and their weights. */
 static inline void find_taps(tap_list *taps, const int *in, const real *point) {
   real position[N_DIMS];
   taps->n = 0;

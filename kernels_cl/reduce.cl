@@ -252,6 +252,7 @@ static inline state reduce_unit(const __global STORAGE(X_TYPE) * p, index_t n, i
 }
 
 #if TEAM > 1
+/* Merges the states of a team into that of its first work-item. */
 static inline void merge_team(state *s, __local real *a, __local real *b, __local real *n,
                               __local long *at) {
   for (int half_team = TEAM / 2; half_team > 0; half_team /= 2) {

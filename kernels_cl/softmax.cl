@@ -25,6 +25,7 @@ typedef __global STORAGE(X_TYPE) * out_pointer;
 typedef const __global STORAGE(X_TYPE) * x_pointer;
 
 #if ROW
+/* Returns the maximum of this lane's share of a row. */
 static inline real row_max(x_pointer x, index_t n) {
   realw v = (realw)(-INFINITY);
   index_t i = LANE * W;

@@ -61,8 +61,8 @@ static inline sort_key key_of(const __global STORAGE(X_TYPE) * x, index_t i) {
 
 #if ON_CPU && !LONG_KEY
 #define MARGIN 16 /* elements before the keys and positions; key[-1] is 0, which sorts first */
-/* Inserts e before the greater of the sorted keys, of which `keep` stay. Returns their new number.
- * Keys beyond them are the greatest key. */
+/* Inserts e before the sorted keys that are greater and keeps the first `keep` keys. Returns their
+ * new number. Keys beyond them hold the greatest value. */
 static inline int insert(sort_key *key, uint *place, int count, int keep, sort_key e, uint from) {
   if (count == keep && e >= key[keep - 1]) return count;
   if (e == UINT_MAX) {

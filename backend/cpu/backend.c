@@ -164,7 +164,7 @@ static void cpu_backend_destroy(backend *backend) {
   free(created);
 }
 
-/* Copies the processor's name from Linux's /proc/cpuinfo; "CPU" if there is none. */
+/* Copies the processor's name from Linux's /proc/cpuinfo; "CPU" if the file has none. */
 static void read_cpu_name(char *name, size_t size) {
   (void)snprintf(name, size, "CPU");
   FILE *file = fopen("/proc/cpuinfo", "r");

@@ -7,7 +7,7 @@
 #include "ops/pool.h"
 #include "ops/reduce.h"
 
-/* The steps of an epilogue run in place on F32, so there must be none. */
+/* True if the node has no epilogue, whose steps would run in place on F32. */
 static bool has_no_epilogue(cpu_recorder *recorder, const node *node, uint32_t slot) {
   (void)recorder;
   (void)slot;
@@ -63,7 +63,8 @@ static bool rms_norms_f32(cpu_recorder *recorder, const node *node, uint32_t slo
   return norms_f32(node, &desc);
 }
 
-/* Means write F32, and norms read F32, because sums over many layers need the precision. */
+/* Averages write F32, and layer and RMS norms read F32, because sums over many layers need the
+ * precision. */
 enum { READS_X = 1, WRITES_OUT = 2, ANY_OPERAND = 4 };
 static const struct bf16_row {
   ir_op op;

@@ -10,7 +10,7 @@ typedef struct cpu_buffer {
   bool owned;
 } cpu_buffer;
 
-static clave_status cpu_buffer_create_buffer(void *data, size_t bytes, bool owned, buffer **out) {
+static clave_status make_cpu_buffer(void *data, size_t bytes, bool owned, buffer **out) {
   *out = NULL;
   cpu_buffer *memory = data ? calloc(1, sizeof *memory) : NULL;
   if (!memory) {
@@ -26,14 +26,14 @@ static clave_status cpu_buffer_create_buffer(void *data, size_t bytes, bool owne
 
 clave_status cpu_buffer_create(backend *backend, size_t bytes, buffer **out) {
   (void)backend;
-  return cpu_buffer_create_buffer(memory_alloc(bytes), bytes, true, out);
+  return make_cpu_buffer(memory_alloc(bytes), bytes, true, out);
 }
 
 clave_status cpu_buffer_wrap(backend *backend, const void *host, size_t bytes, bool writable,
                              buffer **out) {
   (void)writable;
   if (bytes == 0) return cpu_buffer_create(backend, 0, out);
-  return cpu_buffer_create_buffer((void *)(uintptr_t)host, bytes, false, out);
+  return make_cpu_buffer((void *)(uintptr_t)host, bytes, false, out);
 }
 
 void cpu_buffer_destroy(backend *backend, buffer *buf) {

@@ -130,8 +130,8 @@ static bool takes_winograd(const void *conv, const kernel_variant *variant) {
   return !problem->desc->transposed && conv_takes_winograd(problem->desc) && problem->may_pack;
 }
 
-/* In fast precision, tiles of 2 save less than products of BF16 pairs do, and tiles of 4 less than
- * AMX. */
+/* In fast precision, products of BF16 pairs save more than tiles of 2, and AMX saves more than
+ * tiles of 4. */
 static double cpu_conv_cost_of_winograd(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
   if (!takes_winograd(conv, variant) || conv_winograd_tile(problem->desc) != variant->parameters[0])
@@ -159,7 +159,7 @@ static bool takes_transposed(const void *conv, const kernel_variant *variant) {
   return problem->may_round && problem->may_pack && conv_amx_takes_transposed(&problem->args);
 }
 
-/* parameters: the conv_way. Only strips read and write values that are kept as BF16. */
+/* parameters: the conv_way. Only CONV_BY_STRIPS reads and writes values kept as BF16. */
 static bool takes_way(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
   const conv_way way = (conv_way)variant->parameters[0];
@@ -220,7 +220,8 @@ static clave_status record_way(const void *conv) {
   return cpu_launch(problem.recorder, conv, &problem.args);
 }
 
-/* Kernels that round their inputs can read rounded ones; Winograd's method widens them. */
+/* The functions below are the takes_bf16 of variants. Kernels that round their inputs can read
+ * inputs that are rounded already. Winograd's method converts them to F32. */
 static bool always_takes_bf16(const void *conv) {
   (void)conv;
   return true;
@@ -264,8 +265,8 @@ static const kernel_variant *cpu_conv_choose_variant(const conv_problem *problem
   return cpu_choose(problem->recorder, &all, &key);
 }
 
-static clave_status cpu_conv_record_conv(cpu_recorder *recorder, const node *node,
-                                         const conv_desc *desc) {
+static clave_status cpu_conv_record(cpu_recorder *recorder, const node *node,
+                                    const conv_desc *desc) {
   conv_problem problem = problem_of(recorder, node, desc);
   const kernel_variant *variant = cpu_conv_choose_variant(&problem);
   if (!variant) return UNSUPPORTED("no kernel of this convolution supports values stored as BF16");
@@ -308,13 +309,13 @@ bool conv_transpose_supports_bf16(cpu_recorder *recorder, const node *node, uint
 clave_status cpu_conv(cpu_recorder *recorder, const node *node) {
   conv_desc desc;
   describe_conv(node, &desc);
-  return cpu_conv_record_conv(recorder, node, &desc);
+  return cpu_conv_record(recorder, node, &desc);
 }
 
 clave_status cpu_conv_transpose(cpu_recorder *recorder, const node *node) {
   conv_desc desc;
   describe_conv_transpose(node, &desc);
-  return cpu_conv_record_conv(recorder, node, &desc);
+  return cpu_conv_record(recorder, node, &desc);
 }
 
 /* Replaces a constant weight by its tiles of bytes. */

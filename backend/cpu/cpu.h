@@ -55,6 +55,7 @@ bool cpu_ask(backend *backend, cpu_bf16_rule rule, const node *node, uint32_t sl
 ktensor cpu_operand(cpu_recorder *recorder, const bound_tensor *tensor);
 /* Returns operand with the dims and strides of tensor, from operand's first element on. */
 ktensor cpu_view(cpu_recorder *recorder, const bound_tensor *operand, const tensor *tensor);
+/* Returns the dims and strides of tensor. */
 klayout cpu_layout(const tensor *tensor);
 
 /* Records a kernel, by the name that KERNEL declares, with a pointer to its arguments. */
@@ -83,20 +84,21 @@ typedef struct cpu_packed_request {
   const kernel_desc *desc;
   const void *args;
 } cpu_packed_request;
-/* Choose a variant of a family, see base/tuning.h. No choice changes a bit of a result, except in
- * families with rounds_apart. */
+/* cpu_key begins the key of a choice; cpu_choose returns the variant of a family for it, see
+ * base/tuning.h. No choice changes a bit of a result, except in families with rounds_apart. */
 tuning_key cpu_key(const cpu_recorder *recorder);
 const kernel_variant *cpu_choose(cpu_recorder *recorder, const variants *all,
                                  const tuning_key *key);
 bool cpu_is_fast(const cpu_recorder *recorder);        /* the `fast` of backend.record */
 void cpu_rounds(cpu_recorder *recorder, rounding how); /* sets recording.rounds */
 bool cpu_may_pack(const cpu_recorder *recorder,
-                  const bound_tensor *tensor); /* must hold before cpu_packed */
-/* Sets *data to the placeholder to store in the arguments. */
+                  const bound_tensor *tensor); /* required by cpu_packed */
+/* Requests a packed weight and records its packing. Sets *data to the placeholder to store in the
+ * arguments. */
 clave_status cpu_packed(cpu_recorder *recorder, const cpu_packed_request *request,
                         const void **data) STATUS_CHECK;
-/* The packed weight of x, kind and size if another node has requested it, else the plain constant:
- * one of the two is NULL in a run. */
+/* Placeholders of a constant: the packed weight of x, kind and size if another node has requested
+ * it, else the plain constant. In a run exactly one of the two is NULL. */
 typedef struct cpu_packed_or_plain {
   const void *packed, *plain;
 } cpu_packed_or_plain;
@@ -118,7 +120,7 @@ clave_status cpu_buffer_create(backend *backend, size_t bytes, buffer **out) STA
 clave_status cpu_buffer_wrap(backend *backend, const void *host, size_t bytes, bool writable,
                              buffer **out) STATUS_CHECK;
 void cpu_buffer_destroy(backend *backend, buffer *buf); /* accepts NULL */
-/* Returns the context that the kernels of a stream get; it serves to query their scratch sizes. */
+/* Returns the context that the kernels of a stream get, for queries of their scratch sizes. */
 kernel_context cpu_kernel_context(const backend *backend);
 bool cpu_supports_bf16(backend *backend, const node *node, uint32_t slot);
 clave_status cpu_record(backend *backend, const node *node, bool fast,

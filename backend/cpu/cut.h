@@ -12,6 +12,7 @@ typedef struct cut_sizes {
   bool a_is_packed, b_is_packed;
   encoding encoding; /* encoding of the encoded operand, if either is */
 } cut_sizes;
+/* Returns the cut of the tuning table; zeros, by which gemm.c chooses, if it has none. */
 gemm_cut choose_cut(cpu_recorder *recorder, const cut_sizes *sizes);
 
 #endif

@@ -26,7 +26,7 @@ static void add_steps(tuning_key *key, const ir_steps *steps) {
   if (n) tuning_key_text(key, "steps", kinds);
 }
 
-static void cpu_record_add_tensor(tuning_key *key, const char *name, const tensor *tensor) {
+static void add_operand_to_key(tuning_key *key, const char *name, const tensor *tensor) {
   char shape[128], value[192];
   (void)snprintf(value, sizeof value, "%s%s", dtype_name(tensor->type),
                  tensor_shape_text(tensor, shape, sizeof shape));
@@ -35,7 +35,7 @@ static void cpu_record_add_tensor(tuning_key *key, const char *name, const tenso
 }
 
 /* Chooses the number of threads: too many slow a small node down. Returns 0 for all. */
-static int cpu_record_choose_threads(cpu_recorder *recorder, const node *node) {
+static int choose_n_threads(cpu_recorder *recorder, const node *node) {
   enum { SMALL = 4096 }; /* fewer elements than any kernel splits */
   const ir_instruction *ins = node->instruction;
   int64_t elements = 0;
@@ -46,7 +46,7 @@ static int cpu_record_choose_threads(cpu_recorder *recorder, const node *node) {
   if (elements < SMALL) return 0;
   tuning_key_text(&key, "op", op_table[ins->op_type].name);
   for (operand_iter i = operands_of(ins); next_operand(&i);)
-    cpu_record_add_tensor(&key, i.operand.field, &node->tensors[i.operand.tid].tensor);
+    add_operand_to_key(&key, i.operand.field, &node->tensors[i.operand.tid].tensor);
   if (ins->op_type == IR_OP_ELEMENTWISE) add_steps(&key, &((const ir_elementwise *)ins->op)->steps);
   const variants all = {.family = "threads",
                         .rows = thread_variants,
@@ -71,7 +71,7 @@ clave_status cpu_record(backend *backend, const node *node, bool fast, recording
   cpu_recording *made = calloc(1, sizeof *made);
   if (!made) return status_no_memory();
   cpu_recorder recorder = {.backend = backend, .out = made, .fast = fast, .choices = node->choices};
-  recorder.n_threads = cpu_record_choose_threads(&recorder, node);
+  recorder.n_threads = choose_n_threads(&recorder, node);
   clave_status st = cpu_table[op](&recorder, node);
   if (!st && !recorder.has_epilogue) st = cpu_epilogue(&recorder, node);
   free(recorder.places);

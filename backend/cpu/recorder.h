@@ -27,7 +27,7 @@ struct cpu_recorder {
   size_t cap_places;
   bool fast;
   bool failed;              /* an allocation failed */
-  bool has_epilogue;        /* the node's own commands compute it */
+  bool has_epilogue;        /* the node's own commands compute its epilogue */
   variant_choices *choices; /* node.choices */
   int n_threads;            /* for the node's commands; 0: all */
 };

@@ -30,7 +30,7 @@ typedef struct pattern {
   int n_terms;
   dtype type;
   float low, high, inverse, zero, least, greatest;
-  bool takes_step;              /* a step is allowed between the terms and `low` */
+  bool takes_step; /* a step may come between the sum of the terms and the limit `low` */
   const elementwise_step *step; /* the step, or NULL */
 } pattern;
 

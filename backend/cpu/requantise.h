@@ -9,7 +9,7 @@
 clave_status record_requantise(cpu_recorder *recorder, const elementwise_desc *desc,
                                bool *done) STATUS_CHECK;
 /* Returns true if the epilogue of a convolution over (images, channels, ...) matches, and sets
- * *out. terms[0] is the op's result; its x is NULL, and so is out. */
+ * *out. terms[0] stands for the op's result: its x is NULL, and so is out->out. */
 bool take_requantise(cpu_recorder *recorder, const elementwise_desc *desc, requantise_args *out);
 /* Like take_requantise, for an epilogue that decodes those codes: out = *scale * (code - *zero). */
 bool take_decoded(cpu_recorder *recorder, const elementwise_desc *desc, requantise_args *out,

@@ -54,6 +54,7 @@ static clave_status make_state(const recording *recording, void **state) {
   return NULL;
 }
 
+/* Sets the data pointers in the arguments of a command. */
 static void set_data(const cpu_command *command, void *args, const run_operands *operands) {
   static char nothing; /* data of an empty operand, which must not be NULL */
   for (int i = 0; i < command->n_operands; i++) {

@@ -15,8 +15,8 @@ typedef struct server {
   backend *backend;
   cl_device *device;
   stream *stream;
-  buffer *zeros;
-  bool saves; /* was told to save, and has not finished */
+  buffer *zeros; /* owned; stands for every buffer of a launch */
+  bool saves;    /* was told to save, and has not finished */
 } server;
 
 /* ---------------------------------------------------------------- a launch */

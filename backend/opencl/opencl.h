@@ -44,6 +44,7 @@
 typedef struct cl_device cl_device;     /* backend: one opened device */
 typedef struct cl_recorder cl_recorder; /* collects the launches of one node */
 
+/* Records the launches of a node. UNSUPPORTED if no kernel can run it. */
 typedef clave_status (*opencl_op)(cl_recorder *recorder, const node *node);
 extern const opencl_op opencl_table[IR_OP_COUNT]; /* generated */
 
@@ -76,11 +77,13 @@ void recorder_rounds(cl_recorder *recorder, rounding how); /* sets recording.rou
 /* The ways in which kernels add products of bytes, as in kernels_cl/support/add_dots.h: one by one,
  * or with a function of cl_khr_integer_dot_product. */
 typedef enum dots_kind { DOTS_BYTES, DOTS_PACKED } dots_kind;
+/* Sets *out to the fastest way that the device computes correctly. */
 clave_status recorder_dots(const cl_recorder *recorder, dots_kind *out) STATUS_CHECK;
 /* Sets *out to true if kernels may sum a group by sub-groups (kernels_cl/support/subgroups.h). */
 clave_status recorder_has_subgroups(const cl_recorder *recorder, bool *out) STATUS_CHECK;
 /* The ways to multiply blocks of F16 and BF16, as in kernels_cl/gemm/mma.h. */
 typedef enum mma_kind { MMA_NONE, MMA_PTX, MMA_LOCAL } mma_kind;
+/* Sets *out to the fastest way that the device computes correctly, or MMA_NONE. */
 clave_status recorder_mma(const cl_recorder *recorder, mma_kind *out) STATUS_CHECK;
 const char *recorder_type(const cl_recorder *recorder); /* the device's type: "CPU", "GPU", ... */
 
@@ -114,7 +117,7 @@ typedef enum packed_kind {
   PACKED_GEMM_WORDS
 } packed_kind;
 typedef struct pack_request {
-  const bound_tensor *x;
+  const bound_tensor *x; /* the constant */
   packed_kind kind;
   int64_t size[3]; /* other values that the packed bytes depend on */
   size_t bytes;
@@ -150,9 +153,10 @@ typedef struct launch {
   launch_macro macros[MAX_LAUNCH_DEFINES];
   launch_value values[MAX_LAUNCH_ARGS];
   int n_macros, n_values;
-  bool wide, overflow;
-  bool fast;                 /* the kernel may round less exactly */
-  bool always_wide;          /* see device_traits */
+  bool wide,
+      overflow;     /* index_t has 64 bits; too many macros or values, for launch_run to report */
+  bool fast;        /* the kernel may round less exactly */
+  bool always_wide; /* see device_traits */
   const char *standard;      /* version of OpenCL C: "CL1.2" */
   launch_generator generate; /* NULL for kernels_cl/<stem>.cl */
   const void *generate_ctx;

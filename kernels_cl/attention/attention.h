@@ -136,6 +136,7 @@ typedef struct place {
   int n;
 } place;
 
+/* Returns the rows of work-item `item` of `items`. */
 static inline place find_place(index_t item, index_t items, index_t share, index_t n_queries,
                                index_t n_kv) {
   const index_t n_rows = share * n_queries;

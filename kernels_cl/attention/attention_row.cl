@@ -46,8 +46,8 @@ static inline real soften_row(real p[W], real *largest, real *total) {
 }
 
 /* sums of `full` whole vectors and one of `rest` columns = sums * fade + p[r][j] times the values
- * of `some` keys, in rows at[j] of values. Goes value by value, because many rows at once are too
- * many streams for the memory. */
+ * of `some` keys, in rows at[j] of values. Reads one row of values after the other, because several
+ * at once would be too many streams for the memory. */
 static inline void add_row_values(realw sums[ROWS][V_MAX / W + 1], real p[ROWS][W],
                                   const real *fade, key_pointer values, index_t step,
                                   const index_t *at, int some, int full, int rest) {
@@ -170,8 +170,8 @@ __kernel void attention_row(ATTENTION_PARAMS) {
 }
 
 /* Attention with one new row of k and v, which is stored in the caches first. A group has one
- * work-item per split, and the split that sees the row stores it. Strides of new_k and new_v as
- * those of k and v. */
+ * work-item per split, and the split that sees the row stores it. The strides of new_k and new_v
+ * are ordered like those of k and v. */
 __kernel void attention_token(ATTENTION_PARAMS, const __global STORAGE(X_TYPE) * new_k,
                               const long new_k_offset, const __global STORAGE(X_TYPE) * new_v,
                               const long new_v_offset, const index8 new_k_strides,

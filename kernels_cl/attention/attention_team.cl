@@ -41,7 +41,7 @@ static inline void stage_queries(const room *m, x_pointer q, const some_rows *ro
       m->queries[r * Q_MAX + d] = d < head_dim ? LOAD(X_TYPE, q, rows->q[r] + d) * scale : (real)0;
 }
 
-/* Multiplies every SHARERS-th four columns of each row by those of the first `some` keys. */
+/* Multiplies every SHARERS-th four columns of the rows and of the first `some` keys. */
 static inline void share_scores(const room *m, key_pointer keys, index_t step, index_t head_dim,
                                 int some) {
   for (int key = ROW; key < some; key += WORKERS / SHARERS) {
@@ -100,7 +100,7 @@ static inline void soften(const room *m, real *largest, real *total) {
   barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-/* Adds four columns of the weighted values, over the keys of the work-item's slice. factors: those
+/* Adds four columns of the weighted values, over the keys of the work-item's slice. factors: scales
  * of the rows of values, or NULL. */
 static inline void add_values(real4 sums[ROWS], const room *m, key_pointer values, index_t step,
                               index_t v_dim, int some, const __global float *factors) {
@@ -229,8 +229,8 @@ static inline void store_token(x_pointer new_k, x_pointer new_v, long row, index
 }
 
 /* Attention with one new row of k and v, which is stored in the caches first. A group of heads has
- * one group of work-items per split, and the split that sees the row stores it. Strides of new_k
- * and new_v as those of k and v. */
+ * one group of work-items per split, and the split that sees the row stores it. The strides of
+ * new_k and new_v are ordered like those of k and v. */
 __kernel void attention_team_token(ATTENTION_PARAMS, const __global STORAGE(X_TYPE) * new_k,
                                    const long new_k_offset, const __global STORAGE(X_TYPE) * new_v,
                                    const long new_v_offset, const index8 new_k_strides,

@@ -2,8 +2,8 @@
  *     padded[n, c, z sz + h dz, y sy + i dy, x sx + j dx]
  * One and two dimensions have a depth (and a height) of 1. TRANSPOSED: input i and tap k meet at
  * output i * stride - pad + k * dilation. The outputs of one phase (their position modulo the
- * stride) form an ordinary convolution of stride 1 with every tap_step-th tap, backward: outputs
- * gather.
+ * stride) form an ordinary convolution of stride 1 with every tap_step-th tap, in reverse order:
+ * each output gathers its inputs.
  *
  * conv_pad_planes lays the input out padded and by phase: padded row y of a channel's slice goes to
  * phase y % sy, row y / sy, and columns likewise: (n, c, slices, sy, sx, plane_rows,

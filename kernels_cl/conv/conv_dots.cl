@@ -5,8 +5,7 @@
  * SIGNED bytes are biased by 128, for which `less` compensates. Cell (z, y, x) of an image is
  * position (z rows + y) columns + x of its planes. A tap reads neighbouring bytes for neighbouring
  * positions. Positions after the end of a row of outputs are dropped.
- *
- * form is the packed weight: (n_outputs, words) words of four bytes, padded with zeros, then `less`
+ * packed is the weight: (n_outputs, words) words of four bytes, padded with zeros, then `less`
  * (n_outputs): the excess of the sums of a SIGNED x.
  *
  * conv_dots_lanes: a work-item computes LANE_OUTPUTS outputs of one position. */

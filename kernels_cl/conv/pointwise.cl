@@ -11,8 +11,8 @@
 #endif
 
 /* Operands of a product: x from a position on, x_step elements from channel to channel, and a panel
- * of the weight. A panel is stored in blocks of DEPTH channels; between its blocks are those of the
- * other panels. */
+ * of the weight. A panel is stored in blocks of DEPTH channels, with blocks of the other panels
+ * between them. */
 typedef struct product {
   const __global float *x;
   __global const float *weight;

@@ -47,8 +47,9 @@
 #endif
 #define NORMAL (1 << 23)
 /* Returns byte j of the words, an 8-bit float, as float. Exponent and mantissa are shifted into
- * place and the exponent bias is adjusted. Codes below NORMAL are subnormal: they get one more
- * exponent, and the implicit first bit is subtracted. Codes from SPECIAL on are infinite or NaN. */
+ * place and the exponent bias is adjusted. Codes below NORMAL are subnormal: their exponent is
+ * raised by one, then the implicit first bit is subtracted. Codes from SPECIAL on are infinite or
+ * NaN. */
 static inline float16 float_codes(uint16 w, int j) {
   const int16 code = as_int16(w >> (uint16)(8 * j)), size = (code & 127) << MOVE;
   const int16 small = size < NORMAL;
@@ -60,8 +61,8 @@ static inline float16 float_codes(uint16 w, int j) {
 #define CODE_OF(w, j) float_codes(w, j)
 #else
 /* Converts the codes of one k, the bits [at, at + CODE_BITS) of the words, at <= 16, to floats plus
- * LEAST. It ORs them into the mantissa of a float where they count ones, then subtracts that float,
- * which is exact. */
+ * LEAST. It ORs a code into the mantissa of a float whose exponent makes the bit at `at` worth 1,
+ * then subtracts that float, which is exact. */
 #define CODE_MASK ((1u << CODE_BITS) - 1)
 #define CODE_AT(w, at)                                                               \
   (as_float16(((w) & (uint16)(CODE_MASK << (at))) | (uint16)((150u - (at)) << 23)) - \

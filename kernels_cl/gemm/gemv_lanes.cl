@@ -24,8 +24,8 @@
 #define SUMS (ROWS * M)
 #define COLUMNS 8 /* columns per work-item */
 
-/* Sums over work-items. memory: (n, GROUP). The first `width` work-items of every `span` get the
- * sums over those at distances of width, 2 width ... from them. */
+/* Adds sums of work-items. memory: (n, GROUP). Of every `span` work-items, each of the first
+ * `width` gets the sum over itself and those at distances of width, 2 width ... */
 static inline void add_halves(__local float *memory, int n, int span, int width) {
   const int item = (int)get_local_id(0);
   for (int half_span = span / 2; half_span >= width; half_span /= 2) {

@@ -61,7 +61,7 @@ static inline float2 unpair_F16(uint word) {
 #elif MMA == MMA_LOCAL
 #define MMA_MEMORY(name, warps) __local uint name[(warps)*WARP * SHARED_WORDS]
 #define MEMORY_OF_WARP(name, warp) ((name) + (warp)*WARP * SHARED_WORDS)
-/* memory: that of the warp. All warps of a group must call it together. */
+/* memory: the warp's own part. All warps of a group must call it together. */
 #define DEFINE_MULTIPLY(T)                                                                 \
   static inline void PASTE(multiply_, T)(float *c, const uint *a, const uint *b,           \
                                          __local uint *memory, int lane) {                 \

@@ -5,7 +5,7 @@ from test_faults import net, right_answer, run_net
 
 __all__ = ("net",)  # a fixture
 
-# The calls by which a driver refuses a kernel, and codes that drivers were seen to give; -9999 is in no header.
+# The calls by which a driver refuses a kernel, and codes that drivers were seen to return; -9999 is in no header.
 REFUSALS = {
     "clBuildProgram": (-6, -5, -11, -15, -17, -42, -44, -9999),
     "clCreateKernel": (-5, -6, -45, -46, -48),

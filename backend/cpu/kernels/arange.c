@@ -1,4 +1,5 @@
-/* Arange: rows of progressions, rounded once into the output's dtype. Full is one with step 0. */
+/* Arange: arithmetic progressions, rounded once to the dtype of the output. Full is a progression
+ * with step 0. */
 #include "backend/cpu/kernels/arange.h"
 
 #include "backend/cpu/kernels/support/rows.h"

@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_KERNELS_ARANGE_H
 #define BACKEND_CPU_KERNELS_ARANGE_H
-/* Tensors made from nothing: arange and full. */
+/* Tensors computed from numbers alone: arange and full. */
 #include "base/kernel.h"
 
 /* out[i] = start + i * step, in double for float dtypes and in wrapping int64_t for the others. */

@@ -6,7 +6,7 @@
 #include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/walk.h"
 
-enum { TILE = 32, GRAIN = 32 * 1024 /* elements worth a thread */ };
+enum { TILE = 32, GRAIN = 32 * 1024 /* elements that justify waking a thread */ };
 
 #define COPY_CASE(T)                                                       \
   case sizeof(T): {                                                        \
@@ -37,7 +37,7 @@ void fill_row(size_t size, int64_t n, const void *value, void *to, int64_t to_st
 }
 
 typedef struct copy_task {
-  size_t size;
+  size_t size; /* bytes of an element; strides are in elements */
   int rank;
   int64_t dims[KERNEL_MAX_RANK], from_strides[KERNEL_MAX_RANK], to_strides[KERNEL_MAX_RANK];
   const char *from;
@@ -142,7 +142,7 @@ static void swap_i64(int64_t *a, int64_t *b) {
 }
 
 /* Moves the dimension along which x is contiguous to the second-to-last place, unless it is the
- * last. Returns false if no such dimension is worth it. */
+ * last. Returns false if there is no such dimension, or if the last one is short. */
 static bool make_tiles(copy_task *task) {
   int last = task->rank - 1;
   if (task->rank < 2 || task->from_strides[last] == 1 || task->dims[last] < 8) return false;
@@ -182,7 +182,7 @@ void copy_piece(size_t size, int rank, const int64_t *dims, const void *from,
   if (n > 0) copy_range(&task, 0, n);
 }
 
-static bool kernels_kernel_copy(const kernel_context *ctx, const void *args) {
+static bool run_copy_kernel(const kernel_context *ctx, const void *args) {
   const copy_args *own = args;
   const ktensor *x = &own->x, *out = &own->out;
   copy_task task;
@@ -207,6 +207,6 @@ static bool kernels_kernel_copy(const kernel_context *ctx, const void *args) {
 }
 
 const kernel_desc kernel_copy = {.name = "copy",
-                                 .run = kernels_kernel_copy,
+                                 .run = run_copy_kernel,
                                  .args_size = sizeof(copy_args),
                                  .operands = {OPERAND(copy_args, x), OPERAND(copy_args, out)}};

@@ -6,7 +6,7 @@
 #include "backend/cpu/kernels/support/rows.h"
 #include "backend/cpu/kernels/support/walk.h"
 
-enum { GRAIN = 16 * 1024 /* elements worth a thread */ };
+enum { GRAIN = 16 * 1024 /* elements that justify waking a thread */ };
 
 typedef struct cumulate_task {
   const cumulate_args *args;

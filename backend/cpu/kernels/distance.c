@@ -283,6 +283,8 @@ static size_t kernel_distance_panel_bytes(const distance_args *args) {
   return kernel_scratch_size(b_bytes(args) + kernel_distance_a_bytes(args));
 }
 
+/* Packs b and computes all distances by tiles or by a product. Returns false if scratch memory is
+ * exhausted. */
 static bool distance_by_tiles(const kernel_context *ctx, const distance_args *args) {
   char *scratch =
       ctx->scratch(ctx->pool, kernel_distance_panel_bytes(args) + products_bytes(ctx, args));

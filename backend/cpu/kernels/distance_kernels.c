@@ -96,6 +96,7 @@ void distance_run_tile(distance_norm norm, const distance_tile *tile) {
 /* Added to the bits of an infinity or NaN it sets the sign bit, for any NaN. */
 enum { LEAST_EXPONENT = 1 << 23 };
 
+/* distance_of_products, compiled for each instruction set. */
 KERNEL_INLINE bool of_products(float squares, const float *others, int64_t n, float *c) {
   lane_bits near = {0};
   bool is_near = false;

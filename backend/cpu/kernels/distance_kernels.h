@@ -16,6 +16,7 @@ typedef struct distance_tile {
   int64_t m;
   float *out; /* (DISTANCE_ROWS, DISTANCE_LANES) */
 } distance_tile;
+/* Computes the distances of all pairs of rows of a tile. */
 void distance_run_tile(distance_norm norm, const distance_tile *tile);
 
 /* True if a distance computed as |x|^2 + |y|^2 - 2 xy is unreliable. `squares` is |x|^2 + |y|^2.

@@ -15,7 +15,7 @@
 #include "backend/cpu/kernels/support/slots.h"
 #include "backend/cpu/kernels/support/walk.h"
 
-enum { ROW_WORK = 4 * 1024 /* points worth a thread */ };
+enum { ROW_WORK = 4 * 1024 /* points that justify waking a thread */ };
 
 typedef struct point {
   double re, im;

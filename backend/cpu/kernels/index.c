@@ -8,7 +8,7 @@
 #include "backend/cpu/kernels/support/rows.h"
 #include "backend/cpu/kernels/support/walk.h"
 
-enum { GRAIN = 16 * 1024 /* elements worth a thread */ };
+enum { GRAIN = 16 * 1024 /* elements that justify waking a thread */ };
 
 int64_t load_index(const ktensor *index, int64_t offset) {
   const void *from = element_at(index->data, index->type, offset);

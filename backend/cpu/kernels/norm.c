@@ -9,7 +9,7 @@
 #include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/rows.h"
 
-enum { GRAIN = 16 * 1024 /* elements worth a thread */ };
+enum { GRAIN = 16 * 1024 /* elements that justify waking a thread */ };
 
 static double element_or(const ktensor *t, int64_t i, double absent) {
   double v = absent;

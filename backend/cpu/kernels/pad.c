@@ -70,7 +70,7 @@ static void kernel_pad_rows(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-static bool kernels_kernel_pad(const kernel_context *ctx, const void *args) {
+static bool run_pad_kernel(const kernel_context *ctx, const void *args) {
   pad_args own = *(const pad_args *)args;
   int64_t n = ktensor_numel(&own.out);
   if (n == 0) return true;
@@ -84,6 +84,6 @@ static bool kernels_kernel_pad(const kernel_context *ctx, const void *args) {
 }
 
 const kernel_desc kernel_pad = {.name = "pad",
-                                .run = kernels_kernel_pad,
+                                .run = run_pad_kernel,
                                 .args_size = sizeof(pad_args),
                                 .operands = {OPERAND(pad_args, x), OPERAND(pad_args, out)}};

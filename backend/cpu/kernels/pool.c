@@ -258,8 +258,7 @@ static bool max_at_once(const pool_args *args, dtype t, const seen_rows *rows, i
   return false;
 }
 
-/* Takes the maximum of n cells from `from` on with the elements below them in a row of the
- * plane. */
+/* Raises n cells from `from` on to the elements of a row that their windows cover. */
 static void take_row(const pool_args *args, dtype t, const char *row, int64_t from, int64_t n,
                      cell_row *values) {
   int64_t stride = args->stride[2], size = (int64_t)dtype_size(t);

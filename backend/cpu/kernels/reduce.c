@@ -10,7 +10,7 @@
 #include "backend/cpu/kernels/support/walk.h"
 
 enum {
-  GRAIN = 16 * 1024,       /* elements worth a thread */
+  GRAIN = 16 * 1024,       /* elements that justify waking a thread */
   SPLIT_OUTPUTS = 16,      /* split: fewer outputs than this, */
   SPLIT_SIZE = 128 * 1024, /* with at least as many elements each */
   SPLIT_CHUNKS =

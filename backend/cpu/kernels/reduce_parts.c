@@ -196,6 +196,7 @@ void accumulator_store(kreduce_kind kind, compute_class c, const accumulator *ac
   }
 }
 
+/* accumulate_lanes for doubles. */
 static void lanes_f64(kreduce_kind kind, accumulator *accumulator, const double *x, int64_t n) {
   switch (kind) {
     case KREDUCE_SUM:

@@ -12,12 +12,14 @@ typedef struct accumulator {
   int64_t i, n;
 } accumulator;
 
+/* Returns the state before any element. */
 accumulator accumulator_start(kreduce_kind kind);
 /* Adds x (n), double or int64_t according to `c`, n <= ROW_BLOCK. */
 void accumulate_block(kreduce_kind kind, compute_class c, accumulator *accumulator, const void *x,
                       int64_t n);
 /* Returns the sum of n floats with the bits that accumulate_block yields over their blocks. */
 double accumulate_floats(const float *x, int64_t n);
+/* Adds the elements that `other` has seen. */
 void accumulate_other(kreduce_kind kind, accumulator *into, const accumulator *other);
 /* Stores the result as element 0 of `to`. */
 void accumulator_store(kreduce_kind kind, compute_class c, const accumulator *accumulator,

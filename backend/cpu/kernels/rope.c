@@ -4,7 +4,7 @@
 #include "backend/cpu/kernels/support/rows.h"
 #include "backend/cpu/kernels/support/walk.h"
 
-enum { GRAIN = 8 * 1024 /* elements worth a thread */ };
+enum { GRAIN = 8 * 1024 /* elements that justify waking a thread */ };
 
 typedef struct rope_task {
   const rope_args *args;

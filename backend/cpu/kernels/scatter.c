@@ -9,7 +9,7 @@
 #include "backend/cpu/kernels/support/rows.h"
 #include "backend/cpu/kernels/support/walk.h"
 
-enum { GRAIN = 8 * 1024 /* elements worth a thread */ };
+enum { GRAIN = 8 * 1024 /* elements that justify waking a thread */ };
 
 typedef struct scatter_task {
   const kernel_context *ctx;
@@ -57,7 +57,7 @@ static scatter_side side_at(void *data, dtype type, const klayout *back, int64_t
   return (scatter_side){element_at(data, type, offset), type, back};
 }
 
-/* KSCATTER_ASSIGN casts. */
+/* Combines n elements of `from` into those of `to`. KSCATTER_ASSIGN replaces them by a cast. */
 static void combine_row(kscatter_kind kind, int64_t n, const scatter_side *from,
                         int64_t from_stride, const scatter_side *to, int64_t to_stride) {
   compute_class c = compute_class_of(to->type);
@@ -132,6 +132,8 @@ typedef struct scatter_range {
   int64_t low, high;
 } scatter_range;
 
+/* Calls action for each entry whose destination is in the range. Records indices out of range as
+ * faults. */
 static void each_entry(const scatter_task *task, const scatter_range *range,
                        scatter_action *action) {
   const scatter_args *args = task->args;
@@ -148,8 +150,8 @@ static void each_entry(const scatter_task *task, const scatter_range *range,
   }
 }
 
-/* Casts the destinations. If there are fewer entries than destinations, only those that entries
- * write to; a second cast changes nothing. */
+/* Applies widen or narrow to the destinations. If there are fewer entries than destinations, visits
+ * only those that entries write to; a second cast of the same element changes nothing. */
 static void cast_range(const scatter_task *task, const scatter_range *range,
                        scatter_action *action) {
   if (task->args->n < range->high - range->low) {

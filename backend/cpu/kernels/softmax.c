@@ -8,13 +8,13 @@
 #include "backend/cpu/kernels/support/vector.h"
 #include "backend/cpu/kernels/support/walk.h"
 
-enum { GRAIN = 4 * 1024 /* elements worth a thread */ };
+enum { GRAIN = 4 * 1024 /* elements that justify waking a thread */ };
 
 /* A row of n elements of the operand or the result. */
 typedef struct row {
   char *data;
   dtype type;
-  int64_t stride, n;
+  int64_t stride, n; /* stride: in elements */
 } row;
 
 static int64_t block_size(const row *row, int64_t at) {

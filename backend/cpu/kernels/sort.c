@@ -14,7 +14,7 @@
 #include "base/counts.h"
 
 enum {
-  ROW_WORK = 4096,      /* elements that are worth a thread */
+  ROW_WORK = 4096,      /* elements that justify waking a thread */
   FEW = 8,              /* few elements are wanted if k < n / FEW */
   LEAST_KEPT = 256,     /* least number of candidates */
   GROUP = 16,           /* keys that are compared at once */
@@ -110,7 +110,8 @@ static void next_half(const uint64_t *keys, int64_t n, uint64_t *words) {
   }
 }
 
-/* Sorts the n words in room->a. Returns room->a or room->b. pool NULL: on the calling thread. */
+/* Sorts the n words in workspace->a. Returns workspace->a or workspace->b, whichever has the
+ * result. pool NULL: sorts on the calling thread. */
 static const uint64_t *sorted_words(const sort_workspace *workspace, int64_t n, bool long_keys,
                                     const sort_pool *pool) {
   uint64_t *now = sort_words(workspace->a, workspace->b, n, pool);
@@ -122,7 +123,7 @@ static const uint64_t *sorted_words(const sort_workspace *workspace, int64_t n, 
 /* Returns the word of an element from its key; of long keys only the low half. */
 static uint64_t first_word(uint64_t key, int64_t place) { return key << 32 | (uint64_t)place; }
 
-/* Reads elements [from, end) of a row; room is that of the whole row. */
+/* Reads elements [from, end) of a row into the workspace of the whole row. */
 static void kernel_sort_read_row(const sort_args *args, const char *x, int64_t from, int64_t end,
                                  const sort_workspace *workspace) {
   const bool long_keys = is_long(args->x.type);

@@ -39,7 +39,7 @@ static void merge_two(const uint64_t *a, int64_t n_a, int64_t n_b, uint64_t *to)
   memcpy(to + (end_a - a), b, (size_t)(end_b - b) * sizeof *b);
 }
 
-static uint64_t *sort_words_merge_sort(uint64_t *a, uint64_t *b, int64_t n) {
+static uint64_t *merge_sort(uint64_t *a, uint64_t *b, int64_t n) {
   for (int64_t i = 0; i < n; i += RUN) rank_run(a + i, min_i64(RUN, n - i), b + i);
   uint64_t *swap = a;
   a = b;
@@ -62,7 +62,7 @@ typedef struct digit_pass {
   const uint64_t *from;
   uint64_t *to;
   int64_t n, parts;
-  int shift;
+  int shift;        /* bit of the word at which the digit begins */
   uint32_t *counts; /* (parts, SORT_DIGITS): a part's words by digit; then their destinations */
 } digit_pass;
 
@@ -140,5 +140,5 @@ static uint64_t *digit_sort(uint64_t *a, uint64_t *b, int64_t n, const sort_pool
 }
 
 uint64_t *sort_words(uint64_t *a, uint64_t *b, int64_t n, const sort_pool *pool) {
-  return n <= MOST_MERGED ? sort_words_merge_sort(a, b, n) : digit_sort(a, b, n, pool);
+  return n <= MOST_MERGED ? merge_sort(a, b, n) : digit_sort(a, b, n, pool);
 }

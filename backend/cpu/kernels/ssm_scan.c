@@ -27,6 +27,7 @@ static void decays_f32(const stretch *stretch, int64_t at, int64_t n, float *dec
   (void)exponentials_f32(stretch->n * width, 0, decay, decay);
 }
 
+/* Advances the state by the tokens of a stretch and stores their outputs. */
 static void scan_f32(const ssm_scan_args *args, const stretch *stretch) {
   float decay[ROW_BLOCK], *out = stretch->out;
   int64_t block = stretch->rate ? ROW_BLOCK / TOKENS : args->n_state;

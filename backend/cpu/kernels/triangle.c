@@ -6,7 +6,7 @@
 #include "backend/cpu/kernels/copy.h"
 #include "backend/cpu/kernels/support/walk.h"
 
-enum { GRAIN = 16 * 1024 /* elements worth a thread */ };
+enum { GRAIN = 16 * 1024 /* elements that justify waking a thread */ };
 
 /* Returns the first column of row i in the upper part (upper), or the first one beyond the lower
  * part. */

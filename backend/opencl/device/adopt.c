@@ -60,8 +60,8 @@ typedef struct memory_info {
   void *host;         /* start of host memory (CL_MEM_USE_HOST_PTR), or NULL */
 } memory_info;
 
-static clave_status adopt_ask(const cl_device *device, cl_mem memory, cl_mem_info what, void *to,
-                              size_t size) {
+static clave_status query_memory(const cl_device *device, cl_mem memory, cl_mem_info what, void *to,
+                                 size_t size) {
   CL_TRY(device->cl->clGetMemObjectInfo(memory, what, size, to, NULL), "clGetMemObjectInfo");
   return NULL;
 }
@@ -69,9 +69,9 @@ static clave_status adopt_ask(const cl_device *device, cl_mem memory, cl_mem_inf
 static clave_status adopt_check_kind(const cl_device *device, cl_mem memory) {
   cl_mem_object_type type = 0;
   cl_context context = NULL;
-  TRY(adopt_ask(device, memory, CL_MEM_CONTEXT, &context, sizeof context));
+  TRY(query_memory(device, memory, CL_MEM_CONTEXT, &context, sizeof context));
   if (context != device->context) return INVALID("the memory belongs to another OpenCL context");
-  TRY(adopt_ask(device, memory, CL_MEM_TYPE, &type, sizeof type));
+  TRY(query_memory(device, memory, CL_MEM_TYPE, &type, sizeof type));
   return type == CL_MEM_OBJECT_BUFFER ? NULL : INVALID("expected a buffer, got an image or a pipe");
 }
 
@@ -79,14 +79,14 @@ static clave_status describe_memory(const cl_device *device, cl_mem memory, memo
   cl_mem parent = NULL;
   cl_mem_flags inherited = 0;
   *out = (memory_info){.whole = memory};
-  TRY(adopt_ask(device, memory, CL_MEM_SIZE, &out->bytes, sizeof out->bytes));
-  TRY(adopt_ask(device, memory, CL_MEM_FLAGS, &out->flags, sizeof out->flags));
-  TRY(adopt_ask(device, memory, CL_MEM_HOST_PTR, &out->host, sizeof out->host));
-  TRY(adopt_ask(device, memory, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof parent));
+  TRY(query_memory(device, memory, CL_MEM_SIZE, &out->bytes, sizeof out->bytes));
+  TRY(query_memory(device, memory, CL_MEM_FLAGS, &out->flags, sizeof out->flags));
+  TRY(query_memory(device, memory, CL_MEM_HOST_PTR, &out->host, sizeof out->host));
+  TRY(query_memory(device, memory, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof parent));
   if (parent) {
     out->whole = parent;
-    TRY(adopt_ask(device, memory, CL_MEM_OFFSET, &out->origin, sizeof out->origin));
-    TRY(adopt_ask(device, parent, CL_MEM_FLAGS, &inherited, sizeof inherited));
+    TRY(query_memory(device, memory, CL_MEM_OFFSET, &out->origin, sizeof out->origin));
+    TRY(query_memory(device, parent, CL_MEM_FLAGS, &inherited, sizeof inherited));
     out->flags |= inherited;
   }
   if (!(out->flags & CL_MEM_USE_HOST_PTR)) out->host = NULL;

@@ -6,7 +6,7 @@
 #include "base/memory.h"
 
 /* Callers may use buffers of size zero; OpenCL does not allow them. */
-static size_t opencl_buffer_at_least_one(size_t bytes) { return bytes ? bytes : 1; }
+static size_t at_least_one_byte(size_t bytes) { return bytes ? bytes : 1; }
 
 clave_status opencl_buffer_of(cl_device *device, cl_mem memory, size_t bytes, buffer **out) {
   static uint64_t serial;
@@ -22,8 +22,8 @@ clave_status opencl_buffer_of(cl_device *device, cl_mem memory, size_t bytes, bu
   return NULL;
 }
 
-static clave_status opencl_buffer_create_buffer(backend *backend, cl_mem_flags flags, void *host,
-                                                size_t bytes, buffer **out) {
+static clave_status make_opencl_buffer(backend *backend, cl_mem_flags flags, void *host,
+                                       size_t bytes, buffer **out) {
   cl_device *device = (cl_device *)backend;
   *out = NULL;
   if (bytes > backend->info.max_alloc)
@@ -31,8 +31,8 @@ static clave_status opencl_buffer_create_buffer(backend *backend, cl_mem_flags f
                       "a buffer of %zu bytes exceeds the device's limit of %llu bytes", bytes,
                       (unsigned long long)backend->info.max_alloc);
   cl_int code;
-  cl_mem memory = device->cl->clCreateBuffer(device->context, flags,
-                                             opencl_buffer_at_least_one(bytes), host, &code);
+  cl_mem memory =
+      device->cl->clCreateBuffer(device->context, flags, at_least_one_byte(bytes), host, &code);
   if (code != CL_SUCCESS)
     return status_while(opencl_status(code, "clCreateBuffer"), "%zu bytes", bytes);
   return opencl_buffer_of(device, memory, bytes, out);
@@ -49,8 +49,8 @@ static clave_status create_in_large_pages(backend *backend, size_t bytes, buffer
   *out = NULL;
   void *host = memory_alloc(bytes);
   if (!host) return status_no_memory();
-  clave_status st = opencl_buffer_create_buffer(backend, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR,
-                                                host, bytes, out);
+  clave_status st =
+      make_opencl_buffer(backend, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, host, bytes, out);
   if (st) {
     free(host);
     return st;
@@ -68,7 +68,7 @@ static clave_status create_in_large_pages(backend *backend, size_t bytes, buffer
 clave_status opencl_buffer_create(backend *backend, size_t bytes, buffer **out) {
   if (backend->info.runs_on_host && bytes >= MEMORY_LARGE && bytes <= backend->info.max_alloc)
     return create_in_large_pages(backend, bytes, out);
-  return opencl_buffer_create_buffer(backend, CL_MEM_READ_WRITE, NULL, bytes, out);
+  return make_opencl_buffer(backend, CL_MEM_READ_WRITE, NULL, bytes, out);
 }
 
 clave_status opencl_buffer_wrap(backend *backend, const void *host, size_t bytes, bool writable,
@@ -78,11 +78,11 @@ clave_status opencl_buffer_wrap(backend *backend, const void *host, size_t bytes
       backend->info.shares_host_memory && (uintptr_t)host % backend->info.alignment == 0;
   cl_mem_flags how = in_place ? CL_MEM_USE_HOST_PTR : CL_MEM_COPY_HOST_PTR;
   how |= writable ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY;
-  union { /* OpenCL takes a non-const pointer; CL_MEM_READ_ONLY ensures that nothing writes */
+  union { /* clCreateBuffer's pointer is not const; with CL_MEM_READ_ONLY nothing writes there */
     const void *from;
     void *to;
   } pointer = {.from = host};
-  TRY(opencl_buffer_create_buffer(backend, how, pointer.to, bytes, out));
+  TRY(make_opencl_buffer(backend, how, pointer.to, bytes, out));
   if (in_place) ((cl_buffer *)*out)->host = host;
   return NULL;
 }

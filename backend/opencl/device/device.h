@@ -146,8 +146,8 @@ struct cl_device {
   mutex *note_lock;         /* serialises calls of message */
   mutex *first_lock;        /* held during a kernel's first launch, see quirk_first_alone */
   bool first_alone;
-  size_t large_grid; /* see quirk_large_grid */
-  kernel_program **programs;
+  size_t large_grid;         /* see quirk_large_grid */
+  kernel_program **programs; /* owned, (n_programs). Under `lock` */
   int n_programs;
   size_t cap_programs;
   const void *binaries; /* borrowed: packed binaries for this device, or NULL */
@@ -172,6 +172,7 @@ void device_note(cl_device *device, const char *format, ...) STATUS_PRINTF(2, 3)
 enum { MAX_CONTEXT_DEVICES = 64 };
 /* Checks and retains the caller's context, and its queue if there is one, for the device. */
 clave_status adopt_context(cl_device *device, const opencl_options *options) STATUS_CHECK;
+/* adopt of backend_sharing. */
 clave_status opencl_buffer_adopt(backend *backend, void *handle, size_t offset, size_t bytes,
                                  bool writable, memory_start *place, buffer **out) STATUS_CHECK;
 
@@ -182,7 +183,7 @@ typedef struct cl_buffer {
   cl_mem memory;
   uint64_t serial;     /* unique in the process, never 0 */
   const char *host;    /* host memory that the buffer uses in place, or NULL */
-  bool is_closed;      /* to the host, which reads and writes a copy on the device */
+  bool is_closed;      /* the host cannot access it: reads and writes go through another buffer */
   bool is_external;    /* imported: runs acquire and release it */
   cl_mem image;        /* owned: image in words of 16 bytes, or NULL. Under the device's lock */
   bool is_for_kernels; /* only kernels can use it; not commands that copy, fill or map */

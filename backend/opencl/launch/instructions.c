@@ -170,6 +170,8 @@ static clave_status instructions_run_probe(stream *stream, const recording *reco
   return st ? st : opencl_read(stream, memory, 0, words, probe->out * sizeof *words);
 }
 
+/* Runs the probe of an instruction. Sets *right to false if a result is wrong or the device rejects
+ * it. */
 static clave_status try_probe(cl_device *device, const instruction *tried, bool *right) {
   enum { MOST = 512 };
   cl_recording *recording = calloc(1, sizeof *recording);

@@ -103,6 +103,7 @@ static bool launch_same_key(const known_program *program, const launch *launch,
   return true;
 }
 
+/* Finds the program of a launch in the cache of the node, else among the programs of the device. */
 static clave_status find_program(const launch *launch, const launch_variant *variant,
                                  kernel_program **out) {
   known_program *known = *launch->node->cache;

@@ -107,7 +107,7 @@ static bool report_build(void *ctx, int done, int total) {
   return !job->is_stopped;
 }
 
-static bool opencl_record_goes_on(build_job *job) {
+static bool job_may_continue(build_job *job) {
   mutex_lock(job->lock);
   bool stopped = job->is_stopped;
   mutex_unlock(job->lock);
@@ -116,7 +116,7 @@ static bool opencl_record_goes_on(build_job *job) {
 
 static void build_some(void *ctx, int64_t begin, int64_t end) {
   build_job *job = ctx;
-  for (int64_t i = begin; i < end && opencl_record_goes_on(job); i++) {
+  for (int64_t i = begin; i < end && job_may_continue(job); i++) {
     clave_status st = program_build(job->stream->device, job->stream->requested[i]);
     mutex_lock(job->lock);
     if (job->status || status_code_of(st) == STATUS_UNSUPPORTED)

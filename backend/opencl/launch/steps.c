@@ -70,7 +70,8 @@ static bool add_number(steps_text *text, const elementwise_operand *operand) {
   return true;
 }
 
-/* Collects host scalars or immediates. The former come first: they cannot be part of the source. */
+/* Collects the host scalars if `values`, else the immediates. Host scalars come first, because only
+ * immediates can be written into the source. */
 static clave_status collect_numbers(steps_text *text, bool values) {
   for (int i = 0; i < text->desc.n_steps; i++) {
     const elementwise_step *step = &text->desc.steps[i];
@@ -180,7 +181,7 @@ static void write_expression(text *text, const char *end, dtype compute) {
 }
 
 /* True if the operand is an F32 immediate and not NaN. Sets *in_int if it fits an int. */
-static bool steps_is_known(const elementwise_operand *operand, bool *in_int) {
+static bool is_known_float(const elementwise_operand *operand, bool *in_int) {
   *in_int = fabs(operand->f) < 0x1p31;
   return is_number(operand) && operand->source != IR_OPERAND_SOURCE_VALUE &&
          operand->compute == DTYPE_F32 && !isnan(operand->f);
@@ -190,8 +191,8 @@ static bool steps_is_known(const elementwise_operand *operand, bool *in_int) {
 static bool is_limited(const elementwise_step *step, bool *in_int) {
   bool low_in = false, high_in = false;
   const bool is = step->kind == IR_STEP_KIND_CLAMP && step->result != STEP_CAST &&
-                  steps_is_known(&step->operands[1], &low_in) &&
-                  steps_is_known(&step->operands[2], &high_in);
+                  is_known_float(&step->operands[1], &low_in) &&
+                  is_known_float(&step->operands[2], &high_in);
   *in_int = is && low_in && high_in;
   return is;
 }
@@ -212,7 +213,7 @@ static const elementwise_step *known_step(const elementwise_desc *desc, int i, i
                   step->operand_type == DTYPE_F32 &&
                   step->operands[0].source == IR_OPERAND_SOURCE_STEP &&
                   step->operands[0].index == (uint32_t)(i - 1) &&
-                  (step->n_operands == 1 || steps_is_known(&step->operands[1], &in_int));
+                  (step->n_operands == 1 || is_known_float(&step->operands[1], &in_int));
   return is ? step : NULL;
 }
 

@@ -1,8 +1,8 @@
 #ifndef BACKEND_OPENCL_LAUNCH_STEPS_H
 #define BACKEND_OPENCL_LAUNCH_STEPS_H
-/* Elementwise steps as OpenCL C, of which elementwise.c makes kernels and epilogue.c the last part
- * of other ops' kernels. The text comes from the expressions of ops/elementwise.tsv. Every step is
- * rounded to its dtype, so fused and unfused steps produce the same bits. */
+/* Writes elementwise steps as OpenCL C. elementwise.c makes kernels of them; epilogue.c appends
+ * them to the kernels of other ops. The text comes from the expressions of ops/elementwise.tsv.
+ * Every step is rounded to its dtype, so fused and unfused steps produce the same bits. */
 #include "backend/opencl/opencl.h"
 #include "ops/elementwise.h"
 
@@ -11,7 +11,7 @@ enum { MAX_NUMBERS = 24 };
 
 typedef enum inner_stride { INNER_ZERO, INNER_ONE, INNER_ANY } inner_stride;
 
-/* The names of a kernel's parameters; all are string literals. */
+/* The names of a kernel's parameters, by input or number; all are string literals. */
 typedef struct step_names {
   const char *dims;
   const char *inputs[MAX_STEP_INPUTS], *offsets[MAX_STEP_INPUTS], *strides[MAX_STEP_INPUTS];

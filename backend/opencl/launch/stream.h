@@ -1,6 +1,6 @@
 #ifndef BACKEND_OPENCL_LAUNCH_STREAM_H
 #define BACKEND_OPENCL_LAUNCH_STREAM_H
-/* Launches: how those of an op are recorded, and how a session's stream runs recordings. Op
+/* Recordings of the launches of an op, and the stream of a session, which runs them. Op
  * families include opencl.h only. */
 #include "backend/opencl/program/program.h"
 
@@ -51,11 +51,14 @@ struct row_choices {
 /* Records the op's launches. If none of them runs the epilogue, a separate launch does: in place,
  * or from scratch memory if it changes the dtype. */
 clave_status record_with_epilogue(cl_recorder *recorder, const node *node) STATUS_CHECK;
+/* Records a launch of the epilogue alone; nothing if the node has none. */
 clave_status launch_epilogue_alone(cl_recorder *recorder, const node *node) STATUS_CHECK;
 
-/* Takes ownership of `blas` and `instead`, on failure too; copies values. */
+/* Appends a launch to the recording. Takes ownership of `blas` and `instead`, on failure too;
+ * copies values. */
 clave_status recorder_add(cl_recorder *recorder, const recorded_launch *launch,
                           const launch_value *values) STATUS_CHECK;
+/* The functions opencl_* below are entries of the tables of backend.h, which describes them. */
 /* Records the node with the best kernels that the driver has not refused. If it refused all of
  * them, returns the recording of the best ones, with is_refused set. */
 clave_status opencl_record(backend *backend, const node *node, bool fast,
@@ -93,7 +96,7 @@ struct cl_stream {
   cl_event before;    /* owned: complete when the caller's commands before the run are; or NULL */
   uint32_t number;    /* number of the node being run */
   bool profiling;
-  timed_event *events;
+  timed_event *events; /* owned, (n_events); only while profiling */
   size_t n_events, cap_events;
   bool unsaved;       /* a program or proof is new and may be missing in the cache on disk */
   bool saves_late;    /* binaries are saved when the stream is destroyed, see quirk_slow_binaries */
@@ -150,12 +153,14 @@ clave_status copy_by_kernel(cl_stream *stream, buffer *to, size_t to_offset, con
 
 /* ---------------------------------------------------------------- clblast.c */
 
+/* Enqueues a product of CLBlast. */
 clave_status blas_run(cl_stream *stream, const blas_call *call,
                       const run_operands *operands) STATUS_CHECK;
 /* True once the library has failed on the device; clave's own kernels multiply from then on. */
 bool blas_is_refused(const cl_device *device);
-/* Leaves a note the first time. */
+/* Makes blas_is_refused true. Leaves a note the first time. */
 void blas_refuse(cl_device *device, const struct clave_error *why);
+/* Closes the library, if the device has opened it. */
 void clblast_close(cl_device *device);
 
 #endif

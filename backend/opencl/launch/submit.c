@@ -132,6 +132,8 @@ static clave_status set_numbers(const cl_stream *stream, const recorded_launch *
   return NULL;
 }
 
+/* Sets the arguments that changed since the last run: buffers, random keys and the number of the
+ * node. */
 static clave_status set_changed(cl_stream *stream, const recorded_launch *launch,
                                 bound_launch *bound_launch, const run_operands *operands) {
   bool changed = !bound_launch->has_run;

@@ -21,7 +21,7 @@ static clave_status transfers_write_buffer(cl_stream *stream, buffer *to, size_t
 static clave_status transfers_read_buffer(cl_stream *stream, const buffer *from, size_t offset,
                                           void *to, size_t bytes, cl_bool waits);
 
-static bool transfers_lies_in(const cl_buffer *buffer, size_t offset, const void *host) {
+static bool buffer_is_in_place(const cl_buffer *buffer, size_t offset, const void *host) {
   return buffer->host && buffer->host + offset == (const char *)host;
 }
 
@@ -53,7 +53,7 @@ static clave_status transfers_write_buffer(cl_stream *stream, buffer *to, size_t
   if (bytes == 0) return NULL;
   const cl_buffer *memory = (const cl_buffer *)to;
   if (memory->is_closed) return write_closed(stream, to, offset, from, bytes, waits);
-  if (transfers_lies_in(memory, offset, from))
+  if (buffer_is_in_place(memory, offset, from))
     return pass_over(stream, memory, offset, bytes, CL_MAP_WRITE_INVALIDATE_REGION, waits);
   CL_TRY(stream->cl->clEnqueueWriteBuffer(stream->queue, memory->memory, waits, offset, bytes, from,
                                           0, NULL, NULL),
@@ -66,7 +66,7 @@ static clave_status transfers_read_buffer(cl_stream *stream, const buffer *from,
   if (bytes == 0) return NULL;
   const cl_buffer *memory = (const cl_buffer *)from;
   if (memory->is_closed) return read_closed(stream, from, offset, to, bytes, waits);
-  if (transfers_lies_in(memory, offset, to))
+  if (buffer_is_in_place(memory, offset, to))
     return pass_over(stream, memory, offset, bytes, CL_MAP_READ, waits);
   CL_TRY(stream->cl->clEnqueueReadBuffer(stream->queue, memory->memory, waits, offset, bytes, to, 0,
                                          NULL, NULL),

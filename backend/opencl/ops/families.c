@@ -8,8 +8,9 @@ dtype moved_type(dtype t) {
   return by_size[dtype_size(t)];
 }
 
-/* A CPU device runs groups on its cores: there should be enough of them, but not tiny ones. With
- * little work any size will do; 16 is also used for more work, which saves PoCL a compilation. */
+/* A CPU runs a group on one core, so each core should get several groups, but each group enough
+ * work. With little work any size will do: 16 saves PoCL a compilation, because more work uses it
+ * as well. */
 size_t choose_local(const cl_recorder *recorder, int64_t items, int64_t work) {
   const device_traits *traits = recorder_traits(recorder);
   if (!traits->is_cpu) return LOCAL_SIZE;

@@ -18,7 +18,7 @@ typedef struct reduction {
   reduce_desc desc;
   int kind;
   row_class rows;
-  int64_t n_outer, n_inner, inner_stride, n_splits;
+  int64_t n_outer, n_inner, inner_stride, n_splits; /* an output has n_outer * n_inner elements */
 } reduction;
 
 static bool is_arg(int kind) { return kind >= KIND_ARGMAX; }

@@ -119,7 +119,8 @@ static bool find_own_helper(builders *builders) {
 
 /* ---------------------------------------------------------------- orders */
 
-static bool builders_goes_on(const batch *batch) {
+/* Reports progress. Returns false if the caller says to stop. */
+static bool report_batch(const batch *batch) {
   return !batch->progress || batch->progress(batch->ctx, batch->done, batch->n + batch->others);
 }
 
@@ -213,7 +214,7 @@ static bool hear_one(batch *batch, bool waits) {
 /* Waits while another session's batch is built. Returns false if progress says to stop. */
 static bool lock_builders(builders *builders, const batch *batch) {
   while (!mutex_lock_within(builders->lock, MOMENT_MS))
-    if (!builders_goes_on(batch)) return false;
+    if (!report_batch(batch)) return false;
   return true;
 }
 
@@ -247,8 +248,7 @@ static void run_batch(batch *batch, int most) {
     give_order(batch, one);
   }
   bool wanted = true;
-  while (wanted && batch->done < batch->n && hear_one(batch, true))
-    wanted = builders_goes_on(batch);
+  while (wanted && batch->done < batch->n && hear_one(batch, true)) wanted = report_batch(batch);
   for (int i = 0; i < MAX_BUILDERS && !wanted; i++)
     if (builders->all[i].order != NO_ORDER) end_builder(builders, &builders->all[i], 0);
 }

@@ -29,6 +29,7 @@ typedef struct recorded_launch {
  * expanded, and the kernel's head is written by args_write_head. */
 clave_status source_of_kernel(const cl_device *device, const kernel_signature *signature,
                               text *out) STATUS_CHECK;
+/* Appends a generated text, with its includes expanded and its kernel's head written. */
 clave_status source_expand(const cl_device *device, const text *generated,
                            const kernel_signature *signature, text *out) STATUS_CHECK;
 
@@ -110,6 +111,7 @@ bool program_first_launch(kernel_program *program);
 /* True if results of this launch class were compared with the CPU backend's, now or when the binary
  * was saved. */
 bool program_is_proven(kernel_program *program, uint64_t launch_class);
+/* Notes that results of this launch class were right. */
 void program_prove(kernel_program *program, uint64_t launch_class);
 bool program_is_built(const kernel_program *program);
 bool program_was_tried(const kernel_program *program); /* true if it is built or was refused */
@@ -128,6 +130,7 @@ void program_want(const cl_device *device, kernel_program *program, const record
 /* Fills in what a builder needs. texts: kernel, options and source, each NUL-terminated. Returns
  * false if the program is built, or its binary is on disk, or memory is out. */
 bool program_order(cl_device *device, kernel_program *program, order *order, text *texts);
+/* Finds or registers the program that an order describes; texts as in program_order. */
 clave_status program_of_order(cl_device *device, const order *order, const char *const texts[3],
                               kernel_program **out) STATUS_CHECK;
 

@@ -15,7 +15,7 @@ const char custom_kernel_name[] = "custom";
 
 /* ---------------------------------------------------------------- finding */
 
-static void programs_program_destroy(cl_device *device, kernel_program *program) {
+static void kernel_program_destroy(cl_device *device, kernel_program *program) {
   if (!program) return;
   if (program->handle) device->cl->clReleaseProgram(program->handle);
   free(program->name);
@@ -111,8 +111,8 @@ static void identify(kernel_program *program) {
   hash_bytes_128(all, sizeof all, program->identity);
 }
 
-static clave_status programs_program_create(cl_device *device, const launch *launch,
-                                            const launch_variant *variant, kernel_program **out) {
+static clave_status kernel_program_create(cl_device *device, const launch *launch,
+                                          const launch_variant *variant, kernel_program **out) {
   kernel_program *program = calloc(1, sizeof *program);
   *out = program;
   if (!program) return status_no_memory();
@@ -150,7 +150,7 @@ clave_status program_find(cl_device *device, const launch *launch, const launch_
                           kernel_program **out) {
   *out = NULL;
   kernel_program *mine;
-  clave_status st = programs_program_create(device, launch, variant, &mine);
+  clave_status st = kernel_program_create(device, launch, variant, &mine);
   if (!st) {
     mutex_lock(device->lock);
     *out = find_same(device, mine);
@@ -160,7 +160,7 @@ clave_status program_find(cl_device *device, const launch *launch, const launch_
     }
     mutex_unlock(device->lock);
   }
-  if (*out != mine) programs_program_destroy(device, mine);
+  if (*out != mine) kernel_program_destroy(device, mine);
   return st;
 }
 
@@ -394,6 +394,7 @@ bool program_order(cl_device *device, kernel_program *program, order *order, tex
   return is_ordered;
 }
 
+/* Fills in a program from an order; texts as in program_order. */
 static clave_status take_order(const cl_device *device, kernel_program *program, const order *order,
                                const char *const texts[3]) {
   TRY(mutex_create(&program->lock));
@@ -431,7 +432,7 @@ clave_status program_of_order(cl_device *device, const order *order, const char 
     if (!st) *out = program;
   }
   mutex_unlock(device->lock);
-  if (*out != program) programs_program_destroy(device, program);
+  if (*out != program) kernel_program_destroy(device, program);
   return st;
 }
 
@@ -473,8 +474,7 @@ bool program_was_refused(const kernel_program *program) {
 }
 
 void programs_destroy(cl_device *device) {
-  for (int i = 0; i < device->n_programs; i++)
-    programs_program_destroy(device, device->programs[i]);
+  for (int i = 0; i < device->n_programs; i++) kernel_program_destroy(device, device->programs[i]);
   free(device->programs);
   free(device->blas_proven.items);
 }

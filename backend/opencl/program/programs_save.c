@@ -1,4 +1,4 @@
-/* What becomes known of programs while they run: launches, proven classes, binaries. Saves the news
+/* Records which programs were launched and which of their results were right. Saves news of them
  * to the cache on disk. */
 #include <stdlib.h>
 

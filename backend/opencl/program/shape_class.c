@@ -68,6 +68,7 @@ static uint64_t shape_class_of(const block_sizes *sizes, int64_t v) {
 /* Classifies a value that only affects addressing: negative, zero, one, or more. */
 static uint64_t sign_class(int64_t v) { return v < 0 ? 3 : v > 1 ? 2 : (uint64_t)v; }
 
+/* Classifies a factor: 0, 1 or any other number. */
 static uint64_t float_class(double v) { return v == 0 ? 0 : v == 1 ? 1 : 2; }
 
 uint64_t launch_class(const launch *launch, const kernel_signature *signature,

@@ -47,7 +47,8 @@ static bool ends_head(const char *line, size_t n) {
 /* The part of the file that the current line belongs to. */
 typedef enum line_place { IN_FILE, IN_HEAD, IN_OTHER_KERNEL } line_place;
 
-/* Appends a file's lines, of kernels only that of `signature`, with the head of args.c. */
+/* Appends a file's lines. Drops all kernels except that of `signature`, whose head args_write_head
+ * replaces. */
 static clave_status append_lines(const cl_device *device, const char *bytes, size_t size,
                                  const kernel_signature *signature, int depth, text *out) {
   char name[64];

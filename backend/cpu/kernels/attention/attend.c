@@ -15,12 +15,12 @@
 enum { MOST_ROWS = 8, FEW_KEYS = 8, MULTIPLIES_PER_THREAD = 128 * 1024 };
 enum { AHEAD = 16, LINE = 64 }; /* prefetch: distance in rows; bytes per cache line */
 
-/* The rows of a pair are all queries of the heads that share one head of k and v. */
+/* A pair is a batch and a head of k and v. Its rows are all queries of the heads that share it. */
 typedef struct heads {
   const attention *p;
   compute_class c;
   int rank;                            /* rank of all operands except the scales */
-  int64_t l_q, l_k, head_dim, v_dim;   /* sizes of p */
+  int64_t l_q, l_k, head_dim, v_dim;   /* attention_sizes; l_q, l_k: n_queries, n_keys */
   int64_t rows, rows_per_task, blocks; /* rows and tasks (blocks) per head of k */
   int64_t n_tasks, work;               /* arguments of run_slots */
   size_t scratch_size;
@@ -69,8 +69,8 @@ typedef struct some_rows {
   float factors[FEW_KEYS]; /* scales of the rows, if any; then there are at most FEW_KEYS rows */
 } some_rows;
 
-/* Prefetches the rows after n rows from j on if they are in pages, since the hardware prefetcher
- * does not predict the next page. Many queries read the keys from the cache anyway. */
+/* Prefetches the rows that follow [j, j + n) if they are in pages, since the hardware prefetcher
+ * does not predict the next page. Several queries read the keys from the cache anyway. */
 static void prefetch_next(const work *work, const key_rows *rows, int64_t j, int64_t n,
                           int64_t to) {
   int64_t next = j + (rows_take(rows->t->type) ? n : AHEAD), rest;
@@ -121,6 +121,7 @@ static double cap_score(const attention *attention, double score) {
   return attention->softcap > 0 ? attention->softcap * tanh(score / attention->softcap) : score;
 }
 
+/* Computes the scores of all rows of a task, before the mask. */
 static void score_keys_f32(const work *work) {
   const heads *heads = work->h;
   float *scores = (float *)(void *)work->scores;
@@ -302,6 +303,7 @@ static void divide(heads *heads, int64_t n_pairs, int n_threads) {
   heads->n_tasks = heads->v_dim > 0 ? n_pairs * heads->blocks : 0;
 }
 
+/* Plans the tasks of an attention with `rows` rows per pair. */
 static heads make_heads(const kernel_context *ctx, const attention *attention, int64_t rows) {
   const attention_sizes *sizes = &attention->sizes;
   heads heads = {.p = attention,

@@ -6,8 +6,9 @@
 
 /* Returns the scratch bytes of attend_heads, which never decrease with more queries or keys. */
 size_t attend_scratch(const kernel_context *ctx, const attention *attention);
-/* True if `rounds` changes the result on some processor. */
+/* True if attention.rounds changes the result on some processor. */
 bool attend_rounds(const attention *attention);
+/* Computes all queries of an attention. scratch: attend_scratch bytes. */
 void attend_heads(const kernel_context *ctx, const attention *attention, char *scratch);
 
 #endif

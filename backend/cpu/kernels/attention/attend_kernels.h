@@ -25,7 +25,8 @@ typedef struct panel_sums {
 
 typedef struct panel_kernels {
   void (*multiply)(int lanes, const panel_product *product);
-  /* The same for words of pairs.h in a and b; k counts words. NULL if it is not faster here. */
+  /* The same for words of pairs.h in a and b; k counts words. NULL if this is not faster on the
+   * processor. */
   void (*multiply_pairs)(int lanes, const panel_product *product);
   /* Replaces scores (n, lanes) of further keys by exponentials relative to the largest so far. A
    * lane with a NaN is NaN from then on. */

@@ -99,8 +99,8 @@ static void load_lanes(const attention *attention, panel *panel, const int64_t *
     transpose_8x8(some.f32 + c, COLUMNS, panel->q + (d + c) * panel->lanes + l, panel->lanes);
 }
 
-/* Stores n columns from d on of the sums of these lanes to rows of out, as far as they exist. A
- * lane whose scores were all -inf has no sums. */
+/* Stores n columns from d on of the sums of these lanes, divided by the totals, to the rows of out
+ * that exist. Stores `empty` for a lane whose scores were all -inf. */
 static void store_lanes(const attention *attention, const panel *panel, const int64_t *at, int l,
                         int64_t d, int64_t n) {
   row_block some; /* (PANEL_TILE, COLUMNS) */
@@ -152,6 +152,7 @@ static void join_rows(const float *x, int64_t rows, int64_t width, uint32_t *to)
     pairs_join(x, i + 1 < rows ? x + width : NULL, width, to);
 }
 
+/* Loads the scaled queries of a panel and clears its sums. */
 static void begin_panel(const plan *plan, panel *panel) {
   const int64_t n = plan->p->sizes.head_dim;
   int64_t at[PANEL_TILE];
@@ -336,6 +337,7 @@ static void sum_seen_values(const work *work, panel *panel, span keys) {
   }
 }
 
+/* Adds the weighted values of a span to the sums, which are first multiplied by `fade`. */
 static void sum_values(const work *work, panel *panel, span keys) {
   const int64_t width = work->s->v_width, n = keys.to - keys.from;
   panel_product product = {.rows = width,
@@ -358,6 +360,7 @@ static void sum_values(const work *work, panel *panel, span keys) {
   attend_panels_multiply(work, panel, work->joined, &product);
 }
 
+/* Adds the keys of the current block that the panel may see. */
 static void attend_block(const work *work, panel *panel) {
   const attention *attention = work->s->p;
   const plan *plan = work->s;
@@ -393,6 +396,7 @@ static size_t attend_panels_block_bytes(const plan *plan) {
   return (size_t)(plan->p->rounds ? n + n / 2 : n) * sizeof(float);
 }
 
+/* Lays out the memory of a task and begins all of its panels. */
 static work begin_task(const plan *plan, int64_t task, char *scratch) {
   const int64_t pair = task / plan->tasks_per_pair,
                 first = task % plan->tasks_per_pair * plan->panels_per_task,

@@ -31,8 +31,8 @@ int64_t query_offset(const attention *attention, const ktensor *t, const query_r
   return head_offset(attention, t, row->head, 1) + row->query * t->strides[attention->q->rank - 2];
 }
 
-static key_rows attend_rows_find_rows(const attention *attention, const ktensor *t,
-                                      const ktensor *scale, int64_t pair) {
+static key_rows find_key_rows(const attention *attention, const ktensor *t, const ktensor *scale,
+                              int64_t pair) {
   const int64_t share = attention->sizes.share, head = pair * share;
   return (key_rows){t,
                     scale,
@@ -44,8 +44,8 @@ static key_rows attend_rows_find_rows(const attention *attention, const ktensor 
 }
 
 key_rows find_keys(const attention *attention, int64_t pair) {
-  return attend_rows_find_rows(attention, attention->k, attention->k_scale, pair);
+  return find_key_rows(attention, attention->k, attention->k_scale, pair);
 }
 key_rows find_values(const attention *attention, int64_t pair) {
-  return attend_rows_find_rows(attention, attention->v, attention->v_scale, pair);
+  return find_key_rows(attention, attention->v, attention->v_scale, pair);
 }

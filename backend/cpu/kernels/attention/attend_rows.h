@@ -42,9 +42,11 @@ int64_t query_offset(const attention *attention, const ktensor *t, const query_r
 /* Position of the rows of a head of k or v, and of their scales. */
 typedef struct key_rows {
   const ktensor *t, *scale;
-  int64_t at, scale_at, first, size;
-  const int32_t *pages; /* NULL: the rows are contiguous */
+  int64_t at, scale_at, first, size; /* offsets of the matrix of the head in t and in scale; row of
+                                        key 0; rows of the matrix, or of a page */
+  const int32_t *pages;              /* NULL: the rows are contiguous */
 } key_rows;
+/* Return the rows of the head of k, or of v, that a pair reads. */
 key_rows find_keys(const attention *attention, int64_t pair);
 key_rows find_values(const attention *attention, int64_t pair);
 

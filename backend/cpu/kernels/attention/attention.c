@@ -10,7 +10,7 @@
 
 enum { ELEMENTS_PER_THREAD = 16 * 1024 };
 
-static attention kernel_attention_whole(const attention_args *args) {
+static attention attention_of_args(const attention_args *args) {
   return (attention){.q = &args->q,
                      .k = &args->k,
                      .v = &args->v,
@@ -25,17 +25,17 @@ static attention kernel_attention_whole(const attention_args *args) {
 }
 
 bool attention_rounds(const attention_args *args) {
-  const attention attention = kernel_attention_whole(args);
+  const attention attention = attention_of_args(args);
   return attend_rounds(&attention);
 }
 
 static size_t attention_scratch(const kernel_context *ctx, const void *args) {
-  const attention attention = kernel_attention_whole(args);
+  const attention attention = attention_of_args(args);
   return attend_scratch(ctx, &attention);
 }
 
 static bool run_attention(const kernel_context *ctx, const void *args) {
-  const attention attention = kernel_attention_whole(args);
+  const attention attention = attention_of_args(args);
   size_t bytes = attend_scratch(ctx, &attention);
   char *scratch = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
   if (bytes > 0 && !scratch) return false;
@@ -56,8 +56,8 @@ const kernel_desc kernel_attention = {
 /* Position of tokens in pages: token i is at (outer, row) of (pages, n_kv, rows, size). */
 typedef struct page_places {
   const int64_t *positions;
-  const int32_t *sequences, *table; /* table: (., most) */
-  int64_t most, rows;               /* rows per page */
+  const int32_t *sequences, *table; /* (tokens), as positions; table: (n_sequences, most) */
+  int64_t most, rows;               /* most pages of a sequence; rows of a page */
 } page_places;
 
 typedef struct storing {

@@ -570,7 +570,7 @@ static size_t kernel_conv_pack_scratch(const kernel_context *ctx, const void *ar
   return kernel_scratch_size(pack_bytes(args));
 }
 
-static bool conv_kernel_conv_pack(const kernel_context *ctx, const void *args) {
+static bool run_conv_pack(const kernel_context *ctx, const void *args) {
   const conv_args *own = args;
   char *to = ctx->scratch(ctx->pool, pack_bytes(own));
   if (to && is_encoded(&own->encoding)) {
@@ -590,7 +590,7 @@ static bool conv_kernel_conv_pack(const kernel_context *ctx, const void *args) {
 }
 
 const kernel_desc kernel_conv_pack = {.name = "conv_pack",
-                                      .run = conv_kernel_conv_pack,
+                                      .run = run_conv_pack,
                                       .scratch = kernel_conv_pack_scratch,
                                       .args_size = sizeof(conv_args),
                                       .operands = {OPERAND(conv_args, weight)}};

@@ -117,7 +117,7 @@ static void conv_amx_multiply(const conv_amx *amx, const conv_amx_patch *patch, 
     amx_sums.a = weight + block * amx->taps * 2 * AMX_TILE_WORDS;
     amx_sums.adds = block > 0;
     for (int64_t at = 0; at < n; at += AMX_COLUMNS) {
-      amx_sums.asks = amx->asks && at == 0;
+      amx_sums.prefetches = amx->prefetches && at == 0;
       amx_sums.b = x + block * AMX_WORDS * amx->step + at;
       amx_sums.c = sums + at;
       amx_sums_run(&amx_sums, whole ? AMX_OUTPUTS : AMX_OUTPUTS / 2,
@@ -133,7 +133,7 @@ typedef struct stored_sums {
   const float *sums; /* outputs are sums_step apart, rows row_step */
   int64_t sums_step, row_step;
   const float *bias; /* (outputs), or NULL */
-  const void *added; /* like out, may be NULL */
+  const void *added; /* laid out like out, may be NULL */
   void *out;         /* (outputs, rows, columns): outputs out_step apart */
   int64_t out_step;
   int64_t outputs, rows, columns;

@@ -29,7 +29,7 @@ struct conv_amx {
   int64_t image;                  /* the image that is copied */
   uint32_t *copied;               /* planes: (groups, phases, words, seen),
                                      rows: (groups, channels, seen) */
-  int64_t phases[CONV_DIMS];      /* planes: phases of the stride that taps meet */
+  int64_t phases[CONV_DIMS];      /* planes: phases of the stride that taps read */
   int64_t seen[CONV_DIMS];        /* words of a copied plane along each dimension */
   int64_t plane;                  /* words from a copied plane to the next */
 
@@ -49,7 +49,7 @@ struct conv_amx {
   int64_t taps, step; /* step 0: tasks pack panels (words, sum_step) */
   int64_t offsets[CONV_MOST_TAPS];
   int64_t blocks_at_once; /* blocks of AMX_WORDS words that a pass over the columns adds */
-  bool asks;              /* prefetches weights during the first columns of a pass */
+  bool prefetches;        /* weights, during the first columns of a pass */
 
   /* Sums are (AMX_OUTPUTS, sum_step). If store is set, it stores AMX_COLUMNS of them at a time,
    * from `column` of the task on. Otherwise all columns are stored with bias, tail and steps. */

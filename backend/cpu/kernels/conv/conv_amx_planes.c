@@ -37,7 +37,8 @@ static void conv_amx_planes_find_offsets(conv_amx *amx) {
 
 /* ---------------------------------------------------------------- inputs */
 
-/* ceil_div(n, stride): a division takes as long as a short row. */
+/* Returns ceil_div(n, stride), for strides of 1 and 2 without a division, which takes as long as a
+ * short row. */
 static int64_t strides_to(const conv_dim *dim, int64_t n) {
   return dim->stride == 1 ? n : dim->stride == 2 ? (n + 1) >> 1 : ceil_div(n, dim->stride);
 }
@@ -168,5 +169,5 @@ void conv_amx_plan_planes(conv_amx *amx) {
   amx->depth = args->channels * amx->taps;
   amx->step = amx->plane;
   amx->blocks_at_once = max_i64(STEPS / amx->taps, 1);
-  amx->asks = true;
+  amx->prefetches = true;
 }

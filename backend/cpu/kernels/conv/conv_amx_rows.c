@@ -50,7 +50,7 @@ static void join_words(const conv_amx *amx, const void *from, int64_t at, int64_
     pairs_round(even, n, to);
 }
 
-static void conv_amx_rows_copy_row(const conv_amx *amx, const void *from, uint32_t *to) {
+static void copy_row_as_words(const conv_amx *amx, const void *from, uint32_t *to) {
   const conv_dim *dim = &amx->args->dims[2];
   const int64_t step = word_step(amx->args),
                 begin = min_i64(ceil_div(dim->padding, step), amx->seen[2]),
@@ -62,7 +62,7 @@ static void conv_amx_rows_copy_row(const conv_amx *amx, const void *from, uint32
   for (int64_t i = end; i < amx->seen[2]; i++) to[i] = word_at(amx, from, i);
 }
 
-static void conv_amx_rows_copy_rows(void *ctx, int64_t begin, int64_t end) {
+static void copy_rows_as_words(void *ctx, int64_t begin, int64_t end) {
   const conv_amx *amx = ctx;
   const conv_args *args = amx->args;
   const conv_dim *dim = args->dims;
@@ -76,7 +76,7 @@ static void conv_amx_rows_copy_rows(void *ctx, int64_t begin, int64_t end) {
     if (z < 0 || z >= dim[0].in || y < 0 || y >= dim[1].in)
       memset(to, 0, (size_t)amx->seen[2] * sizeof *to);
     else
-      conv_amx_rows_copy_row(amx, float_at(args->x, is_bf16(args->x_type), at), to);
+      copy_row_as_words(amx, float_at(args->x, is_bf16(args->x_type), at), to);
   }
 }
 
@@ -148,7 +148,7 @@ void conv_amx_plan_rows(conv_amx *amx) {
                    (conv_row_words(args) - 1) * pair_step(amx);
   }
   amx->plane = amx->seen[0] * amx->seen[1] * amx->seen[2];
-  amx->copy_rows = conv_amx_rows_copy_rows;
+  amx->copy_rows = copy_rows_as_words;
   amx->copied_rows = args->groups * args->channels * amx->seen[0] * amx->seen[1];
   amx->row_words = amx->seen[2];
   amx->copied_words = args->groups * args->channels * amx->plane;

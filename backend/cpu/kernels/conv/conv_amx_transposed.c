@@ -110,6 +110,6 @@ void conv_amx_plan_transposed(conv_amx *amx) {
   amx->taps = 1;
   amx->step = amx->sum_step = AMX_COLUMNS;
   amx->blocks_at_once = amx->words / AMX_WORDS;
-  amx->asks = true;
+  amx->prefetches = true;
   amx->store = conv_amx_transposed_store_tile;
 }

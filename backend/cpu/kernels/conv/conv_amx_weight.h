@@ -14,6 +14,7 @@
 enum { CONV_MOST_TAPS = 256, CONV_FEW_CHANNELS = 12 /* fewer leave blocks mostly zeros */ };
 /* Returns true if AMX can make rounded convolutions of these sizes on this processor. */
 bool conv_tiles_fit(int64_t channels, const conv_dim dims[]);
+/* Returns true if the convolution rounds its operands and AMX multiplies them. */
 static inline bool conv_is_tiled(const conv_args *args) {
   return conv_is_rounded(args) && conv_tiles_fit(args->channels, args->dims);
 }
@@ -22,6 +23,7 @@ static inline bool conv_is_by_rows(const conv_args *args) {
   return args->channels < CONV_FEW_CHANNELS;
 }
 
+/* Words of all channels of a tap, rounded up to whole steps. */
 static inline int64_t conv_tiled_words(const conv_args *args) {
   return round_up(pairs_of(args->channels), AMX_WORDS);
 }
@@ -37,6 +39,7 @@ static inline int64_t conv_rows_words(const conv_args *args) {
 typedef struct conv_column_pairs {
   int64_t y, first, outputs;
 } conv_column_pairs;
+/* Returns strip `strip` of a group. */
 static inline conv_column_pairs conv_find_column_pairs(const conv_args *args, int64_t strip) {
   const int64_t row_strips = ceil_div(args->outputs, AMX_OUTPUTS / 2),
                 first = strip % row_strips * AMX_OUTPUTS / 2;
@@ -55,6 +58,7 @@ static inline int64_t conv_tiled_strips(const conv_args *args) {
   return ceil_div(args->outputs, AMX_OUTPUTS);
 }
 
+/* Packs the weight to conv_amx_packed_bytes bytes at `to`. */
 size_t conv_amx_packed_bytes(const conv_args *args);
 void conv_amx_pack(const kernel_context *ctx, const conv_args *args, char *to);
 

@@ -45,8 +45,8 @@ static int64_t kernel_conv_direct_reach_of(const conv_dim *dim) {
 }
 
 /* True for a kernel of one tap whose inputs are copied in the order of outputs, as one long row per
- * channel: rounded inputs, and floats with a stride, each of which would be in another cache line
- * or page. */
+ * channel. These are rounded inputs, and floats with a stride, each of which would be in another
+ * cache line or page. */
 static bool kernel_conv_direct_is_one_row(const conv_args *args) {
   bool copies = conv_is_rounded(args);
   for (int d = 0; d < CONV_DIMS; d++) {
@@ -121,7 +121,7 @@ static int64_t copied_planes(const direct *direct) { return direct->args->groups
 static int64_t kernel_conv_direct_depth_of(const conv_args *args) {
   return conv_is_rounded(args) ? pairs_of(args->channels) : args->channels;
 }
-static direct_kernel kernel_conv_direct_kernel_of(const conv_args *args) {
+static direct_kernel direct_kernel_of(const conv_args *args) {
   return conv_is_rounded(args) ? direct_pairs_kernel_for(args->outputs)
                                : direct_kernel_for(args->outputs);
 }
@@ -145,7 +145,7 @@ static direct kernel_conv_direct_plan(const kernel_context *ctx, const conv_args
                          : args->dims[d].in;
     direct.strides[d] = args->dims[d].stride / apart(args, d);
   }
-  direct.kernel = kernel_conv_direct_kernel_of(args);
+  direct.kernel = direct_kernel_of(args);
   direct.cells = cell_count(&direct.part);
   direct.taps = tap_count(&direct.part);
   direct.depth = kernel_conv_direct_depth_of(args);
@@ -230,6 +230,7 @@ static void kernel_conv_direct_copy_row(const direct *direct, const void *from, 
 
 static int64_t copied_rows(const direct *direct) { return direct->seen[0] * direct->seen[1]; }
 
+/* Copies row `row` of a plane: of a channel, or of words of two channels. */
 static void copy_plane_row(const direct *direct, int64_t plane, int64_t row) {
   const conv_dim *dim = direct->args->dims;
   const int64_t group = plane / direct->depth, i = plane % direct->depth,
@@ -303,7 +304,7 @@ static void add_products(const direct *direct, int64_t group, const float *weigh
                             .b = weight + k * direct->kernel.nr,
                             .b_step = direct->kernel.nr,
                             .adds = k > 0,
-                            .asks = direct->taps == 1 && !direct->copies};
+                            .prefetches = direct->taps == 1 && !direct->copies};
   const int64_t bytes = product.k * product.b_step * (int64_t)sizeof(float);
   product.next = (const char *)product.b + bytes;
   product.next_step = bytes / (product.k * ceil_div(n, direct->kernel.mr) + 1) + 1;
@@ -451,7 +452,7 @@ typedef struct packing {
 } packing;
 
 static packing packing_of(const conv_args *args) {
-  const int64_t nr = kernel_conv_direct_kernel_of(args).nr;
+  const int64_t nr = direct_kernel_of(args).nr;
   return (packing){.args = args,
                    .nr = nr,
                    .panels = ceil_div(args->outputs, nr),
@@ -532,7 +533,7 @@ static size_t kernel_conv_direct_pack_scratch(const kernel_context *ctx, const v
                                                  : kernel_conv_direct_packed_bytes(&packing));
 }
 
-static bool conv_kernel_conv_direct_pack(const kernel_context *ctx, const void *args) {
+static bool run_conv_direct_pack(const kernel_context *ctx, const void *args) {
   packing packing = packing_of(args);
   char *to = ctx->scratch(ctx->pool, kernel_conv_direct_pack_scratch(ctx, args));
   if (!to) return false;
@@ -547,7 +548,7 @@ static bool conv_kernel_conv_direct_pack(const kernel_context *ctx, const void *
 }
 
 const kernel_desc kernel_conv_direct_pack = {.name = "conv_direct_pack",
-                                             .run = conv_kernel_conv_direct_pack,
+                                             .run = run_conv_direct_pack,
                                              .scratch = kernel_conv_direct_pack_scratch,
                                              .args_size = sizeof(conv_args),
                                              .operands = {OPERAND(conv_args, weight)}};

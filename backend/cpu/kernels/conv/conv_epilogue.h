@@ -9,7 +9,7 @@
 #include "base/dtype.h"
 
 typedef struct conv_epilogue {
-  const void *added; /* like out; may be NULL */
+  const void *added; /* laid out like out; may be NULL */
   float low, high;   /* -INFINITY, INFINITY: no limit */
   dtype added_type;  /* F32, or BF16 if F32 is kept as BF16 (bf16.h) */
 } conv_epilogue;

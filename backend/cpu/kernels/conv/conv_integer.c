@@ -300,8 +300,8 @@ static void conv_integer_store_tile(const integer_conv *conv, int64_t output, in
                          (char *)((int32_t *)conv->args->out + at + r * conv->cells));
 }
 
-/* Prefetches what conv_integer_store_tile will read of the same outputs, and write unless it writes
- * codes. */
+/* Prefetches the elements of terms[1] that conv_integer_store_tile will read, and the results that
+ * it will write, except codes. */
 static void conv_integer_prefetch_tile(const integer_conv *conv, int rows, int64_t at,
                                        const cell_run *runs) {
   const requantise_term *term = &conv->integer->codes.terms[1];
@@ -339,10 +339,11 @@ static void conv_integer_multiply_tile(const integer_conv *conv, int64_t image, 
   }
 }
 
-/* Like conv_integer_multiply_tile, with a packed weight, which asks prefetches. words: at the first
- * position. */
+/* Like conv_integer_multiply_tile, for a packed weight. words: those of the first position.
+ * prefetches: the weight. */
 static void multiply_strips(const integer_conv *conv, int64_t image, int64_t first, int64_t last,
-                            bool asks, const uint32_t *words, const cell_run *runs, int n_runs) {
+                            bool prefetches, const uint32_t *words, const cell_run *runs,
+                            int n_runs) {
   const conv_args *args = conv->args;
   const int64_t bytes = integer_strip_bytes(args);
   integer_strip strip = {.strip_bytes = bytes,
@@ -353,7 +354,7 @@ static void multiply_strips(const integer_conv *conv, int64_t image, int64_t fir
                          .tap_at = conv->tap_at,
                          .cells = cells_of(runs, n_runs),
                          .is_signed = args->type == DTYPE_I8,
-                         .asks = asks};
+                         .prefetches = prefetches};
   for (int64_t o = first; o < last; o += MOST_INTEGER_OUTPUTS) {
     _Alignas(64) int32_t sums[MOST_INTEGER_OUTPUTS * TILE];
     const int64_t at = (image * args->outputs + o) * conv->cells;
@@ -446,6 +447,8 @@ static void describe_planes(integer_conv *conv) {
   if (has_word_planes(conv)) conv->plane = round_up(conv->plane, 2 * LINE_WORDS) + LINE_WORDS;
 }
 
+/* Plans a convolution. Only its sizes are set if it has no outputs or depthwise_integer.h computes
+ * it. */
 static integer_conv make_conv(const kernel_context *ctx, const conv_integer_args *args) {
   const conv_args *own = &args->conv;
   integer_conv conv = {.args = own,

@@ -11,6 +11,7 @@ typedef struct integer_row {
   int padding; /* byte value of all four channels */
   uint32_t *to;
 } integer_row;
+/* Writes the `width` words of a row to row->to. */
 void integer_join_row(const integer_row *row);
 
 #endif

@@ -21,7 +21,8 @@ static int conv_integer_tiles_byte_of(uint32_t word, int i, bool is_signed) {
   return is_signed ? (int)(signed char)byte : (int)byte;
 }
 
-/* Adds the product of a tile of the weight, and of the second strip's, with the words it meets. */
+/* Adds the products of a tile of the weight, and of the same tile of the second strip, with the
+ * words of its channels and tap. */
 static void conv_integer_tiles_add_tile(const integer_strip *strip, const signed char *tile,
                                         const uint32_t *words, int32_t *sums) {
   for (int o = 0; o < strip->outputs; o++) {
@@ -83,14 +84,14 @@ KERNEL_INLINE TARGET_AMX void conv_integer_tiles_multiply_tiles(const int strips
                                                                 int32_t *sums) {
   const size_t row = (size_t)strip->plane * sizeof *strip->words;
   const unsigned char *weight = strip->weight, *below = weight + strip->strip_bytes;
-  const bool asks = strip->asks && first == strip->words;
+  const bool prefetches = strip->prefetches && first == strip->words;
   amx_sees_memory();
   amx_clear_sums();
   for (int64_t block = 0; block < strip->blocks; block++, first += BLOCK_WORDS * strip->plane)
     for (int64_t tap = 0; tap < strip->taps; tap++) {
       const uint32_t *words = first + strip->tap_at[tap];
-      if (asks) conv_integer_tiles_prefetch_tile(weight);
-      if (asks && strips > 1) conv_integer_tiles_prefetch_tile(below);
+      if (prefetches) conv_integer_tiles_prefetch_tile(weight);
+      if (prefetches && strips > 1) conv_integer_tiles_prefetch_tile(below);
       _tile_loadd(4, weight, INTEGER_BLOCK);
       _tile_loadd(6, words, row);
       add_tile_amx(0, is_signed);
@@ -183,7 +184,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void multiply_outputs(const bool is_signed,
                           _mm512_sub_epi32(sum[o][v], more[o]));
 }
 
-/* For a program that was compiled where AMX is available and runs elsewhere. */
+/* Used by a program that was compiled on a machine with AMX and runs on one without. */
 static TARGET_AVX512_VNNI void conv_integer_tiles_multiply_vnni(const integer_strip *strip,
                                                                 int32_t *sums) {
   for (int o = 0; o < strip->outputs; o += VNNI_OUTPUTS) {

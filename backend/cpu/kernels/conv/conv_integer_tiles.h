@@ -28,15 +28,15 @@ static inline int64_t integer_strip_bytes(const conv_args *args) {
 
 /* A product of one or two strips and up to 64 cells. */
 typedef struct integer_strip {
-  const unsigned char *weight;
-  int64_t strip_bytes;   /* from one strip to the next */
-  const uint32_t *words; /* (blocks * 16, plane), from the first cell's position on */
-  int64_t plane, blocks, taps;
-  const int64_t *tap_at; /* (taps): offset from a cell's position to what the tap reads */
-  const int32_t *begin;  /* (outputs): initial values of the sums; NULL: 0 */
-  int outputs, cells;    /* at most MOST_INTEGER_OUTPUTS and 64 */
-  bool is_signed;        /* true if the bytes in words are signed */
-  bool asks;             /* prefetches further weight tiles during the first cells */
+  const unsigned char *weight; /* the first strip of the packed weight */
+  int64_t strip_bytes;         /* from one strip to the next */
+  const uint32_t *words;       /* (blocks * 16, plane), from the first cell's position on */
+  int64_t plane, blocks, taps; /* words of a plane; blocks of channels; taps per channel */
+  const int64_t *tap_at;       /* (taps): offset from a cell's position to what the tap reads */
+  const int32_t *begin;        /* (outputs): initial values of the sums; NULL: 0 */
+  int outputs, cells;          /* at most MOST_INTEGER_OUTPUTS and 64 */
+  bool is_signed;              /* true if the bytes in words are signed */
+  bool prefetches;             /* further tiles of the weight, during the first cells */
 } integer_strip;
 /* Computes sums (MOST_INTEGER_OUTPUTS, 64). Elements without an output or a cell are undefined.
  * Must be called between amx_begin and amx_end if the processor has AMX. */

@@ -11,11 +11,12 @@ typedef struct conv_weight {
   const void *data; /* (rows, row) */
   dtype type;
   encoding encoding; /* encoding of rows, unless plain */
-  int64_t row;
+  int64_t row;       /* elements of a row */
 } conv_weight;
 /* Loads elements [at, at + n) of a row. */
 void conv_weight_load(const conv_weight *weight, int64_t row, int64_t at, int64_t n, float *to);
 
+/* Rows of a weight, and elements of a row. */
 static inline int64_t conv_weight_rows(const conv_args *args) {
   return args->groups * (args->transposed ? args->channels : args->outputs);
 }

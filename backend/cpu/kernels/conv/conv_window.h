@@ -62,6 +62,8 @@ typedef struct conv_part {
   code_panels codes;  /* layout of a packed, encoded weight */
 } conv_part;
 
+/* Numbers of elements: of an input plane, an output plane and a kernel; of outputs and taps of a
+ * part. */
 static inline int64_t in_size(const conv_args *args) {
   return args->dims[0].in * args->dims[1].in * args->dims[2].in;
 }
@@ -78,6 +80,7 @@ static inline int64_t tap_count(const conv_part *part) {
   return part->d[0].taps * part->d[1].taps * part->d[2].taps;
 }
 
+/* Returns a dimension of an ordinary convolution, which has all outputs and taps. */
 static inline window whole_window(const conv_dim *dim) {
   return (window){.count = dim->out,
                   .step = 1,
@@ -103,8 +106,8 @@ static inline void split_tap(const conv_part *part, int64_t t, int64_t at[CONV_D
   split_index(t, part->d[1].taps, part->d[2].taps, at);
 }
 
-/* The outputs of a transposed convolution whose position modulo the stride is `phase`: input i and
- * tap k meet at output i * stride - padding + k * dilation. */
+/* Returns the outputs of a transposed convolution whose position modulo the stride is `phase`.
+ * Input i and tap k meet at output i * stride - padding + k * dilation. */
 static inline window phase_window(const conv_dim *dim, int64_t phase) {
   int64_t shift = phase + dim->padding;
   window window = {.first = phase, .step = dim->stride, .tap_step = dim->tap_step, .stride = 1};
@@ -119,6 +122,7 @@ static inline window phase_window(const conv_dim *dim, int64_t phase) {
   return window;
 }
 
+/* Returns the index of the input that output i reads at a tap. Outside of x it is padding. */
 static inline int64_t input_at(const window *window, int64_t i, int64_t tap) {
   return window->origin + i * window->stride + tap * window->dilation;
 }
@@ -130,13 +134,13 @@ static inline int64_t input_row(const conv_part *part, const int64_t cell[], con
   return z < 0 || z >= in[0].in || y < 0 || y >= in[1].in ? -1 : z * in[1].in + y;
 }
 
-/* The columns [*first, *stop) within [from, to) whose input column i * stride + shift is in [0,
- * in). */
+/* Finds the columns [*first, *stop) within [from, to) whose input column i * stride + shift is in
+ * [0, in). */
 static inline void columns_within(int64_t in, int64_t stride, int64_t shift, int64_t from,
                                   int64_t to, int64_t *first, int64_t *stop) {
   const int64_t last = in - 1 - shift;
   int64_t low = shift < 0 ? -shift : 0, high = last < 0 ? 0 : last + 1;
-  if (stride == 2) { /* a division would take as long as a short row */
+  if (stride == 2) { /* without a division, which takes as long as a short row */
     low = (low + 1) >> 1;
     high = (high + 1) >> 1;
   } else if (stride > 1) {

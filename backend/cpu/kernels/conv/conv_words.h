@@ -17,6 +17,7 @@ typedef struct conv_planes {
   uint32_t *to; /* (words, width), `plane` words apart */
   int64_t plane;
 } conv_planes;
+/* Writes all words of a row to planes->to. */
 void conv_join_planes(const conv_planes *planes);
 
 #endif

@@ -58,7 +58,7 @@ enum {
   STRIP_BYTES = 24 * 1024, /* bytes of copied rows, which stay in the first-level cache */
   STRIP_ROWS = 4,          /* least output rows of a strip */
   WIDEST = 4096,           /* columns of outputs */
-  TASK_SUMS = 2048,        /* outputs of a task at least; it has several planes if needed */
+  TASK_SUMS = 2048,        /* least outputs of a task, which has several planes if necessary */
   TASKS = 4,               /* least tasks per thread, if planes are in lanes */
   MULTIPLIES_PER_THREAD = 32 * 1024
 };
@@ -66,8 +66,8 @@ enum {
 /* Planes cut into tasks: n strips of `rows` output rows per plane, `planes` planes per task. */
 typedef struct strips {
   const conv_part *a;
-  bool lanes; /* one plane per lane: depthwise_lanes.h */
-  int64_t pitch, rows, n, n_planes, planes;
+  bool lanes;                               /* one plane per lane: depthwise_lanes.h */
+  int64_t pitch, rows, n, n_planes, planes; /* pitch: floats of a copied row */
   depthwise_kernel run;
 } strips;
 
@@ -75,7 +75,7 @@ static bool is_plain_depth(const window *window, const conv_dim *dim) {
   return dim->in == 1 && window->count == 1 && window->taps == 1 && window->origin == 0;
 }
 
-/* Padding on either side is less than the kernel. */
+/* True if the padding on either side is smaller than the kernel. */
 static bool depthwise_is_small(const window *window, const conv_dim *dim) {
   const int64_t behind = input_at(window, window->count - 1, window->taps - 1) - (dim->in - 1);
   return (window->taps == 3 || window->taps == 5) && (window->stride == 1 || window->stride == 2) &&
@@ -100,6 +100,7 @@ static void cut_rows(strips *strips, int64_t strips_wanted) {
   strips->n = ceil_div(rows, strips->rows);
 }
 
+/* Cuts the planes into strips whose copied rows stay in the first-level cache. */
 static strips make_strips(const kernel_context *ctx, const conv_part *part) {
   const int64_t side = part->d[2].taps, stride = part->d[2].stride, columns = part->d[2].count,
                 rows = part->d[1].count;
@@ -134,8 +135,8 @@ static size_t strip_bytes(const strips *strips) {
          sizeof(float);
 }
 
-/* With finite weights, zeros of the padding add nothing to a sum. */
-static bool depthwise_are_finite(const float *weight, int64_t n) {
+/* True if all weights are finite: zeros of the padding then add nothing to a sum. */
+static bool depthwise_weights_are_finite(const float *weight, int64_t n) {
   float sum = 0;
   for (int64_t i = 0; i < n; i++) sum += weight[i] * 0;
   return sum == 0;
@@ -185,6 +186,8 @@ static void depthwise_sum_rows(const conv_part *part, const depthwise_strip *str
   }
 }
 
+/* Computes a strip of an output plane, counted over all images. With a weight that is not finite,
+ * taps in the padding are left out. */
 static void depthwise_run_strip(const strips *strips, int64_t plane, int64_t strip, char *scratch) {
   const conv_part *part = strips->a;
   const conv_args *args = part->args;
@@ -219,9 +222,9 @@ static void depthwise_run_strip(const strips *strips, int64_t plane, int64_t str
   else
     of.out = (float *)args->out + at;
   if (of.epilogue.added) of.epilogue.added = (const float *)of.epilogue.added + at;
-  if (depthwise_are_finite(of.weight, tap_count(part)) && of.bf16_x)
+  if (depthwise_weights_are_finite(of.weight, tap_count(part)) && of.bf16_x)
     depthwise_bf16_run(&of, part->d[2].taps, part->d[2].stride);
-  else if (depthwise_are_finite(of.weight, tap_count(part)))
+  else if (depthwise_weights_are_finite(of.weight, tap_count(part)))
     strips->run(&of);
   else
     depthwise_sum_rows(part, &of);

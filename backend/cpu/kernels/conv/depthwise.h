@@ -21,6 +21,7 @@ void plane_taps_sum(const conv_part *part, const plane_taps *taps, const float *
 
 /* True if the kernels of depthwise_kernels.h can compute the whole part, in strips of rows. */
 bool depthwise_fits(const conv_part *part);
+/* Computes a part that depthwise_fits. scratch: depthwise_bytes. */
 size_t depthwise_bytes(const kernel_context *ctx, const conv_part *part);
 void depthwise_run(const kernel_context *ctx, const conv_part *part, char *scratch);
 

@@ -23,11 +23,12 @@ typedef struct depthwise_strip {
 
 enum { DEPTHWISE_MOST_SIDE = 5 };
 
-/* Adds the products of each sum in the order of the taps. */
+/* Computes a strip. Each sum adds its products in the order of the taps. */
 typedef void (*depthwise_kernel)(const depthwise_strip *strip);
 depthwise_kernel depthwise_kernel_for(int64_t side, int64_t stride);
 
-/* Floats of a copied row. With stride 2 the even columns come first, then the odd ones. */
+/* Floats of half a copied row, and of all of it. With stride 2 the even columns come first, then
+ * the odd ones; with stride 1 a row is one half. */
 static inline int64_t depthwise_half(int64_t side, int64_t stride, int64_t columns) {
   const int64_t width = (columns - 1) * stride + side;
   return (width + stride - 1) / stride + DEPTHWISE_ROW_SLACK;

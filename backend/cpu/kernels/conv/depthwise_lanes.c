@@ -21,7 +21,8 @@ enum {
   MOST_BYTES = 96 * 1024, /* transposed planes, which stay in the second-level cache */
   NARROW = 10,  /* columns per tap of a row and per stride; wider rows are faster in place */
   SHORT = 20,   /* columns with three taps per row, whatever the stride */
-  SHORTEST = 10 /* the same if threads share planes: others' data arrives faster plane by plane */
+  SHORTEST = 10 /* the same with several threads, because data that other threads wrote arrives
+                   faster plane by plane */
 };
 
 /* ---------------------------------------------------------------- transposing */
@@ -151,6 +152,7 @@ typedef struct lane_cells {
   float *sums;             /* (cells, lanes) */
 } lane_cells;
 
+/* Sums the taps of n neighbouring outputs. */
 TARGET_AVX512 KERNEL_INLINE void sum_some(const lane_cells *cells, const int n, const int side,
                                           const int stride) {
   const float *x = cells->x, *weight = cells->weight;
@@ -209,6 +211,7 @@ static int64_t vectors_of_row(const conv_part *part) {
 }
 
 typedef struct memory {
+  /* (taps, LANES), (LANES), inputs (rows, vectors_of_row, LANES), outputs (cells, LANES) */
   float *weight, *bias, *x, *sums;
   size_t bytes;
 } memory;
@@ -242,7 +245,8 @@ typedef struct band {
   int64_t plane, count, first, stop;
 } band;
 
-/* Transposes the inputs of output rows [row, row + rows), keeping rows that are there already. */
+/* Transposes the inputs of output rows [row, row + rows), keeping the rows that are transposed
+ * already. */
 static void turn_band(band *band, int64_t row, int64_t rows) {
   const window *window = &band->a->d[1];
   const int64_t pitch = vectors_of_row(band->a) * LANES, in = band->a->args->dims[1].in,
@@ -294,7 +298,7 @@ static void make_band(band *band, int64_t row, int64_t rows) {
   steps_in_place(&args->steps, (float *)args->out + at, at, n, band->count, out_size(args));
 }
 
-TARGET_AVX512 static bool depthwise_lanes_are_finite(const float *weight, int64_t taps) {
+TARGET_AVX512 static bool lane_weights_are_finite(const float *weight, int64_t taps) {
   __m512 sum = _mm512_setzero_ps();
   for (int64_t t = 0; t < taps; t++)
     sum = _mm512_fmadd_ps(_mm512_loadu_ps(weight + t * LANES), _mm512_setzero_ps(), sum);
@@ -319,7 +323,7 @@ bool depthwise_lanes_run(const conv_part *part, int64_t plane, int64_t count, in
     band.m.bias[i] = args->bias ? ((const float *)args->bias)[output] : -0.0F;
   }
   turn_weights(weight, tap_count(part), band.m.weight);
-  if (!depthwise_lanes_are_finite(band.m.weight, tap_count(part))) return false;
+  if (!lane_weights_are_finite(band.m.weight, tap_count(part))) return false;
   for (int64_t at = 0; at < rows; at += some) make_band(&band, row + at, min_i64(some, rows - at));
   return true;
 }

@@ -19,7 +19,7 @@ typedef struct direct_product {
   bool adds;        /* otherwise c is overwritten */
   const char *next; /* memory that is prefetched on the way, `next_step` bytes per k */
   int64_t next_step;
-  bool asks; /* prefetches x, which another thread may have written, if step is 1 */
+  bool prefetches; /* x, which another thread may have written, if step is 1 */
 } direct_product;
 
 typedef struct direct_kernel {

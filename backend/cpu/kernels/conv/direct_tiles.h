@@ -11,7 +11,7 @@
 enum { TILE(floats) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
 
 TILE_TARGET KERNEL_INLINE void TILE(one)(const direct_product *t, const int rows, const int vectors,
-                                         const int64_t step, const bool asks) {
+                                         const int64_t step, const bool prefetches) {
   enum { FLOATS = TILE(floats) };
   const int64_t b_step = t->b_step;
   const float *b = t->b;
@@ -21,7 +21,7 @@ TILE_TARGET KERNEL_INLINE void TILE(one)(const direct_product *t, const int rows
   for (int64_t k = 0; k < t->k; k++, b += b_step) {
     const float *x = t->x + t->offsets[k];
     prefetch_line(t->next + k * t->next_step, 0);
-    if (asks) prefetch_line(t->x + t->offsets[k + DIRECT_AHEAD], 0);
+    if (prefetches) prefetch_line(t->x + t->offsets[k + DIRECT_AHEAD], 0);
     TILE_VECTOR columns[TILE_VECTORS];
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++) {
@@ -44,15 +44,15 @@ TILE_TARGET KERNEL_INLINE void TILE(one)(const direct_product *t, const int rows
 }
 
 TILE_TARGET KERNEL_INLINE void TILE(rows)(const direct_product *t, int rows, const int vectors,
-                                          const int64_t step, const bool asks){
-#define TILE_CASE(n) TILE(one)(t, n, vectors, step, asks)
+                                          const int64_t step, const bool prefetches){
+#define TILE_CASE(n) TILE(one)(t, n, vectors, step, prefetches)
 #include "backend/cpu/kernels/support/tile_rows.h"
 }
 
 /* Compiles code for a stride of 1. Only the largest tiles prefetch inputs. */
 TILE_TARGET KERNEL_INLINE void TILE(run)(const direct_product *t, int rows, const int vectors) {
   const bool is_largest = TILE_ROWS == 14 && vectors == TILE_VECTORS;
-  if (t->step == 1 && is_largest && t->asks)
+  if (t->step == 1 && is_largest && t->prefetches)
     TILE(rows)(t, rows, vectors, 1, true);
   else if (t->step == 1)
     TILE(rows)(t, rows, vectors, 1, false);

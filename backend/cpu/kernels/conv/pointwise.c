@@ -22,7 +22,8 @@ enum {
   CACHED_WEIGHT = 256 << 10, /* bytes that the second-level cache keeps besides planes */
   FEW_STRIPS = 4,
   TASKS = 4,         /* at least, per thread, so that all threads end at about the same time */
-  LARGE_PLANE = 512, /* from here on only columns are cut: threads read what they wrote */
+  LARGE_PLANE = 512, /* columns from which on tasks are cut along columns alone, so that threads
+                        read what they wrote */
   LARGE_OUTPUT = 768 * 1024, /* elements per group and image that exceed second-level caches */
   TASK_WORK = 32 * 1024,     /* least multiplications of a task with few strips */
   WORK = 256 * 1024,         /* multiplications that justify waking a thread */
@@ -35,7 +36,7 @@ typedef struct cutting {
   const kgemm *g;
   bool tiled;                   /* uses AMX */
   pointwise_kernel whole, half; /* kernels for a tile's columns, and for half of them */
-  bool asks;                    /* outputs are not in a cache: see pointwise_tile */
+  bool prefetches;              /* outputs, which are not in a cache: see pointwise_tile */
   int64_t cells, height, strips;
   int64_t k;            /* elements or words per column, as packed */
   int64_t across, down; /* tasks per image and group: along columns, and along strips */
@@ -123,7 +124,7 @@ static cutting pointwise_cut(const kernel_context *ctx, const conv_part *part, c
     cutting.k = conv_tiled_words(part->args);
   }
   cutting.strips = ceil_div(kgemm->m, cutting.height);
-  cutting.asks = kgemm->m * cutting.cells >= LARGE_OUTPUT;
+  cutting.prefetches = kgemm->m * cutting.cells >= LARGE_OUTPUT;
   const int64_t panels = cutting.cells / cutting.whole.nr,
                 products = part->args->images * kgemm->batch;
   cutting.across = ceil_div(panels, TASK_PANELS);
@@ -252,7 +253,7 @@ static void run_tiled(const cutting *cutting, const bf16_tile *tile, int rows, i
                         .offsets = &offset,
                         .c = sums,
                         .c_step = AMX_COLUMNS,
-                        .asks = true};
+                        .prefetches = true};
   amx_sums_run(&all, rows > AMX_OUTPUTS / 2 ? AMX_OUTPUTS : AMX_OUTPUTS / 2, columns);
   bf16_tile_store(tile, rows, columns, sums);
 }
@@ -321,7 +322,7 @@ static void pointwise_run_tile(const cutting *cutting, const patch *patch, int64
       .c_step = cutting->cells,
       .low = args->epilogue.low,
       .high = args->epilogue.high,
-      .asks = cutting->asks};
+      .prefetches = cutting->prefetches};
   const int rows = (int)min_i64(cutting->height, cutting->g->m - row);
   if (cutting->tiled || is_bf16(args->x_type) || is_bf16(args->out_type) ||
       is_bf16(args->epilogue.added_type))

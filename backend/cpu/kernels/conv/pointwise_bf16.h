@@ -16,7 +16,7 @@ typedef struct bf16_tile {
                     otherwise word (i, column) is b[i * b_step + column] */
   int64_t b_step;
   const float *bias; /* (rows), may be NULL */
-  const void *added; /* like c, may be NULL */
+  const void *added; /* laid out like c, may be NULL */
   void *c;           /* element (row, column): c[row * c_step + column] */
   int64_t c_step;
   bool b_is_planes;

@@ -14,11 +14,11 @@ typedef struct pointwise_tile {
   const float *b; /* element (k, column): b[k * b_step + column] */
   int64_t b_step;
   const float *bias;  /* (rows), may be NULL */
-  const float *added; /* like c, may be NULL */
+  const float *added; /* laid out like c, may be NULL */
   float *c;           /* element (row, column): c[row * c_step + column] */
   int64_t c_step;
   float low, high;
-  bool asks; /* prefetches c, which is not in a cache, a row per k; `added` always */
+  bool prefetches; /* c, which is not in a cache, a row per k; `added` is always prefetched */
 } pointwise_tile;
 
 enum { POINTWISE_BLOCK = 64 };

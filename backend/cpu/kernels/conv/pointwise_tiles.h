@@ -10,11 +10,12 @@
 enum { TILE(floats) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
 
 /* Prefetches a row of outputs and of `added`. */
-TILE_TARGET KERNEL_INLINE void TILE(ask)(const pointwise_tile *t, int64_t row, const int vectors) {
+TILE_TARGET KERNEL_INLINE void TILE(prefetch_row)(const pointwise_tile *t, int64_t row,
+                                                  const int vectors) {
 #pragma GCC unroll 4
   for (int v = 0; v < vectors; v++) {
     const int64_t at = row * t->c_step + v * TILE(floats);
-    if (t->asks) __builtin_prefetch(t->c + at, 1, 3);
+    if (t->prefetches) __builtin_prefetch(t->c + at, 1, 3);
     if (t->added) __builtin_prefetch(t->added + at, 0, 3);
   }
 }
@@ -25,7 +26,7 @@ TILE_TARGET KERNEL_INLINE void TILE(one)(const pointwise_tile *t, const int rows
   const float *a = t->a, *b = t->b;
   const int64_t a_step = t->a_step, b_step = t->b_step;
   int64_t k = 0;
-  const int64_t asked = t->asks || t->added ? rows : 0;
+  const int64_t prefetched = t->prefetches || t->added ? rows : 0;
   do {
     TILE_VECTOR sums[TILE_ROWS * TILE_VECTORS];
     const int64_t stop = t->k - k < POINTWISE_BLOCK ? t->k : k + POINTWISE_BLOCK;
@@ -34,7 +35,7 @@ TILE_TARGET KERNEL_INLINE void TILE(one)(const pointwise_tile *t, const int rows
     for (int i = 0; i < rows * vectors; i++) sums[i] = TILE_FILL(0);
     for (; k < stop; k++, a += a_step, b += b_step) {
       TILE_VECTOR columns[TILE_VECTORS];
-      if (k < asked) TILE(ask)(t, k, vectors);
+      if (k < prefetched) TILE(prefetch_row)(t, k, vectors);
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; v++) {
         columns[v] = TILE_LOAD(b + v * FLOATS);

@@ -24,7 +24,7 @@ enum {
   BLOCK_BYTES = 640 << 10, /* bytes of factors, which stay in the second-level cache */
   LEAST_BLOCK = 32,        /* tiles, so that the weight is not read too often */
   PART = 32,               /* most tiles whose sums of a panel stay in the cache */
-  LEAST_PART = 6,          /* tiles for which reading a weight pays */
+  LEAST_PART = 6,          /* least tiles of a task, because each task reads the weight */
   RUN = 16,                /* tiles that one task transforms at once */
   CELLS = 16,              /* outputs that are stored at once */
   DEEP = 64,               /* channels whose weights of a panel stay in the first-level cache */
@@ -42,7 +42,8 @@ typedef struct tiling {
   int64_t block;                /* tiles whose factors are in memory */
   int64_t part;                 /* tiles that are multiplied at once */
   bool shared;                  /* threads share a block */
-  int64_t work; /* threads that the work, or that of a group of a shared block, is worth */
+  int64_t
+      work; /* number of threads that the work justifies, that of one group if a block is shared */
   /* Only for a shared block: */
   float *factors;
   int64_t group, first, count;
@@ -64,7 +65,8 @@ static size_t sum_bytes(const tiling *tiling) {
   return (size_t)(tiling->n * tiling->n * sum_step(tiling)) * sizeof(float);
 }
 static size_t kernel_winograd_larger(size_t a, size_t b) { return a > b ? a : b; }
-/* Tasks of both kinds run one after the other and use the same memory. */
+/* Returns the scratch bytes of a task. Tasks that make factors and tasks that multiply run one
+ * after the other in the same memory. */
 static size_t kernel_winograd_task_bytes(const tiling *tiling) {
   return kernel_winograd_larger(input_bytes(tiling), sum_bytes(tiling));
 }
@@ -351,7 +353,7 @@ static void compute_directly(const tiling *tiling, const place *at, int64_t outp
   }
 }
 
-static bool kernel_winograd_are_finite(const float *check) {
+static bool winograd_cells_are_finite(const float *check) {
   int others = 0;
   for (int lane = 0; lane < LANES; lane++) others |= check[lane] - check[lane] != 0;
   return !others;
@@ -362,7 +364,7 @@ static bool kernel_winograd_are_finite(const float *check) {
 static void mend(const tiling *tiling, int64_t first, int64_t count, int64_t output, int64_t here,
                  const float *check, float *cells) {
   const int n_cells = tiling->m * tiling->m;
-  if (kernel_winograd_are_finite(check)) return;
+  if (winograd_cells_are_finite(check)) return;
   for (int64_t tile = first; tile < first + count; tile++, cells += n_cells * LANES) {
     const place at = kernel_winograd_place_of(tiling, tile);
     bool wanted[LANES];
@@ -578,7 +580,7 @@ static size_t kernel_winograd_pack_scratch(const kernel_context *ctx, const void
   return kernel_scratch_size(kernel_winograd_packed_bytes(args));
 }
 
-static bool conv_kernel_winograd_pack(const kernel_context *ctx, const void *args) {
+static bool run_winograd_pack(const kernel_context *ctx, const void *args) {
   const winograd_args *own = args;
   packing packing = {.args = own, .nr = winograd_kernel_for(own->tile).nr};
   packing.to = ctx->scratch(ctx->pool, kernel_winograd_packed_bytes(own));
@@ -590,7 +592,7 @@ static bool conv_kernel_winograd_pack(const kernel_context *ctx, const void *arg
 }
 
 const kernel_desc kernel_winograd_pack = {.name = "winograd_pack",
-                                          .run = conv_kernel_winograd_pack,
+                                          .run = run_winograd_pack,
                                           .scratch = kernel_winograd_pack_scratch,
                                           .args_size = sizeof(winograd_args),
                                           .operands = {OPERAND(winograd_args, weight)}};

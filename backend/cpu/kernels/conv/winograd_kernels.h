@@ -1,8 +1,8 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_WINOGRAD_KERNELS_H
 #define BACKEND_CPU_KERNELS_CONV_WINOGRAD_KERNELS_H
 /* Winograd's transforms of a tile of m x m outputs, n = m + 2, for 16 channels or outputs at a
- * time. n x n inputs make n x n factors. Each factor is multiplied with that of the kernel and
- * summed over channels. The n x n sums make the outputs. */
+ * time. n x n inputs make n x n factors. Each factor is multiplied by the same factor of the kernel
+ * and summed over channels. The n x n sums make the outputs. */
 #include <stdint.h>
 
 enum {
@@ -30,6 +30,7 @@ typedef struct winograd_kernel {
   void (*outputs)(const float *from, int64_t step, const float *bias, float *to, float *check);
 } winograd_kernel;
 
+/* Returns the kernel of this processor for tiles of m x m outputs, 2 or 4. */
 winograd_kernel winograd_kernel_for(int m);
 /* Transforms kernels (3, 3, 16) to factors (n, n, 16), exact except for one rounding. */
 void winograd_weight(int m, const double *kernels, float *factors);

@@ -5,7 +5,7 @@
 #include "backend/cpu/kernels/support/features.h"
 #include "backend/cpu/kernels/support/walk.h"
 
-enum { GRAIN = 32 * 1024 /* element steps of the simplest kind that are worth a thread */ };
+enum { GRAIN = 32 * 1024 /* element steps of the simplest kind that justify waking a thread */ };
 
 /* ---------------------------------------------------------------- a number per row */
 
@@ -85,7 +85,7 @@ static void combine_rows(void *ctx, int64_t begin, int64_t end) {
 }
 
 /* True if x is contiguous in out's order; its dims are then merged into one. */
-static bool lies_as_out(const ktensor *x) { return x->rank == 1 && x->strides[0] == 1; }
+static bool has_order_of_out(const ktensor *x) { return x->rank == 1 && x->strides[0] == 1; }
 
 static bool kernel_elementwise_find_rows(const elementwise_head *head, const ktensor *inputs,
                                          const kstep *kstep, row_numbers *row) {
@@ -93,10 +93,10 @@ static bool kernel_elementwise_find_rows(const elementwise_head *head, const kte
       kstep->role != KSTEP_MAP || kstep->type != DTYPE_F32 || kstep->operand_type != DTYPE_F32 ||
       (kstep->kind != FLOAT_STEP_MUL && kstep->kind != FLOAT_STEP_ADD))
     return false;
-  const int x = lies_as_out(&inputs[0]) ? 0 : 1;
+  const int x = has_order_of_out(&inputs[0]) ? 0 : 1;
   const ktensor *whole = &inputs[x], *numbers = &inputs[1 - x];
   *row = (row_numbers){whole, numbers, head->out, kstep->kind == FLOAT_STEP_MUL, head->out_type};
-  return kstep->operands[0].index != kstep->operands[1].index && lies_as_out(whole) &&
+  return kstep->operands[0].index != kstep->operands[1].index && has_order_of_out(whole) &&
          numbers->rank > 0 && numbers->strides[numbers->rank - 1] == 0 &&
          numbers->type == DTYPE_F32 && (whole->type == DTYPE_F32 || whole->type == DTYPE_BF16);
 }

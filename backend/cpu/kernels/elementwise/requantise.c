@@ -10,7 +10,7 @@
 #include "backend/cpu/kernels/support/features.h"
 #include "backend/cpu/kernels/support/rows.h"
 
-enum { GRAIN = 16 * 1024 /* elements that are worth a thread */ };
+enum { GRAIN = 16 * 1024 /* elements that justify waking a thread */ };
 
 #define FORMULA(name) floats_##name
 #define FORMULA_TARGET

@@ -167,7 +167,8 @@ static void cast_from_f32(dtype to, int64_t n, const float *x, void *out) {
     for (int64_t i = 0; i < n; i++) k[i] = cast_to_int(to, (double)x[i]);
 }
 
-/* F64 to a type smaller than F32: PyTorch rounds to F32 first for 8-bit floats. */
+/* True if PyTorch casts F64 to this type, smaller than F32, with one rounding. It rounds to F32
+ * before 8-bit floats. */
 static bool rounds_once(dtype to) { return to == DTYPE_F16 || to == DTYPE_BF16; }
 
 static void cast_from_f64(dtype to, int64_t n, const double *x, void *out) {
@@ -322,8 +323,8 @@ static void check_divisors(kernel_fault *fault, int64_t n, const int64_t *diviso
   if (zero) kernel_fault_set(fault, KERNEL_FAULT_DIVISION, 0, 0, 0);
 }
 
-static void step_rows_run_step(kernel_fault *fault, const kstep *kstep, int64_t n,
-                               const void *const x[STEP_ARITY], void *out) {
+static void run_step_of_block(kernel_fault *fault, const kstep *kstep, int64_t n,
+                              const void *const x[STEP_ARITY], void *out) {
   if (kstep->divides && compute_class_of(kstep->operand_type) == COMPUTE_I64)
     check_divisors(fault, n, x[1]);
   if (kstep->role == KSTEP_MAP || kstep->role == KSTEP_BOOL) run_map(kstep, n, x, out);
@@ -374,7 +375,7 @@ static void step_rows_run_block(const step_list *list, kernel_fault *fault, char
     if (is_float_already(list, step))
       memcpy(results[s], x[0], (size_t)n * sizeof(float));
     else
-      step_rows_run_step(fault, step, n, x, results[s]);
+      run_step_of_block(fault, step, n, x, results[s]);
   }
   dtype type = list->steps[head->n_steps - 1].type;
   if (rounds)

@@ -69,6 +69,7 @@ typedef struct step_list {
   uint32_t floats; /* bit k: input k, of small integers, is read as floats */
 } step_list;
 
+/* Returns a list of head->n_steps steps that runs in blocks of `block` elements. */
 step_list step_list_of(const elementwise_head *head, const ktensor *inputs, const kstep *steps,
                        int block);
 /* Returns the bytes of the row buffers of a thread: one for each input, step and constant. */

@@ -29,8 +29,9 @@ TARGET_AMX KERNEL_INLINE void amx_end(void) { _tile_release(); }
  * the load intrinsics read memory. */
 KERNEL_INLINE void amx_sees_memory(void) { __asm__ volatile("" ::: "memory"); }
 
-/* Sums of products of BF16 words, of one or two tiles of rows by one or two of columns. Tiles 0 to
- * 3 hold the sums (rows, columns), 4 and 5 a, 6 and 7 b. Steps are in bytes, between rows. */
+/* The functions below add products of BF16 words. `rows` and `columns` count tiles, 1 or 2 each.
+ * Tiles 0 to 3 hold the sums (rows, columns), tiles 4 and 5 hold a, 6 and 7 b. Steps are the bytes
+ * between rows. */
 enum { AMX_ROW_BYTES = AMX_WORDS * 4 };
 
 TARGET_AMX KERNEL_INLINE void amx_clear_sums(void) {

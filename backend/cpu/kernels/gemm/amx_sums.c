@@ -27,7 +27,7 @@ TARGET_AMX KERNEL_INLINE void add_all(const amx_sums *sums, const int rows, cons
     amx_clear_sums();
   for (int64_t block = 0; block < sums->blocks; block++, b += AMX_WORDS * sums->b_step)
     for (int64_t tap = 0; tap < sums->taps; tap++, a += 2 * AMX_TILE_WORDS) {
-      if (sums->asks) prefetch_step(a);
+      if (sums->prefetches) prefetch_step(a);
       amx_add_products(rows, columns, a, AMX_ROW_BYTES, b + sums->offsets[tap],
                        bytes(sums->b_step));
     }

@@ -19,8 +19,8 @@ typedef struct amx_sums {
   const int64_t *offsets; /* (taps) */
   float *c;               /* rows c_step apart */
   int64_t c_step;
-  bool adds; /* otherwise c is overwritten */
-  bool asks; /* prefetches the weights that follow in memory */
+  bool adds;       /* otherwise c is overwritten */
+  bool prefetches; /* the weights that follow in memory */
 } amx_sums;
 
 /* Configure and release the calling thread's tiles. */

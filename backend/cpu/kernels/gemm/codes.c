@@ -70,7 +70,7 @@ static inline void codes_store_words(int bits, int code, int first, const float 
   }
 }
 
-static void codes_store_codes(const code_panels *panels, const float *codes, int64_t part, int lane,
+static void store_panel_codes(const code_panels *panels, const float *codes, int64_t part, int lane,
                               char *block) {
   char *to = block + (part * panels->bits * CODE_PANEL + lane) * 4;
   if (panels->bits == 4)
@@ -93,7 +93,7 @@ static void codes_pack_panels(void *ctx, int64_t begin, int64_t end) {
         int64_t last = min_i64(DECODED_AT_ONCE, packing->k - part * DECODED_AT_ONCE);
         for (int64_t k = last; k < DECODED_AT_ONCE; k++) codes[k] = (float)packing->of.least;
         char *block = panel + code_block_at(&packing->of, part);
-        codes_store_codes(&packing->of, codes, part % packing->of.block, lane, block);
+        store_panel_codes(&packing->of, codes, part % packing->of.block, lane, block);
         store_factors(&packing->of, &factors, part % packing->of.block, lane, block);
       }
     }
@@ -177,9 +177,9 @@ typedef struct few {
   int64_t depth;  /* k, rounded up to whole parts */
   int64_t spans;  /* spans of a row */
   int64_t each;   /* panels of a task */
-  int64_t work;   /* threads that the work is worth */
+  int64_t work;   /* number of threads that the work justifies */
   int64_t batch;
-  float *a, *sums;
+  float *a, *sums; /* strips (depth, rows), and their sums (spans, rows) */
 } few;
 
 static int64_t codes_panel_count(const few *few) { return codes_ceil_of(few->p->g->n, CODE_PANEL); }

@@ -17,13 +17,14 @@ size_t codes_panels_bytes(const code_panels *panels, int64_t n);
 void codes_pack(const kernel_context *ctx, const encoding *encoding, const void *b, int64_t n,
                 int64_t k, char *to /* (codes_panels_bytes) */);
 
-/* A product of at most codes_few_rows rows. g's pack_b is not called. memory: codes_bytes, a
- * multiple of 64. */
+/* A product of at most codes_few_rows rows, whose pack_b is not called. codes_bytes returns the
+ * size of `memory`, a multiple of 64. */
 typedef struct codes_product {
   const kgemm *g;
   const void *panels;
   code_panels of;
 } codes_product;
+/* Most rows of a that codes_run multiplies. */
 int64_t codes_few_rows(void);
 size_t codes_bytes(const kernel_context *ctx, const codes_product *product);
 void codes_run(const kernel_context *ctx, const codes_product *product, char *memory);

@@ -8,7 +8,7 @@
 
 enum { PORTABLE_ROWS = 4, PORTABLE_SUMS = 8 };
 
-/* A block of a panel, and the rows' elements that meet it. */
+/* A block of a panel, and the elements of the rows that it is multiplied by. */
 typedef struct block_place {
   const char *block;
   int spans;
@@ -175,7 +175,8 @@ KERNEL_INLINE int codes_kernels_places_of(code_storage storage) {
   return storage == NIBBLES ? PLACES : 2;
 }
 
-/* Base of each place, which the exponent of a code's float adds. For floats see float_codes. */
+/* bases[i] is subtracted from a code converted at place i: the value of the float's own bits, less
+ * `least`. For floats see float_codes. */
 typedef struct constants_avx2 {
   __m256 bases[PLACES], smallest;
   __m256i up, exponents, special;

@@ -2,8 +2,8 @@
  * it once per instruction set, after defining
  *   TILE_SET   instruction set of the vectors (tile_vectors.h)
  *   TILE(name)   names of the functions; it also expects
- *     TILE(constants), TILE(constants_of)(form, panels)   constants that convert codes
- *     TILE(code)(form, words, j, constants)   code j of each word as a float
+ *     TILE(constants), TILE(constants_of)(storage, panels)   constants that convert codes
+ *     TILE(code)(storage, words, j, constants)   code j of each word as a float
  *   TILE_ROWS   most rows
  *   TILE_WORDS, TILE_LOAD_WORDS(from)   a vector of words
  *   TILE_FACTORS(panels, block, at, subs_at, span, part)   d or m of a span, with subs

@@ -51,8 +51,9 @@ static inline vec4 read_factors(const code_panels *panels, const char *block, si
 }
 
 /* Constants that convert 8-bit float codes. The bits except the sign are shifted to a float's
- * mantissa and exponent, and the exponent bias is added. Below `normal`, one more exponent is added
- * and the implicit first bit subtracted. From `special` on, codes are infinite or NaN. */
+ * mantissa and exponent, and the exponent bias is added. Below NORMAL a code is subnormal: its
+ * exponent is raised by one, then the implicit first bit is subtracted. From `special` on, codes
+ * are infinite or NaN. */
 typedef struct float_codes {
   int mantissa;
   int32_t exponents, special;

@@ -29,13 +29,14 @@ typedef struct dots {
   int64_t tasks_of_rows, tasks_of_panels;
   int64_t tiles_of_task, groups_of_task;
   int64_t strip; /* groups whose sums a task keeps at once */
-  int64_t work;  /* threads that the work is worth */
+  int64_t work;  /* number of threads that the work justifies */
   int64_t batch;
   int32_t *a; /* (tiles, parts, words of a part) */
 } dots;
 
 static int64_t group_columns(const dots *dots) { return (int64_t)dots->panels * CODE_PANEL; }
 
+/* Cuts a product into tasks of tiles and groups of panels. */
 static dots plan_dots(const kernel_context *ctx, const codes_product *product) {
   const kgemm *kgemm = product->g;
   dots dots = {.p = product, .kernel = dots_kernel_for()};

@@ -5,17 +5,18 @@
  * that the bits are the same on all processors and in kernels_cl/gemm/. */
 #include "backend/cpu/kernels/gemm/codes.h"
 
-/* g's pack_b is not called. memory: dots_bytes, a multiple of 64. */
+/* Runs a product, whose pack_b is not called. dots_bytes returns the size of `memory`, a multiple
+ * of 64. */
 size_t dots_bytes(const kernel_context *ctx, const codes_product *product);
 void dots_run(const kernel_context *ctx, const codes_product *product, char *memory);
 
 /* A tile is several rows, packed side by side. For each part of k it has, with `rows` words each:
- *   8 words of rounded elements in the order of the codes: for 8 bits, byte j of word i is k = 4 i
- *     + j; for 4 bits, words 2 v and 2 v + 1 meet the low and high codes of the bytes of vector v,
- *     byte j being k = 8 v + 2 j and 8 v + 2 j + 1;
- *   the scales, as floats;
- *   per span, sums of elements: times the scale, as floats, for panels with lows; otherwise times
- *     `least`, as integers. */
+ *   8 words of rounded elements, in the order of the codes that they multiply. For 8 bits, byte j
+ *     of word i is k = 4 i + j. For 4 bits, words 2 v and 2 v + 1 multiply the low and the high
+ *     codes of the bytes of vector v; their bytes j are k = 8 v + 2 j and 8 v + 2 j + 1.
+ *   the scales, as floats.
+ *   per span, a sum of elements: times the scale, as a float, for panels with lows; otherwise
+ *     times `least`, as an integer. */
 enum { DOT_WORDS = DECODED_AT_ONCE / 4 };
 static inline int64_t dots_part_words(const code_panels *panels, int rows) {
   return (int64_t)(DOT_WORDS + 1 + panels->spans) * rows;

@@ -136,7 +136,7 @@ TARGET_AVX512 static void read_factors_avx512(const dots_tile *tile, int panels,
 }
 
 /* sums (chains, panels, rows) += products of vector v of each panel's words, from byte `at` on. a:
- * the words of the rows that meet them. */
+ * the words of the rows that they are multiplied by. */
 TARGET_AVX512_VNNI KERNEL_INLINE void add_vnni(int bits, int rows, const dots_tile *tile, size_t at,
                                                int v, const int32_t *a, __m512i *sums) {
   const int panels = panels_of_vnni(rows), count = rows * panels, chains = chains_of_vnni(rows);
@@ -271,7 +271,7 @@ TARGET_AVX2 KERNEL_INLINE void dots_kernels_sum_avx2(int bits, int rows, int vec
   const __m256i mask = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1),
                 sixteens = _mm256_set1_epi16(16);
   __m256i low[AVX2_ROWS], high[AVX2_ROWS];
-  const int next = bits == 8 ? 0 : rows; /* offset of the words that meet the high halves */
+  const int next = bits == 8 ? 0 : rows; /* offset of the words for the high halves */
 #pragma GCC unroll 4
   for (int r = 0; r < rows; r++) low[r] = high[r] = _mm256_setzero_si256();
   for (int v = 0; v < vectors; v++, words += VECTOR, a += rows + next) {
@@ -431,7 +431,8 @@ KERNEL_INLINE int8x16_t pair_of_rows(int rows, const int32_t *a, int r) {
   return vreinterpretq_s8_s32(vzip1q_s32(vcombine_s32(first, first), vcombine_s32(second, second)));
 }
 
-/* Returns the 8 k of each of four columns that two words of a row meet, two columns per vector. */
+/* Returns, for four columns, the 8 k that two words of a row are multiplied by; two columns per
+ * vector. */
 KERNEL_INLINE uint8x16x2_t pairs_of_columns(int bits, const char *words) {
   const int halves = 0x0f0f0f0f;
   int4 w, next;

@@ -8,7 +8,7 @@
 typedef struct rows_in_place {
   dtype type; /* F32, or a type that rows_take accepts */
   const void *x;
-  int64_t ld;
+  int64_t ld; /* elements from a row to the next */
 } rows_in_place;
 /* True if kernels read rows of that type in place: F32, with AVX-512 also F16 and BF16. */
 bool rows_take(dtype t);

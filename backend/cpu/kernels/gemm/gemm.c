@@ -37,7 +37,7 @@ typedef struct gemm_tiling {
   int64_t deep;              /* k that a panel of b is multiplied with before the next panel */
   int64_t rows_unit, k_unit; /* the rows and k of a packed strip are multiples of these */
   bool trims;   /* the last strip has only as many rows as exist, rounded up to rows_unit */
-  int64_t work; /* threads that the work is worth */
+  int64_t work; /* number of threads that the work justifies */
   bool shared;  /* threads share a slab; otherwise each computes whole products */
   char *slab_memory;
   int64_t batch, row; /* batch and first row of the current slab */

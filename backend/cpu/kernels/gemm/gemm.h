@@ -6,7 +6,7 @@
 #include "backend/cpu/kernels/support/rows.h"
 
 /* Packs a panel: writes to[kk * width + lane] for kk < kn and lane < lanes, in class c; further
- * lanes are left alone. lane: a row of a, or a column of b. */
+ * lanes are unchanged. lane: a row of a, or a column of b. */
 typedef void (*gemm_pack)(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t k,
                           int64_t kn, int64_t width, void *to);
 /* Stores columns [column, column + n) of a row of c. May change the values. */
@@ -64,7 +64,7 @@ typedef struct kgemm {
   int64_t batch, m, n, k;
   gemm_pack pack_a, pack_b;
   gemm_store store;
-  /* place: NULL, or returns where product `batch` is written, which is then not stored; requires
+  /* place: NULL, or returns where product `batch` is written; `store` is then not called. Requires
    * COMPUTE_F32 and an a that is packed on the way. finish: NULL, or called when rows [row, row +
    * rows) of columns [column, column + columns) are complete. */
   gemm_place (*place)(const void *user, int64_t batch);
@@ -72,10 +72,11 @@ typedef struct kgemm {
                  int64_t columns);
   const void *user;
   /* True if all of a is packed by gemm_pack_a, and all of b by gemm_pack_b, the same for the whole
-   * batch. Otherwise pack_a and pack_b pack on the way. a_type, b_type: dtypes of packed operands,
-   * F32, F16 or BF16, or that of another class. */
+   * batch. Otherwise pack_a and pack_b pack on the way. a_type, b_type: dtypes of packed operands.
+   * With COMPUTE_F32 they are F32, F16 or BF16. */
   bool a_is_packed, b_is_packed;
-  gemm_kernel kernel; /* if run: in place of gemm_kernel_for's; elements of c's size */
+  gemm_kernel kernel; /* used in place of gemm_kernel_for's if `run` is set; its elements have the
+                         size of c's */
   dtype a_type, b_type;
   const void *packed_a, *packed_b;
   gemm_cut cut;

@@ -1,5 +1,5 @@
 /* Inner kernels of gemm.c: c = from + a * b. A tile of c stays in registers while panels of a and b
- * stream by. gemm_tiles.h has those of floats. */
+ * stream by. gemm_tiles.h has the tiles of floats. */
 #include <string.h>
 
 #include "backend/cpu/kernels/gemm/gemm.h"

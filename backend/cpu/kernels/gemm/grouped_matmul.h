@@ -15,12 +15,13 @@ typedef struct grouped_matmul_args {
   dtype b_type;
   bool is_packed, rounds; /* see matmul_args */
   encoding encoding;
-  int64_t groups, n, k, b_group, b_n, b_k; /* strides */
+  int64_t groups, n, k, b_group, b_n, b_k; /* b_*: strides of b */
 } grouped_matmul_args;
 KERNEL(grouped_matmul, grouped_matmul_args);
 
 /* Packs an encoded b like kernel_matmul_pack, with separate panels for each matrix. */
 KERNEL(grouped_matmul_pack, grouped_matmul_args);
+/* Like matmul_packs and matmul_rounds. */
 bool grouped_matmul_packs(const grouped_matmul_args *args);
 bool grouped_matmul_rounds(const grouped_matmul_args *args);
 

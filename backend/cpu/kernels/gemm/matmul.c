@@ -264,7 +264,8 @@ static void add_rows(const product *product, int64_t column, int64_t n, float (*
   }
 }
 
-/* Columns along k are long enough that a task can have fewer. */
+/* Returns the columns per task of few rows. Dot products read whole columns along k, so fewer
+ * columns are work enough. */
 static int64_t strip_width(const matmul_args *args) { return args->b_k == 1 ? STRIP / 4 : STRIP; }
 
 static int64_t kernel_matmul_strip_count(const matmul_args *args) {

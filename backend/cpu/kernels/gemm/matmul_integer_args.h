@@ -18,7 +18,7 @@ typedef struct matmul_integer_args {
   const int32_t *bias; /* (n), may be NULL */
   void *out;           /* (m, n) */
   dtype type;
-  bool in_tiles; /* tiles is set, or will be: scratch memory is sized before */
+  bool in_tiles; /* tiles is set, or will be, as scratch memory is sized before it is */
   int64_t m, n, k;
   integer_result makes;
   requantise_args formula; /* terms[0]: the sums; channels: n */

@@ -22,9 +22,10 @@ typedef struct integer_rows {
   /* Packs `rows` contiguous rows of k bytes to (words, INTEGER_TILE) words of four bytes, with the
    * bits of flip inverted. Bytes after k are zeros, which flip may invert. */
   void (*pack)(const unsigned char *x, int64_t k, int rows, uint32_t flip, uint32_t *to);
-  /* All INTEGER_COLUMNS columns of sums must be readable. */
+  /* Stores the results of a tile. All INTEGER_COLUMNS columns of sums must be readable. */
   void (*store)(const matmul_integer_args *args, const out_tile *tile, const out_sums *sums);
 } integer_rows;
+/* Returns the functions for this processor. */
 integer_rows choose_integer_rows(void);
 
 #endif

@@ -101,6 +101,7 @@ KERNEL_INLINE TARGET_AMX void matmul_integer_tiles_add_step(int halves, bool is_
   }
 }
 
+/* Multiplies one or two halves of a block, of 16 rows each. */
 KERNEL_INLINE TARGET_AMX void multiply_halves(int halves, bool is_signed, const tile_block *block) {
   enum { ROW = TILED_COLUMNS * sizeof(int32_t) };
   const unsigned char *a = block->a, *tiles = block->tiles, *next = block->next;
@@ -163,7 +164,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void multiply_rows(const bool is_signed, const 
                         _mm512_sub_epi32(sum[i / 2][i % 2], more[i % 2]));
 }
 
-/* For a program that was compiled where AMX is available and runs elsewhere. */
+/* Used by a program that was compiled on a machine with AMX and runs on one without. */
 static TARGET_AVX512_VNNI void matmul_integer_tiles_multiply_vnni(const tile_block *block, int rows,
                                                                   bool is_signed) {
   for (int r = 0; r < rows; r += VNNI_ROWS) {
@@ -213,14 +214,14 @@ static void begin_strip(const matmul_integer_args *args, int64_t strip, int32_t 
     memcpy(to, args->bias + column, (size_t)min_i64(TILED_COLUMNS, args->n - column) * sizeof *to);
 }
 
-/* Multiplies a block of rows by a group of strips, block of k by block of k. asks: prefetches the
- * next strips. */
+/* Multiplies a block of rows by a group of strips, block of k by block of k. The next strips are
+ * prefetched if `prefetches`. */
 static void matmul_integer_tiles_run_rows(const tiled_product *product, int64_t first,
-                                          int64_t strips, int64_t row, int rows, bool asks) {
+                                          int64_t strips, int64_t row, int rows, bool prefetches) {
   _Alignas(64) int32_t sums[GROUP][TILED_ROWS * TILED_COLUMNS], begin[TILED_COLUMNS];
   const int64_t bytes = product->steps * STEP_BYTES;
   tile_block block = {
-      .row_bytes = product->row_bytes, .lines = asks ? STEP_LINES : 0, .begin = begin};
+      .row_bytes = product->row_bytes, .lines = prefetches ? STEP_LINES : 0, .begin = begin};
   for (int64_t step = 0; step < product->steps; step += block.steps) {
     block.steps = min_i64(BLOCK_STEPS, product->steps - step);
     block.a = product->a + row * product->row_bytes + step * TILED_BYTES;

@@ -13,7 +13,7 @@ KERNEL(matmul_integer_pack, matmul_integer_args);
 bool matmul_integer_likes_tiles(const matmul_integer_args *args);
 
 size_t matmul_integer_tiles_scratch(const kernel_context *ctx, const matmul_integer_args *args);
-/* Runs matmul_integer with args->tiles. */
+/* Runs matmul_integer with args->tiles. Returns false if scratch memory is exhausted. */
 bool matmul_integer_run_tiles(const kernel_context *ctx, const matmul_integer_args *args);
 
 #endif

@@ -264,15 +264,16 @@ TARGET_AVX512_BF16 static void pairs_run_bf16(const gemm_tile *tile, int rows) {
 /* ---------------------------------------------------------------- AMX */
 
 /* An element is a sum of 16 products of even k plus one of 16 of odd k, each in f32, added once per
- * 32 k. Of k products at most k / 32 + 17 roundings follow one another; chains of GEMM_BLOCK_K
- * words have 128, plus those of adding up the chains. */
+ * 32 k. So a product goes through at most k / 32 + 17 roundings. With chains of GEMM_BLOCK_K words
+ * it would be 128, and the additions of the chains. */
 enum {
   AMX_TILE_ROWS = 2 * AMX_ROWS,
   AMX_TILE_COLUMNS = 2 * AMX_WORDS,
   AMX_CHAIN = 256 /* words; a panel of b of them stays in the first-level cache */
 };
 
-/* Adds the last words, fewer than a tile: those of b are copied, as others follow them. */
+/* Adds the last words, fewer than a tile has. Copies the words of b, because other words follow
+ * them. */
 TARGET_AMX KERNEL_INLINE void add_rest_amx(int tiles, const char *a, const char *b, int64_t n) {
   _Alignas(64) char rest[PAIRS_DEEP * 2 * AMX_ROW_BYTES];
   memset(rest, 0, sizeof rest);

@@ -6,9 +6,11 @@
  * first and rounds their sum to odd. Some processors flush subnormals to zero. */
 #include "backend/cpu/kernels/gemm/gemm.h"
 
+/* Returns the number of words of k elements. */
 static inline int64_t pairs_of(int64_t k) { return (k + 1) / 2; }
 
-/* Round neighbours, or two rows, to n words. odd may be NULL for zeros. */
+/* Round to n words: pairs_round neighbours of a row, pairs_join elements of two rows. odd may be
+ * NULL for zeros. */
 void pairs_round(const float *x /* (2 n) */, int64_t n, uint32_t *to);
 void pairs_join(const float *even, const float *odd, int64_t n, uint32_t *to);
 

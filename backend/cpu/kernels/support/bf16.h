@@ -20,6 +20,7 @@ bool bf16_pays(void); /* true if the processor has BF16 instructions */
 void row_to_bf16(const float *from, int64_t n, uint16_t *to);
 /* Rounds contiguous rows of n elements to rows that are `step` elements apart. */
 void rows_to_bf16(const float *from, int64_t rows, int64_t n, uint16_t *to, int64_t step);
+/* Converts n elements to floats, exactly. */
 void widen_row(const uint16_t *from, int64_t n, float *to);
 /* Joins two rows to n words of pairs.h; odd may be NULL for zeros. The second function reads every
  * other element of the rows. */
@@ -39,7 +40,7 @@ void bf16_combine(bool multiplies, const uint16_t *x, int64_t n, float number, u
 /* Maxima compare BF16 values as int16_t whose order is that of the values; NaN is the largest.
  * bf16_larger converts to such integers, bf16_ordered converts back. */
 enum { BF16_LEAST = -0x7f81 /* the integer of -infinity */ };
-/* y = max(y, integer of x), where zero is larger than minus zero. */
+/* y[i] = max(y[i], integer of x[i]), where zero is larger than minus zero. */
 void bf16_larger(const uint16_t *x, int64_t n, int16_t *y);
 /* y[i] = max(y[i], x[2 i]). */
 void bf16_larger_halves(const int16_t *x, int64_t n, int16_t *y);

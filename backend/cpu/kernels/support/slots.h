@@ -6,8 +6,9 @@
 typedef void (*slot_task)(const void *user, int64_t task,
                           char *scratch /* (scratch_size), 64-byte aligned */);
 
-/* Runs tasks 0 .. n_tasks - 1 in any order, on as many threads as `work` (in GRAIN_* units of the
- * caller) is worth. Returns false, before any task runs, if scratch memory is exhausted. */
+/* Runs tasks 0 .. n_tasks - 1 in any order, on at most n_threads, n_tasks and `work` threads. work:
+ * number of threads that the tasks justify. Returns false, before any task runs, if scratch memory
+ * is exhausted. */
 bool run_slots(const kernel_context *ctx, int64_t n_tasks, int64_t work, size_t scratch_size,
                slot_task run, const void *user);
 

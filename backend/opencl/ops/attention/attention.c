@@ -59,8 +59,8 @@ static tuning_key attention_key(const cl_recorder *recorder, const attention *at
   return key;
 }
 
-/* True if local memory suffices for attention_groups with `rows`, or attention_team with 0:
- * queries, keys or values, weights, and what rows share. */
+/* True if local memory suffices for attention_groups with so many rows, or for attention_team if
+ * rows is 0. It holds queries, keys or values, weights, and what the work-items of a row share. */
 static bool fits_group(const attention *attention, int rows) {
   enum { KEYS = 32, DEPTH = 32, TEAM_KEYS = 64, SIDE = 8 };
   const device_traits *traits = recorder_traits(attention->recorder);
@@ -78,8 +78,8 @@ static bool fits_registers(const attention *attention, int rows) {
 }
 
 /* The kernels. BLOCK: a work-item has a block of rows of one head. ROW: it has the few rows of one
- * token. TEAM and GROUPS: groups of work-items do the same for few rows and for blocks. parameters:
- * the kernel; rows per block of GROUPS. */
+ * token. TEAM: a group of work-items has such few rows. GROUPS: a group has a block of rows.
+ * parameters: the kernel; for GROUPS, rows per block. */
 enum { BLOCK, ROW, TEAM, GROUPS };
 
 static bool fits_classes(const attention *attention) {
@@ -143,7 +143,7 @@ static const kernel_variant splits_variants[] = {
     {"64", opencl_attention_takes_splits, .parameters = {64}},
     {"128", opencl_attention_takes_splits, .parameters = {128}}};
 
-/* True if groups of work-items share what single ones do elsewhere. */
+/* True if a group of work-items, instead of a single one, has the rows. */
 static bool by_groups(const attention *attention) {
   return attention->kernel == TEAM || attention->kernel == GROUPS;
 }

@@ -69,7 +69,7 @@ static clave_status check_places(const conv_desc *desc) {
   return NULL;
 }
 
-static clave_status opencl_conv_record_conv(conv_problem *problem) {
+static clave_status opencl_conv_record(conv_problem *problem) {
   if (tensor_numel(&problem->desc.out->tensor) == 0) return NULL;
   TRY(check_places(&problem->desc));
   TRY(conv_probe_dots(problem));
@@ -86,13 +86,13 @@ static clave_status opencl_conv_record_conv(conv_problem *problem) {
 clave_status opencl_conv(cl_recorder *recorder, const node *node) {
   conv_problem problem = {.recorder = recorder, .node = node};
   describe_conv(node, &problem.desc);
-  return opencl_conv_record_conv(&problem);
+  return opencl_conv_record(&problem);
 }
 
 clave_status opencl_conv_transpose(cl_recorder *recorder, const node *node) {
   conv_problem problem = {.recorder = recorder, .node = node};
   describe_conv_transpose(node, &problem.desc);
-  return opencl_conv_record_conv(&problem);
+  return opencl_conv_record(&problem);
 }
 
 clave_status opencl_conv_integer(cl_recorder *recorder, const node *node) {
@@ -100,5 +100,5 @@ clave_status opencl_conv_integer(cl_recorder *recorder, const node *node) {
   describe_conv_integer(node, &problem.desc);
   const bound_tensor sums = op_result(recorder, problem.desc.out);
   problem.desc.out = &sums;
-  return opencl_conv_record_conv(&problem);
+  return opencl_conv_record(&problem);
 }

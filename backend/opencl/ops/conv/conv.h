@@ -28,7 +28,7 @@ clave_status conv_direct(const void *conv) STATUS_CHECK;
 /* conv_product.c: kernels of one element, with stride 1 and no padding, as a product of gemm.h. */
 bool conv_product_usable(const void *conv, const kernel_variant *variant);
 clave_status conv_product(const void *conv) STATUS_CHECK;
-/* The same by pointwise.cl for CPUs, which reads the planes of x in place. */
+/* The same convolutions by pointwise.cl for CPUs, which reads the planes of x in place. */
 bool conv_planes_usable(const void *conv, const kernel_variant *variant);
 clave_status conv_planes(const void *conv) STATUS_CHECK;
 
@@ -41,7 +41,8 @@ bool conv_winograd_usable(const void *conv, const kernel_variant *variant);
 clave_status conv_winograd(const void *conv) STATUS_CHECK;
 
 /* conv_dots.c: integers on GPUs, by dot products of bytes (conv_dots.cl). */
-/* Sets takes_dots if conv_dots can run it, and has_dots if by an instruction. */
+/* Sets takes_dots if conv_dots can run the convolution, and has_dots if the device then uses an
+ * instruction for dot products. */
 clave_status conv_probe_dots(conv_problem *problem) STATUS_CHECK;
 clave_status conv_dots(const void *conv) STATUS_CHECK;
 
@@ -49,11 +50,13 @@ clave_status conv_dots(const void *conv) STATUS_CHECK;
 bool conv_groups_usable(const void *conv, const kernel_variant *variant);
 clave_status conv_groups(const void *conv) STATUS_CHECK;
 
-/* conv_weight.c: returns the weight as a kernel reads it: itself, or converted to floats. These are
- * packed once if constant, else in scratch memory after `used` elements. Sets *type. */
+/* conv_weight.c: sets *weight and *type to the weight as kernels read it: as stored, or converted
+ * to floats. Floats of a constant are packed once; others are written to scratch memory in each
+ * run, after `used` elements. */
 clave_status conv_weight(const conv_problem *problem, int64_t used, arg_buffer *weight,
                          dtype *type) STATUS_CHECK;
-/* conv_floats writes a weight's floats to out; conv_pack_floats packs those of a constant, once. */
+/* conv_floats writes a weight's floats to out. conv_pack_floats packs the floats of a constant
+ * once. */
 clave_status conv_floats(cl_recorder *recorder, const node *node, const bound_tensor *weight,
                          arg_buffer out) STATUS_CHECK;
 clave_status conv_pack_floats(cl_recorder *recorder, const node *node, const bound_tensor *weight,

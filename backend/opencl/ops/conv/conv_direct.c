@@ -49,8 +49,8 @@ static bool opencl_conv_direct_is_plain(const plane_dim *dim, bool transposed) {
 /* Returns the outputs of one phase along this dimension. */
 static int64_t phase_size(const plane_dim *dim) { return ceil_div(dim->d.out, dim->d.phases); }
 
-/* OUTPUTS * VECTORS sums must stay in registers. CPUs with vectors of 16 floats have 32 of them,
- * others mostly 16. */
+/* Chooses the tile of sums of a work-item. Its OUTPUTS * VECTORS vectors must stay in registers:
+ * CPUs with vectors of 16 floats have 32 registers, others mostly 16. */
 static void choose_kernel_tile(const cl_recorder *recorder, convolution *convolution) {
   const device_traits *traits = recorder_traits(recorder);
   bool is_cpu = traits->is_cpu && !dtype_is_int(convolution->compute);
@@ -63,7 +63,8 @@ static void choose_kernel_tile(const cl_recorder *recorder, convolution *convolu
 }
 
 /* Chooses whether vectors are cut from output rows, or run over the padded width, whichever wastes
- * less at the ends of rows. Stores are faster with the former. */
+ * less at the ends of rows. Stores are faster with the former. Neighbouring work-items share inputs
+ * if these are larger than the weight, else they share weights. */
 static void opencl_conv_direct_choose_walk(convolution *convolution) {
   int64_t cut = ceil_div(phase_size(&convolution->x), convolution->width) * convolution->width;
   convolution->by_row = 10 * cut <= 11 * convolution->x.size;

@@ -11,8 +11,9 @@ typedef struct dots_conv {
   const node *node;
   const conv_desc *desc;
   dots_kind dots;
-  int64_t k, words;
+  int64_t k, words;                                 /* bytes of a patch; words of four */
   int64_t phases[SPATIAL_DIMS], size[SPATIAL_DIMS]; /* phases and sizes of the planes */
+  /* bytes of a phase of a channel, and of all its phases; positions up to the last output */
   int64_t phase_bytes, plane_bytes, positions;
   bool from_x; /* x itself serves as the planes */
 } dots_conv;

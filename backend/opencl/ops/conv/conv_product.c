@@ -101,6 +101,7 @@ typedef struct cutting {
   int64_t panels, each;   /* panels of the weight; panels per work-item */
 } cutting;
 
+/* Cuts the product into work-items for all cores, whose inputs and weights stay in caches. */
 static cutting conv_product_cut(cl_recorder *recorder, const conv_desc *desc) {
   const int64_t tile = tile_columns(recorder), rows = gemm_panel_rows(recorder_traits(recorder)),
                 positions = conv_product_count_positions(desc),

@@ -30,8 +30,8 @@ static int64_t conv_winograd_sums_of(const tiling *tiling) {
   return tiling->factors * (tiling->part_tiles * tiling->columns + conv_winograd_lanes_of(tiling));
 }
 
-/* Returns the tiles per work-item: as many as have sums that fit local memory, but few enough to
- * occupy all cores. Returns 0 if not even those multiplied at once fit. */
+/* Returns the tiles per work-item: the most whose sums fit in local memory, but few enough to
+ * occupy all cores. Returns 0 if fewer fit than are multiplied at once. */
 static int64_t tiles_of_part(const device_traits *traits, const tiling *tiling) {
   const int64_t each = tiling->factors * (int64_t)sizeof(float),
                 tiles = tiling->chunk * tiling->tile_columns,

@@ -9,8 +9,8 @@ typedef struct gemm {
   const node *node;
   matmul_desc desc;
   bool grouped;              /* its batches are tiles of rows, in the op's scratch memory */
-  const bound_tensor *codes; /* NULL, or the constant whose floats a is; only gemm_packed handles
-                                it, since the floats are not in memory */
+  const bound_tensor *codes; /* NULL, or the encoded constant that a is decoded from; only
+                                gemm_packed accepts it, because the floats are not in memory */
   mma_kind mma;              /* see gemm_choose_mma */
   int64_t each; /* columns per work-item or another size that splits n; 0 means by rule */
 } gemm;
@@ -33,9 +33,9 @@ tuning_key gemm_key(const gemm *gemm);
 
 /* Defines the macros that our kernels share: COMPUTE, *_TYPE, HAS_BIAS, and the encoding of b. */
 void gemm_begin(launch *launch, const gemm *gemm);
-void gemm_begin_a(launch *launch, const gemm *gemm); /* all of these but those of b */
-/* Arguments that our kernels share. gemm_operands has all but b's; gemm_dense has those of a dense
- * b, gemm_dense_at those of a b packed in a buffer. */
+void gemm_begin_a(launch *launch, const gemm *gemm); /* these macros, except those of b */
+/* Arguments that our kernels share. gemm_operands returns all except those of b, gemm_dense those
+ * of a dense b, and gemm_dense_at those of a b that is packed in a buffer. */
 gemm_params gemm_operands(const gemm *gemm);
 dense_params gemm_dense(const gemm *gemm);
 dense_params gemm_dense_at(const gemm *gemm, arg_buffer buffer);
@@ -62,9 +62,9 @@ void gemm_define_orders(launch *launch, const gemm *gemm);
 clave_status gemm_local(const void *product) STATUS_CHECK;
 /* Returns the number of groups of gemm_local and gemm_mma for tiles of `tile` rows and columns. */
 int64_t gemm_groups(const gemm *gemm, int64_t tile);
-/* Split-k for the same kernels, called in this order: number of parts of k; scratch memory for
- * them; arguments of the launch, which runs the epilogue itself if there is one part. parts.h adds
- * several parts. */
+/* Split-k for gemm_local and gemm_mma, called in this order. gemm_parts returns the number of parts
+ * of k. gemm_begin_parts requests scratch memory for them. gemm_parts_of returns the arguments of
+ * the launch, which runs the epilogue itself if there is one part. parts.h adds several parts. */
 int64_t gemm_parts(const gemm *gemm, int64_t tile);
 clave_status gemm_begin_parts(const gemm *gemm, int64_t n_parts) STATUS_CHECK;
 parts_params gemm_parts_of(launch *launch, const gemm *gemm, int64_t n_parts);

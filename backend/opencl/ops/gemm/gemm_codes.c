@@ -41,7 +41,7 @@ void gemm_codes_define(launch *launch, const code_panels *panels) {
                                             : 0);
 }
 
-static clave_status gemm_codes_pack_codes(cl_recorder *recorder, const gemm *gemm) {
+static clave_status gemm_codes_launch_pack(cl_recorder *recorder, const gemm *gemm) {
   code_panels panels;
   if (!code_panels_of(&gemm->desc.b->tensor.encoding, gemm->desc.k, &panels))
     return UNSUPPORTED("operand b has no packed codes");
@@ -68,7 +68,7 @@ clave_status gemm_pack_codes(const gemm *gemm, const code_panels *panels, int *n
                                                                   gemm_codes_count_matrices(gemm))};
   cl_recorder *pack;
   TRY(recorder_pack(gemm->recorder, &request, number, &pack));
-  return gemm_codes_pack_codes(pack, gemm);
+  return gemm_codes_launch_pack(pack, gemm);
 }
 
 codes_params gemm_codes_operand(const code_panels *panels, int packed) {
@@ -78,8 +78,8 @@ codes_params gemm_codes_operand(const code_panels *panels, int packed) {
 
 bool gemm_codes_few(const gemm *gemm) { return gemm->desc.m <= FEW_ROWS; }
 
-/* Returns the rows at once. Each has a register of sums and one of totals, of 32 registers, or two
- * of each if there are 16. */
+/* Returns how many rows are multiplied at once. Of 32 registers each row uses one for sums and one
+ * for totals; of 16 shorter registers it uses two for each. */
 static int gemm_codes_rows_at_once(const gemm *gemm) {
   int most = recorder_traits(gemm->recorder)->vector_width == 16 ? 8 : 4, rows = 1;
   while (rows < most && rows < gemm->desc.m) rows *= 2;
@@ -95,7 +95,7 @@ typedef struct share {
 } share;
 
 /* Assigns each core several work-items, with sums of up to 8 KB and rows of a of up to 16 KB. */
-static share gemm_codes_share_panels(const gemm *gemm, const code_panels *panels) {
+static share gemm_codes_share_work(const gemm *gemm, const code_panels *panels) {
   enum { SUMS = 2048, FLOATS = 4096 };
   int64_t at_once = gemm_codes_rows_at_once(gemm);
   share share = {.rows = ceil_div(gemm->desc.m, at_once) * at_once};
@@ -111,7 +111,7 @@ static share gemm_codes_share_panels(const gemm *gemm, const code_panels *panels
 }
 
 clave_status gemm_codes_rows(const gemm *gemm, const code_panels *panels) {
-  share share = gemm_codes_share_panels(gemm, panels);
+  share share = gemm_codes_share_work(gemm, panels);
   int b;
   TRY(gemm_pack_codes(gemm, panels, &b));
   launch launch;

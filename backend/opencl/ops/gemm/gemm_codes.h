@@ -5,14 +5,17 @@
 #include "backend/opencl/ops/gemm/gemm.h"
 #include "base/code_panels.h"
 
-/* True if b is a constant that can be packed so; fills in the layout. */
+/* Returns true if b is a constant that can be packed in panels of codes, and sets *panels to the
+ * layout. */
 bool gemm_codes_of(const gemm *gemm, code_panels *panels);
-/* True if floats are multiplied by it; fills in the layout. */
+/* Like gemm_codes_of, but returns true only if kernels for this device multiply floats by such
+ * panels. */
 bool gemm_codes_usable(const gemm *gemm, code_panels *panels);
 bool gemm_codes_few(const gemm *gemm); /* true if there are few enough rows for gemm_codes_rows */
 clave_status gemm_codes_rows(const gemm *gemm, const code_panels *panels) STATUS_CHECK;
 
-/* Packs b, also for other kernels that include codes.h. */
+/* Packs b and sets *number to that of the packed weight, which all kernels that include codes.h
+ * read. */
 clave_status gemm_pack_codes(const gemm *gemm, const code_panels *panels, int *number) STATUS_CHECK;
 void gemm_codes_define(launch *launch, const code_panels *panels);
 codes_params gemm_codes_operand(const code_panels *panels, int packed);

@@ -95,7 +95,8 @@ static void define_tile(launch *launch, const code_panels *panels, const tile *t
   launch_define(launch, "M", tile->rows);
 }
 
-/* Returns packed a. A grouped product has its tiles of rows before it, of three longs each. */
+/* Returns the packed a in scratch memory. In a grouped product it follows the table of tiles, which
+ * has three longs per tile. */
 static arg_buffer packed_a(const gemm *gemm) {
   return scratch_arg(gemm->grouped ? 6 * gemm->desc.batches : 0);
 }

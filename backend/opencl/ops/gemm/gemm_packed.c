@@ -103,10 +103,11 @@ static clave_status gemm_packed_pack_a(const gemm *gemm, arg_buffer a, arg_buffe
   return launch_run(&launch, 3, global, local);
 }
 
-/* Returns the panels of rows per work-item: all if it packs b, which is then packed once, unless
- * cores would be idle. Below MIN_PANELS, packing b again costs more than another core gains. If
- * sums are local, no more than fit there. */
-static int64_t gemm_packed_share_panels(const gemm *gemm, int64_t panels) {
+/* Returns the panels of rows per work-item: all of them if there are enough strips for all cores,
+ * so that each strip of b is packed once. Otherwise the rows are cut into chunks of at least
+ * MIN_PANELS panels; with smaller chunks, packing b again costs more than another core gains. If
+ * sums are local, a chunk has no more panels than fit. */
+static int64_t gemm_packed_panels_each(const gemm *gemm, int64_t panels) {
   enum { MIN_PANELS = 4 };
   const bool is_local = sums_are_local(gemm);
   int64_t strips = ceil_div(gemm->desc.n, strip_of(gemm)) * gemm->desc.batches,
@@ -169,7 +170,7 @@ static void gemm_packed_choose_kernel(launch *launch, const gemm *gemm, const pa
 
 static clave_status gemm_packed_multiply(const gemm *gemm, arg_buffer buffer, int64_t a_stride,
                                          const b_place *place) {
-  int64_t panels = gemm_packed_count_panels(gemm), each = gemm_packed_share_panels(gemm, panels);
+  int64_t panels = gemm_packed_count_panels(gemm), each = gemm_packed_panels_each(gemm, panels);
   const panels_params all = all_panels(gemm, buffer, a_stride, each);
   launch launch;
   gemm_begin_a(&launch, gemm);

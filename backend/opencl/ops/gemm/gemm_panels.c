@@ -16,16 +16,16 @@ int64_t gemm_panel_columns(const cl_recorder *recorder) {
 static int gemm_panels_columns_of(const gemm *gemm) {
   return (int)gemm_panel_columns(gemm->recorder);
 }
-static int64_t gemm_panels_count_panels(const gemm *gemm) {
+static int64_t gemm_panels_count(const gemm *gemm) {
   return ceil_div(gemm->desc.n, gemm_panels_columns_of(gemm));
 }
 /* Returns the most panels that a work-item reads at once, each as a separate stream. The packed
  * weight is padded to whole groups of them. */
 static int64_t gemm_panels_most_at_once(const gemm *gemm) {
-  return gemm_panels_count_panels(gemm) >= 4 ? 4 : gemm_panels_count_panels(gemm) >= 2 ? 2 : 1;
+  return gemm_panels_count(gemm) >= 4 ? 4 : gemm_panels_count(gemm) >= 2 ? 2 : 1;
 }
 static int64_t padded_panels(const gemm *gemm) {
-  return ceil_div(gemm_panels_count_panels(gemm), gemm_panels_most_at_once(gemm)) *
+  return ceil_div(gemm_panels_count(gemm), gemm_panels_most_at_once(gemm)) *
          gemm_panels_most_at_once(gemm);
 }
 
@@ -77,15 +77,15 @@ clave_status gemm_b_panels(const gemm *gemm, arg_buffer *panels) {
   return NULL;
 }
 
-/* Returns the rows at once, each with two of 32 registers for sums (of 16 on CPUs with shorter
- * vectors). */
+/* Returns how many rows are multiplied at once. Each uses two registers for sums, of 32, or of 16
+ * on CPUs with shorter vectors. */
 static int gemm_panels_rows_at_once(const gemm *gemm) {
   int most = width_of(gemm) == 16 ? 8 : 4, rows = 1;
   while (rows < most && rows < gemm->desc.m) rows *= 2;
   return rows;
 }
 
-/* Returns the panels at once, for eight registers of sums in all. */
+/* Returns how many panels are multiplied at once, so that all sums use eight registers. */
 static int64_t panels_at_once(const gemm *gemm) {
   return min_i64(gemm_panels_rows_at_once(gemm) >= 4 ? 1 : 4 / gemm_panels_rows_at_once(gemm),
                  gemm_panels_most_at_once(gemm));
@@ -111,17 +111,16 @@ static int64_t most_panels(const gemm *gemm) {
 
 bool gemm_panels_takes(const gemm *gemm, int64_t panels) {
   return max_i64(panels, 1) <= most_panels(gemm) && panels % panels_at_once(gemm) == 0 &&
-         panels <= gemm_panels_count_panels(gemm);
+         panels <= gemm_panels_count(gemm);
 }
 
 /* Returns shares small enough for several work-items per core. */
-static share gemm_panels_share_panels(const gemm *gemm) {
+static share gemm_panels_share_work(const gemm *gemm) {
   int64_t at_once = gemm_panels_rows_at_once(gemm), unit = panels_at_once(gemm);
   bool copies = gemm->desc.a->tensor.type != DTYPE_F32;
   share share = {.rows = ceil_div(gemm->desc.m, at_once) * at_once, .depth = gemm->desc.k};
   int64_t wanted = 4 * (int64_t)recorder_traits(gemm->recorder)->compute_units,
-          each = gemm->each ? gemm->each
-                            : gemm_panels_count_panels(gemm) * gemm->desc.batches / wanted;
+          each = gemm->each ? gemm->each : gemm_panels_count(gemm) * gemm->desc.batches / wanted;
   share.each = max_i64(1, min_i64(most_panels(gemm), each) / unit) * unit;
   if (gemm->desc.m > at_once) share.depth = CACHED_DEPTH;
   if (copies) share.depth = min_i64(share.depth, FLOATS / share.rows);
@@ -132,7 +131,7 @@ static share gemm_panels_share_panels(const gemm *gemm) {
 
 clave_status gemm_panels(const void *product) {
   const gemm *gemm = product;
-  share share = gemm_panels_share_panels(gemm);
+  share share = gemm_panels_share_work(gemm);
   arg_buffer buffer;
   TRY(gemm_b_panels(gemm, &buffer));
   launch launch;
@@ -149,7 +148,7 @@ clave_status gemm_panels(const void *product) {
                                            .depth = share.depth,
                                            .scratch = local_arg(sizeof(float) * share.floats)});
   launch_epilogue(&launch);
-  size_t global[2] = {(size_t)ceil_div(gemm_panels_count_panels(gemm), share.each),
+  size_t global[2] = {(size_t)ceil_div(gemm_panels_count(gemm), share.each),
                       (size_t)gemm->desc.batches},
          local[2] = {1, 1};
   return launch_run(&launch, 2, global, local);

@@ -140,10 +140,9 @@ static bool is_for_opencl(const compile_arguments *arguments) {
 /* Returns the reason why --tune is not supported here, or NULL if it is. Called before anything is
  * measured. */
 static const char *why_untuned(const compile_arguments *arguments, const model *model) {
-  return wants_all(arguments) ? "--method all"
-         : method_of(arguments, model)
-             ? NULL
-             : "the text generation of a language model";
+  return wants_all(arguments)          ? "--method all"
+         : method_of(arguments, model) ? NULL
+                                       : "the text generation of a language model";
 }
 
 static int compile_with(const compile_arguments *arguments, model *model,

@@ -277,8 +277,8 @@ static int cli_inputs_fix_scalar(input *in, const char *given, int64_t n) {
     return fail("--dim %s: expected an integer scalar, but input %s has dtype %s", given,
                 in->info.name, clave_dtype_name(type));
   if (type != CLAVE_U64 && !fits_dtype(type, n))
-    return fail("--dim %s: input %s has dtype %s, whose range does not include %" PRId64, given, in->info.name,
-                clave_dtype_name(type), n);
+    return fail("--dim %s: input %s has dtype %s, whose range does not include %" PRId64, given,
+                in->info.name, clave_dtype_name(type), n);
   in->scalar = (uint64_t)n;
   return EXIT_GOOD;
 }

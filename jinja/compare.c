@@ -112,7 +112,7 @@ static clave_status equal_same_kind(arena *arena, value left, value right, bool 
     case VALUE_VIEW:
       *out = left.u.view == right.u.view;
       if (left.u.view->kind == VIEW_VALUES && right.u.view->kind == VIEW_VALUES) return NULL;
-      return UNSUPPORTED("the comparison of dict views is not supported");
+      return UNSUPPORTED("views of dicts are not compared");
     case VALUE_FUNCTION:
       *out = left.u.function == right.u.function;
       return NULL;
@@ -306,11 +306,11 @@ static clave_status merge_halves(arena *arena, const value *by, bool reverse, co
   return NULL;
 }
 
-static clave_status sort_values(arena *arena, const value *by, bool reverse, size_t *at, size_t n,
-                                size_t *scratch) {
+static clave_status sort_indices(arena *arena, const value *by, bool reverse, size_t *at, size_t n,
+                                 size_t *scratch) {
   if (n < 2) return NULL;
-  TRY(sort_values(arena, by, reverse, at, n / 2, scratch));
-  TRY(sort_values(arena, by, reverse, at + n / 2, n - n / 2, scratch));
+  TRY(sort_indices(arena, by, reverse, at, n / 2, scratch));
+  TRY(sort_indices(arena, by, reverse, at + n / 2, n - n / 2, scratch));
   TRY(merge_halves(arena, by, reverse, at, n / 2, n, scratch));
   memcpy(at, scratch, n * sizeof *at);
   return NULL;
@@ -324,7 +324,7 @@ clave_status sort_values(arena *arena, list *left, list *by, bool reverse) {
   TRY(arena_alloc(arena, n, sizeof *scratch, &scratch));
   TRY(arena_alloc(arena, n, sizeof *sorted, &sorted));
   for (size_t i = 0; i < n; i++) at[i] = i;
-  TRY(sort_values(arena, keys, reverse, at, n, scratch));
+  TRY(sort_indices(arena, keys, reverse, at, n, scratch));
   for (size_t i = 0; i < n; i++) sorted[i] = left->items[at[i]];
   left->items = sorted;
   left->capacity = n;

@@ -246,7 +246,8 @@ static void test_query_of_a_program(void **state) {
   assert_string_equal(answer[0].where, "cpu");
   expect(d.query_program(device, p, "forward", answer, info.n_nodes - 1), CLAVE_INVALID,
          "one answer per node");
-  expect(d.query_program(device, p, "backward", answer, info.n_nodes), CLAVE_INVALID, "unknown method");
+  expect(d.query_program(device, p, "backward", answer, info.n_nodes), CLAVE_INVALID,
+         "unknown method");
   expect(d.query_program(p, device, NULL, answer, info.n_nodes), CLAVE_INVALID,
          "expected a device");
   free(answer);
@@ -283,7 +284,8 @@ static void test_bad_graphs(void **state) {
   REFUSED(sample.relu[1].operands = &no_step, "operand 0: expected 0 to 4294967295, got step -1");
   REFUSED(sample.tensors[3].rank = 9, "expected rank 0 to 8, got 9; tensor 3");
   REFUSED(sample.tensors[3].dims[1] = -5, "dimension 1 is -5");
-  REFUSED(sample.tensors[3].sizes[0] = 2, "dimension 0 refers to size 2, and the graph has 1 sizes");
+  REFUSED(sample.tensors[3].sizes[0] = 2,
+          "dimension 0 refers to size 2, and the graph has 1 sizes");
   REFUSED(sample.tensors[3].dtype = 55, "dtype 55");
   REFUSED(sample.tensors[3].kind = 55, "expected a clave_slot_kind, got 55");
   REFUSED(sample.tensors[3].name = NULL, "name is NULL");

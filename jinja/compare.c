@@ -112,7 +112,7 @@ static clave_status equal_same_kind(arena *arena, value left, value right, bool 
     case VALUE_VIEW:
       *out = left.u.view == right.u.view;
       if (left.u.view->kind == VIEW_VALUES && right.u.view->kind == VIEW_VALUES) return NULL;
-      return UNSUPPORTED("views of dicts are not compared");
+      return UNSUPPORTED("the comparison of dict views is not supported");
     case VALUE_FUNCTION:
       *out = left.u.function == right.u.function;
       return NULL;

@@ -141,6 +141,9 @@ typedef struct backend_building {
   clave_status (*build_all)(stream *stream, build_progress progress, void *ctx);
   /* Returns true if each program of the recording was built or was refused by the compiler. */
   bool (*is_built)(stream *stream, const recording *recording);
+  /* Returns true if the driver has refused a kernel of the recording, which is remembered: the
+   * node, recorded again, has other kernels if the device has any. */
+  bool (*was_refused)(stream *stream, const recording *recording);
   /* Makes a recording's state ahead of run(). UNSUPPORTED if the device cannot run a kernel. */
   clave_status (*prepare)(stream *stream, const recording *recording, void **state);
   void (*cache_destroy)(backend *backend, void *cache); /* destroys node.cache */

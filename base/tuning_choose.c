@@ -65,7 +65,7 @@ static void note_choice(variant_choices *choices, const variants *all, const cha
       return;
   if (choices->n == MOST_CHOICES) return;
   variant_choice *made = &choices->items[choices->n++];
-  made->n = 0;
+  made->n = made->by_rule = made->taken = 0;
   made->rounds_apart = all->rounds_apart;
   (void)snprintf(made->family, sizeof made->family, "%s", all->family);
   memcpy(made->key, key, TUNING_KEY);

@@ -88,6 +88,7 @@ static const backend_overlap overlap = {.write = opencl_enqueue_write, .read = o
 static const backend_building building = {.request = opencl_request,
                                           .build_all = opencl_build_all,
                                           .is_built = opencl_is_built,
+                                          .was_refused = opencl_was_refused,
                                           .prepare = opencl_prepare,
                                           .cache_destroy = opencl_cache_destroy};
 static const backend_proof proof = {.is_unproven = opencl_is_unproven, .prove = opencl_prove};

@@ -152,13 +152,13 @@ static clave_status replace_refused(checking *checking, const running *run, cons
                                     clave_status why) {
   session *session = checking->session;
   const bool in_parts = checking->part.axis >= 0;
-  if (command->kind != COMMAND_RUN || session->devices.no_fallback || in_parts) return why;
+  if (session->devices.no_fallback || session->options.strict_check || in_parts) return why;
   bool faulty;
   clave_status st = restore_copies(checking);
   if (!st) st = run_oracle(checking, &faulty);
   if (!st && faulty) return why; /* a run on the CPU backend reports it */
   if (!st) st = correct_extent(checking);
-  note_refused(checking, why);
+  if (!st) note_refused(checking, why);
   why = give_up_command(run, command, why);
   session->plan_again = false; /* this run has its results */
   status_free(why);
@@ -201,7 +201,7 @@ static clave_status self_check_node(checking *checking, const running *run, cons
       checking->nd->instruction->op_type == IR_OP_CUSTOM
           ? run_guarded(checking, command->recorded, &state->state, &operands)
           : vt->run(queue, command->recorded, &state->state, &operands, checking->number);
-  if (status_code_of(st) == STATUS_UNSUPPORTED && fits)
+  if (status_code_of(st) == STATUS_UNSUPPORTED && command->kind == COMMAND_RUN && fits)
     return replace_refused(checking, run, command, st);
   if (st) return st;
   if (!fits) {
@@ -266,7 +266,7 @@ clave_status run_recorded(const running *run, const command *command, command_st
         !session->options.unchecked && vt->proof
             ? vt->proof->is_unproven(queue, command->recorded, state->packs, &unproven)
             : NULL;
-    if (st && status_code_of(st) != STATUS_UNSUPPORTED) return st;
+    if (st && (status_code_of(st) != STATUS_UNSUPPORTED || command->kind != COMMAND_RUN)) return st;
     unproven = unproven || st; /* refused: the check computes the results in its place */
     status_free(st);
     state->checked = !unproven;

@@ -54,30 +54,32 @@ static void note_move(const running *run, const command *command, const char *wh
   text_free(&note);
 }
 
-/* True if the device may have another kernel for the command: the refused one was its choice so
- * far. Recordings of a device that has none are marked. */
+/* True if the device may have another kernel for the command. */
 static bool may_record_again(const running *run, const command *command) {
-  enum { MOST_AGAIN = 256 };
+  enum { MOST_AGAIN = 64 };
+  stream *stream = run->session->streams[command->backend];
+  const backend_building *building = stream->owner->vt->building;
   return command->recorded && !command->recorded->is_refused &&
-         run->session->n_again < MOST_AGAIN &&
-         run->session->devices.backends[command->backend]->vt->building;
+         run->session->n_again < MOST_AGAIN && building && building->was_refused &&
+         building->was_refused(stream, command->recorded);
 }
 
 clave_status give_up_command(const running *run, const command *command, clave_status why) {
   session *session = run->session;
   if (status_code_of(why) != STATUS_UNSUPPORTED || command->kind != COMMAND_RUN) return why;
   if (may_record_again(run, command)) {
-    session->n_again++;
+    if (!session->record_again) session->n_again++;
     session->record_again = session->plan_again = true;
     return why;
   }
   if (!can_move(run, command->instruction, command->backend)) return why;
+  const bool is_known = run->state->moved[command->instruction];
   clave_status st = move_later(run, command->instruction, status_message(why));
   if (st) {
     status_free(why);
     return st;
   }
-  note_move(run, command, status_message(why));
+  if (!is_known) note_move(run, command, status_message(why));
   session->plan_again = true;
   return why;
 }

@@ -224,8 +224,8 @@ def cached_cases():
     for name, n, at, error in (
         ("end", 1, 12, "positions [12, 13) exceed a cache of 12 rows"),
         ("beyond", 5, 8, "positions [8, 13) exceed a cache of 12 rows"),
-        ("negative", 1, -1, "positions [-1, 0) do not fit"),
-        ("far", 1, 2**63 - 1, "do not fit into a cache of 12 rows"),
+        ("negative", 1, -1, "positions [-1, 0) exceed a cache"),
+        ("far", 1, 2**63 - 1, "exceed a cache of 12 rows"),
         ("long", 13, 0, "13 new rows do not fit into a cache of 12"),
     ):
         yield Case(
@@ -240,7 +240,7 @@ def cached_cases():
             atol=2e-5,
         )
     bad = [new(1, -1), new(1, 0)]
-    negative = "positions [-1, 0) do not fit"
+    negative = "positions [-1, 0) exceed a cache"
     yield Case("cached_error_ring", Cached(window=5), bad[0], other=bad[1], error=negative, state=True, rtol=2e-5)
 
 

@@ -128,8 +128,8 @@ def errors():
     for name, tokens, table, error in (
         ("sequence", [(0, 0), (0, 4)], TABLE, "index 4 out of range [0, 3]"),
         ("position", [(3, 0), (48, 0)], TABLE, "positions [48, 49) exceed a cache of 48 rows"),
-        ("position_negative", [(-1, 0)], TABLE, "positions [-1, 0) do not fit"),
-        ("position_far", [(2**63 - 2, 2)], TABLE, "do not fit into a cache of 48 rows"),
+        ("position_negative", [(-1, 0)], TABLE, "positions [-1, 0) exceed a cache"),
+        ("position_far", [(2**63 - 2, 2)], TABLE, "exceed a cache of 48 rows"),
         ("page_before", [(40, 0)], ((0, -(2**31), 1),), "index -2147483648 out of range [0, 8]"),
         ("page_of_many", whole((0, 0, 20), (1, 0, 17)), TABLE, "index -7 out of range [0, 8]"),
     ):

@@ -539,5 +539,5 @@ def test_folder(tmp_path):
     with pytest.raises(Error, match=r"tokenizer_config\.json"):
         Tokenizer(tmp_path)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(Error, match=r"without tokenizer\.json"):
+    with pytest.raises(Error, match=r"has no tokenizer\.json"):
         Tokenizer(tmp_path / "empty")

@@ -162,7 +162,8 @@ clave_status launch_run(launch *launch, int dims, const size_t *global, const si
   kernel_program *program;
   launch_variant variant = variant_of(launch->recorder->device, rounded, group);
   TRY(find_program(launch, &variant, &program));
-  if (program_was_refused(program)) launch->recorder->refused = program;
+  if (program_was_refused(program, group[0] * group[1] * group[2]))
+    recorder_note_refused(launch->recorder, program);
   const kernel_signature *signature = program_signature(program);
   dtype compute = compute_of(launch);
   TRY(launch_check(launch, signature, compute));

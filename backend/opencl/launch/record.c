@@ -20,6 +20,8 @@ static clave_status record_once(cl_device *device, const node *node, bool fast, 
                           .pack = &pack,
                           .rows = rows};
   rows->n_taken = 0;
+  rows->n_at_refusal = -1;
+  if (node->choices) node->choices->n = 0;
   clave_status st = record_with_epilogue(&recorder, node);
   if (st) {
     opencl_recording_destroy(&device->base, &recorded->base);
@@ -31,33 +33,37 @@ static clave_status record_once(cl_device *device, const node *node, bool fast, 
   return NULL;
 }
 
-/* Excludes the last row of the attempt that has an alternative. Returns false if none has. */
+/* Excludes the last row that was taken before the refused launch and has an alternative. Exclusions
+ * among the rows after it are dropped, since they depended on it. Returns false if no row has one.
+ */
 static bool exclude_row(row_choices *rows) {
-  int last = rows->n_taken - 1;
+  int last = (rows->n_at_refusal < 0 ? rows->n_taken : rows->n_at_refusal) - 1;
   while (last >= 0 && !rows->taken[last].has_others) last--;
-  if (last < 0 || rows->n_excluded == MOST_ROWS) return false;
+  if (last < 0) return false;
+  while (rows->n_excluded > 0 && rows->depth[rows->n_excluded - 1] > last) rows->n_excluded--;
+  if (rows->n_excluded == MOST_ROWS) return false;
+  rows->depth[rows->n_excluded] = last;
   rows->excluded[rows->n_excluded++] = rows->taken[last].row;
   return true;
 }
 
 clave_status opencl_record(backend *backend, const node *node, bool fast, recording **out) {
+  enum { MOST_ATTEMPTS = 64 };
   cl_device *device = (cl_device *)backend;
   row_choices rows = {.n_taken = 0};
   kernel_program *refused, *next;
   TRY(record_once(device, node, fast, &rows, out, &refused));
-  while ((*out)->is_refused && exclude_row(&rows)) {
+  if (!(*out)->is_refused || (node->choices && node->choices->first)) return NULL;
+  for (int i = 0; i < MOST_ATTEMPTS && exclude_row(&rows); i++) {
     recording *other;
     clave_status st = record_once(device, node, fast, &rows, &other, &next);
-    const bool is_recorded = !st;
-    status_free(st);
-    if (is_recorded && !other->is_refused) {
-      opencl_recording_destroy(backend, *out);
-      *out = other;
-      program_note_replaced(device, refused);
-      return NULL;
-    }
-    opencl_recording_destroy(backend, other);
-    if (!is_recorded) return NULL; /* the row cannot record it: the first recording stands */
+    const bool is_good = !st && !other->is_refused;
+    status_free(st); /* a row that cannot record the node is no alternative */
+    opencl_recording_destroy(backend, is_good ? *out : other);
+    if (!is_good) continue;
+    *out = other;
+    program_note_replaced(device, refused);
+    return NULL;
   }
   return NULL;
 }
@@ -166,6 +172,22 @@ bool opencl_is_built(stream *base, const recording *recording) {
       return false;
   }
   return true;
+}
+
+bool opencl_was_refused(stream *base, const recording *recording) {
+  const cl_device *device = ((cl_stream *)base)->device;
+  const cl_recording *recorded = (const cl_recording *)recording;
+  for (int i = 0; i < recording->n_weights; i++)
+    if (recording->weights[i].pack && opencl_was_refused(base, recording->weights[i].pack))
+      return true;
+  for (int i = 0; i < recorded->n; i++) {
+    const recorded_launch *launch = &recorded->launches[i];
+    if (launch->program && program_was_refused(launch->program, launch_group(launch))) return true;
+    if (launch->instead && blas_is_refused(device) &&
+        opencl_was_refused(base, &launch->instead->base))
+      return true;
+  }
+  return false;
 }
 
 /* ---------------------------------------------------------------- proofs */

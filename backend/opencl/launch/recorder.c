@@ -25,29 +25,38 @@ tuning_key recorder_key(const cl_recorder *recorder) {
   return key;
 }
 
-/* Notes the row, and whether the family has another one to record in its place. */
-static void note_row(row_choices *rows, const variants *all, const kernel_variant *taken) {
-  if (rows->n_taken == MOST_ROWS) return;
-  bool has_others = false;
-  for (const kernel_variant *row = all->rows; row < all->rows + all->n; row++)
-    has_others = has_others || (row != taken && variant_is_usable(all, row));
-  rows->taken[rows->n_taken].row = taken;
-  rows->taken[rows->n_taken++].has_others = has_others;
+/* Returns true if the family has a row of finite cost that is neither excluded nor `taken`. */
+static bool has_other_row(const variants *left, const kernel_variant *taken) {
+  const kernel_variant *without[MOST_ROWS + 1];
+  variants others = *left;
+  for (int i = 0; i < left->n_excluded; i++) without[i] = left->excluded[i];
+  without[left->n_excluded] = taken;
+  others.excluded = without;
+  others.n_excluded++;
+  return variant_by_cost(&others) != NULL;
 }
 
 const kernel_variant *recorder_choose(cl_recorder *recorder, const variants *all,
                                       const tuning_key *key) {
-  variants left = *all;
+  const tuning *tuning = recorder->device->base.tuning;
   row_choices *rows = recorder->rows;
-  if (rows) {
-    left.excluded = rows->excluded;
-    left.n_excluded = rows->n_excluded;
-  }
-  const kernel_variant *taken =
-      tuning_choose(recorder->device->base.tuning, recorder->choices, &left, key);
-  if (!taken) taken = tuning_choose(recorder->device->base.tuning, recorder->choices, all, key);
-  if (rows && taken) note_row(rows, &left, taken);
+  if (!rows) return tuning_choose(tuning, recorder->choices, all, key);
+  variants left = *all;
+  left.excluded = rows->excluded;
+  left.n_excluded = rows->n_excluded;
+  const kernel_variant *taken = tuning_choose(tuning, recorder->choices, &left, key);
+  const bool is_left = taken;
+  if (!is_left) taken = tuning_choose(tuning, recorder->choices, all, key);
+  if (!taken || rows->n_taken == MOST_ROWS) return taken;
+  rows->taken[rows->n_taken].row = taken;
+  rows->taken[rows->n_taken++].has_others = is_left && has_other_row(&left, taken);
   return taken;
+}
+
+void recorder_note_refused(cl_recorder *recorder, kernel_program *program) {
+  row_choices *rows = recorder->rows;
+  if (rows && rows->n_at_refusal < 0) rows->n_at_refusal = rows->n_taken;
+  recorder->refused = program;
 }
 
 clave_status recorder_scratch(cl_recorder *recorder, size_t bytes) {

@@ -34,8 +34,7 @@ struct cl_recorder {
   variant_choices *choices; /* node.choices */
   cl_recorder *pack;        /* borrowed: for launches that pack a weight; NULL in itself */
   row_choices *rows;        /* borrowed: the rows of variant tables that it takes */
-  kernel_program
-      *refused; /* program of a recorded launch that the driver refused before, or NULL */
+  kernel_program *refused;  /* a recorded launch's program, refused by the driver before; or NULL */
 };
 
 /* The rows that an attempt to record took, in order, and rows that it must not take. */
@@ -43,11 +42,16 @@ enum { MOST_ROWS = 24 };
 struct row_choices {
   struct {
     const kernel_variant *row;
-    bool has_others; /* the family has another usable row */
+    bool has_others; /* the family has another row, of finite cost */
   } taken[MOST_ROWS];
+  int n_taken, n_at_refusal; /* n_at_refusal: n_taken at the first launch that was refused before */
   const kernel_variant *excluded[MOST_ROWS];
-  int n_taken, n_excluded;
+  int depth[MOST_ROWS]; /* by excluded row: its index in `taken` */
+  int n_excluded;
 };
+/* Notes that a launch of the recording was refused before. */
+void recorder_note_refused(cl_recorder *recorder, kernel_program *program);
+
 /* Records the op's launches. If none of them runs the epilogue, a separate launch does: in place,
  * or from scratch memory if it changes the dtype. */
 clave_status record_with_epilogue(cl_recorder *recorder, const node *node) STATUS_CHECK;
@@ -67,6 +71,7 @@ void opencl_recording_destroy(backend *backend, recording *recording);
 clave_status opencl_request(stream *stream, const recording *recording) STATUS_CHECK;
 clave_status opencl_build_all(stream *stream, build_progress progress, void *ctx) STATUS_CHECK;
 bool opencl_is_built(stream *stream, const recording *recording);
+bool opencl_was_refused(stream *stream, const recording *recording);
 clave_status opencl_is_unproven(stream *stream, const recording *recording, bool packs,
                                 bool *unproven) STATUS_CHECK;
 clave_status opencl_prove(stream *stream, const recording *recording, bool packs) STATUS_CHECK;

@@ -179,22 +179,23 @@ static clave_status set_constants(const cl_stream *stream, const recorded_launch
 /* ---------------------------------------------------------------- launches */
 
 /* Fails if the launch has more groups than the device allows, or larger ones than the kernel. The
- * latter is remembered, since a program has one size of groups for each device. */
+ * latter is remembered. */
 static clave_status submit_check_groups(const cl_stream *stream, const recorded_launch *launch,
                                         cl_kernel kernel) {
   size_t most = stream->device->entry->traits.most_groups;
-  const size_t items = launch->local[0] * launch->local[1] * launch->local[2];
+  const size_t items = launch_group(launch);
   for (int i = 1; i < launch->dims; i++)
     if (launch->global[i] / launch->local[i] > most)
       return UNSUPPORTED("kernel %s: the device allows at most %zu groups in a dimension, got %zu",
                          launch->signature->kernel, most, launch->global[i] / launch->local[i]);
+  TRY(program_usable(launch->program, items));
   const cl_int code = stream->cl->clGetKernelWorkGroupInfo(
       kernel, stream->device->entry->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL);
   if (code != CL_SUCCESS)
-    return program_refuse(launch->program, opencl_refusal(code, "clGetKernelWorkGroupInfo"));
+    return program_refuse(launch->program, 1, opencl_refusal(code, "clGetKernelWorkGroupInfo"));
   if (items <= most) return NULL;
   return program_refuse(
-      launch->program,
+      launch->program, items,
       UNSUPPORTED("kernel %s: the device allows at most %zu work-items in a group, got %zu",
                   launch->signature->kernel, most, items));
 }
@@ -210,11 +211,12 @@ static clave_status make_kernel(cl_stream *stream, const recorded_launch *launch
   return set_constants(stream, launch, bound_launch);
 }
 
-/* If the driver has accepted no launch of the program before, a failure means that it refuses the
- * kernel, else that the device is in trouble. */
+/* If the driver has accepted no launch of the program in groups of this size before, a failure
+ * means that it refuses the kernel, else that the device is in trouble. */
 static clave_status enqueue(cl_stream *stream, const recorded_launch *launch,
                             const bound_launch *bound_launch) {
-  const bool first = !program_has_launched(launch->program);
+  const size_t items = launch_group(launch);
+  const bool first = !program_has_launched(launch->program, items);
   clave_status st;
   cl_event *event = stream_event(stream, &st);
   if (st) return st;
@@ -224,7 +226,7 @@ static clave_status enqueue(cl_stream *stream, const recorded_launch *launch,
   if (code != CL_SUCCESS) {
     st = (first ? opencl_refusal : opencl_status)(code, "clEnqueueNDRangeKernel");
     st = status_while(st, "kernel %s", launch->signature->kernel);
-    return first ? program_refuse(launch->program, st) : st;
+    return first ? program_refuse(launch->program, items, st) : st;
   }
   if (event) stream->n_events++;
   return NULL;
@@ -275,7 +277,7 @@ static clave_status run_launch(cl_stream *stream, const recorded_launch *launch,
   if (!first) return enqueue(stream, launch, bound_launch);
   TRY(enqueue_first(stream, launch, bound_launch));
   bound_launch->has_run = true;
-  if (program_mark_run(launch->program)) stream->unsaved = true;
+  if (program_mark_run(launch->program, launch_group(launch))) stream->unsaved = true;
   return NULL;
 }
 

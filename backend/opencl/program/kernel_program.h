@@ -16,16 +16,17 @@ struct kernel_program {
   uint64_t identity[2];       /* hash of stem, kernel, options, generated source and variant */
   mutex *lock;                /* protects the following members */
   cl_program handle;          /* NULL until built */
-  bool was_refused;           /* the driver has refused it once. Atomic */
   char *refusal;              /* owned: why the driver refused the source that refused_key names */
   uint64_t refused_key[2];
-  bool is_unusable;      /* it was built, but the driver refused its kernel or a first launch */
+  /* Work-items of the smallest group that the driver refused, in a launch or by its limits; 1: it
+   * refused the build or the kernel; 0: nothing. Atomic */
+  size_t refused_items;
+  size_t launched_items; /* work-items of the largest group that it launched here. Atomic */
   bool is_replaced;      /* a note said that another one runs in its place */
   uint64_t key[2];       /* key in the cache on disk */
   bool has_run;          /* it was launched, so PoCL's binary holds code. Atomic */
   bool is_saved;         /* the binary is in the file, or saving failed */
   bool was_launched;     /* launched in this process. Atomic */
-  bool has_launched;     /* the driver accepted a launch in this process. Atomic */
   proof_set proven;      /* launch classes with right results */
   uint32_t saved_proven; /* number of them that the file has */
   order wanted;          /* launch that builders should prepare */

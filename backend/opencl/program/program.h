@@ -23,6 +23,11 @@ typedef struct recorded_launch {
   uint64_t class; /* see launch_class */
 } recorded_launch;
 
+/* Returns the work-items of a group. */
+static inline size_t launch_group(const recorded_launch *launch) {
+  return launch->local[0] * launch->local[1] * launch->local[2];
+}
+
 /* ---------------------------------------------------------------- sources.c */
 
 /* Appends the text of one kernel of kernels_cl/<stem>.cl, or of a generated source. Includes are
@@ -95,17 +100,22 @@ clave_status program_build(cl_device *device, kernel_program *program) STATUS_CH
  * if the driver refuses, which is remembered. */
 clave_status program_kernel(cl_device *device, kernel_program *program,
                             cl_kernel *out) STATUS_CHECK;
-/* Remembers, for as long as the device is open, that the driver refused the program's kernel or its
- * first launch. Returns `why`. */
-clave_status program_refuse(kernel_program *program, clave_status why) STATUS_CHECK;
-bool program_was_refused(const kernel_program *program); /* by its build, too */
+/* Remembers, for as long as the device is open, that the driver refused groups of `items`
+ * work-items; 1: it refused the kernel. Returns `why`. */
+clave_status program_refuse(kernel_program *program, size_t items, clave_status why) STATUS_CHECK;
+/* True if the driver refused such groups, smaller ones, the kernel or its build. program_usable
+ * returns UNSUPPORTED with the reason then. */
+bool program_was_refused(const kernel_program *program, size_t items);
+clave_status program_usable(kernel_program *program, size_t items) STATUS_CHECK;
 /* Sends a note, once, that another kernel runs in place of a refused one. */
 void program_note_replaced(cl_device *device, kernel_program *program);
 const kernel_signature *program_signature(const kernel_program *program);
-/* Notes that the program was launched: PoCL's binary has code now. True the first time. */
-bool program_mark_run(kernel_program *program);
-/* True if the driver accepted a launch of it in this process: a later failure is no refusal. */
-bool program_has_launched(const kernel_program *program);
+/* Notes that the driver accepted a launch in groups of `items` work-items, so that PoCL's binary
+ * has code now. Returns true the first time. */
+bool program_mark_run(kernel_program *program, size_t items);
+/* True if such a launch, or one of larger groups, was accepted in this process: a later failure is
+ * no refusal. */
+bool program_has_launched(const kernel_program *program, size_t items);
 /* Notes a launch. Returns true the first time in this process. */
 bool program_first_launch(kernel_program *program);
 /* True if results of this launch class were compared with the CPU backend's, now or when the binary

@@ -219,6 +219,7 @@ static clave_status build_handle(cl_device *device, const kernel_program *progra
 
 /* Makes the program visible as built to other sessions. All its other members must be in place. */
 static void publish(kernel_program *program, cl_program handle) {
+  __atomic_store_n(&program->refused_items, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&program->handle, handle, __ATOMIC_RELEASE);
 }
 
@@ -311,7 +312,7 @@ static clave_status build_text(cl_device *device, kernel_program *program) {
   free(program->refusal);
   program->refusal = strdup(status_message(st));
   memcpy(program->refused_key, program->key, sizeof program->key);
-  __atomic_store_n(&program->was_refused, true, __ATOMIC_RELAXED);
+  __atomic_store_n(&program->refused_items, 1, __ATOMIC_RELAXED);
   return st;
 }
 
@@ -330,10 +331,22 @@ static clave_status find_source(cl_device *device, kernel_program *program) {
   return NULL;
 }
 
+/* Returns UNSUPPORTED if the driver refused groups of so many work-items. The caller holds the
+ * lock. */
+static clave_status program_check(const kernel_program *program, size_t items) {
+  if (!program_was_refused(program, items)) return NULL;
+  return UNSUPPORTED("%s", program->refusal ? program->refusal : "the driver refused it before");
+}
+
+clave_status program_usable(kernel_program *program, size_t items) {
+  mutex_lock(program->lock);
+  clave_status st = program_check(program, items);
+  mutex_unlock(program->lock);
+  return st;
+}
+
 static clave_status build_locked(cl_device *device, kernel_program *program) {
-  if (program->is_unusable)
-    return UNSUPPORTED("%s", program->refusal ? program->refusal : "the driver refused it before");
-  if (program->handle) return NULL;
+  if (program->handle) return program_check(program, 1);
   TRY(find_source(device, program));
   clave_status st = build_text(device, program);
   if (!program->generated) {
@@ -443,19 +456,18 @@ clave_status program_kernel(cl_device *device, kernel_program *program, cl_kerne
   *out = device->cl->clCreateKernel(program->handle, program->kernel, &code);
   if (code == CL_SUCCESS) return NULL;
   *out = NULL;
-  return program_refuse(program,
+  return program_refuse(program, 1,
                         status_while(opencl_refusal(code, "clCreateKernel"), "kernel %s of %s.cl",
                                      program->kernel, program->stem));
 }
 
-clave_status program_refuse(kernel_program *program, clave_status why) {
+clave_status program_refuse(kernel_program *program, size_t items, clave_status why) {
   mutex_lock(program->lock);
-  if (!program->is_unusable) {
+  if (!program->refused_items || items < program->refused_items) {
     free(program->refusal);
     program->refusal = strdup(status_message(why));
+    __atomic_store_n(&program->refused_items, items, __ATOMIC_RELAXED);
   }
-  program->is_unusable = true;
-  __atomic_store_n(&program->was_refused, true, __ATOMIC_RELAXED);
   mutex_unlock(program->lock);
   return why;
 }
@@ -469,8 +481,9 @@ void program_note_replaced(cl_device *device, kernel_program *program) {
   mutex_unlock(program->lock);
 }
 
-bool program_was_refused(const kernel_program *program) {
-  return __atomic_load_n(&program->was_refused, __ATOMIC_RELAXED);
+bool program_was_refused(const kernel_program *program, size_t items) {
+  const size_t refused = __atomic_load_n(&program->refused_items, __ATOMIC_RELAXED);
+  return refused && items >= refused;
 }
 
 void programs_destroy(cl_device *device) {

@@ -5,12 +5,13 @@
 #include "backend/opencl/program/binaries.h"
 #include "backend/opencl/program/kernel_program.h"
 
-bool program_has_launched(const kernel_program *program) {
-  return __atomic_load_n(&program->has_launched, __ATOMIC_RELAXED);
+bool program_has_launched(const kernel_program *program, size_t items) {
+  return items <= __atomic_load_n(&program->launched_items, __ATOMIC_RELAXED);
 }
 
-bool program_mark_run(kernel_program *program) {
-  __atomic_store_n(&program->has_launched, true, __ATOMIC_RELAXED);
+bool program_mark_run(kernel_program *program, size_t items) {
+  if (!program_has_launched(program, items))
+    __atomic_store_n(&program->launched_items, items, __ATOMIC_RELAXED);
   return !__atomic_exchange_n(&program->has_run, true, __ATOMIC_RELAXED);
 }
 
@@ -36,7 +37,7 @@ bool program_is_built(const kernel_program *program) {
 }
 
 bool program_was_tried(const kernel_program *program) {
-  return program_is_built(program) || program_was_refused(program);
+  return program_is_built(program) || program_was_refused(program, 1);
 }
 
 /* Returns true if the cache has a file, from this process or from a builder. Keeps its binary and

@@ -106,6 +106,8 @@ static clave_status record_instead(const gemm *product, cl_recording **out) {
     opencl_recording_destroy(&product->recorder->device->base, &recording->base);
     return st;
   }
+  if (own.refused && blas_is_refused(own.device))
+    recorder_note_refused(product->recorder, own.refused);
   *out = recording;
   return NULL;
 }

@@ -397,5 +397,5 @@ def test_a_drivers_programs_do_not_get_the_socket(tool, helped):
 
 def test_terminal(tool):
     r = tool.run("build-kernels", stdin=subprocess.DEVNULL)
-    assert r.returncode == 1 and "no process asks" in r.stderr
+    assert r.returncode == 1 and "no process requests kernels" in r.stderr
     assert "build-kernels" not in tool.good("--help") and "socket" in tool.good("build-kernels", "--help")

@@ -209,7 +209,7 @@ def test_sizes_beyond_32_bits(tmp_path, armhf):
     x = tmp_path / "x.safetensors"
     x.write_bytes(struct.pack("<Q", len(header)) + header.encode() + bytes(72))
     r = call(armhf.emulators[0], exe, x, tmp_path / "o.npy")
-    assert r.returncode == 1 and "data_offsets do not fit its shape" in r.stderr, r.stderr
+    assert r.returncode == 1 and "do not fit its shape" in r.stderr, r.stderr
     x = tmp_path / "x.bin"
     with x.open("wb") as f:
         f.truncate(72 + (1 << 32))

@@ -299,7 +299,7 @@ def test_two_caches_of_one_model():
 def test_the_model_is_called_through_its_cache():
     cached = clave.llm.use_kv_cache(model_of("Llama"), 64)
     assert (cached.way, cached.reason) == ("attention interface", None)
-    with pytest.raises(clave.Error, match="call the model through what use_kv_cache returned"):
+    with pytest.raises(clave.Error, match="call the model through the module that use_kv_cache returned"):
         cached.model(IDS)
 
 

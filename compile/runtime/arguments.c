@@ -88,10 +88,10 @@ static clave_status check_bounds(const model_method *method, int size, int64_t n
   const model_size *bounds = &method->sizes[size];
   if (n >= bounds->min && n <= bounds->max) return NULL;
   if (bounds->max == INT64_MAX)
-    return INVALID("%s: size '%s' is %" PRId64 ", expected at least %" PRId64, from, bounds->name,
-                   n, bounds->min);
-  return INVALID("%s: size '%s' is %" PRId64 ", expected %" PRId64 " to %" PRId64, from,
-                 bounds->name, n, bounds->min, bounds->max);
+    return INVALID("%s: size '%s': expected at least %" PRId64 ", got %" PRId64, from, bounds->name,
+                   bounds->min, n);
+  return INVALID("%s: size '%s': expected %" PRId64 " to %" PRId64 ", got %" PRId64, from,
+                 bounds->name, bounds->min, bounds->max, n);
 }
 
 static clave_status wrong_bytes(const model_method *method, const model_argument *argument,

@@ -58,7 +58,7 @@ def sdpa_with_kv_cache(
     """
     at, n, size = int(position), q.shape[2], key_cache.shape[2]
     if at < 0 or (window is None and at + n > size):
-        raise IndexError(f"positions [{at}, {at + n}) do not fit into a cache of {size} rows")
+        raise IndexError(f"positions [{at}, {at + n}) exceed a cache of {size} rows")
     out = q.new_empty((*q.shape[:3], v.shape[3]))
     room = n if window is None else size - window + 1
     for i in range(0, n, max(room, 1)):

@@ -193,7 +193,7 @@ def test_a_number_that_is_a_float(builder, tmp_path):
         check(exe, session, (noise(n, 4), scale))
     noise(9, 4).numpy().tofile(tmp_path / "x.bin")
     r = call(exe, tmp_path / "x.bin", 0.5, tmp_path / "o", tmp_path / "p", env={})
-    assert r.returncode == 1 and "x.bin: size 'batch' is 9, expected 1 to 8" in r.stderr
+    assert r.returncode == 1 and "x.bin: size 'batch': expected 1 to 8, got 9" in r.stderr
 
 
 def test_what_is_carried_says_why(tmp_path):

@@ -200,8 +200,8 @@ def test_models_in_threads_of_their_own(mnist):
             (-1, 1, 28, 28),
             "input 'x': expected F32 (batch, 1, 28, 28), a multiple of 3136 bytes, got (-1, 1, 28, 28)",
         ),
-        (None, (5000, 1, 28, 28), "x: size 'batch' is 5000, expected 1 to 4096"),
-        (None, (0, 1, 28, 28), "x: size 'batch' is 0, expected 1 to 4096"),
+        (None, (5000, 1, 28, 28), "x: size 'batch': expected 1 to 4096, got 5000"),
+        (None, (0, 1, 28, 28), "x: size 'batch': expected 1 to 4096, got 0"),
         (None, (2, 1, 28, 28), "input 'x': the data pointer is NULL"),
     ],
 )

@@ -170,7 +170,7 @@ def test_flags(build, folder, flag):
     for value in bad:
         p = run(build, folder, "--prompt", "A", *limit, flag, value)
         assert p.returncode in (1, 2) and p.stdout == b"" and p.stderr.startswith(b"clave: "), (value, p)
-        words = "context" if flag == "--max-context" else "sample" if value == "model" else flag
+        words = "context" if flag == "--max-context" else "sampling" if value == "model" else flag
         assert words in p.stderr.decode(), (value, p.stderr)
 
 

@@ -66,7 +66,7 @@ def test_an_int8_cache_is_near_the_float_one(window):
 
 def test_a_full_cache_is_an_error():
     cache = KVCache(N_KV, 20, SIZE)
-    with pytest.raises(IndexError, match=r"positions \[16, 23\) do not fit into a cache of 20 rows"):
+    with pytest.raises(IndexError, match=r"positions \[16, 23\) exceed a cache of 20 rows"):
         in_pieces(cache, (16, 7))
 
 
@@ -91,7 +91,7 @@ def test_the_cache_is_not_copied(tmp_path, build):
     got = in_pieces(None, (9, 1, 13), call=lambda *a, **_: torch.from_numpy(session.run(*a)[0]))
     torch.testing.assert_close(got, written_out(*tokens()), rtol=1e-5, atol=1e-5)
     full = (
-        r"positions \[4096, 4097\) do not fit into a cache of 4096 rows; node 0 .attention_cached, sdpa_with_kv_cache."
+        r"positions \[4096, 4097\) exceed a cache of 4096 rows; node 0 .attention_cached, sdpa_with_kv_cache."
     )
     with pytest.raises(clave.Error, match=full):
         session.run(*tokens(1), torch.tensor(4096))
@@ -125,7 +125,7 @@ def test_a_session_chooses_how_long_the_cache_is(device, dtype):
     torch.testing.assert_close(in_pieces(None, pieces, call=call), want, rtol=1e-5, atol=1e-5)
     session.resize("context", 24)
     q, k, v = (t[:, :, :2] for t in tokens())
-    with pytest.raises(clave.Error, match=r"positions \[23, 25\) do not fit into a cache of 24 rows"):
+    with pytest.raises(clave.Error, match=r"positions \[23, 25\) exceed a cache of 24 rows"):
         session(q, k, v, torch.tensor(23))
     session.reset()
     torch.testing.assert_close(session(*tokens(9), torch.tensor(0)), want_of(tokens(9), dtype), rtol=1e-5, atol=1e-5)

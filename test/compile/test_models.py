@@ -208,7 +208,7 @@ def test_a_language_model(builder, tmp_path):
 
 def test_sizes_that_depend_on_data_are_not_written_out(tmp_path):
     program = saved(tmp_path, Nonzero(), noise(6))
-    with pytest.raises(Carried, match=r"depend on data.*node"):
+    with pytest.raises(Carried, match=r"depends? on data.*node"):
         emit(program, tmp_path / "c")
 
 
@@ -219,6 +219,6 @@ class Nonzero(torch.nn.Module):
 
 def test_dims_of_another_input_are_refused(tmp_path):
     program = saved(tmp_path, torch.nn.Linear(8, 3), noise(4, 8))
-    with pytest.raises(Refused, match="no open size and no scalar input 'rows'"):
+    with pytest.raises(Refused, match="no open size or scalar input 'rows'"):
         emit(program, tmp_path / "c", "--dim", "rows=1")
     assert dims_of(program, [np.zeros((4, 8))]) == []

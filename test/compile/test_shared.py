@@ -222,7 +222,7 @@ def test_no_opencl_device(mnist, monkeypatch):
     monkeypatch.setenv("CLAVE_DEVICE", "cpu")
     lib = Library(so)
     if target == "opencl":
-        assert "CLAVE_DEVICE is 'cpu'; this library runs only on OpenCL devices" in lib.error()
+        assert "CLAVE_DEVICE is 'cpu', and this library runs only on OpenCL devices" in lib.error()
         for what in ("reset", "verify"):
             assert lib.call(what) == 1
         assert lib.call("run", None, None, None) == 1 and "only on OpenCL devices" in lib.error()

@@ -84,7 +84,7 @@ def test_one_of_another_version_is_not_loaded(package, tmp_path):
     refused = run(package, CLAVE_EXECUTORCH_LIBRARY=str(named))
     assert refused.returncode == 1
     assert (
-        f"{named} was built for ExecuTorch {'9' * len(version)}, and {version.decode()} is installed" in refused.stderr
+        f"{named} was built for ExecuTorch {'9' * len(version)}, but {version.decode()} is installed" in refused.stderr
     )
 
 

@@ -434,7 +434,7 @@ def test_executables_with_binaries(tmp_path, stub):
     assert (tmp_path / "out.bin").read_bytes() == want.tobytes()
     r = call(tmp_path / "m", tmp_path / "in.bin", tmp_path / "o", env=driver | {"CLAVE_STUB_DRIVER": "another "})
     assert r.returncode == 0 and (tmp_path / "o").read_bytes() == want.tobytes()
-    assert "note: kernel binaries are for " in r.stderr and "built from their sources" in r.stderr
+    assert "note: the kernel binaries are for " in r.stderr and "built from their sources" in r.stderr
 
 
 @pytest.mark.by_turn(11)

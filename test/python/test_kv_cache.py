@@ -90,9 +90,7 @@ def test_the_cache_is_not_copied(tmp_path, build):
     session = clave.Session(path, "cpu")
     got = in_pieces(None, (9, 1, 13), call=lambda *a, **_: torch.from_numpy(session.run(*a)[0]))
     torch.testing.assert_close(got, written_out(*tokens()), rtol=1e-5, atol=1e-5)
-    full = (
-        r"positions \[4096, 4097\) exceed a cache of 4096 rows; node 0 .attention_cached, sdpa_with_kv_cache."
-    )
+    full = r"positions \[4096, 4097\) exceed a cache of 4096 rows; node 0 .attention_cached, sdpa_with_kv_cache."
     with pytest.raises(clave.Error, match=full):
         session.run(*tokens(1), torch.tensor(4096))
     trace = tmp_path / "t.json"

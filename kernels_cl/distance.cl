@@ -272,8 +272,8 @@ __kernel void distance_products(const __global STORAGE(TYPE) * a, const long a_o
       int16 near = (int16)0;
       for (int l = 0; l < some; l++) {
         const realw all = squares_a[l] + squares[v], root = sqrt(all - 2 * sums[r + l][v]);
-        const int16 room = as_int16(root * root - all * (real)(1 / 16.0));
-        near |= room | (room + LEAST_EXPONENT);
+        const int16 margin = as_int16(root * root - all * (real)(1 / 16.0));
+        near |= margin | (margin + LEAST_EXPONENT);
         STORE_SOME(TYPE, to + l * n_b, columns - v * W, root);
       }
       if (!any(near)) continue;

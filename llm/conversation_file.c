@@ -244,7 +244,7 @@ static clave_status find_list(const clave_tensors *file, const char *name, clave
 }
 
 /* True if size n fits the axis. A dynamic axis may have any size that the program allows, but the
- * same one in all state tensors: *room, which is 0 before the first. */
+ * same one in all state tensors: *capacity, which is 0 before the first. */
 static bool conversation_file_fits(int64_t n, const clave_tensor_info *info, int axis,
                                    int64_t *capacity) {
   if (info->dims[axis] != CLAVE_DYNAMIC) return n == info->dims[axis];

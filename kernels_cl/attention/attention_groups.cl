@@ -29,13 +29,13 @@
 #define EACH_QUAD _Pragma("unroll") for (int c = 0; c < QUADS; c++)
 
 /* A group's arrays in local memory. */
-typedef struct room {
+typedef struct workspace {
   __local real *queries; /* (Q_MAX, QUERY_PITCH), times the scale; 0 beyond head_dim */
   __local real *tile;    /* (DEPTH, KEY_PITCH) of keys, or (STEP, V_MAX) of values */
   __local real *weights; /* (KEYS, QUERIES) */
   __local real *ends;    /* (QUERIES, SIDE) */
   __local index_t *at;   /* (KEYS): rows of the keys */
-} room;
+} workspace;
 
 /* A work-item's state of its rows. */
 typedef struct kept {
@@ -49,7 +49,7 @@ typedef struct kept {
 #define FIRST_ROW (WORKER / SIDE * ROWS)
 
 /* Stages the rows from `first` on; those beyond the last repeat it. */
-static inline void stage_queries(const room *m, x_pointer q, index_t first, index_t n_rows,
+static inline void stage_queries(const workspace *m, x_pointer q, index_t first, index_t n_rows,
                                  index_t head, index_t n_queries, index_t head_step,
                                  index_t row_step, index_t head_dim, real scale) {
   for (int row = 0; row < QUERIES; row++) {
@@ -61,7 +61,7 @@ static inline void stage_queries(const room *m, x_pointer q, index_t first, inde
 }
 
 /* Stages columns [column, column + DEPTH) of `some` keys; other elements are 0. */
-static inline void stage_keys(const room *m, key_pointer keys, index_t step, index_t column,
+static inline void stage_keys(const workspace *m, key_pointer keys, index_t step, index_t column,
                               index_t head_dim, int some) {
   for (int e = WORKER; e < KEYS * DEPTH / 4; e += WORKERS) {
     const int key = e / (DEPTH / 4), d = e % (DEPTH / 4) * 4;
@@ -77,7 +77,7 @@ static inline void stage_keys(const room *m, key_pointer keys, index_t step, ind
 
 /* Stages values [first, first + STEP). Values from `some` on and columns beyond v_dim are 0,
  * because an infinite value times a weight of 0 would be NaN. */
-static inline void stage_values(const room *m, key_pointer values, index_t step, index_t v_dim,
+static inline void stage_values(const workspace *m, key_pointer values, index_t step, index_t v_dim,
                                 int first, int some) {
   for (int e = WORKER; e < STEP * V_MAX / 4; e += WORKERS) {
     const int key = first + e / (V_MAX / 4), d = e % (V_MAX / 4) * 4;
@@ -87,8 +87,8 @@ static inline void stage_values(const room *m, key_pointer values, index_t step,
 }
 
 /* scores = the work-item's rows times its four keys. */
-static inline void score_keys(real4 scores[ROWS], const room *m, key_pointer keys, index_t step,
-                              index_t head_dim, int some) {
+static inline void score_keys(real4 scores[ROWS], const workspace *m, key_pointer keys,
+                              index_t step, index_t head_dim, int some) {
   EACH_ROW scores[r] = (real4)0;
   for (index_t column = 0; column < head_dim; column += DEPTH) {
     stage_keys(m, keys, step, column, head_dim, some);
@@ -104,7 +104,7 @@ static inline void score_keys(real4 scores[ROWS], const room *m, key_pointer key
 }
 
 /* Writes the scores' weights, relative to the new maxima, to local memory and rescales the sums. */
-static inline void soften(real4 scores[ROWS], const room *m, kept *k, const real4 factors) {
+static inline void soften(real4 scores[ROWS], const workspace *m, kept *k, const real4 factors) {
   EACH_ROW m->ends[(FIRST_ROW + r) * SIDE + TEAM_LANE] =
       larger(larger(scores[r].s0, scores[r].s1), larger(scores[r].s2, scores[r].s3));
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -127,7 +127,7 @@ static inline void soften(real4 scores[ROWS], const room *m, kept *k, const real
   barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-static inline void add_values(kept *k, const room *m, key_pointer values, index_t step,
+static inline void add_values(kept *k, const workspace *m, key_pointer values, index_t step,
                               index_t v_dim, int some) {
   for (int first = 0; first < some; first += STEP) {
     stage_values(m, values, step, v_dim, first, some);
@@ -144,7 +144,7 @@ static inline void add_values(kept *k, const room *m, key_pointer values, index_
 }
 
 /* Replaces each total by the sum over all work-items of the row. */
-static inline void join_totals(kept *k, const room *m) {
+static inline void join_totals(kept *k, const workspace *m) {
   barrier(CLK_LOCAL_MEM_FENCE);
   EACH_ROW m->ends[(FIRST_ROW + r) * SIDE + TEAM_LANE] = k->total[r];
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -175,7 +175,7 @@ static inline void store_row(__global STORAGE(X_TYPE) * to, const real4 sums[QUA
 }
 
 /* Applies factors, softcap, mask and hiding to the scores of the work-item's four keys. */
-static inline void mask_scores(real4 scores[ROWS], const some_rows *rows, const room *m,
+static inline void mask_scores(real4 scores[ROWS], const some_rows *rows, const workspace *m,
                                const __global STORAGE(MASK_TYPE) * mask, index_t mask_step,
                                index_t from, index_t end, index_t window, real masked, real softcap,
                                const real4 factors) {
@@ -200,7 +200,7 @@ static inline void mask_scores(real4 scores[ROWS], const some_rows *rows, const 
 /* Computes attention of rows [rows->begin, rows->n) of a work-item, all of one sequence, over the
  * keys of a split. */
 static inline void attend(ATTENTION_PARAMS, const place *here, const some_rows *rows,
-                          const key_range *seen, const room *m) {
+                          const key_range *seen, const workspace *m) {
   const index_t split = (index_t)get_group_id(1);
   const key_span span = find_span(seen, rows, split, n_splits, window);
   mask += mask_offset + (MASK ? batch_offset(here->batch, batch_dims, mask_strides) : 0);
@@ -284,7 +284,7 @@ __kernel void attention_groups(ATTENTION_PARAMS) {
   __local real queries[Q_MAX * QUERY_PITCH], tile[DEPTH * KEY_PITCH], weights[KEYS * QUERIES],
       ends[QUERIES * SIDE];
   __local index_t at[KEYS];
-  const room m = {queries, tile, weights, ends, at};
+  const workspace m = {queries, tile, weights, ends, at};
   const index_t n_rows = share * n_queries, blocks = (n_rows + QUERIES - 1) / QUERIES,
                 pair = (index_t)get_group_id(0) / blocks,
                 first = (index_t)get_group_id(0) % blocks * QUERIES,

@@ -20,21 +20,21 @@
 #define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
 
 /* A group's arrays in local memory. */
-typedef struct room {
+typedef struct workspace {
   __local real *queries; /* (ROWS, Q_MAX), times the scale; 0 beyond head_dim */
   __local real *shares;  /* (ROWS, KEYS, PITCH) of scores, or (SLICES, ROWS, V_MAX) of sums */
   __local real *weights; /* (ROWS, KEYS) */
   __local real *ends;    /* (ROWS, SHARERS) */
   __local real *fade;    /* (ROWS) */
   __local index_t *at;   /* (KEYS): rows of the keys */
-} room;
+} workspace;
 #define RESERVE_LOCAL(m)                                                   \
   __local real m##_queries[ROWS * Q_MAX], m##_shares[ROWS * KEYS * PITCH], \
       m##_weights[ROWS * KEYS], m##_ends[ROWS * SHARERS], m##_fade[ROWS];  \
   __local index_t m##_at[KEYS];                                            \
-  const room m = {m##_queries, m##_shares, m##_weights, m##_ends, m##_fade, m##_at}
+  const workspace m = {m##_queries, m##_shares, m##_weights, m##_ends, m##_fade, m##_at}
 
-static inline void stage_queries(const room *m, x_pointer q, const some_rows *rows,
+static inline void stage_queries(const workspace *m, x_pointer q, const some_rows *rows,
                                  index_t head_dim, real scale) {
   for (int r = 0; r < ROWS; r++)
     for (int d = WORKER; d < Q_MAX; d += WORKERS)
@@ -42,8 +42,8 @@ static inline void stage_queries(const room *m, x_pointer q, const some_rows *ro
 }
 
 /* Multiplies every SHARERS-th four columns of the rows and of the first `some` keys. */
-static inline void share_scores(const room *m, key_pointer keys, index_t step, index_t head_dim,
-                                int some) {
+static inline void share_scores(const workspace *m, key_pointer keys, index_t step,
+                                index_t head_dim, int some) {
   for (int key = ROW; key < some; key += WORKERS / SHARERS) {
     key_pointer row = keys + m->at[key] * step;
     real4 sums[ROWS];
@@ -58,7 +58,7 @@ static inline void share_scores(const room *m, key_pointer keys, index_t step, i
 }
 
 /* Sums the scores of the work-item's key. They are -INFINITY for missing or hidden keys. */
-static inline void join_scores(const room *m, const some_rows *rows,
+static inline void join_scores(const workspace *m, const some_rows *rows,
                                const __global STORAGE(MASK_TYPE) * mask, index_t mask_step,
                                index_t from, int some, index_t window, real factor, real masked,
                                real softcap) {
@@ -76,7 +76,7 @@ static inline void join_scores(const room *m, const some_rows *rows,
 }
 
 /* Turns the scores of row ROW into weights relative to the new maximum, by eight work-items. */
-static inline void soften(const room *m, real *largest, real *total) {
+static inline void soften(const workspace *m, real *largest, real *total) {
   __local real *weights = m->weights + ROW * KEYS, *ends = m->ends + ROW * SHARERS;
   real highest = *largest;
   if (ROW < ROWS) {
@@ -102,8 +102,9 @@ static inline void soften(const room *m, real *largest, real *total) {
 
 /* Adds four columns of the weighted values, over the keys of the work-item's slice. factors: scales
  * of the rows of values, or NULL. */
-static inline void add_values(real4 sums[ROWS], const room *m, key_pointer values, index_t step,
-                              index_t v_dim, int some, const __global float *factors) {
+static inline void add_values(real4 sums[ROWS], const workspace *m, key_pointer values,
+                              index_t step, index_t v_dim, int some,
+                              const __global float *factors) {
   const index_t d = 4 * (WORKER % QUADS);
   EACH_ROW sums[r] *= m->fade[r];
   for (int j = WORKER / QUADS; j < some && d < v_dim; j += SLICES) {
@@ -114,19 +115,20 @@ static inline void add_values(real4 sums[ROWS], const room *m, key_pointer value
 }
 
 /* Returns the sum of column d of a row over all slices. */
-static inline real join_slices(const room *m, int r, index_t d) {
+static inline real join_slices(const workspace *m, int r, index_t d) {
   real sum = 0;
   for (int slice = 0; slice < SLICES; slice++) sum += m->shares[(slice * ROWS + r) * V_MAX + d];
   return sum;
 }
 /* Returns the sum of a row's exponentials. */
-static inline real join_totals(const room *m, int r) {
+static inline real join_totals(const workspace *m, int r) {
   const __local real *ends = m->ends + r * SHARERS;
   return ((ends[0] + ends[1]) + (ends[2] + ends[3])) + ((ends[4] + ends[5]) + (ends[6] + ends[7]));
 }
 
 /* Writes the sums, totals and maxima of the work-items to local memory. */
-static inline void put_together(const room *m, const real4 sums[ROWS], real largest, real total) {
+static inline void put_together(const workspace *m, const real4 sums[ROWS], real largest,
+                                real total) {
   barrier(CLK_LOCAL_MEM_FENCE);
   EACH_ROW vstore4(sums[r], 0,
                    m->shares + (WORKER / QUADS * ROWS + r) * V_MAX + 4 * (WORKER % QUADS));
@@ -158,7 +160,7 @@ static inline view find_view(ATTENTION_PARAMS) {
   return at;
 }
 
-static inline void attend(ATTENTION_PARAMS, const view *w, const room *m) {
+static inline void attend(ATTENTION_PARAMS, const view *w, const workspace *m) {
   const place *here = &w->here;
   const some_rows *rows = &w->rows;
   const key_span span = w->span;

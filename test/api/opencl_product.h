@@ -105,7 +105,7 @@ static inline void expect_near(const float *got, const float *want, size_t n) {
 
 /* ---------------------------------------------------------------- buffers of the host's */
 
-/* Creates a buffer of `room` floats between guards, all filled with a pattern. */
+/* Creates a buffer of `capacity` floats between guards, all filled with a pattern. */
 static inline cl_mem guarded(const host *host, cl_mem_flags flags, size_t capacity) {
   static const float pattern = -77;
   size_t bytes = capacity * 4 + 2 * GUARD;
@@ -114,7 +114,7 @@ static inline cl_mem guarded(const host *host, cl_mem_flags flags, size_t capaci
   return m;
 }
 
-/* Reads n floats and checks that the guards and the rest of `room` are untouched. */
+/* Reads n floats and checks that the guards and the rest of `capacity` are untouched. */
 static inline void take(const host *host, cl_mem m, float *out, size_t n, size_t capacity) {
   size_t floats = capacity + 2 * GUARD / 4, first = GUARD / 4;
   float *all = malloc(floats * 4);

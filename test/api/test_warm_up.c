@@ -152,7 +152,7 @@ static void test_placement(void **state) {
   good(clave_session_memory(session, &memory));
   assert_true(memory.constant_bytes > 0);
   assert_true(memory.constant_bytes_in_place > 0);
-  assert_true(memory.constant_bytes_in_place <= memory.constant_bytes); /* forms are not */
+  assert_true(memory.constant_bytes_in_place <= memory.constant_bytes); /* packed weights are not */
   clave_placement_destroy(places);
   clave_session_destroy(session);
   close_mnist(&opened);

@@ -126,8 +126,8 @@ def quick_folder() -> str | None:
     if not os.access(folder, os.W_OK):
         return None
     found = os.statvfs(folder)
-    has_capacity = found.f_bavail * found.f_frsize >= ROOM
-    return folder if has_capacity and not found.f_flag & os.ST_NOEXEC else None
+    has_space = found.f_bavail * found.f_frsize >= ROOM
+    return folder if has_space and not found.f_flag & os.ST_NOEXEC else None
 
 
 def check_batch(batch: list[tuple[int, bytes]]) -> list[tuple[int, str]]:

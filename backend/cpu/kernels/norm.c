@@ -56,7 +56,8 @@ static void kernel_norm_measure(const ktensor *x, int64_t at, int64_t n, double 
 
 /* ---------------------------------------------------------------- over rows */
 
-/* Returns elements [at, at + n) of a float parameter; if it is absent, `fill`, stored in `room`. */
+/* Returns elements [at, at + n) of a float parameter; if it is absent, `fill`, stored in `scratch`.
+ */
 static const float *kernel_norm_find_part(const ktensor *t, int64_t at, int64_t n, float fill,
                                           float *scratch) {
   if (t->data) return (const float *)t->data + at;

@@ -20,9 +20,9 @@ bool attention_rounds(const attention_args *args);
 
 /* Stores new row i as row (position + i) mod n_keys of k and v, which are caches of n_keys rows.
  * The query of position p sees the keys of (p - window, p], or of [0, p] if window is 0. Rows are
- * stored and attended to `room` at a time, the most that overwrite no keys in use. A row x of an I8
- * cache is round(x / s), where its scale s is max|x| / 127 or NaN. A position at which the rows do
- * not fit is a fault. */
+ * stored and attended to `max_new_rows` at a time, the most that overwrite no keys in use. A row x
+ * of an I8 cache is round(x / s), where its scale s is max|x| / 127 or NaN. A position at which the
+ * rows do not fit is a fault. */
 typedef struct attention_cached_args {
   ktensor q, new_k, new_v;  /* (B, heads, n_queries, size) */
   ktensor position;         /* one I64 */

@@ -99,8 +99,7 @@ static clave_status create_both(clave_session *session, const executable_options
   return warm_up_create(session->executable, session->stores, session_options, &session->warm);
 }
 
-static clave_status session_init_session(clave_session *session,
-                                         const clave_session_options *given) {
+static clave_status init_session(clave_session *session, const clave_session_options *given) {
   session_options session_options;
   executable_options executable_options;
   clave_session_options options;
@@ -133,7 +132,7 @@ clave_status clave_session_create(clave_program *program, clave_device *device,
   session->program = program;
   session->device = clave_device_retain(device);
   program->holds++;
-  clave_status st = session_init_session(session, options);
+  clave_status st = init_session(session, options);
   if (st) {
     clave_session_destroy(session);
     return st;

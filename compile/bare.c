@@ -88,7 +88,7 @@ clave_status bare_write_names(const compile_plan *plan, const compile_options *o
   (void)plan;
   text_puts(to, "/* Made by clave compile: names that the linker sees. */\n");
   text_printf(to, "#define model_weights %s_model_weights\n", options->library);
-  text_printf(to, "#define model_packed_weights %s_model_forms\n", options->library);
+  text_printf(to, "#define model_packed_weights %s_model_packed_weights\n", options->library);
   text_printf(to, "#define compiled_model %s_compiled_model\n", options->library);
   for (int i = 0; i < n_source_files; i++)
     for (int j = 0; j < source_files[i].n_names; j++)

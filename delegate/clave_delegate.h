@@ -154,7 +154,7 @@ typedef struct clave_delegate_graph {
   uint32_t n_updates;
 } clave_delegate_graph;
 
-/* An answer of query: true if a device runs a node, otherwise the reason. */
+/* An answer of query: whether a node is supported and, if not, why. */
 typedef struct clave_delegate_answer {
   bool supported;   /* true if the device itself runs it, or if it needs no device (a view) */
   char where[15];   /* clave_placement_info.where; "none": clave cannot run it on any device */

@@ -87,9 +87,8 @@ clave_status delegate_query_program(clave_delegate_handle device, clave_delegate
   clave_status st = handle_take(HANDLE_PROGRAM, program, &delegate_program);
   if (!st) st = delegate_find_method(delegate_program->program, method, &info);
   if (!st && n != info.n_nodes)
-    st = INVALID(
-        "expected room for one answer per node: got room for %u, and method '%.200s' has %u nodes",
-        n, info.name, info.n_nodes);
+    st = INVALID("expected %u answers, one per node of method '%.200s', got memory for %u",
+                 info.n_nodes, info.name, n);
   if (!st) st = ask_program(delegate_program->program, delegate_device->device, method, answers, n);
   object_release(delegate_program ? &delegate_program->object : NULL);
   object_release(&delegate_device->object);

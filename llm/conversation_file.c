@@ -302,7 +302,7 @@ static clave_status check_facts(const clave_llm_conversation *conversation,
       from[FACT_WRITTEN] > conversation->llm->info.max_context || from[FACT_LOGITS] < 0 ||
       from[FACT_LOGITS] > from[FACT_N_RUN])
     return INVALID("the counts are invalid: %" PRId64
-                   " ids were written, and logits belong to id %" PRId64 ", but %" PRId64
+                   " ids were written, and logits were computed after %" PRId64 " ids, but %" PRId64
                    " were run",
                    from[FACT_WRITTEN], from[FACT_LOGITS], from[FACT_N_RUN]);
   for (int64_t i = 0; i < n; i++) {

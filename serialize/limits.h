@@ -12,8 +12,9 @@ enum {
   LIMIT_TENSORS_HEADER = 100000000, /* bytes of a safetensors header: the format's own limit */
   LIMIT_SECTIONS = 64,              /* sections of a .clv file */
   LIMIT_CHAIN_DEPTH = 16,           /* nesting of bodies */
-  /* Decoded bytes are limited to EXPANSION per byte of the file plus EXPANSION_BASE, and to
-   * DECODED in all. This bounds the memory for sub-tables that a file shares many times. */
+  /* Decoded bytes are limited to LIMIT_EXPANSION per byte of the file plus
+   * LIMIT_EXPANSION_BASE, and to LIMIT_DECODED in all. This bounds the memory for sub-tables that a
+   * file shares many times. */
   LIMIT_EXPANSION = 64,
   LIMIT_EXPANSION_BASE = 16 << 20,
   LIMIT_DECODED = 1 << 30

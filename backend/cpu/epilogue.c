@@ -33,7 +33,7 @@ static uint32_t added_input(const elementwise_desc *desc) {
   return 0;
 }
 
-/* Sets the tail's limits if step s is a ReLU or a clamp of the step before. */
+/* Sets the epilogue's limits if step s is a ReLU or a clamp of the step before. */
 static bool find_limits(const elementwise_desc *desc, int s, conv_epilogue *epilogue) {
   const elementwise_step *step = &desc->steps[s];
   const elementwise_operand *operand = step->operands;

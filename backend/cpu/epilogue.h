@@ -6,12 +6,13 @@
 #include "backend/cpu/kernels/elementwise/step_rows.h"
 
 /* Converts the node's epilogue of an F32 result. If it adds a tensor of the result's shape, clamps,
- * or both, sets `tail`. Otherwise, if it is short and has at most `most_inputs` inputs including
- * the result, sets `steps`. In both cases the recorder is told that the epilogue is done. In all
- * others `tail` is conv_epilogue_none and `steps` is empty. */
+ * or both, sets `epilogue`. Otherwise, if it is short and has at most `most_inputs` inputs
+ * including the result, sets `steps`. In both cases the recorder is told that the epilogue is done.
+ * In all others `epilogue` is conv_epilogue_none and `steps` is empty. */
 void take_epilogue(cpu_recorder *recorder, const node *node, int most_inputs,
                    conv_epilogue *epilogue, short_elementwise_args *steps);
-/* Like take_epilogue, for kernels without a tail: every short epilogue goes into `steps`. */
+/* Like take_epilogue, for kernels without a conv_epilogue: every short epilogue goes into `steps`.
+ */
 void take_steps(cpu_recorder *recorder, const node *node, int most_inputs,
                 short_elementwise_args *steps);
 /* Returns true if the node's epilogue reads a slot. */

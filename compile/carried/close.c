@@ -15,7 +15,7 @@ static double close_share_of(dtype t) {
   return dtype_has_fractions(t) ? shares[t] : 0;
 }
 
-static double close_element(dtype t, const void *data, size_t i) {
+static double element_as_double(dtype t, const void *data, size_t i) {
   return element_number(t, (const char *)data + i * dtype_size(t));
 }
 
@@ -31,7 +31,7 @@ static bool find_median(dtype t, size_t n, const void *data, double *out) {
   size_t m = 0;
   if (!all) return false;
   for (size_t i = 0; i < n; i++) {
-    const double x = fabs(close_element(t, data, i));
+    const double x = fabs(element_as_double(t, data, i));
     if (x > 0 && isfinite(x)) all[m++] = x;
   }
   qsort(all, m, sizeof *all, close_by_value);
@@ -49,7 +49,7 @@ bool results_close(int type, size_t n, const void *got, const void *kept, bool *
   if (!find_median(t, n, kept, &median)) return false;
   *is_close = true;
   for (size_t i = 0; i < n && *is_close; i++)
-    *is_close =
-        number_is_close(close_element(t, got, i), close_element(t, kept, i), share, share * median);
+    *is_close = number_is_close(element_as_double(t, got, i), element_as_double(t, kept, i), share,
+                                share * median);
   return true;
 }

@@ -18,6 +18,6 @@ static clave_status create_pool(model *model, int n_threads) {
   return NULL;
 }
 
-static void runtime_pool_destroy_pool(model *model) { thread_pool_destroy(model->pool); }
+static void runtime_pool_destroy(model *model) { thread_pool_destroy(model->pool); }
 
-const model_threads model_pool = {.create = create_pool, .destroy = runtime_pool_destroy_pool};
+const model_threads model_pool = {.create = create_pool, .destroy = runtime_pool_destroy};

@@ -133,7 +133,7 @@ static clave_status distrust(checking *checking, const running *run, uint32_t in
 
 /* ---------------------------------------------------------------- refused kernels */
 
-/* Reports the first refused kernel of a session; later runs report what becomes of each op. */
+/* Reports the first refused kernel of a session; give_up_command reports each op that moves. */
 static void note_refused(const checking *checking, const struct clave_error *why) {
   oracle *oracle = checking->session->oracle;
   if (oracle->noted_refusal) return;

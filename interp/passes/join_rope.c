@@ -173,7 +173,7 @@ static uint32_t join_rope_add_rope(draft *draft, draft_node *before, const part 
   return out;
 }
 
-static bool join_rope_join(draft *draft, const part *left, const part *right) {
+static bool join_rotations(draft *draft, const part *left, const part *right) {
   draft_node *before = left->node->order < right->node->order ? left->node : right->node;
   uint32_t out = join_rope_add_rope(draft, before, left, right);
   if (draft->no_memory) return false;
@@ -198,7 +198,7 @@ uint32_t join_ropes(draft *draft, const pass_env *env) {
   for (draft_node *n = draft_first(draft, 0); n && !draft->no_memory;) {
     /* Joining may erase following nodes, so start again. */
     bool joined = join_rope_take_part(draft, n, &first) && find_next(draft, &first, &next) &&
-                  join_rope_join(draft, &first, &next);
+                  join_rotations(draft, &first, &next);
     done += joined;
     n = joined ? draft_first(draft, 0) : draft_next(draft, n);
   }

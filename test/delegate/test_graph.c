@@ -245,7 +245,7 @@ static void test_query_of_a_program(void **state) {
   for (uint32_t i = 0; i < info.n_nodes; i++) assert_true(answer[i].supported);
   assert_string_equal(answer[0].where, "cpu");
   expect(d.query_program(device, p, "forward", answer, info.n_nodes - 1), CLAVE_INVALID,
-         "one answer per node");
+         "one per node of method");
   expect(d.query_program(device, p, "backward", answer, info.n_nodes), CLAVE_INVALID,
          "unknown method");
   expect(d.query_program(p, device, NULL, answer, info.n_nodes), CLAVE_INVALID,

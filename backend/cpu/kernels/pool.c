@@ -331,8 +331,8 @@ static void store_ordered(const pool_args *args, int64_t at, int64_t n, const in
 }
 
 /* plane: of BF16. First takes the maximum over its rows. */
-static void max_narrow_row(const pool_args *args, const uint16_t *plane, int64_t task, int64_t row,
-                           int16_t *joined) {
+static void max_bf16_row(const pool_args *args, const uint16_t *plane, int64_t task, int64_t row,
+                         int16_t *joined) {
   const int64_t columns = args->size[2];
   const window slices = kernel_pool_window_of(args, 0, row / args->size[1]),
                rows = kernel_pool_window_of(args, 1, row % args->size[1]);
@@ -372,8 +372,8 @@ static void max_plane(const pool_args *args, int64_t task, char *scratch) {
   const int64_t rows = args->size[0] * args->size[1];
   if (reads_bf16(args)) {
     for (int64_t row = 0; row < rows; row++)
-      max_narrow_row(args, (const uint16_t *)args->x + task * size, task, row,
-                     (int16_t *)(void *)scratch);
+      max_bf16_row(args, (const uint16_t *)args->x + task * size, task, row,
+                   (int16_t *)(void *)scratch);
     return;
   }
   const void *x = element_at(args->x, args->type, task * size),

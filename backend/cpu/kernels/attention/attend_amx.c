@@ -30,7 +30,7 @@ TARGET_AMX KERNEL_INLINE void tile_amx(int halves, const panel_product *product,
 }
 
 /* Requires a multiple of PANEL_PAIRS rows. */
-TARGET_AMX KERNEL_INLINE void attend_amx_tiles_amx(int halves, const panel_product *product) {
+TARGET_AMX KERNEL_INLINE void attend_amx_tiles(int halves, const panel_product *product) {
   for (int64_t i = 0; product->fade && i < product->rows; i++)
     for (int h = 0; h < halves; h++) {
       float *c = product->c + (i * halves + h) * PANEL_HALF;
@@ -41,11 +41,11 @@ TARGET_AMX KERNEL_INLINE void attend_amx_tiles_amx(int halves, const panel_produ
   for (int64_t row = 0; row < product->rows; row += PANEL_PAIRS) tile_amx(halves, product, row);
 }
 
-TARGET_AMX static void attend_amx_multiply_amx(int lanes, const panel_product *product) {
+TARGET_AMX static void attend_amx_multiply(int lanes, const panel_product *product) {
   if (lanes == PANEL_HALF)
-    attend_amx_tiles_amx(1, product);
+    attend_amx_tiles(1, product);
   else
-    attend_amx_tiles_amx(2, product);
+    attend_amx_tiles(2, product);
 }
 
 /* Transposes 16 words of 16 columns at a time. */
@@ -133,7 +133,7 @@ TARGET_AMX static void soften_amx(int lanes, int64_t n, const float *scores, uin
 
 static const panel_tiles tiles = {.begin = attend_amx_begin,
                                   .end = attend_amx_end,
-                                  .multiply = attend_amx_multiply_amx,
+                                  .multiply = attend_amx_multiply,
                                   .join_columns = join_columns,
                                   .soften = soften_amx};
 #endif

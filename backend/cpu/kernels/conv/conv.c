@@ -212,7 +212,7 @@ static void kernel_conv_store_cells(const conv_part *part, int64_t plane, int64_
   }
 }
 
-/* Adds bias, tail and steps to cells [at, at + n) of a plane and stores them. */
+/* Adds bias, epilogue and steps to cells [at, at + n) of a plane and stores them. */
 static void finish_cells(const conv_part *part, int64_t output, int64_t plane, int64_t at,
                          int64_t n, char *values) {
   const conv_args *args = part->args;

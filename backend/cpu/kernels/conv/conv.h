@@ -9,7 +9,7 @@ KERNEL(conv, conv_args);
 /* Packs the weight for kernel_conv into its scratch memory; reads nothing else. For a transposed
  * convolution the layout also depends on the tap_steps. */
 KERNEL(conv_pack, conv_args);
-/* True if `tail` and `steps` may be set. */
+/* True if `epilogue` and `steps` may be set. */
 bool conv_takes_epilogue(const conv_args *args);
 bool conv_takes_way(const conv_args *args, conv_way way); /* depends on sizes and dtypes only */
 bool conv_is_depthwise(const conv_args *args);            /* no product, so `cut` is unused */

@@ -178,8 +178,8 @@ TARGET_AVX512_BF16 static void conv_amx_store_sums(const stored_sums *of) {
 static void conv_amx_store_sums(const stored_sums *of) { (void)of; }
 #endif
 
-/* Stores a patch of a strip with bias, tail and steps. If out is BF16 and has steps, they run on
- * F32 in `memory` (outputs, rows, columns) before rounding. */
+/* Stores a patch of a strip with bias, epilogue and steps. If out is BF16 and has steps, they run
+ * on F32 in `memory` (outputs, rows, columns) before rounding. */
 static void conv_amx_store(const conv_amx *amx, const conv_amx_patch *patch, const float *sums,
                            float *memory) {
   const conv_args *args = amx->args;

@@ -52,7 +52,8 @@ struct conv_amx {
   bool prefetches;        /* weights, during the first columns of a pass */
 
   /* Sums are (AMX_OUTPUTS, sum_step). If store is set, it stores AMX_COLUMNS of them at a time,
-   * from `column` of the task on. Otherwise all columns are stored with bias, tail and steps. */
+   * from `column` of the task on. Otherwise all columns are stored with bias, epilogue and steps.
+   */
   int64_t sum_step;
   void (*store)(const conv_amx *amx, const conv_amx_patch *patch, int64_t column,
                 const float *sums);

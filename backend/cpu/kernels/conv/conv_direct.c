@@ -324,7 +324,7 @@ static void add_products(const direct *direct, int64_t group, const float *weigh
   }
 }
 
-/* Stores outputs (outputs, n) with bias, tail and steps, by way of `rows` if out is BF16. */
+/* Stores outputs (outputs, n) with bias, epilogue and steps, by way of `rows` if out is BF16. */
 static void kernel_conv_direct_store_rows(const direct *direct, int64_t output, int64_t to,
                                           int64_t n, int64_t outputs, const float *sums,
                                           float *rows) {

@@ -1,6 +1,7 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_CONV_EPILOGUE_H
 #define BACKEND_CPU_KERNELS_CONV_CONV_EPILOGUE_H
-/* The tail of a float convolution or product, applied to each output as it is stored: y = min(max(y
+/* The epilogue of a float convolution or product, applied to each output as it is stored: y =
+ * min(max(y
  * + added, low), high). NaN stays NaN. */
 #include <math.h>
 #include <stdbool.h>
@@ -24,7 +25,7 @@ void conv_epilogue_row(const conv_epilogue *epilogue, float bias, int64_t at, in
 /* Sums (n, lanes) of n neighbouring cells, to be transposed to rows of planes: output i of cell k
  * is element at + i * step + k of out. sums has memory for n rounded up to a multiple of 16. */
 typedef struct turned_outputs {
-  const conv_epilogue *epilogue; /* tail for float sums */
+  const conv_epilogue *epilogue; /* epilogue for float sums */
   const float *bias;             /* (outputs), may be NULL */
   const float *sums;
   int64_t lanes, n, outputs; /* outputs <= lanes, a multiple of 16 */

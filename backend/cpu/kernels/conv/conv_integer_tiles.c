@@ -77,11 +77,10 @@ KERNEL_INLINE TARGET_AMX void add_tile_amx(const int sum, const bool is_signed) 
 
 /* Multiplies one or two strips with one or two times 16 cells. Loads of words mostly cross cache
  * lines, so they take twice as long as loads of weight tiles. */
-KERNEL_INLINE TARGET_AMX void conv_integer_tiles_multiply_tiles(const int strips, const int columns,
-                                                                const bool is_signed,
-                                                                const integer_strip *strip,
-                                                                const uint32_t *first,
-                                                                int32_t *sums) {
+KERNEL_INLINE TARGET_AMX void conv_integer_tiles_multiply(const int strips, const int columns,
+                                                          const bool is_signed,
+                                                          const integer_strip *strip,
+                                                          const uint32_t *first, int32_t *sums) {
   const size_t row = (size_t)strip->plane * sizeof *strip->words;
   const unsigned char *weight = strip->weight, *below = weight + strip->strip_bytes;
   const bool prefetches = strip->prefetches && first == strip->words;
@@ -112,14 +111,10 @@ KERNEL_INLINE TARGET_AMX void conv_integer_tiles_multiply_columns(const bool is_
                                                                   int cell, int32_t *sums) {
   const uint32_t *words = strip->words + cell;
   const bool is_pair = strip->outputs > INTEGER_OUTPUTS, is_wide = strip->cells - cell > CELLS;
-  if (is_pair && is_wide)
-    conv_integer_tiles_multiply_tiles(2, 2, is_signed, strip, words, sums + cell);
-  if (is_pair && !is_wide)
-    conv_integer_tiles_multiply_tiles(2, 1, is_signed, strip, words, sums + cell);
-  if (!is_pair && is_wide)
-    conv_integer_tiles_multiply_tiles(1, 2, is_signed, strip, words, sums + cell);
-  if (!is_pair && !is_wide)
-    conv_integer_tiles_multiply_tiles(1, 1, is_signed, strip, words, sums + cell);
+  if (is_pair && is_wide) conv_integer_tiles_multiply(2, 2, is_signed, strip, words, sums + cell);
+  if (is_pair && !is_wide) conv_integer_tiles_multiply(2, 1, is_signed, strip, words, sums + cell);
+  if (!is_pair && is_wide) conv_integer_tiles_multiply(1, 2, is_signed, strip, words, sums + cell);
+  if (!is_pair && !is_wide) conv_integer_tiles_multiply(1, 1, is_signed, strip, words, sums + cell);
 }
 
 static TARGET_AMX void add_begin(const integer_strip *strip, int32_t *sums) {

@@ -40,7 +40,7 @@ typedef struct conv_args {
   gemm_cut cut;
   conv_epilogue epilogue; /* conv_epilogue_none unless conv_takes_epilogue */
   short_elementwise_args
-      steps; /* applied in place after the tail; empty unless conv_takes_epilogue */
+      steps; /* applied in place after the epilogue; empty unless conv_takes_epilogue */
 } conv_args;
 
 static inline bool conv_is_rounded(const conv_args *args) { return !KERNEL_PLAIN && args->rounds; }

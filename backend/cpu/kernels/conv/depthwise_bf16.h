@@ -4,7 +4,7 @@
  * without it no plane is kept as BF16. */
 #include "backend/cpu/kernels/conv/depthwise_kernels.h"
 
-/* tail.added must be NULL. `copied` is not used. */
+/* epilogue.added must be NULL. `copied` is not used. */
 void depthwise_bf16_run(const depthwise_strip *strip, int64_t side, int64_t stride);
 
 #endif

@@ -116,8 +116,8 @@ TARGET_AVX512 static void store_planes(const conv_part *part, int64_t plane, int
   }
 }
 
-/* Like store_planes, for BF16 without tail.added. The last vector overlaps the one before, because
- * masked stores are slow. */
+/* Like store_planes, for BF16 without epilogue.added. The last vector overlaps the one before,
+ * because masked stores are slow. */
 TARGET_AVX512_BF16 static void depthwise_lanes_store_bf16(const conv_part *part, int64_t plane,
                                                           int64_t count, int64_t cell, int64_t n,
                                                           const float *sums) {

@@ -75,7 +75,7 @@ TILE_TARGET KERNEL_INLINE void TILE(copy_rows)(const depthwise_strip *s, int sid
   }
 }
 
-/* Adds bias and tail to a vector of sums to be stored at `to`, where n floats are left. */
+/* Adds bias and epilogue to a vector of sums to be stored at `to`, where n floats are left. */
 TILE_TARGET KERNEL_INLINE TILE_VECTOR TILE(finish)(const depthwise_strip *s, TILE_VECTOR sum,
                                                    const float *to, int64_t n) {
   sum += TILE_FILL(s->bias);

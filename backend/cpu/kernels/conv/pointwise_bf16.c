@@ -48,8 +48,8 @@ TARGET_AVX512_BF16 KERNEL_INLINE void pointwise_bf16_add_words(const uint32_t *a
   }
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void pointwise_bf16_sum_bf16(const bf16_tile *tile, const int rows,
-                                                              const int vectors, __m512 *sums) {
+TARGET_AVX512_BF16 KERNEL_INLINE void pointwise_bf16_sum(const bf16_tile *tile, const int rows,
+                                                         const int vectors, __m512 *sums) {
   const uint32_t *a = tile->a;
   const uint16_t *b = tile->b;
   const int64_t step = tile->b_step, a_step = tile->a_step;
@@ -108,7 +108,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void tile_one(const bf16_tile *tile, const int 
 #pragma GCC unroll 24
   for (int i = 0; i < rows * vectors; i++) sums[i] = _mm512_setzero_ps();
   if (tile->b_is_planes)
-    pointwise_bf16_sum_bf16(tile, rows, vectors, sums);
+    pointwise_bf16_sum(tile, rows, vectors, sums);
   else
     sum_wide(tile, rows, vectors, sums);
   pointwise_bf16_store_tile(tile, rows, vectors, sums);

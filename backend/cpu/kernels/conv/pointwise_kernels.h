@@ -1,7 +1,7 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_POINTWISE_KERNELS_H
 #define BACKEND_CPU_KERNELS_CONV_POINTWISE_KERNELS_H
 /* Products of a packed weight with the planes of an image in place, in float. A tile of outputs by
- * columns stays in registers until it is stored with bias and tail. */
+ * columns stays in registers until it is stored with bias and epilogue. */
 #include <stdbool.h>
 #include <stdint.h>
 

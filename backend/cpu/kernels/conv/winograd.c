@@ -1,5 +1,5 @@
-/* Winograd's method: out = A' [sum over channels of (B' x B) * (G w G')] A + bias, then tail and
- * steps. The image is cut into overlapping tiles. Tiles of a block make factors: n x n matrices
+/* Winograd's method: out = A' [sum over channels of (B' x B) * (G w G')] A + bias, then epilogue
+ * and steps. The image is cut into overlapping tiles. Tiles of a block make factors: n x n matrices
  * (tiles, channels). Each is multiplied with its matrix (channels, outputs) of the weight, and the
  * sums make tiles of outputs. Packed weight: (groups, panels, n * n, channels, nr). Threads have
  * their own blocks, or share one if tiles are few. Loop order: block, panel, part, factor. */
@@ -219,7 +219,7 @@ static inline float kernel_winograd_widened(uint16_t h) {
   return f;
 }
 
-/* Adds tail.added to cells (m, m). */
+/* Adds epilogue.added to cells (m, m). */
 static void kernel_winograd_add_tile(const tiling *tiling, const patch *of, float *cells) {
   const winograd_args *args = tiling->args;
   const float *from = (const float *)args->epilogue.added + of->at;

@@ -25,7 +25,7 @@ typedef struct winograd_args {
   int64_t top, left; /* padding */
   int32_t tile;      /* rows and columns of an output tile: 2 or 4 */
   conv_epilogue epilogue;
-  short_elementwise_args steps; /* applied in place after the tail; one input */
+  short_elementwise_args steps; /* applied in place after the epilogue; one input */
 } winograd_args;
 
 KERNEL(winograd, winograd_args);

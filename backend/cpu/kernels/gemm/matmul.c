@@ -1,5 +1,5 @@
-/* Matmul: out = alpha * a * b + beta * bias, then tail and steps, in four ways (product_way): loops
- * over a few rows that read b once, in place; codes.h; dots.h; or gemm.c. Packed b: panels of
+/* Matmul: out = alpha * a * b + beta * bias, then epilogue and steps, in four ways (product_way):
+ * loops over a few rows that read b once, in place; codes.h; dots.h; or gemm.c. Packed b: panels of
  * gemm.h, pairs.h or base/code_panels.h. */
 #include "backend/cpu/kernels/gemm/matmul.h"
 
@@ -116,7 +116,7 @@ static gemm_place place_product(const void *user, int64_t batch) {
       .from_step = args->bias_m};
 }
 
-/* Applies tail and steps to the part of the result that was just computed. */
+/* Applies epilogue and steps to the part of the result that was just computed. */
 static void finish_product(const void *user, int64_t batch, int64_t row, int64_t rows,
                            int64_t column, int64_t columns) {
   const product *product = user;

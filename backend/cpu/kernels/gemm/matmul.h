@@ -27,7 +27,7 @@ typedef struct matmul_args {
   double alpha, beta; /* beta is 0 without bias: scratch is sized before addresses are known */
   gemm_cut cut;
   conv_epilogue epilogue;       /* if matmul_takes_epilogue: applied to the result */
-  short_elementwise_args steps; /* applied in place after the tail */
+  short_elementwise_args steps; /* applied in place after the epilogue */
 } matmul_args;
 KERNEL(matmul, matmul_args);
 

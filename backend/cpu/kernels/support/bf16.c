@@ -18,7 +18,7 @@ KERNEL_INLINE __mmask16 kernel_bf16_first_of(int64_t n) { return (__mmask16)bits
 TARGET_AVX512_BF16 KERNEL_INLINE __m512 kernel_bf16_widened(const uint16_t *x) {
   return load_avx512(DTYPE_BF16, x, 0);
 }
-TARGET_AVX512_BF16 KERNEL_INLINE void kernel_bf16_store_bf16(uint16_t *to, __m512 x) {
+TARGET_AVX512_BF16 KERNEL_INLINE void kernel_bf16_store(uint16_t *to, __m512 x) {
   _mm256_storeu_si256((void *)to, (__m256i)_mm512_cvtneps_pbh(x));
 }
 
@@ -30,7 +30,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void convert_one(const float *from, int64_t n, 
   }
   for (int64_t i = 0; i < n; i += LANES) {
     const int64_t at = kernel_bf16_vector_at(i, n);
-    kernel_bf16_store_bf16(to + at, _mm512_loadu_ps(from + at));
+    kernel_bf16_store(to + at, _mm512_loadu_ps(from + at));
   }
 }
 
@@ -39,7 +39,7 @@ TARGET_AVX512_BF16 static void rows_to_bf16_avx512(const float *from, int64_t ro
   for (int64_t i = 0; i < rows; i++) convert_one(from + i * n, n, to + i * step);
 }
 
-TARGET_AVX512_BF16 static void kernel_bf16_widen_bf16(const uint16_t *from, int64_t n, float *to) {
+TARGET_AVX512_BF16 static void kernel_bf16_widen(const uint16_t *from, int64_t n, float *to) {
   if (n < LANES) {
     _mm512_mask_storeu_ps(to, kernel_bf16_first_of(n),
                           load_bf16_avx512(kernel_bf16_first_of(n), from));
@@ -75,8 +75,8 @@ TARGET_AVX512_BF16 KERNEL_INLINE void join_row(const uint16_t *even, const uint1
   }
 }
 
-TARGET_AVX512_BF16 static void kernel_bf16_join_bf16(const uint16_t *even, const uint16_t *odd,
-                                                     int64_t n, uint32_t *to) {
+TARGET_AVX512_BF16 static void kernel_bf16_join(const uint16_t *even, const uint16_t *odd,
+                                                int64_t n, uint32_t *to) {
   join_row(even, odd, n, to);
 }
 
@@ -106,7 +106,7 @@ TARGET_AVX512_BF16 static void join_halves_bf16(const uint16_t *even, const uint
   }
 }
 
-TARGET_AVX512_BF16 static double kernel_bf16_sum_bf16(const uint16_t *x, int64_t n) {
+TARGET_AVX512_BF16 static double kernel_bf16_sum(const uint16_t *x, int64_t n) {
   __m512d low = _mm512_setzero_pd(), high = _mm512_setzero_pd();
   for (int64_t i = 0; i < n; i += LANES) {
     const __m512 some = n - i < LANES ? load_bf16_avx512(kernel_bf16_first_of(n - i), x + i)
@@ -160,7 +160,7 @@ TARGET_AVX512_BF16 static void combine_bf16(bool multiplies, const uint16_t *x, 
   for (int64_t i = 0; i < n; i += LANES) {
     const int64_t at = kernel_bf16_vector_at(i, n);
     const __m512 some = kernel_bf16_widened(x + at);
-    kernel_bf16_store_bf16(to + at, multiplies ? some * by : some + by);
+    kernel_bf16_store(to + at, multiplies ? some * by : some + by);
   }
 }
 
@@ -227,7 +227,7 @@ void row_to_bf16(const float *from, int64_t n, uint16_t *to) { rows_to_bf16(from
 void widen_row(const uint16_t *from, int64_t n, float *to) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
-    kernel_bf16_widen_bf16(from, n, to);
+    kernel_bf16_widen(from, n, to);
     return;
   }
 #endif
@@ -237,7 +237,7 @@ void widen_row(const uint16_t *from, int64_t n, float *to) {
 void bf16_join(const uint16_t *even, const uint16_t *odd, int64_t n, uint32_t *to) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
-    kernel_bf16_join_bf16(even, odd, n, to);
+    kernel_bf16_join(even, odd, n, to);
     return;
   }
 #endif
@@ -271,7 +271,7 @@ void bf16_join_panels(const uint16_t *x, int64_t step, int64_t rows, int64_t n, 
 
 double bf16_sum(const uint16_t *x, int64_t n) {
 #if KERNEL_X86
-  if (cpu_has_avx512_bf16()) return kernel_bf16_sum_bf16(x, n);
+  if (cpu_has_avx512_bf16()) return kernel_bf16_sum(x, n);
 #endif
   double sum = 0;
   for (int64_t i = 0; i < n; i++) sum += (double)bf16_to_f32(x[i]);

@@ -27,7 +27,7 @@ import clave
 
 PRECISIONS = ("strict", "fast")
 RANDOM = ("ViT-S/16", "BERT-base, 128 tokens", "Whisper-tiny encoder", "ResNet-18", "ResNet-50", "MobileNetV2")
-WINDOWS = 16  # of 512 tokens
+WINDOWS = 16  # windows have 512 tokens
 
 
 def sessions(program, device):

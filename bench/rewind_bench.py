@@ -49,15 +49,15 @@ def compare(llm, length):
     """Returns the median milliseconds of a question alone and of one after the document."""
     random = np.random.default_rng(0)
     document = random.integers(3, VOCABULARY, DOCUMENT).tolist()
-    alone, behind = llm.conversation(), llm.conversation()
-    first_token(behind, document)
+    alone, after = llm.conversation(), llm.conversation()
+    first_token(after, document)
     times = [], []
     for _ in range(TURNS):
         question = random.integers(3, VOCABULARY, length).tolist()
         alone.rewind(0)
-        behind.rewind(DOCUMENT)
+        after.rewind(DOCUMENT)
         times[0].append(first_token(alone, question))
-        times[1].append(first_token(behind, question))
+        times[1].append(first_token(after, question))
     return [statistics.median(t[1:]) for t in times]
 
 
@@ -75,10 +75,10 @@ def rows(name, shape, quantize, devices):
         for device in devices:
             llm = clave.LLM(path, device=device)
             for length in QUESTIONS:
-                alone, behind = compare(llm, length)
+                alone, after = compare(llm, length)
                 yield (
-                    f"| {name}, {quantize or 'f16'} | {device} | {length} | {alone:.1f} | {behind:.1f} "
-                    f"| {behind / alone:.2f} | {1 + added_work(shape):.2f} |"
+                    f"| {name}, {quantize or 'f16'} | {device} | {length} | {alone:.1f} | {after:.1f} "
+                    f"| {after / alone:.2f} | {1 + added_work(shape):.2f} |"
                 )
 
 
@@ -87,7 +87,7 @@ def main():
     parser.add_argument("--device", nargs="+", default=["cpu"])
     args = parser.parse_args()
     os.environ["CLAVE_THREADS"] = "1"
-    print("| model, weights | device | question, tokens | alone, ms | behind 2,000, ms | ratio | by multiplications |")
+    print("| model, weights | device | question, tokens | alone, ms | after 2,000, ms | ratio | by multiplications |")
     print("|---|---|---|---|---|---|---|")
     for name, (shape, types) in MODELS.items():
         for quantize in types:

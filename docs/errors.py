@@ -123,7 +123,7 @@ a `clave_status`, and Python raises `clave.Error` with a `.code`.
 | `UNSUPPORTED` (2) | valid, but this build or device cannot do it |
 | `NO_MEMORY` (3) | the host or the device has too little memory |
 | `DEVICE` (4) | the device or its driver failed; `clave doctor` checks it |
-| `IO` (5) | a file cannot be read or written |
+| `IO` (5) | a file cannot be read or written, or changed while it was open |
 | `CANCELLED` (6) | the caller stopped the run |
 
 Find the message in the lists below, or the part of clave that it comes from. Dots stand for values.

@@ -157,8 +157,8 @@ static clave_cache_info read_cache(void) {
 static void print_times(double start, double end, uint64_t files_before) {
   clave_cache_info cache = read_cache();
   bool built = cache.path && cache.files > files_before;
-  (void)printf("%.0f ms, with the device opened, the program loaded%s\n", end - start,
-               built ? " and its kernels built" : "");
+  (void)printf("%.0f ms, including opening the device%s loading the program%s\n", end - start,
+               built ? "," : " and", built ? " and building its kernels" : "");
   if (built) (void)printf("the kernels are kept in %s: the next run starts faster\n", cache.path);
 }
 

@@ -16,7 +16,7 @@ from example_data import find
 
 HERE = Path(__file__).resolve().parent
 WEIGHTS = HERE / "weights.pt"
-TRAINING = 8000  # of the 10,000 images, to train on; the others are held out
+TRAINING = 8000  # images to train on; the rest of the 10,000 is held out
 
 
 class Net(nn.Module):

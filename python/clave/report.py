@@ -87,7 +87,7 @@ def _size(n: int) -> str:
     return f"{n} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
 
 
-# ---------------------------------------------------------------- what runs
+# ---------------------------------------------------------------- placement
 
 
 def _chain(program: schema.Program, index: int) -> Iterator[schema.Instruction]:

@@ -10,7 +10,7 @@ from pathlib import Path
 def main() -> int:
     """Runs the tool. Returns 1 only if there is no tool."""
     package = Path(__file__).resolve().parent
-    built = package.parents[1] / "build/clave"  # of the checkout, for an editable install
+    built = package.parents[1] / "build/clave"  # the tool of the checkout, for an editable install
     tool = built if not (package / "clave").exists() and built.exists() else package / "clave"
     try:
         os.execv(tool, ["clave", *sys.argv[1:]])

@@ -27,13 +27,8 @@ def run(tmp_path, name, text):
             "int f(int a,\n      const char *const *s, int b);\n",
             "base/a.c:2: the parameter s is a pointer: give it a word",
         ),
-        ("\n/* Of the rows. */\n", "base/a.c:2: the comment begins with 'Of': write a sentence with a subject"),
-        ("/* ---- what is in it */\n", "base/a.c:1: the comment begins with 'what': write a sentence with a subject"),
-        ("int a; /* of rows */\n", "base/a.c:1: the comment begins with 'of': write a sentence with a subject"),
-        (
-            "int a; // Whether it is there.\n",
-            "base/a.c:1: the comment begins with 'Whether': write a sentence with a subject",
-        ),
+        ("int f(uint8_t const *s);\n", "base/a.c:1: the parameter s is a pointer: give it a word"),
+        ("int f(enum kind *k, union value *value);\n", "base/a.c:1: the parameter k is a pointer: give it a word"),
     ],
 )
 def test_refused(tmp_path, text, said):
@@ -45,9 +40,8 @@ def test_refused(tmp_path, text, said):
     [
         "int f(const node *node, int n) { return g(n * n, 2 * n); }\n",
         'const char *s = "/* Of it */ f(const node *n)";\n',
-        "/* Offsets; what follows (const node *n) is none. */\n",
+        "/* Offsets (const node *n). */\n",
         "static int (*const f)(int n);\n",
-        "// A comment in two lines, the second\n// of which has no subject.\n",
     ],
 )
 def test_taken(tmp_path, text):
@@ -73,4 +67,12 @@ def test_functions_have_names_of_their_own(tmp_path):
 
 def test_a_kernel_has_the_letters_of_its_formula(tmp_path):
     assert run(tmp_path, "kernels_cl/a.cl", "void f(__global const float *x, int n);\n") == []
-    assert len(run(tmp_path, "kernels_cl/a.cl", "/* That of x. */\n")) == 1
+    assert run(tmp_path, "backend/cpu/kernels/gemm/a.c", "void f(const float *x, int n);\n") == []
+
+
+@pytest.mark.parametrize("name", ["model_run", "edit_line", "open_editor", "tuning_key_begin", "cpu_has_amx", "main"])
+def test_siblings_have_one_name(tmp_path, name):
+    add(tmp_path, "llm/b.c", f"int {name}(void) {{ return 1; }}\n")
+    assert run(tmp_path, "base/a.c", f"int {name}(void) {{ return 2; }}\n") == []
+    add(tmp_path, "llm/b.h", f"static inline int {name}_more(void) {{ return 1; }}\n")
+    assert len(run(tmp_path, "base/a.c", f"int {name}_more(void) {{ return 2; }}\n")) == 1 - name.startswith("cpu_")

@@ -24,6 +24,7 @@ def several(n):
     return " ".join(["word"] * n)
 
 
+SUBJECT = ": write a sentence with a subject"
 HELP = 'flag a[] = {{"--it", FLAG_TEXT, %s, "M", "%s", 0, 0}};\n'
 
 
@@ -35,9 +36,17 @@ HELP = 'flag a[] = {{"--it", FLAG_TEXT, %s, "M", "%s", 0, 0}};\n'
         ("kernels_cl/a.cl", "/* The rows\n   lie in x. */\n", "2: 'lie': better: is, is stored"),
         ("base/a.c", "/* A size that is none. */\n", "1: 'that is none': better: is not"),
         ("base/a.c", 'f("%zu rows "\n  "but for one");\n', "1: 'but for': better: except"),
-        ("a.py", '"""What it is."""\n', "1: the comment begins with 'What': write a sentence with a subject"),
+        ("a.py", '"""What it is."""\n', "1: the comment begins with \'What\'" + SUBJECT),
         ("ci/a", "#!/usr/bin/env python3\n# it asks\n# for more\n", "2: 'asks for': better: request, prefetch, need"),
-        ("a.py", "f(\n    # Of the rows.\n)\n", "2: the comment begins with 'Of': write a sentence with a subject"),
+        ("a.py", "f(\n    # Of the rows.\n)\n", "2: the comment begins with \'Of\'" + SUBJECT),
+        ("base/a.c", "\n/* Of the rows. */\n", "2: the comment begins with \'Of\'" + SUBJECT),
+        ("base/a.c", "/* ---- what is in it */\n", "1: the comment begins with \'what\'" + SUBJECT),
+        ("base/a.c", "/*\n * Whether it is. */\n", "1: the comment begins with \'Whether\'" + SUBJECT),
+        ("base/a.c", "int a; // those of it\n", "1: the comment begins with \'those\'" + SUBJECT),
+        ("a.py", "#: That of x.\nx = 1\n", "1: the comment begins with \'That\'" + SUBJECT),
+        ("a.py", 'def f():\n    """what it is."""\n', "2: the comment begins with \'what\'" + SUBJECT),
+        ("delegate/a.cc", "/* It gives one. */\n", "1: 'gives': better: return, produce, pass"),
+        ("docs/a.md", f"(It is so.) {several(41)}.\n", "1: a sentence of 41 words, at most 40"),
         ("README.md", "One.\n\n- It lay\n  there.\n", "3: 'lay': better: is, is stored"),
         ("docs/a.md", f"Short. {several(20)}\n{several(21)}.\n", "1: a sentence of 41 words, at most 40"),
         ("docs/a.md", f"{several(30)}.\n" * 4 + "One.\n", "1: a paragraph of 121 words, at most 120"),
@@ -66,6 +75,10 @@ def test_refused(tmp_path, name, text, said):
         ("docs/a.md", f"{several(40)}. [{several(20)}](behind.md)\n`{several(30)}`\n\n```c\n/* behind */\n```\n"),
         ("docs/a.md", f"<!-- behind -->\n- {several(40)}\n- {several(40)}\n\n{several(40)}\n"),
         ("docs/notebook/a.md", "What it gives is behind it.\n"),
+        ("test/delegate/release_1/a.h", "/* What it gives. */\n"),
+        ("docs/a.md", f"Some words, e.g. {several(30)} and\n{several(6)}.\n"),
+        ("docs/a.md", f"|a \\| {several(20)}|b|\n|-|-|\n"),
+        ("base/a.c", "// A comment in two lines, the second\n// of which has no subject.\n"),
     ],
 )  # fmt: skip
 def test_accepted(tmp_path, name, text):

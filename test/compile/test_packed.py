@@ -252,7 +252,7 @@ def test_damaged_ones_are_left_out(builder, tmp_path, at_less, net):
 
 def hash_anew(file):
     """Rehashes the sections of a .clv except its constants, then its header and table: docs/reference/formats.md."""
-    xxh3 = ctypes.CDLL(ctypes.util.find_library("xxhash")).XXH3_64bits  # of libxxhash-dev, which builds need
+    xxh3 = ctypes.CDLL(ctypes.util.find_library("xxhash")).XXH3_64bits  # libxxhash-dev has it, which builds need
     xxh3.argtypes, xxh3.restype = [ctypes.c_char_p, ctypes.c_size_t], ctypes.c_uint64
     (n,) = struct.unpack_from("<I", file, 24)
     for at in range(64, 64 + 32 * n, 32):

@@ -164,9 +164,8 @@ def family_row(name: str, modes: dict[str, dict]) -> str:
     said = lambda mode, r: mode if r["status"] == "right" else f"{mode}: {r['status'].replace('_', ' ')}"
     opened = ", ".join(said(m, r) for m, r in modes.items() if m != "fixed") or "–"
     if fixed["status"] != "right":
-        reason = (
-            ": ".join(fixed.get("reason", "").split(": ")[:2]).partition("; at ")[0].replace("|", "/")
-        )  # the line is of one machine's files
+        what = ": ".join(fixed.get("reason", "").split(": ")[:2])  # without the advice after it
+        reason = what.partition("; at ")[0].replace("|", "/")  # without the line, which is of one machine's files
         return f"| {name} | {fixed['status'].replace('_', ' ')}: {reason} | | | | | | {opened} |"
     of = lambda what: [f"{fixed[what][d]:.2g}" for d in DEVICES]
     return f"| {' | '.join([name, str(fixed['n_ops']), str(fixed['parameters']), *of('error'), *of('ms'), opened])} |"

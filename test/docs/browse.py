@@ -22,7 +22,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 BROKEN_PICTURES = "return [...document.images].filter(i => !i.complete || !i.naturalWidth).map(i => i.src)"
 WIDER = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
 MENU = "return [...document.querySelectorAll('.navbar a[href]')].map(a => a.href.split('#')[0])"
-WIDTHS = (1280, 390)  # of a desktop's window and of a telephone's
+WIDTHS = (1280, 390)  # a desktop's window and a telephone's, in px
 SECONDS = 20
 
 

@@ -147,7 +147,7 @@ def check(module, op, xs, tmp_path, environments):
         got = want[f"output_{i}"]
         assert got.dtype == expected.dtype
         if got.dtype is torch.bool:
-            assert (got != expected).sum() <= 1  # of 30,000; sums of floats are not exact
+            assert (got != expected).sum() <= 1  # one of 30,000: sums of floats are not exact
         else:
             rtol, atol = CLOSE.get(got.dtype, (1e-5, 3e-4))
             torch.testing.assert_close(got.double(), expected.double(), rtol=rtol, atol=atol)

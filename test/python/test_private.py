@@ -34,7 +34,7 @@ def _is_inner(node):
 @functools.cache
 def _own_names():
     """Returns attributes with an underscore that the package itself defines."""
-    names = {"_fields", "_fields_"}  # of namedtuple and ctypes
+    names = {"_fields", "_fields_"}  # attributes of namedtuple and ctypes
     for f in FILES:
         for node in ast.walk(ast.parse(f.read_text())):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):

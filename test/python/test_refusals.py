@@ -179,7 +179,7 @@ def names_it(parameter, message):
 
 
 def problems_of(name, function, right, wrong):
-    own = outcome(lambda: function(**right))  # of a missing file, which is read last
+    own = outcome(lambda: function(**right))  # the error of a missing file, which is read last
     for parameter in parameters_of(function):
         if (name, parameter.name) in NOT_TRIED:
             continue

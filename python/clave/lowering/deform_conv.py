@@ -33,7 +33,7 @@ class _Window:
     stride: list[int]
     padding: list[int]
     dilation: list[int]
-    size: tuple[Int, Int]  # of the image
+    size: tuple[Int, Int]  # rows and columns of the image
     out: tuple[Int, Int]
 
     @property

@@ -47,27 +47,49 @@ COMPILE = $(CC) $(STD) $(WARN) $(CFLAGS) $(EXTRA) $(SANFLAGS) -MMD -MP -I. -Iinc
 LIBS = $(LDFLAGS) -lpcre2-8 -lutf8proc -pthread -ldl -lm $(if $(SAN),-Wl$(comma)--no-as-needed -lstdc++)
 comma = ,
 
+# Another system: its folders have C files that replace those of the same name, and further ones.
+SYSTEM := $(if $(findstring mingw32,$(CROSS)),windows,$(if $(findstring android,$(CROSS)),android))
+SYSTEM_FOLDERS := $(if $(SYSTEM),base/$(SYSTEM) base/childless)
+replaced = $(if $(SYSTEM),$(foreach f,$1,$(firstword $(wildcard $(if $(filter base/%,$f),$(SYSTEM_FOLDERS:%=%/$(notdir $f))) $(dir $f)$(SYSTEM)/$(notdir $f)) $f)),$1)
+ifeq ($(SYSTEM),windows)
+  SYSTEM_SRC := $(filter-out $(patsubst base/%,base/windows/%,$(wildcard base/*.c)),$(wildcard base/windows/*.c))
+  # MinGW's macros such as isnan convert to float, and its printf accepts the formats of C99, which gcc does not know.
+  STD += -DPCRE2_STATIC -DUTF8PROC_STATIC -D__USE_MINGW_ANSI_STDIO=1 -Ibase/windows/include -include base/windows/posix.h
+  SYSTEM_WARN = -Wno-float-conversion -Wno-format
+  WARN += $(SYSTEM_WARN)
+  # gcc does not align AVX variables on Windows' stack (its bug 54412); the assembler replaces the moves that need alignment.
+  STD += -Wa,-muse-unaligned-vector-move
+  LIBS = $(LDFLAGS) -static -lpcre2-8 -lutf8proc -lpthread -lm
+  EXE = .exe
+endif
+ifeq ($(SYSTEM),android)
+  WARN += -Wno-enum-float-conversion# a warning of clang 16 and later
+endif
+
 CPU_KERNELS = $(patsubst %/,%,backend/cpu/kernels/ $(wildcard backend/cpu/kernels/*/))
 OPENCL = backend/opencl $(addprefix backend/opencl/,device program launch ops ops/conv ops/gemm ops/attention)
 ROOMS = base json serialize ops interp interp/graph interp/passes interp/plan interp/run interp/check interp/tune backend/cpu $(CPU_KERNELS) $(OPENCL) compile api tokenizer jinja llm
 GEN_HDR = $(addprefix $(GEN)/,ir.h op_rules.h cpu_ops.h opencl_ops.h steps.def)
 ARGS_HDR = $(GEN)/kernel_args.h
 GEN_SRC = $(addprefix $(GEN)/,ir_desc.c op_table.c work_table.c steps_table.c cpu_table.c opencl_table.c)
-LIB_SRC := $(wildcard $(ROOMS:%=%/*.c))
+LIB_SRC := $(call replaced,$(wildcard $(ROOMS:%=%/*.c))) $(SYSTEM_SRC)
 LIB_OBJ = $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(patsubst $(GEN)/%.c,$(BUILD)/obj/gen/%.o,$(GEN_SRC) $(GEN)/kernels_embed.c $(GEN)/compile_tables.c)
 # The tool links its own copies of objects of json/ and base/, because the library exports only its public API. Its chats have line editing
 # if libedit is installed. Only the tool links libedit.
 EDIT := $(if $(CROSS),,$(if $(wildcard /usr/include/histedit.h /usr/local/include/histedit.h),-ledit))
-CLI_SRC := $(filter-out $(if $(EDIT),cli/no_editor.c,cli/editor.c),$(wildcard cli/*.c))
-CLI_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(CLI_SRC) $(wildcard json/*.c) $(addprefix base/,clock.c distance.c drawn.c dtype.c file.c file_guard.c file_map.c file_writer.c float_env.c memory.c npy.c number.c path.c process.c small_alloc.c sha256.c status.c text.c threads.c))
+CLI_SRC := $(call replaced,$(filter-out $(if $(EDIT),cli/no_editor.c,cli/editor.c),$(wildcard cli/*.c))) $(wildcard cli/$(SYSTEM)/start.c)
+CLI_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(CLI_SRC) $(SYSTEM_SRC) $(wildcard json/*.c) $(call replaced,$(addprefix base/,children.c clock.c distance.c drawn.c dtype.c file.c file_guard.c file_map.c file_target.c file_target_name.c file_writer.c float_env.c memory.c memory_pages.c memory_size.c npy.c number.c path.c process.c small_alloc.c sha256.c status.c text.c threads.c)))
 # Objects of libclave_main.a: the command line of an executable that carries its program, linked before libclave.a.
 MAIN_SRC := $(wildcard base/*.c json/*.c compile/carried/*.c) $(addprefix compile/runtime/,main.c arguments.c files.c safetensors.c tensors.c verify.c) \
   $(filter-out cli/main.c cli/editor.c,$(wildcard cli/*.c))
 MAIN_OBJ := $(MAIN_SRC:%.c=$(BUILD)/obj/%.o)
 # The plugin uses the public headers and its own copies of objects of base/. It finds libclave.so in its own folder.
-DELEGATE_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard delegate/*.c) $(addprefix base/,clock.c float_env.c memory.c number.c small_alloc.c sized.c status.c text.c threads.c))
+DELEGATE_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard delegate/*.c) $(addprefix base/,clock.c float_env.c memory.c memory_pages.c number.c small_alloc.c sized.c status.c text.c threads.c))
 TEST_SRC := $(wildcard $(addprefix test/,$(addsuffix /test_*.c,$(filter-out backend/cpu/kernels% backend/opencl/%,$(ROOMS)) backend cli delegate)))
-TEST_BIN = $(TEST_SRC:%.c=$(BUILD)/%)
+# Windows has no links, permissions, signals of mappings, dlfcn.h or traps of floats, which these tests use, and starts no processes.
+NOT_ON_windows = $(wildcard test/backend/test_opencl_*.c test/delegate/*.c) $(addprefix test/,$(addprefix base/test_,dma_buf.c file.c file_guard.c loaded_code.c number.c process.c threads.c tuning.c) $(addprefix api/test_,clients.c dma_buf.c guard.c host_floats.c opencl_host.c opencl_memory.c))
+TEST_SRC := $(filter-out $(NOT_ON_$(SYSTEM)),$(TEST_SRC)) $(if $(SYSTEM),$(wildcard test/base/$(SYSTEM)/test_*.c))
+TEST_BIN = $(TEST_SRC:%.c=$(BUILD)/%$(EXE))
 FUZZ_SRC := $(wildcard test/fuzz/fuzz_*.c)
 FAULT_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard test/fault/run_*.c))
 BENCH_BIN = $(patsubst %.c,$(BUILD)/%,$(filter-out bench/common.c,$(wildcard bench/*.c)))
@@ -75,7 +97,10 @@ PY_GEN = python/clave/_generated
 KERNELS := $(wildcard $(addprefix kernels_cl/,*.cl *.h */*.cl */*.h)) base/decode.h base/float8.h
 
 PAGES = $(if $(CROSS)$(SAN),,$(BUILD)/share/made docs/reference/cli.md)# manual pages, completions and a page, from the built tool's tables
-all: $(BUILD)/libclave.so $(BUILD)/libclave.a $(BUILD)/libclave_main.a $(BUILD)/libclave_delegate.so $(BUILD)/clave $(PY_GEN)/schema.py $(PAGES) ## builds the library, the plugin and the command line tool
+ifeq ($(SYSTEM),windows)
+all: $(BUILD)/clave.dll $(BUILD)/libclave.a $(BUILD)/clave.exe
+endif
+all: $(if $(SYSTEM),,$(BUILD)/libclave.so $(BUILD)/libclave.a $(BUILD)/libclave_main.a $(BUILD)/libclave_delegate.so $(BUILD)/clave $(PY_GEN)/schema.py $(PAGES)) ## builds the library, the plugin and the command line tool
 
 # The rules by subject. A target for users has a help text after ##.
 include $(addprefix mk/,generate.mk objects.mk executorch.mk tests.mk install.mk packages.mk tasks.mk)
@@ -84,7 +109,7 @@ help: ## prints this list
 	@sed -n 's/^\([a-z._-]*\):.* ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
 	@echo "  options: V=1 SAN=address,undefined DEVICE=opencl:0 TORCH=wheel BUILD=build CC=gcc PREFIX=/usr/local DESTDIR="
 
-.PHONY: all syntax kernel-objects executorch wheel-files install-strip install-debug uninstall dist deb wheel site tests emulated bench-programs fuzz-targets fuzz-replays demo quick check check-more check-all check-clean conformance bench mutants lint format fuzz soak install clean help compile_commands.json
+.PHONY: all syntax objects list-objects kernel-objects executorch wheel-files install-strip install-debug uninstall dist deb wheel site tests emulated bench-programs fuzz-targets fuzz-replays demo quick check check-more check-all check-clean conformance bench mutants lint format fuzz soak install clean help compile_commands.json
 .SECONDARY:
 -include $(patsubst %.o,%.d,$(sort $(LIB_OBJ) $(CLI_OBJ) $(MAIN_OBJ) $(DELEGATE_OBJ) $(EMULATED_OBJ))) \
   $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) test/replay.c test/soak.c $(wildcard test/delegate/*/*.c test/fuzz/*.c bench/*.c test/fault/*.c examples/*/*.c))

@@ -102,8 +102,8 @@ clave_id clave_builder_tensor(clave_builder *builder, clave_slot_kind kind, cons
 
 /* Sets *out to the data of a constant as the program will read it: the caller's bytes, or a copy of
  * them. */
-static clave_status take_data(clave_builder *builder, const clave_tensor *given, bool copy,
-                              constant_data *out) {
+static clave_status store_data(clave_builder *builder, const clave_tensor *given, bool copy,
+                               constant_data *out) {
   size_t bytes;
   if (!given) return INVALID("the tensor or its data is NULL");
   TRY(api_builder_check_type(given->dtype, given->rank));
@@ -138,7 +138,7 @@ clave_id clave_builder_constant(clave_builder *builder, const char *name, const 
   constant_data data;
   ir_int_or_vids shape;
   if (!builder_ready(builder)) return 0;
-  clave_status st = take_data(builder, given, copy, &data);
+  clave_status st = store_data(builder, given, copy, &data);
   if (!st) st = builder_ints(builder, data.dims, NULL, (uint32_t)data.rank, &shape);
   builder_fail(builder, status_while(st, "constant '%.200s'", name ? name : ""));
   if (st) return 0;
@@ -189,7 +189,7 @@ clave_id clave_builder_encoded(clave_builder *builder, const char *name, const c
   if (!builder_ready(builder)) return 0;
   clave_status st = api_builder_check_type(type, rank);
   if (!st) st = parse_encoding(builder, encoding_text, rows_axis(rank, rows), &encoding);
-  if (!st) st = take_data(builder, rows, copy, &data);
+  if (!st) st = store_data(builder, rows, copy, &data);
   if (!st) st = builder_ints(builder, dims, NULL, (uint32_t)rank, &shape);
   builder_fail(builder, status_while(st, "constant '%.200s'", name ? name : ""));
   if (st) return 0;
@@ -337,7 +337,7 @@ void clave_builder_end_body(clave_builder *builder, const clave_id *results, uin
 
 /* ---------------------------------------------------------------- instructions */
 
-/* Finds an op by its name: "LayerNorm" or "layer_norm". IR_OP_NONE if there is none. */
+/* Finds an op by its name: "LayerNorm" or "layer_norm". IR_OP_NONE if none exists. */
 static ir_op find_op(const char *name) {
   for (int i = 1; name && i < IR_OP_COUNT; i++) {
     if (strcmp(name, op_table[i].name) == 0 || strcmp(name, op_table[i].table->name) == 0)
@@ -407,7 +407,11 @@ static clave_status number_all(clave_builder *builder) {
   for (uint32_t i = 0; i < builder->bodies.count; i++) {
     chains[i] = builder->ir.chains.count;
     ir_chain *chain = builder_append(builder, &builder->ir.chains, sizeof *chain);
-    if (!chain) return status_no_memory();
+    if (!chain) {
+      clave_status st = builder->error;
+      builder->error = NULL;
+      return st;
+    }
     *chain = builder->bodies.items[i];
   }
   table_numbers to = {.tensors = slots,

@@ -1,8 +1,8 @@
 #ifndef API_BUILDER_H
 #define API_BUILDER_H
 /* The object of clave_builder.h: the tables of a program while it grows. Until finish, Tids number
- * the tensors in the order in which they were made, and bodies are kept apart from the methods'
- * chains. */
+ * the tensors in the order in which they were made, and bodies are stored separately from the
+ * methods' chains. */
 #include "api/internal.h"
 #include "clave_builder.h"
 #include "serialize/fields.h"

@@ -21,11 +21,7 @@ clave_status cache_folder(const char *given, char **out) {
   const char *named = given && *given ? given : getenv("CLAVE_CACHE_DIR");
   if (named && strcmp(named, "off") == 0) return NULL;
   if (named && *named) return keep_path(named, out);
-  const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  if (xdg && *xdg == '/') return (*out = path_join(xdg, "clave")) ? NULL : status_no_memory();
-  if (home && *home == '/')
-    return (*out = path_join(home, ".cache/clave")) ? NULL : status_no_memory();
-  return NULL;
+  return cache_home(out);
 }
 
 /* Measures, or removes, the libraries that Python's clave.executorch built, each in its own folder.
@@ -74,6 +70,48 @@ clave_status clave_cache_get_info(clave_cache_info *info) {
 clave_status clave_serve_builds(int socket) {
   OWN_FLOAT_ENV;
   return opencl_serve_builds(socket);
+}
+
+typedef struct kernel_listener {
+  clave_cache_report report;
+  void *ctx;
+} kernel_listener;
+
+static void report_kernels(void *ctx, const kernel_group *group) {
+  const kernel_listener *listener = ctx;
+  if (!listener->report) return;
+  listener->report(listener->ctx, &(clave_cache_kernels){.size = sizeof(clave_cache_kernels),
+                                                         .platform = group->platform,
+                                                         .device = group->device,
+                                                         .driver = group->driver,
+                                                         .kernels = group->kernels,
+                                                         .bytes = group->bytes,
+                                                         .added = group->added,
+                                                         .is_present = group->is_present});
+}
+
+/* Moves kernels between the cache and a file, by cache_export or cache_import. */
+static clave_status cache_move(clave_status (*move)(const char *folder, const char *path,
+                                                    kernel_report report, void *ctx),
+                               const char *path, clave_cache_report report, void *ctx) {
+  kernel_listener listener = {report, ctx};
+  char *folder;
+  TRY(cache_folder(NULL, &folder));
+  if (!folder) return INVALID("there is no kernel cache: CLAVE_CACHE_DIR is off or HOME is unset");
+  opencl_keep_files_in(folder); /* before an import loads the drivers */
+  clave_status st = move(folder, path, report_kernels, &listener);
+  free(folder);
+  return st;
+}
+
+clave_status clave_cache_export(const char *path, clave_cache_report report, void *ctx) {
+  OWN_FLOAT_ENV;
+  return cache_move(cache_export, path, report, ctx);
+}
+
+clave_status clave_cache_import(const char *path, clave_cache_report report, void *ctx) {
+  OWN_FLOAT_ENV;
+  return cache_move(cache_import, path, report, ctx);
 }
 
 clave_status clave_cache_trim(uint64_t max_bytes, uint64_t *removed_bytes) {

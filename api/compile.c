@@ -30,7 +30,7 @@ static clave_status find_table(const clave_device *device, compile_options *opti
 
 /* Fails if options contradict each other. */
 static clave_status api_compile_check_options(const compile_options *options) {
-  enum { MOST_THREADS = 1024 };
+  enum { MAX_THREADS = 1024 };
   if (options->library && !is_library_name(options->library))
     return INVALID("library: '%s' cannot be the prefix of C function names", options->library);
   if (options->verify && options->bare)
@@ -49,8 +49,8 @@ static clave_status api_compile_check_options(const compile_options *options) {
   if (options->static_memory && options->n_threads > 0)
     return UNSUPPORTED(
         "n_threads: code with static memory has no threads, because threads allocate memory");
-  if (options->n_threads > MOST_THREADS)
-    return INVALID("n_threads: expected at most %d, got %d", (int)MOST_THREADS, options->n_threads);
+  if (options->n_threads > MAX_THREADS)
+    return INVALID("n_threads: expected at most %d, got %d", (int)MAX_THREADS, options->n_threads);
   return NULL;
 }
 

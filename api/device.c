@@ -31,32 +31,14 @@ static void api_device_describe(const backend_info *info, int index, clave_devic
                              .driver = info->driver,
                              .type = info->type,
                              .extensions = info->extensions,
+                             .version = info->version,
                              .memory = info->memory,
                              .max_alloc = info->max_alloc,
                              .compute_units = info->compute_units,
                              .clock_mhz = info->clock_mhz,
+                             .is_trusted = info->is_trusted,
                              .shares_host_memory = info->shares_host_memory,
                              .index = index};
-}
-
-static bool is_software_renderer(const backend_info *info) {
-  static const char *const names[] = {"llvmpipe", "softpipe", "swrast", "SwiftShader"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strstr(info->name, names[i])) return true;
-  return false;
-}
-
-enum { RANK_RENDERER, RANK_CPU, RANK_ACCELERATOR, RANK_GPU };
-static uint64_t rank_type(const backend_info *info) {
-  if (is_software_renderer(info)) return RANK_RENDERER;
-  if (strcmp(info->type, "GPU") == 0) return RANK_GPU;
-  return strcmp(info->type, "accelerator") == 0 ? RANK_ACCELERATOR : RANK_CPU;
-}
-
-/* Ranks GPU > accelerator > CPU, then by compute units x clock; software renderers come last. */
-static uint64_t rank_device(const backend_info *info) {
-  uint64_t speed = (uint64_t)info->compute_units * (info->clock_mhz ? info->clock_mhz : 1);
-  return (rank_type(info) << 56) | (speed & 0xffffffffffffff);
 }
 
 static clave_status note_identity(device_list *list, int index, const backend_info *info) {
@@ -73,8 +55,8 @@ static clave_status describe_cpu(device_list *list, clave_device_info *out) {
   backend *cpu;
   TRY(cpu_backend_create(0, &cpu));
   api_device_describe(&cpu->info, CPU_INDEX, out);
-  const char **texts[] = {&out->kind,   &out->name, &out->platform,
-                          &out->driver, &out->type, &out->extensions};
+  const char **texts[] = {&out->kind, &out->name,       &out->platform, &out->driver,
+                          &out->type, &out->extensions, &out->version};
   clave_status st = note_identity(list, list->n_opencl, &cpu->info);
   for (size_t i = 0; i < sizeof texts / sizeof *texts && !st; i++) {
     *texts[i] = mem_pool_strdup(list->texts, *texts[i], strlen(*texts[i]));
@@ -107,11 +89,11 @@ static clave_status api_device_fill_list(device_list *list, const char *folder) 
   for (int i = 0; i < list->n_opencl; i++) {
     api_device_describe(&found[i], i, &list->infos[i]);
     TRY(note_identity(list, i, &found[i]));
-    if (list->best < 0 || rank_device(&found[i]) > rank_device(&found[list->best])) list->best = i;
+    if (list->best < 0 || device_rank(&found[i]) > device_rank(&found[list->best])) list->best = i;
   }
   TRY(describe_cpu(list, &list->infos[list->n_opencl]));
   /* On CPUs our backend starts faster than OpenCL and usually runs faster: docs/performance.md. */
-  bool has_better = list->best >= 0 && rank_type(&found[list->best]) >= RANK_ACCELERATOR;
+  bool has_better = list->best >= 0 && device_outranks_cpus(&found[list->best]);
   list->preferred = has_better ? list->best : list->n_opencl;
   list->infos[list->preferred].is_default = true;
   return NULL;
@@ -184,6 +166,16 @@ const char *clave_devices_hint(void) {
     return NULL;
   }
   return list->n_opencl ? NULL : list->hint;
+}
+
+const char *clave_opencl_library(void) {
+  OWN_FLOAT_ENV;
+  const device_list *list;
+  const char *file = NULL;
+  clave_status st = get_list(&list);
+  if (!st) st = opencl_library_file(&file);
+  status_free(st);
+  return file;
 }
 
 /* ---------------------------------------------------------------- the choice */

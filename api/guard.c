@@ -2,14 +2,13 @@
 #include "base/file_guard.h"
 
 #include <stdint.h>
-#include <unistd.h>
 
 #include "api/internal.h"
 #include "clave_host.h"
 
 clave_status clave_guard_create(const void *pages, size_t size, volatile bool *is_cut,
                                 clave_guard **out) {
-  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  const size_t page = memory_page();
   *out = NULL;
   if (!pages || (uintptr_t)pages % page || !size)
     return INVALID(
@@ -20,7 +19,7 @@ clave_status clave_guard_create(const void *pages, size_t size, volatile bool *i
     return status_new(STATUS_NO_MEMORY,
                       "the mapping cannot be guarded: 256 mappings are guarded already, or SIGBUS "
                       "cannot be handled");
-  file_guard_tell(guard, is_cut);
+  file_guard_notify(guard, is_cut);
   *out = (clave_guard *)guard;
   return NULL;
 }

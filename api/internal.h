@@ -18,7 +18,7 @@ struct clave_device {
   unsigned generation;          /* identifies the opening process (base/process.h) */
   char *cache_dir;              /* owned; NULL: none */
   text tuned_for[MAX_BACKENDS]; /* owned; identities of the backends' tuning tables */
-  clave_message_fn message;     /* the caller's; may be NULL */
+  clave_message_fn message;     /* set by the caller; may be NULL */
   void *message_ctx;
 };
 
@@ -53,16 +53,22 @@ struct clave_session {
   constant_store *stores[MAX_BACKENDS];
   int n_stores;
   executable *executable;
-  session *session;       /* runs the program; replaced when the warm-up ends */
-  executable *stand_in_x; /* executable of the session that runs on the CPU backend during a
+  session *session;               /* runs the program; replaced when the warm-up ends */
+  executable *warm_up_executable; /* executable of the session that runs on the CPU backend during a
                              warm-up; or NULL */
-  warm_up *warm;          /* owned; NULL: without warm-up */
+  warm_up *warm;                  /* owned; NULL: without warm-up */
   const char *answered_by;
-  clave_observe_fn observe; /* the observer; or `edit`; or both NULL */
+  clave_observe_fn observe; /* at most one of this and `edit` is set */
   clave_edit_fn edit;
   void *observe_ctx;
   peak_list peaks; /* owned */
 };
+
+/* Returns a number that is higher for a better device: GPUs with memory of their own come before
+ * other GPUs, accelerators, CPUs and software renderers, and within these the estimate of speed
+ * decides. */
+uint64_t device_rank(const backend_info *info);
+bool device_outranks_cpus(const backend_info *info); /* false for CPUs and software renderers */
 
 /* Fails with INVALID if the process was forked after the device was opened. Objects of such a
  * device are neither run nor destroyed: their memory goes with the process. */
@@ -97,7 +103,7 @@ clave_status program_find_method(const clave_program *program, const char *name,
                                  uint32_t *out) STATUS_CHECK;
 
 /* Sets *out (owned) to the folder of kernel binaries: `given`, else CLAVE_CACHE_DIR, else the XDG
- * cache; NULL if there is none. The path is absolute unless the working folder no longer exists. */
+ * cache; NULL if none exists. The path is absolute unless the working folder no longer exists. */
 clave_status cache_folder(const char *given, char **out) STATUS_CHECK;
 
 /* ---- tuning_tables.c ---- */

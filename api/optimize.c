@@ -6,8 +6,8 @@
 #include "base/float_env.h"
 #include "clave_builder.h"
 
-/* Runs a program without inputs on the CPU backend. ctx: points to its device, which is opened when
- * first needed. */
+/* Runs a program without inputs on the CPU backend. ctx: a pointer to the device's variable; the
+ * device is opened at the first call. */
 static clave_status evaluate(void *ctx, program *program, void *const *outputs) {
   clave_device **device = ctx;
   clave_program *wrapped;
@@ -28,8 +28,8 @@ static clave_status evaluate(void *ctx, program *program, void *const *outputs) 
   return st;
 }
 
-static void api_optimize_tell(const optimize_report *optimize_report, clave_pass_fn report,
-                              void *ctx) {
+static void api_optimize_report(const optimize_report *optimize_report, clave_pass_fn report,
+                                void *ctx) {
   for (uint32_t i = 0; report && i < optimize_report->n; i++) {
     const optimize_row *row = &optimize_report->rows[i];
     clave_pass_info info = {.size = sizeof info,
@@ -62,7 +62,7 @@ clave_status clave_program_optimize(clave_program *given, const clave_optimize_o
   clave_status st = program_optimize(given->program, &own, &program, &report);
   clave_device_destroy(device);
   if (st) return st;
-  api_optimize_tell(&report, o.report, o.report_ctx);
+  api_optimize_report(&report, o.report, o.report_ctx);
   optimize_report_free(&report);
   return wrap_optimized(given, program, out);
 }

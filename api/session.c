@@ -93,8 +93,8 @@ static clave_status create_both(clave_session *session, const executable_options
   int cpu = 0;
   while (strcmp(all->backends[cpu]->info.kind, "cpu") != 0) cpu++;
   device_set alone = {.backends = {all->backends[cpu]}, .count = 1};
-  TRY(program_take_executable(session->program, &alone, options, &session->stand_in_x));
-  TRY(session_create(session->stand_in_x, &session->stores[cpu], session_options,
+  TRY(program_take_executable(session->program, &alone, options, &session->warm_up_executable));
+  TRY(session_create(session->warm_up_executable, &session->stores[cpu], session_options,
                      &session->session));
   return warm_up_create(session->executable, session->stores, session_options, &session->warm);
 }
@@ -151,7 +151,7 @@ void clave_session_destroy(clave_session *session) {
   if (!session || session->device->generation != process_generation()) return;
   warm_up_destroy(session->warm);
   session_destroy(session->session);
-  program_release_executable(session->program, session->stand_in_x);
+  program_release_executable(session->program, session->warm_up_executable);
   program_release_executable(session->program, session->executable);
   for (int b = 0; b < session->n_stores; b++)
     program_release_store(session->program, session->stores[b]);
@@ -268,7 +268,7 @@ clave_status clave_session_run(clave_session *session, const char *method) {
   TRY(device_check_process(session->device));
   TRY(program_find_method(session->program, method, &m));
   TRY(program_check_files(session->program->program));
-  if (session->warm) warm_up_step(session->warm, &session->session, m);
+  if (session->warm) warm_up_advance(session->warm, &session->session, m);
   clave_status st = session_run(session->session, m);
   TRY(program_check_after(session->program->program, st));
   session->answered_by = session_device(session->session)->kind;
@@ -474,5 +474,6 @@ clave_status clave_session_timings(const clave_session *session, clave_timing_fn
 }
 
 clave_status clave_session_write_profile(const clave_session *session, const char *path) {
+  OWN_FLOAT_ENV;
   return session_write_trace(session->session, &session->peaks, path);
 }

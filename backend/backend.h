@@ -1,7 +1,7 @@
 #ifndef BACKEND_BACKEND_H
 #define BACKEND_BACKEND_H
-/* The abstraction over devices. interp/ uses nothing below this file. Of the layers above, a
- * backend uses only decoded structs, ops' tensor types and base/. */
+/* The abstraction over devices: interp/ knows devices only through this file. Backends use only
+ * decoded instructions, the rules and descriptions of ops/, and base/. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,30 +14,31 @@
 
 typedef struct backend backend; /* an opened device; implementations begin with it */
 typedef struct stream stream;   /* a session's queue, kernels, scratch memory and faults;
-                                   likewise */
+                                   implementations begin with it */
 
 /* Key of a session's random numbers. */
 typedef struct random_key {
   uint64_t seed;
-  uint64_t run; /* counts the stretches of instructions without control flow that the session has
-                   run; each iteration of a loop counts again. No random node sees a number twice */
+  uint64_t run; /* counts the straight-line sections of instructions that the session has run, in
+                   each iteration of a loop again, so that no random node gets the same number
+                   twice */
 } random_key;
 
-/* Names a packed weight: a constant operand in the layout that a kernel reads. A device keeps one
- * packed weight for all requests that are equal except for `pack`. */
+/* A request for a packed weight: a constant operand in the layout that a kernel reads. All requests
+ * that are equal except for `pack` share one packed weight per device. */
 typedef struct packed_weight_request {
   uint32_t constant; /* Tid */
   tensor view;       /* view of the constant, as in the operand; dims beyond the rank are 0 */
-  int kind;          /* number of the layout, defined by the backend */
-  int64_t size[3];   /* everything else that determines the bytes */
+  int kind;          /* the backend's number of the layout */
+  int64_t size[3];   /* all other values that determine the bytes */
   size_t bytes;
-  struct recording *pack; /* writes the packed weight to its scratch memory, from the operand; any
-                             scratch memory beyond `bytes` is temporary. NULL: the recording reads
-                             a packed weight only where another recording's request made one that
-                             is equal except for `bytes` and `pack` */
+  struct recording *pack; /* packs the operand into the first `bytes` of its own scratch memory; the
+                             rest of that memory is temporary. NULL: the recording uses the packed
+                             weight only if another recording made it, by a request that is equal
+                             except for `bytes` and `pack` */
 } packed_weight_request;
 enum { MAX_PACKED_WEIGHTS = 2 };
-/* True if a recording that requests `right`, with `pack` NULL, may read `left`. */
+/* True if a recording that requests `right` without `pack` may read the packed weight of `left`. */
 static inline bool packed_weight_serves(const packed_weight_request *left,
                                         const packed_weight_request *right) {
   return left->constant == right->constant && left->kind == right->kind &&
@@ -53,9 +54,9 @@ static inline bool packed_weights_equal(const packed_weight_request *left,
 /* Rounding of a Matmul's operands before they are multiplied. */
 typedef enum rounding {
   ROUNDS_NOTHING,
-  ROUNDS_ROWS,   /* a, to 8 bits (base/rounded.h) */
-  ROUNDS_TO_BF16 /* a and b; in attention on the CPU backend: scaled q, k, the softmax weights, and
-                    v */
+  ROUNDS_ROWS,    /* a, to 8 bits (base/rounded.h) */
+  ROUNDS_TO_BF16, /* a and b; in attention on the CPU backend: scaled q, k, softmax weights and v */
+  ROUNDS_TO_F16   /* a, b and sums of few products */
 } rounding;
 
 /* The work of a node, for any buffers; read-only, so that sessions can share it. Implementations
@@ -64,11 +65,11 @@ typedef struct recording {
   size_t scratch_bytes;                              /* temporary memory for a run */
   uint64_t serial;                                   /* unique in the process; set by its maker */
   uint32_t holds;                                    /* number of holders; managed by its maker */
-  packed_weight_request weights[MAX_PACKED_WEIGHTS]; /* (n_weights) that it reads; each `pack` is
-                                                        owned */
+  packed_weight_request weights[MAX_PACKED_WEIGHTS]; /* (n_weights) packed weights that it reads;
+                                                        each `pack` is owned */
   int n_weights;
   rounding rounds;
-  bool is_refused; /* the device refused one of its kernels before, and has no other */
+  bool is_refused; /* the device has refused one of its kernels and has no alternative */
 } recording;
 
 /* Operands of a run of a recording. */
@@ -85,20 +86,39 @@ typedef struct backend_info {
   const char *name;       /* device name, one line */
   const char *platform;   /* platform and version */
   const char *driver;     /* driver version */
+  const char *version;    /* OpenCL version, whose text may have the model: "OpenCL 3.0 ..."; "" */
   const char *type;       /* "CPU", "GPU", "accelerator", "custom" */
   const char *extensions; /* names of used extensions, space-separated */
   uint64_t memory;        /* bytes */
   uint64_t max_alloc;     /* largest buffer, in bytes */
-  size_t alignment;       /* in bytes, of sub-allocations and of host memory used in place */
+  size_t alignment;       /* in bytes, of sub-allocations and of arguments used in place */
   uint32_t compute_units, clock_mhz;
-  bool shares_host_memory; /* buffer_wrap works without a copy */
-  bool runs_on_host;       /* its processors are the host's, so buffer_wrap works for any mapped
+  uint64_t speed;          /* estimate of floats per ns by which devices of a type are ranked */
+  bool is_trusted;         /* new kernels are built in this process, without a trial in a child */
+  bool shares_host_memory; /* the device has no memory of its own */
+  bool runs_on_host;       /* it runs on the host's processors, so buffer_wrap works for any mapped
                               memory */
-  /* Identifies, together with a request, the bytes of a packed weight: "KIND VERSION TRAITS", at
-   * most 31 bytes. Files store packed weights under it, so VERSION grows whenever a kernel packs
-   * differently. NULL: files store none. */
+  /* buffer_wrap uses host memory in place if it begins at a multiple of wrap_alignment and, if the
+   * device may write it, its size is a multiple of wrap_multiple. 0: all memory is copied. */
+  size_t wrap_alignment, wrap_multiple;
+  /* Together with a request, identifies the bytes of a packed weight: "KIND VERSION TRAITS", at
+   * most 31 bytes. It is the key of packed weights in files, so VERSION grows whenever a kernel
+   * packs differently. NULL: packed weights are not stored in files. */
   const char *weight_layout;
 } backend_info;
+
+/* True if the device can allocate a buffer of this size, rounded up to the alignment. */
+static inline bool backend_holds(const backend_info *info, size_t bytes) {
+  const uint64_t alignment = info->alignment ? info->alignment : 64;
+  return !info->max_alloc || (bytes + alignment - 1) / alignment * alignment <= info->max_alloc;
+}
+
+/* Returns true if buffer_wrap would use the host's memory in place. */
+static inline bool backend_wraps_in_place(const backend_info *info, const void *host, size_t bytes,
+                                          bool writable) {
+  return info->wrap_alignment && (uintptr_t)host % info->wrap_alignment == 0 &&
+         (!writable || bytes % info->wrap_multiple == 0);
+}
 
 /* A data error found by a kernel: an index out of range, an integer division by zero. */
 typedef struct device_fault {
@@ -107,7 +127,7 @@ typedef struct device_fault {
   kernel_fault fault;
 } device_fault;
 
-/* Address of memory, for finding overlaps: in a driver's object, a dma-buf, or else the host. */
+/* Address of memory in a driver's object, in a dma-buf, or else on the host, to find overlaps. */
 typedef struct memory_start {
   const void *object; /* object of a driver; else NULL */
   uint64_t file[2];   /* identity of a dma-buf (base/dma_buf.h); else 0 */
@@ -118,33 +138,34 @@ typedef bool (*build_progress)(void *ctx, int done, int total);
 
 /* Memory and a command queue that belong to the caller. */
 typedef struct backend_sharing {
-  /* Makes a buffer over the caller's device memory, given by its driver's handle, which is held
-   * until buffer_destroy. Only `bytes` from `offset` on are used; *place is their address. */
+  /* Makes a buffer over the caller's device memory. handle: the driver's object, which is retained
+   * until buffer_destroy. Only `bytes` from `offset` on are used; *place receives their address. */
   clave_status (*adopt)(backend *backend, void *handle, size_t offset, size_t bytes, bool writable,
                         memory_start *place, buffer **out);
-  /* Makes a buffer over a dma-buf of `bytes`; the caller keeps `fd`. UNSUPPORTED if the device
-   * cannot. Each run calls acquire before and release after its use of the buffer. */
+  /* Makes a buffer over a dma-buf of `bytes`; the caller keeps `fd`. UNSUPPORTED: the device cannot
+   * import it. Each run calls acquire before and release after it uses the buffer. */
   clave_status (*import)(backend *backend, int fd, size_t bytes, bool writable, buffer **out);
   clave_status (*acquire)(stream *stream, buffer *imported);
   clave_status (*release)(stream *stream, buffer *imported);
-  /* Makes commands that are enqueued from now on wait for those in the caller's queue. If one of
-   * them fails, finish returns the error. */
+  /* Makes commands that are enqueued from now on wait for the commands in the caller's queue. If
+   * one of the caller's commands fails, finish returns the error. */
   clave_status (*begin)(stream *stream);
 } backend_sharing;
 
 /* Building of kernels before a recording runs. */
 typedef struct backend_building {
-  /* request notes the kernels that a recording needs. build_all builds all that were noted since
-   * its last call, in parallel. It calls progress(done, total), if given, even with nothing to
-   * build, and stops if that returns false. prepare reports kernels that do not build. */
+  /* request adds a recording's kernels to a list. build_all builds the kernels on the list in
+   * parallel and clears it. It calls progress(done, total), if given, even if the list is empty,
+   * and stops if progress returns false. prepare reports kernels that fail to build. */
   clave_status (*request)(stream *stream, const recording *recording);
   clave_status (*build_all)(stream *stream, build_progress progress, void *ctx);
   /* Returns true if each program of the recording was built or was refused by the compiler. */
   bool (*is_built)(stream *stream, const recording *recording);
-  /* Returns true if the driver has refused a kernel of the recording, which is remembered: the
-   * node, recorded again, has other kernels if the device has any. */
+  /* Returns true if the driver has refused a kernel of the recording. Later recordings of the node
+   * avoid refused kernels if the device has others. */
   bool (*was_refused)(stream *stream, const recording *recording);
-  /* Makes a recording's state ahead of run(). UNSUPPORTED if the device cannot run a kernel. */
+  /* Makes a recording's state ahead of run(). UNSUPPORTED: the device cannot run one of its
+   * kernels. */
   clave_status (*prepare)(stream *stream, const recording *recording, void **state);
   void (*cache_destroy)(backend *backend, void *cache); /* destroys node.cache */
 } backend_building;
@@ -152,14 +173,14 @@ typedef struct backend_building {
 /* Record of the comparison of kernels' results with the CPU backend's at their first run. */
 typedef struct backend_proof {
   /* Sets *unproven if a kernel of the recording was never compared on this device and driver at
-   * sizes of the same class. prove records that the results were right. packs: include the kernels
-   * that packed the recording's weights, because these were not read from a file. */
+   * sizes of the same class. prove records that the results were right. packs: also include the
+   * kernels that packed the recording's weights (false if the weights came from a file). */
   clave_status (*is_unproven)(stream *stream, const recording *recording, bool packs,
                               bool *unproven);
   clave_status (*prove)(stream *stream, const recording *recording, bool packs);
 } backend_proof;
 
-/* Like write and read of backend_vtable, but without waiting: the host's memory is in use until
+/* Like write and read of backend_vtable, but return at once: the host's memory is in use until
  * finish. */
 typedef struct backend_overlap {
   clave_status (*write)(stream *stream, buffer *to, size_t offset, const void *from, size_t bytes);
@@ -175,8 +196,9 @@ typedef struct backend_profile {
 
 /* Values that fast precision keeps as BF16. */
 typedef struct backend_precision {
-  /* Returns true if a fast recording of the node can read or write this F32 operand as BF16 and is
-   * not slower. Called before recording: unplaced operands have the program's strides. */
+  /* Returns true if a fast recording of the node can read or write this F32 operand as BF16, and
+   * does not get slower by it. Called before recording: operands without a location yet have the
+   * program's strides. */
   bool (*supports_bf16)(backend *backend, const node *node, uint32_t slot);
 } backend_precision;
 
@@ -185,10 +207,10 @@ typedef struct backend_vtable {
   void (*destroy)(backend *backend);
 
   clave_status (*buffer_create)(backend *backend, size_t bytes,
-                                buffer **out); /* uninitialised; bytes may be 0 */
-  /* Makes a buffer over host memory that outlives it: in place if shares_host_memory and aligned,
-   * else a copy. For a buffer in place, write and read with the same memory tell the device and the
-   * host that the other has changed it. */
+                                buffer **out); /* uninitialised; `bytes` may be 0 */
+  /* Makes a buffer over host memory that outlives it: in place if backend_wraps_in_place, else a
+   * copy. For a buffer in place, a write from that memory makes the host's changes visible to the
+   * device, and a read into it makes the device's changes visible to the host. */
   clave_status (*buffer_wrap)(backend *backend, const void *host, size_t bytes, bool writable,
                               buffer **out);
   void (*buffer_destroy)(backend *backend, buffer *buf); /* accepts NULL */
@@ -202,17 +224,18 @@ typedef struct backend_vtable {
   void (*stream_destroy)(backend *backend, stream *stream); /* waits; accepts NULL */
   /* Records the work of a node. Its tensors have types and slots, but no buffers; instruction and
    * values outlive the recording. fast: kernels may contract a * b + c, flush subnormals, divide
-   * less exactly, and round what is multiplied with a constant (recording.rounds). */
+   * less exactly, and round factors of products (recording.rounds). */
   clave_status (*record)(backend *backend, const node *node, bool fast, recording **out);
   void (*recording_destroy)(backend *backend, recording *recording); /* accepts NULL */
-  /* Enqueues a node that is neither a view nor a host op. state: the stream's for this recording,
-   * NULL at first. Faults are reported with `number`. */
+  /* Enqueues the node, which is neither a view nor a host op. state: the stream's data for this
+   * recording, NULL at first. Faults are reported with `number`. After UNSUPPORTED, the node can
+   * be computed again: an operand that it has overwritten contains what it would write again. */
   clave_status (*run)(stream *stream, const recording *recording, void **state,
                       const run_operands *operands, uint32_t number);
   void (*state_destroy)(stream *stream, void *state); /* accepts NULL */
-  /* Packs a weight into `to`, for all streams to read after the return. operands: indexed by Tid;
-   * only that of the weight is read. clears: zeros the bytes that no kernel writes. The time is not
-   * charged to a node. */
+  /* Packs a weight into `to`, which all streams may read when this returns. operands: indexed by
+   * Tid; only the weight's operand is read. clears: also zeros the bytes that no kernel writes. The
+   * time is not charged to a node. */
   clave_status (*pack)(stream *stream, const packed_weight_request *request,
                        const bound_tensor *operands, bool clears, buffer *to);
   clave_status (*write)(stream *stream, buffer *to, size_t offset, const void *from,
@@ -226,7 +249,7 @@ typedef struct backend_vtable {
   /* Waits for all work and reports the first fault since the last finish. */
   clave_status (*finish)(stream *stream, device_fault *fault);
 
-  /* NULL: the backend lacks these functions. `sharing` is required unless runs_on_host. */
+  /* NULL: the backend lacks the functions. `sharing` is required unless runs_on_host. */
   const backend_sharing *sharing;
   const backend_overlap *overlap;
   const backend_building *building;
@@ -259,27 +282,29 @@ typedef struct opencl_options {
   bool builds_here;     /* build kernels without child processes */
   const void *binaries; /* file of opencl_save_binaries, borrowed, used before the cache; or NULL */
   size_t binaries_size;
-  /* The caller's context, used instead of a new one, and queue, whose commands streams wait for;
-   * both are retained. NULL: none. */
+  /* The caller's context, which is used instead of a new one, and the caller's queue, for whose
+   * commands streams wait. Both are retained. NULL: the caller has none. */
   void *context, *queue;
 } opencl_options;
-/* Sets the folder in which drivers may keep files while the process lives, if they cannot in shared
- * memory. They use a new folder in it, or in that for temporary files if it is NULL or unusable.
- * Call it before the functions below; only the first call counts. */
+/* Sets where drivers that cannot use shared memory keep files while the process lives: in a new
+ * folder in `folder`, or in the folder for temporary files if `folder` is NULL or unusable. Call
+ * this before the functions below; only the first call has an effect. */
 void opencl_keep_files_in(const char *folder);
-/* Lists every OpenCL device of every platform, in the order of `clave devices`. Without a loader or
- * a device, count is 0 and reason says why; this is not an error. Otherwise reason names the
- * devices that were left out and why, or is NULL. infos live as long as the library. */
+/* Lists the OpenCL devices of every platform, in the order of `clave devices`. Without a loader or
+ * a device, *count is 0 and *reason says why; this is not an error. Otherwise *reason names the
+ * devices that were left out and why, or is NULL. *infos lives as long as the library. */
 clave_status opencl_devices(const backend_info **infos, int *count,
                             const char **reason) STATUS_CHECK;
-/* Finds the index of a cl_device_id in that list. */
+/* Sets *out to the name or path of the OpenCL library, as it was opened, or to NULL. */
+clave_status opencl_library_file(const char **out) STATUS_CHECK;
+/* Finds the index of a cl_device_id in the list of opencl_devices. */
 clave_status opencl_find_device(const void *device, int *index) STATUS_CHECK;
-/* Opens device `index` of that list as a backend. */
+/* Opens device `index` of the list of opencl_devices as a backend. */
 clave_status opencl_backend_create(int index, const opencl_options *options,
                                    backend **out) STATUS_CHECK;
 
-/* Writes a file with the binaries of the kernels that ran on the device in this process.
- * UNSUPPORTED if there are none. */
+/* Writes a file with the binaries of the kernels that ran on the device in this process. Returns
+ * UNSUPPORTED if there are no binaries. */
 clave_status opencl_save_binaries(backend *backend, const char *path) STATUS_CHECK;
 
 /* Builds kernels for the process at the other end of a socket, until it closes the socket or sends
@@ -291,10 +316,26 @@ typedef struct cache_stats {
   uint64_t bytes, files, limit_bytes;
 } cache_stats;
 clave_status cache_info(const char *folder, cache_stats *out) STATUS_CHECK;
-/* Removes least recently used binaries until at most max_bytes are left. removed may be NULL. */
+/* Kernel binaries of one device and driver in a file of cache_export. */
+typedef struct kernel_group {
+  const char *platform, *device, *driver; /* valid during the call */
+  uint64_t kernels, bytes;
+  uint64_t added;  /* import: binaries that the cache lacked */
+  bool is_present; /* import: this machine has the device and the driver */
+} kernel_group;
+typedef void (*kernel_report)(void *ctx, const kernel_group *group);
+/* Writes all binaries in the folder, which may be missing, to a file. */
+clave_status cache_export(const char *folder, const char *path, kernel_report report,
+                          void *ctx) STATUS_CHECK;
+/* Saves those binaries of a file of cache_export that are for devices of this machine. A damaged
+ * file changes nothing. */
+clave_status cache_import(const char *folder, const char *path, kernel_report report,
+                          void *ctx) STATUS_CHECK;
+/* Removes the least recently used binaries until at most max_bytes are left. removed may be
+ * NULL. */
 clave_status cache_trim(const char *folder, uint64_t max_bytes, uint64_t *removed) STATUS_CHECK;
 
-/* Write and read without waiting if the backend can, else with waiting. */
+/* Write and read without waiting if the backend supports it (backend_overlap), else wait. */
 static inline clave_status enqueue_write(stream *stream, buffer *to, size_t offset,
                                          const void *from, size_t bytes) {
   const backend_vtable *vt = stream->owner->vt;

@@ -1,7 +1,7 @@
 #ifndef BASE_ALONE_H
 #define BASE_ALONE_H
-/* KERNEL_ALONE is 1 in a program that computes on its caller's thread alone. Nothing needs to be
- * atomic then, so processors without atomic instructions need no library for them. */
+/* KERNEL_ALONE is 1 in a build whose kernels run only on the caller's thread. They then use no
+ * atomic operations, which some processors would need a library for. */
 #ifndef KERNEL_ALONE
 #define KERNEL_ALONE 0
 #endif

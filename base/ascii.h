@@ -1,6 +1,6 @@
 #ifndef BASE_ASCII_H
 #define BASE_ASCII_H
-/* Classes and case of ASCII characters. Unlike <ctype.h> and strcasecmp they do not follow the
+/* Classes and case of ASCII characters. Unlike <ctype.h> and strcasecmp, these functions ignore the
  * host's locale. */
 #include <stdbool.h>
 

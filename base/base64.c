@@ -1,4 +1,4 @@
-/* Base64. */
+/* Decodes base64. */
 #include "base/base64.h"
 
 #include <stdint.h>

@@ -18,7 +18,7 @@ static inline bool mul_i64(int64_t a, int64_t b, int64_t *out) {
 static inline bool add_size(size_t a, size_t b, size_t *out) {
   return !__builtin_add_overflow(a, b, out);
 }
-/* b may be an element count, which a size_t of 32 bits cannot hold. */
+/* b has 64 bits because it may be a number of elements that a 32-bit size_t cannot hold. */
 static inline bool mul_size(size_t a, uint64_t b, size_t *out) {
   return !__builtin_mul_overflow(a, b, out);
 }

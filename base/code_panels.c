@@ -1,4 +1,4 @@
-/* The layout of a panel of codes. */
+/* Computes the layout of code panels. */
 #include "base/code_panels.h"
 
 enum { LINE = 64 /* bytes */ };
@@ -29,8 +29,8 @@ static int64_t shared_spans(const encoding *encoding, const code_panels *panels)
   return elements ? elements * panels->spans / DECODED_AT_ONCE : panels->parts * panels->spans;
 }
 
-/* Returns code_panels.period for rows in which `shared` spans share d and m. If groups and blocks
- * do not end together, each span has its own factors and the period is 1. */
+/* Returns code_panels.period for rows in which `shared` spans share d and m. If neither a group nor
+ * a block is a multiple of the other, each span has its own factors: period 1. */
 static int period_of_block(const code_panels *panels, int64_t shared) {
   const int spans = panels->block * panels->spans;
   if (spans % shared == 0) return (int)shared;

@@ -12,7 +12,7 @@ typedef struct conv_dim {
   int64_t tap_step;
 } conv_dim;
 
-/* True for the depth of an image convolution, which has one slice. */
+/* True if the convolution lacks this dimension, as an image convolution lacks depth. */
 static inline bool conv_dim_is_absent(const conv_dim *dim) {
   return dim->in == 1 && dim->out == 1 && dim->kernel == 1 && dim->padding == 0;
 }
@@ -27,9 +27,9 @@ static inline int64_t conv_dim_reach(const conv_dim *dim, int64_t n) {
   return (n - 1) * dim->stride + conv_dim_span(dim);
 }
 
-/* For padded x stored by phases, where element i is in phase i % stride at position i / stride:
- * conv_dim_phases returns the number of phases that taps read, conv_dim_phase_size the elements of
- * one phase that outputs read. Not for transposed convolutions. */
+/* For a padded input that is stored by phases, where element i is in phase i % stride at position i
+ * / stride. Return the number of phases that taps read, and the number of elements of a phase that
+ * outputs read. Not for transposed convolutions. */
 static inline int64_t conv_dim_phases(const conv_dim *dim) {
   const int64_t spanned = conv_dim_span(dim);
   return spanned < dim->stride ? spanned : dim->stride;

@@ -1,20 +1,20 @@
 #ifndef BASE_DECODE_H
 #define BASE_DECODE_H
-/* Decodes encoded numbers to floats, 32 at a time, for C (base/encoding.c) and OpenCL C (encoded.h
- * of kernels_cl), which define
+/* Decodes encoded numbers to floats, 32 at a time. base/encoding.c includes this file as C, and
+ * kernels_cl/encoded.h as OpenCL C. Both define
  *   code_bytes             a pointer to constant bytes
  *   code_factors           a struct of float d[2], m[2]; int s[2], l[2]
  *   DECODE_HALF(p)         the F16 at p, an even address, as float
  *   DECODE_TABLE           the declaration of a table of signed bytes
- *   FLOAT_OF(u)            a float of these bits
+ *   FLOAT_OF(u)            the float whose bits are u
  *
- * The blocks are those of llama.cpp: `block` is the start of one, and the codes of its elements
- * [32 part, 32 part + 32) are written to `values`. An element is d * s * code + m * l, which equals
- * the result of llama.cpp's decoder bit for bit if computed in this order. Sources of the layouts:
- * its ggml-common.h, and the numpy code of PyPI's gguf. */
+ * The block formats are llama.cpp's. split_FORMAT receives the address of a block, writes the codes
+ * of its elements [32 part, 32 part + 32) to `values`, and returns their factors. Computed in this
+ * order, the element d * s * code + m * l equals the result of llama.cpp's decoder bit for bit. The
+ * layouts are from llama.cpp's ggml-common.h and PyPI's package gguf. */
 
-/* factors_of returns factors that all 32 elements share. scale_of has no minimum: m is -0, because
- * adding -0 changes nothing, not even the sign of a zero. */
+/* Return factors that all 32 elements share. scale_of is for formats without minima. Its m is -0,
+ * because adding -0 does not even change the sign of a zero. */
 static inline code_factors factors_of(float d, float m) {
   const code_factors factors = {{d, d}, {m, m}, {1, 1}, {1, 1}};
   return factors;
@@ -51,7 +51,7 @@ static inline code_factors split_Q4_1(code_bytes block, int part, float *values)
   return factors_of(DECODE_HALF(block), DECODE_HALF(block + 2));
 }
 
-/* Returns the fifth bit of element i, at its position in the code. */
+/* Returns the fifth bit of element i's code, shifted to its position in the code. */
 static inline int decode_fifth(code_bytes high, int i) { return (high[i / 8] >> i % 8 & 1) << 4; }
 
 /* Layout: d, 32 fifth bits, 16 bytes. */
@@ -113,7 +113,7 @@ static inline code_factors split_MXFP4(code_bytes block, int part, float *values
 
 /* ---------------------------------------------------------------- blocks of 256 */
 
-/* Layout: 16 bytes of 4 bits of scale and 4 of minimum; 64 bytes of 2-bit codes; d, dmin. */
+/* Layout: 16 bytes of a 4-bit scale and a 4-bit minimum each; 64 bytes of 2-bit codes; d, dmin. */
 static inline code_factors split_Q2_K(code_bytes block, int part, float *values) {
   code_factors factors = factors_of(DECODE_HALF(block + 80), -DECODE_HALF(block + 82));
   code_bytes codes = block + 16 + part / 4 * 32, scales = block + part * 2;
@@ -125,7 +125,7 @@ static inline code_factors split_Q2_K(code_bytes block, int part, float *values)
   return factors;
 }
 
-/* Layout: 32 bytes of high bits, 64 bytes of 2 bits, 12 bytes of 16 6-bit scales, d. */
+/* Layout: 32 bytes of high bits; 64 bytes of 2 low bits; sixteen 6-bit scales in 12 bytes; d. */
 static inline code_factors split_Q3_K(code_bytes block, int part, float *values) {
   code_factors factors = scale_of(DECODE_HALF(block + 108));
   code_bytes codes = block + 32 + part / 4 * 32, scales = block + 96;
@@ -167,7 +167,7 @@ static inline code_factors split_Q5_K(code_bytes block, int part, float *values)
   return k_factors(block, part);
 }
 
-/* Layout: 128 bytes of 4 bits, 64 of 2, 16 signed scales, d. */
+/* Layout: 128 bytes of 4 low bits; 64 bytes of 2 high bits; 16 signed scales; d. */
 static inline code_factors split_Q6_K(code_bytes block, int part, float *values) {
   code_factors factors = scale_of(DECODE_HALF(block + 208));
   const int in_half = part % 4;
@@ -180,7 +180,7 @@ static inline code_factors split_Q6_K(code_bytes block, int part, float *values)
   return factors;
 }
 
-/* Layout: d, 2 bytes of high and 4 of low bits of scales, 128 bytes of indices of decode_levels. */
+/* Layout: d; high bits (2 bytes) and low bits (4) of scales; 128 bytes of decode_levels indices. */
 static inline code_factors split_IQ4_XS(code_bytes block, int part, float *values) {
   const int low = block[4 + part / 2] >> part % 2 * 4 & 15,
             high = (block[2] | block[3] << 8) >> part * 2 & 3;
@@ -194,13 +194,13 @@ static inline code_factors split_IQ4_XS(code_bytes block, int part, float *value
   return factors;
 }
 
-/* Returns digit `place`, minus 1, of a byte that stores five base-3 digits as a fraction of 256. */
+/* Returns digit `place` minus 1. The byte stores five base-3 digits as the fraction byte / 256. */
 static inline float decode_ternary(int byte, int place) {
   const int power = place < 2 ? (place ? 3 : 1) : place == 2 ? 9 : place == 3 ? 27 : 81;
   return (float)(((byte * power & 255) * 3 >> 8) - 1);
 }
 
-/* Layout: 32 bytes of five digits, 16 of five, 4 of four, d. */
+/* Layout: 48 bytes of five digits each and 4 bytes of four; d. */
 static inline code_factors split_TQ1_0(code_bytes block, int part, float *values) {
   for (int i = 0; i < 32; i++) {
     const int at = part * 32 + i, rest = at - 160, last = at - 240;
@@ -211,7 +211,7 @@ static inline code_factors split_TQ1_0(code_bytes block, int part, float *values
   return scale_of(DECODE_HALF(block + 52));
 }
 
-/* Layout: 64 bytes of 2 bits, d. */
+/* Layout: 64 bytes of 2-bit codes; d. */
 static inline code_factors split_TQ2_0(code_bytes block, int part, float *values) {
   code_bytes codes = block + part / 4 * 32;
   for (int i = 0; i < 32; i++) values[i] = (float)((codes[i] >> part % 4 * 2 & 3) - 1);

@@ -8,8 +8,9 @@ static clave_status device_class_add_word(const char *word, size_t n, device_cla
   const struct {
     const char *name;
     bool *is_given;
-  } words[] = {{"cpu", &class->cpu},       {"gpu", &class->gpu},   {"wide", &class->wide},
-               {"avx512", &class->avx512}, {"avx2", &class->avx2}, {"portable", &class->portable}};
+  } words[] = {{"cpu", &class->cpu},          {"gpu", &class->gpu},       {"wide", &class->wide},
+               {"slow", &class->slow},        {"avx512", &class->avx512}, {"avx2", &class->avx2},
+               {"portable", &class->portable}};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
     if (strlen(words[i].name) != n || memcmp(word, words[i].name, n) != 0) continue;
     if (words[i].is_given == &class->cpu || words[i].is_given == &class->gpu)
@@ -18,7 +19,7 @@ static clave_status device_class_add_word(const char *word, size_t n, device_cla
     return NULL;
   }
   return INVALID(
-      "CLAVE_DEVICE_CLASS: expected cpu, gpu, wide, avx512, avx2 or portable, got '%.*s'",
+      "CLAVE_DEVICE_CLASS: expected cpu, gpu, wide, slow, avx512, avx2 or portable, got '%.*s'",
       (int)(n < 32 ? n : 32), word);
 }
 

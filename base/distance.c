@@ -1,4 +1,4 @@
-/* Distances of numbers. */
+/* Distances between numbers. */
 #include "base/distance.h"
 
 #include <math.h>

@@ -31,13 +31,13 @@ static int synchronise(int fd, uint64_t flags) {
 
 /* ---------------------------------------------------------------- recognising */
 
-/* True if the file may be sent the synchronisation request. On a device file the request's number
- * could mean anything. */
+/* True for the file types to which SYNC_REQUEST may be sent. A device file could take its number
+ * for another request. */
 static bool accepts_requests(mode_t mode) {
   return !S_ISCHR(mode) && !S_ISBLK(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode) && !S_ISDIR(mode);
 }
 
-/* If the file system does not tell, recognises a dma-buf by a harmless synchronisation. */
+/* Recognises a dma-buf by a harmless synchronisation, if the file system does not identify it. */
 static bool answers_as_dma_buf(int fd) {
   return synchronise(fd, SYNC_READ) == 0 && synchronise(fd, SYNC_READ | SYNC_END) == 0;
 }
@@ -65,8 +65,8 @@ static clave_status dma_buf_find_kind(int fd, const struct stat *info, dma_buf *
       fd);
 }
 
-/* Finds the size. Before Linux 5.3, a dma-buf reports its size only to lseek, which does not move a
- * file position here. */
+/* Finds the size. Before Linux 5.3, a dma-buf reports its size only by lseek, which moves no file
+ * position of a dma-buf. */
 static clave_status dma_buf_find_size(int fd, const struct stat *info, dma_buf *out) {
   off_t size = info->st_size;
   if (!size && out->is_synchronised) size = lseek(fd, 0, SEEK_END);
@@ -118,3 +118,6 @@ static clave_status change_access(const dma_buf *dma_buf, uint64_t end) {
 
 clave_status dma_buf_begin(const dma_buf *dma_buf) { return change_access(dma_buf, 0); }
 clave_status dma_buf_end(const dma_buf *dma_buf) { return change_access(dma_buf, SYNC_END); }
+
+int dma_buf_duplicate(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 0); }
+void dma_buf_close_duplicate(int fd) { (void)close(fd); }

@@ -21,13 +21,16 @@ typedef struct dma_buf {
   void *data;           /* owned: the page-aligned mapping, or NULL if it is not mapped */
 } dma_buf;
 
-/* Opens the memory of `fd` through a duplicate; `fd` stays the caller's. */
+/* Opens the memory of `fd` through a duplicate; the caller keeps `fd`. */
 clave_status dma_buf_open(int fd, dma_buf *out) STATUS_CHECK;
 void dma_buf_close(dma_buf *dma_buf); /* accepts a zeroed one; unmaps */
 clave_status dma_buf_map(dma_buf *dma_buf, bool writable) STATUS_CHECK;
-/* Between begin and end the host sees in the mapped bytes what devices wrote; devices see what the
- * host wrote after the end. Neither waits for devices. */
+/* The host accesses the mapped bytes between these calls. The first makes writes of devices visible
+ * to the host, the second the host's writes to devices. Neither waits for devices. */
 clave_status dma_buf_begin(const dma_buf *dma_buf) STATUS_CHECK;
 clave_status dma_buf_end(const dma_buf *dma_buf) STATUS_CHECK;
+/* Returns a duplicate of the descriptor; -1 on failure. */
+int dma_buf_duplicate(int fd);
+void dma_buf_close_duplicate(int fd);
 
 #endif

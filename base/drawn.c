@@ -1,4 +1,4 @@
-/* Made-up tensors, and digests of results. */
+/* Pseudo-random tensors, and digests of results. */
 #include "base/drawn.h"
 
 #include <string.h>
@@ -43,10 +43,10 @@ int64_t drawn_size(int64_t min, int64_t max) {
 
 /* ---------------------------------------------------------------- digests */
 
-/* An element is a NaN if its bits under `mask`, which leaves out the sign, exceed `most`. */
+/* An element is a NaN if its bits without the sign (`mask`) exceed `max_number`. */
 typedef struct nan_bits {
   dtype t;
-  uint64_t mask, most;
+  uint64_t mask, max_number;
 } nan_bits;
 static const nan_bits all_nans[] = {
     {DTYPE_F32, 0x7fffffff, 0x7f800000},
@@ -63,7 +63,7 @@ static const nan_bits *nans_of(dtype t) {
 }
 
 static uint64_t without_nan(const nan_bits *nan, uint64_t bits) {
-  return nan && (bits & nan->mask) > nan->most ? nan->mask : bits;
+  return nan && (bits & nan->mask) > nan->max_number ? nan->mask : bits;
 }
 
 /* Needs a little-endian host, as files do. */

@@ -49,8 +49,8 @@ static inline float float_of_bits(uint32_t u) {
   return f;
 }
 
-/* Conversions round to nearest even, and keep NaN (quieted), infinities and subnormals; 8-bit
- * floats: base/float8.h. */
+/* Conversions round to nearest even, and keep NaN (quieted), infinities and subnormals;
+ * base/float8.h has the exceptions of 8-bit floats. */
 float f16_to_f32(uint16_t h);
 uint16_t f32_to_f16(float f);
 float bf16_to_f32(uint16_t h);

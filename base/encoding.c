@@ -1,4 +1,4 @@
-/* Encodings: one table row for each named block, sizes, and decoding of any row. */
+/* Encodings: a table of block formats, the sizes of rows, and decoding. */
 #include "base/encoding.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "base/kernel.h"
 #include "base/status.h"
 
-/* Returns INVALID with a text like "index 7 out of range [0, 5]". The kind must not be NONE. */
+/* Returns INVALID, such as "index 7 out of range [0, 5]". The fault's kind must not be NONE. */
 clave_status fault_status(const kernel_fault *fault) STATUS_CHECK;
 
 #endif

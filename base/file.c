@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -18,7 +17,7 @@
 
 /* ---------------------------------------------------------------- folders */
 
-enum { MAX_DEPTH = 16, LEAST_FREE_BYTES = 64 << 20 };
+enum { MAX_DEPTH = 16, MIN_FREE_BYTES = 64 << 20 };
 
 static clave_status file_make_folder(const char *path, unsigned mode) {
   if (mkdir(path, (mode_t)mode) == 0 || errno == EEXIST) return NULL;
@@ -52,11 +51,6 @@ char *path_join(const char *folder, const char *name) {
   return path;
 }
 
-const char *temporary_folder(void) {
-  const char *given = getenv("TMPDIR");
-  return given && *given == '/' ? given : "/tmp";
-}
-
 typedef struct listing {
   folder_entry *items; /* owned, with the names in it */
   size_t count, capacity;
@@ -80,6 +74,10 @@ static clave_status file_add_entry(const char *folder, const char *name, mode_t 
   return NULL;
 }
 
+static int by_entry_name(const void *left, const void *right) {
+  return strcmp(((const folder_entry *)left)->name, ((const folder_entry *)right)->name);
+}
+
 static clave_status list_type(const char *path, mode_t type, folder_entry **out, size_t *count) {
   *out = NULL;
   *count = 0;
@@ -91,6 +89,7 @@ static clave_status list_type(const char *path, mode_t type, folder_entry **out,
     if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
       st = file_add_entry(path, e->d_name, type, &listing);
   (void)closedir(folder);
+  if (listing.count) qsort(listing.items, listing.count, sizeof *listing.items, by_entry_name);
   if (st) {
     folder_list_free(listing.items, listing.count);
     return st;
@@ -115,6 +114,8 @@ void folder_list_free(folder_entry *entries, size_t count) {
 
 bool file_remove(const char *path) { return unlink(path) == 0; }
 
+void file_touch(const char *path) { (void)utimensat(AT_FDCWD, path, NULL, 0); }
+
 clave_status file_move(const char *from, const char *to) {
   return rename(from, to) == 0 ? NULL : file_error(to, errno);
 }
@@ -134,7 +135,7 @@ bool folder_exists(const char *path) {
   return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-/* Counts the files of a tree. If `removes`, removes them and subfolders. False if some remain. */
+/* Adds up a tree's files. If `removes`, also removes files and subfolders. False if some remain. */
 static bool visit_tree(const char *path, int depth, bool removes, uint64_t *bytes,
                        uint64_t *files) {
   folder_entry *entries;
@@ -186,10 +187,10 @@ char *folder_create_unique(const char *parent, const char *stem) {
   return name.data;
 }
 
-bool folder_takes_code(const char *path) {
+bool folder_accepts_code(const char *path) {
   struct statvfs s;
   if (statvfs(path, &s) != 0 || (s.f_flag & (ST_NOEXEC | ST_RDONLY))) return false;
-  return (uint64_t)s.f_bavail * s.f_frsize >= LEAST_FREE_BYTES;
+  return (uint64_t)s.f_bavail * s.f_frsize >= MIN_FREE_BYTES;
 }
 
 bool folder_is_private(const char *path) {
@@ -225,6 +226,14 @@ bool file_lock_take(const char *path, int timeout_ms, file_lock **out) {
   lock->fd = fd;
   *out = lock;
   return true;
+}
+
+bool file_lock_is_held(const char *path) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return false;
+  const bool is_held = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  (void)close(fd);
+  return is_held;
 }
 
 void file_lock_release(file_lock *lock) {

@@ -25,7 +25,7 @@ clave_status file_map_open(const char *path, file_map *out) STATUS_CHECK;
 void file_map_close(file_map *map); /* accepts a zeroed map */
 /* Fails with IO if the file was truncated or could not be read since it was opened: zeros have
  * replaced the missing bytes, and the caller may have read them. Sets *changed (optional) if the
- * file was written to and may hold other bytes. Call it before and after the bytes are used. */
+ * file was written to and may hold other bytes. Call it before and after using the bytes. */
 clave_status file_map_check(const file_map *map, const char *path, bool *changed) STATUS_CHECK;
 void file_map_settle(const file_map *map); /* accepts the change that file_map_check reported */
 /* Tells the system that the whole pages within this range will not be needed soon. */
@@ -38,7 +38,7 @@ typedef struct file_writer file_writer;
 clave_status file_writer_create(const char *path, file_writer **out) STATUS_CHECK;
 /* If the bytes are in a file_map whose file was truncated, a later commit fails. */
 clave_status file_writer_append(file_writer *writer, const void *bytes, size_t n) STATUS_CHECK;
-/* Appends zero bytes up to a multiple. */
+/* Appends zero bytes up to a multiple of `alignment`. */
 clave_status file_writer_pad(file_writer *writer, size_t alignment) STATUS_CHECK;
 size_t file_writer_size(const file_writer *writer);
 /* Writes all appended bytes to the file, so that commit cannot fail for lack of space. */
@@ -53,14 +53,13 @@ enum { FOLDERS_PRIVATE = 0700, FOLDERS_SHARED = 0777 };
 clave_status make_folders(const char *path, unsigned mode) STATUS_CHECK;
 /* Joins folder and name. The caller frees the result; NULL when memory is out. */
 char *path_join(const char *folder, const char *name);
-/* Returns TMPDIR if it is an absolute path, else /tmp. */
-const char *temporary_folder(void);
 
 /* Locks a file exclusively (an advisory lock) and creates it if absent. Returns false if the lock
  * is still held elsewhere after timeout_ms, or at once if the file cannot be opened. */
 typedef struct file_lock file_lock;
 bool file_lock_take(const char *path, int timeout_ms, file_lock **out);
-void file_lock_release(file_lock *lock); /* accepts NULL */
+void file_lock_release(file_lock *lock);  /* accepts NULL */
+bool file_lock_is_held(const char *path); /* by any process; false if the file cannot be read */
 
 /* One entry of a folder listing. */
 typedef struct folder_entry {
@@ -68,7 +67,7 @@ typedef struct folder_entry {
   uint64_t size;
   int64_t modified_s, accessed_s; /* seconds since the epoch */
 } folder_entry;
-/* Lists the regular files of a folder, unordered. A missing folder is empty. */
+/* Lists the regular files of a folder, by name. A missing folder is empty. */
 clave_status folder_list(const char *path, folder_entry **out, size_t *count) STATUS_CHECK;
 /* Lists the subfolders of a folder in the same way. */
 clave_status folder_list_folders(const char *path, folder_entry **out, size_t *count) STATUS_CHECK;
@@ -83,8 +82,9 @@ bool folder_empty(const char *path, uint64_t *bytes); /* removes the contents bu
  * owned by the caller, or NULL on failure. */
 char *folder_create_unique(const char *parent, const char *stem);
 /* True if libraries can be stored there and loaded: no noexec or read-only mount, 64 MB free. */
-bool folder_takes_code(const char *path);
+bool folder_accepts_code(const char *path);
 bool file_remove(const char *path); /* returns false on failure */
+void file_touch(const char *path);  /* sets the time of its last use to now; may fail */
 /* Moves a file within a file system, replacing what is at `to`. */
 clave_status file_move(const char *from, const char *to) STATUS_CHECK;
 bool file_exists(const char *path); /* true for any kind of file, also a dangling link */
@@ -92,6 +92,8 @@ bool folder_exists(const char *path);
 bool file_is_special(const char *path); /* true for a device, a pipe or a socket */
 /* True if both paths lead to the same existing regular file. */
 bool file_is_same(const char *left, const char *right);
+/* Returns the offset of the path's last component: 0 if the path has only one. */
+size_t path_last(const char *path);
 /* True if path is longer than the ending and ends with it, as "m.clv" does with ".clv". */
 bool path_has_ending(const char *path, const char *ending);
 /* True if the folder belongs to this user and nobody else may write into it. */
@@ -104,5 +106,8 @@ clave_status library_open(const char *name, library **out) STATUS_CHECK;
 bool library_is_loaded(const char *name); /* true if any code in the process loaded it */
 void library_close(library *library);     /* accepts NULL */
 void *library_symbol(library *library, const char *name); /* NULL if absent */
+/* Returns a hash of the size and modification time of the file that contains the code at this
+ * address, so an update of the file changes the hash; 0 if no file contains it. */
+uint64_t library_stamp(const void *address);
 
 #endif

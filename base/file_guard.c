@@ -8,23 +8,23 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { MOST_GUARDS = 256, MOST_HANDLERS = 8 };
+enum { MAX_GUARDS = 256, MAX_HANDLERS = 8 };
 
 struct file_guard {
   atomic_uintptr_t start; /* 0 if free */
   atomic_size_t size;
   atomic_bool is_cut;
-  volatile bool *_Atomic told; /* set with is_cut, or NULL. Borrowed, outlives the guard. */
+  volatile bool *_Atomic reported; /* set with is_cut, or NULL. Borrowed, outlives the guard. */
 };
 
 /* The handler reads only these variables. It takes no lock and allocates nothing. */
-static file_guard guards[MOST_GUARDS];
+static file_guard guards[MAX_GUARDS];
 static atomic_int n_used; /* entries from this one on were never used */
 static uintptr_t page;
 
 /* The actions of SIGBUS that ours replaced: the first, then each handler that the process set
  * later. */
-static struct sigaction before[MOST_HANDLERS];
+static struct sigaction before[MAX_HANDLERS];
 static atomic_int n_before;
 static atomic_int holder; /* a lock that the handler never takes: the process that holds it, or 0 */
 static int n_guards;
@@ -32,17 +32,17 @@ static int n_guards;
 /* Another handler may call ours again for a fault that ours passed to it; such a fault goes to an
  * older handler. Each entry is a call in progress, by thread and stack frame. A handler that leaves
  * by longjmp does not free its entry; count_passing does. */
-enum { MOST_THREADS = 32 };
+enum { MAX_THREADS = 32 };
 static struct {
   atomic_long thread; /* 0 if free */
   atomic_uintptr_t frame;
-} passing[MOST_THREADS];
+} passing[MAX_THREADS];
 
 /* Returns how many outer frames of this thread are passing a fault on, and frees entries of frames
  * that have ended. */
 static int count_passing(long thread, uintptr_t frame) {
   int n = 0;
-  for (int i = 0; i < MOST_THREADS; i++) {
+  for (int i = 0; i < MAX_THREADS; i++) {
     if (atomic_load(&passing[i].thread) != thread) continue;
     if (atomic_load(&passing[i].frame) > frame)
       n++;
@@ -53,7 +53,7 @@ static int count_passing(long thread, uintptr_t frame) {
 }
 
 static int begin_passing(long thread, uintptr_t frame) {
-  for (int i = 0; i < MOST_THREADS; i++) {
+  for (int i = 0; i < MAX_THREADS; i++) {
     long nobody = 0;
     if (!atomic_compare_exchange_strong(&passing[i].thread, &nobody, -thread)) continue;
     atomic_store(&passing[i].frame, frame);
@@ -77,8 +77,8 @@ file_guard *file_guard_of(const void *byte) {
   return NULL;
 }
 
-/* Maps zeros from the page of the fault to the end of the mapping, since a file is cut at its end.
- * They can be written to, as a host's own mapping may be. */
+/* Maps zeros from the page of the fault to the end of the mapping, because a file is truncated at
+ * its end. The zeros are writable, as a host's own mapping may be. */
 static bool put_zeros(file_guard *guard, uintptr_t at) {
   const uintptr_t first = at - at % page,
                   end = atomic_load(&guard->start) + atomic_load(&guard->size);
@@ -86,8 +86,8 @@ static bool put_zeros(file_guard *guard, uintptr_t at) {
   if (mmap((void *)first, end - first, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
     return false;
   atomic_store(&guard->is_cut, true);
-  volatile bool *told = atomic_load(&guard->told);
-  if (told) *told = true;
+  volatile bool *reported = atomic_load(&guard->reported);
+  if (reported) *reported = true;
   return true;
 }
 
@@ -123,7 +123,7 @@ static void file_guard_handle(int number, siginfo_t *info, void *context) {
 /* A forked child may inherit the lock from another thread of its parent. No thread of the child
  * will release it, so the child takes it over: the tables are usable after every step that is made
  * under the lock. */
-static void take_lock(void) {
+static void acquire_lock(void) {
   const int own = (int)getpid();
   for (int found = 0; !atomic_compare_exchange_strong(&holder, &found, own);)
     if (found == own) {
@@ -131,7 +131,7 @@ static void take_lock(void) {
       found = 0;
     }
 }
-static void give_lock(void) { atomic_store(&holder, 0); }
+static void release_lock(void) { atomic_store(&holder, 0); }
 
 static bool is_ours(const struct sigaction *action) {
   return (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == file_guard_handle;
@@ -145,14 +145,14 @@ static bool file_guard_is_same(const struct sigaction *left, const struct sigact
 }
 
 /* Installs our handler and keeps the present one as the next to call. */
-static bool take_signal(void) {
+static bool install_handler(void) {
   struct sigaction now, own = {.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
   const int n = atomic_load(&n_before);
   if (sigaction(SIGBUS, NULL, &now) != 0) return false;
   if (is_ours(&now)) return true;
   const bool is_known = n > 0 && file_guard_is_same(&now, &before[n - 1]);
   if (!is_known) {
-    const int at = n < MOST_HANDLERS ? n : MOST_HANDLERS - 1; /* keeps the first and latest */
+    const int at = n < MAX_HANDLERS ? n : MAX_HANDLERS - 1; /* keeps the first and latest */
     before[at] = now;
     atomic_store(&n_before, at + 1);
   }
@@ -164,7 +164,7 @@ static bool take_signal(void) {
 
 /* Restores the action of SIGBUS that ours replaced last. Does nothing if the process has set
  * another handler since, because that handler may call ours. */
-static void give_signal(void) {
+static void restore_handler(void) {
   struct sigaction now;
   const int n = atomic_load(&n_before);
   if (n == 0 || sigaction(SIGBUS, NULL, &now) != 0 || !is_ours(&now)) return;
@@ -173,39 +173,39 @@ static void give_signal(void) {
 
 file_guard *file_guard_add(const void *start, size_t size) {
   file_guard *guard = NULL;
-  take_lock();
+  acquire_lock();
   if (!page) page = (uintptr_t)sysconf(_SC_PAGESIZE);
-  for (int i = 0; i < MOST_GUARDS && !guard; i++)
+  for (int i = 0; i < MAX_GUARDS && !guard; i++)
     if (!atomic_load(&guards[i].start)) guard = &guards[i];
-  if (guard && take_signal()) {
+  if (guard && install_handler()) {
     n_guards++;
     if (guard - guards >= atomic_load(&n_used)) atomic_store(&n_used, (int)(guard - guards) + 1);
     atomic_store(&guard->size, (size + page - 1) / page * page);
     atomic_store(&guard->is_cut, false);
-    atomic_store(&guard->told, NULL);
+    atomic_store(&guard->reported, NULL);
     atomic_store(&guard->start, (uintptr_t)start);
   } else {
     guard = NULL;
   }
-  give_lock();
+  release_lock();
   return guard;
 }
 
 void file_guard_remove(file_guard *guard) {
   if (!guard) return;
-  take_lock();
+  acquire_lock();
   atomic_store(&guard->start, 0);
-  if (--n_guards == 0) give_signal();
-  give_lock();
+  if (--n_guards == 0) restore_handler();
+  release_lock();
 }
 
 void file_guard_renew(void) {
-  take_lock();
-  if (n_guards) (void)take_signal();
-  give_lock();
+  acquire_lock();
+  if (n_guards) (void)install_handler();
+  release_lock();
 }
 
-void file_guard_tell(file_guard *guard, volatile bool *is_cut) {
-  atomic_store(&guard->told, is_cut);
+void file_guard_notify(file_guard *guard, volatile bool *is_cut) {
+  atomic_store(&guard->reported, is_cut);
 }
 bool file_guard_is_cut(const file_guard *guard) { return atomic_load(&guard->is_cut); }

@@ -14,11 +14,11 @@ typedef struct file_guard file_guard;
 file_guard *file_guard_add(const void *start, size_t size);
 /* Called before the memory is unmapped; accepts NULL. The last guard restores SIGBUS's action. */
 void file_guard_remove(file_guard *guard);
-/* From now on *is_cut is set when zeros replace pages. It must outlive the guard. */
-void file_guard_tell(file_guard *guard, volatile bool *is_cut);
-/* True if zeros have replaced some of its pages. */
+/* From now on *is_cut is set when zeros replace pages; *is_cut must outlive the guard. */
+void file_guard_notify(file_guard *guard, volatile bool *is_cut);
+/* True if zeros have replaced pages of the guarded mapping. */
 bool file_guard_is_cut(const file_guard *guard);
-/* Installs the handler again if the process has set another, which still gets other faults. */
+/* Installs the handler again if the process has set another, which still receives other faults. */
 void file_guard_renew(void);
 /* Returns the guard of the mapping that contains the byte, or NULL. */
 file_guard *file_guard_of(const void *byte);

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/file_guard.h"
+#include "base/memory.h"
 #include "base/number.h"
 #include "base/small_alloc.h"
 
@@ -128,9 +129,9 @@ void file_map_settle(const file_map *map) {
 }
 
 void file_map_release(const file_map *map, size_t offset, size_t size) {
-  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  size_t page = memory_page();
   size_t begin = (offset + page - 1) / page * page, end = (offset + size) / page * page;
-  if (map->guard && begin < end && end <= map->size) { /* a copy would be lost */
+  if (map->guard && begin < end && end <= map->size) { /* releasing a copy would lose it */
     (void)madvise((void *)(uintptr_t)(map->data + begin), end - begin, MADV_DONTNEED);
   }
 }

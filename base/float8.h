@@ -1,14 +1,15 @@
 #ifndef BASE_FLOAT8_H
 #define BASE_FLOAT8_H
-/* Conversions between OCP's 8-bit floats and F32, for C (base/dtype.c) and OpenCL C, which define
- *   FLOAT_OF(u)  a float of these bits
+/* Conversions between OCP's 8-bit floats and F32. base/dtype.c includes this file as C, kernels as
+ * OpenCL C. Both define
+ *   FLOAT_OF(u)  the float whose bits are u
  *   BITS_OF(f)   the bits of a float, unsigned
  *
  * E4M3 has an exponent of 4 bits, no infinities, and NaN where all bits are set. E5M2 has an
- * exponent of 5 bits, as F16. Rounding is to nearest even. As in PyTorch, values beyond the
- * largest, and infinities, become the largest in E4M3 and infinity in E5M2. */
+ * exponent of 5 bits, as F16. Rounding is to nearest even. As in PyTorch, infinities and values
+ * beyond the largest number are converted to the largest number in E4M3 and to infinity in E5M2. */
 
-/* These functions select among values instead of branching, so that vectors can do it. */
+/* These functions select values instead of branching, so that compilers can vectorise them. */
 static inline float decode_E4M3(int code) {
   const unsigned bits = (unsigned)code & 127, mantissa = bits & 7;
   const float normal = FLOAT_OF(((bits >> 3) + 120) << 23 | mantissa << 20),

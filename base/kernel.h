@@ -91,7 +91,7 @@ static inline int64_t ktensor_numel(const ktensor *ktensor) {
 }
 
 enum { KERNEL_SCRATCH_ALIGNMENT = 64 };
-/* Returns the scratch memory that a request uses with its padding, or SIZE_MAX / 2 on overflow. */
+/* Returns the bytes of scratch memory of a request with padding; SIZE_MAX / 2 on overflow. */
 static inline size_t kernel_scratch_size(size_t bytes) {
   const size_t unit = KERNEL_SCRATCH_ALIGNMENT;
   return bytes > SIZE_MAX / 2 - unit ? SIZE_MAX / 2 : (bytes + unit - 1) / unit * unit;

@@ -1,8 +1,10 @@
 /* Shared libraries opened at run time: the only user of dlopen. */
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/hash.h"
 
 struct library {
   void *handle;
@@ -35,3 +37,11 @@ void library_close(library *library) {
 }
 
 void *library_symbol(library *library, const char *name) { return dlsym(library->handle, name); }
+
+uint64_t library_stamp(const void *address) {
+  Dl_info found;
+  struct stat s;
+  if (!dladdr(address, &found) || !found.dli_fname || stat(found.dli_fname, &s) != 0) return 0;
+  const int64_t file[] = {s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec};
+  return hash_bytes(file, sizeof file);
+}

@@ -34,7 +34,7 @@ static bool loaded_code_is_named(const char *path, const char *names) {
 
 /* True if some of the pages are in memory and all of those are unchanged pages of the file. Pages
  * that were relocated, patched or never mapped from a file would be lost. */
-static bool can_go(const releasing *releasing, uintptr_t begin, uintptr_t end) {
+static bool can_release(const releasing *releasing, uintptr_t begin, uintptr_t end) {
   enum { ENTRIES = 512 };
   uint64_t entries[ENTRIES];
   bool some = false;
@@ -58,7 +58,7 @@ static void release_segment(const releasing *releasing, uintptr_t at, size_t siz
   const uintptr_t begin =
                       (at + releasing->page_size - 1) / releasing->page_size * releasing->page_size,
                   end = (at + size) / releasing->page_size * releasing->page_size;
-  if (end > begin && can_go(releasing, begin, end))
+  if (end > begin && can_release(releasing, begin, end))
     (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
 

@@ -1,4 +1,4 @@
-/* The memory pool, growing arrays, and large allocations. */
+/* The memory pool and growing arrays. */
 #include "base/memory.h"
 
 #include <stdalign.h>
@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/checked.h"
 
@@ -102,21 +101,4 @@ bool array_reserve(void *array, size_t *capacity, size_t need, size_t size) {
   memcpy(array, &items, sizeof items);
   *capacity = most;
   return true;
-}
-
-/* ---------------------------------------------------------------- large memory */
-
-enum { LARGE_PAGE = 2 << 20 };
-
-void *memory_alloc(size_t bytes) {
-  const size_t alignment = bytes >= MEMORY_LARGE ? LARGE_PAGE : MEMORY_ALIGNMENT;
-  if (bytes > SIZE_MAX - 2 * alignment) return NULL;
-  void *memory =
-      aligned_alloc(alignment, (bytes / alignment + (bytes % alignment || !bytes)) * alignment);
-#ifdef MADV_HUGEPAGE
-  /* Covers whole pages only, so that no further memory becomes resident. The system may refuse. */
-  if (memory && bytes >= MEMORY_LARGE)
-    (void)madvise(memory, bytes / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
-#endif
-  return memory;
 }

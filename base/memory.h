@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/status.h"
 
@@ -30,10 +31,15 @@ typedef struct span {
 bool array_reserve(void *array, size_t *capacity, size_t need, size_t size);
 
 enum { MEMORY_ALIGNMENT = 64, MEMORY_LARGE = 2 << 20 };
-/* Returns uninitialised memory aligned to MEMORY_ALIGNMENT, to be released by free; NULL when
- * memory is out. From MEMORY_LARGE bytes on it requests large pages: ten times as fast to allocate
- * and access. */
+/* Returns uninitialised memory aligned to MEMORY_ALIGNMENT, to be released by memory_free; NULL
+ * when memory is out. For MEMORY_LARGE bytes or more it requests large pages, which are about ten
+ * times as fast to allocate and access. */
 void *memory_alloc(size_t bytes);
+/* Works like memory_alloc with an alignment: a power of 2, at least that of a pointer. */
+void *memory_alloc_aligned(size_t alignment, size_t bytes);
+void memory_free(void *memory); /* accepts NULL */
+size_t memory_page(void);       /* the size of a page of the system */
+uint64_t memory_total(void);    /* bytes of the computer's memory; 0 if unknown */
 
 /* Growing text. After a failed append `failed` is set and further appends do nothing: check once,
  * at the end. */

@@ -4,6 +4,18 @@
 
 #include "base/file.h"
 
+#ifdef _WIN32
+static const char separators[] = "/\\:";
+#else
+static const char separators[] = "/";
+#endif
+
+size_t path_last(const char *path) {
+  size_t n = strlen(path);
+  while (n > 0 && !strchr(separators, path[n - 1])) n--;
+  return n;
+}
+
 bool path_has_ending(const char *path, const char *ending) {
   size_t n = strlen(path), m = strlen(ending);
   return n > m && strcmp(path + n - m, ending) == 0;

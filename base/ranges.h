@@ -13,7 +13,7 @@ typedef struct work_range {
   _Alignas(64) uint64_t taken; /* items taken from its end (upper half) and from its start */
 } work_range;
 
-enum { RANGE_ITEMS = INT32_MAX }; /* most items of all ranges */
+enum { RANGE_ITEMS = INT32_MAX }; /* maximum items of all ranges */
 
 static inline int64_t range_begin(int64_t n, int64_t n_ranges, int64_t i) {
   return n / n_ranges * i + (i < n % n_ranges ? i : n % n_ranges);
@@ -29,7 +29,7 @@ static inline bool range_set(work_range *range, uint64_t *expected, uint64_t tak
                                      __ATOMIC_RELAXED);
 }
 
-/* Takes an item of range i, from its start or its end. Returns false if all are taken. */
+/* Takes an item of range i, from its start or its end. Returns false if none is left. */
 static inline bool range_take(work_range *range, int64_t n, int64_t n_ranges, int64_t i,
                               bool from_end, int64_t *item) {
   const int64_t begin = range_begin(n, n_ranges, i), end = range_begin(n, n_ranges, i + 1);

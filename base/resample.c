@@ -1,9 +1,9 @@
-/* Source positions, filters and weights of resized dimensions. */
+/* Computes source positions, filters and weights of resized dimensions. */
 #include "base/resample.h"
 
 #include <math.h>
 
-enum { GATHERED_TAPS = 4 /* most taps of a quantized axis that is not antialiased */ };
+enum { GATHERED_TAPS = 4 /* maximum taps of a quantized axis that is not antialiased */ };
 
 /* ---------------------------------------------------------------- positions */
 
@@ -16,7 +16,7 @@ static double stored(const resample_axis *axis, double v) {
   return axis->stored == DTYPE_BF16 ? bf16_to_f32(f32_to_bf16((float)v)) : v;
 }
 
-/* Returns the position in x for element `at`; not below 0 unless cubic. */
+/* Returns the position in x for element `at`; never negative except for cubic modes. */
 static double source_position(const resample_axis *axis, int64_t at) {
   double i = round_to_compute(axis, (double)at);
   if (axis->align_corners) return round_to_compute(axis, axis->scale * i);

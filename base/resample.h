@@ -1,7 +1,7 @@
 #ifndef BASE_RESAMPLE_H
 #define BASE_RESAMPLE_H
 /* Source elements and weights for each position of a resized dimension, computed as torch does. CPU
- * kernels, which must be self-contained, use it. */
+ * kernels, which must be self-contained, use this file. */
 #include "base/dtype.h"
 
 typedef enum resample_mode {
@@ -21,7 +21,7 @@ typedef struct resample_axis {
   dtype stored;   /* cubic weights are rounded to the elements' dtype, as in torch */
   double scale;   /* source elements per output element */
   double support; /* half the length of the antialiasing filter */
-  int64_t n_taps; /* most source elements that an output element reads */
+  int64_t n_taps; /* maximum number of source elements that an output element reads */
 } resample_axis;
 
 /* Rounds v to the axis' compute dtype. For a sum, product or quotient of two such numbers, this

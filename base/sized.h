@@ -11,7 +11,7 @@
 typedef struct sized_type {
   const char *name;
   size_t size;  /* sizeof the struct in this build */
-  size_t first; /* bytes up to the end of the last field of its first version */
+  size_t first; /* bytes up to the end of the last field in the struct's first version */
 } sized_type;
 #define SIZED(type, last) \
   (&(const sized_type){#type, sizeof(type), offsetof(type, last) + sizeof((type *)0)->last})

@@ -1,7 +1,7 @@
 #ifndef BASE_SMALL_ALLOC_H
 #define BASE_SMALL_ALLOC_H
-/* Memory for small objects: from the heap, or, in programs built with MEMORY_STATIC=BYTES, from a
- * static buffer, which only reuses the memory of the block allocated last. */
+/* Memory for small objects. It comes from the heap or, in programs built with MEMORY_STATIC=BYTES,
+ * from a static buffer, which reuses only the memory of its last block. */
 #include <stddef.h>
 
 void *small_alloc(size_t bytes);                 /* zeroed; NULL when memory is out */

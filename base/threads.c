@@ -32,6 +32,16 @@ void once_run(once *once, void (*init)(void)) {
   while (__atomic_load_n(&once->state, __ATOMIC_ACQUIRE) != DONE) (void)sched_yield();
 }
 
+/* Returns the time at which a wait that begins now times out. */
+static struct timespec wait_end(clockid_t clock, int timeout_ms) {
+  struct timespec until;
+  (void)clock_gettime(clock, &until);
+  const int64_t ns = until.tv_nsec + (int64_t)timeout_ms * 1000000;
+  until.tv_sec += (time_t)(ns / 1000000000);
+  until.tv_nsec = (long)(ns % 1000000000);
+  return until;
+}
+
 struct mutex {
   pthread_mutex_t m;
 };
@@ -56,11 +66,7 @@ void mutex_destroy(mutex *mutex) {
 void mutex_lock(mutex *mutex) { (void)pthread_mutex_lock(&mutex->m); }
 bool mutex_try_lock(mutex *mutex) { return pthread_mutex_trylock(&mutex->m) == 0; }
 bool mutex_lock_within(mutex *mutex, int timeout_ms) {
-  struct timespec until;
-  (void)clock_gettime(CLOCK_REALTIME, &until);
-  int64_t ns = until.tv_nsec + (int64_t)timeout_ms * 1000000;
-  until.tv_sec += (time_t)(ns / 1000000000);
-  until.tv_nsec = (long)(ns % 1000000000);
+  const struct timespec until = wait_end(CLOCK_REALTIME, timeout_ms);
   return pthread_mutex_timedlock(&mutex->m, &until) == 0;
 }
 void mutex_unlock(mutex *mutex) { (void)pthread_mutex_unlock(&mutex->m); }
@@ -73,12 +79,19 @@ struct wait_event {
   bool open;
 };
 
+/* The clock of timed waits. Condition variables of Windows support only the calendar's clock. */
+#ifdef _WIN32
+enum { WAIT_CLOCK = CLOCK_REALTIME };
+#else
+enum { WAIT_CLOCK = CLOCK_MONOTONIC };
+#endif
+
 static bool init_wait_event(wait_event *event) {
   pthread_condattr_t attributes;
   if (pthread_mutex_init(&event->m, NULL) != 0) return false;
   bool good = pthread_condattr_init(&attributes) == 0;
   if (good) {
-    good = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
+    good = pthread_condattr_setclock(&attributes, WAIT_CLOCK) == 0 &&
            pthread_cond_init(&event->changed, &attributes) == 0;
     (void)pthread_condattr_destroy(&attributes);
   }
@@ -109,9 +122,7 @@ void wait_event_set(wait_event *event, bool open) {
 }
 
 bool wait_event_wait(wait_event *event, int timeout_ms) {
-  const int64_t end = clock_ns() + (int64_t)timeout_ms * 1000000;
-  const struct timespec until = {.tv_sec = (time_t)(end / 1000000000),
-                                 .tv_nsec = (long)(end % 1000000000)};
+  const struct timespec until = wait_end(WAIT_CLOCK, timeout_ms);
   int code = 0;
   (void)pthread_mutex_lock(&event->m);
   while (!event->open && code == 0)
@@ -175,8 +186,7 @@ void thread_join(thread *thread) {
 enum {
   MAX_THREADS = 1024,
   CHUNKS_PER_THREAD = 4, /* dynamic chunks balance threads of different speed */
-  SPIN_NS =
-      50 * 1000, /* longer than the gap between two nodes of a run, but short for other programs */
+  SPIN_NS = 50 * 1000,   /* longer than the gap between nodes, too short to disturb others */
 };
 
 /* thread_pool.state: the job's number in the upper half; below it the count of workers inside, and
@@ -195,7 +205,7 @@ typedef struct job {
 typedef struct worker {
   thread_pool *pool; /* borrowed; outlives the worker */
   pthread_t id;
-  int64_t range; /* range that it owns, if a job has that many; the caller owns the first */
+  int64_t range; /* index of its own range, if a job has so many; the caller's is 0 */
 } worker;
 
 struct thread_pool {
@@ -206,7 +216,7 @@ struct thread_pool {
   atomic_flag taken;  /* a job is running; set by its caller */
   job work;           /* written only while no worker is inside and the job is closed */
   _Atomic uint64_t state;
-  _Atomic int sleepers; /* workers asleep that nobody has woken yet */
+  _Atomic int sleepers; /* sleeping workers that have not been woken */
   int woken;            /* workers woken but still asleep */
   _Atomic bool caller_waits, stop;
   pthread_mutex_t m;
@@ -247,7 +257,8 @@ static bool spin_for_job(thread_pool *pool, uint64_t last) {
   return false;
 }
 
-/* Sleeps until a job is open, or until it is woken too late for one: the next may be near. */
+/* Sleeps until a caller wakes the worker. The job may be closed by then, but a next one may be
+ * near. */
 static void sleep_for_job(thread_pool *pool, uint64_t last) {
   (void)pthread_mutex_lock(&pool->m);
   atomic_fetch_add(&pool->sleepers, 1);
@@ -286,7 +297,7 @@ static void *run_worker(void *arg) {
   }
 }
 
-/* Wakes up to `wanted` of the sleeping workers that nobody has woken yet. */
+/* Wakes up to `wanted` sleeping workers that have not been woken. */
 static void wake_workers(thread_pool *pool, int64_t wanted) {
   if (atomic_load(&pool->sleepers) == 0) return;
   (void)pthread_mutex_lock(&pool->m);
@@ -347,8 +358,10 @@ void thread_pool_for_some(thread_pool *pool, int n_threads, int64_t n, int64_t g
 int thread_pool_size(const thread_pool *pool) { return pool->n_workers + 1; }
 
 static int count_cpus(void) {
+#ifdef CPU_COUNT
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+#endif
   long n = sysconf(_SC_NPROCESSORS_ONLN);
   return n > 0 ? (int)n : 1;
 }
@@ -374,7 +387,7 @@ static clave_status choose_thread_count(int *out) {
 
 static void free_pool(thread_pool *pool) {
   free(pool->workers);
-  free(pool->ranges);
+  memory_free(pool->ranges);
   free(pool);
 }
 

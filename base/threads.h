@@ -23,7 +23,8 @@ bool mutex_try_lock(mutex *mutex); /* returns false if another thread holds it *
 bool mutex_lock_within(mutex *mutex, int timeout_ms);
 void mutex_unlock(mutex *mutex);
 
-/* Initially closed. Any thread may open or close it; any number can wait until it is open. */
+/* An event, initially closed. Any thread may open or close it; any number can wait for it to
+ * open. */
 typedef struct wait_event wait_event;
 clave_status wait_event_create(wait_event **out) STATUS_CHECK;
 void wait_event_destroy(wait_event *event); /* accepts NULL */

@@ -1,4 +1,4 @@
-/* Choices by tuning tables, and the keys of their rows. */
+/* Chooses variants by tuning tables, and writes the keys of their rows. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static void finish_key(const tuning_key *key, char out[TUNING_KEY]) {
   (void)snprintf(out + TUNING_KEY - 1 - HASH, HASH + 1, "#%016" PRIx64, hash_bytes(key->text, n));
 }
 
-/* Returns the variant that a table names, or NULL if there is none or it is not usable. */
+/* Returns the variant that a table names, or NULL if none exists or it is not usable. */
 static const kernel_variant *find_variant(const tuning *tuning, const variants *all,
                                           const char *key) {
   tuning_row row;
@@ -57,35 +57,35 @@ static const kernel_variant *find_variant(const tuning *tuning, const variants *
   return NULL;
 }
 
-static void note_choice(variant_choices *choices, const variants *all, const char *key,
-                        const kernel_variant *by_rule, const kernel_variant *taken) {
+static void record_choice(variant_choices *choices, const variants *all, const char *key,
+                          const kernel_variant *by_rule, const kernel_variant *chosen) {
   for (int i = 0; i < choices->n; i++)
     if (strcmp(choices->items[i].family, all->family) == 0 &&
         strcmp(choices->items[i].key, key) == 0)
       return;
-  if (choices->n == MOST_CHOICES) return;
-  variant_choice *made = &choices->items[choices->n++];
-  made->n = made->by_rule = made->taken = 0;
-  made->rounds_apart = all->rounds_apart;
-  (void)snprintf(made->family, sizeof made->family, "%s", all->family);
-  memcpy(made->key, key, TUNING_KEY);
+  if (choices->n == MAX_CHOICES) return;
+  variant_choice *choice = &choices->items[choices->n++];
+  choice->n = choice->by_rule = choice->chosen = 0;
+  choice->changes_rounding = all->changes_rounding;
+  (void)snprintf(choice->family, sizeof choice->family, "%s", all->family);
+  memcpy(choice->key, key, TUNING_KEY);
   for (const kernel_variant *variant = all->rows; variant < all->rows + all->n; variant++) {
-    if (made->n == MOST_VARIANTS || !variant_is_usable(all, variant)) continue;
-    if (variant == by_rule) made->by_rule = made->n;
-    if (variant == taken) made->taken = made->n;
-    made->names[made->n++] = variant->name;
+    if (choice->n == MAX_VARIANTS || !variant_is_usable(all, variant)) continue;
+    if (variant == by_rule) choice->by_rule = choice->n;
+    if (variant == chosen) choice->chosen = choice->n;
+    choice->names[choice->n++] = variant->name;
   }
 }
 
 const kernel_variant *tuning_choose(const tuning *tuning, variant_choices *choices,
                                     const variants *all, const tuning_key *key) {
   char wanted[TUNING_KEY];
-  const kernel_variant *by_cost = variant_by_cost(all), *taken = NULL;
+  const kernel_variant *by_cost = variant_by_cost(all), *chosen = NULL;
   if (!key->is_wanted) return by_cost;
   finish_key(key, wanted);
-  if (choices) taken = find_variant(choices->first, all, wanted);
-  if (!taken) taken = find_variant(tuning, all, wanted);
-  if (!taken) taken = by_cost;
-  if (choices) note_choice(choices, all, wanted, by_cost, taken);
-  return taken;
+  if (choices) chosen = find_variant(choices->first, all, wanted);
+  if (!chosen) chosen = find_variant(tuning, all, wanted);
+  if (!chosen) chosen = by_cost;
+  if (choices) record_choice(choices, all, wanted, by_cost, chosen);
+  return chosen;
 }

@@ -18,10 +18,10 @@
 #include "base/tuning_rows.h"
 
 enum { LOCK_TIMEOUT_MS = 2000, HASH_LINE = 22, DEVICE_BYTES = 1024 };
-static const size_t MOST_BYTES =
-    DEVICE_BYTES + (size_t)TUNING_MOST * (TUNING_FAMILY + TUNING_KEY + TUNING_VARIANT);
+static const size_t MAX_BYTES =
+    DEVICE_BYTES + (size_t)TUNING_MAX * (TUNING_FAMILY + TUNING_KEY + TUNING_VARIANT);
 static const char first_line[] = "clave tuning 1\n", stem[] = "tuning-", ending[] = ".txt";
-static const char lock_name[] = "lock"; /* the lock of kernel binaries is the same */
+static const char lock_name[] = "lock"; /* the cache of kernel binaries uses the same lock */
 
 char *tuning_path(const char *folder, const char *device) {
   char name[64];
@@ -96,14 +96,14 @@ static bool tuning_file_read_row(reader *reader, tuning_row *row) {
 static bool check_hash(const file_map *map, reader *source) {
   char want[HASH_LINE + 1];
   const char *data = (const char *)map->data;
-  if (map->size < HASH_LINE || map->size > MOST_BYTES) return false;
+  if (map->size < HASH_LINE || map->size > MAX_BYTES) return false;
   size_t n = map->size - HASH_LINE;
   (void)snprintf(want, sizeof want, "hash %016" PRIx64 "\n", hash_bytes(data, n));
   *source = (reader){data, data + n};
   return memcmp(data + n, want, HASH_LINE) == 0;
 }
 
-/* Returns why a file's rows are not used, or NULL with *reader at the first row. */
+/* Returns the reason why a file's rows cannot be used; or NULL, with *reader at the first row. */
 static const char *read_head(const file_map *map, const char *device, reader *reader) {
   char line[DEVICE_BYTES];
   if (!check_hash(map, reader)) return "the file is damaged (hash)";
@@ -115,7 +115,7 @@ static const char *read_head(const file_map *map, const char *device, reader *re
   return NULL;
 }
 
-/* Adds the rows, replacing those of the same family and key. The caller holds the lock. */
+/* Reads the rows into an empty table. */
 static clave_status tuning_file_take_rows(tuning *tuning, reader *reader, const char **why) {
   while (reader->at < reader->end) {
     tuning_row row = {0};
@@ -134,6 +134,24 @@ static clave_status tuning_file_take_rows(tuning *tuning, reader *reader, const 
   return NULL;
 }
 
+/* Adds the rows, replacing those of the same family and key; none if they are too many. */
+static clave_status add_read_rows(const tuning *read, tuning *to, const char **why) {
+  clave_status st = NULL;
+  bool found;
+  mutex_lock(to->lock);
+  size_t n = to->n;
+  for (size_t i = 0; i < read->n; i++) {
+    const tuning_row *row = &read->rows[i].row;
+    (void)tuning_place_of(to, row->family, row->key, &found);
+    n += !found;
+  }
+  if (n > TUNING_MAX) *why = "the file has too many rows";
+  for (size_t i = 0; i < read->n && !*why && !st; i++)
+    st = tuning_set(to, &read->rows[i].row, false);
+  mutex_unlock(to->lock);
+  return st;
+}
+
 clave_status tuning_load(tuning *tuning, const char *path, const char *device, const char **why) {
   file_map map;
   reader reader;
@@ -141,13 +159,11 @@ clave_status tuning_load(tuning *tuning, const char *path, const char *device, c
   if (!file_exists(path)) return NULL;
   TRY(file_map_open(path, &map));
   *why = read_head(&map, device, &reader);
-  clave_status st = NULL;
-  if (!*why) {
-    mutex_lock(tuning->lock);
-    st = tuning_file_take_rows(tuning, &reader, why);
-    mutex_unlock(tuning->lock);
-    if (*why) tuning_clear(tuning);
-  }
+  struct tuning *read = NULL;
+  clave_status st = *why ? NULL : tuning_create(&read);
+  if (read) st = tuning_file_take_rows(read, &reader, why);
+  if (!st && !*why) st = add_read_rows(read, tuning, why);
+  tuning_destroy(read);
   file_map_close(&map);
   return st;
 }
@@ -184,7 +200,7 @@ static clave_status add_new_rows(tuning *own, tuning *to) {
 
 /* Marks the written rows as no longer new, so that a later save does not overwrite changes by
  * others. */
-static void settle_rows(tuning *to, const tuning *written) {
+static void mark_rows_saved(tuning *to, const tuning *written) {
   tuning_row row;
   mutex_lock(to->lock);
   for (size_t i = 0; i < to->n; i++) {
@@ -204,7 +220,7 @@ static clave_status tuning_file_merge(tuning *table, const char *path, const cha
   status_free(tuning_load(all, path, device, &why));
   clave_status st = add_new_rows(table, all);
   if (!st) st = tuning_file_write_rows(all, path, device);
-  if (!st) settle_rows(table, all);
+  if (!st) mark_rows_saved(table, all);
   tuning_destroy(all);
   return st;
 }

@@ -51,9 +51,7 @@ static int tuning_rows_compare(const tuning_row *row, const char *family, const 
   return by_family ? by_family : strcmp(row->key, key);
 }
 
-/* Returns the index of the row, or where to insert it. */
-static size_t tuning_rows_place_of(const tuning *tuning, const char *family, const char *key,
-                                   bool *found) {
+size_t tuning_place_of(const tuning *tuning, const char *family, const char *key, bool *found) {
   size_t low = 0, high = tuning->n;
   while (low < high) {
     size_t middle = (low + high) / 2;
@@ -67,7 +65,7 @@ static size_t tuning_rows_place_of(const tuning *tuning, const char *family, con
 }
 
 static clave_status tuning_rows_insert(tuning *tuning, size_t at) {
-  if (tuning->n == TUNING_MOST) return INVALID("a tuning table has at most %d rows", TUNING_MOST);
+  if (tuning->n == TUNING_MAX) return INVALID("a tuning table has at most %d rows", TUNING_MAX);
   if (!array_reserve(&tuning->rows, &tuning->capacity, tuning->n + 1, sizeof *tuning->rows))
     return status_no_memory();
   memmove(&tuning->rows[at + 1], &tuning->rows[at], (tuning->n - at) * sizeof *tuning->rows);
@@ -77,16 +75,16 @@ static clave_status tuning_rows_insert(tuning *tuning, size_t at) {
 
 clave_status tuning_set(tuning *tuning, const tuning_row *row, bool is_new) {
   bool found;
-  size_t at = tuning_rows_place_of(tuning, row->family, row->key, &found);
+  size_t at = tuning_place_of(tuning, row->family, row->key, &found);
   if (!found) TRY(tuning_rows_insert(tuning, at));
-  tuning->rows[at] = (kept_row){.row = *row, .is_new = is_new};
+  tuning->rows[at] = (table_row){.row = *row, .is_new = is_new};
   tuning->version++;
   return NULL;
 }
 
 clave_status tuning_put(tuning *tuning, const char *family, const char *key, const char *variant) {
   TRY(tuning_check(family, key, variant));
-  tuning_row row = {0}; /* callers see all of its bytes */
+  tuning_row row = {0}; /* zeroed, because callers may read all its bytes */
   strcpy(row.family, family);
   strcpy(row.key, key);
   strcpy(row.variant, variant);
@@ -116,8 +114,8 @@ uint64_t tuning_version(const tuning *tuning) {
 bool tuning_find(const tuning *tuning, const char *family, const char *key, tuning_row *out) {
   bool found;
   mutex_lock(tuning->lock);
-  size_t at = tuning_rows_place_of(tuning, family, key, &found);
-  if (!found) at = tuning_rows_place_of(tuning, family, "*", &found);
+  size_t at = tuning_place_of(tuning, family, key, &found);
+  if (!found) at = tuning_place_of(tuning, family, "*", &found);
   if (found) *out = tuning->rows[at].row;
   mutex_unlock(tuning->lock);
   return found;

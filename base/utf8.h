@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the bytes of the well-formed sequence at the start of text (n bytes), or 0. */
+/* Returns the length in bytes of the well-formed sequence at the start of text (n bytes), or 0. */
 static inline size_t utf8_sequence(const char *text, size_t n) {
   const uint8_t *bytes = (const uint8_t *)text;
   if (n == 0) return 0;

@@ -1,8 +1,7 @@
 #ifndef BASE_VARIANTS_H
 #define BASE_VARIANTS_H
-/* The choice of a kernel. A family whose op can be computed in several ways, or whose kernel can be
- * split in several ways, has one table of variants, which alone decides. The row that a tuning
- * table names runs, else the usable row of the lowest cost. */
+/* The choice of a kernel. A family whose op can be computed or split in several ways has one table
+ * of variants. The row that a tuning table names runs, else the usable row with the lowest cost. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,8 +24,8 @@ struct kernel_variant {
   clave_status (*record)(const void *problem);
   /* True if the variant can read and write tensors that fast precision stores as BF16. NULL if it
    * never can. */
-  bool (*takes_bf16)(const void *problem);
-  int64_t parameters[3]; /* sizes of its blocks, tiles or parts; the family defines them */
+  bool (*accepts_bf16)(const void *problem);
+  int64_t parameters[3]; /* sizes of its blocks, tiles or splits; the family defines them */
 };
 /* The cost of a row that only a tuning table selects. */
 #define ON_REQUEST INFINITY
@@ -36,7 +35,7 @@ typedef struct variants {
   const kernel_variant *rows; /* (n) */
   int n;
   const void *problem;
-  bool rounds_apart; /* the last digits of floats depend on the row, even on the CPU backend */
+  bool changes_rounding; /* the rounding of results depends on the row, even on the CPU backend */
   const kernel_variant *const *excluded; /* (n_excluded): rows whose kernels the device refused */
   int n_excluded;
 } variants;

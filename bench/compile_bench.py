@@ -30,7 +30,7 @@ def timed(command, env=None):
     return seconds(lambda: subprocess.run([*map(str, command)], check=True, stdout=subprocess.DEVNULL, env=env))
 
 
-def least_ms(command, times=7):
+def min_ms(command, times=7):
     return 1000 * min(timed(command) for _ in range(times))
 
 
@@ -116,7 +116,7 @@ def ratios(turns, name, other):
 
 def row(model, compiled, turns, name):
     """Returns a line of the table; wrong results have no time."""
-    start, error = least_ms(compiled.answer(name)), compiled.difference(name)
+    start, error = min_ms(compiled.answer(name)), compiled.difference(name)
     title = f"{model}, {'IREE' if name == 'iree' else f'`--target {name}`'}"
     known = f"| {title} | {compiled.made[name]:.1f} | {compiled.extra_kb(name):.0f} "
     if not error <= TOLERANCE:

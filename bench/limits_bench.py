@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 from bounds import NO_BOUND
-from compile_bench import least_ms
+from compile_bench import min_ms
 from models_bench import Engines, Row, Table
 from process import measured, seconds
 
@@ -54,7 +54,7 @@ def executable_rows(args, name, bounds, *more):
     compile_program(args, MNIST, exe, *more)
     weights = measured([args.build / "clave", "inspect", MNIST, "--json"])["constant_bytes"]
     return [
-        f"| {name}: start to answer, ms | {least_ms([exe, given, out], STARTS):.1f} | {bounds[0]} |",
+        f"| {name}: start to answer, ms | {min_ms([exe, given, out], STARTS):.1f} | {bounds[0]} |",
         f"| {name}: size without weights, KB | {(exe.stat().st_size - weights) / 1000:.0f} | {bounds[1]} |",
     ]
 

@@ -8,7 +8,7 @@ import subprocess
 from process import tool
 
 NAME, KIND, PROMPT, TURNS = "1.1 B", "Q4_0", 32, 5
-ON_THE_WAY, FROM_FILE = 1.0, 0.1  # limits in seconds
+AT_RUN_TIME, FROM_FILE = 1.0, 0.1  # limits in seconds
 HEAD = ["| time from opening a model to its first answer minus that of a later answer | s | limit |", "|---|---|---|"]
 
 
@@ -25,7 +25,7 @@ def rows_of(args, what, program, device):
     pack = [args.build / "clave", "convert", program, packed, "--pack", device]
     try:
         subprocess.run(pack, check=True, env=os.environ | {"CLAVE_PRECISION": "fast"})
-        found = [(ON_THE_WAY, "packed on the way", program), (FROM_FILE, "from a packed file", packed)]
+        found = [(AT_RUN_TIME, "packed at run time", program), (FROM_FILE, "from a packed file", packed)]
         for bound, how, file in found:
             yield f"| {what}, {how}, {device} | {beyond(args, file, device):.2f} | {bound} |"
     finally:

@@ -7,7 +7,8 @@
 
 typedef struct lives {
   double create[MAX_ROUNDS], first[MAX_ROUNDS], later[MAX_ROUNDS], beyond[MAX_ROUNDS];
-} lives; /* per session, in seconds: creation, first run, later run; the first two minus it */
+} lives; /* seconds of a session: creation, first run, later run; the first two also minus a later
+            run */
 
 static void time_session(bench_session session, const char *method, lives *lives, int r) {
   double begin = now_s();

@@ -14,7 +14,7 @@ from process import seconds, times_in_turns, wanted
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs/pictures/sweeps.svg"
 TURNS = 9
-LEAST_S = 0.005  # per timing; shorter runs are repeated
+MIN_S = 0.005  # per timing; shorter runs are repeated
 BOUND = 1.25  # limit of the time per unit relative to that at half the size
 LEFT, TOP, ACROSS, DOWN = 50, 40, 60, 70  # margins, gaps between panels, pixels
 
@@ -111,7 +111,7 @@ def unit_times(sweep, made, device, clock, turns):
     runs = [partial(session.run, *x) for session, x in sessions]
     for run in runs:
         run()  # builds kernels, packs weights
-    counts, calls = zip(*(repeated(run, LEAST_S) for run in runs), strict=True)
+    counts, calls = zip(*(repeated(run, MIN_S) for run in runs), strict=True)
     taken = times_in_turns(calls, turns, clock)
     units = [min(t) / n / sweep.units(size) for t, n, size in zip(taken, counts, sweep.sizes, strict=True)]
     return [u / min(units) for u in units]

@@ -39,7 +39,7 @@ def pairs(r, build, env):
 
 
 def c_suite(r, build, env=None, with_pairs=True):
-    """Runs the C tests. env: variables in addition to the runner's."""
+    """Runs the C tests. env: variables in addition to those of the runner."""
     more = (
         {"CLAVE_TEST_SEQUENCES": "100000", "CLAVE_TEST_RUNS": "1000"} if r.everything else {"CLAVE_TEST_TURN": r.turn}
     )
@@ -137,6 +137,12 @@ def packages(r):
     r.run([".venv-docs/bin/python", "test/docs/browse.py", f"{r.build}/site"], name="test/docs/browse.py")
 
 
+def documents_and_build(r):
+    """Tests the scripts of ci/, the documents and the graphs. ci/gpu_first_run times a model with bench/decoder."""
+    make(r, f"{r.build}/bench/decoder")
+    pytest_part("test/ci", "test/docs", "test/graphs")(r)
+
+
 def lint(r):
     r.run(["ci/lint", r.build], name="ci/lint")
 
@@ -168,7 +174,10 @@ PROMISES = pytest_part(
     "test/cli/test_commands.py test/jinja test/tokenizer",
     drawn=False,
 )
-FAULTS = pytest_part("test/fault -k allocation", "test/fault -k not allocation", sanitized=True)
+IMITATED = pytest_part("test/imitated_opencl -k strict", "test/imitated_opencl -k not strict")
+FAULTS = pytest_part(
+    "test/fault -k allocation", "test/fault test/imitated_opencl/test_answers.py -k not allocation", sanitized=True
+)
 CASES, SANITIZED = "torch's answers", "sanitized C suite"
 
 # name, function, the first ring that runs the part, names of the parts that must have ended before it starts
@@ -183,23 +192,27 @@ PARTS = [
     ("compiled programs", long.compiled, "more", []),
     ("ExecuTorch", executorch, "more", []),
     ("planted faults", long.mutants, "more", [CASES, SANITIZED, "ExecuTorch"]),
-    ("documents and build", pytest_part("test/ci", "test/docs", "test/graphs"), "more", ["ExecuTorch"]),
+    ("documents and build", documents_and_build, "more", ["ExecuTorch"]),
     ("outside", pytest_part("test/outside"), "more", []),
     ("op cases", replays.replay_all, "check", [CASES, SANITIZED]),
     ("emulated instructions", replays.emulated, "more", [CASES]),
     ("conformance", conformance, "more", []),
     ("faults", FAULTS, "more", [CASES, SANITIZED]),
     ("random graphs", long.graphs, "check", []),
+    ("imitated devices", IMITATED, "check", [CASES]),
     ("oclgrind", replays.oclgrind, "more", [CASES]),
     ("contract", contract, "check", []),
     ("soak", long.soak, "more", []),
     ("fuzz corpora", fuzz_corpora, "more", ["planted faults"]),
     ("data races", replays.data_races, "all", []),
     ("other processors", replays.processors, "all", []),
+    ("Windows", replays.windows, "all", []),
+    ("Android", replays.android, "all", []),
     ("op cases everywhere", replays.replay_everywhere, "all", []),
     ("whole conformance", long.conformance_whole, "all", []),
     ("model families", long.families, "all", []),
     ("llama.cpp", long.llama_cpp, "all", []),
+    ("GPU compilers", long.gpu_compilers, "all", []),
     ("fuzzing", long.fuzzing, "all", []),
     ("packages", packages, "all", []),
     ("speed", long.speed, "all", []),

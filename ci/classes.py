@@ -33,7 +33,7 @@ PROCESSORS = [
     DeviceClass("portable C", {"CLAVE_DEVICE_CLASS": "portable"}),
 ]
 # Classes that run a sample of the op cases.
-LESSER = [
+LIMITED = [
     DeviceClass("64-bit indices", {"CLAVE_DEVICE_CLASS": "cpu,wide"}),
     DeviceClass("64-bit indices, gpu", {"CLAVE_DEVICE_CLASS": "gpu,wide"}),
     DeviceClass("separate memory", STUB | {"CLAVE_STUB_SEPARATE": "1", "CLAVE_DEVICE_CLASS": "gpu"}),
@@ -42,6 +42,12 @@ LESSER = [
         STUB | {"CLAVE_STUB_SEPARATE": "1", "CLAVE_STUB_MAX_ALLOC": str(16 << 20)},
         ("--small", "2000000"),  # larger cases have tensors that the device cannot hold
     ),
+    DeviceClass(
+        "tiny buffers",
+        STUB | {"CLAVE_STUB_MAX_ALLOC": "640"},
+        ("--fallback", "--only", "norm/", "--part", "0/4"),  # a small share of few cases may have none
+    ),
+    DeviceClass("slow", {"CLAVE_DEVICE_CLASS": "gpu,slow"}),
     DeviceClass("work-groups of 1", STUB | {"CLAVE_STUB_MAX_GROUP": "1", "CLAVE_STUB_LOCAL_MEM": "32768"}),
     DeviceClass("work-groups of 16", STUB | {"CLAVE_STUB_MAX_GROUP": "16", "CLAVE_STUB_LOCAL_MEM": "32768"}),
     DeviceClass(
@@ -51,6 +57,7 @@ LESSER = [
     DeviceClass("registers of 4 floats", STUB | {"CLAVE_STUB_VECTOR": "4"}),
     DeviceClass("registers of 8 floats", STUB | {"CLAVE_STUB_VECTOR": "8"}),
     DeviceClass("registers of 16 floats", STUB | {"CLAVE_STUB_VECTOR": "16"}),
+    DeviceClass("no fma", STUB | {"CLAVE_STUB_NO_FMA": "1", "CLAVE_DEVICE_CLASS": "gpu"}),
     DeviceClass("no fp64", STUB | {"CLAVE_STUB_NO_FP64": "1", "CLAVE_DEVICE_CLASS": "gpu"}, ("--fallback",)),
 ]
 

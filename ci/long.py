@@ -24,7 +24,8 @@ def conformance_whole(r):
 
 def families(r):
     """Runs models of transformers, diffusers and timm, with packages that .venv does not have, on each main class. The
-    last run, with the class "cpu", also has open sizes and each attention, for docs/reference/coverage.md."""
+    last run, with the class "cpu", also covers open sizes and each implementation of attention, for
+    docs/reference/coverage.md."""
     r.run(["ci/venv", "families"], name="ci/venv families", timeout=3600)
     python = ".venv-families/bin/python"
     for c in reversed(classes.MAIN):
@@ -46,6 +47,11 @@ def llama_cpp(r):
     tests = ["test/python/test_gguf_llama_cpp.py", "test/tokenizer/test_gguf_llama_cpp_tokenizer.py"]
     tests += ["test/ci/test_bench_llama.py"]
     return r.run([".venv-llama/bin/python", *PYTEST[1:], *tests], name="llama.cpp")
+
+
+def gpu_compilers(r):
+    """Compiles kernels by offline compilers for GPUs, and compares scratch and registers with committed bounds."""
+    r.run([PYTHON, "ci/vendor_compile", "--check"], name="ci/vendor_compile --check", timeout=3600)
 
 
 def fuzzing(r):

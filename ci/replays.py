@@ -65,18 +65,18 @@ def replay_checked(r):
     r.run_all(jobs, timeout=3000)
 
 
-def replay_lesser(r, share):
-    """Replays one in `share` of the op cases on about half of the lesser classes of devices, a different half each day.
-    The ring "all" uses all classes."""
+def replay_limited(r, share):
+    """Replays one in `share` of the op cases on about half of the limited classes of devices, a different half each
+    day. The ring "all" uses all classes."""
     make(r, f"{r.build}/stub/libOpenCL.so.1")
     env = lambda c: classes.environment(c, ROOT / r.build)
     options = "opencl", "--part", f"0/{share}"
-    some = [c for c in classes.LESSER if r.everything or zlib.crc32((r.turn + c.name).encode()) % 2 == 0]
+    some = [c for c in classes.LIMITED if r.everything or zlib.crc32((r.turn + c.name).encode()) % 2 == 0]
     r.run_all([replay_job(r, *options, *c.replay, env=env(c), note=c.name) for c in some], timeout=3000)
 
 
 def replay_processors(r):
-    """Replays one in 12 of the op cases, and products and convolutions, with the CPU backend's kernels for lesser
+    """Replays one in 12 of the op cases, and products and convolutions, with the CPU backend's kernels for limited
     processors. The ring "all" replays all cases."""
     n, share = os.cpu_count(), 1 if r.everything else 12
     chosen = [("--part", f"{share * k}/{share * n}") for k in range(n)]
@@ -143,7 +143,7 @@ def replay_all(r):
     replay_processors(r)
     replay_classes(r)
     replay_checked(r)
-    replay_lesser(r, 4 if r.everything else 300)
+    replay_limited(r, 4 if r.everything else 300)
     replay_cached(r)
     replay_warming(r)
     replay_variants(r)
@@ -195,7 +195,7 @@ def processor_jobs(r, processor, models):
     only the tests of the CPU backend. Each model replays another one in 4 of the op cases."""
     build = f"build/{processor}"
     left_out = ["/api/", "test_opencl", "test_process", "test_arguments", "test_loaded_code"]
-    # qemu-arm tells a handler of SIGBUS the host's address instead of the guest's (seen with qemu 7.2).
+    # qemu-arm passes a handler of SIGBUS the host's address instead of the guest's (seen with qemu 7.2).
     left_out += ["test_file_guard"] if processor == "armhf" else []
     tests = [t for t in tests_in(build) if not any(name in t for name in left_out)]
     for k, cpu in enumerate(models):
@@ -211,6 +211,24 @@ def processors(r):
     for processor, models in PROCESSORS.items():
         r.run(["ci/cross", processor, "build", "tests"], name=f"ci/cross {processor} build tests", timeout=3600)
         r.run_all(list(processor_jobs(r, processor, models)), timeout=3600)
+
+
+def windows(r):
+    """Runs the C tests that need nothing of POSIX, one in 40 of the op cases on the CPU backend, one in 400 on OpenCL
+    and the tool on Windows, which wine imitates. Wine's OpenCL.dll passes the calls to this system's drivers."""
+    build, some = "build/windows", {"CLAVE_TEST_SHARE": "20", "CLAVE_TEST_TURN": r.turn}
+    r.run(["ci/cross", "windows", "build", "all", "tests"], name="ci/cross windows build all tests", timeout=3600)
+    runner = f"{build}/test/replay.exe"
+    jobs = [Job(["ci/cross", "windows", "run", test], some | {"CLAVE_DEVICE": "cpu"}) for test in tests_in(build)]
+    for device, parts in (("cpu", 40), ("opencl", 400)):
+        replayed = replay_job(r, device, "--part", f"0/{parts}").command[1:]
+        jobs.append(Job(["ci/cross", "windows", "run", runner, *replayed], note=f"wine, {device}"))
+    r.run_all([*jobs, Job([*PYTEST, "test/windows"])], timeout=3600)
+
+
+def android(r):
+    """Compiles library and tool for Android, and looks up the functions that they need in Android's libraries."""
+    r.run(["ci/android"], name="ci/android", timeout=3600)
 
 
 def emulated(r):

@@ -59,7 +59,7 @@ def count_skips(output):
     for pattern in SKIPS:
         for times, why in pattern.findall(output):
             found[why.strip()] += int(times or 1)
-    found.update(set(CMOCKA_SKIPPED.findall(output)))
+    found.update({name.strip() for name in CMOCKA_SKIPPED.findall(output)})
     return found
 
 
@@ -124,7 +124,7 @@ def pocl_folder():
 LEAK_CHECK_FAILED = "LeakSanitizer has encountered a fatal error"
 
 
-class Seats:
+class CommandSlots:
     """A limit on the number of running commands, one for each CPU. Waiting commands start in the order of `rank`, the
     position of their part."""
 
@@ -133,7 +133,7 @@ class Seats:
         self.changed = threading.Condition()
 
     @contextlib.contextmanager
-    def taken(self, rank):
+    def reserved(self, rank):
         with self.changed:
             ticket = (rank, next(self.tickets))
             heapq.heappush(self.waiting, ticket)
@@ -168,7 +168,7 @@ class Runner:
         self.turn = self.day()
         self.parts, self.commands = [], []  # (name, processor seconds, passed, failed), (seconds, name)
         self.part_name, self.kept, self.record = "", {}, None
-        self.rank, self.seats = 0, Seats(os.cpu_count())
+        self.rank, self.slots = 0, CommandSlots(os.cpu_count())
         self.lock = threading.Lock()  # protects the counts and the output
         self.stop = threading.Event()  # set: no further command begins
         self.env = dict(os.environ)
@@ -315,7 +315,7 @@ class Runner:
         if key in self.kept:
             took, passed, skipped = self.kept[key]
             return self.add(name, f"{took:.0f} s at an earlier start", passed, 0, skipped)
-        with self.seats.taken(self.rank):
+        with self.slots.reserved(self.rank):
             if self.stop.is_set():
                 return False
             begin = time.monotonic()
@@ -385,6 +385,5 @@ def make(r, *goals):
 def tests_in(build):
     """Returns the paths of the built C tests whose sources exist. A build folder may have tests without a source."""
     sources = sorted(p.relative_to(ROOT) for p in (ROOT / "test").glob("*/**/test_*.c"))
-    return [
-        str(pathlib.Path(build) / s.with_suffix("")) for s in sources if (ROOT / build / s.with_suffix("")).exists()
-    ]
+    built = [pathlib.Path(build) / s.with_suffix(ending) for s in sources for ending in ("", ".exe")]
+    return [str(p) for p in built if (ROOT / p).exists()]

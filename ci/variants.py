@@ -37,13 +37,13 @@ OPENCL = {
     "conv groups": ("32x64|64x32|16x64|8x128|4x256|1x64|1x256", "conv/"),
     "conv parts": ("rule|1|2|4|8|16|32", "conv/"),
     "conv walk": ("padded|padded, outputs first|by row|by row, outputs first", "conv/"),
-    "attention": ("block|row|team|groups 16|groups 32|groups 64", "attention"),
+    "attention": ("block|row|team|groups 16|groups 32|groups 64|mma", "attention"),
     "attention splits": ("rule|1|2|4|8|16|32|64|128", "attention"),
     "reduce splits": ("rule|1|2|4|8|16|32|64|128|256", "reduce/"),
     "softmax": ("rule|alone|vector|team 16|team 64|team 256|vector team 16", "softmax/"),
     "norm": ("rule|alone|vector|team 16|team 64|team 256|vector team 16", "norm/"),
     "norm parts": ("rule|1|2|4|8|16|32", "norm/"),
-    "dots tile": ("rule|2x2|4x2|lanes 4|lanes 8|lanes 16", FAST),
+    "dots tile": ("rule|2x2|4x2|lanes 4|lanes 8|lanes 16|mma 64|mma 128", FAST),
     "group": ("rule|1|16|64", ""),
 }
 CPU = {
@@ -66,7 +66,7 @@ SHARING = {
     "matmul parts": ("", 48, True),
     "conv parts": ("", 48, True),
     "norm parts": ("", 8, True),
-    "attention": ("team|groups", 24, True),
+    "attention": ("team|groups|mma", 24, True),
     "attention splits": ("", 24, True),
     "reduce splits": ("", 16, True),
 }
@@ -74,7 +74,7 @@ SHARING = {
 
 def needs(variant):
     """Returns the environment variables that make a variant usable on any device, by emulation in OpenCL C."""
-    return {"CLAVE_ASM": "mma_local"} if variant.startswith("mma") else {}
+    return {"CLAVE_ASM": "emulated_ldmatrix"} if variant.startswith("mma") else {}
 
 
 def in_sources(root, room):

@@ -27,11 +27,11 @@ static const struct {
              {CLAVE_SLOT_STATE, "#b48ad0", "state"},
              {CLAVE_SLOT_CONSTANT, "#a9b2be", "constants"}};
 
-static bool lies_here(const arena *arena, const clave_block_info *info) {
+static bool is_here(const arena *arena, const clave_block_info *info) {
   return info->chunk == arena->chunk && strcmp(info->device, arena->device) == 0;
 }
 
-/* Returns the command at which most bytes are alive, and their number. */
+/* Returns the command at which the most bytes are alive. *bytes receives their number. */
 static uint32_t cli_arena_find_peak(const arena *arena, uint64_t *bytes) {
   uint32_t peak = 0;
   *bytes = 0;
@@ -39,7 +39,7 @@ static uint32_t cli_arena_find_peak(const arena *arena, uint64_t *bytes) {
     uint64_t alive = 0;
     for (uint32_t i = 0; i < arena->n_blocks; i++) {
       const clave_block_info *info = &arena->blocks[i];
-      if (lies_here(arena, info) && info->first <= c && c <= info->last) alive += info->bytes;
+      if (is_here(arena, info) && info->first <= c && c <= info->last) alive += info->bytes;
     }
     if (alive <= *bytes) continue;
     *bytes = alive;
@@ -124,7 +124,7 @@ static void draw_arena(const arena *arena, const graph *graph, page *out) {
               left + wide + 20, top + high + bottom);
   cli_arena_draw_frame(arena, out);
   for (uint32_t i = 0; i < arena->n_blocks; i++)
-    if (lies_here(arena, &arena->blocks[i])) draw_block(arena, graph, &arena->blocks[i], out);
+    if (is_here(arena, &arena->blocks[i])) draw_block(arena, graph, &arena->blocks[i], out);
   cli_arena_draw_peak(arena, out);
   text_puts(out, "</svg>\n");
 }
@@ -133,7 +133,7 @@ static void draw_arena(const arena *arena, const graph *graph, page *out) {
 static bool begins_arena(const arena *shown, uint32_t i) {
   const arena own = {.device = shown->blocks[i].device, .chunk = shown->blocks[i].chunk};
   for (uint32_t k = 0; k < i; k++)
-    if (lies_here(&own, &shown->blocks[k])) return false;
+    if (is_here(&own, &shown->blocks[k])) return false;
   return true;
 }
 
@@ -167,7 +167,7 @@ int write_arena(const model *model, const graph *graph, page *out) {
     arena.bytes = 0;
     for (uint32_t k = 0; k < arena.n_blocks; k++) {
       const uint64_t end = arena.blocks[k].offset + arena.blocks[k].bytes;
-      if (lies_here(&arena, &arena.blocks[k]) && end > arena.bytes) arena.bytes = end;
+      if (is_here(&arena, &arena.blocks[k]) && end > arena.bytes) arena.bytes = end;
     }
     draw_arena(&arena, graph, out);
   }

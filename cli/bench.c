@@ -143,6 +143,8 @@ static int bench_write_json(const bench_arguments *arguments, const model *model
   emit_string(&writer, "program", arguments->model.program);
   emit_string(&writer, "method", model->method.name);
   emit_string(&writer, "device", device.data);
+  emit_string(&writer, "driver", model->device_info.driver);
+  emit_string(&writer, "version", model->device_info.version);
   emit_string(&writer, "answered_by", measures->answered_by);
   emit_integer(&writer, "tuned", model->device_info.n_tuned);
   emit_integer(&writer, "runs", arguments->runs);
@@ -172,6 +174,12 @@ static int bench_write_text(const bench_arguments *arguments, const model *model
                             const input_set *inputs, const measures *measures, page *out) {
   text_puts(out, "device       ");
   page_device(out, model);
+  if (*model->device_info.version) {
+    text_puts(out, "\ndriver       ");
+    page_visible(out, model->device_info.driver);
+    text_puts(out, ", ");
+    page_visible(out, model->device_info.version);
+  }
   if (model->device_info.n_tuned)
     text_printf(out, "\ntuned        %u rows", model->device_info.n_tuned);
   for (uint32_t i = 0; i < inputs->count; i++) {

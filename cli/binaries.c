@@ -34,7 +34,7 @@ static int fix_some(input_set *set, const text_list *dims) {
 static int cli_binaries_run_once(model *model, const text_list *dims, input_set *inputs) {
   TRY_EXIT(describe_inputs(model, inputs));
   TRY_EXIT(fix_some(inputs, dims));
-  TRY_EXIT(invent_inputs(inputs));
+  TRY_EXIT(generate_inputs(inputs));
   TRY_EXIT(set_inputs(inputs, model));
   TRY_STATUS(clave_session_run(model->session, model->method.name));
   return EXIT_GOOD;

@@ -24,7 +24,7 @@
  * may differ only where they moved, and by as much. */
 #include "cli/values.h"
 
-/* The changes of results in the runs on perturbed operands. All zero: not measured. */
+/* The changes of results in the runs on perturbed operands. All zero if they were not measured. */
 typedef struct reach {
   float *by; /* owned, one per element; infinite if one of the two values is not finite */
   double usual;

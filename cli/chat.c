@@ -99,19 +99,20 @@ static int read_role(const script *script, span message, speaker *out) {
   json *value;
   TRY_STATUS(json_parse(message.data, message.size, &value));
   const json *role = json_kind_of(value) == JSON_OBJECT ? json_member(value, "role") : NULL;
-  bool said = role && json_kind_of(role) == JSON_STRING;
+  bool is_text = role && json_kind_of(role) == JSON_STRING;
   *out = USER; /* other roles are answered like a user */
-  for (int i = SYSTEM; said && i <= TOOL; i++) {
+  for (int i = SYSTEM; is_text && i <= TOOL; i++) {
     if (strcmp(json_string(role), roles[i]) == 0) *out = (speaker)i;
   }
   json_free(value);
-  return said ? EXIT_GOOD
-              : fail("%s: message %zu: expected {\"role\": ..., \"content\": ...}, got no \"role\"",
-                     script->name, script->number);
+  return is_text
+             ? EXIT_GOOD
+             : fail("%s: message %zu: expected {\"role\": ..., \"content\": ...}, got no \"role\"",
+                    script->name, script->number);
 }
 
 /* True if a message of `now` that is followed by a message of `next` needs an answer. */
-static bool is_asked(speaker now, speaker next) {
+static bool needs_answer(speaker now, speaker next) {
   if (now == TOOL) return next != TOOL && next != ASSISTANT;
   return now == USER && next != ASSISTANT && next != TOOL;
 }
@@ -160,8 +161,8 @@ int answer_script(chat *chat, const char *name, const page *content) {
     message = next_element(&script);
     next = NOBODY;
     if (!script.ended) TRY_EXIT(read_role(&script, message, &next));
-    if (is_asked(now, next)) TRY_EXIT(answer_pending(chat));
-    n_answers += is_asked(now, next);
+    if (needs_answer(now, next)) TRY_EXIT(answer_pending(chat));
+    n_answers += needs_answer(now, next);
     now = next;
   }
   return n_answers || is_interrupted(NULL)

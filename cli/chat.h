@@ -8,7 +8,7 @@ typedef struct chat {
   const command *settings;    /* the command whose options these are */
   const clave_logit_bias *bias;
   speech *speech;
-  page system; /* owned; the system message, empty if there is none */
+  page system; /* owned; the system message, empty if none exists */
   bool has_system, ended;
 } chat;
 

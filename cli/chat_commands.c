@@ -70,15 +70,15 @@ static void add_lines(page *out, const char *text) {
 
 /* Writes "user: Who is there?"; contents that are not text as JSON. */
 static void add_message(page *out, const json *value) {
-  const char *role = text_or_null(value, "role"), *said = text_or_null(value, "content");
+  const char *role = text_or_null(value, "role"), *text = text_or_null(value, "content");
   const json *content = json_member(value, "content");
   json_writer writer = {.out = out, .compact = true};
   add_lines(out, role ? role : "?");
   text_puts(out, ": ");
   if (!content) {
     text_puts(out, "?");
-  } else if (said) {
-    add_lines(out, said);
+  } else if (text) {
+    add_lines(out, text);
   } else {
     emit_json(&writer, NULL, content);
   }

@@ -21,7 +21,7 @@ typedef struct compile_arguments {
   double budget;
 } compile_arguments;
 
-enum { THREADS_OPEN = -1, MOST_THREADS = 1024 };
+enum { THREADS_OPEN = -1, MAX_THREADS = 1024 };
 
 static const flag compile_flags[] = {
     PROGRAM_FLAGS(compile_arguments),
@@ -51,7 +51,7 @@ static const flag compile_flags[] = {
     {"--threads", FLAG_INT, offsetof(compile_arguments, threads), "N",
      "number of threads (default: set at run time); 0: only the calling thread, without any "
      "threading code",
-     0, MOST_THREADS},
+     0, MAX_THREADS},
     {"--arena", FLAG_TEXT, offsetof(compile_arguments, arena), "WHERE",
      "static: all memory is one static buffer, whose size is printed; nothing is allocated", 0, 0},
     {"--bare", FLAG_SWITCH, offsetof(compile_arguments, bare), NULL,
@@ -90,7 +90,7 @@ static const flag compile_flags[] = {
 };
 
 /* Parses "NAME=N"; the name is copied to `names`. */
-static int take_dim(const char *given, text *names, clave_compile_dim *out) {
+static int parse_dim(const char *given, text *names, clave_compile_dim *out) {
   size_t length;
   TRY_EXIT(read_dim(given, &length, &out->size));
   text_append(names, given, length);
@@ -244,7 +244,7 @@ static int compile_model(const compile_arguments *arguments, model *model, page 
   text library = {0};
   int result = dims && names ? EXIT_GOOD : fail_memory();
   for (uint32_t i = 0; i < n && result == EXIT_GOOD; i++)
-    result = take_dim(arguments->dims.items[i], &names[i], &dims[i]);
+    result = parse_dim(arguments->dims.items[i], &names[i], &dims[i]);
   model_arguments program = arguments->model;
   if (wants_all(arguments)) program.method = NULL;
   if (result == EXIT_GOOD) result = open_program(&program, model);

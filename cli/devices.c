@@ -34,12 +34,14 @@ void write_device(json_writer *out, const clave_device_info *info) {
   emit_string(out, "name", info->name);
   emit_string(out, "platform", info->platform);
   emit_string(out, "driver", info->driver);
+  emit_string(out, "version", info->version);
   emit_size(out, "compute_units", info->compute_units);
   emit_size(out, "clock_mhz", info->clock_mhz);
   emit_size(out, "memory", info->memory);
   emit_size(out, "max_alloc", info->max_alloc);
   emit_bool(out, "shares_host_memory", info->shares_host_memory);
   emit_string(out, "extensions", info->extensions);
+  emit_bool(out, "trusted", info->is_trusted);
   emit_size(out, "tuned", info->n_tuned);
 }
 
@@ -97,6 +99,8 @@ static int cli_devices_write_table(int count, page *out) {
     TRY_STATUS(clave_devices_get(i, &info));
     cli_devices_write_row(&table, &info, &cell);
     write_remark(&table, "", info.platform, &cell);
+    write_remark(&table, "device version ", info.version, &cell);
+    write_remark(&table, "driver ", info.driver, &cell);
     write_remark(&table, "uses ", info.extensions, &cell);
     if (info.n_tuned) (void)snprintf(tuned, sizeof tuned, "%" PRIu32 " sizes", info.n_tuned);
     write_remark(&table, "tuned for ", info.n_tuned ? tuned : NULL, &cell);

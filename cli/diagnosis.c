@@ -81,6 +81,11 @@ void diagnosis_write(diagnosis *diagnosis, const char *device, json_writer *writ
     note_problem(diagnosis, device, diagnosis->lines[i], problems);
   }
   emit_end_array(writer);
+  emit_array(writer, "notes");
+  for (size_t i = 0; i < diagnosis->count; i++)
+    if (diagnosis_is_text(diagnosis->lines[i], "finding", "note"))
+      emit_string(writer, NULL, text_or_null(diagnosis->lines[i], "note"));
+  emit_end_array(writer);
   for (size_t i = 0; i < sizeof speeds / sizeof *speeds; i++) {
     const json *speed = diagnosis_find(diagnosis, speeds[i]);
     if (speed) emit_finding(writer, speeds[i], speed);
@@ -103,15 +108,25 @@ static void print_members(const char *title, const json *object, page *out) {
   columns_write(&table, 2, out);
 }
 
-static void print_drivers(const json *drivers, page *out) {
-  text_puts(out, "drivers\n");
-  for (const json *v = json_first(drivers); v; v = json_next(v)) {
+/* Prints a line "NAME: VALUE" for each row, with the members that hold the name and the value. */
+static void print_pairs(const json *rows, const char *name, const char *value, page *out) {
+  for (const json *row = json_first(rows); row; row = json_next(row)) {
     text_puts(out, "  ");
-    page_visible(out, text_or_null(v, "file"));
+    page_visible(out, text_or_null(row, name));
     text_puts(out, ": ");
-    page_visible(out, text_or_null(v, "library"));
+    page_visible(out, text_or_null(row, value));
     text_puts(out, "\n");
   }
+}
+
+static void print_refused(const json *kernels, page *out) {
+  if (json_count(kernels)) text_puts(out, "refused kernels\n");
+  print_pairs(kernels, "kernel", "reason", out);
+}
+
+static void print_drivers(const json *drivers, page *out) {
+  text_puts(out, "drivers\n");
+  print_pairs(drivers, "file", "library", out);
 }
 
 /* Writes one line per result, such as "  right: conv cat"; each family occurs once. */
@@ -145,16 +160,45 @@ static void print_speeds(const json *json, page *out) {
   if (moved > 0 || computed > 0) text_puts(out, "\n");
 }
 
+static void print_notes(const json *notes, page *out) {
+  for (const json *note = json_first(notes); note; note = json_next(note)) {
+    text_puts(out, "  note: ");
+    page_visible(out, json_string(note));
+    text_puts(out, "\n");
+  }
+}
+
+/* Prints a named text, unless it is empty or missing. */
+static void print_field(const json *json, const char *key, page *out) {
+  const char *value = text_or_null(json, key);
+  if (!value || !*value) return;
+  text_printf(out, ", %s ", key);
+  page_visible(out, value);
+}
+
+/* Prints how new kernels are tried on the driver, and how many kernels are refused. The report
+ * lists the refused ones. */
+static void print_contact(const json *json, page *out) {
+  const char *how = text_or_null(json, "first_contact");
+  if (!how) return;
+  const uint32_t n = json_count(field_or_null(json, "refused_kernels"));
+  text_printf(out, "  new kernels are built %s", how);
+  if (n) text_printf(out, "; refused: %u", n);
+  text_puts(out, "\n");
+}
+
 static void print_device(const json *json, page *out) {
   page_visible(out, text_or_null(json, "device"));
   text_puts(out, ": ");
   page_visible(out, text_or_null(json, "name"));
   text_puts(out, "\n  ");
   page_visible(out, text_or_null(json, "platform"));
-  text_puts(out, ", driver ");
-  page_visible(out, text_or_null(json, "driver"));
+  print_field(json, "driver", out);
+  print_field(json, "version", out);
   text_puts(out, "\n");
+  print_contact(json, out);
   print_checks(field_or_null(json, "checks"), out);
+  print_notes(field_or_null(json, "notes"), out);
   print_speeds(json, out);
 }
 
@@ -166,6 +210,8 @@ static void print_report(const json *report, page *out) {
   print_members("OpenCL loader", field_or_null(report, "loader"), out);
   print_drivers(field_or_null(report, "drivers"), out);
   print_members("cache", field_or_null(report, "cache"), out);
+  print_members("isolation", field_or_null(report, "isolation"), out);
+  print_refused(field_or_null(report, "refused_kernels"), out);
   for (const json *d = json_first(devices); d; d = json_next(d)) print_device(d, out);
   text_puts(out, json_count(problems) ? "broken\n" : "nothing is broken\n");
   for (const json *p = json_first(problems); p; p = json_next(p)) {

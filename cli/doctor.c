@@ -1,7 +1,6 @@
 /* clave doctor: collects what a bug report needs: the system, OpenCL's loader and drivers, the
- * cache, and the results of each device. Child processes (probe.c) query the drivers, which may
- * crash them. */
-#include <dirent.h>
+ * cache, and the results of each device. Child processes (probe.c) query the drivers, because a
+ * driver may crash. */
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,10 +15,11 @@
 #include "clave_files.h"
 #include "cli/carried.h"
 #include "cli/checks.h"
-#include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/diagnosis.h"
 #include "cli/files.h"
 #include "cli/interrupts.h"
+#include "cli/isolation.h"
 #include "cli/progress.h"
 #include "cli/variables.h"
 #include "json/fields.h"
@@ -44,6 +44,7 @@ typedef struct doctor {
   const char *family;            /* NULL: all */
   text problems;                 /* consecutive NUL-terminated lines */
   char *folder, *findings, *log; /* owned; the children's files are in the folder */
+  char *cache;                   /* owned: the cache folder, or NULL */
 } doctor;
 
 static void add_problem(doctor *doctor, const char *format, ...)
@@ -127,23 +128,18 @@ static void write_vendor(doctor *doctor, const char *folder, const char *name) {
         path, driver);
 }
 
-static int is_icd(const struct dirent *entry) {
-  const char *dot = strrchr(entry->d_name, '.');
-  return dot && strcmp(dot, ".icd") == 0;
-}
-
 static void write_vendors(doctor *doctor) {
   const char *given = getenv("OCL_ICD_VENDORS");
   const char *folder = given && *given ? given : "/etc/OpenCL/vendors";
-  struct dirent **entries;
-  const int n = scandir(folder, &entries, is_icd, alphasort);
+  folder_entry *entries = NULL;
+  size_t n = 0;
+  clave_status st = folder_list(folder, &entries, &n);
   emit_array(&doctor->writer, "drivers");
-  for (int i = 0; i < n; i++) {
-    write_vendor(doctor, folder, entries[i]->d_name);
-    free(entries[i]);
-  }
-  if (n >= 0) free(entries);
+  for (size_t i = 0; i < n; i++)
+    if (path_has_ending(entries[i].name, ".icd")) write_vendor(doctor, folder, entries[i].name);
   emit_end_array(&doctor->writer);
+  folder_list_free(entries, n);
+  clave_status_free(st);
 }
 
 /* ---------------------------------------------------------------- the cache */
@@ -190,18 +186,27 @@ static void write_cache(doctor *doctor) {
     doctor_check_folder(doctor, info.path);
   }
   emit_end_object(&doctor->writer);
+  if (!st && info.path) doctor->cache = strdup(info.path);
+  isolation_write(&doctor->writer, doctor->cache);
   clave_status_free(st);
 }
 
 /* ---------------------------------------------------------------- children */
 
+/* If programs cannot be started, the check runs in this process and *ended is its exit status. */
 static int run_child(const doctor *doctor, const char *device, int *ended) {
   tool *tool;
+  page nothing = {0};
   (void)file_remove(doctor->findings);
   const char *words[8] = {"/proc/self/exe", "probe", doctor->findings};
   size_t n = 3;
   if (device) words[n++] = "--device", words[n++] = device;
   if (device && doctor->family) words[n++] = "--family", words[n++] = doctor->family;
+  if (!starts_programs()) {
+    char *const *arguments = (char *const *)(uintptr_t)(words + 2);
+    *ended = run_command_line(&probe_command, "probe ", (int)n - 2, arguments, &nothing);
+    return EXIT_GOOD;
+  }
   clave_status st = tool_start(words, ".", doctor->log, &tool);
   if (st) return fail_status(st);
   *ended = tool_end(tool, is_interrupted, NULL);
@@ -255,6 +260,7 @@ static int check_device(doctor *doctor, const json *device) {
   emit_object(&doctor->writer, NULL);
   for (const json *m = json_first(device); m; m = json_next(m))
     if (strcmp(json_key(m), "finding") != 0) emit_json(&doctor->writer, json_key(m), m);
+  isolation_write_device(&doctor->writer, doctor->cache, device);
   if (!code) diagnosis_write(&found, name, &doctor->writer, &doctor->problems);
   emit_end_object(&doctor->writer);
   describe_end(doctor, name, &found);
@@ -271,6 +277,7 @@ static bool is_wanted(const doctor_arguments *arguments, const json *finding) {
 static void write_loader(doctor *doctor, const json *loader) {
   const char *message = loader ? text_or_null(loader, "message") : NULL;
   emit_object(&doctor->writer, "loader");
+  emit_string(&doctor->writer, "library", loader ? text_or_null(loader, "library") : NULL);
   emit_string(&doctor->writer, "path", loader ? text_or_null(loader, "path") : NULL);
   emit_string(&doctor->writer, "note", loader ? text_or_null(loader, "hint") : NULL);
   emit_end_object(&doctor->writer);
@@ -332,6 +339,7 @@ static void remove_folder(const doctor *doctor) {
   free(doctor->folder);
   free(doctor->findings);
   free(doctor->log);
+  free(doctor->cache);
 }
 
 static bool is_family(const char *name) {

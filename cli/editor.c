@@ -108,7 +108,7 @@ editor *open_editor(void) {
 }
 
 /* If Ctrl-C was typed on a line that is not empty, discards the line and returns true. */
-static bool drops_line(const editor *editor) {
+static bool discards_line(const editor *editor) {
   const LineInfo *info = el_line(editor->line);
   bool drops = is_interrupted(NULL) && info && info->lastchar > info->buffer;
   if (!drops) return false;
@@ -128,7 +128,7 @@ int edit_line(editor *editor, const char *prompt, page *line) {
                1); /* before the prompt, so that input typed from then on is not lost */
   (void)fputs("\x1b[?2004h", stderr);
   do typed = el_gets(editor->line, &n);
-  while (!typed && drops_line(editor));
+  while (!typed && discards_line(editor));
   (void)fputs("\x1b[?2004l", stderr);
   if (!typed || n <= 0) {
     (void)fputs("\n", stderr);

@@ -104,7 +104,7 @@ static int execute(const workplace *workplace, const char *path) {
   return !result && code ? report_failure(workplace, path, code) : result;
 }
 
-static int ask_in(workplace *workplace, const char *path, page *help) {
+static int query_in(workplace *workplace, const char *path, page *help) {
   const model none = {0};
   const input_set nothing = {0};
   TRY_EXIT(make_workplace(path, &none, &nothing, workplace));
@@ -114,11 +114,11 @@ static int ask_in(workplace *workplace, const char *path, page *help) {
   return read_file(workplace->names[workplace->n - 1], help);
 }
 
-int ask_executable(const char *path, bool *is_opencl) {
+int query_executable(const char *path, bool *is_opencl) {
   workplace workplace = {0};
   page help = {0};
   catch_endings(); /* removes the folder on a signal, too */
-  int result = ask_in(&workplace, path, &help);
+  int result = query_in(&workplace, path, &help);
   *is_opencl = !result && help.data && strstr(help.data, " on an OpenCL device");
   remove_workplace(&workplace);
   text_free(&help);

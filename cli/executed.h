@@ -4,7 +4,7 @@
 #include "cli/inputs.h"
 
 /* Reads from the executable's help whether it runs on an OpenCL device. */
-int ask_executable(const char *path, bool *is_opencl) CHECK;
+int query_executable(const char *path, bool *is_opencl) CHECK;
 /* Runs `path` on the input tensors and compares its outputs with those of the last run of the
  * model's session. They must be equal bit for bit, except that any NaN equals any other. Scalar
  * inputs were fixed at compile time and are not passed. */

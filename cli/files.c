@@ -73,8 +73,8 @@ static int replace_file(const char *path, const page *content) {
 
 /* Returns the folder of a path; the caller frees it. */
 static char *folder_of(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+  const size_t name = path_last(path);
+  return name ? strndup(path, name) : strdup(".");
 }
 
 static int cli_files_check_folder(const char *path) {
@@ -94,10 +94,7 @@ int check_writable(const char *path) {
   return access(path, W_OK) ? fail("%s: %s", path, strerror(errno)) : EXIT_GOOD;
 }
 
-static const char *cli_files_name_of(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash ? slash + 1 : path;
-}
+static const char *cli_files_name_of(const char *path) { return path + path_last(path); }
 
 bool is_same_file(const char *left, const char *right) {
   struct stat info;

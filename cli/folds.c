@@ -10,7 +10,7 @@
 
 enum {
   FEWEST_HIDDEN = 8,
-  MOST_COMPARISONS = 150000000 /* per node, and in total (for 20,000 nodes) */
+  MAX_COMPARISONS = 150000000 /* per node, and in total (for 20,000 nodes) */
 };
 
 static bool is_same_tensor(const clave_tensor_info *left, const clave_tensor_info *right) {
@@ -85,7 +85,7 @@ static bool add_folds(const uint32_t *kinds, uint32_t begin, uint32_t end, uint6
 }
 
 int find_folds(const graph *graph, graph_folds *folds) {
-  uint64_t left_kinds = MOST_COMPARISONS, left = MOST_COMPARISONS;
+  uint64_t left_kinds = MAX_COMPARISONS, left = MAX_COMPARISONS;
   uint32_t *kinds = number_kinds(graph, &left_kinds);
   const bool good = kinds && add_folds(kinds, 0, graph->n_nodes, &left, folds);
   free(kinds);

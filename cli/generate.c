@@ -273,9 +273,9 @@ static int open_talk(const generate_arguments *arguments, const model *model,
 /* ---------------------------------------------------------------- prompts */
 
 static int refuse_empty(const generate_arguments *arguments) {
-  bool said = arguments->bos && strcmp(arguments->bos, "no") == 0;
-  return said ? fail("the prompt is empty, and --bos no adds no token to it")
-              : fail("the prompt is empty, and the model has no BOS token to add to it");
+  bool without_bos = arguments->bos && strcmp(arguments->bos, "no") == 0;
+  return without_bos ? fail("the prompt is empty, and --bos no adds no token to it")
+                     : fail("the prompt is empty, and the model has no BOS token to add to it");
 }
 
 /* Same as clave_llm_prompt_text, but with the given BOS, or none. */
@@ -347,11 +347,12 @@ static int check_template(const generate_arguments *arguments, const speech *spe
   clave_llm_info info = {.size = sizeof info};
   clave_template *template = NULL;
   TRY_STATUS(clave_llm_get_info(speech->llm, &info));
-  const char *said = info.chat_template;
-  if (!said)
+  const char *source = info.chat_template;
+  if (!source)
     return fail("%s has no chat template: pass --chat-template with a file or a name (%s, %s, ...)",
                 arguments->model.program, clave_template_builtin(0), clave_template_builtin(2));
-  clave_status st = strchr(said, '{') ? clave_template_create(said, strlen(said), &template) : NULL;
+  clave_status st =
+      strchr(source, '{') ? clave_template_create(source, strlen(source), &template) : NULL;
   clave_template_destroy(template);
   if (!st) return EXIT_GOOD;
   int result =

@@ -44,8 +44,8 @@ const char *find_unbounded_size(const graph *graph);
  * shares its operand's bytes. UINT64_MAX: a size is unbounded. Returns false if out of memory. */
 bool measure_live_peak(const graph *graph, uint64_t *bytes);
 
-/* Writes the graph in Graphviz's language, and as an SVG drawing in which one box stands for the
- * repeats of each fold. folds may be NULL. */
+/* write_dot writes the graph in Graphviz's language, write_svg as an SVG drawing in which one box
+ * stands for the repeats of each fold. folds may be NULL. */
 void write_dot(const graph *graph, page *out);
 struct graph_folds;
 int write_svg(const graph *graph, const struct graph_folds *folds, page *out) CHECK;

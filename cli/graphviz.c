@@ -10,14 +10,14 @@
 #include "base/process.h"
 #include "cli/layout.h"
 
-enum { MOST_BOXES = 1000, MOST_EDGES = 3000, LATEST_MS = 5000, MOST_BYTES = 16 << 20 };
+enum { MAX_BOXES = 1000, MAX_EDGES = 3000, LATEST_MS = 5000, MAX_BYTES = 16 << 20 };
 static const double points_per_inch = 72;
 
 /* ---------------------------------------------------------------- input for dot */
 
 static double inches(double points) { return points / points_per_inch; }
 
-static void write_question(const layout *layout, text *to) {
+static void write_dot_input(const layout *layout, text *to) {
   text_printf(to,
               "digraph g {\n  graph [nodesep=%.3f ranksep=%.3f];\n"
               "  node [shape=box fixedsize=true label=\"\"];\n  edge [arrowsize=%.1f];\n",
@@ -106,14 +106,14 @@ static layout_edge *find_edge(const layout *layout, uint32_t from, uint32_t to) 
 
 /* edge TAIL HEAD N X1 Y1 ... */
 static bool read_edge_line(answer *answer) {
-  enum { MOST_POINTS = 3000 };
+  enum { MAX_POINTS = 3000 };
   uint32_t from, to, n;
   layout_point point;
   if (!read_index(answer, answer->layout->n_boxes, &from) ||
       !read_index(answer, answer->layout->n_boxes, &to))
     return false;
   layout_edge *edge = find_edge(answer->layout, from, to);
-  if (!edge || edge->n_points || !read_index(answer, MOST_POINTS, &n) || n < 4 || n % 3 != 1)
+  if (!edge || edge->n_points || !read_index(answer, MAX_POINTS, &n) || n < 4 || n % 3 != 1)
     return false;
   for (uint32_t i = 0; i < n; i++)
     if (!graphviz_read_point(answer, &point) || !add_point(answer->layout, edge, point.x, point.y))
@@ -169,7 +169,7 @@ static bool read_file_of(const char *folder, text *to) {
   char *path = path_join(folder, "placed");
   file_map map = {0};
   clave_status st = path ? file_map_open(path, &map) : status_no_memory();
-  const bool good = !st && map.size <= MOST_BYTES && !memchr(map.data, 0, map.size);
+  const bool good = !st && map.size <= MAX_BYTES && !memchr(map.data, 0, map.size);
   if (good) text_append(to, (const char *)map.data, map.size);
   file_map_close(&map);
   free(path);
@@ -210,10 +210,10 @@ static const char *run_dot(const char *program, const char *folder) {
 
 static const char *graphviz_place(layout *layout, const char *program, const char *folder) {
   text words = {0};
-  write_question(layout, &words);
-  const bool is_asked = !words.failed && write_file_of(folder, &words);
+  write_dot_input(layout, &words);
+  const bool is_written = !words.failed && write_file_of(folder, &words);
   text_clear(&words);
-  const char *why = is_asked ? run_dot(program, folder) : "";
+  const char *why = is_written ? run_dot(program, folder) : "";
   if (!why && (!read_file_of(folder, &words) || !read_answer(layout, words.data))) {
     forget_lines(layout);
     why = "Graphviz wrote no usable layout, so the built-in layout is used";
@@ -227,7 +227,7 @@ bool place_by_graphviz(layout *layout, const char **why) {
   uint64_t removed;
   *why = "";
   if (strcmp(program, "off") == 0 || layout->n_boxes == 0) return false;
-  if (layout->n_boxes > MOST_BOXES || layout->n_edges > MOST_EDGES) return false;
+  if (layout->n_boxes > MAX_BOXES || layout->n_edges > MAX_EDGES) return false;
   char *folder = folder_create_unique(temporary_folder(), "clave-dot-"), *path = NULL;
   clave_status st =
       strchr(program, '/') ? path_absolute(program, &path) : NULL; /* dot runs elsewhere */

@@ -64,7 +64,7 @@ static int cli_inputs_refuse_name(const input_set *set, const char *where, const
 
 /* Stores a given value. A scalar may be given as one element of any rank and of any dtype of its
  * class. */
-static int take_tensor(input *in, const char *where, const clave_tensor *value) {
+static int inputs_set_tensor(input *in, const char *where, const clave_tensor *value) {
   in->value = *value;
   if (!in->info.is_scalar) return EXIT_GOOD;
   bool wants_float = in->info.dtype == CLAVE_F64;
@@ -95,7 +95,7 @@ static bool cli_inputs_parse_integer(const char *text, bool with_sign, int64_t *
 }
 
 /* Stores a number from the command line, for a scalar or a tensor of rank 0. */
-static int take_literal(input *in, const char *literal) {
+static int set_literal(input *in, const char *literal) {
   clave_dtype type = in->info.dtype;
   int64_t integer = 0;
   if (is_integer(type)) {
@@ -150,8 +150,8 @@ static int copy_value(const clave_tensor *value, npy_file *out) {
   return EXIT_GOOD;
 }
 
-static int cli_inputs_take_from_file(input_set *set, const char *path, uint32_t index, bool own,
-                                     const char *const *others) {
+static int cli_inputs_set_from_file(input_set *set, const char *path, uint32_t index, bool own,
+                                    const char *const *others) {
   const char *name;
   clave_tensor value;
   clave_tensors_get(set->file, index, &name, &value);
@@ -163,14 +163,14 @@ static int cli_inputs_take_from_file(input_set *set, const char *path, uint32_t 
   if (in->source) return fail("%s: input %s is already set by %s", path, name, in->source);
   in->source = name;
   TRY_EXIT(copy_value(&value, &in->file));
-  return take_tensor(in, path, &in->file.tensor);
+  return inputs_set_tensor(in, path, &in->file.tensor);
 }
 
 int read_input_file(input_set *set, const char *path, const char *const *others) {
   TRY_STATUS(clave_tensors_load(path, &set->file));
   bool own = names_are_own(set, others);
   for (uint32_t i = 0; i < clave_tensors_count(set->file); i++) {
-    TRY_EXIT(cli_inputs_take_from_file(set, path, i, own, others));
+    TRY_EXIT(cli_inputs_set_from_file(set, path, i, own, others));
   }
   TRY_STATUS(clave_tensors_check(set->file));
   return EXIT_GOOD;
@@ -187,7 +187,7 @@ static int cli_inputs_read_value(input *in, const char *word) {
 }
 
 /* Parses NAME=FILE.npy or NAME=NUMBERS. */
-static int take_from_line(input_set *set, const char *item) {
+static int set_from_line(input_set *set, const char *item) {
   const char *equals = strchr(item, '=');
   if (!equals || equals == item)
     return fail_usage("--input: expected NAME=FILE.npy or NAME=NUMBERS, got \"%s\"", item);
@@ -200,13 +200,13 @@ static int take_from_line(input_set *set, const char *item) {
   in->on_line = true;
   in->source = in->info.name;
   if ((in->info.is_scalar || in->info.rank == 0) && !path_has_ending(item, ".npy"))
-    return take_literal(in, equals + 1);
+    return set_literal(in, equals + 1);
   TRY_EXIT(cli_inputs_read_value(in, equals + 1));
-  return take_tensor(in, equals + 1, &in->file.tensor);
+  return inputs_set_tensor(in, equals + 1, &in->file.tensor);
 }
 
 int read_input_list(input_set *set, const text_list *list) {
-  for (uint32_t i = 0; i < list->count; i++) TRY_EXIT(take_from_line(set, list->items[i]));
+  for (uint32_t i = 0; i < list->count; i++) TRY_EXIT(set_from_line(set, list->items[i]));
   return EXIT_GOOD;
 }
 
@@ -324,7 +324,7 @@ int fix_dims(input_set *set, const text_list *dims) {
   return EXIT_GOOD;
 }
 
-static int invent_input(input *in, uint64_t *seed) {
+static int generate_input(input *in, uint64_t *seed) {
   int64_t dims[CLAVE_MAX_RANK] = {0};
   uint64_t count;
   clave_dtype type = in->info.dtype;
@@ -340,9 +340,9 @@ static int invent_input(input *in, uint64_t *seed) {
   return EXIT_GOOD;
 }
 
-int invent_inputs(input_set *set) {
+int generate_inputs(input_set *set) {
   uint64_t seed = DRAWN_SEED;
-  for (uint32_t i = 0; i < set->count; i++) TRY_EXIT(invent_input(&set->items[i], &seed));
+  for (uint32_t i = 0; i < set->count; i++) TRY_EXIT(generate_input(&set->items[i], &seed));
   return EXIT_GOOD;
 }
 
@@ -353,5 +353,5 @@ int prepare_inputs(const model *model, const char *path, const text_list *list,
   if (path || list->count) return collect_inputs(model, path, list, set);
   TRY_EXIT(describe_inputs(model, set));
   TRY_EXIT(fix_dims(set, dims));
-  return invent_inputs(set);
+  return generate_inputs(set);
 }

@@ -30,10 +30,11 @@ int read_input_list(input_set *set, const text_list *list) CHECK;
 /* Parses "count=4": sets *length to the length of the name, and *count to N, which must not be
  * negative. */
 int read_dim(const char *given, size_t *length, int64_t *count) CHECK;
-/* Sets sizes for invent_inputs: each "NAME=N" is an open size or the value of an integer input. */
+/* Sets sizes for generate_inputs: each "NAME=N" is an open size or the value of an integer input.
+ */
 int fix_dims(input_set *set, const text_list *dims) CHECK;
 /* Generates inputs of the smallest legal sizes: floats from a normal distribution, integers 0. */
-int invent_inputs(input_set *set) CHECK;
+int generate_inputs(input_set *set) CHECK;
 /* Fails with a list of the missing inputs. */
 int check_inputs(const input_set *set) CHECK;
 int set_inputs(const input_set *set, const model *model) CHECK;

@@ -403,7 +403,7 @@ static void inspect_write_program(const inspect_arguments *arguments,
   columns_write(&table, 0, out);
 }
 
-static void write_placement(const model *model, const graph *graph, page *out) {
+static void inspect_write_placement(const model *model, const graph *graph, page *out) {
   columns table = {.n_columns = 5, .right = {[0] = true}};
   page cell = {0};
   text_puts(out, "device   ");
@@ -509,7 +509,7 @@ static int inspect_graph(const inspect_arguments *arguments, model *model, graph
   if (arguments->dot) {
     write_dot(graph, out);
   } else if (arguments->placement && !arguments->json) {
-    write_placement(model, graph, out);
+    inspect_write_placement(model, graph, out);
   } else {
     return inspect_all(arguments, model, graph, out);
   }

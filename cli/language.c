@@ -100,12 +100,12 @@ static int look_for_tools(const clave_template *template, bool *out) {
 
 static int language_read_template(language_model *model) {
   clave_template *template = NULL;
-  const char *said = text_or_null(model->llm, "chat_template");
-  bool is_text = said && strchr(said, '{');
-  model->has_template = said != NULL;
-  clave_status st = !said     ? NULL
-                    : is_text ? clave_template_create(said, strlen(said), &template)
-                              : clave_template_load(said, &template);
+  const char *source = text_or_null(model->llm, "chat_template");
+  bool is_text = source && strchr(source, '{');
+  model->has_template = source != NULL;
+  clave_status st = !source   ? NULL
+                    : is_text ? clave_template_create(source, strlen(source), &template)
+                              : clave_template_load(source, &template);
   if (st && clave_status_code(st) == CLAVE_NO_MEMORY) return fail_status(st);
   clave_status_free(st); /* a chat reports parse errors */
   int result = template ? look_for_tools(template, &model->sees_tools) : EXIT_GOOD;
@@ -160,15 +160,15 @@ static void write_first_line(const char *text, page *out) {
   text_append(out, text + begin, n < 80 ? n : 80);
 }
 
-static void write_sampling(const json *said, page *out) {
-  const json *samples = said ? json_member(said, "do_sample") : NULL;
-  if (!said || json_kind_of(said) != JSON_OBJECT) {
+static void write_sampling(const json *sampling, page *out) {
+  const json *samples = sampling ? json_member(sampling, "do_sample") : NULL;
+  if (!sampling || json_kind_of(sampling) != JSON_OBJECT) {
     text_printf(out, "not stored: chats use temperature %g, min_p %g",
                 (double)CLAVE_LLM_CHAT_TEMPERATURE, (double)CLAVE_LLM_CHAT_MIN_P);
   } else if (samples && !json_is_true(samples)) {
     text_puts(out, "greedy");
   } else {
-    write_value(said, out);
+    write_value(sampling, out);
   }
 }
 

@@ -60,29 +60,29 @@ static void *layout_allocate(size_t count, size_t size) { return calloc(count ? 
 
 bool find_layers(layout *layout) {
   uint32_t *nearest = layout_allocate(layout->n_boxes, sizeof *nearest);
-  bool *fed = layout_allocate(layout->n_boxes, sizeof *fed);
-  for (uint32_t i = 0; nearest && fed && i < layout->n_edges; i++) {
+  bool *has_source = layout_allocate(layout->n_boxes, sizeof *has_source);
+  for (uint32_t i = 0; nearest && has_source && i < layout->n_edges; i++) {
     const layout_edge *edge = &layout->edges[i];
     uint32_t below = layout->boxes[edge->from].layer + 1;
     if (layout->boxes[edge->to].layer < below) layout->boxes[edge->to].layer = below;
-    fed[edge->to] = true;
+    has_source[edge->to] = true;
   }
-  for (uint32_t i = 0; nearest && fed && i < layout->n_edges; i++) {
+  for (uint32_t i = 0; nearest && has_source && i < layout->n_edges; i++) {
     const layout_edge *edge = &layout->edges[i];
     uint32_t layer = layout->boxes[edge->to].layer;
     if (!nearest[edge->from] || nearest[edge->from] > layer) nearest[edge->from] = layer;
   }
-  for (uint32_t i = 0; nearest && fed && i < layout->n_boxes; i++) {
-    if (!fed[i] && nearest[i])
+  for (uint32_t i = 0; nearest && has_source && i < layout->n_boxes; i++) {
+    if (!has_source[i] && nearest[i])
       layout->boxes[i].layer = nearest[i] - 1; /* moves sources down next to their consumers */
   }
   for (uint32_t i = 0; i < layout->n_edges; i++) {
     layout_edge *edge = &layout->edges[i];
     edge->cut = layout->boxes[edge->to].layer - layout->boxes[edge->from].layer > LONGEST_EDGE;
   }
-  bool good = nearest && fed;
+  bool good = nearest && has_source;
   free(nearest);
-  free(fed);
+  free(has_source);
   return good;
 }
 
@@ -239,7 +239,7 @@ static void sweep_layers(work *effort, int sweeps, void (*visit)(work *, uint32_
   }
 }
 
-static void give_positions(work *work) {
+static void assign_positions(work *work) {
   layout *layout = work->layout;
   double left = 0, right = 0, y = margin;
   for (uint32_t i = 0; i < work->n_items; i++) {
@@ -315,7 +315,7 @@ static double choose_port(const work *work, uint32_t first, uint32_t end, uint32
   return box->x + (before - (count - 1) / 2.0) * step;
 }
 
-static bool give_line(work *work, uint32_t first, uint32_t end, uint32_t index) {
+static bool place_line(work *work, uint32_t first, uint32_t end, uint32_t index) {
   layout *layout = work->layout;
   layout_edge *edge = &layout->edges[index];
   const layout_box *from = &layout->boxes[edge->from];
@@ -329,14 +329,14 @@ static bool give_line(work *work, uint32_t first, uint32_t end, uint32_t index) 
                            layout->boxes[edge->to].y - LAYOUT_ARROW);
 }
 
-static bool give_lines(work *work) {
+static bool place_lines(work *work) {
   const layout *layout = work->layout;
   bool good = true;
   for (uint32_t first = 0, end; good && first < layout->n_edges; first = end) {
     for (end = first; end < layout->n_edges && layout->edges[end].to == layout->edges[first].to;)
       end++;
     for (uint32_t i = first; good && i < end; i++)
-      if (!layout->edges[i].cut) good = give_line(work, first, end, i);
+      if (!layout->edges[i].cut) good = place_line(work, first, end, i);
   }
   return good;
 }
@@ -364,8 +364,8 @@ static bool layout_place(work *work) {
   for (uint32_t i = 0; i < work->n_layers; i++) pack_layer(work, i);
   sweep_layers(work, ORDER_SWEEPS, order_layer);
   sweep_layers(work, PLACE_SWEEPS, place_layer);
-  give_positions(work);
-  return give_lines(work);
+  assign_positions(work);
+  return place_lines(work);
 }
 
 bool place_boxes(layout *layout) {

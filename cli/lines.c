@@ -25,12 +25,12 @@ static bool ends_with(const page *line, const char *end) {
 }
 
 /* Removes the paste markers. */
-static void take_marks(page *line) {
-  const char *const marks[] = {paste_begin, paste_end};
+static void remove_markers(page *line) {
+  const char *const markers[] = {paste_begin, paste_end};
   for (size_t at = 0; at < line->size; at++) {
     for (int i = 0; i < 2; i++) {
-      size_t n = strlen(marks[i]);
-      if (line->size - at < n || memcmp(line->data + at, marks[i], n) != 0) continue;
+      size_t n = strlen(markers[i]);
+      if (line->size - at < n || memcmp(line->data + at, markers[i], n) != 0) continue;
       memmove(line->data + at, line->data + at + n, line->size - at - n + 1);
       line->size -= n;
     }
@@ -46,18 +46,18 @@ static int lines_read_plain(page *line) {
     if (ends_with(line, paste_begin)) pasting = true;
     if (ends_with(line, paste_end)) pasting = false;
     if (c != '\n' || pasting) continue;
-    take_marks(line);
+    remove_markers(line);
     return line->failed ? fail_memory() : EXIT_GOOD;
   }
 }
 
 static int read_plain(const char *prompt, page *line) {
-  bool marks = isatty(STDERR_FILENO);
+  bool markers = isatty(STDERR_FILENO);
   text_clear(line);
-  if (marks) (void)fputs("\x1b[?2004h", stderr);
+  if (markers) (void)fputs("\x1b[?2004h", stderr);
   (void)fputs(prompt, stderr);
   int result = lines_read_plain(line);
-  if (marks) (void)fputs("\x1b[?2004l", stderr);
+  if (markers) (void)fputs("\x1b[?2004l", stderr);
   return result;
 }
 

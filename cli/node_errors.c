@@ -23,7 +23,7 @@ typedef enum terms_rule {
   TERMS_ALL     /* the elements of the first operand */
 } terms_rule;
 
-/* Rules by op. Ops not listed here have the longest dimension of their operands. */
+/* Rules by op. Ops not listed here sum as many terms as the longest dimension of their operands. */
 static const struct {
   const char *op;
   terms_rule rule;
@@ -179,10 +179,10 @@ static int node_errors_measure_reach(const run_pair *pair, run_edit edit, const 
                                      reach *reaches) {
   for (int opposite = 0; opposite < 2; opposite++) {
     records moved = {0};
-    size_t apart;
+    size_t diverged_at;
     edit.opposite = opposite != 0;
-    int result = run_nodes(pair->cpu, pair->inputs, &edit, &moved, &apart);
-    for (size_t i = 0; !result && i < from->count && i < moved.count && i < apart; i++) {
+    int result = run_nodes(pair->cpu, pair->inputs, &edit, &moved, &diverged_at);
+    for (size_t i = 0; !result && i < from->count && i < moved.count && i < diverged_at; i++) {
       if (pair->subject[i] &&
           !widen_reach(&reaches[i], &from->items[i].value, &moved.items[i].value))
         result = fail_memory();
@@ -243,10 +243,10 @@ static int measure_all(run_pair *pair) {
 static int force_subject(run_pair *pair) {
   const run_edit edit = {.base = pair->base, .forced = pair->subject};
   records forced = {0};
-  size_t apart;
-  int result = run_nodes(pair->cpu, pair->inputs, &edit, &forced, &apart);
+  size_t diverged_at;
+  int result = run_nodes(pair->cpu, pair->inputs, &edit, &forced, &diverged_at);
   /* once control flow has diverged, nodes cannot be compared one by one */
-  for (size_t i = apart; i < pair->base->count; i++)
+  for (size_t i = diverged_at; i < pair->base->count; i++)
     if (pair->errors[i].verdict == NODE_GOOD) pair->errors[i].verdict = NODE_UNMATCHED;
   if (!result) result = measure_nodes(pair, &forced);
   free_records(&forced);
@@ -293,7 +293,7 @@ static bool may_be_reordered(const run_pair *pair, size_t i) {
 static void node_errors_judge(const run_pair *pair, size_t i) {
   node_error *error = &pair->errors[i];
   if (error->verdict != NODE_GOOD || may_be_reordered(pair, i)) return;
-  if (error->own.found || (pair->has_outputs_alone && error->total.found)) {
+  if (error->own.found || (pair->has_only_outputs && error->total.found)) {
     error->verdict = NODE_WRONG;
   } else if (error->total.found) {
     error->verdict = NODE_AMPLIFIES;
@@ -305,7 +305,7 @@ int find_errors(run_pair *pair) {
   compare_runs(pair, NULL);
   if (all_alike(pair)) return EXIT_GOOD;
   show_progress("comparing node by node");
-  int result = pair->has_outputs_alone ? EXIT_GOOD : force_subject(pair);
+  int result = pair->has_only_outputs ? EXIT_GOOD : force_subject(pair);
   if (!result) result = measure_all(pair);
   clear_progress();
   for (size_t i = 0; !result && i < pair->base->count; i++) {

@@ -11,19 +11,19 @@
 typedef struct node_run {
   const run_edit *edit; /* or NULL */
   records *out;
-  size_t apart; /* the first record that differs from the base in slot or shape; SIZE_MAX: none so
-                   far */
+  size_t diverged_at; /* the first record that differs from the base in slot or shape; SIZE_MAX:
+                   none so far */
 } node_run;
 
 /* True if the newest record matches the base run's record at the same position. */
 static bool node_run_follows(node_run *run) {
   const size_t at = run->out->count - 1;
   const records *base = run->edit ? run->edit->base : NULL;
-  if (!base || run->apart != SIZE_MAX) return false;
+  if (!base || run->diverged_at != SIZE_MAX) return false;
   const record *mine = &run->out->items[at], *other = &base->items[at];
   const bool same = at < base->count && mine->node == other->node && mine->slot == other->slot &&
                     same_shape(&mine->value, &other->value);
-  if (!same) run->apart = at;
+  if (!same) run->diverged_at = at;
   return same;
 }
 
@@ -77,8 +77,8 @@ static int node_run_keep_outputs(const model *model, node_run *run) {
 }
 
 int run_nodes(const model *model, const input_set *inputs, const run_edit *edit, records *out,
-              size_t *apart) {
-  node_run run = {.edit = edit, .out = out, .apart = SIZE_MAX};
+              size_t *diverged_at) {
+  node_run run = {.edit = edit, .out = out, .diverged_at = SIZE_MAX};
   TRY_STATUS(clave_session_reset(model->session));
   TRY_EXIT(set_all(model, inputs, edit));
   TRY_STATUS(clave_session_edit(model->session, edit_value, &run));
@@ -89,6 +89,6 @@ int run_nodes(const model *model, const input_set *inputs, const run_edit *edit,
   }
   if (st) return fail_status(st);
   TRY_EXIT(node_run_keep_outputs(model, &run));
-  *apart = run.apart;
+  *diverged_at = run.diverged_at;
   return EXIT_GOOD;
 }

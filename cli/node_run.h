@@ -16,10 +16,11 @@ typedef struct run_edit {
 } run_edit;
 
 /* Runs an unfused session once. Records what each op wrote, in order and as computed, then the
- * outputs as nodes from the method's n_nodes on. edit may be NULL. *apart is the index of the first
- * record whose dtype or shape differs from that in `base`; the edit is not applied from there on.
+ * outputs as nodes from the method's n_nodes on. edit may be NULL. *diverged_at is the index of the
+ * first record whose dtype or shape differs from that in `base`; the edit is not applied from there
+ * on.
  */
 int run_nodes(const model *model, const input_set *inputs, const run_edit *edit, records *out,
-              size_t *apart) CHECK;
+              size_t *diverged_at) CHECK;
 
 #endif

@@ -22,25 +22,25 @@ static const flag optimize_flags[] = {
 };
 
 /* The reports of the passes. */
-typedef struct told {
+typedef struct pass_report {
   columns table;
   page refused;
-} told;
+} pass_report;
 
 static void cli_optimize_note_pass(void *ctx, const clave_pass_info *info) {
-  told *told = ctx;
+  pass_report *pass_report = ctx;
   if (info->refused)
-    text_printf(&told->refused, "the result of the pass '%s' was discarded: %s\n", info->name,
-                info->refused);
+    text_printf(&pass_report->refused, "the result of the pass '%s' was discarded: %s\n",
+                info->name, info->refused);
   if (!info->applied) return;
-  if (!told->table.cells.size) {
-    columns_cell(&told->table, "pass");
-    columns_cell(&told->table, "applied");
-    columns_cell(&told->table, "nodes");
+  if (!pass_report->table.cells.size) {
+    columns_cell(&pass_report->table, "pass");
+    columns_cell(&pass_report->table, "applied");
+    columns_cell(&pass_report->table, "nodes");
   }
-  columns_cell(&told->table, "%s", info->name);
-  columns_cell(&told->table, "%" PRIu32, info->applied);
-  columns_cell(&told->table, "%+" PRId64, -info->removed);
+  columns_cell(&pass_report->table, "%s", info->name);
+  columns_cell(&pass_report->table, "%" PRIu32, info->applied);
+  columns_cell(&pass_report->table, "%+" PRId64, -info->removed);
 }
 
 typedef struct totals {
@@ -59,13 +59,14 @@ static int cli_optimize_count(const clave_program *program, totals *out) {
   return EXIT_GOOD;
 }
 
-static int write_report(const clave_program *before, const clave_program *after, told *told,
-                        page *out) {
+static int write_report(const clave_program *before, const clave_program *after,
+                        pass_report *pass_report, page *out) {
   totals old, new;
   TRY_EXIT(cli_optimize_count(before, &old));
   TRY_EXIT(cli_optimize_count(after, &new));
-  columns_write(&told->table, 2, out);
-  text_append(out, told->refused.data ? told->refused.data : "", told->refused.size);
+  columns_write(&pass_report->table, 2, out);
+  text_append(out, pass_report->refused.data ? pass_report->refused.data : "",
+              pass_report->refused.size);
   text_printf(out, "nodes      %" PRIu64 " -> %" PRIu64 "\nconstants  ", old.nodes, new.nodes);
   page_size(out, old.constant_bytes);
   text_puts(out, " -> ");
@@ -74,14 +75,14 @@ static int write_report(const clave_program *before, const clave_program *after,
   return EXIT_GOOD;
 }
 
-static int cli_optimize(const optimize_arguments *arguments, model *model, told *told,
+static int cli_optimize(const optimize_arguments *arguments, model *model, pass_report *pass_report,
                         clave_program **made, page *out) {
   clave_optimize_options options = {
       .size = sizeof options,
       .passes = arguments->passes.count ? arguments->passes.items : NULL,
       .n_passes = arguments->passes.count,
       .report = cli_optimize_note_pass,
-      .report_ctx = told};
+      .report_ctx = pass_report};
   if (arguments->to) TRY_EXIT(check_program_ending(arguments->to));
   TRY_EXIT(open_program(&arguments->model, model));
   show_progress("optimizing %s", arguments->model.program);
@@ -89,16 +90,16 @@ static int cli_optimize(const optimize_arguments *arguments, model *model, told 
   if (!st && arguments->to) st = clave_program_save(*made, arguments->to);
   clear_progress();
   if (st) return fail_status(st);
-  return write_report(model->program, *made, told, out);
+  return write_report(model->program, *made, pass_report, out);
 }
 
 static int optimize_program(const void *arguments, page *out) {
   model model = {0};
-  told told = {.table = {.n_columns = 3, .right = {false, true, true}}};
+  pass_report pass_report = {.table = {.n_columns = 3, .right = {false, true, true}}};
   clave_program *made = NULL;
-  int result = cli_optimize(arguments, &model, &told, &made, out);
-  text_free(&told.refused);
-  text_free(&told.table.cells);
+  int result = cli_optimize(arguments, &model, &pass_report, &made, out);
+  text_free(&pass_report.refused);
+  text_free(&pass_report.table.cells);
   clave_program_destroy(made);
   close_model(&model);
   return result;

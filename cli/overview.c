@@ -39,7 +39,7 @@ static void write_wrapped(const char *words, size_t indent, page *out) {
 }
 
 void write_overview(page *out) {
-  enum { NAME_WIDTH = 22 };
+  enum { NAME_WIDTH = 24 };
   columns table = {.n_columns = 2};
   text_puts(out,
             "usage: clave COMMAND ...\n\nRuns exported neural networks on any OpenCL device or on "

@@ -22,12 +22,12 @@ def spellings(f):
     return [f"-{f['short']}", f["name"]] if f["short"] else [f["name"]]
 
 
-def takes_file(f):
+def accepts_file(f):
     """True if the value is a file name. The shell completes the part of NAME=FILE after the equals sign."""
     return f["kind"] in FILES or (f["kind"] == "list" and "." in (f["value"] or ""))
 
 
-def takes_device(f):
+def accepts_device(f):
     return f["name"] in ("--device", "--pack")
 
 
@@ -100,9 +100,9 @@ def bash(tables):
     for c in tables["commands"]:
         for f in options(c):
             pattern = " | ".join(f'"{c["name"]} {s}"' for s in spellings(f))
-            if takes_device(f):
+            if accepts_device(f):
                 lines.append(f"    {pattern}) COMPREPLY=($(compgen -W '{' '.join(DEVICES)}' -- \"$word\")); return ;;")
-            elif f["kind"] != "switch" and not takes_file(f):
+            elif f["kind"] != "switch" and not accepts_file(f):
                 lines.append(f"    {pattern}) return ;;")
             elif f["kind"] != "switch":
                 lines.append(f'    {pattern}) COMPREPLY=($(compgen -f -- "$word")); return ;;')
@@ -130,7 +130,7 @@ def zsh_quoted(text):
 
 
 def zsh_option(f):
-    action = ":device:(" + " ".join(DEVICES) + ")" if takes_device(f) else ":file:_files" if takes_file(f) else ""
+    action = ":device:(" + " ".join(DEVICES) + ")" if accepts_device(f) else ":file:_files" if accepts_file(f) else ""
     if not action and f["kind"] != "switch":
         action = f":{zsh_quoted(f['value'] or 'value')}: "
     star = "*" if f["kind"] == "list" else ""
@@ -167,8 +167,8 @@ def fish(tables):
             lines.append(f"complete -c clave {seen} -F")
         for f in options(c):
             names = "".join(f" -l {s[2:]}" if s.startswith("--") else f" -s {s[1:]}" for s in spellings(f))
-            value = "" if f["kind"] == "switch" else " -r -F" if takes_file(f) else " -x"
-            value += f" -a '{' '.join(DEVICES)}'" if takes_device(f) else ""
+            value = "" if f["kind"] == "switch" else " -r -F" if accepts_file(f) else " -x"
+            value += f" -a '{' '.join(DEVICES)}'" if accepts_device(f) else ""
             lines.append(f"complete -c clave {seen}{names}{value} -d {fish_quoted(f['help'])}")
     return "\n".join(lines) + "\n"
 

@@ -66,8 +66,8 @@ void free_times(node_times *times) {
 
 /* Returns the colour for a share of the total time. Colours change at 2 %, 5 %, 10 % and 20 %. */
 static const char *picture_colour_of(double share) {
-  static const char *const heat[] = {"#f7f7f2", "#fdecc8", "#fbd08b", "#f7a35c", "#ee6c4d"};
-  return heat[(share >= 0.02) + (share >= 0.05) + (share >= 0.1) + (share >= 0.2)];
+  static const char *const colours[] = {"#f7f7f2", "#fdecc8", "#fbd08b", "#f7a35c", "#ee6c4d"};
+  return colours[(share >= 0.02) + (share >= 0.05) + (share >= 0.1) + (share >= 0.2)];
 }
 
 static void write_share(double us, const node_times *times, page *out) {

@@ -1,4 +1,4 @@
-/* clave probe: checks one device, or lists all, in a separate process, which a driver may crash
+/* clave probe: checks one device, or lists all, in a separate process, because a driver may crash
  * (doctor.c starts it). Writes each finding at once as a line of JSON. */
 #include <math.h>
 #include <signal.h>
@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/distance.h"
+#include "clave_opencl.h"
 #include "cli/checks.h"
 #include "cli/command.h"
 #include "cli/devices.h"
@@ -35,9 +36,15 @@ typedef struct probe {
   FILE *file;
   clave_device *device, *reference; /* reference: the CPU backend */
   bool is_reference; /* the device is the CPU backend itself, so there is nothing to compare */
+  text notes;        /* consecutive NUL-terminated lines, which the library sends one at a time */
   page line;
   json_writer json;
 } probe;
+
+static void probe_keep_note(void *context, const char *line) {
+  probe *probe = context;
+  text_append(&probe->notes, line, strlen(line) + 1);
+}
 
 static void probe_begin_line(probe *probe, const char *kind) {
   probe->line.size = 0;
@@ -159,7 +166,10 @@ static int measure_device(probe *probe) {
 /* ---------------------------------------------------------------- devices */
 
 static int open_devices(probe *probe, const char *spec) {
-  const clave_device_options options = {.size = sizeof options, .no_fallback = true};
+  const clave_device_options options = {.size = sizeof options,
+                                        .no_fallback = true,
+                                        .message = probe_keep_note,
+                                        .message_ctx = probe};
   clave_device_info info = {.size = sizeof info};
   clave_status st = clave_device_open(spec, &options, &probe->device);
   if (!st) st = clave_device_get_info(probe->device, &info);
@@ -173,6 +183,16 @@ static int open_devices(probe *probe, const char *spec) {
   return good ? EXIT_GOOD : EXIT_FAILED;
 }
 
+/* Writes the notes of the device, which is closed. */
+static int write_notes(probe *probe) {
+  for (size_t at = 0; at < probe->notes.size; at += strlen(probe->notes.data + at) + 1) {
+    probe_begin_line(probe, "note");
+    emit_string(&probe->json, "note", probe->notes.data + at);
+    TRY_EXIT(end_line(probe));
+  }
+  return probe->notes.failed ? fail_memory() : EXIT_GOOD;
+}
+
 static int probe_check_device(probe *probe, const char *spec, const char *family) {
   (void)alarm(DEVICE_SECONDS);
   int code = open_devices(probe, spec);
@@ -183,13 +203,15 @@ static int probe_check_device(probe *probe, const char *spec, const char *family
   if (!code && !family) code = measure_device(probe);
   clave_device_destroy(probe->device);
   clave_device_destroy(probe->reference);
-  return code;
+  return code ? code : write_notes(probe);
 }
 
 /* Finds the file that a library was loaded from in the process's memory map; "" if it is not
- * loaded. */
-static void find_loaded(const char *name, char *out, size_t size) {
-  char line[4096];
+ * loaded, or has another name there. */
+static void find_loaded(const char *library, char *out, size_t size) {
+  char line[4096], name[512];
+  const char *slash = library ? strrchr(library, '/') : NULL;
+  (void)snprintf(name, sizeof name, "/%s", slash ? slash + 1 : library ? library : "libOpenCL.so");
   FILE *maps = fopen("/proc/self/maps", "r");
   *out = '\0';
   while (maps && !*out && fgets(line, sizeof line, maps)) {
@@ -206,8 +228,10 @@ static int list(probe *probe) {
   char loader[4096];
   (void)alarm(LIST_SECONDS);
   clave_status st = clave_devices_count(&count);
-  find_loaded("/libOpenCL.so", loader, sizeof loader);
+  const char *library = clave_opencl_library();
+  find_loaded(library, loader, sizeof loader);
   probe_begin_line(probe, "loader");
+  emit_string(&probe->json, "library", library);
   emit_string(&probe->json, "path", *loader ? loader : NULL);
   emit_string(&probe->json, "hint", clave_devices_hint());
   emit_string(&probe->json, "message", st ? clave_status_message(st) : NULL);
@@ -231,8 +255,10 @@ static int probe_run(const void *given, page *out) {
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* this process ends if the doctor is killed */
   int code = arguments->device ? probe_check_device(&probe, arguments->device, arguments->family)
                                : list(&probe);
+  (void)alarm(0);
   (void)fclose(probe.file);
   text_free(&probe.line);
+  text_free(&probe.notes);
   return code;
 }
 

@@ -14,7 +14,7 @@ const char *tool_name(void);
 /* Prints "clave: ..." on one line. */
 int fail(const char *format, ...) __attribute__((format(printf, 1, 2)));       /* EXIT_FAILED */
 int fail_usage(const char *format, ...) __attribute__((format(printf, 1, 2))); /* EXIT_MALFORMED */
-int fail_status(clave_status status); /* EXIT_FAILED; frees it */
+int fail_status(clave_status status); /* frees st and returns EXIT_FAILED */
 int fail_memory(void);
 /* Prints "clave: note: ...". A clave_message_fn; ctx is ignored. */
 void print_note(void *ctx, const char *line);

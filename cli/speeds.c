@@ -4,9 +4,9 @@
 #include "cli/command.h"
 #include "cli/measure.h"
 
-/* Uses the fastest of up to MOST_RUNS runs. Short runs are repeated more often, because other load
+/* Uses the fastest of up to MAX_RUNS runs. Short runs are repeated more often, because other load
  * disturbs them most. */
-enum { LEAST_RUNS = 4, MOST_RUNS = 40, ENOUGH_MS = 150 };
+enum { MIN_RUNS = 4, MAX_RUNS = 40, ENOUGH_MS = 150 };
 
 const speed_row bandwidth_row = {CLAVE_F32,
                                  {"elementwise", "Elementwise",
@@ -76,8 +76,8 @@ int time_check(const check_row *row, clave_device *device, run_time *out, clave_
   int code = check_program_make(row, &program, status);
   if (!code && !*status) *status = run_check(&program, device, true, &session);
   const double begin = read_clock();
-  for (int i = 0; i < MOST_RUNS && !*status && !code; i++) {
-    if (i >= LEAST_RUNS && read_clock() - begin > ENOUGH_MS) break;
+  for (int i = 0; i < MAX_RUNS && !*status && !code; i++) {
+    if (i >= MIN_RUNS && read_clock() - begin > ENOUGH_MS) break;
     *status = speeds_time_run(session, out);
   }
   clave_session_destroy(session);

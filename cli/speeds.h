@@ -15,7 +15,7 @@ typedef struct speed_row {
   double work; /* bytes moved, or operations */
 } speed_row;
 extern const speed_row bandwidth_row;  /* floats that exceed all caches */
-extern const speed_row product_rows[]; /* the first is F32's; a dtype may have several */
+extern const speed_row product_rows[]; /* the first row is for F32; a dtype may have several rows */
 extern const size_t n_product_rows;
 
 /* Milliseconds of the best of a few runs. */

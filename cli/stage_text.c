@@ -94,7 +94,7 @@ static void describe_node(const verification *verification, const stage *stage, 
   describe_origin(verification, stage, at, out);
 }
 
-/* got: NULL if its dtype or shape differs. */
+/* Appends an output and its difference. got: the output, or NULL if its dtype or shape is wrong. */
 static void describe_output(const verification *verification, const stage *stage, uint32_t index,
                             const clave_tensor *got, const clave_tensor *expected,
                             const difference *difference, page *out) {

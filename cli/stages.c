@@ -24,12 +24,13 @@ static void close_cpu(model *cpu) {
 }
 
 int begin_verification(verification *verification) {
-  size_t apart;
+  size_t diverged_at;
   TRY_EXIT(open_cpu(verification->model->program, verification->model, &verification->cpu));
   TRY_EXIT(read_graph(verification->model, &verification->graph));
   find_views(verification->model, &verification->graph);
   show_progress("running on the CPU backend");
-  TRY_EXIT(run_nodes(&verification->cpu, &verification->inputs, NULL, &verification->base, &apart));
+  TRY_EXIT(run_nodes(&verification->cpu, &verification->inputs, NULL, &verification->base,
+                     &diverged_at));
   clear_progress();
   return EXIT_GOOD;
 }
@@ -58,7 +59,7 @@ static int end_stage(stage *stage) {
   return find_errors(&stage->pair);
 }
 
-/* Runs the model's own fused session and keeps its outputs. */
+/* Runs the model's own session, which fuses nodes, and keeps its outputs. */
 static int run_plain(verification *verification, stage *stage) {
   const model *model = verification->model;
   TRY_STATUS(clave_session_reset(model->session));
@@ -88,11 +89,11 @@ static const clave_tensor *find_record(const records *records, size_t *next, con
 
 static int run_device(const verification *verification, records *out) {
   model unfused = *verification->model;
-  size_t apart;
+  size_t diverged_at;
   unfused.session = NULL;
   TRY_EXIT(open_session(&unfused, SESSION_UNFUSED));
   show_progress("running on the device");
-  int result = run_nodes(&unfused, &verification->inputs, NULL, out, &apart);
+  int result = run_nodes(&unfused, &verification->inputs, NULL, out, &diverged_at);
   clear_progress();
   clave_session_destroy(unfused.session);
   return result;
@@ -115,7 +116,7 @@ int compare_fusion(verification *verification) {
   TRY_EXIT(
       begin_stage(verification, STAGE_FUSION,
                   (stage){.name = "fusion", .against = "the unfused run", .right = "unfused"}));
-  step->pair.has_outputs_alone = true;
+  step->pair.has_only_outputs = true;
   TRY_EXIT(run_plain(verification, step));
   for (uint32_t i = 0; i < verification->model->method.n_outputs; i++)
     if (step->others[i].data) step->pointers[output_record(verification, i)] = &step->others[i];
@@ -124,7 +125,7 @@ int compare_fusion(verification *verification) {
 
 /* ---------------------------------------------------------------- pairs by name */
 
-/* Finds result `which` of a node in another run; returns NULL if there is none. */
+/* Finds result `which` of a node in another run; returns NULL if none exists. */
 typedef const clave_tensor *(*find_fn)(void *ctx, const char *name, uint32_t which,
                                        clave_tensor *available);
 
@@ -193,11 +194,11 @@ static const clave_tensor *find_rewritten(void *ctx, const char *name, uint32_t 
 static int run_rewritten(const verification *verification, clave_program *program,
                          rewritten *rewritten) {
   model cpu = {0}, like = {.program = program};
-  size_t apart;
+  size_t diverged_at;
   TRY_EXIT(choose_method(&like, verification->model->method.name));
   int result = open_cpu(program, &like, &cpu);
   if (!result) result = read_graph(&cpu, &rewritten->graph);
-  if (!result) result = run_nodes(&cpu, &verification->inputs, NULL, &rewritten->run, &apart);
+  if (!result) result = run_nodes(&cpu, &verification->inputs, NULL, &rewritten->run, &diverged_at);
   close_cpu(&cpu);
   if (!result && !(rewritten->counts = count_records(&rewritten->run, rewritten->graph.n_nodes)))
     result = fail_memory();

@@ -38,7 +38,7 @@ int compare_passes(verification *verification) CHECK;
 int compare_reference(verification *verification) CHECK; /* inputs.file is the reference */
 void free_verification(verification *verification);
 
-/* Describes the first difference in one line. The page stays empty if there is none. */
+/* Describes the first difference in one line. The page stays empty if none exists. */
 void describe_stage(const verification *verification, const stage *stage, page *out);
 
 #endif

@@ -15,7 +15,7 @@ void emit_element(json_writer *writer, const char *key, clave_dtype dtype, const
   }
 }
 
-/* Writes one bound per dimension; null if there is none. */
+/* Writes one bound per dimension; null if none exists. */
 static void write_bounds(json_writer *writer, const char *key, const clave_tensor_info *info,
                          const int64_t *bounds) {
   emit_list(writer, key);

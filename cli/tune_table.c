@@ -8,7 +8,7 @@
 #include "json/fields.h"
 #include "json/writer.h"
 
-enum { FORMAT_VERSION = 1, MOST_BYTES = 8 << 20 };
+enum { FORMAT_VERSION = 1, MAX_BYTES = 8 << 20 };
 
 static uint32_t tune_table_count_rows(const model *model) {
   clave_device_info info = {.size = sizeof info};
@@ -98,7 +98,7 @@ int import_table(const model *model, const char *path, bool any_device, uint32_t
   json *document = NULL;
   *count = 0;
   int result = read_file(path, &content);
-  if (!result && content.size > MOST_BYTES)
+  if (!result && content.size > MAX_BYTES)
     result = fail("%s is too large for a tuning table: expected at most 8 MiB", path);
   if (!result) {
     clave_status st = json_parse(content.data ? content.data : "", content.size, &document);

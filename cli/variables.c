@@ -20,6 +20,16 @@ const variable all_variables[] = {
     {"CLAVE_HELPER", "FILE",
      "path of this tool, which the library starts to build kernels in parallel (default: beside "
      "the library); off: the process builds its own kernels"},
+    {"CLAVE_OPENCL_LIBRARY", "FILE",
+     "the OpenCL library to open instead of the system's (libOpenCL.so.1); off: opens none, so "
+     "only "
+     "the CPU backend is available"},
+    {"CLAVE_ISOLATION", "on|off",
+     "on: child processes try new kernels of every driver first; off: of no driver (default: of "
+     "all "
+     "drivers except PoCL)"},
+    {"CLAVE_BUILD_TIMEOUT", "SECONDS",
+     "time that a driver has to build a kernel in a child process (default: 60)"},
     {"CLAVE_DOT", "FILE",
      "Graphviz program that lays out graphs (default: dot on PATH); off: uses the built-in layout, "
      "which is the same on every machine"},

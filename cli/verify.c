@@ -56,7 +56,7 @@ static int cli_verify_take_inputs(const verify_arguments *arguments, const model
         "--reference and --inputs exclude each other, because the reference file has the inputs");
   TRY_EXIT(describe_inputs(model, inputs));
   if (!arguments->reference && !arguments->inputs && !arguments->input.count)
-    return invent_inputs(inputs);
+    return generate_inputs(inputs);
   if (arguments->reference) TRY_EXIT(read_input_file(inputs, arguments->reference, others));
   if (arguments->inputs) TRY_EXIT(read_input_file(inputs, arguments->inputs, NULL));
   TRY_EXIT(read_input_list(inputs, &arguments->input));
@@ -67,7 +67,7 @@ static int cli_verify_take_inputs(const verify_arguments *arguments, const model
 
 static bool is_on_cpu(const model *model) { return strcmp(model->device_info.kind, "cpu") == 0; }
 
-static void say_compared(const verification *verification, page *out) {
+static void print_compared(const verification *verification, page *out) {
   const stage *device = &verification->stages[STAGE_DEVICE],
               *fusion = &verification->stages[STAGE_FUSION],
               *passes = &verification->stages[STAGE_PASSES],
@@ -159,7 +159,7 @@ static int verify_executable(const verify_arguments *arguments, const verificati
                              page *out) {
   model model = {.program = verification->model->program, .method = verification->model->method};
   bool is_opencl;
-  TRY_EXIT(ask_executable(arguments->executable, &is_opencl));
+  TRY_EXIT(query_executable(arguments->executable, &is_opencl));
   if (!is_opencl) {
     model.device = verification->cpu.device;
     model.device_info.kind = "cpu";
@@ -177,7 +177,7 @@ static int verify_results(const verify_arguments *arguments, model *model, page 
   if (!result) result = open_device(&arguments->model, model);
   if (!result) result = open_session(model, SESSION_WIDE);
   if (!result) result = cli_verify_compare(arguments, &verification, out);
-  if (!result && !arguments->json) say_compared(&verification, out);
+  if (!result && !arguments->json) print_compared(&verification, out);
   if (!result && arguments->executable) result = verify_executable(arguments, &verification, out);
   free_verification(&verification);
   return result;

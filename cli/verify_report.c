@@ -71,7 +71,7 @@ static void verify_report_write_table(const verification *verification, const st
   text_printf(out, "\n%s, compared with %s\n", stage->name, stage->against);
   for (size_t i = 0; i < LENGTH(titles); i++) columns_cell(&table, "%s", titles[i]);
   for (size_t i = 0; i < verification->base.count; i++)
-    if (stage->pointers[i] || !stage->pair.has_outputs_alone)
+    if (stage->pointers[i] || !stage->pair.has_only_outputs)
       verify_report_write_row(verification, stage, i, &table, &cell);
   columns_write(&table, 0, out);
   out->failed |= cell.failed;
@@ -236,7 +236,7 @@ static int write_section(verification *verification, const stage *stage, page *o
   text_puts(out, "</p>\n");
   int result = what.failed ? fail_memory() : EXIT_GOOD;
   text_free(&what);
-  if (!result && !stage->pair.has_outputs_alone)
+  if (!result && !stage->pair.has_only_outputs)
     result = verify_report_write_graph(verification, stage, out);
   text_puts(out,
             "<table><tr><th>node<th>op<th>name<th>error<th>bound<th>own error<th>bound"

@@ -10,16 +10,16 @@
 #include "compile/project.h"
 #include "compile/sbom.h"
 
-enum { MOST_WORDS = 16, MOST_JOBS = 64 };
+enum { MAX_WORDS = 16, MAX_JOBS = 64 };
 
 typedef struct build {
   const compile_options *options;
   project *project;
   char *words; /* owned; the compiler command's words, each NUL-terminated */
   char *path;  /* owned; the absolute path of the compiler if it has a slash; or NULL */
-  const char *compiler[MOST_WORDS + 1]; /* words of the command; NULL-terminated */
-  tool_log log;                         /* output of the compiler */
-  char **objects;                       /* owned array (n_sources) of owned paths in the folder */
+  const char *compiler[MAX_WORDS + 1]; /* words of the command; NULL-terminated */
+  tool_log log;                        /* output of the compiler */
+  char **objects;                      /* owned array (n_sources) of owned paths in the folder */
   int jobs;
 } build;
 
@@ -34,7 +34,7 @@ static bool is_error(const char *line) {
 
 /* Passes the compiler's log to options->message line by line. to: receives the first line with an
  * error. */
-static void tell_log(const build *build, text *to) {
+static void report_log(const build *build, text *to) {
   file_map map = {0};
   text line = {0};
   bool has_error = false;
@@ -60,13 +60,13 @@ static void tell_log(const build *build, text *to) {
 /* Reports the compiler's log, and returns the error for its exit status `code`. source: the file
  * that it compiled; NULL if it linked. */
 static clave_status build_failed(const build *build, int code, const char *source) {
-  text said = {0};
-  tell_log(build, &said);
-  const bool has_said = said.size && !said.failed;
+  text output = {0};
+  report_log(build, &output);
+  const bool has_output = output.size && !output.failed;
   clave_status st = status_new(STATUS_IO, "%s: exit status %d while %s%s%s%s", build->compiler[0],
                                code, source ? "compiling " : "linking", source ? source : "",
-                               has_said ? ": " : "", has_said ? said.data : "");
-  text_free(&said);
+                               has_output ? ": " : "", has_output ? output.data : "");
+  text_free(&output);
   return st;
 }
 
@@ -106,7 +106,7 @@ static clave_status build_start(const build *build, words *words, bool is_whole,
 }
 
 static clave_status start_compiling(const build *build, size_t i, tool **out) {
-  const char *flags[MOST_FLAGS];
+  const char *flags[MAX_FLAGS];
   words words = {0};
   project_compile_flags(build->project, build->options, flags);
   const char *const own[] = {project_source_flag(build->options, build->project->sources[i]), NULL};
@@ -118,23 +118,22 @@ static clave_status start_compiling(const build *build, size_t i, tool **out) {
   return build_start(build, &words, is_whole, out);
 }
 
-/* Runs the compiler with one option, `question`, and sets *answer to the first line that it prints;
+/* Runs the compiler with one option, and sets *answer to the first line that it prints. *answer is
  * empty if it prints nothing. */
-static clave_status ask_compiler(const build *build, const char *question, text *answer) {
+static clave_status query_compiler(const build *build, const char *option, text *answer) {
   tool *tool;
   file_map map = {0};
   words words = {0};
   tool_log log;
   TRY(tool_log_open(build->project->folder, "answer", &log));
-  const bool is_whole =
-      build_add_words(&words, build->compiler) && build_add_word(&words, question);
+  const bool is_whole = build_add_words(&words, build->compiler) && build_add_word(&words, option);
   clave_status st = is_whole ? tool_start(words.items, build->project->folder, log.path, &tool)
                              : status_no_memory();
   free(words.items);
   if (!st && tool_end(tool, build->options->cancel, build->options->ctx) == 0)
     st = file_map_open(log.path, &map);
-  const char *said = (const char *)map.data, *end = said ? memchr(said, '\n', map.size) : NULL;
-  if (said) text_append(answer, said, end ? (size_t)(end - said) : map.size);
+  const char *line = (const char *)map.data, *end = line ? memchr(line, '\n', map.size) : NULL;
+  if (line) text_append(answer, line, end ? (size_t)(end - line) : map.size);
   file_map_close(&map);
   tool_log_close(&log);
   return st ? st : text_status(answer);
@@ -161,13 +160,13 @@ static clave_status find_beside_runtime(const build *build, const char *name, ch
 /* Sets *out to a library that language models need: the static library beside the runtime, else the
  * compiler's, else "-lNAME". */
 static clave_status find_library(const build *build, const char *name, char **out) {
-  text asked = {0}, found = {0};
+  text option = {0}, found = {0};
   TRY(find_beside_runtime(build, name, out));
   if (*out) return NULL;
-  text_printf(&asked, "-print-file-name=lib%s.a", name);
-  clave_status st = text_status(&asked);
-  if (!st) st = ask_compiler(build, asked.data, &found);
-  text_free(&asked);
+  text_printf(&option, "-print-file-name=lib%s.a", name);
+  clave_status st = text_status(&option);
+  if (!st) st = query_compiler(build, option.data, &found);
+  text_free(&option);
   if (!st && !(found.size && *found.data == '/')) {
     text_clear(&found);
     text_printf(&found, "-l%s", name);
@@ -184,12 +183,12 @@ static clave_status find_libraries(const build *build) {
 }
 
 static clave_status link_all(const build *build) {
-  const char *flags[MOST_FLAGS];
+  const char *flags[MAX_FLAGS];
   tool *tool;
   words words = {0};
   project_link_flags(build->project, build->options, flags);
   bool is_whole = build_add_words(&words, build->compiler) && build_add_word(&words, "-o") &&
-                  build_add_word(&words, MADE);
+                  build_add_word(&words, LINKED_FILE);
   for (size_t i = 0; i < build->project->n_sources; i++)
     is_whole = is_whole && build_add_word(&words, build->objects[i]);
   is_whole = is_whole && build_add_words(&words, flags);
@@ -199,7 +198,7 @@ static clave_status link_all(const build *build) {
   return code ? build_failed(build, code, NULL) : NULL;
 }
 
-static void tell_done(const build *build, size_t done) {
+static void report_done(const build *build, size_t done) {
   const compile_options *options = build->options;
   if (options->progress)
     options->progress(options->ctx, "compiling", (int)done, (int)build->project->n_sources);
@@ -207,7 +206,7 @@ static void tell_done(const build *build, size_t done) {
 
 /* Compiles all sources. Runs up to `jobs` compilers at a time, and always waits for the oldest. */
 static clave_status compile_all(const build *build) {
-  tool *at_work[MOST_JOBS] = {0};
+  tool *at_work[MAX_JOBS] = {0};
   const size_t n = build->project->n_sources, jobs = (size_t)build->jobs;
   clave_status st = NULL;
   for (size_t i = 0; i < n + jobs; i++) {
@@ -217,7 +216,7 @@ static clave_status compile_all(const build *build) {
       *slot = NULL;
       if (!st && build_is_cancelled(build)) st = cancelled();
       if (code && !st) st = build_failed(build, code, build->project->sources[i - jobs]);
-      tell_done(build, i - jobs + 1);
+      report_done(build, i - jobs + 1);
     }
     if (i < n && !st) st = start_compiling(build, i, slot);
   }
@@ -239,7 +238,7 @@ static clave_status split_compiler(build *build) {
   build->words = strdup(build->options->compiler);
   if (!build->words) return status_no_memory();
   for (char *left = build->words, *word; (word = strtok_r(left, " ", &left));) {
-    if (n == MOST_WORDS) return INVALID("CC: expected at most %d words", (int)MOST_WORDS);
+    if (n == MAX_WORDS) return INVALID("CC: expected at most %d words", (int)MAX_WORDS);
     build->compiler[n++] = word;
   }
   if (!n) return INVALID("CC: expected the name of a compiler, got only spaces");
@@ -282,10 +281,10 @@ static clave_status write_sbom(const project *project, const program *program, c
                                file_writer **out) {
   text version = {0};
   if (!build->options->sbom) return NULL;
-  clave_status st = ask_compiler(build, "--version", &version);
+  clave_status st = query_compiler(build, "--version", &version);
   if (!st)
-    st = sbom_write(project, program, build->options, MADE, version.size ? version.data : "unknown",
-                    out);
+    st = sbom_write(project, program, build->options, LINKED_FILE,
+                    version.size ? version.data : "unknown", out);
   text_free(&version);
   return st;
 }
@@ -296,7 +295,7 @@ static clave_status build_project(project *project, const source_program *made,
                                   file_writer **sbom) {
   const int jobs = made->carries ? 2 : (int)made->plan.cpu->info.compute_units;
   build build = {
-      .options = made->options, .project = project, .jobs = jobs < MOST_JOBS ? jobs : MOST_JOBS};
+      .options = made->options, .project = project, .jobs = jobs < MAX_JOBS ? jobs : MAX_JOBS};
   clave_status st = make_build(&build);
   if (!st) st = write_sbom(project, made->program, &build, sbom);
   for (size_t i = 0; build.objects && i < project->n_sources; i++) free(build.objects[i]);
@@ -362,7 +361,7 @@ static clave_status move_header(const compile_options *options, const char *fold
 
 static clave_status move_made(const compile_options *options, const char *folder,
                               const char *path) {
-  char *made = path_join(folder, MADE);
+  char *made = path_join(folder, LINKED_FILE);
   clave_status st = made ? file_move(made, path) : status_no_memory();
   free(made);
   if (st || !options->library) return st;

@@ -305,9 +305,9 @@ static clave_status carry_write_files(const program *program, const compile_opti
 
 clave_status carry_write(const program *program, const compile_options *options,
                          const char *runtime, const char *folder, project *out) {
-  enum { MOST_SOURCES = 2 + MOST_EMBEDDED };
+  enum { MAX_SOURCES = 2 + MAX_EMBEDDED };
   *out = (project){.folder = strdup(folder), .carries = true};
-  out->sources = calloc(MOST_SOURCES, sizeof *out->sources);
+  out->sources = calloc(MAX_SOURCES, sizeof *out->sources);
   clave_status st = out->folder && out->sources ? NULL : status_no_memory();
   if (!st && runtime) st = name_archives(runtime, out);
   if (!st) st = carry_write_files(program, options, out);

@@ -79,7 +79,7 @@ static bool is_fixed(const program *program, const compile_options *options,
          plan_find_dim(options, program->ir.values.items[argument->value].name);
 }
 
-/* Describes each open size once. */
+/* Writes a description of each open size, once. */
 static void describe_sizes(const program *program, const compile_options *options,
                            const ir_method *method, text *to) {
   for (uint32_t vid = 0; vid < program->ir.values.count; vid++) {
@@ -166,15 +166,17 @@ static const char text_functions[] =
     "  uint64_t seed;                  /* random seed */\n} @_choice;\n"
     "/* Receives complete UTF-8 characters, not NUL-terminated. Return 0 to stop the text. */\n"
     "typedef int (*@_piece_fn)(void *ctx, const char *text, size_t bytes);\n\n"
-    "/* Continues `text`, after all earlier text and answers, piece by piece. how may be NULL:\n"
+    "/* Continues `text`, after all earlier text and answers, piece by piece. options may be "
+    "NULL:\n"
     " * zeros. Returns 0 on success. */\n"
-    "COMPILED_API int @_generate(@_model *model, const char *text, const @_choice *how, @_piece_fn "
+    "COMPILED_API int @_generate(@_model *model, const char *text, const @_choice *options, "
+    "@_piece_fn "
     "piece,\n                            void *ctx);\n"
     "/* Answers a chat message; role: \"user\", or another role of the template. A \"system\" "
     "message\n"
     " * is not answered: it waits for the next message, and replaces one that waits already. */\n"
     "COMPILED_API int @_chat(@_model *model, const char *role, const char *content, const @_choice "
-    "*how,\n                        @_piece_fn piece, void *ctx);\n"
+    "*options,\n                        @_piece_fn piece, void *ctx);\n"
     "COMPILED_API int @_reset(@_model *model); /* forgets all text */\n";
 
 clave_status carry_library_header(const program *program, const compile_options *options,
@@ -215,11 +217,12 @@ static const char tensors_source[] =
     "  return model_tensors_run(model, method, inputs, outputs);\n}\n";
 
 static const char text_source[] =
-    "int @_generate(@_model *model, const char *text, const @_choice *how, @_piece_fn piece, void "
-    "*ctx) {\n  return carried_text_generate(model, NULL, text, how, piece, ctx);\n}\n"
-    "int @_chat(@_model *model, const char *role, const char *content, const @_choice *how,\n"
+    "int @_generate(@_model *model, const char *text, const @_choice *options, @_piece_fn piece, "
+    "void "
+    "*ctx) {\n  return carried_text_generate(model, NULL, text, options, piece, ctx);\n}\n"
+    "int @_chat(@_model *model, const char *role, const char *content, const @_choice *options,\n"
     "            @_piece_fn piece, void *ctx) {\n"
-    "  return carried_text_generate(model, role, content, how, piece, ctx);\n}\n";
+    "  return carried_text_generate(model, role, content, options, piece, ctx);\n}\n";
 
 clave_status carry_library_source(const compile_options *options, text *to) {
   const char *name = options->library;

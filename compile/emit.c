@@ -54,8 +54,8 @@ static void write_argument(const emitter *emitter, const ir_argument *argument, 
   text_puts(to, "},\n");
 }
 
-/* Writes a tensor's offset in the arena; MODEL_NOWHERE if it has no block there, as an unused
- * input. */
+/* Writes a tensor's offset in the arena; MODEL_NOWHERE if it has no block there, for example an
+ * unused input. */
 static void write_offset(const emitter *emitter, uint32_t tid, text *to) {
   const uint32_t in = emitter->schedule->at[tid].storage;
   const uint32_t b = in == NO_INDEX ? NO_INDEX : emitter->schedule->storages[in].block[0];
@@ -207,7 +207,7 @@ static void write_needs(const emitter *emitter, text *to) {
 }
 
 /* Writes the members of model_code that say where memory and threads come from. */
-static void write_means(const compile_options *options, text *to) {
+static void write_services(const compile_options *options, text *to) {
   if (options->n_threads >= 0) text_puts(to, "    .threads = &model_pool,\n");
   text_puts(to,
             options->static_memory
@@ -249,11 +249,11 @@ static void emit_write_info(const emitter *emitter, const compile_options *optio
                 "    .packed = packed,\n    .n_packed = %zu,\n    .packed_for = packed_for,\n"
                 "    .level = cpu_level_name,\n",
                 emitter->used->packed.n);
-  write_means(options, to);
+  write_services(options, to);
   text_puts(to, emitter->schedule
                     ? "    .inputs = input_places,\n    .outputs = output_places,\n"
                     : "    .planner = &model_open_sizes,\n    .planned = &open_code,\n");
-  text_puts(to, "    .pack = pack_forms,\n    .run = run_model,\n};\n");
+  text_puts(to, "    .pack = pack_weights,\n    .run = run_model,\n};\n");
 }
 
 static void emit_write_function(const char *name, const text *body, text *to) {
@@ -277,7 +277,7 @@ static clave_status emit_write_file(const emitter *emitter, const compile_option
   if (emitter->schedule) TRY(write_argument_places(emitter, "output", &method->outputs, false, to));
   TRY(write_states(emitter, to));
   emit_write_packed(emitter, to);
-  emit_write_function("pack_forms", &emitter->pack, to);
+  emit_write_function("pack_weights", &emitter->pack, to);
   if (emitter->functions.size) text_append(to, emitter->functions.data, emitter->functions.size);
   emit_write_function("run_model", &emitter->run, to);
   emit_write_info(emitter, options, to);

@@ -58,7 +58,7 @@ static void emit_calls_write_slot(const emitter *emitter, uint32_t slot, int64_t
 
 /* ---------------------------------------------------------------- calls */
 
-enum { NOT_PACKED = -1 }; /* the weight is packed by no command */
+enum { NOT_PACKED = -1 }; /* no command packs the weight */
 
 static int find_kernel(const kernel_desc *desc) {
   int i = 0;

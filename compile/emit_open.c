@@ -135,7 +135,7 @@ static void emit_open_write_graph(const compile_plan *plan, text *to) {
 }
 
 /* Writes where each instruction runs: on the only backend, or on none. */
-static void write_homes(const compile_plan *plan, text *to) {
+static void emit_open_write_placement(const compile_plan *plan, text *to) {
   const uint8_t *where = plan->executable->methods[plan->method].where;
   text_puts(to, "static uint8_t open_where[] = {");
   for (uint32_t i = 0; i < plan->graph->n; i++)
@@ -285,7 +285,7 @@ void emit_open_tables(const compile_plan *plan, emitted *used, text *to) {
   write_places(plan, to);
   emit_open_write_method(plan, to);
   emit_open_write_graph(plan, to);
-  write_homes(plan, to);
+  emit_open_write_placement(plan, to);
   emit_open_write_program(plan, to);
   emit_open_write_ops(used, to);
   write_sizes(plan, to);

@@ -22,7 +22,7 @@ typedef struct emitter {
   weight_list packed_weights;
   size_t packed_bytes, scratch_bytes; /* for one thread, on any processor */
   text functions;                     /* owned; one function for each command */
-  text pack; /* owned; the body of pack_forms, the emitted function that packs weights */
+  text pack; /* owned; the body of the emitted function that packs weights */
   text run;  /* owned; the body of run_model */
   int depth; /* nesting depth of its statements */
 } emitter;

@@ -8,7 +8,7 @@
  * sources, or a file in it lacks a kernel that ours defines. needed: (n_source_files), true for
  * sources that the program is built from. */
 clave_status kernel_folder_check(const char *folder, const bool *needed) STATUS_CHECK;
-/* Sets *path to the replacement of a source, which the caller frees; NULL if there is none. */
+/* Sets *path to the replacement of a source, which the caller frees; NULL if none exists. */
 clave_status kernel_folder_find(const char *folder, const source_file *file,
                                 char **path) STATUS_CHECK;
 

@@ -79,8 +79,8 @@ static clave_status packed_append(packed_list *list, int number,
   return NULL;
 }
 
-static void tell_damaged(const compile_plan *plan, const compile_options *options,
-                         const program_packed_weight *desc, const char *why) {
+static void report_damaged(const compile_plan *plan, const compile_options *options,
+                           const program_packed_weight *desc, const char *why) {
   text text = {0};
   text_printf(&text,
               "the packed weight of constant '%.100s' for '%s' is damaged (%s) and is left out",
@@ -104,7 +104,7 @@ clave_status packed_add(const compile_plan *plan, const compile_options *options
     if (!packed_is_of(desc, request) || !is_for_cpus(plan, desc) || (is_here && *is_own)) continue;
     const char *why = find_damage(desc, request);
     if (*why) {
-      tell_damaged(plan, options, desc, why);
+      report_damaged(plan, options, desc, why);
       continue;
     }
     TRY(packed_append(to, number, desc));

@@ -61,14 +61,14 @@ static void copy_flags(const char *const *from, size_t n, const char **to) {
 }
 
 void project_compile_flags(const project *project, const compile_options *options,
-                           const char *flags[MOST_FLAGS]) {
+                           const char *flags[MAX_FLAGS]) {
   size_t n = sizeof compile_flags / sizeof *compile_flags;
   copy_flags(compile_flags, n, flags);
   flags[n++] = options->debug ? "-O1" : "-O3";
   flags[n++] = options->debug ? "-g" : "-fno-asynchronous-unwind-tables";
   flags[n++] = "-DKERNEL_COMPILED=1";
   if (project->is_plain) flags[n++] = "-DKERNEL_PLAIN=1";
-  if (project->is_whole) flags[n++] = "-DKERNEL_WHOLE=1";
+  if (project->is_ungrouped) flags[n++] = "-DKERNEL_UNGROUPED=1";
   if (project->is_single) flags[n++] = "-DKERNEL_SINGLE=1";
   if (!project->carries && options->n_threads < 0) flags[n++] = "-DKERNEL_ALONE=1";
   if (options->is_portable) flags[n++] = "-DKERNEL_PORTABLE=1";
@@ -112,7 +112,7 @@ static size_t add_libraries(const project *project, const compile_options *optio
 }
 
 void project_link_flags(const project *project, const compile_options *options,
-                        const char *flags[MOST_FLAGS]) {
+                        const char *flags[MAX_FLAGS]) {
   size_t n = 0;
   for (int i = 0; i < 2 && project->archives[i]; i++) flags[n++] = project->archives[i];
   for (int i = 0; project->libs[i]; i++) flags[n++] = project->libs[i];
@@ -300,7 +300,7 @@ static void project_add_words(text *text, const char *const *words) {
 }
 
 clave_status project_write_makefile(project *project, const compile_options *options) {
-  const char *compile[MOST_FLAGS], *link[MOST_FLAGS];
+  const char *compile[MAX_FLAGS], *link[MAX_FLAGS];
   text text = {0};
   project_compile_flags(project, options, compile);
   project_link_flags(project, options, link);
@@ -310,7 +310,7 @@ clave_status project_write_makefile(project *project, const compile_options *opt
   text_puts(&text, "\nSOURCES =");
   for (size_t i = 0; i < project->n_sources; i++)
     text_printf(&text, " \\\n  %s", project->sources[i]);
-  text_puts(&text, "\nOBJECTS = $(addsuffix .o,$(SOURCES))\n\n" MADE
+  text_puts(&text, "\nOBJECTS = $(addsuffix .o,$(SOURCES))\n\n" LINKED_FILE
                    ": $(OBJECTS)\n\t$(CC) $(LDFLAGS) -o $@ $^");
   if (project->carries) text_puts(&text, " $(CLAVE)");
   for (int i = 0; i < N_HOST_LIBRARIES && options->text; i++)
@@ -325,7 +325,7 @@ clave_status project_write_makefile(project *project, const compile_options *opt
     text_printf(&text, "%s.o: %s\n", project->embedded[i]->source, project->embedded[i]->file);
   text_puts(&text,
             "$(OBJECTS): %.o: %\n\t$(CC) $(FLAGS) $(CFLAGS) -c -o $@ $<\n"
-            "clean:\n\trm -f " MADE " $(OBJECTS)\n.PHONY: clean\n");
+            "clean:\n\trm -f " LINKED_FILE " $(OBJECTS)\n.PHONY: clean\n");
   clave_status st = text_status(&text);
   if (!st) st = project_write_file(project, "Makefile", text.data, text.size);
   text_free(&text);
@@ -505,7 +505,7 @@ clave_status project_write(compile_plan *plan, const compile_options *options, c
                            project *out) {
   *out = (project){.folder = strdup(folder),
                    .is_plain = !has_encoded(plan->prog),
-                   .is_whole = !has_groups(plan->prog),
+                   .is_ungrouped = !has_groups(plan->prog),
                    .is_single = !has_halves(plan->prog)};
   emitted used;
   clave_status st = emitted_create(plan, &used);

@@ -15,7 +15,7 @@ extern const host_library host_libraries[N_HOST_LIBRARIES];
 
 typedef struct project_file {
   char *path;   /* owned; path in the folder */
-  bool is_ours; /* one of clave's sources; not an emitted file, data or a source of the user's */
+  bool is_ours; /* a source of clave, not an emitted file, data or a user's source */
 } project_file;
 
 /* A file that an assembler source embeds. */
@@ -26,13 +26,13 @@ typedef struct embedded_file {
 } embedded_file;
 extern const embedded_file embedded_weights, embedded_packed_weights, embedded_program,
     embedded_expected, embedded_binaries;
-enum { MOST_EMBEDDED = 3 };
+enum { MAX_EMBEDDED = 3 };
 
 typedef struct project {
   char *folder;         /* owned */
   const char **sources; /* owned array (n_sources); paths of the sources to compile */
   size_t n_sources;
-  const embedded_file *embedded[MOST_EMBEDDED]; /* (n_embedded) */
+  const embedded_file *embedded[MAX_EMBEDDED]; /* (n_embedded) */
   int n_embedded;
   project_file *files; /* owned (n_files); all files of the folder */
   size_t n_files, cap_files;
@@ -40,7 +40,7 @@ typedef struct project {
   char *archives[2]; /* owned; libclave_main.a and libclave.a; NULL in a Makefile */
   char *libs[N_HOST_LIBRARIES + 1]; /* owned; host_libraries as a path or -lNAME; NULL-terminated */
   bool is_plain;                    /* no constant is encoded */
-  bool is_whole;                    /* no convolution has groups */
+  bool is_ungrouped;                /* no convolution has groups */
   bool is_single;                   /* no tensor is of 16-bit floats */
   bool is_packed;         /* it embeds packed weights, which are for certain processor levels */
   size_t memory_bytes;    /* size of the static memory */
@@ -69,14 +69,14 @@ clave_status project_embed_by(project *project, const embedded_file *file, proje
 clave_status project_write_makefile(project *project, const compile_options *options) STATUS_CHECK;
 
 /* Flags of the compiler in order, and of the linker after the objects; NULL-terminated. */
-enum { MOST_FLAGS = 32 };
-#define MADE "model" /* name of the linked result */
+enum { MAX_FLAGS = 32 };
+#define LINKED_FILE "model" /* name of the linked result */
 void project_compile_flags(const project *project, const compile_options *options,
-                           const char *flags[MOST_FLAGS]);
+                           const char *flags[MAX_FLAGS]);
 /* Returns an extra flag for a source, which follows the others, or NULL. Sources that only read and
  * write values are compiled with -O2: -O3 makes them larger and no program faster. */
 const char *project_source_flag(const compile_options *options, const char *source);
 void project_link_flags(const project *project, const compile_options *options,
-                        const char *flags[MOST_FLAGS]);
+                        const char *flags[MAX_FLAGS]);
 
 #endif

@@ -129,7 +129,7 @@ static void write_tools(json_writer *writer, const char *compiler) {
 static clave_status sbom_write_metadata(json_writer *writer, const project *project,
                                         const compile_options *options, const char *made,
                                         const char *compiler) {
-  const char *compile[MOST_FLAGS], *link[MOST_FLAGS];
+  const char *compile[MAX_FLAGS], *link[MAX_FLAGS];
   project_compile_flags(project, options, compile);
   project_link_flags(project, options, link);
   emit_object(writer, "metadata");
@@ -147,8 +147,8 @@ static clave_status sbom_write_metadata(json_writer *writer, const project *proj
   return NULL;
 }
 
-/* Writes the name and hash of the program's file as it was read. Of a .json program only the file
- * of constants is still mapped. */
+/* Writes the name and hash of the program's file as it was read. For a .json program, this is the
+ * file of constants, because only this file is still mapped. */
 static void sbom_write_program(json_writer *writer, const program *program, const char *name) {
   const file_map *map = program->maps[0].data ? &program->maps[0] : &program->maps[1];
   begin_component(writer, NULL, "machine-learning-model", name);

@@ -64,7 +64,7 @@ static int64_t choose_dim(const self_test *test, const ir_int_or_vid *value) {
                     size->max.present ? size->max.value : INT64_MAX);
 }
 
-static clave_status set_tensor(self_test *test, uint32_t i, const ir_argument *argument) {
+static clave_status self_test_set_tensor(self_test *test, uint32_t i, const ir_argument *argument) {
   const ir_tensor *of = &test->program->ir.tensors.items[argument->tensor];
   host_tensor tensor = {
       .t = {.type = test->program->types[argument->tensor].type, .rank = (int)of->shape.count}};
@@ -103,7 +103,7 @@ static clave_status run_and_draw(self_test *test, test_output *out, text *elemen
   for (uint32_t i = 0; i < method->inputs.count; i++) {
     const ir_argument *argument = &method->inputs.items[i];
     TRY(argument->tensor == IR_NONE ? set_scalar(test, i, argument)
-                                    : set_tensor(test, i, argument));
+                                    : self_test_set_tensor(test, i, argument));
   }
   TRY(session_run(test->session, test->method));
   for (uint32_t i = 0; i < method->outputs.count; i++)

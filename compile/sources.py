@@ -94,7 +94,7 @@ def compiled_text(source: Source, headers: list[str], sources: dict[str, Source]
 
 
 def own_names(source: Source) -> set[str]:
-    """Returns the names of the source's static functions, which other files may use for functions of their own."""
+    """Returns the names of the source's static functions. Other files may define functions of the same names."""
     found = DEFINED.finditer(ATTRIBUTE.sub("", source.text))
     return {m.group(1) for m in found if STATIC.match(m.group())}
 

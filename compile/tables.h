@@ -33,8 +33,8 @@ typedef struct struct_field {
   int n_names;
 } struct_field;
 
-/* The fields of a struct. Of a union it has only the first member, which must be as large as the
- * others. */
+/* The fields of a struct. A union is described by its first member only, which must be as large as
+ * the others. */
 typedef struct struct_info {
   const char *name;
   const struct_field *fields;

@@ -28,8 +28,8 @@
  * Threads. Any number of threads may use devices and programs. One thread at a time may use an
  * instance; a call during another call is an error and changes nothing. Any thread may call cancel
  * at any time, and any thread may call wait. Callbacks run on the thread that runs the instance,
- * which for submitted runs is a thread of clave's. They may call cancel; every other call on the
- * same instance is an error in a callback.
+ * which for submitted runs is a thread that clave started. They may call cancel; every other call
+ * on the same instance is an error in a callback.
  *
  * Lifetimes. Bound memory must live until it is bound again or the instance is destroyed; payload
  * and constants until `release` is called; contexts of callbacks as long as the device or instance
@@ -78,7 +78,7 @@ typedef struct clave_delegate_tensor {
   int rank;
   int64_t dims[CLAVE_MAX_RANK];
   uint32_t sizes[CLAVE_MAX_RANK]; /* 1 + index in the graph's sizes; 0: dims holds the size */
-  const void *data;               /* a constant's, row-major, borrowed; query needs none */
+  const void *data; /* data of a constant, row-major, borrowed; may be NULL in query */
 } clave_delegate_tensor;
 
 /* Kind of value in a node's field, whose name and type are those of docs/reference/ops.md. */
@@ -256,7 +256,7 @@ typedef struct clave_delegate {
   /* Opens a device. options: NULL for the defaults. */
   clave_status (*open)(const clave_delegate_device_options *options, clave_delegate_handle *device);
   clave_status (*device_info)(clave_delegate_handle device, clave_device_info *info);
-  clave_status (*close)(clave_delegate_handle device); /* 0: nothing */
+  clave_status (*close)(clave_delegate_handle device); /* 0: does nothing */
 
   /* Reports for each node of a graph, by itself, if `device` runs it: by its op, attributes, dtypes
    * and the class of its shapes. answers: (graph->n_nodes). Nothing is built, run or copied;
@@ -269,7 +269,7 @@ typedef struct clave_delegate {
                                 const char *method, clave_delegate_answer *answers, uint32_t n);
 
   clave_status (*load)(const clave_delegate_payload *payload, clave_delegate_handle *program);
-  clave_status (*unload)(clave_delegate_handle program); /* 0: nothing */
+  clave_status (*unload)(clave_delegate_handle program); /* 0: does nothing */
   /* Same as the functions of these names in clave.h. */
   clave_status (*program_info)(clave_delegate_handle program, clave_program_info *info);
   clave_status (*method)(clave_delegate_handle program, uint32_t index, clave_method_info *info);
@@ -313,8 +313,8 @@ typedef struct clave_delegate {
   /* Runs a method (NULL: the first). A failed run may have changed state, as in
    * clave_session_run. */
   clave_status (*execute)(clave_delegate_handle instance, const char *method);
-  /* Starts a run on a thread of clave's. done: called on that thread when the run is over; may be
-   * NULL. Other calls on the instance fail until wait has reported the end of the run. */
+  /* Starts a run on a thread of the library. done: called on that thread when the run is over; may
+   * be NULL. Other calls on the instance fail until wait has reported the end of the run. */
   clave_status (*submit)(clave_delegate_handle instance, const char *method,
                          void (*done)(void *ctx), void *ctx);
   /* Waits for a submitted run, at most timeout_ms (< 0: without limit). Sets *over to true if the

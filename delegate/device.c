@@ -50,7 +50,7 @@ clave_status delegate_open(const clave_delegate_device_options *options,
   if (!delegate_device) return status_no_memory();
   delegate_device->object.destroy = delegate_device_destroy;
   clave_status st = delegate_device_open(&device_options, &delegate_device->device);
-  if (!st) st = handle_give(HANDLE_DEVICE, &delegate_device->object, device);
+  if (!st) st = handle_create(HANDLE_DEVICE, &delegate_device->object, device);
   if (st) delegate_device_destroy(&delegate_device->object);
   return st;
 }
@@ -58,7 +58,7 @@ clave_status delegate_open(const clave_delegate_device_options *options,
 clave_status delegate_device_info(clave_delegate_handle device, clave_device_info *info) {
   delegate_device *delegate_device;
   TRY_GIVEN(info);
-  TRY(handle_take(HANDLE_DEVICE, device, &delegate_device));
+  TRY(handle_acquire(HANDLE_DEVICE, device, &delegate_device));
   clave_status st = own(clave_device_get_info(delegate_device->device, info));
   object_release(&delegate_device->object);
   return st;

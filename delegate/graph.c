@@ -18,7 +18,7 @@ static bool writes_tensors(clave_delegate_field_kind k) {
 /* Fails if a list of n > 0 items is NULL. */
 #define TRY_LIST(list, n) \
   if ((n) && !(list))     \
-  return INVALID("%s: expected a list of %u items, got NULL", #list, (unsigned)(n))
+  return INVALID("%s: expected a list of %u items, got NULL", read_name(#list), (unsigned)(n))
 
 static clave_status check_initial(const clave_delegate_graph *graph, uint32_t index) {
   const clave_delegate_tensor *tensor = &graph->tensors[index];
@@ -149,8 +149,8 @@ typedef struct maker {
   void *zeros;               /* owned; data of constants in query; or NULL */
 } maker;
 
-/* Returns the host scalar of a size, which it makes at the first use. size: 1 + the index of the
- * size; 0: none, and returns 0. */
+/* Returns the host scalar of a size, and creates it at the first use. size: 1 + the index of the
+ * size; 0 means no size, for which it returns 0. */
 static clave_id size_id(const maker *maker, uint32_t size) {
   if (!size) return 0;
   const clave_delegate_size *s = &maker->graph->sizes[size - 1];

@@ -50,7 +50,7 @@ static clave_status no_such(handle_kind kind, clave_delegate_handle h) {
                  (unsigned long long)h);
 }
 
-clave_status handle_give(handle_kind kind, object *object, clave_delegate_handle *out) {
+clave_status handle_create(handle_kind kind, object *object, clave_delegate_handle *out) {
   lock_table();
   const bool reserved = array_reserve(&table.entries, &table.capacity, table.n + 1, sizeof(entry));
   if (reserved) {
@@ -62,7 +62,7 @@ clave_status handle_give(handle_kind kind, object *object, clave_delegate_handle
   return reserved ? NULL : status_no_memory();
 }
 
-clave_status handle_take(handle_kind kind, clave_delegate_handle h, void *out) {
+clave_status handle_acquire(handle_kind kind, clave_delegate_handle h, void *out) {
   object *object = NULL;
   lock_table();
   entry *entry = handles_find_entry(h);
@@ -103,6 +103,11 @@ void object_release(object *object) {
   const bool last = --object->holds == 0;
   unlock_table();
   if (last) object->destroy(object);
+}
+
+const char *read_name(const char *expression) {
+  const char *arrow = strrchr(expression, '>');
+  return arrow ? arrow + 1 : expression;
 }
 
 clave_status own(clave_status st) {

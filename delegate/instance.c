@@ -5,7 +5,7 @@
 
 /* ---------------------------------------------------------------- one call at a time */
 
-static clave_status instance_taken(instance_state state) {
+static clave_status instance_in_use(instance_state state) {
   switch (state) {
     case INSTANCE_SUBMITTED:
       return INVALID("the instance has a submitted run: wait for it first");
@@ -35,9 +35,9 @@ bool instance_move(delegate_instance *in, instance_state from, instance_state to
 
 /* Moves an idle instance to `state` for a new call, clears the cancelled flag, and holds the
  * instance. Fails if it is not idle. */
-static clave_status take_instance(clave_delegate_handle h, instance_state state,
-                                  delegate_instance **out) {
-  TRY(handle_take(HANDLE_INSTANCE, h, out));
+static clave_status acquire_instance(clave_delegate_handle h, instance_state state,
+                                     delegate_instance **out) {
+  TRY(handle_acquire(HANDLE_INSTANCE, h, out));
   unsigned calls = atomic_load(&(*out)->calls);
   while (state_in(calls) == INSTANCE_IDLE) {
     const unsigned next = calls / ONE_CALL * ONE_CALL + ONE_CALL;
@@ -45,11 +45,11 @@ static clave_status take_instance(clave_delegate_handle h, instance_state state,
   }
   object_release(&(*out)->object);
   *out = NULL;
-  return instance_taken(state_in(calls));
+  return instance_in_use(state_in(calls));
 }
 
 clave_status instance_enter(clave_delegate_handle h, delegate_instance **out) {
-  return take_instance(h, INSTANCE_BUSY, out);
+  return acquire_instance(h, INSTANCE_BUSY, out);
 }
 
 void instance_leave(delegate_instance *in) {
@@ -114,8 +114,8 @@ static clave_status create_session(delegate_instance *in) {
 
 static clave_status init_instance(delegate_instance *in, clave_delegate_handle program,
                                   clave_delegate_handle device) {
-  TRY(handle_take(HANDLE_PROGRAM, program, &in->program));
-  TRY(handle_take(HANDLE_DEVICE, device, &in->device));
+  TRY(handle_acquire(HANDLE_PROGRAM, program, &in->program));
+  TRY(handle_acquire(HANDLE_DEVICE, device, &in->device));
   return create_session(in);
 }
 
@@ -131,7 +131,7 @@ clave_status delegate_create(clave_delegate_handle program, clave_delegate_handl
   in->object.destroy = destroy_instance;
   in->options = instance_options;
   clave_status st = init_instance(in, program, device);
-  if (!st) st = handle_give(HANDLE_INSTANCE, &in->object, instance);
+  if (!st) st = handle_create(HANDLE_INSTANCE, &in->object, instance);
   if (st) destroy_instance(&in->object);
   return st;
 }
@@ -139,7 +139,7 @@ clave_status delegate_create(clave_delegate_handle program, clave_delegate_handl
 clave_status delegate_destroy(clave_delegate_handle instance) {
   delegate_instance *in;
   if (!instance) return NULL;
-  TRY(take_instance(instance, INSTANCE_GONE, &in));
+  TRY(acquire_instance(instance, INSTANCE_GONE, &in));
   clave_status st = handle_close(HANDLE_INSTANCE, instance);
   object_release(&in->object);
   return st;

@@ -19,9 +19,10 @@ typedef struct object {
 } object;
 
 /* Makes a handle, which holds the object. */
-clave_status handle_give(handle_kind kind, object *object, clave_delegate_handle *out) STATUS_CHECK;
+clave_status handle_create(handle_kind kind, object *object,
+                           clave_delegate_handle *out) STATUS_CHECK;
 /* Sets *out (an object **) to the object of a handle, held until object_release, or to NULL. */
-clave_status handle_take(handle_kind kind, clave_delegate_handle h, void *out) STATUS_CHECK;
+clave_status handle_acquire(handle_kind kind, clave_delegate_handle h, void *out) STATUS_CHECK;
 /* Makes the handle invalid and releases its hold. */
 clave_status handle_close(handle_kind kind, clave_delegate_handle h) STATUS_CHECK;
 void object_release(object *object); /* accepts NULL */
@@ -29,8 +30,10 @@ void object_release(object *object); /* accepts NULL */
 /* Returns a copy of the error made by this library, and frees `st`. */
 clave_status own(clave_status st) STATUS_CHECK;
 #define TRY_CLAVE(expr) TRY(own(expr))
+/* Returns the name of the argument or member that an expression such as "field->name" reads. */
+const char *read_name(const char *expression);
 #define TRY_GIVEN(pointer) \
-  if (!(pointer)) return INVALID("%s is NULL", #pointer)
+  if (!(pointer)) return INVALID("%s is NULL", read_name(#pointer))
 
 /* ---- device.c ---- */
 typedef struct delegate_device {

@@ -12,7 +12,7 @@
 static void destroy_program(object *object) {
   delegate_program *program = (delegate_program *)object;
   clave_program_destroy(program->program);
-  for (size_t i = 0; i < program->n_copies; i++) free(program->copies[i]);
+  for (size_t i = 0; i < program->n_copies; i++) memory_free(program->copies[i]);
   free(program->copies);
   if (program->release) program->release(program->release_ctx);
   free(program);
@@ -134,7 +134,7 @@ clave_status delegate_load(const clave_delegate_payload *payload, clave_delegate
     delegate_program->release =
         given.copy ? NULL : given.release; /* set before another thread could unload it */
     delegate_program->release_ctx = given.release_ctx;
-    st = handle_give(HANDLE_PROGRAM, &delegate_program->object, program);
+    st = handle_create(HANDLE_PROGRAM, &delegate_program->object, program);
     if (st) delegate_program->release = NULL;
   }
   if (st && delegate_program) destroy_program(&delegate_program->object);
@@ -149,13 +149,13 @@ clave_status delegate_unload(clave_delegate_handle program) {
 /* ---------------------------------------------------------------- descriptions */
 
 /* Runs `call`, in which p is the program, and returns its status. */
-#define DESCRIBE(call)                              \
-  delegate_program *held;                           \
-  TRY_GIVEN(info);                                  \
-  TRY(handle_take(HANDLE_PROGRAM, program, &held)); \
-  const clave_program *p = held->program;           \
-  clave_status st = own(call);                      \
-  object_release(&held->object);                    \
+#define DESCRIBE(call)                                 \
+  delegate_program *held;                              \
+  TRY_GIVEN(info);                                     \
+  TRY(handle_acquire(HANDLE_PROGRAM, program, &held)); \
+  const clave_program *p = held->program;              \
+  clave_status st = own(call);                         \
+  object_release(&held->object);                       \
   return st
 
 clave_status delegate_program_info(clave_delegate_handle program, clave_program_info *info) {

@@ -22,8 +22,8 @@ static clave_status query_answer_node(const clave_placement *placement, const ch
 }
 
 /* Writes the answers for the first n nodes of a method. */
-static clave_status ask_program(clave_program *program, clave_device *device, const char *method,
-                                clave_delegate_answer *answers, uint32_t n) {
+static clave_status query_program(clave_program *program, clave_device *device, const char *method,
+                                  clave_delegate_answer *answers, uint32_t n) {
   const clave_session_options options = {.size = sizeof options, .unfused = true};
   clave_placement *placement;
   TRY_CLAVE(clave_program_supported(program, device, &options, &placement));
@@ -35,12 +35,12 @@ static clave_status ask_program(clave_program *program, clave_device *device, co
 
 /* Writes the answer for one node. If the node cannot be built, the answer is that no device runs
  * it. */
-static clave_status ask_node(const clave_delegate_graph *graph, uint32_t node, clave_device *device,
-                             clave_delegate_answer *answer) {
+static clave_status query_node(const clave_delegate_graph *graph, uint32_t node,
+                               clave_device *device, clave_delegate_answer *answer) {
   clave_program *program;
   void *borrowed;
   clave_status st = graph_build_node(graph, node, &borrowed, &program);
-  if (!st) st = ask_program(program, device, NULL, answer, 1);
+  if (!st) st = query_program(program, device, NULL, answer, 1);
   clave_program_destroy(program);
   free(borrowed);
   const status_code code = status_code_of(st);
@@ -56,10 +56,10 @@ clave_status delegate_query(clave_delegate_handle device, const clave_delegate_g
   delegate_device *delegate_device;
   TRY(graph_check(graph, &described));
   if (described.n_nodes) TRY_GIVEN(answers);
-  TRY(handle_take(HANDLE_DEVICE, device, &delegate_device));
+  TRY(handle_acquire(HANDLE_DEVICE, device, &delegate_device));
   clave_status st = NULL;
   for (uint32_t i = 0; i < described.n_nodes && !st; i++)
-    st = ask_node(&described, i, delegate_device->device, &answers[i]);
+    st = query_node(&described, i, delegate_device->device, &answers[i]);
   object_release(&delegate_device->object);
   return st;
 }
@@ -83,13 +83,14 @@ clave_status delegate_query_program(clave_delegate_handle device, clave_delegate
   delegate_program *delegate_program = NULL;
   clave_method_info info;
   if (n) TRY_GIVEN(answers);
-  TRY(handle_take(HANDLE_DEVICE, device, &delegate_device));
-  clave_status st = handle_take(HANDLE_PROGRAM, program, &delegate_program);
+  TRY(handle_acquire(HANDLE_DEVICE, device, &delegate_device));
+  clave_status st = handle_acquire(HANDLE_PROGRAM, program, &delegate_program);
   if (!st) st = delegate_find_method(delegate_program->program, method, &info);
   if (!st && n != info.n_nodes)
     st = INVALID("expected %u answers, one per node of method '%.200s', got memory for %u",
                  info.n_nodes, info.name, n);
-  if (!st) st = ask_program(delegate_program->program, delegate_device->device, method, answers, n);
+  if (!st)
+    st = query_program(delegate_program->program, delegate_device->device, method, answers, n);
   object_release(delegate_program ? &delegate_program->object : NULL);
   object_release(&delegate_device->object);
   return st;

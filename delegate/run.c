@@ -24,7 +24,7 @@ static void delegate_run_relay_timing(void *ctx, const clave_timing *timing) {
   in->options.event(in->options.event_ctx, &event);
 }
 
-static clave_status tell_run(delegate_instance *in, const char *method, int64_t start) {
+static clave_status report_run(delegate_instance *in, const char *method, int64_t start) {
   clave_device_info info = {.size = sizeof info};
   clave_method_info run_method;
   const int64_t end = clock_ns();
@@ -47,7 +47,7 @@ static clave_status delegate_run(delegate_instance *in, const char *method) {
   if (!in->options.event) return own(clave_session_run(in->session, method));
   const int64_t start = clock_ns();
   TRY_CLAVE(clave_session_run(in->session, method));
-  return tell_run(in, method, start);
+  return report_run(in, method, start);
 }
 
 clave_status delegate_execute(clave_delegate_handle instance, const char *method) {
@@ -61,7 +61,7 @@ clave_status delegate_execute(clave_delegate_handle instance, const char *method
 /* Unlike other calls, this one is allowed during another call and does not wait for it. */
 clave_status delegate_cancel(clave_delegate_handle instance) {
   delegate_instance *in;
-  TRY(handle_take(HANDLE_INSTANCE, instance, &in));
+  TRY(handle_acquire(HANDLE_INSTANCE, instance, &in));
   instance_cancel(in);
   object_release(&in->object);
   return NULL;
@@ -70,11 +70,11 @@ clave_status delegate_cancel(clave_delegate_handle instance) {
 /* ---------------------------------------------------------------- the worker */
 
 /* The instance whose worker this thread is, else NULL. */
-static _Thread_local const delegate_instance *worked_for;
+static _Thread_local const delegate_instance *worker_instance;
 
 static void delegate_run_work(void *ctx) {
   delegate_instance *in = ctx;
-  worked_for = in;
+  worker_instance = in;
   for (;;) {
     (void)wait_event_wait(in->work, -1);
     wait_event_set(in->work, false);
@@ -139,7 +139,7 @@ static clave_status finish_run(delegate_instance *in, bool *over) {
 static clave_status delegate_run_wait_for(delegate_instance *in, int timeout_ms, bool *over) {
   if (instance_state_of(in) == INSTANCE_SUBMITTED && !thread_is_here(in->worker))
     return INVALID("this process was forked during the run: only its parent can wait for the run");
-  if (worked_for == in) return INVALID("a run cannot wait for itself: wait in another thread");
+  if (worker_instance == in) return INVALID("a run cannot wait for itself: wait in another thread");
   if (instance_state_of(in) != INSTANCE_SUBMITTED)
     return INVALID("no run was submitted, or another thread has already waited for it");
   return wait_event_wait(in->over, timeout_ms) ? finish_run(in, over) : NULL;
@@ -149,7 +149,7 @@ clave_status delegate_wait(clave_delegate_handle instance, int timeout_ms, bool 
   delegate_instance *in;
   TRY_GIVEN(over);
   *over = false;
-  TRY(handle_take(HANDLE_INSTANCE, instance, &in));
+  TRY(handle_acquire(HANDLE_INSTANCE, instance, &in));
   clave_status st = delegate_run_wait_for(in, timeout_ms, over);
   object_release(&in->object);
   return st;

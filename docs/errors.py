@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/errors.py [--check] [--out FILE]: writes the error guide: each message of the sources, with its cause and cure.
+"""docs/errors.py [--out FILE]: checks that each message of the sources is explained, and writes the error guide.
 
 errors.tsv has causes and cures, by the path of the source file or by a part of the message.
 
@@ -54,9 +54,6 @@ def c_messages():
     for room in ROOMS:
         for place, form in module.formats(room):
             yield place.partition(":")[0], form
-    loader_texts = re.sub(r'"\s*\n\s*"', "", (ROOT / "backend/opencl/device/loader.c").read_text())
-    for text in re.findall(r'"((?:no OpenCL loader|libOpenCL\.so\.1 is older)[^"]*)"', loader_texts):
-        yield "backend/opencl/device/loader.c", text
 
 
 def text_of(node):
@@ -113,20 +110,8 @@ def shown(message):
 
 HEAD = """# Error guide
 
-An error message is one line. It says what is wrong, with the actual and the expected value, and then where: the node,
-the method and the file. `clave` exits with status 1, or with 2 if the command line itself is wrong. C functions return
-a `clave_status`, and Python raises `clave.Error` with a `.code`.
-
-| code | meaning |
-|---|---|
-| `INVALID` (1) | the call, a file or an input is wrong |
-| `UNSUPPORTED` (2) | valid, but this build or device cannot do it |
-| `NO_MEMORY` (3) | the host or the device has too little memory |
-| `DEVICE` (4) | the device or its driver failed; `clave doctor` checks it |
-| `IO` (5) | a file cannot be read or written, or changed while it was open |
-| `CANCELLED` (6) | the caller stopped the run |
-
-Find the message in the lists below, or the part of clave that it comes from. Dots stand for values.
+[Understand an error](../howto/errors.md) explains the line and its code. Find the message in the lists below, or the
+part of clave that it comes from. Dots stand for values.
 """
 
 
@@ -148,7 +133,6 @@ def guide(found, table):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="only checks that every message is explained")
     parser.add_argument("--out", type=pathlib.Path, help="writes the guide as Markdown")
     options = parser.parse_args()
     found, table = messages(), rows()

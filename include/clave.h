@@ -101,20 +101,21 @@ CLAVE_API clave_tensor clave_tensor_make(clave_dtype t, int rank, const int64_t 
 
 typedef struct clave_device_info {
   size_t size;                /* sizeof(clave_device_info) */
-  const char *kind;           /* "cpu" or "opencl" */
-  const char *name;           /* one line */
+  const char *kind, *name;    /* kind: "cpu" or "opencl"; name: one line */
   const char *platform;       /* platform name and version; "clave" for the CPU backend */
   const char *driver, *type;  /* type: "CPU", "GPU", "accelerator" or "custom" */
-  const char *extensions;     /* optional ones that clave uses, space-separated */
-  uint64_t memory, max_alloc; /* bytes; max_alloc: of one buffer */
+  const char *extensions;     /* optional extensions that clave uses, space-separated */
+  uint64_t memory, max_alloc; /* bytes; max_alloc: largest buffer */
   uint32_t compute_units, clock_mhz;
-  bool shares_host_memory;
-  bool is_default;  /* used if CLAVE_DEVICE is unset; only clave_devices_get sets this */
-  int index;        /* N of opencl:N; -1 for the CPU backend */
-  uint32_t n_tuned; /* rows of its tuning table (clave_tune.h) */
+  bool shares_host_memory, is_default; /* opened if CLAVE_DEVICE is unset (clave_devices_get
+                                          only) */
+  int index;                           /* N of opencl:N; -1 for the CPU backend */
+  uint32_t n_tuned;                    /* rows of its tuning table (clave_tune.h) */
+  const char *version; /* CL_DEVICE_VERSION: "OpenCL 3.0 ..."; "" for the CPU backend */
+  bool is_trusted;     /* new kernels are not tried in a child process unless CLAVE_ISOLATION=on */
 } clave_device_info;
 
-/* Number of devices, found once per process: the OpenCL ones in order, then the CPU backend. */
+/* Counts the devices, which are found once per process: OpenCL devices, then the CPU backend. */
 CLAVE_API clave_status clave_devices_count(int *count) CLAVE_CHECK;
 /* Describes device `index`. The texts live as long as the process. */
 CLAVE_API clave_status clave_devices_get(int index, clave_device_info *info) CLAVE_CHECK;
@@ -185,7 +186,7 @@ typedef enum clave_slot_kind {
 } clave_slot_kind;
 
 enum { CLAVE_DYNAMIC = -1 }; /* a dimension that is only known at run time */
-/* Layout of a tensor's bytes. Only constants have another layout than plain. */
+/* Layout of a tensor's bytes. Only constants may have a layout other than plain. */
 typedef enum clave_encoding {
   CLAVE_ENCODING_PLAIN = 0,  /* separate elements, row-major */
   CLAVE_ENCODING_GROUPS = 2, /* codes of 2 to 8 bits in groups that share a scale */
@@ -225,7 +226,7 @@ enum { CLAVE_MAX_OPERANDS = 64 };
 typedef struct clave_node_info {
   size_t size;                /* sizeof(clave_node_info) */
   const char *op;             /* "softmax" */
-  const char *name;           /* the source graph's node */
+  const char *name;           /* name of the node in the source graph */
   const char *detail;         /* the attributes, one line */
   uint32_t n_reads, n_writes; /* at most CLAVE_MAX_OPERANDS are listed */
   uint32_t reads[CLAVE_MAX_OPERANDS], writes[CLAVE_MAX_OPERANDS]; /* slots */
@@ -268,12 +269,12 @@ typedef bool (*clave_observe_fn)(void *ctx, uint32_t node, uint32_t slot, const 
 
 /* Behaviour of a run whose device has yet to build kernels for it. */
 typedef enum clave_warm_up {
-  CLAVE_WARM_UP_WAIT = 0,      /* waits for the kernels: same numbers in every process */
-  CLAVE_WARM_UP_BACKGROUND = 1 /* the CPU backend runs it while a thread builds the kernels. Once
-                                  they are built, the session moves to the device between two runs,
-                                  with its state, inputs and outputs; from then on its runs wait. If
-                                  the move fails, it stays on the CPU backend, with a note. Such a
-                                  session must be destroyed before the process ends */
+  CLAVE_WARM_UP_WAIT = 0,      /* waits for the kernels, so that results do not depend on timing */
+  CLAVE_WARM_UP_BACKGROUND = 1 /* the CPU backend runs the method while a thread builds the kernels.
+                                  Then the session moves to the device between two runs, with its
+                                  state, inputs and outputs; later runs wait for kernels. If the
+                                  move fails, it stays on the CPU backend, with a note. Destroy such
+                                  a session before the process ends */
 } clave_warm_up;
 
 typedef struct clave_session_options {
@@ -281,18 +282,18 @@ typedef struct clave_session_options {
   uint64_t memory_budget; /* bytes; 0: CLAVE_MEMORY_BUDGET, else the device's memory */
   bool poison;            /* for debugging: fill dead memory with NaN patterns */
   bool profile;           /* time every op, for clave_session_write_profile */
-  bool fast; /* CLAVE_PRECISION=fast: fuse a * b + c, flush subnormals, divide inexactly, round
+  bool fast; /* like CLAVE_PRECISION=fast: fuse a * b + c, flush subnormals, divide inexactly, round
                 factors to 8 bits or BF16 (docs/reference/precision.md) */
   clave_progress_fn progress; /* called while kernels are built */
   void *progress_ctx;
   bool unfused;   /* do not fuse nodes, so that each can be compared */
-  bool unchecked; /* CLAVE_SELF_CHECK=off: do not check kernels against the CPU backend at their
-                     first run for a class of sizes. =strict: wrong results are an error */
-  bool (*cancel)(void *ctx); /* true stops; called before ops, at the end, and by build threads */
+  bool unchecked; /* do not compare kernels with the CPU backend at their first run for a class of
+                     sizes. Same as CLAVE_SELF_CHECK=off; =strict makes wrong results an error */
+  bool (*cancel)(void *ctx); /* true stops; called before ops, at the end and by build threads */
   void *cancel_ctx;
   uint64_t seed;             /* seed of random ops (docs/reference/random.md) */
   clave_warm_up warm_up;     /* BACKGROUND needs a device that was opened with fallback */
-  bool allow_custom_kernels; /* run the program's own (unsafe: docs/howto/custom_op.md) */
+  bool allow_custom_kernels; /* run the program's own kernels (unsafe: docs/howto/custom_op.md) */
   int wide;                  /* 1: fast, but values between layers keep the program's dtypes */
   int strict;                /* 1: not fast, whatever CLAVE_PRECISION says */
 } clave_session_options;
@@ -305,15 +306,14 @@ CLAVE_API clave_status clave_session_set_input(clave_session *session, const cha
                                                uint32_t index,
                                                const clave_tensor *value) CLAVE_CHECK;
 /* Makes runs read the tensor in place: it must live until the input is set or bound again, and not
- * change during a run. NULL removes the input. Devices that share the host's memory do not copy it
- * if it is contiguous, 64 KB or more, and aligned (64 bytes mostly suffice, 4096 always do). */
+ * change during a run. NULL removes the input. Devices that share the host's memory do not copy a
+ * contiguous tensor of 64 KB or more if it is aligned (64 bytes mostly suffice, 4096 always do). */
 CLAVE_API clave_status clave_session_bind_input(clave_session *session, const char *method,
                                                 uint32_t index,
                                                 const clave_tensor *value) CLAVE_CHECK;
-/* Makes runs write the result to `data`, and fail if it exceeds `size` bytes; NULL: to the
- * session's own memory. Inputs may share memory, and outputs may overlap inputs (runs use the
- * inputs' old values), but not other outputs or constants. For a device's memory see
- * clave_opencl.h. */
+/* Makes runs write the result to `data`, or to the session's own memory if NULL. A run fails if the
+ * result exceeds `size` bytes. Inputs may share memory. Outputs may overlap inputs (runs use the
+ * inputs' old values), but not other outputs or constants. clave_opencl.h binds device memory. */
 CLAVE_API clave_status clave_session_bind_output(clave_session *session, const char *method,
                                                  uint32_t index, void *data,
                                                  size_t size) CLAVE_CHECK;
@@ -328,12 +328,12 @@ CLAVE_API clave_status clave_session_output(clave_session *session, const char *
 /* Resets state (KV caches, mutated buffers) and random numbers to their initial values. */
 CLAVE_API clave_status clave_session_reset(clave_session *session) CLAVE_CHECK;
 
-/* Read or replace state tensor `index` (clave_program_state), row-major; size: all of its bytes. */
+/* Read or replace state tensor `index` (clave_program_state), row-major; size: its bytes. */
 CLAVE_API clave_status clave_session_read_state(clave_session *session, uint32_t index, void *data,
                                                 size_t size) CLAVE_CHECK;
 CLAVE_API clave_status clave_session_write_state(clave_session *session, uint32_t index,
                                                  const void *data, size_t size) CLAVE_CHECK;
-/* The same for bytes [from, from + size). The third copies them to byte `to`, without overlap. */
+/* Read, replace or copy bytes [from, from + size). A copy goes to byte `to`, outside that range. */
 CLAVE_API clave_status clave_session_read_state_part(clave_session *session, uint32_t index,
                                                      size_t from, void *data,
                                                      size_t size) CLAVE_CHECK;
@@ -343,11 +343,11 @@ CLAVE_API clave_status clave_session_write_state_part(clave_session *session, ui
 CLAVE_API clave_status clave_session_copy_state_part(clave_session *session, uint32_t index,
                                                      size_t from, size_t to,
                                                      size_t size) CLAVE_CHECK;
-/* Sets an open dimension of state (clave_program_state) to n; a new session has the largest. State
- * keeps its contents as far as they fit; new elements are zeros. */
+/* Sets the open dimension of state named `size` (clave_program_state) to n; in a new session it has
+ * its maximum. State keeps the contents that fit; new elements are zeros. */
 CLAVE_API clave_status clave_session_resize(clave_session *session, const char *size,
                                             int64_t n) CLAVE_CHECK;
-/* Copies all state, its sizes and the random position between sessions of one program. */
+/* Copies all state, its sizes and the random position to another session of the program. */
 CLAVE_API clave_status clave_session_copy_state(clave_session *to, clave_session *from) CLAVE_CHECK;
 
 typedef struct clave_memory_info {
@@ -371,13 +371,13 @@ typedef struct clave_placement clave_placement;
 typedef struct clave_placement_info {
   size_t size;        /* sizeof(clave_placement_info) */
   const char *op;     /* "softmax" */
-  const char *name;   /* the source graph's node */
-  const char *where;  /* "opencl" or "cpu": a device of that kind; "none": no device can; "host":
-                         sizes and other scalars; "view": nothing to run; "control" and "reference"
-                         (a custom op's): see the nodes of its bodies; "fused": see `into` */
-  const char *reason; /* why it is not on the preferred device; NULL if it is */
-  bool supported;     /* true if the preferred device runs it or no device is needed */
-  uint64_t into;      /* the node that runs it: itself, or the one that it is fused with */
+  const char *name;   /* name of the node in the source graph */
+  const char *where;  /* "opencl" or "cpu": a device of that kind; "none": no device; "host": sizes
+                         and other scalars; "view": nothing to run; "control" and "reference" (of a
+                         custom op): see the nodes of its bodies; "fused": see `into` */
+  const char *reason; /* why the node does not run on the preferred device; NULL if it does */
+  bool supported;     /* true if the node runs on the preferred device or needs no device */
+  uint64_t into;      /* index of the node that it is fused with; else its own */
 } clave_placement_info;
 
 /* Tells which device would run each node in a session of this program. Builds and runs nothing; a

@@ -1,6 +1,6 @@
 #ifndef CLAVE_BUILDER_H
 #define CLAVE_BUILDER_H
-/* Builds programs in C, for importers, delegates and tests, and rewrites them.
+/* Builds and rewrites programs in C, for importers, delegates and tests.
  *
  *   clave_builder *b;
  *   clave_builder_create(&b);
@@ -37,7 +37,7 @@ extern "C" {
 
 typedef struct clave_builder clave_builder;
 
-/* A tensor, a host scalar ("value") or a body of the builder that returned the id. 0 means none. */
+/* Identifies a tensor, a host scalar ("value") or a body within one builder. 0 means none. */
 typedef uint32_t clave_id;
 
 CLAVE_API clave_status clave_builder_create(clave_builder **out) CLAVE_CHECK;
@@ -68,8 +68,9 @@ CLAVE_API clave_id clave_builder_constant(clave_builder *builder, const char *na
 CLAVE_API clave_id clave_builder_encoded(clave_builder *builder, const char *name,
                                          const char *encoding, clave_dtype dtype, int rank,
                                          const int64_t *dims, const clave_tensor *rows, bool copy);
-/* Adds an input, output, state or temporary. dims: (rank). values: (rank) host scalars that hold a
- * dimension's size at run time, 0 where dims holds it; NULL if dims holds all. */
+/* Adds an input, output, state or temporary. dims: (rank). values: (rank), for each dimension the
+ * host scalar that holds its size at run time, or 0 if dims has the size; NULL if dims has all
+ * sizes. */
 CLAVE_API clave_id clave_builder_tensor(clave_builder *builder, clave_slot_kind kind,
                                         const char *name, clave_dtype dtype, int rank,
                                         const int64_t *dims, const clave_id *values);
@@ -107,7 +108,8 @@ CLAVE_API void clave_builder_end_body(clave_builder *builder, const clave_id *re
  * for errors and profiles; may be "". */
 CLAVE_API void clave_builder_op(clave_builder *builder, const char *op, const char *name);
 
-/* Set a field of type Tid; [Tid]; Vid, IntOrVid or FloatOrVid; bool (docs/reference/ops.md). */
+/* These functions set a field of type Tid; of type [Tid]; of type Vid, IntOrVid or FloatOrVid; of
+ * type bool (docs/reference/ops.md). */
 CLAVE_API void clave_builder_set_tensor(clave_builder *builder, const char *field, clave_id tensor);
 CLAVE_API void clave_builder_set_tensors(clave_builder *builder, const char *field,
                                          const clave_id *tensors, uint32_t n);

@@ -35,9 +35,9 @@ typedef struct clave_compile_options {
   clave_message_fn message;
   clave_progress_fn progress; /* counts compiled files; may be NULL */
   void *ctx;                  /* passed to message, progress and cancel */
-  int n_threads;              /* for the executable. 0: CLAVE_THREADS or one per CPU, read when it
-                                 starts; CLAVE_COMPILE_ALONE: only the caller's, without any
-                                 threading code */
+  int n_threads;              /* threads of the executable. 0: CLAVE_THREADS or one per CPU, read
+                                 when it starts; CLAVE_COMPILE_ALONE: only the caller's thread,
+                                 without any threading code */
   bool static_memory;         /* use one static buffer for all memory, without any allocation;
                                  n_threads must be CLAVE_COMPILE_ALONE */
   size_t *memory_bytes;       /* receives the size of that buffer; may be NULL */
@@ -45,10 +45,11 @@ typedef struct clave_compile_options {
                                  LIBRARY_run, declared in LIBRARY.h: no stdio, allocation, threads
                                  or main. Needs `library`; implies static_memory */
   const char *kernel_folder;  /* folder of X.c and X.h that replace kernel sources of that name */
-  bool verify;                /* add `PATH --verify` (a library: NAME_verify), which compares
-                                 results of random inputs with a session's, computed now. The
-                                 executable keeps each result's SHA-256; for opencl the elements,
-                                 compared within rounding. Integers and booleans are zeros */
+  bool verify;                /* add `PATH --verify` (a library: NAME_verify), which runs random
+                                 inputs and compares the results with those that a session computes
+                                 now. The executable contains each result's SHA-256 or, for opencl,
+                                 its elements, compared within rounding errors. Integer and boolean
+                                 inputs are zeros */
   const char *sbom;           /* path of a CycloneDX 1.5 document that lists the parts of the
                                  executable, written last; NULL: none */
   bool (*cancel)(void *ctx);  /* called while files are compiled, also after a signal; true ends the
@@ -61,23 +62,25 @@ typedef struct clave_compile_options {
                                  embed the runtime; NULL: this library's */
   const clave_device *tuned;  /* device whose tuning table (clave_tune.h) is built in; target "c"
                                  uses its CPU backend's table. C code gets the rows for the
-                                 program's sizes; a carried runtime gets all rows and uses them on
-                                 such a device. UNSUPPORTED for generation of text; NULL: none */
+                                 program's sizes; an embedded runtime gets all rows and uses them on
+                                 the same kind of device. UNSUPPORTED for generation of text; NULL:
+                                 none */
   const clave_device *binaries; /* for target "opencl": include binaries of kernels that have run on
-                                   this device, for machines with the same; NULL: none */
+                                   this device, for machines with the same device; NULL: none */
   bool packed_only;      /* for C code: leave out the plain copies of weights that are only read
                             packed. The executable runs only on processors that the program is
                             packed for (below); this processor must be one of them */
   const char *processor; /* for C code. "portable": code for every processor, without optional
-                            instructions, with memory for that code alone; packed weights must be of
-                            the device class "portable" (CLAVE_DEVICE_CLASS). NULL: kernels select
-                            among the processor's instructions */
+                            instructions; only the memory that this code needs is reserved, and
+                            packed weights must be of the device class "portable"
+                            (CLAVE_DEVICE_CLASS). NULL: kernels select among the processor's
+                            instructions */
 } clave_compile_options;
 
 /* The packed constants of the program (clave_program_pack, clave_files.h) are included, and are
  * read in place on the processors or OpenCL devices that they are packed for. Other devices pack
  * the constants again, with a note. If a program is packed for this processor, its C code includes
- * the packed constants that its sizes need, and no others. */
+ * only the packed constants that its sizes need. */
 
 /* Writes an executable (or a library) to `path`; on failure nothing is written. Its usage is `PATH
  * in.bin... out.bin...`: raw little-endian tensors in the program's order, which --help lists.

@@ -11,8 +11,8 @@ extern "C" {
 /* ---------------------------------------------------------------- programs in memory */
 
 /* Like clave_program_load, but from the bytes of a .clv. The bytes are borrowed: they must outlive
- * the program and not change. Unless they are aligned to 64, constants that were packed ahead are
- * left out, and others are copied if their dtype needs it. name: for messages. */
+ * the program and not change. If the bytes are not aligned to 64, packed constants are ignored, and
+ * other constants are copied if their dtype needs more alignment. name: for messages. */
 CLAVE_API clave_status clave_program_load_bytes(const void *clv, size_t size, const char *name,
                                                 clave_program **out) CLAVE_CHECK;
 
@@ -39,8 +39,8 @@ CLAVE_API clave_status clave_tensors_save(const char *path, const char *const *n
 
 /* ---------------------------------------------------------------- packed constants */
 
-/* Packs constants as the first runs of sessions with these options (NULL: the defaults) on the
- * device would, without a run. The program keeps the packed constants, and clave_program_save
+/* Packs constants without a run, as the first runs of sessions with these options (NULL: the
+ * defaults) on the device would. The program keeps the packed constants, and clave_program_save
  * writes them to a .clv. Sessions on devices of the same kind read them in place; other devices
  * pack their own. Call it before any session of the program is created. */
 CLAVE_API clave_status clave_program_pack(clave_program *program, clave_device *device,
@@ -64,13 +64,32 @@ typedef struct clave_cache_info {
   size_t size;      /* sizeof(clave_cache_info) */
   const char *path; /* NULL if there is no cache */
   uint64_t bytes, files, limit_bytes;
-  uint64_t tables; /* tuning tables (clave_tune.h): counted in files, but under no limit */
+  uint64_t tables; /* tuning tables (clave_tune.h), included in files, but not limited */
 } clave_cache_info;
 CLAVE_API clave_status clave_cache_get_info(clave_cache_info *info)
     CLAVE_CHECK; /* path is valid until the next call */
 /* Removes the least recently used binaries until at most max_bytes are left. 0 removes everything,
  * including tuning tables and libraries that Python's clave.executorch built. */
 CLAVE_API clave_status clave_cache_trim(uint64_t max_bytes, uint64_t *removed_bytes) CLAVE_CHECK;
+
+/* Kernel binaries of one device and driver, in a file that carries them to other machines. */
+typedef struct clave_cache_kernels {
+  size_t size;                            /* sizeof(clave_cache_kernels) */
+  const char *platform, *device, *driver; /* valid during the call */
+  uint64_t kernels, bytes;
+  uint64_t added;  /* import: binaries that the cache lacked */
+  bool is_present; /* import: this machine has the device and the driver */
+} clave_cache_kernels;
+typedef void (*clave_cache_report)(void *ctx, const clave_cache_kernels *kernels);
+/* Writes all kernel binaries of the cache to a file. Calls `report` (may be NULL) for each device
+ * and driver. */
+CLAVE_API clave_status clave_cache_export(const char *path, clave_cache_report report,
+                                          void *ctx) CLAVE_CHECK;
+/* Adds the kernel binaries of such a file to the cache, if this machine has their device and
+ * driver; the first run then compiles nothing. A damaged file changes nothing. Drivers execute the
+ * binaries: import only files from someone you trust. */
+CLAVE_API clave_status clave_cache_import(const char *path, clave_cache_report report,
+                                          void *ctx) CLAVE_CHECK;
 /* Runs in a child process: builds kernels for the process at the other end of `socket`, until that
  * process closes the socket or sends no request for a few seconds. The library starts such children
  * for drivers that build one kernel at a time (PoCL). They run the command line tool, found beside

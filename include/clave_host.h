@@ -23,7 +23,8 @@ extern "C" {
 /* Finds a constant by name. *constant arrives with the dtype and dims that the program declares
  * (for an encoded constant: U8, as stored). On success the function sets its data to the
  * contiguous, borrowed bytes, which must not change while the program lives, and returns true. It
- * returns false if there is no such constant. A changed dtype or shape fails the call. */
+ * returns false if there is no such constant. If it changes the dtype or shape,
+ * clave_program_create_by_name fails. */
 typedef bool (*clave_find_fn)(void *ctx, const char *name, clave_tensor *constant);
 
 /* Like clave_program_create, but looks up each constant by name, in the program's order. */
@@ -82,7 +83,7 @@ typedef struct clave_peak {
 CLAVE_API clave_status clave_session_set_peaks(clave_session *session, const clave_peak *peaks,
                                                size_t n) CLAVE_CHECK;
 
-/* Calls `each` for each step of the last run, in order; texts live for the call. Needs
+/* Calls `each` for each command of the last run, in order; texts are valid during the call. Needs
  * options.profile. */
 CLAVE_API clave_status clave_session_timings(const clave_session *session, clave_timing_fn each,
                                              void *ctx) CLAVE_CHECK;

@@ -44,9 +44,10 @@ typedef struct clave_sampler_options {
   float temperature;        /* divides the logits; 0: take the largest logit (on ties the smallest
                                id) and ignore the options below */
   uint32_t top_k;           /* keep the k largest; 0: all */
-  float top_p;              /* then keep the fewest that add up to this probability (nucleus); 0 or
-                               1: all */
-  float min_p;              /* then keep those of at least this times the top probability; 0: all */
+  float top_p;              /* then keep the fewest ids whose probabilities add up to this
+                               (nucleus); 0 or 1: all */
+  float min_p;              /* then keep ids with at least min_p times the top probability; 0:
+                               all */
   uint64_t seed;            /* equal seeds, logits and options pick equal ids on every machine */
 } clave_sampler_options;
 
@@ -76,14 +77,14 @@ typedef struct clave_llm_options {
   const clave_tokenizer_options *tokenizer_options; /* for `tokenizer`; NULL: the defaults */
   const char *consts;                               /* as in clave_program_options */
   const char *chat_template; /* a name, a Jinja text, or a file as in clave_template_load; NULL: the
-                                program's */
+                                template in the program */
   uint32_t max_context;      /* tokens, at most what the program was made for; 0: that number */
   const void *clv; /* bytes of a .clv (clv_size), read instead of the file `path`, which then only
                       names it in messages; see clave_program_load_bytes. NULL: the file */
   size_t clv_size;
 } clave_llm_options;
 
-/* Sampling of chats if the program does not say. */
+/* Sampling of chats if the program has no settings. */
 #define CLAVE_LLM_CHAT_TEMPERATURE 0.8F
 #define CLAVE_LLM_CHAT_MIN_P 0.05F
 
@@ -91,7 +92,7 @@ typedef struct clave_llm_info {
   size_t size;                      /* sizeof(clave_llm_info) */
   uint32_t max_context;             /* tokens, prompts and answers together */
   uint32_t n_vocab;                 /* number of logits per token */
-  const clave_tokenizer *tokenizer; /* NULL if there is none: ids only */
+  const clave_tokenizer *tokenizer; /* NULL if none exists: ids only */
   int32_t bos;                      /* id that prompts begin with; CLAVE_NO_TOKEN: none */
   const uint32_t *stop_ids;         /* ids that end a text */
   size_t n_stop_ids;
@@ -120,8 +121,8 @@ typedef struct clave_llm_message {
 } clave_llm_message;
 /* Renders messages by the chat template, up to where the assistant answers, and encodes them.
  * template_name: a built-in's; NULL: the model's own. CLAVE_INVALID: the template raised an
- * exception, which is the message. CLAVE_UNSUPPORTED names the part of it that clave cannot
- * read. */
+ * exception, which is the message. CLAVE_UNSUPPORTED names the part of the template that clave
+ * cannot read. */
 CLAVE_API clave_status clave_llm_chat_ids(const clave_llm *llm, const char *template_name,
                                           const clave_llm_message *messages, size_t count,
                                           clave_ids *out) CLAVE_CHECK;
@@ -225,10 +226,10 @@ typedef struct clave_llm_token {
  * causes one) the conversation is as before the call, except for prompt chunks that were run. */
 CLAVE_API clave_status clave_llm_next(clave_llm_conversation *conversation,
                                       clave_llm_token *out) CLAVE_CHECK;
-/* Generates the next token of n conversations with one model, as clave_llm_next does. Conversations
- * that share their memory run together, so that the weights are read once for all. *done: number of
- * tokens generated; after an error conversations[*done] and later ones are as after a failed
- * clave_llm_next. CLAVE_INVALID: a conversation is repeated or of another model. */
+/* Generates the next token of each of n conversations of one model, as clave_llm_next does.
+ * Conversations that share their memory run together, so that the weights are read once for all.
+ * *done: number of tokens generated; after an error conversations[*done] and later ones are as
+ * after a failed clave_llm_next. CLAVE_INVALID: a conversation is repeated or of another model. */
 CLAVE_API clave_status clave_llm_next_each(clave_llm_conversation *const *conversations, size_t n,
                                            clave_llm_token *out, size_t *done) CLAVE_CHECK;
 /* Returns the text held back, for callers that end the answer before clave_llm_next does. */
@@ -253,8 +254,8 @@ CLAVE_API const uint32_t *clave_llm_ids(const clave_llm_conversation *conversati
 CLAVE_API clave_status clave_llm_reset(clave_llm_conversation *conversation) CLAVE_CHECK;
 /* Goes back to the first `count` ids, without running them again; random numbers already drawn stay
  * drawn. A chat goes back to the turn at that point. CLAVE_INVALID: there are fewer ids.
- * CLAVE_UNSUPPORTED, with nothing changed, names the state tensor that cannot go back so far: one
- * that is not written token by token (recurrent), or a sliding window whose older rows are
+ * CLAVE_UNSUPPORTED, with nothing changed, names the state tensor that cannot go back so far:
+ * recurrent state, which is not written token by token, or a sliding window whose older rows are
  * overwritten. Going back to 0 always works. */
 CLAVE_API clave_status clave_llm_rewind(clave_llm_conversation *conversation,
                                         size_t count) CLAVE_CHECK;
@@ -267,7 +268,7 @@ CLAVE_API clave_status clave_llm_undo(clave_llm_conversation *conversation,
  * prompt was not a chat. The text ends in NUL; free it with clave_text_free. */
 CLAVE_API clave_status clave_llm_messages(const clave_llm_conversation *conversation,
                                           char **messages) CLAVE_CHECK;
-/* Makes a conversation that continues from the same state, with the same coming random numbers. */
+/* Makes a conversation that continues from the same state and draws the same random numbers. */
 CLAVE_API clave_status clave_llm_fork(const clave_llm_conversation *conversation,
                                       clave_llm_conversation **out) CLAVE_CHECK;
 /* Writes ids, state and the chat's messages to a file; a failure leaves no partial file. Restoring

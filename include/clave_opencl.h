@@ -11,9 +11,9 @@
  *   clave_session_run(session, "forward");  // after what `queue` held; complete when it returns
  *
  * Handles are passed as void *, so that no OpenCL header is needed here. They must come from the
- * libOpenCL.so.1 that clave opens as well. clave cannot detect pointers that are not handles, or
- * handles of released objects. It retains each object while it uses it, never waits for the
- * caller's whole queue, and changes nothing but the bytes of bound outputs.
+ * OpenCL library that clave uses (clave_opencl_library). clave cannot detect pointers that are not
+ * handles, or handles of released objects. It retains each object while it uses it, never waits for
+ * the caller's whole queue, and changes nothing but the bytes of bound outputs.
  *
  * A host that opens OpenCL before clave keeps its driver's own settings; docs/reference/devices.md
  * says what that means for PoCL. */
@@ -23,6 +23,11 @@
 extern "C" {
 #endif
 
+/* Returns the name or path of the OpenCL library that clave uses, as it opened it:
+ * "libOpenCL.so.1", another name of the platform, or the value of CLAVE_OPENCL_LIBRARY. Returns
+ * NULL if clave uses no library; clave_devices_hint says why. */
+CLAVE_API const char *clave_opencl_library(void);
+
 /* Opens a device in the caller's context. context: a cl_context; device: a cl_device_id of it that
  * clave_devices_get lists (no sub-device). queue: a cl_command_queue of both, in order or not, or
  * NULL.
@@ -31,8 +36,8 @@ extern "C" {
  * queue held at the call of clave_session_run is complete; the call flushes that queue, and fails
  * if its work failed. Without a queue the caller waits, before a run, for the commands that write
  * bound inputs or use bound outputs. A run is complete when clave_session_run returns, so commands
- * that the caller enqueues afterwards, in any queue, see its results. A queue that waits for an
- * action of the same thread after the run (a user event) blocks the run for ever.
+ * that the caller enqueues afterwards, in any queue, see its results. If the queue waits for
+ * something that the same thread does only after the run (a user event), the run never returns.
  *
  * options: as for clave_device_open. The CPU backend runs the ops that the device cannot run,
  * unless no_fallback is set. */
@@ -52,9 +57,9 @@ CLAVE_API clave_status clave_device_save_binaries(const clave_device *device,
  * of the device's context, a buffer or sub-buffer, retained until the input is set or bound again;
  * NULL removes the input. shape: dtype and dims, contiguous; its data is ignored. The elements
  * begin at byte `offset`, a multiple of the element size, and each run reads them there. The buffer
- * must not be CL_MEM_WRITE_ONLY. It may be closed to the host (CL_MEM_HOST_NO_ACCESS and the like),
- * but ops on the CPU backend get a copy, and kernels are checked against it at their first run.
- * Host scalars cannot be bound this way, and nothing can while the CPU backend runs in the device's
+ * must not be CL_MEM_WRITE_ONLY. It may be inaccessible to the host (CL_MEM_HOST_NO_ACCESS and the
+ * like): ops on the CPU backend, and the check of kernels at their first run, read a copy. Host
+ * scalars cannot be bound this way, and no input can be while the CPU backend runs in the device's
  * place (clave_session_options.warm_up). */
 CLAVE_API clave_status clave_session_bind_input_mem(clave_session *session, const char *method,
                                                     uint32_t index, const clave_tensor *shape,
@@ -62,9 +67,9 @@ CLAVE_API clave_status clave_session_bind_input_mem(clave_session *session, cons
 /* Like clave_session_bind_output, but runs write the contiguous result to `size` bytes of a
  * CL_MEM_READ_WRITE buffer from byte `offset` on; NULL restores the session's own memory. The bytes
  * may overlap an input, but not another output; overlaps through sub-buffers and through buffers
- * over the same host memory (CL_MEM_USE_HOST_PTR) are detected. Results are made in place, except
- * that a result that overlaps an input, or is not made wholly on that device, is copied there when
- * the run ends. clave_session_output returns its dtype and dims, with data NULL. */
+ * over the same host memory (CL_MEM_USE_HOST_PTR) are detected. Results are computed in place. A
+ * result that overlaps an input, or that this device does not compute alone, is copied to the
+ * buffer when the run ends. clave_session_output returns its dtype and dims, with data NULL. */
 CLAVE_API clave_status clave_session_bind_output_mem(clave_session *session, const char *method,
                                                      uint32_t index, void *memory, size_t offset,
                                                      size_t size) CLAVE_CHECK;

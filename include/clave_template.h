@@ -48,9 +48,9 @@ typedef struct clave_template_inputs {
   const char *name; /* which template, if a file has several; NULL: "tool_use" if there are tools
                        and the file has it, else "default" */
   int64_t now;      /* time for strftime_now, in seconds since 1970; 0: the clock's */
-  bool join_parts;  /* pass contents that are lists of parts as clave_llm_prompt_messages does: as a
-                       list to a template that prints the texts of lists, as one text to any other.
-                       A part that is not a text is CLAVE_INVALID */
+  bool join_parts;  /* for message contents that are lists of parts: pass the list to a template
+                       that prints the texts of lists, and one joined text to any other template, as
+                       clave_llm_prompt_messages does. A part that is not a text is CLAVE_INVALID */
 } clave_template_inputs;
 
 /* Renders a conversation. If the template raises an exception, the result is CLAVE_INVALID with its

@@ -2,8 +2,8 @@
 #define CLAVE_TUNE_H
 /* Tuning: selects the kernel variants that a device runs for given sizes. By default a rule selects
  * them. A device's tuning table, filled by measuring, overrides the rule. It is stored in the cache
- * folder (CLAVE_CACHE_DIR) and read when the device is opened; changes count for sessions that are
- * created later. docs/howto/tune.md lists the families. */
+ * folder (CLAVE_CACHE_DIR) and read when the device is opened; changes affect only sessions that
+ * are created later. docs/howto/tune.md lists the families. */
 #include "clave.h"
 
 #ifdef __cplusplus
@@ -16,7 +16,7 @@ typedef enum clave_tune_how {
   CLAVE_TUNE_MEASURED = 1,  /* measured, and now in the table */
   CLAVE_TUNE_KNOWN = 2,     /* was already in the table */
   CLAVE_TUNE_BY_RULE = 3,   /* not measured (dry) */
-  CLAVE_TUNE_UNMEASURED = 4 /* the rule's variant fails or is wrong on test data */
+  CLAVE_TUNE_UNMEASURED = 4 /* not measured: the rule's variant fails or is wrong on test data */
 } clave_tune_how;
 
 /* A choice among variants for nodes of the program; texts are valid during the call. */
@@ -45,7 +45,7 @@ typedef struct clave_tune_options {
 
 typedef struct clave_tune_result {
   size_t size;          /* sizeof(clave_tune_result) */
-  uint32_t total, done; /* choices; done < total if the budget was spent or a callback stopped */
+  uint32_t total, done; /* choices; done < total if the budget or a callback stopped the tuning */
   bool has_rest;        /* true if nodes after a size that is read from data were left out */
 } clave_tune_result;
 
@@ -74,7 +74,7 @@ CLAVE_API const char *clave_tuning_device(const clave_device *device);
  * whose variant does not exist or cannot run has no effect. */
 CLAVE_API clave_status clave_tuning_put(clave_device *device, const char *family, const char *key,
                                         const char *variant) CLAVE_CHECK;
-/* Writes the rows that were put to the cache folder; fails if there is none. */
+/* Writes the rows that were put to the cache folder; fails if none exists. */
 CLAVE_API clave_status clave_tuning_save(clave_device *device) CLAVE_CHECK;
 /* Removes all rows and the table's file. */
 CLAVE_API clave_status clave_tuning_clear(clave_device *device) CLAVE_CHECK;

@@ -1,7 +1,7 @@
-/* A program's constants on one device. They are wrapped in place if the device shares host memory,
+/* A program's constants on one device. They are used in place if the device shares host memory,
  * else uploaded once. Encoded constants that are decoded for ops that cannot read codes are stored
- * under the output slot of their Dequantize. The store also owns the packed weights, which it takes
- * from the program's file or has the backend pack. */
+ * under the output slot of their Dequantize. The store also owns the packed weights, which come
+ * from the program's file or are packed by the backend. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +15,10 @@ struct constant_store {
   backend *owner;      /* borrowed */
   mutex *lock;
   buffer **buffers; /* (n_slots) owned; NULL: not used yet, or not a constant */
-  void **decoded;   /* (n_slots) owned; the host memory of a decoded constant, if its buffer wraps
-                       that memory */
-  packed_weight *packed; /* owned; a list, the newest first */
-  uint64_t bytes, packed_bytes, mapped_bytes;
+  void **decoded;   /* (n_slots) owned; the host memory of a decoded constant whose buffer uses that
+                       memory */
+  packed_weight *packed; /* owned; a linked list, newest first */
+  uint64_t bytes, packed_bytes, in_place_bytes;
   bool *is_whole; /* owned, (the program's n_packed_weights): true if the packed weight is intact
                      and for this device; NULL: unchecked */
 };
@@ -78,9 +78,9 @@ uint64_t constant_store_packed_bytes(const constant_store *store) {
   return bytes;
 }
 
-uint64_t constant_store_mapped_bytes(const constant_store *store) {
+uint64_t constant_store_in_place_bytes(const constant_store *store) {
   mutex_lock(store->lock);
-  uint64_t bytes = store->mapped_bytes;
+  uint64_t bytes = store->in_place_bytes;
   mutex_unlock(store->lock);
   return bytes;
 }
@@ -114,7 +114,7 @@ static void release_pages(const program *program, const void *data, size_t bytes
   }
 }
 
-/* Returns the Dequantize that writes the slot; NULL if there is none. */
+/* Returns the Dequantize that writes the slot; NULL if none exists. */
 static const ir_dequantize *decoder_of(const program *program, uint32_t tid) {
   for (uint32_t c = 0; c < program->ir.chains.count; c++) {
     const ir_instructions *all = &program->ir.chains.items[c].instructions;
@@ -126,7 +126,7 @@ static const ir_dequantize *decoder_of(const program *program, uint32_t tid) {
   return NULL;
 }
 
-/* Returns the constant that is in the slot or that the slot is decoded from. */
+/* Returns the constant that is stored in the slot or decoded to it. */
 static uint32_t interp_constants_source_of(const program *program, uint32_t tid) {
   return is_slot(program, tid, SLOT_CONSTANT) ? tid : decoder_of(program, tid)->x;
 }
@@ -175,7 +175,11 @@ static clave_status interp_constants_wrap(constant_store *store, uint32_t tid, s
   const void *data = is_decoded ? store->decoded[tid] : store->prog->constants[tid];
   clave_status st =
       store->owner->vt->buffer_wrap(store->owner, data, *bytes, false, &store->buffers[tid]);
-  if (st || store->owner->info.shares_host_memory) return st;
+  if (st) return st;
+  if (backend_wraps_in_place(&store->owner->info, data, *bytes, false)) {
+    store->in_place_bytes += *bytes;
+    return NULL;
+  }
   if (!is_decoded) release_pages(store->prog, data, *bytes);
   free(store->decoded[tid]);
   store->decoded[tid] = NULL;
@@ -219,7 +223,7 @@ static packed_weight *find_serving(const constant_store *store,
   return weight;
 }
 
-/* Describes the packed weight as program files do. */
+/* Returns the request as an entry of a program file, to look it up. */
 static program_packed_weight packed_weight_for(const backend *owner,
                                                const packed_weight_request *request) {
   program_packed_weight desc = {.constant = request->constant,
@@ -257,8 +261,8 @@ static clave_status interp_constants_check_file(constant_store *store) {
   return NULL;
 }
 
-/* Sets *out to the packed weight in the program's file; to NULL if the file has none that fits, or
- * it is damaged. */
+/* Sets *out to the packed weight in the program's file, or to NULL if the file has no matching one
+ * or it is damaged. */
 static clave_status interp_constants_find_in_file(constant_store *store,
                                                   const packed_weight_request *request, bool checks,
                                                   const program_packed_weight **out,
@@ -280,10 +284,10 @@ static clave_status interp_constants_take_from_file(constant_store *store,
                                                     const program_packed_weight *desc,
                                                     packed_weight *made) {
   TRY(store->owner->vt->buffer_wrap(store->owner, desc->data, desc->bytes, false, &made->buf));
-  if (!store->owner->info.shares_host_memory)
+  if (backend_wraps_in_place(&store->owner->info, desc->data, desc->bytes, false))
+    store->in_place_bytes += desc->bytes;
+  else
     release_pages(store->prog, desc->data, desc->bytes);
-  else if ((uintptr_t)desc->data % store->owner->info.alignment == 0)
-    store->mapped_bytes += desc->bytes;
   return NULL;
 }
 
@@ -347,7 +351,7 @@ static clave_status keep_packed(const constant_store *store, stream *queue,
   if (!kept.own) return status_no_memory();
   clave_status st = store->owner->vt->read(queue, weight->buf, 0, kept.own, weight->request.bytes);
   if (!st) return program_add_packed_weight(to, &kept);
-  free(kept.own);
+  memory_free(kept.own);
   return st;
 }
 

@@ -83,7 +83,7 @@ clave_status executable_create(const program *program, const device_set *devices
 }
 
 /* Places the instructions of `moved` as in `old`, except that instructions with a reason move to
- * backend `to`, or to their reference if they are custom ops. */
+ * backend `to`. Custom ops with a reason run as their reference. */
 static clave_status move_instructions(const executable *executable, method *moved,
                                       const method *old, const char *const *reasons, uint8_t to) {
   for (uint32_t i = 0; i < moved->graph.n; i++) {

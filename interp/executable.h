@@ -1,8 +1,8 @@
 #ifndef INTERP_EXECUTABLE_H
 #define INTERP_EXECUTABLE_H
-/* An executable: a program on a set of devices. It holds the methods' graphs after the passes,
- * where instructions run and why, where state lives, and the schedules made so far. All but
- * schedules and caches is read-only. The program's sessions and threads on the devices share it. */
+/* An executable: a program on a set of devices. It holds the methods' graphs after the passes, the
+ * placement of instructions and state, and the schedules made so far. Everything except schedules
+ * and caches is read-only. All sessions and threads on these devices share it. */
 #include "base/threads.h"
 #include "interp/graph/graph.h"
 #include "interp/interp.h"
@@ -19,9 +19,9 @@ typedef struct method {
   void **cache[MAX_BACKENDS]; /* (n) the backend's data per instruction; guarded by the lock */
 } method;
 
-/* Called for each node that is planned, before the node is recorded. */
+/* Called for each planned node, before the node is recorded. */
 typedef struct plan_observer {
-  clave_status (*see)(void *ctx, int backend, const node *node);
+  clave_status (*planned)(void *ctx, int backend, const node *node);
   void *ctx;
 } plan_observer;
 
@@ -37,13 +37,13 @@ struct executable {
   ir_instruction copy_instruction;
   void **copy_cache;             /* (MAX_BACKENDS) as method.cache, for copy_instruction */
   const plan_observer *observer; /* borrowed from the tuner; else NULL */
-  uint64_t tuned[MAX_BACKENDS];  /* versions of the devices' tuning tables when it was made */
+  uint64_t tuned[MAX_BACKENDS];  /* versions of the tuning tables that it was made with */
   mutex *lock; /* guards the lists of schedules, their reference counts and planning */
 };
 
-/* Creates a copy of the executable in which instructions move to backend `to`: those for which
- * reasons[method][instruction] is not NULL. Custom ops among them run as their references instead.
- * The reasons are copied. State stays on its devices. */
+/* Creates a copy of the executable in which each instruction with a reason,
+ * reasons[method][instruction] not NULL, moves to backend `to`. Custom ops with a reason run as
+ * their references instead. The reasons are copied. State stays on its devices. */
 clave_status executable_move(const executable *input, const char *const *const *reasons, uint8_t to,
                              executable **out) STATUS_CHECK;
 

@@ -1,5 +1,5 @@
-/* Gathers a strided tensor of the caller, one run of the innermost dimension at a time, and
- * converts between bf16 and f32. */
+/* Copies a strided tensor of the caller, one contiguous row of the innermost dimension at a time,
+ * and converts between bf16 and f32. */
 #include "interp/host_copy.h"
 
 #include <string.h>

@@ -8,23 +8,23 @@
 typedef struct optimize_options {
   const char *const *passes; /* (n_passes) names; NULL: all */
   uint32_t n_passes;
-  /* Runs a program without inputs and takes ownership of it. outputs[i] has space for output i. If
-   * NULL, constants are not computed. */
+  /* Runs a program without inputs and takes ownership of it; outputs[i] has room for output i.
+   * NULL: constants are not computed. */
   clave_status (*evaluate)(void *ctx, program *program, void *const *outputs);
   void *ctx;
 } optimize_options;
 typedef struct optimize_row {
   const char *name;
-  uint32_t applied; /* how often the pass was applied */
+  uint32_t applied; /* number of places where the pass applied */
   int64_t removed;  /* nodes removed minus nodes added */
-  text refused;     /* why the pass's last result was rejected; empty if it was not */
+  text refused;     /* why the verifier rejected the pass's last result; empty if it accepted it */
 } optimize_row;
 typedef struct optimize_report {
   optimize_row *rows; /* (n) one per pass, in the order in which they ran */
   uint32_t n;
 } optimize_report;
-/* Creates a rewritten program that computes the same. It borrows bytes of constants from
- * `given`, which must outlive it. If the status is good, the caller frees *report. */
+/* Creates an equivalent program by running passes. *out borrows bytes of constants from `given`,
+ * which must outlive *out. On success the caller frees *report. */
 clave_status program_optimize(const program *given, const optimize_options *options, program **out,
                               optimize_report *report) STATUS_CHECK;
 void optimize_report_free(optimize_report *report);
@@ -37,6 +37,10 @@ typedef struct device_set {
   int count;
   bool no_fallback;
 } device_set;
+/* Returns the index of the CPU backend, or -1. */
+int device_set_cpu(const device_set *devices);
+/* Returns the index of the CPU backend, or -1 if ops may not move to it. */
+int device_set_fallback(const device_set *devices);
 
 /* A program on a set of devices (executable.h), shared by sessions and threads. */
 typedef struct executable executable;
@@ -44,34 +48,33 @@ typedef struct executable_options {
   bool unfused; /* no fusion: instructions stay as in the program, to compare op by op */
   bool fast;    /* kernels may use lower precision */
   bool custom;  /* custom kernels may run */
-  bool wide;    /* no value is stored as bf16, even if `fast` */
-  bool partial; /* an op that no device supports is not an error; such an executable cannot run,
-                   only be queried by executable_placement */
+  bool wide;    /* no f32 value is stored as bf16, even if `fast` */
+  bool partial; /* an op that no device supports is not an error; the executable cannot run, only be
+                   queried by executable_placement */
 } executable_options;
 /* Borrows the program and the devices. */
 clave_status executable_create(const program *program, const device_set *devices,
                                const executable_options *options, executable **out) STATUS_CHECK;
 void executable_destroy(executable *executable); /* accepts NULL; no session may still use it */
-/* True if the executable was made for these devices with their current tuning tables, and for these
- * options. */
+/* True if it was made for these devices, their current tuning tables and these options. */
 bool executable_is_of(const executable *executable, const device_set *devices,
                       const executable_options *options);
 
 /* The placement of one node. `where` is a backend's kind, "host", "view", "control", "reference" (a
- * custom op that runs as its reference: the nodes that follow it), "fused" (a pass joined it to
- * another node) or "none". */
+ * custom op that runs as its reference, whose nodes follow), "fused" (a pass merged the node into
+ * another one) or "none". */
 typedef struct node_placement {
   const char *where;
   const char *reason; /* why the node does not run on the preferred device; NULL if it does; for a
                          fused node, the reason of `into` */
-  bool supported;     /* runs on the preferred device, or needs no device */
-  uint32_t into;      /* the node that it was joined to; else its own number */
+  bool supported;     /* true if the node runs on the preferred device or needs no device */
+  uint32_t into;      /* the node that it was merged into; else its own number */
 } node_placement;
 /* Fills in one row per node of the method, by node number (program_find_node). */
 void executable_placement(const executable *executable, uint32_t method, node_placement *rows);
 
-/* A program's constants on one device, plain and packed. The store makes each at its first use,
- * owns it, and shares it among all sessions on the device. */
+/* A program's constants on one device, plain and packed. The store makes each constant at its first
+ * use, owns it, and shares it among all sessions on the device. */
 typedef struct constant_store constant_store;
 clave_status constant_store_create(const program *program, backend *backend,
                                    constant_store **out) STATUS_CHECK;
@@ -79,12 +82,12 @@ void constant_store_destroy(constant_store *store); /* accepts NULL */
 const backend *constant_store_backend(const constant_store *store);
 clave_status constant_store_get(constant_store *store, uint32_t tid,
                                 buffer **out) STATUS_CHECK; /* thread-safe; *out is borrowed */
-/* True if the store has made the constant already. */
+/* True if the constant has been made already. */
 bool constant_store_has(const constant_store *store, uint32_t tid);
 uint64_t constant_store_bytes(const constant_store *store); /* plain and packed together */
 uint64_t constant_store_packed_bytes(const constant_store *store);
-uint64_t constant_store_mapped_bytes(
-    const constant_store *store); /* packed weights in the program's file */
+/* Returns the bytes of constants and packed weights that the device uses in the host's memory. */
+uint64_t constant_store_in_place_bytes(const constant_store *store);
 /* A packed weight: a constant in the layout that a kernel reads. */
 typedef struct packed_weight {
   struct packed_weight *next;
@@ -99,15 +102,15 @@ typedef struct packing_means {
   bool checks; /* verify hashes of the file's packed weights; pack damaged ones again */
   bool clears; /* for files: zero the bytes that no kernel writes */
 } packing_means;
-/* Sets *out to a packed weight: the store's own, else that of the program's file, else one that it
- * packs. If request->pack is NULL, it only looks in the store, and *out may be NULL. Sets
- * *is_damaged if the packed weight in the file is unusable. Thread-safe; *out is borrowed. */
+/* Finds a packed weight in the store, else in the program's file, else packs it. If request->pack
+ * is NULL, only the store is searched, and *out may be NULL. Sets *is_damaged if the packed weight
+ * in the file is damaged. Thread-safe; *out is borrowed. */
 clave_status constant_store_pack(constant_store *store, const packing_means *means,
                                  const packed_weight_request *request, const packed_weight **out,
                                  bool *is_damaged) STATUS_CHECK;
 /* True if the store has this packed weight already. */
 bool constant_store_has_packed(const constant_store *store, const packed_weight_request *request);
-/* Moves the weights that this store packed to the program `to`, so that a file can contain them. No
+/* Moves the weights that this store packed to the program `to`, so that they can be saved. No
  * session may still use the store. */
 clave_status constant_store_keep_packed(constant_store *store, program *to) STATUS_CHECK;
 /* Returns the program's bytes of the constant in the buffer; NULL if it holds no constant. */
@@ -119,12 +122,12 @@ typedef struct host_tensor {
   void *data;
 } host_tensor;
 
-/* Device memory of the caller, named by the driver's handle (OpenCL: a cl_mem), or a dma-buf. */
+/* Device memory of the caller: a handle of the driver (OpenCL: a cl_mem) or a dma-buf. */
 typedef struct device_memory {
   void *handle;
   size_t offset; /* bytes */
   bool is_dma_buf;
-  int fd; /* used in place of the handle; the caller may close it after the call that binds it */
+  int fd; /* a dma-buf, used instead of the handle; the caller may close it once it is bound */
 } device_memory;
 
 typedef struct session_options {
@@ -139,12 +142,12 @@ typedef struct session_options {
   bool (*cancel)(void *ctx); /* called before each command; true stops the run */
   void *cancel_ctx;
   uint64_t seed; /* seed of the random ops */
-  bool packs; /* for session_pack: running out of memory for packed weights is an error, and bytes
-                 that no kernel writes are zeroed, because files would keep them */
+  bool packs;    /* for session_pack: it is an error if there is no memory for packed weights, and
+                    bytes that no kernel writes are zeroed, because files contain them */
 } session_options;
 
-/* Called after an instruction, with a contiguous copy of a tensor that it wrote. Returning false
- * stops the run. If the observer sets *edited, the bytes at value->data are written back. */
+/* Called after an instruction with a contiguous copy of a tensor that it wrote; false stops the
+ * run. If the observer sets *edited, the bytes at value->data replace the tensor's. */
 typedef bool (*observe_fn)(void *ctx, uint32_t instruction, uint32_t tid, const host_tensor *value,
                            bool *edited);
 
@@ -164,15 +167,15 @@ clave_status session_bind_input(session *session, uint32_t method, uint32_t inde
 /* Makes runs write the result to `data`; if NULL, to the session's own memory. */
 clave_status session_bind_output(session *session, uint32_t method, uint32_t index, void *data,
                                  size_t bytes) STATUS_CHECK;
-/* Work like session_bind_input and session_bind_output for contiguous memory of a device, which the
+/* Work like session_bind_input and session_bind_output with contiguous device memory, which the
  * session retains and uses in place. An output may use `bytes` bytes from the offset on. */
 clave_status session_bind_input_memory(session *session, uint32_t method, uint32_t index,
                                        const tensor *tensor, device_memory at) STATUS_CHECK;
 clave_status session_bind_output_memory(session *session, uint32_t method, uint32_t index,
                                         device_memory at, size_t bytes) STATUS_CHECK;
 clave_status session_run(session *session, uint32_t method) STATUS_CHECK;
-/* Packs the weights that the method's products and convolutions read, without running it. For this
- * it plans the method at small and at larger sizes of its inputs. */
+/* Packs the weights that the method's products and convolutions read. The method is not run, only
+ * planned, at small and at larger sizes of its inputs. */
 clave_status session_pack(session *session, uint32_t method) STATUS_CHECK;
 /* Returns the result of the last run. It is contiguous, in the session's memory or in the bound
  * memory. data is NULL if the result is in device memory or in a dma-buf. */
@@ -203,7 +206,7 @@ clave_status session_copy_state(session *to, session *from) STATUS_CHECK;
 /* A block of a device's arena in the schedule of a method's last run. */
 typedef struct session_block {
   const char *device;
-  uint32_t slot; /* the first tensor stored in the block; IR_NONE if there is none */
+  uint32_t slot; /* the first tensor stored in the block; IR_NONE if none exists */
   uint32_t chunk, first, last;
   uint32_t node; /* the node that command `first` runs */
   uint64_t offset, bytes;
@@ -248,7 +251,7 @@ typedef struct peak_list {
 clave_status session_timings(session *session, const peak_list *peaks,
                              void (*each)(void *ctx, const session_timing *timing),
                              void *ctx) STATUS_CHECK;
-/* Writes the last run as Chrome trace events. */
+/* Writes the timings of the last run as Chrome trace events. */
 clave_status session_write_trace(session *session, const peak_list *peaks,
                                  const char *path) STATUS_CHECK;
 
@@ -270,7 +273,7 @@ typedef struct tune_event {
   size_t done, total; /* numbers of choices */
 } tune_event;
 typedef struct tune_options {
-  bool again; /* measure again what the table already has */
+  bool again; /* also measure choices that the table already has */
   bool dry;
   double budget_s;                                    /* seconds; 0: no limit */
   bool (*report)(void *ctx, const tune_event *event); /* false stops the tuning; may be NULL */
@@ -294,12 +297,12 @@ typedef struct warm_up warm_up;
 /* The arguments are those of session_create. */
 clave_status warm_up_create(executable *executable, constant_store *const *stores,
                             const session_options *options, warm_up **out) STATUS_CHECK;
-/* Call before *answers, the session that runs in the device's place, runs the method. If the device
- * is ready for the sizes of this run, replaces *answers by the session on the device, which takes
- * over state and arguments, and destroys the old session. Otherwise the thread prepares these
- * sizes. If that is impossible, one message says why and *answers never changes. */
-void warm_up_step(warm_up *warm_up, session **answers, uint32_t method);
-/* Accepts NULL. Waits for the thread, which stops after the kernels that it is building. */
+/* Call this before *active, the session that runs in the device's place, runs the method. If the
+ * device is ready for the sizes of this run, the session on the device takes over state and
+ * arguments and replaces *active, which is destroyed. Otherwise the thread begins to prepare these
+ * sizes. If preparing fails, one message says why, and *active is never replaced. */
+void warm_up_advance(warm_up *warm_up, session **active, uint32_t method);
+/* Waits for the thread, which first completes the kernels that it is building. Accepts NULL. */
 void warm_up_destroy(warm_up *warm_up);
 
 #endif

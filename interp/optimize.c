@@ -1,5 +1,5 @@
 /* Rewrites a program with the device-independent passes. Each pass makes a new program, which the
- * verifier checks. If a pass fails or its program is rejected, the program before it is kept. */
+ * verifier checks. If that fails, the previous program is kept. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ typedef struct optimizer {
   mem_pool *data; /* holds the bytes of constants that passes add */
   const program *given;
   program *current; /* NULL while it is still the given program */
-  draft *draft;     /* a draft of the current program; NULL if there is none */
+  draft *draft;     /* a draft of the current program; NULL if none exists */
   optimize_report *report;
 } optimizer;
 
@@ -53,8 +53,8 @@ static uint64_t interp_optimize_count_nodes(const program *program) {
   return n;
 }
 
-/* Makes a program from the draft and, if the verifier accepts it, replaces the current program by
- * it. Always destroys the draft. */
+/* Makes a program from the draft. It replaces the current program if the verifier accepts it.
+ * Always destroys the draft. */
 static clave_status finish_current(optimizer *optimizer) {
   program *made;
   clave_status st = draft_finish(optimizer->draft, &made);

@@ -60,7 +60,7 @@ clave_status place_method(const executable *executable, method *method) {
 clave_status check_placement(const method *method) {
   for (uint32_t i = 0; i < method->graph.n; i++) {
     if (method->where[i] < MAX_BACKENDS)
-      i = method->graph.bodies[i][1].end - 1; /* skips the reference, which is not needed */
+      i = method->graph.bodies[i][1].end - 1; /* skips the reference, which does not run */
     if (method->where[i] != WHERE_NOWHERE) continue;
     clave_status st =
         UNSUPPORTED("%s cannot run here: %s", name_of_op(&method->graph.instructions[i]),
@@ -101,8 +101,8 @@ void executable_placement(const executable *executable, uint32_t method_index,
   }
 }
 
-/* Adds to count (n_state, MAX_BACKENDS), for each state tensor, the operands that are this state,
- * by the backend of their op. */
+/* Counts the operands that are state, by state tensor and by the backend of their op: adds to count
+ * (n_state, MAX_BACKENDS). */
 static void interp_placement_count_operands(const executable *executable, const method *method,
                                             uint32_t *count) {
   for (uint32_t i = 0; i < method->graph.n; i++) {
@@ -111,6 +111,16 @@ static void interp_placement_count_operands(const executable *executable, const 
       if (is_slot(executable->prog, k.operand.tid, SLOT_STATE))
         count[(k.operand.tid - first_state(executable->prog)) * MAX_BACKENDS + method->where[i]]++;
   }
+}
+
+/* Returns the backend for a state tensor: `home`, or the fallback if the tensor is known to exceed
+ * the largest buffer of `home`. */
+static uint8_t home_of_size(const executable *executable, const tensor *state, uint8_t home) {
+  const backend_info *info = &executable->devices.backends[home]->info;
+  const int fallback = device_set_fallback(&executable->devices);
+  size_t bytes;
+  const bool fits = !tensor_bytes(state, &bytes) || backend_holds(info, bytes);
+  return fits || fallback < 0 ? home : (uint8_t)fallback;
 }
 
 clave_status place_state(executable *executable) {
@@ -123,6 +133,10 @@ clave_status place_state(executable *executable) {
     for (uint8_t b = 1; b < executable->devices.count; b++)
       if (count[i * MAX_BACKENDS + b] > count[i * MAX_BACKENDS + executable->state_home[i]])
         executable->state_home[i] = b;
+  for (uint32_t i = 0; i < n; i++)
+    executable->state_home[i] =
+        home_of_size(executable, &executable->prog->types[first_state(executable->prog) + i],
+                     executable->state_home[i]);
   free(count);
   return NULL;
 }

@@ -277,7 +277,7 @@ clave_status scalar_run(const ir_program *program, const ir_instruction *ins,
   }
 }
 
-/* Reads an integer element; 64-bit ones as bits, because a double cannot hold them all. */
+/* Reads an integer element; not by way of double, which cannot hold all 64-bit integers. */
 static clave_status element_integer(dtype t, const void *element, int64_t *out) {
   if (dtype_size(t) < sizeof *out) {
     *out = (int64_t)element_number(t, element);

@@ -8,8 +8,7 @@
  * Check's message. */
 clave_status scalar_run(const ir_program *program, const ir_instruction *ins,
                         scalar_value *values) STATUS_CHECK;
-/* Sets a value after checking its bounds; `what` names it in the error ("dimension 0 of input
- * 'x'"). */
+/* Checks a value's bounds and sets it. what: its name in errors ("dimension 0 of input 'x'"). */
 clave_status scalar_set(const ir_program *program, uint32_t vid, scalar_value value,
                         scalar_value *values, const char *what) STATUS_CHECK;
 /* scalar_bind_dims sets the values in an input's shape to its actual dims; scalar_bind sets the

@@ -1,4 +1,4 @@
-/* Schedules as tables: creating, copying, filling in, and rewinding when planning fails. */
+/* The tables of a schedule: creates, copies, fills in and rewinds them when planning fails. */
 #include "interp/schedule.h"
 
 #include <stdlib.h>
@@ -68,7 +68,7 @@ void schedule_list_clear(schedule_list *list) {
 
 /* ---------------------------------------------------------------- copies */
 
-/* Copies an array. Returns NULL only if memory runs out, also for an empty array. */
+/* Copies an array, which may be empty. Returns NULL only if memory runs out. */
 static void *copy_array(const void *from, size_t count, size_t size) {
   void *to = malloc(count * size + 1);
   if (to && count) memcpy(to, from, count * size);
@@ -276,6 +276,16 @@ uint64_t schedule_arena_bytes(const schedule *schedule) {
     for (uint32_t c = 0; c < schedule->n_chunks[b]; c++) sum += schedule->chunk_bytes[b][c];
   }
   return sum;
+}
+
+int device_set_cpu(const device_set *devices) {
+  for (int b = 0; b < devices->count; b++)
+    if (strcmp(devices->backends[b]->info.kind, "cpu") == 0) return b;
+  return -1;
+}
+
+int device_set_fallback(const device_set *devices) {
+  return devices->no_fallback ? -1 : device_set_cpu(devices);
 }
 
 int schedule_home(const schedule *schedule, uint32_t index) {

@@ -5,32 +5,34 @@
  * memory, and never changes once planned (plan/plan.h).
  *
  * A schedule ends where sizes depend on data: at an Item, whose value the session reads, and at a
- * body of a control op that cannot be planned before it runs. The following commands are another
- * schedule, which extends a copy of the previous one's tables and depends on the value. The cache
- * keeps it in a list of the schedule that it follows (schedule_cache.h). */
+ * body of a control op that cannot be planned before it runs. The commands after the Item, and
+ * those of the body, are schedules of their own, which depend on the value and extend a copy of the
+ * previous schedule's tables. The cache keeps them in a list of the schedule that they follow
+ * (schedule_cache.h). */
 #include "interp/graph/graph.h"
 #include "interp/interp.h"
 #include "interp/plan/arena.h"
 
 #define FOREVER UINT32_MAX /* last use of a block that outlives the schedule's commands */
 
-/* BLOCK_REBASED: read or written by a loop's body, at a different address in every iteration */
+/* BLOCK_REBASED: used by a loop's body, at a different address in every iteration */
 typedef enum block_kind { BLOCK_ARENA, BLOCK_CONSTANT, BLOCK_STATE, BLOCK_REBASED } block_kind;
 typedef struct block {
   arena_block a;
   uint8_t kind, backend;
-  uint32_t part; /* number of the schedule that placed it; 0: not placed yet */
-  uint32_t slot; /* slot of constants and state */
+  uint32_t segment; /* number of the schedule that placed it; 0: not placed yet */
+  uint32_t slot;    /* slot of constants and state */
 } block;
 
-/* One version of stored bytes. All slots that view it share it. */
+/* One version of stored bytes, shared by all slots that view it. */
 typedef struct storage {
   uint32_t block[MAX_BACKENDS]; /* the block on each backend; NO_INDEX if it has none */
-  uint8_t home;      /* the backend that wrote it; NO_HOME: the host wrote it (inputs, constants) */
-  uint32_t slot;     /* the constant, input or state slot; NO_INDEX for temporaries */
-  uint32_t last_use; /* last instruction that reads any slot that views it */
+  uint8_t home;                 /* the backend that wrote it; NO_HOME: the host (inputs,
+                                   constants) */
+  uint32_t slot;                /* the constant, input or state slot; NO_INDEX for temporaries */
+  uint32_t last_use;            /* last instruction that reads any slot that views it */
   size_t bytes;
-  bool fixed; /* part of another storage: must not be overwritten */
+  bool fixed; /* the bytes are inside another storage and must not be overwritten */
 } storage;
 enum { NO_HOME = 255 };
 
@@ -59,20 +61,19 @@ typedef struct command {
 } command;
 
 /* A result of a body, and where it is stored. A value that a loop carries has two buffers, the op's
- * result and a spare one: an iteration reads one as `arg` and writes the other as `target`. */
+ * result and a spare one: each iteration reads one as `arg` and writes the other as `target`. */
 typedef struct body_result {
   uint32_t result;            /* storage of the op's result */
   uint32_t target;            /* storage that the body writes: rebased in loops, else the result */
   uint32_t arg, spare, first; /* storages of a carried value; first: gets the initial value */
-  uint32_t stacked; /* for a carried value that is also a slice of a stacked result: that result;
-                       else NO_INDEX */
+  uint32_t stacked; /* the stacked result of which a carried value is also a slice; else NO_INDEX */
   bool is_carried;
   bool written; /* the body writes `target`; else it changes the carried value in place */
   uint8_t home;
-  recording *copied; /* holds a reference; copies a carried value to the result */
+  recording *copied; /* holds a reference; copies a carried value to the op's result */
 } body_result;
 
-/* A tensor of which each iteration reads or writes one slice along axis 0. */
+/* A tensor in which each iteration reads or writes one slice along axis 0. */
 typedef struct slices {
   location whole;
   uint32_t storage; /* rebased */
@@ -86,10 +87,10 @@ typedef struct control {
   uint32_t begin, end; /* indices of COMMAND_CONTROL and COMMAND_END */
   range body[2];       /* ranges of commands */
   bool late[2];        /* planned when it runs: its sizes depend on data, or it may never run */
-  location *now;       /* owned (n_slots) if a body is late: locations of slots at that point */
+  location *now;       /* owned (n_slots) if a body is late: locations of slots at the control op */
   location predicate;  /* predicate of a branch, or the result of a loop's condition */
   uint8_t predicate_home;
-  int known;            /* truth of a predicate that is a host value; else -1 */
+  int known;            /* value of a predicate that is a host scalar; else -1 */
   int64_t trips;        /* number of iterations of a scan */
   body_result *results; /* owned; one per result of the body */
   slices *slices;       /* owned */
@@ -117,9 +118,9 @@ struct schedule {
   const device_set *devices; /* borrowed */
   int holds;                 /* reference count; guarded by the executable's lock */
   scalar_value *key;         /* (n_values) of a first schedule: as bound from the inputs */
-  bool is_lean;         /* requests no packed weights: constants are read in their plain layout */
-  cursor from;          /* for a following schedule: the position where it began, */
-  scalar_value item;    /* and the value that was read before it; unknown if there is none */
+  bool low_memory;      /* requests no packed weights: constants are read in their plain layout */
+  cursor from;          /* for a following schedule: the position where it begins, */
+  scalar_value item;    /* and the value of the Item before it; unknown if none exists */
   scalar_value *values; /* (n_values) */
   tensor *types;        /* (n_slots) dtypes and actual sizes; strides unused */
   location *at;         /* (n_slots) location of a slot when it is produced */

@@ -135,7 +135,7 @@ static bool has_html(const string *string) {
 static clave_status add_strings(render *render, const string *left, const string *right,
                                 value *out) {
   if (left->escaped != right->escaped && has_html(left->escaped ? right : left)) {
-    value safe; /* as in markupsafe, the filter safe affects what is added to its result */
+    value safe; /* as in markupsafe, text that is added to escaped text is escaped first */
     TRY(escape_html(render, value_string(left->escaped ? right : left), &safe));
     return left->escaped ? add_strings(render, left, safe.u.text, out)
                          : add_strings(render, safe.u.text, right, out);
@@ -221,11 +221,11 @@ clave_status arithmetic(render *render, binary_op op, value left, value right, v
 
 static clave_status order(render *render, binary_op op, value left, value right, bool *out) {
   static const char *const names[] = {"<", "<=", ">", ">="};
-  int way;
+  int order;
   TRY(refuse_undefined(left));
   TRY(refuse_undefined(right));
-  TRY(value_order(&render->arena, left, right, names[op - OP_LT], &way));
-  bool less = way == -1, more = way == 1, equal = way == 0;
+  TRY(value_order(&render->arena, left, right, names[op - OP_LT], &order));
+  bool less = order == -1, more = order == 1, equal = order == 0;
   *out = op == OP_LT ? less : op == OP_LE ? less || equal : op == OP_GT ? more : more || equal;
   return NULL;
 }

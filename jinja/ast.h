@@ -1,7 +1,7 @@
 #ifndef JINJA_AST_H
 #define JINJA_AST_H
-/* The syntax tree of a template. Names are resolved when it is built, as in Jinja2: each scope
- * knows the initial values of its names when it is entered. */
+/* The syntax tree of a template. Names are resolved when the tree is built, as in Jinja2: each
+ * scope lists its names with their initial values. */
 #include "jinja/jinja.h"
 #include "jinja/value.h"
 

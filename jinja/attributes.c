@@ -64,10 +64,10 @@ value get_loop(const loop_state *state, int number) {
 
 /* ---------------------------------------------------------------- attributes */
 
-static clave_status bind_method(render *render, value of, int index, value *out) {
+static clave_status bind_method(render *render, value object, int index, value *out) {
   method *own_method;
   TRY(arena_alloc(&render->arena, 1, sizeof *own_method, &own_method));
-  *own_method = (method){of, method_name(index), index};
+  *own_method = (method){object, method_name(index), index};
   *out = (value){VALUE_METHOD, {.method = own_method}};
   return NULL;
 }
@@ -77,7 +77,7 @@ static clave_status get_of_macro(render *render, const macro *macro, const strin
                                  value *out) {
   const node *op_node = macro->node;
   value value;
-  if (string_is(name, "name")) return make_puts(&render->arena, op_node->name, out);
+  if (string_is(name, "name")) return make_text(&render->arena, op_node->name, out);
   if (string_is(name, "catch_kwargs")) *out = value_bool(op_node->kwargs != SLOT_NONE);
   if (string_is(name, "catch_varargs")) *out = value_bool(op_node->varargs != SLOT_NONE);
   if (string_is(name, "caller")) *out = value_bool(op_node->caller != SLOT_NONE);
@@ -86,34 +86,35 @@ static clave_status get_of_macro(render *render, const macro *macro, const strin
   if (!string_is(name, "arguments")) return NULL;
   TRY(make_list(&render->arena, VALUE_TUPLE, 0, out));
   for (const node *p = op_node->a; p; p = p->next) {
-    TRY(make_puts(&render->arena, p->name, &value));
+    TRY(make_text(&render->arena, p->name, &value));
     TRY(list_add(&render->arena, out->u.list, value));
   }
   return NULL;
 }
 
-/* Looks up an attribute. *found: the value has it, even if the sandbox makes it undefined. */
-static clave_status own_attribute(render *render, value of, const string *name, value *out,
+/* Looks up an attribute. Sets *found if the object has the attribute, even if the sandbox makes it
+ * undefined. */
+static clave_status own_attribute(render *render, value object, const string *name, value *out,
                                   bool *found) {
   *found = true;
   *out = value_undefined(NULL);
-  if (of.kind == VALUE_LOOP) *out = get_loop(of.u.loop, find_loop_name(name));
+  if (object.kind == VALUE_LOOP) *out = get_loop(object.u.loop, find_loop_name(name));
   if (out->kind != VALUE_UNDEFINED) return NULL;
-  if (of.kind == VALUE_MACRO) TRY(get_of_macro(render, of.u.macro, name, out));
+  if (object.kind == VALUE_MACRO) TRY(get_of_macro(render, object.u.macro, name, out));
   if (out->kind != VALUE_UNDEFINED) return NULL;
-  if (of.kind == VALUE_FUNCTION && name->size && *name->data != '_')
+  if (object.kind == VALUE_FUNCTION && name->size && *name->data != '_')
     return UNSUPPORTED("attributes of functions are not supported");
-  if (of.kind == VALUE_NAMESPACE) {
-    const value *value = dict_find_text(of.u.dict, name);
+  if (object.kind == VALUE_NAMESPACE) {
+    const value *value = dict_find_text(object.u.dict, name);
     if (value) *out = *value;
     *found = value != NULL;
     return NULL;
   }
-  int index = find_method((value_kind)of.kind, name);
-  if (index >= 0) return bind_method(render, of, index, out);
+  int index = find_method((value_kind)object.kind, name);
+  if (index >= 0) return bind_method(render, object, index, out);
   if (index == -2)
     return UNSUPPORTED("the attribute '%.*s' of '%s' is not supported", (int)name->size, name->data,
-                       value_type(of));
+                       value_type(object));
   *found = index == -3;
   return NULL;
 }
@@ -129,16 +130,16 @@ static value missing(render *render, const string *name) {
   return value_undefined(copy);
 }
 
-static const value *attributes_find_key(value of, const string *key) {
-  return of.kind == VALUE_DICT ? dict_find_text(of.u.dict, key) : NULL;
+static const value *attributes_find_key(value object, const string *key) {
+  return object.kind == VALUE_DICT ? dict_find_text(object.u.dict, key) : NULL;
 }
 
-clave_status get_attribute(render *render, value of, const string *name, value *out) {
+clave_status get_attribute(render *render, value object, const string *name, value *out) {
   bool found;
-  TRY(own_attribute(render, of, name, out, &found));
+  TRY(own_attribute(render, object, name, out, &found));
   if (out->kind != VALUE_UNDEFINED) return NULL;
-  const value *item = found ? NULL : attributes_find_key(of, name);
-  *out = item ? *item : found && of.kind == VALUE_NAMESPACE ? *out : missing(render, name);
+  const value *item = found ? NULL : attributes_find_key(object, name);
+  *out = item ? *item : found && object.kind == VALUE_NAMESPACE ? *out : missing(render, name);
   return NULL;
 }
 
@@ -160,14 +161,15 @@ static clave_status nth_character(render *render, const string *string, int64_t 
   return make_part(&render->arena, string, at, next - at, out);
 }
 
-static clave_status nth_item(render *render, value of, int64_t i, value *out) {
-  if (of.kind == VALUE_STRING) return nth_character(render, of.u.text, i, out);
-  bool is_range = of.kind == VALUE_RANGE;
-  if (!is_range && of.kind != VALUE_LIST && of.kind != VALUE_TUPLE) return NULL;
-  int64_t n = is_range ? (int64_t)of.u.range->count : (int64_t)of.u.list->count;
+static clave_status nth_item(render *render, value object, int64_t i, value *out) {
+  if (object.kind == VALUE_STRING) return nth_character(render, object.u.text, i, out);
+  bool is_range = object.kind == VALUE_RANGE;
+  if (!is_range && object.kind != VALUE_LIST && object.kind != VALUE_TUPLE) return NULL;
+  int64_t n = is_range ? (int64_t)object.u.range->count : (int64_t)object.u.list->count;
   if (i < 0) i += n;
   if (i < 0 || i >= n) return NULL;
-  *out = is_range ? value_int(of.u.range->start + i * of.u.range->step) : of.u.list->items[i];
+  *out = is_range ? value_int(object.u.range->start + i * object.u.range->step)
+                  : object.u.list->items[i];
   return NULL;
 }
 
@@ -176,37 +178,37 @@ static clave_status refuse_escaped(value value) {
   return UNSUPPORTED("parts of escaped text are not supported");
 }
 
-clave_status get_item(render *render, value of, value key, value *out) {
+clave_status get_item(render *render, value object, value key, value *out) {
   int64_t i;
   bool found;
   *out = value_undefined(NULL);
-  TRY(refuse_escaped(of));
-  if (of.kind == VALUE_DICT) {
+  TRY(refuse_escaped(object));
+  if (object.kind == VALUE_DICT) {
     value *item = NULL;
     if (key.kind == VALUE_STRING) {
-      item = dict_find_text(of.u.dict, key.u.text);
+      item = dict_find_text(object.u.dict, key.u.text);
     } else {
-      status_free(dict_find(of.u.dict, key, &item)); /* unhashable keys count as absent */
+      status_free(dict_find(object.u.dict, key, &item)); /* unhashable keys count as absent */
     }
     if (item) {
       *out = *item;
       return NULL;
     }
   } else if (whole_key(key, &i)) {
-    TRY(nth_item(render, of, i, out));
+    TRY(nth_item(render, object, i, out));
   }
   if (out->kind == VALUE_UNDEFINED && !out->u.name && key.kind == VALUE_STRING) {
-    TRY(own_attribute(render, of, key.u.text, out, &found));
+    TRY(own_attribute(render, object, key.u.text, out, &found));
     if (out->kind == VALUE_UNDEFINED && !out->u.name) *out = missing(render, key.u.text);
   }
   if (out->kind == VALUE_UNDEFINED && !out->u.name) *out = value_undefined("an item");
   return NULL;
 }
 
-/* Looks up the parts between dots one after the other; parts of digits are numbers. */
-clave_status get_path(render *render, value of, value path, value *out) {
-  *out = of;
-  if (path.kind == VALUE_INT) return get_item(render, of, path, out);
+/* Looks up the components between dots one after the other; those of digits are numbers. */
+clave_status get_path(render *render, value object, value path, value *out) {
+  *out = object;
+  if (path.kind == VALUE_INT) return get_item(render, object, path, out);
   if (path.kind != VALUE_STRING)
     return INVALID("attribute: expected a str or an int, got '%s'", value_type(path));
   const string *string = path.u.text;
@@ -260,7 +262,7 @@ static clave_status slice_string(render *render, const string *string, const val
   builder builder = {0};
   TRY(arena_charge(&render->arena, string->size / 16));
   TRY(slice_indices(bounds, (int64_t)string_length(string), &start, &stop, &step, &count));
-  if (count == 0) return make_puts(&render->arena, "", out);
+  if (count == 0) return make_text(&render->arena, "", out);
   if (step == 1) {
     size_t from = string_at(string, (size_t)start), to = string_at(string, (size_t)(start + count));
     return make_part(&render->arena, string, from, to - from, out);
@@ -272,31 +274,32 @@ static clave_status slice_string(render *render, const string *string, const val
   return builder_string(&render->arena, &builder, out);
 }
 
-static clave_status slice_list(render *render, value of, const value bounds[3], value *out) {
+static clave_status slice_list(render *render, value object, const value bounds[3], value *out) {
   int64_t start, stop, step, count;
-  TRY(slice_indices(bounds, (int64_t)of.u.list->count, &start, &stop, &step, &count));
-  TRY(make_list(&render->arena, (value_kind)of.kind, (size_t)count, out));
+  TRY(slice_indices(bounds, (int64_t)object.u.list->count, &start, &stop, &step, &count));
+  TRY(make_list(&render->arena, (value_kind)object.kind, (size_t)count, out));
   for (int64_t i = 0; i < count; i++)
-    TRY(list_add(&render->arena, out->u.list, of.u.list->items[start + i * step]));
+    TRY(list_add(&render->arena, out->u.list, object.u.list->items[start + i * step]));
   return NULL;
 }
 
-static clave_status slice_range(render *render, const range_value *of, const value bounds[3],
+static clave_status slice_range(render *render, const range_value *object, const value bounds[3],
                                 value *out) {
   int64_t start, stop, step, count;
-  TRY(slice_indices(bounds, (int64_t)of->count, &start, &stop, &step, &count));
+  TRY(slice_indices(bounds, (int64_t)object->count, &start, &stop, &step, &count));
   range_value *range;
   TRY(arena_alloc(&render->arena, 1, sizeof *range, &range));
-  *range = (range_value){of->start + start * of->step, of->start + stop * of->step, of->step * step,
-                         (uint64_t)count};
+  *range = (range_value){object->start + start * object->step, object->start + stop * object->step,
+                         object->step * step, (uint64_t)count};
   *out = (value){VALUE_RANGE, {.range = range}};
   return NULL;
 }
 
-clave_status get_slice(render *render, value of, const value bounds[3], value *out) {
-  TRY(refuse_escaped(of));
-  if (of.kind == VALUE_STRING) return slice_string(render, of.u.text, bounds, out);
-  if (of.kind == VALUE_LIST || of.kind == VALUE_TUPLE) return slice_list(render, of, bounds, out);
-  if (of.kind == VALUE_RANGE) return slice_range(render, of.u.range, bounds, out);
-  return INVALID("'%s' object is not subscriptable", value_type(of));
+clave_status get_slice(render *render, value object, const value bounds[3], value *out) {
+  TRY(refuse_escaped(object));
+  if (object.kind == VALUE_STRING) return slice_string(render, object.u.text, bounds, out);
+  if (object.kind == VALUE_LIST || object.kind == VALUE_TUPLE)
+    return slice_list(render, object, bounds, out);
+  if (object.kind == VALUE_RANGE) return slice_range(render, object.u.range, bounds, out);
+  return INVALID("'%s' object is not subscriptable", value_type(object));
 }

@@ -64,7 +64,7 @@ clave_status want_string(value value, const string **out) {
 clave_status make_macro(render *render, const node *node, value *out) {
   macro *define;
   TRY(arena_alloc(&render->arena, 1, sizeof *define, &define));
-  *define = (macro){node, render->now};
+  *define = (macro){node, render->current};
   *out = (value){VALUE_MACRO, {.macro = define}};
   return NULL;
 }
@@ -81,14 +81,14 @@ static clave_status bind_rest(render *render, const node *node, const call_args 
     if (used[i]) continue;
     if (node->kwargs == SLOT_NONE || strcmp(args->named[i].name, "caller") == 0)
       return INVALID("macro '%s' has no argument '%.100s'", node->name, args->named[i].name);
-    TRY(make_puts(&render->arena, args->named[i].name, &key));
+    TRY(make_text(&render->arena, args->named[i].name, &key));
     TRY(dict_set(&render->arena, kwargs.u.dict, key, args->named[i].v));
   }
   if (varargs.u.list->count && node->varargs == SLOT_NONE)
     return INVALID("macro '%s' accepts at most %zu arguments, got %zu", node->name, n_parameters,
                    args->count);
-  if (node->varargs != SLOT_NONE) render->now->slots[node->varargs] = varargs;
-  if (node->kwargs != SLOT_NONE) render->now->slots[node->kwargs] = kwargs;
+  if (node->varargs != SLOT_NONE) render->current->slots[node->varargs] = varargs;
+  if (node->kwargs != SLOT_NONE) render->current->slots[node->kwargs] = kwargs;
   return NULL;
 }
 
@@ -107,7 +107,7 @@ static clave_status bind_parameter(render *render, const node *first_node, const
   value value = value_undefined(first_node->name);
   if (given) value = *given;
   if (!given && otherwise) TRY(eval(render, otherwise, &value));
-  render->now->slots[first_node->slot] = value;
+  render->current->slots[first_node->slot] = value;
   return NULL;
 }
 
@@ -129,7 +129,7 @@ static clave_status bind_macro(render *render, const node *op_node, const call_a
   }
   if (op_node->caller != SLOT_NONE) {
     const value *caller = find_named(args, "caller", used);
-    render->now->slots[op_node->caller] = caller ? *caller : value_undefined("caller");
+    render->current->slots[op_node->caller] = caller ? *caller : value_undefined("caller");
   }
   return bind_rest(render, op_node, args, count, used);
 }
@@ -143,16 +143,16 @@ static clave_status run_macro(render *render, const macro *macro, const call_arg
 
 static clave_status call_macro(render *render, const macro *macro, const call_args *args,
                                value *out) {
-  activation own = {.parent = macro->closure}, *kept, *before = render->now;
+  activation own = {.parent = macro->closure}, *kept, *before = render->current;
   flow left = render->flow;
   if (++render->calls > RENDER_MAX_CALLS) return INVALID("macros call each other too deeply");
   TRY(arena_alloc(&render->arena, 1, sizeof *kept, &kept));
   TRY(arena_alloc(&render->arena, macro->node->n_slots, sizeof *own.slots, &own.slots));
   *kept = own;
-  render->now = kept;
+  render->current = kept;
   render->flow = FLOW_NEXT;
   clave_status st = run_macro(render, macro, args, out);
-  render->now = before;
+  render->current = before;
   render->flow = left;
   render->calls--;
   return st;

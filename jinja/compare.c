@@ -46,7 +46,7 @@ bool value_truth(value value) {
     case VALUE_RANGE:
       return value.u.range->count > 0;
     case VALUE_VIEW:
-      return value.u.view->of->count > 0;
+      return value.u.view->dict->count > 0;
     default:
       return true;
   }
@@ -180,8 +180,8 @@ clave_status value_order(arena *arena, value left, value right, const char *name
 /* ---------------------------------------------------------------- containers */
 
 static clave_status list_view(arena *arena, const view *view, list *out) {
-  for (size_t i = 0; i < view->of->count; i++) {
-    const dict_entry *entry = &view->of->entries[i];
+  for (size_t i = 0; i < view->dict->count; i++) {
+    const dict_entry *entry = &view->dict->entries[i];
     value item = view->kind == VIEW_KEYS ? entry->key : entry->value;
     if (view->kind == VIEW_ITEMS) TRY(make_pair(arena, entry->key, entry->value, &item));
     TRY(list_add(arena, out, item));
@@ -246,7 +246,7 @@ clave_status value_length(arena *arena, value value, int64_t *out) {
       *out = (int64_t)value.u.dict->count;
       return NULL;
     case VALUE_VIEW:
-      *out = (int64_t)value.u.view->of->count;
+      *out = (int64_t)value.u.view->dict->count;
       return NULL;
     case VALUE_RANGE:
       *out = (int64_t)value.u.range->count;
@@ -282,7 +282,7 @@ clave_status value_contains(arena *arena, value item, value in, bool *out) {
   value *found;
   if (in.kind == VALUE_STRING) return contains_text(arena, item, in.u.text, out);
   if (in.kind == VALUE_VIEW && in.u.view->kind == VIEW_KEYS)
-    TRY(dict_find(in.u.view->of, item, &found)); /* a key that is not hashable is an error */
+    TRY(dict_find(in.u.view->dict, item, &found)); /* a key that is not hashable is an error */
   if (in.kind != VALUE_DICT) return contains_item(arena, item, in, out);
   TRY(dict_find(in.u.dict, item, &found));
   *out = found != NULL;

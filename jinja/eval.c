@@ -12,7 +12,7 @@ clave_status refuse_undefined(value value) {
 /* ---------------------------------------------------------------- names, literals */
 
 static activation *outer(render *render, uint32_t level) {
-  activation *activation = render->now;
+  activation *activation = render->current;
   while (level--) activation = activation->parent;
   return activation;
 }
@@ -114,41 +114,41 @@ static clave_status eval_cond(render *render, const node *node, value *out) {
 /* ---------------------------------------------------------------- lookups */
 
 static clave_status eval_attribute(render *render, const node *node, value *out) {
-  value of;
-  TRY(eval(render, node->a, &of));
-  if (of.kind == VALUE_LOOP && node->op >= 0) {
-    *out = get_loop(of.u.loop, node->op);
+  value object;
+  TRY(eval(render, node->a, &object));
+  if (object.kind == VALUE_LOOP && node->op >= 0) {
+    *out = get_loop(object.u.loop, node->op);
     if (out->kind != VALUE_UNDEFINED) return NULL;
   }
-  if (of.kind == VALUE_DICT && !node->is_method) {
-    const value *item = dict_find_text(of.u.dict, node->constant.u.text);
+  if (object.kind == VALUE_DICT && !node->is_method) {
+    const value *item = dict_find_text(object.u.dict, node->constant.u.text);
     *out = item ? *item : value_undefined(node->constant.u.text->data);
     return NULL;
   }
-  TRY(refuse_undefined(of));
-  return get_attribute(render, of, node->constant.u.text, out);
+  TRY(refuse_undefined(object));
+  return get_attribute(render, object, node->constant.u.text, out);
 }
 
-static clave_status eval_slice(render *render, value of, const node *op_node, value *out) {
+static clave_status eval_slice(render *render, value object, const node *op_node, value *out) {
   const node *parts[] = {op_node->a, op_node->b, op_node->c};
   value bounds[3];
   for (int i = 0; i < 3; i++) {
     bounds[i] = value_none();
     if (parts[i]) TRY(eval(render, parts[i], &bounds[i]));
   }
-  return get_slice(render, of, bounds, out);
+  return get_slice(render, object, bounds, out);
 }
 
 static clave_status eval_item(render *render, const node *node, value *out) {
-  value of, key;
-  TRY(eval(render, node->a, &of));
+  value object, key;
+  TRY(eval(render, node->a, &object));
   if (node->b->kind == NODE_SLICE) {
-    TRY(refuse_undefined(of));
-    return eval_slice(render, of, node->b, out);
+    TRY(refuse_undefined(object));
+    return eval_slice(render, object, node->b, out);
   }
   TRY(eval(render, node->b, &key));
-  TRY(refuse_undefined(of));
-  return get_item(render, of, key, out);
+  TRY(refuse_undefined(object));
+  return get_item(render, object, key, out);
 }
 
 /* ---------------------------------------------------------------- calls, filters, tests */
@@ -274,7 +274,7 @@ clave_status eval(render *render, const node *node, value *out) {
   if (!st && node->kind == NODE_SLICE) st = UNSUPPORTED("a slice among several subscripts");
   if (!st) st = evaluate[node->kind](render, node, out);
   render->depth--;
-  if (!st || render->located) return st;
-  render->located = true;
+  if (!st || render->has_position) return st;
+  render->has_position = true;
   return status_while(st, "line %u, column %u", node->line, node->column);
 }

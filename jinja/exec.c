@@ -23,7 +23,7 @@ static value from_context(const render *render, const char *name) {
 static value initial(render *render, const load *load) {
   if (load->kind == LOAD_CONTEXT) return from_context(render, load->name);
   if (load->kind == LOAD_UNDEFINED) return value_undefined(load->name);
-  const activation *activation = render->now;
+  const activation *activation = render->current;
   for (uint32_t i = 0; i < load->level; i++) activation = activation->parent;
   return activation->slots[load->from];
 }
@@ -31,21 +31,21 @@ static value initial(render *render, const load *load) {
 clave_status enter_scope(render *render, const scope *scope) {
   for (size_t i = 0; i < scope->count; i++) {
     const load *load = &scope->loads[i];
-    if (load->kind != LOAD_PARAMETER) render->now->slots[load->slot] = initial(render, load);
+    if (load->kind != LOAD_PARAMETER) render->current->slots[load->slot] = initial(render, load);
   }
   return NULL;
 }
 
 static clave_status assign_member(render *render, const node *node, value result) {
-  const activation *activation = render->now;
+  const activation *activation = render->current;
   for (uint32_t i = 0; i < node->level; i++) activation = activation->parent;
-  value of = activation->slots[node->slot];
+  value object = activation->slots[node->slot];
   const string *name = node->constant.u.text;
-  if (of.kind != VALUE_NAMESPACE)
+  if (object.kind != VALUE_NAMESPACE)
     return INVALID("cannot assign attribute on non-namespace object '%s'", node->name);
   if (name->size && *name->data == '_')
     return INVALID("a namespace has no attribute that begins with _: '%s'", name->data);
-  return dict_set(&render->arena, of.u.dict, node->constant, result);
+  return dict_set(&render->arena, object.u.dict, node->constant, result);
 }
 
 static clave_status assign_each(render *render, const node *op_node, value value) {
@@ -61,7 +61,7 @@ static clave_status assign_each(render *render, const node *op_node, value value
 
 static clave_status assign_to(render *render, const node *node, value value) {
   if (node->kind == NODE_NAME) {
-    render->now->slots[node->slot] = value;
+    render->current->slots[node->slot] = value;
     return NULL;
   }
   return node->kind == NODE_MEMBER ? assign_member(render, node, value)
@@ -70,8 +70,8 @@ static clave_status assign_to(render *render, const node *node, value value) {
 
 clave_status assign(render *render, const node *node, value value) {
   clave_status st = assign_to(render, node, value);
-  if (!st || render->located) return st;
-  render->located = true;
+  if (!st || render->has_position) return st;
+  render->has_position = true;
   return status_while(st, "line %u, column %u", node->line, node->column);
 }
 
@@ -112,7 +112,7 @@ static clave_status exec_data(render *render, const node *node) {
 /* Maximum number of operands of a sum that are printed one by one. */
 enum { MAX_PARTS = 16 };
 
-/* Stores the operands of a chain of +, from the left, and returns their number; 0 if there are too
+/* Stores the operands of a chain of +, from left to right. Returns their number; 0 if there are too
  * many. */
 static size_t sum_parts(const node *sum, const node *parts[MAX_PARTS]) {
   size_t count = 1, i;
@@ -174,7 +174,7 @@ static clave_status exec_if(render *render, const node *op_node) {
 }
 
 static clave_status exec_macro(render *render, const node *node) {
-  return make_macro(render, node, &render->now->slots[node->slot]);
+  return make_macro(render, node, &render->current->slots[node->slot]);
 }
 
 static clave_status exec_call_block(render *render, const node *node) {
@@ -235,7 +235,7 @@ static clave_status keep_items(render *render, const node *node, list *items) {
     for (size_t k = 0; k < node->test_scope->count; k++) {
       const load *load = &node->test_scope->loads[k];
       if (load->kind == LOAD_PARAMETER)
-        render->now->slots[load->slot] = render->now->slots[load->from];
+        render->current->slots[load->slot] = render->current->slots[load->from];
     }
     TRY(eval(render, node->e, &value));
     if (value_truth(value)) TRY(list_add(&render->arena, &kept, items->items[i]));
@@ -244,13 +244,13 @@ static clave_status keep_items(render *render, const node *node, list *items) {
   return NULL;
 }
 
-/* *completed: the body ran to its end at least once, without break or continue. */
+/* Sets *completed if the body ran to its end at least once, without break or continue. */
 static clave_status run_loop(render *render, const node *node, loop_state *loop, bool *completed) {
   *completed = false;
   for (loop->at = 0; loop->at < loop->items.count; loop->at++) {
     TRY(enter_scope(render, node->scope));
     if (node->loop != SLOT_NONE)
-      render->now->slots[node->loop] = (value){VALUE_LOOP, {.loop = loop}};
+      render->current->slots[node->loop] = (value){VALUE_LOOP, {.loop = loop}};
     TRY(assign(render, node->a, loop->items.items[loop->at]));
     TRY(exec(render, node->c));
     flow left = render->flow;
@@ -305,8 +305,8 @@ clave_status exec(render *render, const node *node) {
   for (; node && render->flow == FLOW_NEXT; node = node->next) {
     clave_status st = exec_one(render, node);
     if (!st) continue;
-    if (render->located) return st;
-    render->located = true;
+    if (render->has_position) return st;
+    render->has_position = true;
     return status_while(st, "line %u, column %u", node->line, node->column);
   }
   return NULL;
@@ -314,7 +314,7 @@ clave_status exec(render *render, const node *node) {
 
 /* ---------------------------------------------------------------- rendering */
 
-/* Reserves about the size of the output, so that it is rarely moved. */
+/* Reserves about the size of the output, so that it is rarely reallocated. */
 static clave_status exec_reserve_output(const render *render, builder *out) {
   size_t given = 256;
   for (size_t i = 0; i < render->options->n_inputs; i++) given += render->options->inputs[i].size;
@@ -324,12 +324,12 @@ static clave_status exec_reserve_output(const render *render, builder *out) {
 static clave_status exec_run(render *render, builder *out) {
   activation top = {0};
   render->out = out;
-  render->now = &top;
+  render->current = &top;
   TRY(exec_reserve_output(render, out));
   TRY(arena_alloc(&render->arena, render->template->n_slots, sizeof *top.slots, &top.slots));
-  render->located = true; /* inputs have no position in the template */
+  render->has_position = true; /* inputs have no position in the template */
   TRY(read_inputs(render));
-  render->located = false;
+  render->has_position = false;
   TRY(enter_scope(render, &render->template->scope));
   TRY(exec(render, render->template->body));
   return out->data.failed ? status_no_memory() : NULL;
@@ -349,7 +349,7 @@ clave_status jinja_render(const jinja_template *template, const jinja_options *o
   *out = (jinja_output){0};
   clave_status st = exec_run(&render, &builder);
   mem_pool_destroy(render.arena.pool);
-  if (!st && builder.written && !builder.mask.size && builder.data.size) {
+  if (!st && builder.untrusted && !builder.mask.size && builder.data.size) {
     if (array_reserve(&builder.mask.data, &builder.mask.capacity, builder.data.size, 1)) {
       memset(builder.mask.data, 1, builder.data.size);
       builder.mask.size = builder.data.size;
@@ -367,5 +367,5 @@ clave_status jinja_render(const jinja_template *template, const jinja_options *o
 
 void jinja_output_free(jinja_output *output) {
   text_free(&output->text);
-  text_free(&output->written);
+  text_free(&output->untrusted);
 }

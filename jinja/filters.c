@@ -84,7 +84,7 @@ clave_status escape_html(render *render, value subject, value *out) {
     string character = {.data = text->data + i,
                         .size = 1,
                         .mask = text->mask ? text->mask + i : NULL,
-                        .written = text->written};
+                        .untrusted = text->untrusted};
     if (at) {
       builder_like(&builder, names[at - special], strlen(names[at - special]), &character);
     } else {
@@ -115,7 +115,7 @@ static clave_status indent_width(render *render, const bound *bound, value *out)
   if (bound->given[0] && bound->v[0].kind == VALUE_STRING) *out = bound->v[0];
   if (out->kind == VALUE_STRING) return NULL;
   TRY(bound_integer(bound, 0, 4, &width));
-  TRY(make_puts(&render->arena, " ", &space));
+  TRY(make_text(&render->arena, " ", &space));
   return repeat_string(render, space.u.text, width, out);
 }
 
@@ -146,7 +146,7 @@ static clave_status filter_indent(render *render, value subject, const bound *bo
 static clave_status filter_center(render *render, value subject, const bound *bound, value *out) {
   value result, name, method_value;
   TRY(make_str(&render->arena, subject, &result));
-  TRY(make_puts(&render->arena, "center", &name));
+  TRY(make_text(&render->arena, "center", &name));
   TRY(get_attribute(render, result, name.u.text, &method_value));
   value width = bound->given[0] ? bound->v[0] : value_int(80);
   return call_value(render, method_value, &(call_args){.items = &width, .count = 1}, out);
@@ -162,7 +162,7 @@ static clave_status filter_format(render *render, value subject, const call_args
     TRY(make_dict(&render->arena, VALUE_DICT, &given));
     for (size_t i = 0; i < args->n_named; i++) {
       value key;
-      TRY(make_puts(&render->arena, args->named[i].name, &key));
+      TRY(make_text(&render->arena, args->named[i].name, &key));
       TRY(dict_set(&render->arena, given.u.dict, key, args->named[i].v));
     }
   } else {
@@ -327,7 +327,7 @@ static clave_status filter_default(render *render, value subject, const bound *b
   bool boolean = bound->given[1] && value_truth(bound->v[1]);
   *out = subject;
   if (subject.kind != VALUE_UNDEFINED && !(boolean && !value_truth(subject))) return NULL;
-  if (!bound->given[0]) return make_puts(&render->arena, "", out);
+  if (!bound->given[0]) return make_text(&render->arena, "", out);
   *out = bound->v[0];
   return NULL;
 }
@@ -361,7 +361,7 @@ static clave_status json_indent(render *render, value indent, json_style *style)
   }
   int64_t n;
   TRY(want_integer(indent, &n));
-  TRY(make_puts(&render->arena, " ", &space));
+  TRY(make_text(&render->arena, " ", &space));
   TRY(repeat_string(render, space.u.text, n, &width));
   style->indent = width.u.text;
   return NULL;
@@ -370,8 +370,8 @@ static clave_status json_indent(render *render, value indent, json_style *style)
 static clave_status json_separators(render *render, value separators, json_style *style) {
   value item, key;
   list pair = {0};
-  TRY(make_puts(&render->arena, style->has_indent ? "," : ", ", &item));
-  TRY(make_puts(&render->arena, ": ", &key));
+  TRY(make_text(&render->arena, style->has_indent ? "," : ", ", &item));
+  TRY(make_text(&render->arena, ": ", &key));
   if (separators.kind != VALUE_NONE) {
     TRY(value_items(&render->arena, separators, &pair));
     if (pair.count != 2) return INVALID("tojson: expected two separators");

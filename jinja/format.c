@@ -27,11 +27,11 @@ static void append_padded(builder *builder, const string *str, size_t prefix, co
   char align = spec->align ? spec->align : spec->zero ? '=' : default_align;
   size_t before = align == '>' ? missing : align == '^' ? missing / 2 : 0;
   const char *fill = *spec->fill ? spec->fill : spec->zero ? "0" : " ";
-  string head = {.data = str->data, .size = prefix, .mask = str->mask, .written = str->written};
+  string head = {.data = str->data, .size = prefix, .mask = str->mask, .untrusted = str->untrusted};
   string rest = {.data = str->data + prefix,
                  .size = str->size - prefix,
                  .mask = str->mask ? str->mask + prefix : NULL,
-                 .written = str->written};
+                 .untrusted = str->untrusted};
   for (size_t i = 0; i < before; i++) builder_puts(builder, fill);
   if (prefix) builder_add(builder, &head);
   for (size_t i = 0; align == '=' && i < missing; i++) builder_puts(builder, fill);
@@ -262,7 +262,7 @@ static clave_status run_percent(percent *percent) {
     string plain = {.data = percent->format->data + from,
                     .size = percent->at - from,
                     .mask = percent->format->mask ? percent->format->mask + from : NULL,
-                    .written = percent->format->written};
+                    .untrusted = percent->format->untrusted};
     if (plain.size) builder_add(&percent->out, &plain);
     if (!sign) break;
     percent->at++;
@@ -398,7 +398,7 @@ static clave_status run_braces(braces *braces, const string *format) {
     string string = {.data = text,
                      .size = 1,
                      .mask = format->mask ? format->mask + (text - format->data) : NULL,
-                     .written = format->written};
+                     .untrusted = format->untrusted};
     bool twice = text + 1 < end && text[1] == *text;
     if ((*text != '{' && *text != '}') || twice) {
       builder_add(&braces->out, &string);

@@ -29,7 +29,7 @@ static clave_status fill_dict(render *render, value_kind kind, const call_args *
   if (args->count) TRY(add_pairs(render, args->items[0], out->u.dict));
   for (size_t i = 0; i < args->n_named; i++) {
     value key;
-    TRY(make_puts(&render->arena, args->named[i].name, &key));
+    TRY(make_text(&render->arena, args->named[i].name, &key));
     TRY(dict_set(&render->arena, out->u.dict, key, args->named[i].v));
   }
   return NULL;
@@ -77,7 +77,7 @@ static clave_status call_raise(render *render, const call_args *args, value *out
   TRY(bind_args("raise_exception", &one, args, &bound));
   TRY(make_str(&render->arena, bound.v[0], &message));
   (void)out;
-  render->located = true;
+  render->has_position = true;
   const string *string = message.u.text;
   return INVALID("%.*s", (int)(string->size < 10000 ? string->size : 10000), string->data);
 }

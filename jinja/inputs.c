@@ -46,14 +46,14 @@ static bool is_role(const string *string) {
 
 static clave_status jinja_inputs_read_text(reader *reader, span span, bool is_key, value *out) {
   bool member = !is_key && reader->depth == 2 && reader->open[1].kind == VALUE_DICT;
-  const string said = {.data = span.data, .size = span.size};
+  const string role_text = {.data = span.data, .size = span.size};
   bool role = reader->origin == JINJA_MESSAGES && member &&
-              string_is(reader->key[1].u.text, "role") && is_role(&said);
-  bool written = reader->origin != JINJA_TRUSTED && !role;
+              string_is(reader->key[1].u.text, "role") && is_role(&role_text);
+  bool untrusted = reader->origin != JINJA_TRUSTED && !role;
   uintptr_t at = (uintptr_t)span.data, first = (uintptr_t)reader->source.data;
   return at >= first && at - first < reader->source.size /* no escapes: part of the source */
-             ? make_borrowed(reader->arena, span.data, span.size, written, out)
-             : make_written(reader->arena, span.data, span.size, written, out);
+             ? make_borrowed(reader->arena, span.data, span.size, untrusted, out)
+             : make_copy(reader->arena, span.data, span.size, untrusted, out);
 }
 
 static clave_status jinja_inputs_read_number(span span, value *out) {
@@ -77,7 +77,7 @@ static clave_status jinja_inputs_open_value(reader *reader, bool is_object) {
   return NULL;
 }
 
-static clave_status jinja_inputs_take_event(void *ctx, json_event event, span span) {
+static clave_status jinja_inputs_receive_event(void *ctx, json_event event, span span) {
   reader *reader = ctx;
   value value = value_none();
   switch (event) {
@@ -109,7 +109,7 @@ static clave_status jinja_inputs_read_input(render *render, const jinja_input *i
   own.origin = in->origin;
   own.depth = 0;
   if (in->is_text) return make_borrowed(&render->arena, in->value, in->size, false, out);
-  TRY(status_while(json_walk(in->value, in->size, 0, jinja_inputs_take_event, &own), "%s",
+  TRY(status_while(json_walk(in->value, in->size, 0, jinja_inputs_receive_event, &own), "%s",
                    in->name ? in->name : "arguments"));
   *out = own.root;
   if (!in->name && out->kind != VALUE_DICT)

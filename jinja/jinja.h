@@ -19,15 +19,17 @@ enum {
 
 /* Immutable once parsed; threads may share one. */
 typedef struct jinja_template jinja_template;
-/* Parses a template. Errors contain line and column. CLAVE_UNSUPPORTED: valid in Jinja2 but not
- * supported here. */
+/* Parses a template. Errors contain line and column. Fails with CLAVE_UNSUPPORTED if a template is
+ * valid in Jinja2 but not supported here. */
 clave_status jinja_parse(const char *source, size_t size, jinja_template **out) STATUS_CHECK;
 void jinja_destroy(jinja_template *template); /* accepts NULL */
 
 typedef enum jinja_origin {
-  JINJA_TRUSTED, /* special tokens in its texts are recognized */
-  JINJA_WRITTEN, /* texts written by users: they remain plain text wherever they are printed */
-  JINJA_MESSAGES /* same as JINJA_WRITTEN, except for the well-known names of roles */
+  JINJA_TRUSTED,   /* special tokens are recognized in the input's texts */
+  JINJA_UNTRUSTED, /* texts written by users: no special tokens are recognized in them, wherever
+                    they are printed */
+  JINJA_MESSAGES /* same as JINJA_UNTRUSTED, except that well-known role names are trusted as values
+                    of "role" */
 } jinja_origin;
 
 typedef struct jinja_input {
@@ -42,21 +44,21 @@ typedef struct jinja_options {
   const jinja_input *inputs; /* if several have the same name, the last is used */
   size_t n_inputs;
   int64_t now; /* current time for strftime_now: seconds since 1970, shown in the local time zone;
-                  0: the clock's */
+                  0: the time of the clock */
 } jinja_options;
 
-/* The rendered text. written: a byte for each byte of text, 1 if it comes from JINJA_WRITTEN;
- * empty if none does. */
+/* The rendered text. untrusted: a byte for each byte of text, 1 if it comes from an input that is
+ * not JINJA_TRUSTED; empty if no byte does. */
 typedef struct jinja_output {
-  text text, written;
+  text text, untrusted;
 } jinja_output;
-/* Renders a template. If it raises an exception, the error is CLAVE_INVALID with only its message.
- */
+/* Renders a template. If the template raises an exception, fails with CLAVE_INVALID and only the
+ * exception's message. */
 clave_status jinja_render(const jinja_template *template, const jinja_options *options,
                           jinja_output *out) STATUS_CHECK;
 void jinja_output_free(jinja_output *output);
 
-/* Returns text number `index` of the template outside of its blocks; NULL after the last. */
+/* Returns text number `index` of the template's texts outside of blocks; NULL after the last. */
 const char *jinja_literal(const jinja_template *template, size_t index, size_t *size);
 
 #endif

@@ -12,7 +12,7 @@ typedef struct lexer {
   size_t at;
   size_t line_at; /* start of line number `line` */
   uint32_t line;
-  size_t counted;   /* position up to which lines are counted */
+  size_t counted;   /* line breaks before this position are counted in `line` */
   bool line_starts; /* the last token ended a line */
   token_list *out;
   char open[64]; /* stack of open brackets in a block */
@@ -65,8 +65,8 @@ static size_t lexer_skip_space(const lexer *lexer, size_t at) {
 
 /* ---------------------------------------------------------------- text and the blocks in it */
 
-/* Returns the size of a block's end at `at`, including the white space that it removes; 0 if there
- * is none. kind: '%', '}' or '#'. */
+/* Returns the size of the marker that ends a block, including the white space that it removes; 0 if
+ * there is no such marker at `at`. kind: '%', '}' or '#'. */
 static size_t lexer_block_end(const lexer *lexer, size_t at, char kind) {
   size_t sign = byte_at(lexer, at) == '-' || (byte_at(lexer, at) == '+' && kind != '}');
   const char close[] = {kind, '}', '\0'};
@@ -101,8 +101,7 @@ static void read_past(lexer *lexer, size_t end) {
   lexer->line_starts = end > 0 && lexer->source.data[end - 1] == '\n';
 }
 
-/* True if the `{%` at `at` is the tag `word`. *inner: position after the word, of its sign or end.
- */
+/* True if the `{%` at `at` begins the tag `word`. Sets *inner to the position of the tag's end. */
 static bool lexer_is_tag(const lexer *lexer, size_t at, const char *word, size_t *inner) {
   at += 2;
   if (byte_at(lexer, at) == '-' || byte_at(lexer, at) == '+') at++;
@@ -148,9 +147,9 @@ static clave_status lex_block(lexer *lexer, size_t begin) {
   TRY(add_data(lexer, lexer->at, trim_before(lexer, lexer->at, begin, sign, is_print)));
   if (kind == '#') return lex_comment(lexer, begin);
   if (!is_print && lexer_is_tag(lexer, begin, "raw", &inner)) return lex_raw(lexer, begin, inner);
-  bool takes_sign = sign == '-' || (sign == '+' && !is_print);
+  bool has_sign = sign == '-' || (sign == '+' && !is_print);
   TRY(lexer_add_token(lexer, is_print ? TOKEN_PRINT_BEGIN : TOKEN_BLOCK_BEGIN, begin, begin + 2));
-  lexer->at = begin + 2 + takes_sign;
+  lexer->at = begin + 2 + has_sign;
   return lex_inside(lexer, is_print ? '}' : '%');
 }
 
@@ -315,15 +314,15 @@ static clave_status add_code_point(const token *token, uint32_t c, builder *out)
   return NULL;
 }
 
-/* Reads one escape at text, after its backslash. *used: its bytes. */
+/* Reads the escape whose backslash precedes text. Sets *used to its size without the backslash. */
 static clave_status read_escape(const token *token, const char *text, size_t left, size_t *used,
                                 builder *out) {
-  static const char letters[] = "\\'\"abfnrtv", meant[] = "\\'\"\a\b\f\n\r\t\v";
+  static const char letters[] = "\\'\"abfnrtv", characters[] = "\\'\"\a\b\f\n\r\t\v";
   const char *letter = *text ? strchr(letters, *text) : NULL;
   *used = 1;
   if (*text == '\n') return NULL;
   if (letter) {
-    builder_bytes(out, &meant[letter - letters], 1);
+    builder_bytes(out, &characters[letter - letters], 1);
     return NULL;
   }
   if (*text == 'N') return bad_escape(token, "character names (\\N{...}) are not supported");

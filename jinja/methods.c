@@ -7,7 +7,7 @@
 
 typedef clave_status (*method_function)(render *render, value self, const bound *bound, value *out);
 
-/* Stores a string argument, NULL if it is None or not given. */
+/* Sets *out to a string argument, or to NULL if it is None or not given. */
 static clave_status optional_string(const bound *bound, size_t i, const string **out) {
   *out = NULL;
   return bound->given[i] && bound->v[i].kind != VALUE_NONE ? want_string(bound->v[i], out) : NULL;
@@ -81,13 +81,13 @@ static clave_status str_removesuffix(render *render, value subject, const bound 
   return remove_affix(render, subject, bound, false, out);
 }
 
-/* Pads to a width: centered (where 0), on the right (where < 0) or on the left (where > 0). */
-static clave_status jinja_methods_pad(render *render, value subject, const bound *bound, int where,
+/* Pads to a width: on both sides (side 0), on the right (side < 0) or on the left (side > 0). */
+static clave_status jinja_methods_pad(render *render, value subject, const bound *bound, int side,
                                       value *out) {
   int64_t width, missing, before;
   const string *fill;
   value space;
-  TRY(make_puts(&render->arena, " ", &space));
+  TRY(make_text(&render->arena, " ", &space));
   TRY(bound_integer(bound, 0, 0, &width));
   TRY(optional_string(bound, 1, &fill));
   if (!fill) fill = space.u.text;
@@ -95,13 +95,13 @@ static clave_status jinja_methods_pad(render *render, value subject, const bound
   missing = width - (int64_t)string_length(subject.u.text);
   *out = subject;
   if (missing <= 0) return NULL;
-  before = where == 0 ? missing / 2 + (missing & width & 1) : where < 0 ? 0 : missing;
+  before = side == 0 ? missing / 2 + (missing & width & 1) : side < 0 ? 0 : missing;
   value left, right;
   TRY(repeat_string(render, fill, before, &left));
   TRY(repeat_string(render, fill, missing - before, &right));
   list parts = {.items = (value[]){left, subject, right}, .count = 3};
   value none;
-  TRY(make_puts(&render->arena, "", &none));
+  TRY(make_text(&render->arena, "", &none));
   return string_join(render, none.u.text, &parts, false, out);
 }
 static clave_status str_center(render *render, value subject, const bound *bound, value *out) {
@@ -123,11 +123,11 @@ static clave_status str_zfill(render *render, value subject, const bound *bound,
   if (missing > JINJA_MAX_OUTPUT)
     return INVALID("the result is longer than %d bytes", JINJA_MAX_OUTPUT);
   size_t sign = str->size && (*str->data == '-' || *str->data == '+');
-  string head = {.data = str->data, .size = sign, .mask = str->mask, .written = str->written};
+  string head = {.data = str->data, .size = sign, .mask = str->mask, .untrusted = str->untrusted};
   string rest = {.data = str->data + sign,
                  .size = str->size - sign,
                  .mask = str->mask ? str->mask + sign : NULL,
-                 .written = str->written};
+                 .untrusted = str->untrusted};
   builder_add(&built, &head);
   for (int64_t i = 0; i < missing; i++) builder_puts(&built, "0");
   builder_add(&built, &rest);
@@ -160,7 +160,7 @@ static clave_status partition(render *render, value subject, const bound *bound,
   const string *separator, *string = subject.u.text;
   value parts, empty;
   TRY(want_string(bound->v[0], &separator));
-  TRY(make_puts(&render->arena, "", &empty));
+  TRY(make_text(&render->arena, "", &empty));
   TRY(string_split(render, string, separator, 1, last, &parts));
   list *list = parts.u.list;
   TRY(make_list(&render->arena, VALUE_TUPLE, 3, out));
@@ -200,13 +200,13 @@ static clave_status bounds_of(const bound *bound, int64_t range[2]) {
 }
 
 static clave_status jinja_methods_find(render *render, value subject, const bound *bound, bool last,
-                                       bool must, value *out) {
+                                       bool required, value *out) {
   const string *what;
   int64_t range[2], at;
   TRY(want_string(bound->v[0], &what));
   TRY(bounds_of(bound, range));
   TRY(string_find(render, subject.u.text, what, range, last, &at));
-  if (must && at < 0) return INVALID("substring not found");
+  if (required && at < 0) return INVALID("substring not found");
   *out = value_int(at);
   return NULL;
 }
@@ -298,8 +298,8 @@ static clave_status str_isascii(render *render, value subject, const bound *boun
   return NULL;
 }
 
-/* In Python isdigit also accepts superscripts, for example. The callers reject characters beyond
- * ASCII, for which the answers would differ. */
+/* Python's isdigit also accepts other characters, such as superscripts. The callers reject text
+ * beyond ASCII, for which the results would differ. */
 static bool is_digit_or_refused(uint32_t c) { return is_decimal(c); }
 static clave_status str_isdigit(render *render, value subject, const bound *bound, value *out) {
   value ascii;
@@ -337,10 +337,10 @@ static clave_status str_islower(render *render, value subject, const bound *boun
 
 /* ---------------------------------------------------------------- dict, list, loop */
 
-static clave_status make_view(render *render, value of, view_kind kind, value *out) {
+static clave_status make_view(render *render, value object, view_kind kind, value *out) {
   view *seen;
   TRY(arena_alloc(&render->arena, 1, sizeof *seen, &seen));
-  *seen = (view){of.u.dict, kind};
+  *seen = (view){object.u.dict, kind};
   *out = (value){VALUE_VIEW, {.view = seen}};
   return NULL;
 }
@@ -521,7 +521,7 @@ static const struct {
     [VALUE_LOOP] = {loop_methods, sizeof loop_methods / sizeof *loop_methods, NULL},
     [VALUE_FUNCTION] = {NULL, 0, NULL}};
 
-static bool takes_any_arguments(value_kind kind, const char *name) {
+static bool accepts_any_arguments(value_kind kind, const char *name) {
   return kind == VALUE_LOOP || (kind == VALUE_STRING && strcmp(name, "format") == 0);
 }
 
@@ -529,7 +529,7 @@ int find_method(value_kind kind, const string *name) {
   for (size_t i = 0; i < methods[kind].count; i++) {
     const method_row *row = &methods[kind].rows[i];
     if (!string_is(name, row->name)) continue;
-    bool ours = row->call || takes_any_arguments(kind, row->name);
+    bool ours = row->call || accepts_any_arguments(kind, row->name);
     return ours ? (int)kind * METHODS_OF_KIND + (int)i : -2;
   }
   for (const char *const *refused = methods[kind].refused; refused && *refused; refused++) {
@@ -565,7 +565,7 @@ static clave_status call_loop(render *render, const method *method, const call_a
 
 /* True for methods that accept keyword arguments in Python; the others accept positional ones
  * only. */
-static bool takes_names(const char *name) {
+static bool accepts_names(const char *name) {
   static const char *const methods_with_names[] = {"split", "rsplit", "splitlines", "replace"};
   for (size_t i = 0; i < sizeof methods_with_names / sizeof *methods_with_names; i++)
     if (strcmp(methods_with_names[i], name) == 0) return true;
@@ -580,7 +580,7 @@ clave_status call_method(render *render, const method *method, const call_args *
   if (method->self.kind == VALUE_STRING && method->self.u.text->escaped)
     return UNSUPPORTED("methods of escaped text are not supported");
   if (!row->call) return format_braces(render, method->self.u.text, args, out);
-  if (args->n_named && !takes_names(row->name))
+  if (args->n_named && !accepts_names(row->name))
     return INVALID("%s() takes no keyword arguments", row->name);
   TRY(bind_args(row->name, &row->arguments, args, &bound));
   return row->call(render, method->self, &bound, out);

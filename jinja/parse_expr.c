@@ -281,7 +281,7 @@ clave_status parse_filters(parser *parser, node *input, bool inline_first, node 
     node->op = (int16_t)filter_index(node->name);
     if (node->op == -2)
       return error_at(node, STATUS_UNSUPPORTED, "the filter '%s' is not supported", node->name);
-    if (node->op < 0 && !parser->soft)
+    if (node->op < 0 && !parser->lenient)
       return error_at(node, STATUS_INVALID, "unknown filter '%s'", node->name);
     if (at_operator(parser, "(")) TRY(parse_call_arguments(parser, &node->b));
     *out = node;
@@ -308,7 +308,7 @@ static clave_status parse_test(parser *parser, node *of, node **out) {
   node->op = (int16_t)test_index(node->name);
   if (node->op == -2)
     return error_at(node, STATUS_UNSUPPORTED, "the test '%s' is not supported", node->name);
-  if (node->op < 0 && !parser->soft)
+  if (node->op < 0 && !parser->lenient)
     return error_at(node, STATUS_INVALID, "unknown test '%s'", node->name);
   if (at_operator(parser, "(")) {
     TRY(parse_call_arguments(parser, &node->b));
@@ -485,14 +485,14 @@ static clave_status parse_or(parser *parser, node **out) {
 }
 
 static clave_status parse_cond(parser *parser, node **out) {
-  bool soft = parser->soft;
+  bool lenient = parser->lenient;
   TRY(parse_or(parser, out));
   while (skip_name(parser, "if")) {
     node *condition, *otherwise = NULL;
-    parser->soft = true;
+    parser->lenient = true;
     TRY(parse_or(parser, &condition));
     if (skip_name(parser, "else")) TRY(parse_expression(parser, true, &otherwise));
-    parser->soft = soft;
+    parser->lenient = lenient;
     TRY(binary(parser, NODE_COND, 0, condition, *out, out));
     (*out)->c = otherwise;
   }

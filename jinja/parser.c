@@ -151,8 +151,8 @@ static clave_status parse_block(parser *parser, const char *end, node **out) {
 }
 
 static clave_status parse_for(parser *parser, node *node) {
-  bool soft = parser->soft;
-  parser->soft = false;
+  bool lenient = parser->lenient;
+  parser->lenient = false;
   parser->within_loops++;
   TRY(parse_target(parser, false, &node->a));
   if (!skip_name(parser, "in")) return parse_error(parser, "expected in");
@@ -172,7 +172,7 @@ static clave_status parse_for(parser *parser, node *node) {
   } else {
     parser->at++;
   }
-  parser->soft = soft;
+  parser->lenient = lenient;
   parser->within_loops--;
   return NULL;
 }
@@ -180,8 +180,8 @@ static clave_status parse_for(parser *parser, node *node) {
 static clave_status parse_if(parser *parser, node *op_node) {
   static const char *const ends[] = {"elif", "else", "endif", NULL};
   node *branch = op_node, **elif = &op_node->c;
-  bool soft = parser->soft;
-  parser->soft = true;
+  bool lenient = parser->lenient;
+  parser->lenient = true;
   for (;;) {
     TRY(parse_tuple(parser, false, NULL, false, &branch->a));
     TRY(expect_end(parser));
@@ -197,7 +197,7 @@ static clave_status parse_if(parser *parser, node *op_node) {
   } else {
     parser->at++;
   }
-  parser->soft = soft;
+  parser->lenient = lenient;
   return NULL;
 }
 
@@ -210,7 +210,7 @@ static clave_status parse_set(parser *parser, node *node) {
   return parse_block(parser, "endset", &node->c);
 }
 
-/* Rejects, like Jinja2, duplicate parameters, and `caller` without a default. */
+/* Rejects duplicate parameters and a parameter `caller` without a default, as Jinja2 does. */
 static clave_status parser_check_parameter(const parser *parser, const node *all, const node *new,
                                            bool has_default) {
   if (!has_default && strcmp(new->name, "caller") == 0)
@@ -244,13 +244,13 @@ static clave_status parse_signature(parser *parser, node *op_node) {
 }
 
 static clave_status parse_macro_body(parser *parser, node *node, const char *end) {
-  bool soft = parser->soft;
+  bool lenient = parser->lenient;
   int loops = parser->loops;
-  parser->soft = false;
+  parser->lenient = false;
   parser->loops = 0;
   TRY(new_scope(parser, &node->scope));
   TRY(parse_block(parser, end, &node->c));
-  parser->soft = soft;
+  parser->lenient = lenient;
   parser->loops = loops;
   return NULL;
 }

@@ -1,6 +1,6 @@
 #ifndef JINJA_RENDER_H
 #define JINJA_RENDER_H
-/* A rendering: its names and its output, and declarations shared by the files that evaluate. */
+/* The state of a rendering, and the functions shared by the files that evaluate templates. */
 #include "jinja/ast.h"
 
 /* The names of one call of a function. The outermost function is the template itself. */
@@ -16,11 +16,11 @@ typedef struct render {
   const jinja_template *template;
   const jinja_options *options;
   value *inputs; /* (n_inputs) */
-  activation *now;
+  activation *current;
   builder *out;
   int depth, calls;
   flow flow;
-  bool located; /* the error already has a position, or was raised by the template */
+  bool has_position; /* the error already has a position, or was raised by the template */
 } render;
 
 struct macro {
@@ -32,7 +32,7 @@ struct loop_state {
   list items;
   size_t at;
   int depth;
-  value last_seen; /* by loop.changed */
+  value last_seen; /* arguments of the last loop.changed */
   bool changed_before;
 };
 
@@ -95,12 +95,14 @@ clave_status repeat_string(render *render, const string *string, int64_t times,
                            value *out) STATUS_CHECK;
 
 /* attributes.c: the lookups x.name and x[key] */
-clave_status get_attribute(render *render, value of, const string *name, value *out) STATUS_CHECK;
+clave_status get_attribute(render *render, value object, const string *name,
+                           value *out) STATUS_CHECK;
 value get_loop(const loop_state *state, int number); /* number: from find_loop_name */
-clave_status get_item(render *render, value of, value key, value *out) STATUS_CHECK;
-clave_status get_slice(render *render, value of, const value bounds[3], value *out) STATUS_CHECK;
+clave_status get_item(render *render, value object, value key, value *out) STATUS_CHECK;
+clave_status get_slice(render *render, value object, const value bounds[3],
+                       value *out) STATUS_CHECK;
 /* Looks up a path such as "a.0.b", the argument `attribute` of filters, in a value. */
-clave_status get_path(render *render, value of, value path, value *out) STATUS_CHECK;
+clave_status get_path(render *render, value object, value path, value *out) STATUS_CHECK;
 
 /* methods.c */
 const char *method_name(int index);

@@ -37,7 +37,8 @@ static load *find_load(const scope *scope, const char *name) {
   return NULL;
 }
 
-/* Finds a name in the frames around `frame`; *level: number of functions up. */
+/* Finds a name in the frames around `frame`. Sets *level to the number of functions between
+ * them. */
 static const load *find_outer(const frame *frame, const char *name, uint32_t *level) {
   uint32_t own = frame->function->level;
   for (frame = frame->parent; frame; frame = frame->parent) {
@@ -50,12 +51,13 @@ static const load *find_outer(const frame *frame, const char *name, uint32_t *le
 
 /* ---------------------------------------------------------------- names of a scope */
 
-/* Names while they are collected. Branches work on copies of the names before them. A name has the
- * same slot in all branches: `slots` are those of the frame. */
+/* The names of a scope while they are collected. `current` is a copy for each branch, which starts
+ * with the names before the branch. `slots` belongs to the frame, so a name has the same slot in
+ * all branches. */
 typedef struct names {
   frame *frame;
   scope *slots;
-  scope now;
+  scope current;
 } names;
 
 static clave_status add_load(resolver *resolver, scope *scope, load left, load **out) {
@@ -73,13 +75,14 @@ static clave_status add_load(resolver *resolver, scope *scope, load left, load *
 }
 
 static clave_status define(resolver *resolver, names *names, load loading) {
-  load *known = find_load(names->slots, loading.name), *own = find_load(&names->now, loading.name);
+  load *known = find_load(names->slots, loading.name),
+       *own = find_load(&names->current, loading.name);
   if (!known) {
     loading.slot = names->frame->function->n_slots++;
     TRY(add_load(resolver, names->slots, loading, &known));
   }
   loading.slot = known->slot;
-  if (!own) TRY(add_load(resolver, &names->now, loading, &own));
+  if (!own) TRY(add_load(resolver, &names->current, loading, &own));
   loading.stored |= own->stored;
   *own = loading;
   return NULL;
@@ -87,12 +90,12 @@ static clave_status define(resolver *resolver, names *names, load loading) {
 
 static clave_status load_name(resolver *resolver, names *names, const char *name) {
   uint32_t level;
-  if (find_load(&names->now, name) || find_outer(names->frame, name, &level)) return NULL;
+  if (find_load(&names->current, name) || find_outer(names->frame, name, &level)) return NULL;
   return define(resolver, names, (load){.name = name, .kind = LOAD_CONTEXT});
 }
 
 static clave_status store_name(resolver *resolver, names *names, const char *name) {
-  load *own = find_load(&names->now, name),
+  load *own = find_load(&names->current, name),
        loading = {.name = name, .kind = LOAD_UNDEFINED, .stored = true};
   if (own) {
     own->stored = true;
@@ -133,11 +136,11 @@ static clave_status copy_scope(resolver *resolver, const scope *from, scope *to)
 
 static clave_status collect_branch(resolver *resolver, names *names, const node *nodes,
                                    scope *out) {
-  scope before = names->now;
-  TRY(copy_scope(resolver, &before, &names->now));
+  scope before = names->current;
+  TRY(copy_scope(resolver, &before, &names->current));
   TRY(resolve_collect(resolver, names, nodes));
-  *out = names->now;
-  names->now = before;
+  *out = names->current;
+  names->current = before;
   return NULL;
 }
 
@@ -145,15 +148,15 @@ static clave_status collect_branch(resolver *resolver, names *names, const node 
  * of the outer name, or of the context. */
 static clave_status join_branches(resolver *resolver, names *names, const scope branches[3]) {
   scope before;
-  TRY(copy_scope(resolver, &names->now, &before));
+  TRY(copy_scope(resolver, &names->current, &before));
   for (int b = 0; b < 3; b++) {
     for (size_t i = 0; i < branches[b].count; i++)
       TRY(define(resolver, names, branches[b].loads[i]));
   }
-  for (size_t i = 0; i < names->now.count; i++) {
-    load *loading = &names->now.loads[i];
-    const load *was = find_load(&before, loading->name);
-    if (!loading->stored || (was && was->stored)) continue;
+  for (size_t i = 0; i < names->current.count; i++) {
+    load *loading = &names->current.loads[i];
+    const load *earlier = find_load(&before, loading->name);
+    if (!loading->stored || (earlier && earlier->stored)) continue;
     int stores = 0;
     for (int b = 0; b < 3; b++) {
       const load *in = find_load(&branches[b], loading->name);
@@ -254,14 +257,14 @@ static clave_status place_loop_body(resolver *resolver, frame *outer, node *node
   if (extended) TRY(declare_parameter(resolver, &names, "loop"));
   TRY(collect_target(resolver, &names, node->a, USE_PARAMETER));
   TRY(resolve_collect(resolver, &names, node->c));
-  *node->scope = names.now;
+  *node->scope = names.current;
   if (extended) node->loop = find_load(node->scope, "loop")->slot;
   TRY(resolve_place(resolver, &frame, node->a));
   return resolve_place(resolver, &frame, node->c);
 }
 
-/* Assigns slots for a loop's condition, which has its own slots for the target. The body must be
- * done. */
+/* Assigns slots for a loop's condition, which has its own slots for the target. The body must have
+ * its slots. */
 static clave_status place_loop_test(resolver *resolver, frame *outer, node *node) {
   frame frame = {outer, outer->function, node->test_scope};
   scope slots;
@@ -270,8 +273,8 @@ static clave_status place_loop_test(resolver *resolver, frame *outer, node *node
   begin_names(&names, &frame, &slots);
   TRY(collect_target(resolver, &names, node->a, USE_PARAMETER));
   TRY(resolve_collect(resolver, &names, node->e));
-  *node->test_scope = names.now;
-  for (size_t i = 0; i < names.now.count; i++) {
+  *node->test_scope = names.current;
+  for (size_t i = 0; i < names.current.count; i++) {
     load *load = &node->test_scope->loads[i];
     if (load->kind == LOAD_PARAMETER) load->from = find_load(node->scope, load->name)->slot;
   }
@@ -284,7 +287,7 @@ static clave_status place_loop_else(resolver *resolver, frame *outer, node *node
   names names;
   begin_names(&names, &frame, &slots);
   TRY(resolve_collect(resolver, &names, node->d));
-  *node->else_scope = names.now;
+  *node->else_scope = names.current;
   return resolve_place(resolver, &frame, node->d);
 }
 
@@ -329,7 +332,7 @@ static clave_status place_function(resolver *resolver, frame *outer, node *op_no
   TRY(declare_special(resolver, &names, op_node, "varargs", &varargs));
   TRY(resolve_collect(resolver, &names, op_node->b));
   TRY(resolve_collect(resolver, &names, op_node->c));
-  *op_node->scope = names.now;
+  *op_node->scope = names.current;
   if (caller) op_node->caller = find_load(op_node->scope, "caller")->slot;
   if (kwargs) op_node->kwargs = find_load(op_node->scope, "kwargs")->slot;
   if (varargs) op_node->varargs = find_load(op_node->scope, "varargs")->slot;
@@ -352,7 +355,7 @@ static clave_status place_inner(resolver *resolver, frame *outer, node *op_node)
     TRY(collect_target(resolver, &names, t, USE_PARAMETER));
   if (!with) TRY(resolve_collect(resolver, &names, op_node->b));
   TRY(resolve_collect(resolver, &names, op_node->c));
-  *op_node->scope = names.now;
+  *op_node->scope = names.current;
   TRY(resolve_place(resolver, with ? outer : &frame, op_node->b));
   TRY(resolve_place(resolver, with ? &frame : outer, op_node->a));
   return resolve_place(resolver, &frame, op_node->c);
@@ -402,7 +405,7 @@ clave_status resolve_names(jinja_template *template, arena *arena) {
   names names;
   begin_names(&names, &frame, &slots);
   TRY(resolve_collect(&resolver, &names, template->body));
-  template->scope = names.now;
+  template->scope = names.current;
   TRY(resolve_place(&resolver, &frame, template->body));
   template->n_slots = fn.n_slots;
   return NULL;

@@ -78,7 +78,7 @@ static clave_status map_filter(render *render, const list *in, const call_args *
   return NULL;
 }
 
-/* Stores the items of a value, none if it is false, like Jinja2. */
+/* Sets *out to the items of a value; to none if the value is false, as in Jinja2. */
 static clave_status items_if_true(render *render, value value, list *out) {
   *out = (list){0};
   return value_truth(value) ? value_items(&render->arena, value, out) : NULL;
@@ -95,23 +95,23 @@ clave_status filter_map(render *render, value values, const call_args *args, val
 }
 
 /* A condition on items. */
-typedef struct chooser {
-  bool by_attribute; /* test the item's attribute `path` */
+typedef struct condition {
+  bool by_attribute; /* the item's attribute `path` is tested */
   value path;
-  int test; /* -1: truth */
+  int test; /* index of a test; -1 tests for truth */
   call_args args;
   bool wanted;
-} chooser;
+} condition;
 
-static clave_status choose_items(render *render, const chooser *chooser, const list *in,
+static clave_status choose_items(render *render, const condition *condition, const list *in,
                                  list *out) {
   for (size_t i = 0; i < in->count; i++) {
     value looked_at = in->items[i];
-    if (chooser->by_attribute) TRY(get_path(render, looked_at, chooser->path, &looked_at));
+    if (condition->by_attribute) TRY(get_path(render, looked_at, condition->path, &looked_at));
     bool truth = value_truth(looked_at);
-    if (chooser->test >= 0)
-      TRY(call_test(render, chooser->test, looked_at, &chooser->args, &truth));
-    if (truth == chooser->wanted) TRY(list_add(&render->arena, out, in->items[i]));
+    if (condition->test >= 0)
+      TRY(call_test(render, condition->test, looked_at, &condition->args, &truth));
+    if (truth == condition->wanted) TRY(list_add(&render->arena, out, in->items[i]));
   }
   return NULL;
 }
@@ -121,21 +121,21 @@ static clave_status choose_items(render *render, const chooser *chooser, const l
 static clave_status sequences_choose(render *render, value values, const call_args *args,
                                      bool by_attribute, bool wanted, value *out) {
   list in, chosen = {0};
-  chooser chooser = {.by_attribute = by_attribute, .test = -1, .args = *args, .wanted = wanted};
+  condition condition = {.by_attribute = by_attribute, .test = -1, .args = *args, .wanted = wanted};
   if (by_attribute && !args->count) return INVALID("the name of the attribute is missing");
   size_t skip = by_attribute;
-  if (by_attribute) chooser.path = args->items[0];
+  if (by_attribute) condition.path = args->items[0];
   if (args->count > skip) {
     const char *name;
     TRY(sequences_name_of(render, args->items[skip], &name));
-    chooser.test = test_index(name);
-    if (chooser.test < 0) return INVALID("unknown test '%.100s'", name);
+    condition.test = test_index(name);
+    if (condition.test < 0) return INVALID("unknown test '%.100s'", name);
     skip++;
   }
-  chooser.args.items += skip;
-  chooser.args.count -= skip;
+  condition.args.items += skip;
+  condition.args.count -= skip;
   TRY(items_if_true(render, values, &in));
-  return make_failing(render, &chosen, choose_items(render, &chooser, &in, &chosen), out);
+  return make_failing(render, &chosen, choose_items(render, &condition, &in, &chosen), out);
 }
 
 clave_status filter_select(render *render, value values, const call_args *args, value *out) {
@@ -171,7 +171,7 @@ static clave_status sequences_key_of(render *render, value item, value path, boo
 static clave_status keys_of(render *render, value item, value paths, bool case_sensitive,
                             value *out) {
   value comma, split;
-  TRY(make_puts(&render->arena, ",", &comma));
+  TRY(make_text(&render->arena, ",", &comma));
   if (paths.kind != VALUE_STRING) return sequences_key_of(render, item, paths, case_sensitive, out);
   TRY(string_split(render, paths.u.text, comma.u.text, -1, false, &split));
   TRY(make_list(&render->arena, VALUE_LIST, split.u.list->count, out));
@@ -223,18 +223,19 @@ clave_status filter_unique(render *render, value values, const bound *bound, val
   return make_iterator(render, &kept, out);
 }
 
-static clave_status extreme(render *render, value values, const bound *bound, int way, value *out) {
+static clave_status extreme(render *render, value values, const bound *bound, int wanted_order,
+                            value *out) {
   list in;
   value best;
   TRY(value_items(&render->arena, values, &in));
   *out = value_undefined("no aggregated item, the sequence is empty");
   for (size_t i = 0; i < in.count; i++) {
     value key;
-    int order = way;
+    int order = wanted_order;
     TRY(sequences_key_of(render, in.items[i], or_none(bound, 1), sequences_is_true(bound, 0),
                          &key));
-    if (i) TRY(value_order(&render->arena, key, best, way < 0 ? "<" : ">", &order));
-    if (order != way) continue;
+    if (i) TRY(value_order(&render->arena, key, best, wanted_order < 0 ? "<" : ">", &order));
+    if (order != wanted_order) continue;
     best = key;
     *out = in.items[i];
   }
@@ -288,7 +289,7 @@ clave_status filter_dictsort(render *render, value values, const bound *bound, v
 clave_status filter_join(render *render, value values, const bound *bound, value *out) {
   list in, mapped = {0};
   value separator;
-  TRY(make_puts(&render->arena, "", &separator));
+  TRY(make_text(&render->arena, "", &separator));
   if (bound->given[0]) TRY(make_str(&render->arena, bound->v[0], &separator));
   TRY(value_items(&render->arena, values, &in));
   value path = or_none(bound, 1);
@@ -331,7 +332,7 @@ clave_status filter_reverse(render *render, value values, const bound *bound, va
   for (size_t i = in.count; i-- > 0;) TRY(list_add(&render->arena, &reversed, in.items[i]));
   if (values.kind == VALUE_STRING) {
     value none;
-    TRY(make_puts(&render->arena, "", &none));
+    TRY(make_text(&render->arena, "", &none));
     return string_join(render, none.u.text, &reversed, true, out);
   }
   if (values.kind != VALUE_ITERATOR) return make_iterator(render, &reversed, out);

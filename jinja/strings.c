@@ -1,4 +1,4 @@
-/* Operations of Python's str. Results record, byte by byte, which text was written by users. */
+/* Operations of Python's str. Results record, byte by byte, which text is untrusted. */
 #include <string.h>
 
 #include "base/utf8.h"
@@ -36,11 +36,11 @@ static bool cased_after(const string *string, size_t at) {
   return false;
 }
 
-/* True for characters after which the filter title begins a word. */
+/* True for characters after which the filter `title` begins a word. */
 static bool begins_word(uint32_t c) { return is_space(c) || (c < 0x80 && strchr("-({[<", (int)c)); }
 
 typedef struct case_state {
-  bool first;  /* nothing was read yet */
+  bool first;  /* no character was read yet */
   bool inside; /* within a word */
 } case_state;
 
@@ -77,7 +77,7 @@ static bool all_ascii(const string *string) {
   return any < 0x80;
 }
 
-/* Fast path for ASCII of one origin. */
+/* Fast path for ASCII text that has no mask. */
 static clave_status change_ascii(render *render, const string *string, case_change change,
                                  value *out) {
   case_state state = {.first = true};
@@ -88,7 +88,7 @@ static clave_status change_ascii(render *render, const string *string, case_chan
     (void)map_case(c, choose_form(change, c, &state), to);
     bytes[i] = (char)to[0];
   }
-  return make_borrowed(&render->arena, bytes, string->size, string->written, out);
+  return make_borrowed(&render->arena, bytes, string->size, string->untrusted, out);
 }
 
 clave_status string_case(render *render, const string *str, case_change change, value *out) {
@@ -105,13 +105,13 @@ clave_status string_case(render *render, const string *str, case_change change, 
     if (c == 0x3A3 && change == CHANGE_WORDS)
       st = UNSUPPORTED("the filter title of a text with a capital sigma is not supported");
     size_t count = change_character(str, at, n, c, choose_form(change, c, &state), to);
-    string was = {.data = str->data + at,
-                  .size = n,
-                  .mask = str->mask ? str->mask + at : NULL,
-                  .written = str->written};
+    string original = {.data = str->data + at,
+                       .size = n,
+                       .mask = str->mask ? str->mask + at : NULL,
+                       .untrusted = str->untrusted};
     for (size_t i = 0; i < count; i++) {
       char bytes[4];
-      builder_like(&builder, bytes, utf8_write(to[i], bytes), &was);
+      builder_like(&builder, bytes, utf8_write(to[i], bytes), &original);
     }
     if (c == 0x3A3 && !st) st = arena_charge(&render->arena, str->size / 64);
   }
@@ -153,7 +153,7 @@ static string piece(const string *str, size_t at, size_t size) {
   return (string){.data = str->data + at,
                   .size = size,
                   .mask = str->mask ? str->mask + at : NULL,
-                  .written = str->written};
+                  .untrusted = str->untrusted};
 }
 
 static void strings_add_piece(builder *builder, const string *whole, size_t at, size_t size) {
@@ -257,7 +257,7 @@ static clave_status split_at(render *render, const string *subject, const string
   return strings_add_part(render, subject, from, subject->size, list);
 }
 
-/* Returns the start of the last `what` that ends at or before `end`, SIZE_MAX if there is none. */
+/* Returns the start of the last occurrence of `what` that ends at or before `end`, or SIZE_MAX. */
 static size_t find_last(const string *subject, size_t end, const string *what) {
   if (what->size > end) return SIZE_MAX;
   for (size_t at = end - what->size + 1; at-- > 0;) {
@@ -293,7 +293,7 @@ clave_status string_split(render *render, const string *subject, const string *s
   return NULL;
 }
 
-/* Returns the bytes of the line end at text, 0 if there is none. */
+/* Returns the bytes of the line end at text, 0 if none exists. */
 static size_t line_end(const char *text, size_t size) {
   uint32_t c;
   size_t n = utf8_read(text, &c);

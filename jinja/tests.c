@@ -198,7 +198,7 @@ static clave_status names_test(render *render, value subject, const value *other
 static const struct {
   const char *name;
   clave_status (*call)(render *render, value result, const value *other, bool *out);
-  const char *parameter; /* name of `other`; NULL if there is none */
+  const char *parameter; /* name of `other`; NULL if none exists */
 } tests[] = {{"defined", is_defined, NULL},
              {"none", is_none, NULL},
              {"string", is_string, NULL},

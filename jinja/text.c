@@ -14,8 +14,9 @@
 
 /* ---------------------------------------------------------------- numbers */
 
-/* Adds 1 to the last digit of "d.ddde+xx" if the result reads as d. Below a power of two, numbers
- * are twice as dense as above it, so a farther decimal may read as d where the nearest does not. */
+/* Adds 1 to the last digit of "d.ddde+xx" if the result reads as d. Doubles are twice as dense
+ * below a power of two as above it, so a decimal above may read as d where the nearest one does
+ * not. */
 static bool next_digits_read(char *text, double d) {
   char next[40];
   int exponent;
@@ -89,7 +90,7 @@ static string jinja_text_part_of(const string *str, size_t at, size_t size) {
   return (string){.data = str->data + at,
                   .size = size,
                   .mask = str->mask ? str->mask + at : NULL,
-                  .written = str->written};
+                  .untrusted = str->untrusted};
 }
 
 static void append_part(builder *builder, const string *str, size_t at, size_t size) {

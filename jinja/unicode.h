@@ -8,7 +8,7 @@
 #include "base/memory.h"
 
 bool is_space(uint32_t c); /* str.isspace */
-/* Return the bytes of the white-space character at the start (or end) of text, 0 if there is none.
+/* Return the bytes of the white-space character at the start (or end) of text, 0 if none exists.
  */
 size_t space_at(const char *text, size_t size);
 size_t space_before(const char *text, size_t size);

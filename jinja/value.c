@@ -54,14 +54,14 @@ static void start_mask(builder *builder) {
     builder->data.failed = true;
     return;
   }
-  memset(builder->mask.data, builder->written, n);
+  memset(builder->mask.data, builder->untrusted, n);
   builder->mask.size = n;
 }
 
-static void add_uniform(builder *builder, const char *bytes, size_t size, bool written) {
+static void add_uniform(builder *builder, const char *bytes, size_t size, bool untrusted) {
   if (!size || builder->data.failed) return;
-  if (builder->data.size == 0) builder->written = written;
-  if (builder->mask.size == 0 && builder->written == written) {
+  if (builder->data.size == 0) builder->untrusted = untrusted;
+  if (builder->mask.size == 0 && builder->untrusted == untrusted) {
     text_append(&builder->data, bytes, size);
     return;
   }
@@ -72,13 +72,13 @@ static void add_uniform(builder *builder, const char *bytes, size_t size, bool w
     builder->data.failed = true;
     return;
   }
-  memset(builder->mask.data + builder->mask.size, written, size);
+  memset(builder->mask.data + builder->mask.size, untrusted, size);
   builder->mask.size += size;
 }
 
 void builder_add(builder *builder, const string *string) {
   if (!string->mask) {
-    add_uniform(builder, string->data, string->size, string->written);
+    add_uniform(builder, string->data, string->size, string->untrusted);
     return;
   }
   for (size_t i = 0, n; i < string->size; i += n) {
@@ -91,12 +91,13 @@ void builder_bytes(builder *builder, const char *bytes, size_t size) {
   add_uniform(builder, bytes, size, false);
 }
 
-static bool any_written(const string *string) {
-  return string && (string->mask ? memchr(string->mask, 1, string->size) != NULL : string->written);
+static bool any_untrusted(const string *string) {
+  return string &&
+         (string->mask ? memchr(string->mask, 1, string->size) != NULL : string->untrusted);
 }
 
 void builder_like(builder *builder, const char *bytes, size_t size, const string *like) {
-  add_uniform(builder, bytes, size, any_written(like));
+  add_uniform(builder, bytes, size, any_untrusted(like));
 }
 
 void builder_puts(builder *builder, const char *text) {
@@ -122,7 +123,7 @@ static clave_status take_builder(arena *arena, const builder *builder, value *ou
   if (builder->data.failed) return status_no_memory();
   TRY(arena_alloc(arena, 1, sizeof *string, &string));
   string->size = builder->data.size;
-  string->written = builder->written;
+  string->untrusted = builder->untrusted;
   TRY(value_copy_bytes(arena, builder->data.data, string->size, &string->data));
   if (builder->mask.size)
     TRY(value_copy_bytes(arena, builder->mask.data, string->size, &string->mask));
@@ -145,23 +146,23 @@ static clave_status alloc_string(arena *arena, size_t size, string **out, char *
   return NULL;
 }
 
-clave_status make_written(arena *arena, const char *bytes, size_t size, bool written, value *out) {
+clave_status make_copy(arena *arena, const char *bytes, size_t size, bool untrusted, value *out) {
   string *string;
   char *copy;
   TRY(alloc_string(arena, size, &string, &copy));
   if (size) memcpy(copy, bytes, size);
-  string->written = written;
+  string->untrusted = untrusted;
   *out = value_string(string);
   return NULL;
 }
 
 clave_status make_string(arena *arena, const char *bytes, size_t size, value *out) {
-  return make_written(arena, bytes, size, false, out);
+  return make_copy(arena, bytes, size, false, out);
 }
 
 clave_status concat_strings(arena *arena, const string *left, const string *right, value *out) {
-  bool uniform = !left->mask && !right->mask && left->written == right->written && !left->escaped &&
-                 !right->escaped;
+  bool uniform = !left->mask && !right->mask && left->untrusted == right->untrusted &&
+                 !left->escaped && !right->escaped;
   builder builder = {0};
   string *string;
   char *bytes;
@@ -173,23 +174,25 @@ clave_status concat_strings(arena *arena, const string *left, const string *righ
   TRY(alloc_string(arena, left->size + right->size, &string, &bytes));
   if (left->size) memcpy(bytes, left->data, left->size);
   if (right->size) memcpy(bytes + left->size, right->data, right->size);
-  string->written = left->written;
+  string->untrusted = left->untrusted;
   *out = value_string(string);
   return NULL;
 }
 
-/* Sets field by field: copying a struct of this size right after filling it in would stall. */
-clave_status make_borrowed(arena *arena, const char *bytes, size_t size, bool written, value *out) {
+/* Sets the members one by one, because copying a struct of this size right after filling it in
+ * stalls. */
+clave_status make_borrowed(arena *arena, const char *bytes, size_t size, bool untrusted,
+                           value *out) {
   string *string;
   TRY(arena_alloc(arena, 1, sizeof *string, &string));
   string->data = bytes;
   string->size = size;
-  string->written = written;
+  string->untrusted = untrusted;
   *out = value_string(string);
   return NULL;
 }
 
-clave_status make_puts(arena *arena, const char *text, value *out) {
+clave_status make_text(arena *arena, const char *text, value *out) {
   return make_borrowed(arena, text, strlen(text), false, out);
 }
 
@@ -203,7 +206,7 @@ clave_status make_part(arena *arena, const string *str, size_t at, size_t size, 
   part->data = str->data + at;
   part->size = size;
   part->mask = str->mask ? str->mask + at : NULL;
-  part->written = str->written;
+  part->untrusted = str->untrusted;
   *out = value_string(part);
   return NULL;
 }

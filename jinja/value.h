@@ -65,8 +65,8 @@ struct value {
 struct string {
   const char *data;
   size_t size;
-  const char *mask; /* (size): 1 for bytes written by users; NULL if all or none are */
-  bool written;     /* used if there is no mask */
+  const char *mask; /* (size): 1 for untrusted bytes; NULL if all or none are */
+  bool untrusted;   /* used if there is no mask */
   bool escaped;     /* HTML, as made by the filters safe and escape */
 };
 
@@ -94,7 +94,7 @@ struct range_value {
 
 typedef enum view_kind { VIEW_KEYS, VIEW_VALUES, VIEW_ITEMS } view_kind;
 struct view {
-  const dict *of;
+  const dict *dict;
   view_kind kind;
 };
 
@@ -160,12 +160,12 @@ static inline void arena_leave(arena *arena) { arena->depth--; }
 /* A string under construction, with its mask. */
 typedef struct builder {
   text data, mask;
-  bool written; /* origin of all bytes while there is no mask */
+  bool untrusted; /* the origin of all bytes while `mask` is empty */
 } builder;
 /* Appends a string with its mask. A failed append sets data.failed. */
 void builder_add(builder *builder, const string *string);
 void builder_bytes(builder *builder, const char *bytes, size_t size); /* bytes from the template */
-/* Same as builder_bytes, with the origin of `like`: from users if all of `like` is. */
+/* Works like builder_bytes, but the bytes are untrusted if all of `like` is. */
 void builder_like(builder *builder, const char *bytes, size_t size, const string *like);
 void builder_puts(builder *builder, const char *text);
 void builder_free(builder *builder);
@@ -173,15 +173,15 @@ clave_status builder_string(arena *arena, builder *builder,
                             value *out) STATUS_CHECK; /* frees the builder */
 
 clave_status make_string(arena *arena, const char *bytes, size_t size, value *out) STATUS_CHECK;
-clave_status make_written(arena *arena, const char *bytes, size_t size, bool written,
-                          value *out) STATUS_CHECK;
+clave_status make_copy(arena *arena, const char *bytes, size_t size, bool untrusted,
+                       value *out) STATUS_CHECK;
 /* The bytes must outlive the arena. */
-clave_status make_borrowed(arena *arena, const char *bytes, size_t size, bool written,
+clave_status make_borrowed(arena *arena, const char *bytes, size_t size, bool untrusted,
                            value *out) STATUS_CHECK;
 clave_status concat_strings(arena *arena, const string *left, const string *right,
                             value *out) STATUS_CHECK;
 /* Makes a string of `text`, which must outlive the arena. */
-clave_status make_puts(arena *arena, const char *text, value *out) STATUS_CHECK;
+clave_status make_text(arena *arena, const char *text, value *out) STATUS_CHECK;
 /* Makes a string of bytes [at, at + size) of string, which are not copied. */
 clave_status make_part(arena *arena, const string *string, size_t at, size_t size,
                        value *out) STATUS_CHECK;
@@ -197,11 +197,11 @@ clave_status make_list(arena *arena, value_kind kind, size_t capacity, value *ou
 clave_status list_add(arena *arena, list *list, value value) STATUS_CHECK;
 clave_status make_pair(arena *arena, value first, value second, value *out) STATUS_CHECK;
 clave_status make_dict(arena *arena, value_kind kind, value *out) STATUS_CHECK;
-/* CLAVE_INVALID: the key is not hashable. */
+/* Fails with CLAVE_INVALID if the key is not hashable. */
 clave_status dict_set(arena *arena, dict *dict, value key, value item) STATUS_CHECK;
 /* Adds the entry only if the key is absent. */
 clave_status dict_add(arena *arena, dict *dict, value key, value item, bool *added) STATUS_CHECK;
-/* *out: NULL if the key is absent. */
+/* Sets *out to NULL if the key is absent. */
 clave_status dict_find(const dict *dict, value key, value **out) STATUS_CHECK;
 value *dict_find_text(const dict *dict, const string *key);
 clave_status make_range(arena *arena, int64_t start, int64_t stop, int64_t step,
@@ -213,15 +213,16 @@ bool value_truth(value value);
 bool value_number(value value); /* bool, int or float */
 double value_real(value number);
 clave_status value_equal(arena *arena, value left, value right, bool *out) STATUS_CHECK;
-/* *out: <0, 0, >0; 2 if unordered (NaN). CLAVE_INVALID: the types have no order. */
+/* Sets *out to -1, 0 or 1, or to 2 if the values are unordered (NaN). Fails with CLAVE_INVALID if
+ * the types have no order. */
 clave_status value_order(arena *arena, value left, value right, const char *operator_name,
                          int *out) STATUS_CHECK;
 /* Sorts `left`, stably. by (may be NULL): the key of each item; it is not reordered. */
 clave_status sort_values(arena *arena, list *left, list *by, bool reverse) STATUS_CHECK;
-/* Stores the items of an iteration as a list that must not be changed. CLAVE_INVALID: not
- * iterable. An iterator is empty afterwards. */
+/* Sets *out to the items of an iteration, a list that must not be changed. Empties an iterator.
+ * Fails with CLAVE_INVALID if the value is not iterable. */
 clave_status value_items(arena *arena, value value, list *out) STATUS_CHECK;
-/* CLAVE_INVALID: the value has no length. */
+/* Fails with CLAVE_INVALID if the value has no length. */
 clave_status value_length(arena *arena, value value, int64_t *out) STATUS_CHECK;
 clave_status value_contains(arena *arena, value item, value in, bool *out) STATUS_CHECK;
 

@@ -19,10 +19,11 @@ clave_status field_bool(const json *object, const char *key, bool otherwise,
 clave_status field_index(const json *object, const char *key, uint32_t max, uint32_t otherwise,
                          uint32_t *out) STATUS_CHECK;
 /* Reads a string; *out borrows it from the document. If the field is absent or null, *out is
- * `otherwise`; if that is NULL, it is an error. */
+ * `otherwise`; if `otherwise` is NULL, this is an error. */
 clave_status field_text(const json *object, const char *key, const char *otherwise,
                         span *out) STATUS_CHECK;
-/* Sets *out to the code point of a string of one character. Fails with INVALID if it is another. */
+/* Sets *out to the code point of a string of one character. Fails with INVALID if the field is
+ * anything else. */
 clave_status field_character(const json *object, const char *key, uint32_t *out) STATUS_CHECK;
 
 /* A name that field_choose accepts, and the value that it stands for. */
@@ -31,7 +32,8 @@ typedef struct field_choice {
   int value;
 } field_choice;
 /* Sets *out to the value of the choice that the string names. If the field is absent or null, sets
- * it to `otherwise`, unless that is -1. Fails with UNSUPPORTED on another name, and lists all. */
+ * *out to `otherwise`, or fails with INVALID if `otherwise` is -1. Fails with UNSUPPORTED on
+ * another name; the message lists all names. */
 clave_status field_choose(const json *object, const char *key, const field_choice *choices,
                           size_t n, int otherwise /* -1: required */, int *out) STATUS_CHECK;
 

@@ -29,23 +29,23 @@ void json_free(json *root) {
 
 /* ---------------------------------------------------------------- building */
 
-/* An array or object that is being read (`of`), and the last entry read so far. */
+/* An array or object that is being read, and the last entry read so far. */
 typedef struct open_value {
-  json *of, *last;
+  json *value, *last;
 } open_value;
 
 typedef struct builder {
-  document *made;
+  document *document;
   open_value open[JSON_MAX_DEPTH + 1];
   int depth;
   const char *key; /* key of the next value */
   bool is_begun;
 } builder;
 
-/* Adds the next value in its place. Returns NULL when memory is out. */
+/* Adds the next value to the innermost open array or object. Returns NULL when memory is out. */
 static json *json_add_value(builder *builder, json_kind kind) {
-  json *json = builder->is_begun ? mem_pool_alloc(builder->made->pool, 1, sizeof *json)
-                                 : &builder->made->root;
+  json *json = builder->is_begun ? mem_pool_alloc(builder->document->pool, 1, sizeof *json)
+                                 : &builder->document->root;
   if (!json) return NULL;
   json->kind = kind;
   json->key = builder->key;
@@ -56,7 +56,7 @@ static json *json_add_value(builder *builder, json_kind kind) {
   if (in->last) {
     in->last->next = json;
   } else {
-    in->of->first = json;
+    in->value->first = json;
   }
   in->last = json;
   return json;
@@ -65,32 +65,32 @@ static json *json_add_value(builder *builder, json_kind kind) {
 static clave_status json_begin_value(builder *builder, json_kind kind) {
   json *json = json_add_value(builder, kind);
   if (!json) return status_no_memory();
-  builder->open[builder->depth++] = (open_value){.of = json};
+  builder->open[builder->depth++] = (open_value){.value = json};
   return NULL;
 }
 
-static double json_read_number(span said) {
+static double json_read_number(span token) {
   char digits[JSON_MAX_NUMBER + 1];
-  memcpy(digits, said.data, said.size);
-  digits[said.size] = '\0';
+  memcpy(digits, token.data, token.size);
+  digits[token.size] = '\0';
   return number_read(digits, NULL);
 }
 
-static clave_status add_scalar(builder *builder, json_event event, span said) {
+static clave_status add_scalar(builder *builder, json_event event, span token) {
   static const json_kind kinds[] = {[JSON_EVENT_STRING] = JSON_STRING,
                                     [JSON_EVENT_NUMBER] = JSON_NUMBER,
                                     [JSON_EVENT_WORD] = JSON_BOOL};
   json *json = json_add_value(builder, kinds[event]);
   if (!json) return status_no_memory();
-  if (event == JSON_EVENT_NUMBER) json->number = json_read_number(said);
-  if (event == JSON_EVENT_WORD && *said.data == 'n') json->kind = JSON_NULL;
-  if (event == JSON_EVENT_WORD) json->is_true = *said.data == 't';
+  if (event == JSON_EVENT_NUMBER) json->number = json_read_number(token);
+  if (event == JSON_EVENT_WORD && *token.data == 'n') json->kind = JSON_NULL;
+  if (event == JSON_EVENT_WORD) json->is_true = *token.data == 't';
   if (event != JSON_EVENT_STRING) return NULL;
-  json->string = mem_pool_strdup(builder->made->pool, said.data, said.size);
+  json->string = mem_pool_strdup(builder->document->pool, token.data, token.size);
   return json->string ? NULL : status_no_memory();
 }
 
-static clave_status take_event(void *ctx, json_event event, span said) {
+static clave_status json_receive_event(void *ctx, json_event event, span token) {
   builder *builder = ctx;
   switch (event) {
     case JSON_EVENT_OBJECT:
@@ -101,10 +101,10 @@ static clave_status take_event(void *ctx, json_event event, span said) {
       builder->depth--;
       return NULL;
     case JSON_EVENT_KEY:
-      builder->key = mem_pool_strdup(builder->made->pool, said.data, said.size);
+      builder->key = mem_pool_strdup(builder->document->pool, token.data, token.size);
       return builder->key ? NULL : status_no_memory();
     default:
-      return add_scalar(builder, event, said);
+      return add_scalar(builder, event, token);
   }
 }
 
@@ -114,7 +114,7 @@ static int json_compare_keys(const void *left, const void *right) {
   return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-/* Fails if an object has a key twice. Sorts the keys to find it. */
+/* Fails if an object has a key twice. Sorts the keys to find duplicates. */
 static clave_status check_keys(const json *object) {
   size_t n = json_count(object), i = 0;
   if (n < 2) return NULL;
@@ -156,14 +156,14 @@ static clave_status create_document(document **out) {
 static clave_status parse(const char *source, size_t size, unsigned rules, json **out) {
   builder builder = {.depth = 0};
   *out = NULL;
-  TRY(create_document(&builder.made));
-  clave_status st = json_walk(source, size, rules | JSON_NO_NUL, take_event, &builder);
-  if (!st) st = check_all_keys(&builder.made->root);
+  TRY(create_document(&builder.document));
+  clave_status st = json_walk(source, size, rules | JSON_NO_NUL, json_receive_event, &builder);
+  if (!st) st = check_all_keys(&builder.document->root);
   if (st) {
-    json_free(&builder.made->root);
+    json_free(&builder.document->root);
     return st;
   }
-  *out = &builder.made->root;
+  *out = &builder.document->root;
   return NULL;
 }
 

@@ -1,8 +1,8 @@
 #ifndef JSON_JSON_H
 #define JSON_JSON_H
-/* Strict JSON documents (RFC 8259). The functions guarantee UTF-8, no duplicate keys, no NUL in
- * strings, nothing after the value, and bounded depth. fields.h reads objects by type, writer.h
- * writes. */
+/* Strict JSON documents (RFC 8259). A parsed document is valid UTF-8 with bounded depth; it has no
+ * duplicate keys, no NUL in strings and nothing after the value. fields.h reads fields of objects
+ * by type, writer.h writes JSON. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,9 +37,9 @@ clave_status json_read_string(const char *source, size_t size, text *out) STATUS
 clave_status json_read_u32s(const char *source, size_t size, uint32_t *out,
                             size_t *count) STATUS_CHECK;
 
-/* Reads a document as a sequence of events, without building it. Strings may contain NUL, numbers
- * are passed as written, and keys may be duplicates. `text` is valid only during the call. take:
- * NULL to check the syntax only. */
+/* Reads a document as a sequence of events, without storing it. Strings may contain NUL, numbers
+ * are passed as written, and keys may be duplicates. The text that `receive` gets is valid only
+ * during the call. If `receive` is NULL, only the syntax is checked. */
 typedef enum json_event {
   JSON_EVENT_OBJECT,
   JSON_EVENT_ARRAY,
@@ -49,12 +49,12 @@ typedef enum json_event {
   JSON_EVENT_NUMBER,
   JSON_EVENT_WORD /* true, false, null */
 } json_event;
-typedef clave_status (*json_take)(void *ctx, json_event event, span text);
-typedef enum json_rules {                    /* flags: what else is refused */
+typedef clave_status (*json_receiver)(void *ctx, json_event event, span text);
+typedef enum json_rules {                    /* flags: what a document must not have */
                           JSON_INTEGERS = 1, /* numbers with a fraction or an exponent */
                           JSON_NO_NUL = 2    /* NUL in strings */
 } json_rules;
-clave_status json_walk(const char *source, size_t size, unsigned rules, json_take take,
+clave_status json_walk(const char *source, size_t size, unsigned rules, json_receiver receive,
                        void *ctx) STATUS_CHECK;
 
 json_kind json_kind_of(const json *json);
@@ -68,15 +68,15 @@ const char *json_string(const json *json);                    /* value of a stri
 bool json_is_true(const json *json);
 double json_number(const json *json); /* value of a number */
 
-/* Reads an exact integer: a number without fraction below 2^53 in magnitude, or a string of digits.
- * Returns false if it is neither or does not fit. */
+/* Read an exact integer: a number without fraction below 2^53 in magnitude, or a string of digits.
+ * Return false if the value is neither or does not fit. */
 bool json_i64(const json *json, int64_t *out);
 bool json_u64(const json *json, uint64_t *out);
 /* Reads a number, or one of "nan", "inf", "-inf". */
 bool json_f64(const json *json, double *out);
 
-/* Fails unless the text is one JSON value and nothing else, without NUL in strings. integers: also
- * fails if a number has a fraction or an exponent. */
+/* Fails unless the text is exactly one JSON value, without NUL in strings. If `integers`, a number
+ * with a fraction or an exponent is an error. */
 clave_status json_check_syntax(const char *source, size_t size, bool integers) STATUS_CHECK;
 
 #endif

@@ -10,14 +10,14 @@ typedef struct scanner {
   const char *text;
   size_t size, at;
   size_t n_values;
-  unsigned rules; /* json_rules */
-  text *string;   /* receives the bytes of strings; NULL if not needed */
-  span plain;     /* the string just read, if it has no escapes; else data is NULL */
-  json_take take; /* receives the events; NULL if not needed */
+  unsigned rules;        /* json_rules */
+  text *string;          /* receives the bytes of strings; NULL if not needed */
+  span plain;            /* the string just read, if it has no escapes; else data is NULL */
+  json_receiver receive; /* receives the events; NULL if not needed */
   void *ctx;
 } scanner;
 
-/* Returns the next byte, 0 at the end (NUL is legal nowhere). */
+/* Returns the next byte; 0 at the end, since NUL is never valid. */
 static char syntax_peek(const scanner *scanner) {
   return scanner->at < scanner->size ? scanner->text[scanner->at] : '\0';
 }
@@ -95,10 +95,10 @@ static int scan_hex(scanner *scanner) {
   return value;
 }
 
-/* Passes an event on. An error of the receiver gets the position in the text. */
+/* Passes an event on. Adds the position in the text to an error of the receiver. */
 static clave_status pass_event(scanner *scanner, json_event event, const char *bytes, size_t size) {
-  if (!scanner->take) return NULL;
-  clave_status st = scanner->take(scanner->ctx, event, (span){bytes, size});
+  if (!scanner->receive) return NULL;
+  clave_status st = scanner->receive(scanner->ctx, event, (span){bytes, size});
   if (!st || status_code_of(st) == STATUS_NO_MEMORY) return st;
   clave_status where = syntax_error(scanner, status_message(st));
   status_free(st);
@@ -107,7 +107,7 @@ static clave_status pass_event(scanner *scanner, json_event event, const char *b
 
 /* Passes on the string that was just read. */
 static clave_status pass_string(scanner *scanner, json_event event) {
-  if (!scanner->take) return NULL;
+  if (!scanner->receive) return NULL;
   if (scanner->plain.data)
     return pass_event(scanner, event, scanner->plain.data, scanner->plain.size);
   TRY(text_status(scanner->string));
@@ -148,24 +148,24 @@ static clave_status scan_code_point(scanner *scanner) {
 
 /* Scans an escape after its backslash. */
 static clave_status scan_escape(scanner *scanner) {
-  static const char letters[] = "\"\\/bfnrtu", meant[] = "\"\\/\b\f\n\r\t";
+  static const char letters[] = "\"\\/bfnrtu", characters[] = "\"\\/\b\f\n\r\t";
   const char c = syntax_peek(scanner), *letter = c ? strchr(letters, c) : NULL;
   if (!letter) return syntax_error(scanner, "unknown escape in a string");
   scanner->at++;
   if (c == 'u') return scan_code_point(scanner);
-  syntax_keep(scanner, &meant[letter - letters], 1);
+  syntax_keep(scanner, &characters[letter - letters], 1);
   return NULL;
 }
 
-/* Returns how many of eight bytes, from the first on, are plain ASCII characters: no quote,
- * backslash or control character. */
+/* Returns the number of plain ASCII characters at the start of eight bytes. Quotes, backslashes and
+ * control characters are not plain. */
 static size_t count_plain(const char *bytes) {
-  const uint64_t ones = 0x0101010101010101, tops = 0x80 * ones;
+  const uint64_t ones = 0x0101010101010101, high_bits = 0x80 * ones;
   uint64_t x;
   memcpy(&x, bytes, sizeof x);
   const uint64_t quotes = x ^ '"' * ones, escapes = x ^ '\\' * ones;
-  const uint64_t special = (x | (x - 0x20 * ones) | (quotes - ones) | (escapes - ones)) & tops;
-  return special ? (size_t)__builtin_ctzll(special) / 8 : sizeof x; /* the first is exact */
+  const uint64_t special = (x | (x - 0x20 * ones) | (quotes - ones) | (escapes - ones)) & high_bits;
+  return special ? (size_t)__builtin_ctzll(special) / 8 : sizeof x; /* the lowest is exact */
 }
 
 /* Advances scanner->at over characters that need no escape. */
@@ -186,7 +186,7 @@ static void scan_plain_run(scanner *scanner) {
 }
 
 static clave_status scan_string(scanner *scanner) {
-  if (scanner->take) text_clear(scanner->string);
+  if (scanner->receive) text_clear(scanner->string);
   scanner->plain.data = NULL;
   scanner->at++;
   for (bool first = true;; first = false) {
@@ -196,7 +196,7 @@ static clave_status scan_string(scanner *scanner) {
     char c = syntax_peek(scanner);
     if (scanner->at >= scanner->size)
       return syntax_error(scanner, "the string has no closing quote");
-    if (c == '"' && first && scanner->take) scanner->plain = run;
+    if (c == '"' && first && scanner->receive) scanner->plain = run;
     if (!scanner->plain.data) syntax_keep(scanner, run.data, run.size);
     if (c == '"') break;
     if ((unsigned char)c < 0x20)
@@ -298,13 +298,14 @@ clave_status json_check_syntax(const char *source, size_t size, bool integers) {
   return json_walk(source, size, JSON_NO_NUL | (integers ? JSON_INTEGERS : 0u), NULL, NULL);
 }
 
-clave_status json_walk(const char *source, size_t size, unsigned rules, json_take take, void *ctx) {
+clave_status json_walk(const char *source, size_t size, unsigned rules, json_receiver receive,
+                       void *ctx) {
   text string = {0};
   scanner scanner = {.text = source,
                      .size = size,
                      .rules = rules,
-                     .string = take ? &string : NULL,
-                     .take = take,
+                     .string = receive ? &string : NULL,
+                     .receive = receive,
                      .ctx = ctx};
   syntax_skip_space(&scanner);
   clave_status st = scan_value(&scanner, 0);

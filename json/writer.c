@@ -59,8 +59,8 @@ static void writer_open_value(json_writer *writer, const char *key) {
   text_puts(writer->out, writer->compact ? ":" : ": ");
 }
 
-static void writer_open_group(json_writer *writer, const char *key, const char *bracket,
-                              bool one_line) {
+static void writer_open_container(json_writer *writer, const char *key, const char *bracket,
+                                  bool one_line) {
   writer_open_value(writer, key);
   text_puts(writer->out, bracket);
   writer->depth++;
@@ -69,7 +69,7 @@ static void writer_open_group(json_writer *writer, const char *key, const char *
   if (one_line && !writer->one_line) writer->one_line = writer->depth;
 }
 
-static void writer_close_group(json_writer *writer, const char *bracket) {
+static void writer_close_container(json_writer *writer, const char *bracket) {
   bool filled = writer->filled >> writer->depth & 1;
   writer->depth--;
   if (filled) break_line(writer);
@@ -79,17 +79,19 @@ static void writer_close_group(json_writer *writer, const char *bracket) {
 }
 
 void emit_object(json_writer *writer, const char *key) {
-  writer_open_group(writer, key, "{", false);
+  writer_open_container(writer, key, "{", false);
 }
 void emit_array(json_writer *writer, const char *key) {
-  writer_open_group(writer, key, "[", false);
+  writer_open_container(writer, key, "[", false);
 }
 void emit_record(json_writer *writer, const char *key) {
-  writer_open_group(writer, key, "{", true);
+  writer_open_container(writer, key, "{", true);
 }
-void emit_list(json_writer *writer, const char *key) { writer_open_group(writer, key, "[", true); }
-void emit_end_object(json_writer *writer) { writer_close_group(writer, "}"); }
-void emit_end_array(json_writer *writer) { writer_close_group(writer, "]"); }
+void emit_list(json_writer *writer, const char *key) {
+  writer_open_container(writer, key, "[", true);
+}
+void emit_end_object(json_writer *writer) { writer_close_container(writer, "}"); }
+void emit_end_array(json_writer *writer) { writer_close_container(writer, "]"); }
 
 /* ---------------------------------------------------------------- values */
 

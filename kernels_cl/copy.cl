@@ -1,7 +1,7 @@
 /* out = x, contiguous; x may have any strides. Elements are moved as unsigned integers of SIZE
  * bytes.
  *
- *   copy_lines   for a long inner dimension: one line is one row of the range (i, row). On a CPU a
+ *   copy_lines   for a long inner dimension: a line is one row of the range (i, row). On a CPU a
  *                work-item copies a block of `each` lines by `span` elements, on a GPU one element
  *   copy_points  for a short inner dimension: one division chain per element
  *   copy_tiles   for different inner dimensions of out and x: tiles of TILE x TILE, so that both

@@ -3,10 +3,10 @@
  * the extreme so far, the last of equal ones.
  *
  * A work-item processes W neighbours of k and walks its share of i. With few work-items the axis is
- * divided among n_splits: cumulate_parts stores the fold of each split, and cumulate starts from
+ * divided among n_splits: cumulate_splits stores the fold of each split, and cumulate starts from
  * the folds of the splits before its own. Float sums are taken over BLOCK elements of i and added
- * to the sum of the blocks before, with compensation: the sum is a - b, where b is what rounding
- * added. Extremes and logsumexp have W = 1; the latter is a + log(b), where a is the greatest x. */
+ * to the sum of the blocks before, with compensation: the sum is a - b, b the rounding error.
+ * Extremes and logsumexp have W = 1; logsumexp is a + log(b), where a is the greatest x. */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
@@ -51,7 +51,7 @@ static inline fold fold_start(void) {
   return f;
 }
 
-/* Appends g, the fold of the elements directly after those of f. */
+/* Appends g, the fold of the elements that follow those of f, to f. */
 static inline void fold_append(fold *f, const fold *g) {
 #if IS_FLOAT_SUM
   const realw y = g->a - (f->b + g->b), t = f->a + y, lost = (t - f->a) - y;
@@ -96,28 +96,28 @@ static inline fold fold_of(realw v, long i) {
   return g;
 }
 
-/* Appends elements [from, end) to f. out and indices receive the folds so far, or are NULL. */
+/* Appends elements [from, end) to f. out and indices, unless NULL, receive the fold after each. */
 static inline void walk(fold *f, const __global STORAGE(X_TYPE) * x,
                         __global STORAGE(OUT_TYPE) * out, __global long *indices, index_t from,
-                        index_t end, index_t x_step, index_t out_step, int some) {
+                        index_t end, index_t x_stride, index_t out_stride, int some) {
 #if IS_FLOAT_SUM
   for (index_t first = from; first < end; first += BLOCK) {
     const index_t last = end - first < BLOCK ? end : first + BLOCK;
     const realw before = f->a - f->b;
     fold block = fold_start();
     for (index_t i = first; i < last; i++) {
-      block.a += LOAD_SOME(X_TYPE, x + i * x_step, some);
-      if (out) STORE_SOME(OUT_TYPE, out + i * out_step, some, before + block.a);
+      block.a += LOAD_SOME(X_TYPE, x + i * x_stride, some);
+      if (out) STORE_SOME(OUT_TYPE, out + i * out_stride, some, before + block.a);
     }
     fold_append(f, &block);
   }
 #else
   for (index_t i = from; i < end; i++) {
-    const fold g = fold_of(LOAD_SOME(X_TYPE, x + i * x_step, some), i);
+    const fold g = fold_of(LOAD_SOME(X_TYPE, x + i * x_stride, some), i);
     fold_append(f, &g);
-    if (out) STORE_SOME(OUT_TYPE, out + i * out_step, some, fold_value(f));
+    if (out) STORE_SOME(OUT_TYPE, out + i * out_stride, some, fold_value(f));
 #if INDICES
-    if (out) indices[i * out_step] = f->at;
+    if (out) indices[i * out_stride] = f->at;
 #endif
   }
 #endif
@@ -131,15 +131,15 @@ static inline void walk(fold *f, const __global STORAGE(X_TYPE) * x,
 #define GET(p) vload16(0, p)
 #endif
 
-#define CUMULATE_PARAMS                                                          \
-  const __global STORAGE(X_TYPE) * x, const long x_offset, __global real *parts, \
-      const long parts_offset, __global long *places, const long places_offset,  \
-      const index8 kept_dims, const index8 x_strides, const index_t groups,      \
-      const index_t row_size, const index_t n, const index_t x_step, const int n_splits
+#define CUMULATE_PARAMS                                                           \
+  const __global STORAGE(X_TYPE) * x, const long x_offset, __global real *splits, \
+      const long splits_offset, __global long *places, const long places_offset,  \
+      const index8 kept_dims, const index8 x_strides, const index_t groups,       \
+      const index_t row_size, const index_t n, const index_t x_stride, const int n_splits
 
-/* Stores each split's fold. parts: (n_splits, groups, 2, W); extremes' places: (n_splits,
+/* Stores the fold of each split. splits: (n_splits, groups, 2, W). For extremes, places: (n_splits,
  * groups). */
-__kernel void cumulate_parts(CUMULATE_PARAMS) {
+__kernel void cumulate_splits(CUMULATE_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   const int split = (int)get_global_id(1);
   if (item >= groups || split >= n_splits) return;
@@ -148,11 +148,11 @@ __kernel void cumulate_parts(CUMULATE_PARAMS) {
   const index_t from = split * share;
   fold f = fold_start();
   walk(&f, x + x_offset + strided_offset(k, kept_dims, x_strides), 0, 0, from,
-       from + share < n ? from + share : n, x_step, 0,
+       from + share < n ? from + share : n, x_stride, 0,
        (int)(row_size - column < W ? row_size - column : W));
   const long at = (long)split * groups + item;
-  PUT(parts + parts_offset + at * 2 * W, f.a);
-  PUT(parts + parts_offset + at * 2 * W + W, f.b);
+  PUT(splits + splits_offset + at * 2 * W, f.a);
+  PUT(splits + splits_offset + at * 2 * W + W, f.b);
 #if IS_EXTREME
   places[places_offset + at] = f.at;
 #endif
@@ -160,7 +160,7 @@ __kernel void cumulate_parts(CUMULATE_PARAMS) {
 
 __kernel void cumulate(CUMULATE_PARAMS, __global STORAGE(OUT_TYPE) * out, const long out_offset,
                        __global long *indices, const long indices_offset, const index8 out_strides,
-                       const index_t out_step) {
+                       const index_t out_stride) {
   const index_t item = (index_t)get_global_id(0);
   const int split = (int)get_global_id(1);
   if (item >= groups || split >= n_splits) return;
@@ -170,17 +170,17 @@ __kernel void cumulate(CUMULATE_PARAMS, __global STORAGE(OUT_TYPE) * out, const 
   fold f = fold_start();
   for (int s = 0; s < split; s++) {
     const long at = (long)s * groups + item;
-    fold part;
-    part.a = GET(parts + parts_offset + at * 2 * W);
-    part.b = GET(parts + parts_offset + at * 2 * W + W);
+    fold before;
+    before.a = GET(splits + splits_offset + at * 2 * W);
+    before.b = GET(splits + splits_offset + at * 2 * W + W);
 #if IS_EXTREME
-    part.at = places[places_offset + at];
+    before.at = places[places_offset + at];
 #else
-    part.at = 0;
+    before.at = 0;
 #endif
-    fold_append(&f, &part);
+    fold_append(&f, &before);
   }
   walk(&f, x + x_offset + strided_offset(k, kept_dims, x_strides), out + out_offset + to,
-       indices + indices_offset + to, from, from + share < n ? from + share : n, x_step, out_step,
-       (int)(row_size - column < W ? row_size - column : W));
+       indices + indices_offset + to, from, from + share < n ? from + share : n, x_stride,
+       out_stride, (int)(row_size - column < W ? row_size - column : W));
 }

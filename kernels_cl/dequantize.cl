@@ -1,4 +1,4 @@
-/* Rows of an encoded constant as plain floats: out[p] = row index[p], or row p if HAS_INDEX is 0. A
+/* out[p] = row index[p] of an encoded constant, or row p if HAS_INDEX is 0, as plain floats. A
  * work-item decodes 32 elements. An index out of range is reported and replaced by 0. */
 #include "common.h"
 #include "encoded.h"

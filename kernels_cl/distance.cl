@@ -1,5 +1,5 @@
-/* out[batch, i, j] = the p-norm of a[batch, i, :] - b[batch, j, :]. KIND 0, 1, 2 and 3 are that p,
- * 4 is infinity, 5 is any other p.
+/* out[batch, i, j] = the p-norm of a[batch, i, :] - b[batch, j, :]. KIND 0, 1, 2 and 3: p is KIND;
+ * 4: p is infinity; 5: any other p.
  *
  * distance_rows: a work-item computes ROWS neighbours of j, W terms at a time. Float sums are taken
  * over BLOCK terms of a lane, then over the blocks, then over the lanes.
@@ -53,7 +53,7 @@ DEFINE_KEEP(TYPE)
 #define ADD(a, b) ((a) + (b))
 #endif
 
-/* Returns the norm from the totals of the lanes. */
+/* Returns the norm, computed from the totals of the lanes. */
 static inline real norm_of(const realw v, const real p) {
 #if KIND == INFINITE && W > 1
   real lanes[W];
@@ -115,14 +115,14 @@ __kernel void distance_rows(const __global STORAGE(TYPE) * a, const long a_offse
 #define LANES16 realw
 #include "transpose.h"
 #if KIND == 2
-#define ADD_TERM(sum, d) fma(d, d, sum)
+#define ADD_TERM(sum, d) FMA(d, d, sum)
 #define ROOT(v) sqrt(v)
 #else
 #define ADD_TERM(sum, d) ADD(sum, TERM(d))
 #define ROOT(v) (v)
 #endif
 
-/* Transposes a panel of b: columns[k] lane j = term k of row j. Missing rows repeat the last. */
+/* Transposes a panel of b: lane j of columns[k] is term k of row j. Missing rows repeat one. */
 static inline void take_panel(const __global STORAGE(TYPE) * b, index_t m, int rows, int depth,
                               realw *columns) {
   for (int k = 0; k < depth; k += W) {
@@ -138,20 +138,20 @@ static inline void take_panel(const __global STORAGE(TYPE) * b, index_t m, int r
 static inline void add_terms(const __global STORAGE(TYPE) * a, index_t m, int rows, int depth,
                              const realw *columns, realw *sums) {
   const __global STORAGE(TYPE) * row[TILE]; /* PoCL would make offsets vectors */
-  realw part[TILE];
+  realw partial[TILE];
   for (int r = 0; r < TILE; r++) {
     row[r] = a + min(r, rows - 1) * m;
-    part[r] = (realw)0;
+    partial[r] = (realw)0;
   }
   for (int k = 0; k < depth; k++) {
     const realw y = columns[k];
 #pragma unroll
     for (int r = 0; r < TILE; r++) {
       const realw d = (realw)LOAD(TYPE, row[r], k) - y;
-      part[r] = ADD_TERM(part[r], d);
+      partial[r] = ADD_TERM(partial[r], d);
     }
   }
-  for (int r = 0; r < TILE; r++) sums[r] = ADD(sums[r], part[r]);
+  for (int r = 0; r < TILE; r++) sums[r] = ADD(sums[r], partial[r]);
 }
 
 __kernel void distance_panels(const __global STORAGE(TYPE) * a, const long a_offset,
@@ -183,16 +183,16 @@ __kernel void distance_panels(const __global STORAGE(TYPE) * a, const long a_off
 }
 
 #if KIND == 2
-#define LEAST_EXPONENT (1 << 23) /* sets the sign bit of infinity and NaN when added */
+#define MIN_EXPONENT (1 << 23) /* added to the bits of infinity or NaN, it sets the sign bit */
 
 /* Adds `depth` terms to the dot products of TILE rows of a with VECTORS panels. */
 static inline void add_products(const __global STORAGE(TYPE) * a, index_t m, int rows, int depth,
                                 realw panels[VECTORS][DEPTH], realw sums[][VECTORS]) {
   const __global STORAGE(TYPE) * row[TILE];
-  realw part[TILE][VECTORS];
+  realw partial[TILE][VECTORS];
   for (int r = 0; r < TILE; r++) {
     row[r] = a + min(r, rows - 1) * m;
-    for (int v = 0; v < VECTORS; v++) part[r][v] = (realw)0;
+    for (int v = 0; v < VECTORS; v++) partial[r][v] = (realw)0;
   }
   for (int k = 0; k < depth; k++) {
     realw y[VECTORS];
@@ -202,11 +202,11 @@ static inline void add_products(const __global STORAGE(TYPE) * a, index_t m, int
     for (int r = 0; r < TILE; r++) {
       const realw x = (realw)LOAD(TYPE, row[r], k);
 #pragma unroll
-      for (int v = 0; v < VECTORS; v++) part[r][v] = fma(x, y[v], part[r][v]);
+      for (int v = 0; v < VECTORS; v++) partial[r][v] = FMA(x, y[v], partial[r][v]);
     }
   }
   for (int r = 0; r < TILE; r++)
-    for (int v = 0; v < VECTORS; v++) sums[r][v] += part[r][v];
+    for (int v = 0; v < VECTORS; v++) sums[r][v] += partial[r][v];
 }
 
 /* Returns the sum of squares of a row of m elements. */
@@ -214,7 +214,7 @@ static inline real squares_of(const __global STORAGE(TYPE) * a, index_t m) {
   realw sum = (realw)0;
   for (index_t k = 0; k < m; k += W) {
     const realw x = LOAD_SOME(TYPE, a + k, (int)min(m - k, (index_t)W));
-    sum = fma(x, x, sum);
+    sum = FMA(x, x, sum);
   }
   return fold_add(sum);
 }
@@ -239,9 +239,9 @@ __kernel void distance_products(const __global STORAGE(TYPE) * a, const long a_o
                                 const index_t m) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
-  const index_t width = VECTORS * W, parts = (n_b + width - 1) / width,
-                chunks = (n_a + CHUNK - 1) / CHUNK, j = item % parts * width,
-                i = item / parts % chunks * CHUNK, batch = item / parts / chunks;
+  const index_t width = VECTORS * W, strips = (n_b + width - 1) / width,
+                chunks = (n_a + CHUNK - 1) / CHUNK, j = item % strips * width,
+                i = item / strips % chunks * CHUNK, batch = item / strips / chunks;
   const int rows = (int)min(n_a - i, (index_t)CHUNK), columns = (int)min(n_b - j, width),
             panels = (columns + W - 1) / W;
   realw panel[VECTORS][DEPTH], sums[CHUNK][VECTORS], squares[VECTORS];
@@ -255,7 +255,7 @@ __kernel void distance_products(const __global STORAGE(TYPE) * a, const long a_o
     const int depth = (int)min(m - from, (index_t)DEPTH);
     for (int v = 0; v < panels; v++) {
       take_panel(b + v * W * m + from, m, columns - v * W, depth, panel[v]);
-      for (int k = 0; k < depth; k++) squares[v] = fma(panel[v][k], panel[v][k], squares[v]);
+      for (int k = 0; k < depth; k++) squares[v] = FMA(panel[v][k], panel[v][k], squares[v]);
     }
     for (int v = panels; v < VECTORS; v++)
       for (int k = 0; k < depth; k++) panel[v][k] = (realw)0;
@@ -273,7 +273,7 @@ __kernel void distance_products(const __global STORAGE(TYPE) * a, const long a_o
       for (int l = 0; l < some; l++) {
         const realw all = squares_a[l] + squares[v], root = sqrt(all - 2 * sums[r + l][v]);
         const int16 margin = as_int16(root * root - all * (real)(1 / 16.0));
-        near |= margin | (margin + LEAST_EXPONENT);
+        near |= margin | (margin + MIN_EXPONENT);
         STORE_SOME(TYPE, to + l * n_b, columns - v * W, root);
       }
       if (!any(near)) continue;

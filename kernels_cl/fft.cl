@@ -93,8 +93,8 @@ typedef struct root {
   real re, im;
 } root;
 
-/* Returns cosine and sine of pi / 4 * rest / n, rest <= n < 2^35. In floats the angle is a quotient
- * of integers, rounded once: a float division may be off by 2.5 units in the last place. */
+/* Returns the cosine and sine of pi / 4 * rest / n, for rest <= n < 2^35. In floats the angle is a
+ * quotient of integers, rounded once, because a float division may be off by 2.5 ulp. */
 static inline root small_root(ulong rest, ulong n) {
 #if IS_F64(COMPUTE)
   const real angle = (real)rest / (real)n / 4;
@@ -107,7 +107,7 @@ static inline root small_root(ulong rest, ulong n) {
   return w;
 }
 
-/* Returns exp(-2 pi i k / n), k < n, conjugated if inverse, by an angle of at most pi / 4. */
+/* Returns exp(-2 pi i k / n), k < n, conjugated if inverse, from an angle of at most pi / 4. */
 static inline root root_of_unity(ulong k, ulong n, int inverse) {
   const ulong octant = 8 * k / n, rest = 8 * k % n;
   const root w = small_root(octant % 2 ? n - rest : rest, n);
@@ -157,8 +157,8 @@ static inline void radix_four(points *a) {
   a[3] = minus(c, e);
 }
 
-/* Transform of odd radix r in place: roots[j * step] is the j-th root of order r. The roots of j
- * and r - j are conjugates. */
+/* Transforms r points in place, for an odd radix r: roots[j * step] is the j-th root of order r.
+ * The roots of j and r - j are conjugates. */
 static inline void radix_odd(const int r, const __global real *roots, const index_t step,
                              points *a) {
   points sum[MAX_RADIX / 2 + 1], rest[MAX_RADIX / 2 + 1];
@@ -264,13 +264,13 @@ static inline void store(__global real *out, const places *p, index_t k, index_t
   }
 }
 
-#define FFT_IN_PARAMS                                                                    \
-  const __global real *x, const long x_offset, const __global real *chirp,               \
-      const long chirp_offset, const index8 row_dims, const index8 x_strides,            \
-      const index_t x_step, const index_t x_pair, const index_t n_rows, const index_t n, \
+#define FFT_IN_PARAMS                                                                      \
+  const __global real *x, const long x_offset, const __global real *chirp,                 \
+      const long chirp_offset, const index8 row_dims, const index8 x_strides,              \
+      const index_t x_stride, const index_t x_pair, const index_t n_rows, const index_t n, \
       const index_t n_in, const index_t length
-#define FFT_OUT_PARAMS                                                                         \
-  __global real *out, const long out_offset, const index8 out_strides, const index_t out_step, \
+#define FFT_OUT_PARAMS                                                                           \
+  __global real *out, const long out_offset, const index8 out_strides, const index_t out_stride, \
       const index_t out_pair, const index_t n_out, const real scale
 
 __kernel void fft_load(FFT_IN_PARAMS, __global real *to, const long to_offset,
@@ -282,7 +282,7 @@ __kernel void fft_load(FFT_IN_PARAMS, __global real *to, const long to_offset,
   points a;
   a.re = a.im = (realw)0;
   if (j < n) {
-    a = load(x + x_offset, &p, j, n, n_in, x_step, x_pair);
+    a = load(x + x_offset, &p, j, n, n_in, x_stride, x_pair);
     if (CHIRP) a = times(a, chirp + chirp_offset, j);
   }
   put(to + to_offset, item, a);
@@ -307,12 +307,12 @@ __kernel void fft_store(const __global real *from, const long from_offset,
   const places p = places_of(first_row + row, n_rows, row_dims, out_strides);
   points a = get(from + from_offset, row * length + k);
   if (CHIRP) a = times(conjugate(a), chirp + chirp_offset, k);
-  store(out + out_offset, &p, k, n, out_step, out_pair, a, scale);
+  store(out + out_offset, &p, k, n, out_stride, out_pair, a, scale);
 }
 
 /* ---------------------------------------------------------------- passes over whole rows */
 
-/* Points of the rows and a second buffer to write the next pass to. */
+/* The points of the rows, and a second buffer to which the next pass writes. */
 typedef struct buffers {
   __global real *data, *beside;
 } buffers;
@@ -366,7 +366,7 @@ __kernel void fft_rows(FFT_IN_PARAMS, FFT_OUT_PARAMS, RADIX_PARAMS, const __glob
   for (index_t row = item * W; row < n_rows; row += items * W) {
     const places from = places_of(row, n_rows, row_dims, x_strides);
     for (index_t j = 0; j < n; j++) {
-      const points a = load(x, &from, j, n, n_in, x_step, x_pair);
+      const points a = load(x, &from, j, n, n_in, x_stride, x_pair);
       put(b.data, j, CHIRP ? times(a, chirp, j) : a);
     }
     points zero;
@@ -381,7 +381,7 @@ __kernel void fft_rows(FFT_IN_PARAMS, FFT_OUT_PARAMS, RADIX_PARAMS, const __glob
     const places to = places_of(row, n_rows, row_dims, out_strides);
     for (index_t k = 0; k < n_out; k++) {
       const points a = get(b.data, k);
-      store(out, &to, k, n, out_step, out_pair, CHIRP ? times(conjugate(a), chirp, k) : a, scale);
+      store(out, &to, k, n, out_stride, out_pair, CHIRP ? times(conjugate(a), chirp, k) : a, scale);
     }
   }
 }

@@ -23,7 +23,7 @@
       const int k_y, const int k_x, const int stride_y, const int stride_x, const int padding_y, \
       const int padding_x, const int dilation_y, const int dilation_x
 
-/* rows, columns: size of the planes; n_y, n_x: positions of the window; k_y, k_x: its size. */
+/* rows, columns: size of a plane. n_y, n_x: positions of the window. k_y, k_x: its size. */
 __kernel void im2col(const __global STORAGE(MOVED) * x, const long x_offset,
                      __global STORAGE(MOVED) * out, const long out_offset, WINDOWS_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
@@ -43,7 +43,7 @@ __kernel void im2col(const __global STORAGE(MOVED) * x, const long x_offset,
   }
 }
 
-/* Returns the window position whose element k covers cell i, or -1. */
+/* Returns the position of the window whose element k covers cell i, or -1 if none exists. */
 static inline int find_position(int i, int padding, int k, int dilation, int stride, int n) {
   const long from = (long)i + padding - (long)k * dilation;
   const long position = from / stride;

@@ -1,6 +1,6 @@
 /* out[n, c, p] = sum_k w[k] * x[n, c, o[k]]. Offsets o and weights w follow from point p of the
- * grid: grid[n, p] has N_DIMS coordinates in [-1, 1], that of the last dimension first. A work-item
- * computes all channels of a point.
+ * grid: grid[n, p] has N_DIMS coordinates in [-1, 1], the coordinate of the last dimension first. A
+ * work-item computes all channels of a point.
  *
  * MODE: 0 linear, 1 nearest, 2 cubic. PADDING: x continues outside as 0 (0), its border (1) or its
  * reflection (2). ALIGN: -1 and 1 are the centers of the outer elements, else their edges. */

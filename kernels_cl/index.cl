@@ -45,40 +45,41 @@ static inline long read_index(const __global uchar *p, long at, int is_long) {
   return is_long ? ((const __global long *)p)[at] : (long)((const __global int *)p)[at];
 }
 
-/* Adds the offset of index tensor j, whose dimension has size sizes.sj and stride steps.sj. */
-#define PICK(j)                                                                                    \
+/* Adds the offset that index tensor j selects in x's dimension, number `d` of dims and strides. */
+#define PICK(j, d)                                                                                 \
   if (N_INDICES > j)                                                                               \
   source +=                                                                                        \
-      steps.s##j *                                                                                 \
+      strides.d *                                                                                  \
       checked_index(read_index(i##j, i##j##_offset + strided_offset(b, pick_dims, i##j##_strides), \
                                kinds >> j & 1),                                                    \
-                    sizes.s##j, fault, fault_node)
+                    dims.d, fault, fault_node)
 #define PICK_ALL \
-  PICK(0);       \
-  PICK(1);       \
-  PICK(2);       \
-  PICK(3);       \
-  PICK(4);       \
-  PICK(5);       \
-  PICK(6);       \
-  PICK(7)
-#define IS_EMPTY(j) (N_INDICES > j && sizes.s##j == 0)
+  PICK(0, s7);   \
+  PICK(1, s6);   \
+  PICK(2, s5);   \
+  PICK(3, s4);   \
+  PICK(4, s3);   \
+  PICK(5, s2);   \
+  PICK(6, s1);   \
+  PICK(7, s0)
+#define IS_EMPTY(j, d) (N_INDICES > j && dims.d == 0)
 
-#define INDICES_PARAMS                                                             \
-  const index8 pick_dims, const index8 sizes, const index8 steps, const int kinds, \
-      const __global uchar *i0, const long i0_offset, const index8 i0_strides,     \
-      const __global uchar *i1, const long i1_offset, const index8 i1_strides,     \
-      const __global uchar *i2, const long i2_offset, const index8 i2_strides,     \
-      const __global uchar *i3, const long i3_offset, const index8 i3_strides,     \
-      const __global uchar *i4, const long i4_offset, const index8 i4_strides,     \
-      const __global uchar *i5, const long i5_offset, const index8 i5_strides,     \
-      const __global uchar *i6, const long i6_offset, const index8 i6_strides,     \
+/* dims, strides: the dimensions of x, at most 8, in this order: those after the indexed ones, those
+ * before them, and from the end backwards the indexed ones. Separate arguments would exceed the
+ * 1,024 bytes that all devices accept. */
+#define INDICES_PARAMS                                                              \
+  const index8 pick_dims, const index8 dims, const index8 strides, const int kinds, \
+      const __global uchar *i0, const long i0_offset, const index8 i0_strides,      \
+      const __global uchar *i1, const long i1_offset, const index8 i1_strides,      \
+      const __global uchar *i2, const long i2_offset, const index8 i2_strides,      \
+      const __global uchar *i3, const long i3_offset, const index8 i3_strides,      \
+      const __global uchar *i4, const long i4_offset, const index8 i4_strides,      \
+      const __global uchar *i5, const long i5_offset, const index8 i5_strides,      \
+      const __global uchar *i6, const long i6_offset, const index8 i6_strides,      \
       const __global uchar *i7, const long i7_offset, const index8 i7_strides
 
 __kernel void index_pick(const __global STORAGE(TYPE) * x, const long x_offset,
-                         __global STORAGE(TYPE) * out, const long out_offset,
-                         const index8 front_dims, const index8 front_strides,
-                         const index8 back_dims, const index8 back_strides, INDICES_PARAMS,
+                         __global STORAGE(TYPE) * out, const long out_offset, INDICES_PARAMS,
                          const index_t items, const index_t n_picks, const index_t n_back,
                          FAULT_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
@@ -86,17 +87,17 @@ __kernel void index_pick(const __global STORAGE(TYPE) * x, const long x_offset,
   const index_t per_row = (n_back + CHUNK - 1) / CHUNK, row = item / per_row;
   const index_t from = item % per_row * CHUNK, end = from + CHUNK < n_back ? from + CHUNK : n_back;
   const index_t f = row / n_picks, b = row % n_picks;
-  index_t source = strided_offset(f, front_dims, front_strides);
+  index_t source = strided_offset(f * n_back, dims, strides);
   PICK_ALL;
-  if (IS_EMPTY(0) || IS_EMPTY(1) || IS_EMPTY(2) || IS_EMPTY(3) || IS_EMPTY(4) || IS_EMPTY(5) ||
-      IS_EMPTY(6) || IS_EMPTY(7))
+  if (IS_EMPTY(0, s7) || IS_EMPTY(1, s6) || IS_EMPTY(2, s5) || IS_EMPTY(3, s4) || IS_EMPTY(4, s3) ||
+      IS_EMPTY(5, s2) || IS_EMPTY(6, s1) || IS_EMPTY(7, s0))
     return; /* x is empty */
   x += x_offset + source;
   out += out_offset + row * n_back;
 #if DENSE
   for (index_t k = from; k < end; k++) out[k] = x[k];
 #else
-  for (index_t k = from; k < end; k++) out[k] = x[strided_offset(k, back_dims, back_strides)];
+  for (index_t k = from; k < end; k++) out[k] = x[strided_offset(k, dims, strides)];
 #endif
 }
 

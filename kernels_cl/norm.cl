@@ -3,7 +3,7 @@
  *                 + bias[i]
  *                 RMS, rms_norm: out[r, i] = x[r, i] / sqrt(mean of squares + eps) * weight[i]
  *   norm_groups   row r = (sample, group) of n = channels * spatial; weight, bias by channel.
- *                 IN_PARTS: norm_part has summed the parts of each row before
+ *                 IN_SPLITS: norm_split has summed the splits of each row before
  *   norm_batch    row r = (sample, channel) of n = spatial; mean, var, weight, bias by channel
  * Moments are computed in two passes: the mean, then the mean of squared deviations. A work-item or
  * a TEAM processes a row, W neighbours at once. */
@@ -26,8 +26,8 @@
 #ifndef HAS_BIAS
 #define HAS_BIAS 1
 #endif
-#ifndef IN_PARTS
-#define IN_PARTS 0
+#ifndef IN_SPLITS
+#define IN_SPLITS 0
 #endif
 #ifndef SQUARES
 #define SQUARES 0
@@ -36,7 +36,7 @@
 
 typedef const __global STORAGE(X_TYPE) * x_pointer;
 
-/* Returns this lane's sum of x or of (x - mean)^2 (SQUARES) over a row. */
+/* Defines a function that returns this lane's sum over a row, of x or of (x - mean)^2 (SQUARES). */
 #define DEFINE_ROW_SUM(name, TAKE)                                                   \
   static inline real PASTE(sum_, name)(x_pointer x, index_t n, real mean) {          \
     real total = 0;                                                                  \
@@ -48,12 +48,12 @@ typedef const __global STORAGE(X_TYPE) * x_pointer;
         const realw t = LOADW(X_TYPE, x + i);                                        \
         v += TAKE(t, mean);                                                          \
       }                                                                              \
-      real part = fold_add(v);                                                       \
+      real partial = fold_add(v);                                                    \
       for (i = from + (end - from) / W * W + LANE; i < end; i += TEAM) {             \
         const real t = LOAD(X_TYPE, x, i);                                           \
-        part += TAKE(t, mean);                                                       \
+        partial += TAKE(t, mean);                                                    \
       }                                                                              \
-      total += part;                                                                 \
+      total += partial;                                                              \
     }                                                                                \
     return total;                                                                    \
   }
@@ -79,7 +79,7 @@ DEFINE_ROW_SUM(squares, TAKE_SQUARE)
       const __global STORAGE(PARAM_TYPE) * bias, const long bias_offset,     \
       __global STORAGE(OUT_TYPE) * out, const long out_offset, const index_t rows, const real eps
 
-/* Applies the epilogue to this lane's elements of a row of n, as the store loops walk them. */
+/* Applies the epilogue to this lane's elements of a row of n, in the order of the stores. */
 #if TEAM == 1
 #define EPILOGUE_ROW(out, first, n) EPILOGUE(out, first, n)
 #else
@@ -132,28 +132,28 @@ static inline void scale_row(x_pointer x, __global STORAGE(OUT_TYPE) * out, inde
   }
 }
 
-/* Returns the sum over a row's parts of what norm_part stored. */
-static inline real add_sums(const __global real *sums, index_t n_parts) {
+/* Returns the sum of a row: adds the sums of its splits, which norm_split stored. */
+static inline real add_sums(const __global real *sums, index_t n_splits) {
   real total = 0;
-  for (index_t p = 0; p < n_parts; p++) total += sums[p];
+  for (index_t p = 0; p < n_splits; p++) total += sums[p];
   return total;
 }
 
-/* Sums each of the n_parts parts (part_size elements) of a row. sums: (2, rows, n_parts), first of
- * the values, then of their squared deviations from the mean. The second pass (SQUARES) reads the
- * results of the first. items: rows * n_parts. */
-__kernel void norm_part(const __global STORAGE(X_TYPE) * x, const long x_offset,
-                        __global real *sums, const long sums_offset, const index_t items,
-                        const index_t n, const index_t n_parts, const index_t part_size) {
+/* Sums each of the n_splits splits (split_size elements) of a row. sums: (2, rows, n_splits), first
+ * of the values, then of their squared deviations from the mean. The second pass (SQUARES) reads
+ * the results of the first. items: rows * n_splits. */
+__kernel void norm_split(const __global STORAGE(X_TYPE) * x, const long x_offset,
+                         __global real *sums, const long sums_offset, const index_t items,
+                         const index_t n, const index_t n_splits, const index_t split_size) {
   TEAM_MEMORY(memory);
   const index_t item = (index_t)TEAM_INDEX;
   if (TEAM == 1 && item >= items) return;
-  const index_t begin = item % n_parts * part_size;
+  const index_t begin = item % n_splits * split_size;
   sums += sums_offset;
-  x += x_offset + item / n_parts * n + begin;
-  const index_t some = min(part_size, n - begin);
+  x += x_offset + item / n_splits * n + begin;
+  const index_t some = min(split_size, n - begin);
 #if SQUARES
-  const real mean = add_sums(sums + item / n_parts * n_parts, n_parts) / (real)n;
+  const real mean = add_sums(sums + item / n_splits * n_splits, n_splits) / (real)n;
   const real sum = sum_team(sum_squares(x, some, mean), memory);
 #else
   const real sum = sum_team(sum_values(x, some, 0), memory);
@@ -161,21 +161,21 @@ __kernel void norm_part(const __global STORAGE(X_TYPE) * x, const long x_offset,
   if (LANE == 0) sums[SQUARES * items + item] = sum;
 }
 
-/* sums: results of norm_part, if n_parts is not 1. */
+/* sums: results of norm_split, if n_splits is not 1. */
 __kernel void norm_groups(NORM_PARAMS, const index_t groups, const index_t channels,
                           const index_t spatial, const __global real *sums, const long sums_offset,
-                          const index_t n_parts, const index_t part_size) {
+                          const index_t n_splits, const index_t split_size) {
   TEAM_MEMORY(memory);
-  const index_t item = (index_t)TEAM_INDEX, r = item / n_parts;
+  const index_t item = (index_t)TEAM_INDEX, r = item / n_splits;
   if (TEAM == 1 && r >= rows) return;
   const index_t n = channels * spatial, first = r % groups * channels,
-                begin = item % n_parts * part_size, end = min(begin + part_size, n);
+                begin = item % n_splits * split_size, end = min(begin + split_size, n);
   x += x_offset + r * n;
   out += out_offset + r * n;
-#if IN_PARTS
-  sums += sums_offset + r * n_parts;
-  const real mean = add_sums(sums, n_parts) / (real)n,
-             squares = add_sums(sums + rows * n_parts, n_parts);
+#if IN_SPLITS
+  sums += sums_offset + r * n_splits;
+  const real mean = add_sums(sums, n_splits) / (real)n,
+             squares = add_sums(sums + rows * n_splits, n_splits);
 #else
   const real mean = sum_team(sum_values(x, n, 0), memory) / (real)n,
              squares = sum_team(sum_squares(x, n, mean), memory);

@@ -28,7 +28,7 @@ static inline index_t source_index(index_t i, index_t size) {
 #endif
 }
 
-/* Takes one outer dimension's digit off `row` and advances the source, or clears `inside`. */
+/* Splits the position in an outer dimension off `row`; adds it to source or clears `inside`. */
 #define STEP(d)                                                                \
   if (n_dims > 0x##d) {                                                        \
     const index_t i = source_index(row % dims.s##d - before.s##d, sizes.s##d); \

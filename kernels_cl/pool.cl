@@ -67,9 +67,9 @@ static inline real window_sum(x_pointer p, int rows, index_t columns, range z, r
       real row = 0;
       for (int from = x.begin; from < x.end; from += BLOCK) {
         const int end = min(from + BLOCK, x.end);
-        real part = 0;
-        for (int j = from; j < end; j++) part += LOAD(X_TYPE, p, (h * rows + i) * columns + j);
-        row += part;
+        real partial = 0;
+        for (int j = from; j < end; j++) partial += LOAD(X_TYPE, p, (h * rows + i) * columns + j);
+        row += partial;
       }
       total += row;
     }

@@ -12,13 +12,13 @@
 #define OUT_TYPE X_TYPE /* x and out may each hold floats as BF16 */
 #endif
 #ifndef STRIDE
-#define STRIDE 1 /* stride of the columns, 1 or 2 */
+#define STRIDE 1 /* stride of the windows along a row, 1 or 2 */
 #endif
 #ifndef CHUNK
 #define CHUNK 128
 #endif
 #ifndef REACH
-#define REACH 64 /* columns of a window, at most */
+#define REACH 64 /* maximum columns that a window covers */
 #endif
 #include "vector.h"
 
@@ -73,8 +73,8 @@ static inline void store_cells(__global STORAGE(OUT_TYPE) * p, int n, cells v) {
   for (int l = 0; l < n; l++) STORE_CELL(p, l, lanes[l]);
 }
 
-/* The input rows of one row of outputs, in a plane at x. `size` is the number of cells from x to
- * the end of the buffer. */
+/* The input rows that one row of outputs reads, in a plane at x. `size` is the number of cells from
+ * x to the end of the buffer. */
 typedef struct seen {
   const __global STORAGE(X_TYPE) * x;
   index_t size;
@@ -102,7 +102,7 @@ static inline void make_columns(const seen *s, int first, int width, cell *to) {
   for (int i = end; i < width; i += W) vstore16((cells)(cell)LOWEST, 0, to + i);
 }
 
-/* items: rows of outputs of all planes. kernel_x + (kernel_x - 1) * (dilation_x - 1) <= REACH. */
+/* items: output rows of all planes. kernel_x + (kernel_x - 1) * (dilation_x - 1) <= REACH. */
 __kernel void pool_rows(const __global STORAGE(X_TYPE) * x, const long x_offset,
                         __global STORAGE(OUT_TYPE) * out, const long out_offset, PLANES_PARAMS,
                         WINDOW_PARAMS, const int dilation_z, const int dilation_y,

@@ -1,4 +1,4 @@
-/* Random numbers by Philox 4x32-10. docs/reference/random.md defines which words make which
+/* Random numbers by Philox 4x32-10. docs/reference/random.md defines the words that make each
  * element; see also backend/cpu/kernels/random.h. A work-item computes the elements of one block:
  * four of 32 bits, or two of 64 (I64, F64). With VECTOR, for elements of 32 bits, it computes those
  * of 16 blocks. RANDOM_PARAMS belong to the session. */
@@ -67,7 +67,7 @@ static inline uint4 philox(uint4 w, uint k0, uint k1) {
 }
 
 #if KIND != INTEGER
-/* Box-Muller transform: u in (0, 1], v in [0, 1) */
+/* Returns two normal numbers in e, by the Box-Muller transform of u in (0, 1] and v in [0, 1). */
 static inline void normal_pair(real u, real v, real *e) {
   const real radius = sqrt(-2 * log(u));
   e[0] = radius * cospi(2 * v);

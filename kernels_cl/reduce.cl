@@ -93,7 +93,7 @@ typedef real total_t;
 #else
 typedef realw total_t;
 #endif
-/* Members by kind. Sums: a - b is the sum, b is what rounding added. Moments: a mean, b sum of
+/* Members by kind. Sums: a - b is the sum, where b is the rounding error. Moments: a mean, b sum of
  * squared deviations, n count. Arg: i position. */
 typedef struct state {
   total_t a, b;
@@ -169,8 +169,8 @@ static inline total_t state_finish(const state *s, real divisor) {
 #endif
 }
 
-/* Pass 0 folds map(x), pass 1 (moments) the squares of x - mean. *count: elements seen by this
- * lane. */
+/* Pass 0 folds map(x); pass 1, of moments, folds the squares of x - mean. *count: receives the
+ * number of elements of this lane. */
 #if KIND == VAR || KIND == STD
 #define TAKE(V, v) (pass ? ((v)-mean) * ((v)-mean) : (v))
 #else
@@ -300,31 +300,31 @@ static inline void store_lanes(__global real *p, int some, const total_t v) {
 }
 
 /* Stores a partial state, whose components are `step` apart. */
-static inline void store_parts(__global real *parts, long step, __global long *places,
+static inline void store_split(__global real *splits, long step, __global long *places,
                                const state *s, int some) {
 #if IS_SUM && IS_FLOAT(COMPUTE)
-  store_lanes(parts, some, s->a - s->b);
+  store_lanes(splits, some, s->a - s->b);
 #else
-  store_lanes(parts, some, s->a);
+  store_lanes(splits, some, s->a);
 #endif
 #if IS_MOMENT
-  store_lanes(parts + step, some, s->b);
-  store_lanes(parts + 2 * step, some, (total_t)s->n);
+  store_lanes(splits + step, some, s->b);
+  store_lanes(splits + 2 * step, some, (total_t)s->n);
 #endif
 #if IS_ARG
   *places = s->i;
 #endif
 }
 
-/* Number of columns, of W, that exist in vector v of a strip. */
+/* Number of the W columns of vector v of a strip that exist; may exceed W. */
 #define SOME(v) (left - (v)*W)
 
-/* parts: (1 or 3, n_splits, n_kept); places (arg only): (n_splits, n_kept). groups: work-items (or
- * teams) in dimension 0. Unless ROW, each computes STRIP * W of the row_size neighbours that the
- * innermost kept dimension has. */
+/* splits: (1 or 3, n_splits, n_kept); places (arg only): (n_splits, n_kept). groups: work-items (or
+ * teams) in dimension 0. Unless ROW, each computes STRIP * W of the row_size elements of the
+ * innermost kept dimension. */
 __kernel void reduce(const __global STORAGE(X_TYPE) * x, const long x_offset,
-                     __global STORAGE(OUT_TYPE) * out, const long out_offset, __global real *parts,
-                     const long parts_offset, __global long *places, const long places_offset,
+                     __global STORAGE(OUT_TYPE) * out, const long out_offset, __global real *splits,
+                     const long splits_offset, __global long *places, const long places_offset,
                      const index8 kept_dims, const index8 kept_strides, const index8 outer_dims,
                      const index8 outer_strides, const index_t n_kept, const index_t groups,
                      const index_t row_size, const index_t n_outer, const index_t n_inner,
@@ -369,7 +369,7 @@ __kernel void reduce(const __global STORAGE(X_TYPE) * x, const long x_offset,
   for (int v = 0; v < STRIP && SOME(v) > 0; v++) {
 #if SPLIT
     const long at = (long)split * n_kept + k + v * W;
-    store_parts(parts + parts_offset + at, (long)n_splits * n_kept, places + places_offset + at,
+    store_split(splits + splits_offset + at, (long)n_splits * n_kept, places + places_offset + at,
                 &strip[v], SOME(v));
 #else
     store_result(out + out_offset + k + v * W, &strip[v], SOME(v), divisor);
@@ -378,22 +378,22 @@ __kernel void reduce(const __global STORAGE(X_TYPE) * x, const long x_offset,
 }
 
 /* Merges the partial states of each k. Compiled with W = 1, ROW = 1. */
-__kernel void reduce_merge(const __global real *parts, const long parts_offset,
+__kernel void reduce_merge(const __global real *splits, const long splits_offset,
                            const __global long *places, const long places_offset,
                            __global STORAGE(OUT_TYPE) * out, const long out_offset,
                            const index_t n_kept, const int n_splits, const real divisor) {
 #if ROW && TEAM == 1
   const index_t k = (index_t)get_global_id(0);
   if (k >= n_kept) return;
-  const long part = (long)n_splits * n_kept;
+  const long split_size = (long)n_splits * n_kept;
   state s = state_start();
   for (int split = 0; split < n_splits; split++) {
     const long at = (long)split * n_kept + k;
     state o = state_start();
-    o.a = parts[parts_offset + at];
+    o.a = splits[splits_offset + at];
 #if IS_MOMENT
-    o.b = parts[parts_offset + at + part];
-    o.n = parts[parts_offset + at + 2 * part];
+    o.b = splits[splits_offset + at + split_size];
+    o.n = splits[splits_offset + at + 2 * split_size];
 #elif IS_ARG
     o.i = places[places_offset + at];
 #endif

@@ -1,5 +1,5 @@
-/* Rotates the pairs of each row of head_dim: (a, b) -> (a cos - b sin, a sin + b cos). The n_heads
- * rows of position i use row i % n_angles of cos, sin (n_angles, head_dim / 2). INTERLEAVED: pairs
+/* Rotates each pair (a, b) of a row of head_dim to (a cos - b sin, a sin + b cos). The n_heads rows
+ * of position i use row i % n_angles of cos and sin (n_angles, head_dim / 2). INTERLEAVED: pairs
  * are (2i, 2i + 1), else (i, i + head_dim / 2). A work-item rotates CHUNK pairs. */
 #include "common.h"
 #ifndef X_TYPE

@@ -59,13 +59,13 @@ static inline real row_sum(x_pointer x, out_pointer out, index_t n, real m) {
       if (KEEP_EXP) STOREW(X_TYPE, out + i, e);
       v += e;
     }
-    real part = fold_add(v);
+    real partial = fold_add(v);
     for (i = from + (end - from) / W * W + LANE; i < end; i += TEAM) {
       const real e = exp(LOAD(X_TYPE, x, i) - m);
       if (KEEP_EXP) STORE(X_TYPE, out, i, e);
-      part += e;
+      partial += e;
     }
-    total += part;
+    total += partial;
   }
   return total;
 }
@@ -80,10 +80,10 @@ static inline real row_sum(x_pointer x, out_pointer out, index_t n, real m) {
 #endif
 #if KEEP_EXP
 #define SOURCE out
-#define SOURCE_STEP out_step
+#define SOURCE_STEP out_stride
 #else
 #define SOURCE x
-#define SOURCE_STEP x_step
+#define SOURCE_STEP x_stride
 #endif
 
 #if ROW
@@ -101,24 +101,24 @@ static inline void write_row(x_pointer x, out_pointer out, index_t n, real m, re
   }
 }
 #else
-/* Computes `some` <= W neighbours of k at x and out; their elements are x_step and out_step
+/* Computes `some` <= W neighbours of k at x and out; their elements are x_stride and out_stride
  * apart. */
-static inline void softmax_columns(x_pointer x, out_pointer out, index_t n, index_t x_step,
-                                   index_t out_step, int some) {
+static inline void softmax_columns(x_pointer x, out_pointer out, index_t n, index_t x_stride,
+                                   index_t out_stride, int some) {
   realw m = (realw)(-INFINITY), total = (realw)0;
   for (index_t i = 0; i < n; i++) {
-    const realw v = LOAD_SOME(X_TYPE, x + i * x_step, some);
+    const realw v = LOAD_SOME(X_TYPE, x + i * x_stride, some);
     m = larger(m, v);
   }
   for (index_t from = 0; from < n; from += BLOCK) {
     const index_t end = from + BLOCK < n ? from + BLOCK : n;
-    realw part = (realw)0;
+    realw partial = (realw)0;
     for (index_t i = from; i < end; i++) {
-      const realw e = exp(LOAD_SOME(X_TYPE, x + i * x_step, some) - m);
-      if (KEEP_EXP) STORE_SOME(X_TYPE, out + i * out_step, some, e);
-      part += e;
+      const realw e = exp(LOAD_SOME(X_TYPE, x + i * x_stride, some) - m);
+      if (KEEP_EXP) STORE_SOME(X_TYPE, out + i * out_stride, some, e);
+      partial += e;
     }
-    total += part;
+    total += partial;
   }
 #if LOG
   total = log(total);
@@ -126,17 +126,17 @@ static inline void softmax_columns(x_pointer x, out_pointer out, index_t n, inde
   for (index_t i = 0; i < n; i++) {
     const realw v = LOAD_SOME(X_TYPE, SOURCE + i * SOURCE_STEP, some);
     const realw r = RESULT(v, m, total);
-    STORE_SOME(X_TYPE, out + i * out_step, some, r);
+    STORE_SOME(X_TYPE, out + i * out_stride, some, r);
   }
 }
 #endif
 
-/* groups: work-items (or teams). Strides are per kept dimension, x_step and out_step per i. */
+/* groups: work-items (or teams). Strides are per kept dimension, x_stride and out_stride per i. */
 __kernel void softmax(const __global STORAGE(X_TYPE) * x, const long x_offset,
                       __global STORAGE(X_TYPE) * out, const long out_offset, const index8 kept_dims,
                       const index8 x_strides, const index8 out_strides, const index_t groups,
-                      const index_t row_size, const index_t n, const index_t x_step,
-                      const index_t out_step) {
+                      const index_t row_size, const index_t n, const index_t x_stride,
+                      const index_t out_stride) {
   TEAM_MEMORY(memory);
   const index_t item = (index_t)TEAM_INDEX;
   if (TEAM == 1 && item >= groups) return;
@@ -156,6 +156,6 @@ __kernel void softmax(const __global STORAGE(X_TYPE) * x, const long x_offset,
 #endif
   write_row(x, out, n, m, total);
 #else
-  softmax_columns(x, out, n, x_step, out_step, (int)min(row_size - column, (index_t)W));
+  softmax_columns(x, out, n, x_stride, out_stride, (int)min(row_size - column, (index_t)W));
 #endif
 }

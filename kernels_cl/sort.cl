@@ -1,4 +1,4 @@
-/* Stable merge sort along a dimension, of which the first k elements are wanted. An entry is a key,
+/* Stable merge sort along a dimension, which keeps the first k elements. An entry is a key,
  * an unsigned integer that ascends in the wanted order, and the position of its element. Both form
  * a vector, so that one load and one store move it. Scratch memory holds `pitch` entries per row.
  *
@@ -61,8 +61,8 @@ static inline sort_key key_of(const __global STORAGE(X_TYPE) * x, index_t i) {
 
 #if ON_CPU && !LONG_KEY
 #define MARGIN 16 /* elements before the keys and positions; key[-1] is 0, which sorts first */
-/* Inserts e before the sorted keys that are greater and keeps the first `keep` keys. Returns their
- * new number. Keys beyond them hold the greatest value. */
+/* Inserts e before the sorted keys that are greater, and keeps the first `keep` keys. Returns the
+ * new number of keys. Entries of `key` after them have the greatest value. */
 static inline int insert(sort_key *key, uint *place, int count, int keep, sort_key e, uint from) {
   if (count == keep && e >= key[keep - 1]) return count;
   if (e == UINT_MAX) {
@@ -110,8 +110,8 @@ static inline uint16 keys_of_16(const __global STORAGE(X_TYPE) * x) {
   return DESCENDING ? ~keys : keys;
 }
 
-/* Inserts those of 16 neighbours that sort before the last of `keep` keys, all of which exist. The
- * first neighbour is at position `from`. */
+/* Inserts the elements among 16 neighbours that sort before the last of `keep` keys. All keys must
+ * be in use. The first neighbour is at position `from`. */
 static inline void insert_16(const __global STORAGE(X_TYPE) * x, sort_key *key, uint *place,
                              int keep, uint from) {
   const uint16 keys = keys_of_16(x);
@@ -138,7 +138,7 @@ __kernel void sort_runs(const __global STORAGE(X_TYPE) * x, const long x_offset,
                         __global sort_entry *entries, const long entries_offset,
                         const index8 kept_dims, const index8 x_strides, const index_t items,
                         const index_t per_row, const index_t pitch, const index_t n,
-                        const index_t step, const index_t stretch, const int keep) {
+                        const index_t stride, const index_t stretch, const int keep) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t row = item / per_row, run = item % per_row, from = run * stretch;
@@ -153,13 +153,13 @@ __kernel void sort_runs(const __global STORAGE(X_TYPE) * x, const long x_offset,
 #endif
   for (index_t i = from; i < end;) {
 #if SIXTEEN
-    if (count == keep && step == 1 && end - i >= 16) {
+    if (count == keep && stride == 1 && end - i >= 16) {
       insert_16(x + i, key, place, keep, (uint)i);
       i += 16;
       continue;
     }
 #endif
-    count = insert(key, place, count, keep, key_of(x, i * step), (uint)i);
+    count = insert(key, place, count, keep, key_of(x, i * stride), (uint)i);
     i++;
   }
   entries += entries_offset + row * pitch + run * keep;
@@ -197,25 +197,25 @@ __kernel void sort_digits(const __global STORAGE(X_TYPE) * x, const long x_offse
                           __global sort_entry *entries, const long entries_offset,
                           __global sort_entry *entries_b, const long entries_b_offset,
                           const index8 kept_dims, const index8 x_strides, const index_t items,
-                          const index_t per_row, const index_t n, const index_t step,
+                          const index_t per_row, const index_t n, const index_t stride,
                           const index_t stretch, const index_t keep) {
   enum { HIGHEST = N_DIGITS - 1 };
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t row = item / per_row, from = item % per_row * stretch;
   const uint size = (uint)min(stretch, n - from);
-  x += x_offset + strided_offset(row, kept_dims, x_strides) + from * step;
+  x += x_offset + strided_offset(row, kept_dims, x_strides) + from * stride;
   entries += entries_offset + row * n + from;
   entries_b += entries_b_offset + row * n + from;
   uint counts[N_DIGITS][DIGITS];
   for (int d = 0; d < N_DIGITS; d++)
     for (int i = 0; i < DIGITS; i++) counts[d][i] = 0;
   for (uint i = 0; i < size; i++)
-    counts[HIGHEST][DIGIT_OF(key_of(x, (index_t)i * step), HIGHEST)]++;
+    counts[HIGHEST][DIGIT_OF(key_of(x, (index_t)i * stride), HIGHEST)]++;
   const int last = last_digit(counts[HIGHEST], (uint)min(keep, (index_t)size));
   uint kept = 0;
   for (uint i = 0; i < size; i++) {
-    const sort_key key = key_of(x, (index_t)i * step);
+    const sort_key key = key_of(x, (index_t)i * stride);
     const uint stays = DIGIT_OF(key, HIGHEST) <= last;
     entries[kept] = (sort_entry)((uint)from + i, key);
     for (int d = 0; d < HIGHEST; d++) counts[d][DIGIT_OF(key, d)] += stays;
@@ -236,8 +236,8 @@ __kernel void sort_digits(const __global STORAGE(X_TYPE) * x, const long x_offse
     for (uint i = 0; i < kept; i++) entries[i] = entries_b[i];
 }
 
-/* m: entries of an input row, in runs of `length` (the last one shorter). per_row: pairs of runs,
- * each in per_pair chunks. */
+/* m: entries of an input row, in runs of `length` (the last may be shorter). per_row: pairs of runs
+ * in a row. per_pair: chunks of a pair. */
 __kernel void sort_merge(const __global sort_entry *entries, const long entries_offset,
                          __global sort_entry *out, const long out_offset, const index_t items,
                          const index_t per_row, const index_t per_pair, const index_t pitch,
@@ -274,14 +274,14 @@ __kernel void sort_store(const __global STORAGE(TYPE) * x, const long x_offset,
                          __global STORAGE(TYPE) * out, const long out_offset,
                          __global long *indices, const long indices_offset, const index8 kept_dims,
                          const index8 x_strides, const index8 out_strides, const index_t items,
-                         const index_t k, const index_t pitch, const index_t x_step,
-                         const index_t out_step) {
+                         const index_t k, const index_t pitch, const index_t x_stride,
+                         const index_t out_stride) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t row = item / k, i = item % k;
   const index_t place = (index_t)entries[entries_offset + row * pitch + i].PLACE;
-  const index_t to = strided_offset(row, kept_dims, out_strides) + i * out_step;
-  out[out_offset + to] = x[x_offset + strided_offset(row, kept_dims, x_strides) + place * x_step];
+  const index_t to = strided_offset(row, kept_dims, out_strides) + i * out_stride;
+  out[out_offset + to] = x[x_offset + strided_offset(row, kept_dims, x_strides) + place * x_stride];
 #if INDICES
   indices[indices_offset + to] = place;
 #endif

@@ -1,7 +1,7 @@
 /* h[t] = exp(log_decay[t] * rate) * h[t - 1] + x[t] * b[t], out[t] = the sum over n of h[t] * c[t].
- * A work-item has one row (n_state) of the state, of a batch element, head and position in the
- * head. It processes TOKENS tokens at a time, W neighbours of n at a time; W divides n_state. RATE:
- * rate is given, else it is 1. */
+ * A work-item computes one row (n_state) of the state, which belongs to a batch element, head and
+ * position in the head. It processes TOKENS tokens at a time, W neighbours of n at a time; W
+ * divides n_state. RATE: the rate is an argument, else it is 1. */
 #include "common.h"
 #ifndef TYPE
 #define TYPE F32
@@ -28,13 +28,13 @@ __kernel void ssm_scan(const __global STORAGE(TYPE) * x, const long x_offset,
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t p = item % head_dim, head = item / head_dim % n_heads, group = head / share,
-                batch = item / head_dim / n_heads, out_step = n_heads * head_dim;
+                batch = item / head_dim / n_heads, out_stride = n_heads * head_dim;
   x += x_offset + batch * x_strides.s3 + head * x_strides.s1 + p;
   log_decay += log_decay_offset + batch * decay_strides.s2 + head * decay_strides.s0;
   b += b_offset + batch * b_strides.s3 + group * b_strides.s1;
   c += c_offset + batch * c_strides.s3 + group * c_strides.s1;
   state += state_offset + item * n_state;
-  out += out_offset + batch * length * out_step + head * head_dim + p;
+  out += out_offset + batch * length * out_stride + head * head_dim + p;
   for (index_t from = 0; from < length; from += TOKENS) {
     const int some = (int)(length - from < TOKENS ? length - from : TOKENS);
     real in[TOKENS], exponent[TOKENS];
@@ -64,6 +64,6 @@ __kernel void ssm_scan(const __global STORAGE(TYPE) * x, const long x_offset,
       }
       STOREW(TYPE, state + n, h);
     }
-    for (int k = 0; k < some; k++) STORE(TYPE, out, (from + k) * out_step, fold_add(sum[k]));
+    for (int k = 0; k < some; k++) STORE(TYPE, out, (from + k) * out_stride, fold_add(sum[k]));
   }
 }

@@ -3,7 +3,7 @@
  *
  *   upsample_taps    writes the tables I and w of all dimensions, one after the other: N_TAPS
  *                    entries per position, index -1 after the last one
- *   upsample_blend   dimensions of N_TAPS taps each (1: copies; TYPE then is any of the size)
+ *   upsample_blend   dimensions of N_TAPS taps each (1: copies of any TYPE of the size)
  *   upsample_axis    one dimension of n_taps taps; PRECISE: weights are integers, sums have
  *                    `precision` fractional bits
  *
@@ -133,7 +133,7 @@ static inline void write_taps(const axis *a, int at, __global int *index, __glob
 }
 #endif
 
-/* Positions of dimension d are [sum of the outs before it, + out_d). */
+/* The out_d positions of dimension d follow those of the dimensions before it. */
 __kernel void upsample_taps(__global int *index, const long index_offset, __global real *weight,
                             const long weight_offset, const int items, const int n_taps,
                             const int in0, const int out0, const real scale0, const int in1,

@@ -16,9 +16,9 @@ static clave_status sample(clave_llm_conversation *conversation, uint32_t *id) {
                       .change = conversation->options.change_logits,
                       .change_ctx = conversation->options.change_logits_ctx};
   sampler_scratch *scratch;
-  TRY(scratch_take(&conversation->llm->scratch, &scratch));
+  TRY(scratch_acquire(&conversation->llm->scratch, &scratch));
   clave_status st = sampler_choose(conversation->sampler, scratch, &in, id);
-  scratch_give(&conversation->llm->scratch, scratch);
+  scratch_release(&conversation->llm->scratch, scratch);
   if (st) return st;
   id_list_append(&conversation->ids, *id);
   if (!conversation->ids.failed) return NULL;
@@ -38,22 +38,22 @@ static void count_token(clave_llm_conversation *conversation, double ms) {
   conversation->prompted = false;
 }
 
-/* Stores the text of `id` (may be NULL) in conversation->fresh. At the `end`, appends the text that
- * the stream still holds. */
+/* Stores the text of `id` (may be NULL) in conversation->new_text. At the `end`, appends the text
+ * that the stream still holds. */
 static clave_status answer_read_text(clave_llm_conversation *conversation, const uint32_t *id,
                                      bool end) {
   const char *bytes;
   size_t size;
-  text_clear(&conversation->fresh);
+  text_clear(&conversation->new_text);
   if (id) {
     TRY(conversation_text_of(conversation->llm, conversation->stream, *id, &bytes, &size));
-    text_append(&conversation->fresh, bytes, size);
+    text_append(&conversation->new_text, bytes, size);
   }
   if (end) {
     TRY(clave_text_stream_finish(conversation->stream, &bytes, &size));
-    text_append(&conversation->fresh, bytes, size);
+    text_append(&conversation->new_text, bytes, size);
   }
-  return text_status(&conversation->fresh);
+  return text_status(&conversation->new_text);
 }
 
 /* Drops the incomplete character that the stream still holds. */
@@ -61,30 +61,30 @@ static void drop_rest(clave_llm_conversation *conversation) {
   const char *bytes;
   size_t size;
   clave_status st = clave_text_stream_finish(conversation->stream, &bytes, &size);
-  if (st) conversation->stream_lags = true;
+  if (st) conversation->stream_is_stale = true;
   status_free(st);
 }
 
 /* Searches the text of `id` (may be NULL) for stop texts, and stores the text that can be released
- * in conversation->stop.given. `end`: no text follows, so all of it is released. */
+ * in conversation->stop.released. `end`: no text follows, so all of it is released. */
 static clave_status decide_text(clave_llm_conversation *conversation, const uint32_t *id, bool end,
                                 bool *found) {
   *found = false;
   if (!conversation->stream) return NULL;
   clave_status st = answer_read_text(conversation, id, end);
   if (!st)
-    st = stop_text_add(&conversation->stop, conversation->fresh.data, conversation->fresh.size, end,
-                       found);
-  if (st) conversation->stream_lags = true;
+    st = stop_text_add(&conversation->stop, conversation->new_text.data,
+                       conversation->new_text.size, end, found);
+  if (st) conversation->stream_is_stale = true;
   if (*found && !end) drop_rest(conversation);
   return st;
 }
 
-static void give_text(const clave_llm_conversation *conversation, const char **bytes,
-                      size_t *size) {
+static void borrow_text(const clave_llm_conversation *conversation, const char **bytes,
+                        size_t *size) {
   if (!conversation->stream) return;
-  *bytes = conversation->stop.given.data ? conversation->stop.given.data : "";
-  *size = conversation->stop.given.size;
+  *bytes = conversation->stop.released.data ? conversation->stop.released.data : "";
+  *size = conversation->stop.released.size;
 }
 
 static clave_status answer_take_token(clave_llm_conversation *conversation, clave_llm_token *out) {
@@ -93,7 +93,7 @@ static clave_status answer_take_token(clave_llm_conversation *conversation, clav
   full = conversation->ids.count >= conversation->llm->info.max_context;
   stops = !conversation->options.ignore_stop_ids && llm_is_stop_id(conversation->llm, out->id);
   TRY(decide_text(conversation, stops ? NULL : &out->id, stops || full, &found));
-  give_text(conversation, &out->text, &out->text_size);
+  borrow_text(conversation, &out->text, &out->text_size);
   out->stop = found   ? CLAVE_LLM_STOP_TEXT
               : stops ? CLAVE_LLM_STOP_ID
               : full  ? CLAVE_LLM_CONTEXT_FULL
@@ -101,7 +101,7 @@ static clave_status answer_take_token(clave_llm_conversation *conversation, clav
   return NULL;
 }
 
-static clave_status check_goes_on(const clave_llm_conversation *conversation) {
+static clave_status check_continues(const clave_llm_conversation *conversation) {
   const clave_llm_info *info = &conversation->llm->info;
   if (conversation->ids.count == 0) return INVALID("the conversation has no prompt");
   if (conversation->ids.count < info->max_context) return NULL;
@@ -128,7 +128,7 @@ static clave_status finish_token(clave_llm_conversation *conversation, int64_t s
 clave_status clave_llm_next(clave_llm_conversation *conversation, clave_llm_token *out) {
   OWN_FLOAT_ENV;
   *out = (clave_llm_token){0};
-  TRY(check_goes_on(conversation));
+  TRY(check_continues(conversation));
   int64_t start = clock_ns();
   TRY(conversation_renew_stream(conversation));
   TRY(conversation_run_pending(&conversation, 1));
@@ -142,7 +142,7 @@ static clave_status check_each(clave_llm_conversation *const *cs, size_t n) {
     for (size_t k = 0; k < i; k++)
       if (cs[k] == cs[i])
         return INVALID("conversations %zu and %zu are the same conversation", k, i);
-    TRY(status_while(check_goes_on(cs[i]), "conversation %zu", i));
+    TRY(status_while(check_continues(cs[i]), "conversation %zu", i));
   }
   return NULL;
 }
@@ -192,7 +192,7 @@ clave_status clave_llm_flush(clave_llm_conversation *conversation, const char **
   *size = 0;
   TRY(conversation_renew_stream(conversation));
   TRY(decide_text(conversation, NULL, true, &found));
-  give_text(conversation, bytes, size);
+  borrow_text(conversation, bytes, size);
   return NULL;
 }
 

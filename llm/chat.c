@@ -12,26 +12,26 @@
 /* ---------------------------------------------------------------- which template */
 
 /* Returns the error for an unknown template. It quotes the beginning of the name or text. */
-static clave_status refuse_template(const char *said) {
+static clave_status refuse_template(const char *given) {
   text known = {0};
   template_list_builtins(&known);
   clave_status st = text_status(&known);
-  if (!st && !said) {
+  if (!st && !given) {
     st = INVALID("the model has no chat template; the built-in templates are %s", known.data);
   } else if (!st) {
-    st = UNSUPPORTED("unknown chat template '%.40s'; the built-in templates are %s", said,
+    st = UNSUPPORTED("unknown chat template '%.40s'; the built-in templates are %s", given,
                      known.data);
   }
   text_free(&known);
   return st;
 }
 
-clave_status chat_template_of(const char *said, bool files, clave_template **out) {
+clave_status chat_template_of(const char *given, bool files, clave_template **out) {
   *out = NULL;
-  if (!said) return refuse_template(said);
-  const char *builtin = builtin_text(said), *source = builtin ? builtin : said;
-  if (builtin || strchr(said, '{')) return clave_template_create(source, strlen(source), out);
-  return files && file_exists(said) ? clave_template_load(said, out) : refuse_template(said);
+  if (!given) return refuse_template(given);
+  const char *builtin = builtin_text(given), *source = builtin ? builtin : given;
+  if (builtin || strchr(given, '{')) return clave_template_create(source, strlen(source), out);
+  return files && file_exists(given) ? clave_template_load(given, out) : refuse_template(given);
 }
 
 const char *clave_llm_chat_template_name(size_t index) { return clave_template_builtin(index); }
@@ -60,7 +60,7 @@ clave_status clave_llm_template_ignores(const clave_llm *llm, const clave_templa
   const clave_template *template;
   *tools = *documents = false;
   TRY(sized_read(inputs, &in, SIZED(clave_template_inputs, now)));
-  TRY(chat_own_or_named(llm, NULL, &made, &template));
+  TRY(chat_select_template(llm, NULL, &made, &template));
   in = add_known(llm, &in);
   clave_status st = template_ignores(template, &in, tools, documents);
   clave_template_destroy(made);
@@ -82,20 +82,20 @@ static clave_status llm_chat_add_part(part_list *list, size_t end, text_kind kin
 }
 
 /* True if `token` is at `at` and the template itself wrote it. */
-static bool token_at(span in, const char *written, size_t at, const char *token) {
+static bool token_at(span in, const char *untrusted, size_t at, const char *token) {
   size_t n = token ? strlen(token) : 0;
   if (!n || in.size - at < n || memcmp(in.data + at, token, n) != 0) return false;
-  return !written || !memchr(written + at, 1, n);
+  return !untrusted || !memchr(untrusted + at, 1, n);
 }
 
 /* Splits a rendering into parts. BOS and EOS become parts given by id; all other text is appended
  * to `out`. */
-static clave_status llm_chat_find_parts(const clave_llm *llm, span in, const char *written,
+static clave_status llm_chat_find_parts(const clave_llm *llm, span in, const char *untrusted,
                                         text *out, part_list *parts) {
   for (size_t at = 0; at < in.size;) {
-    bool bos = token_at(in, written, at, llm->bos_text);
-    bool eos = !bos && token_at(in, written, at, llm->eos_text);
-    text_kind kind = written && written[at] ? TEXT_WRITTEN : TEXT_WORDS;
+    bool bos = token_at(in, untrusted, at, llm->bos_text);
+    bool eos = !bos && token_at(in, untrusted, at, llm->eos_text);
+    text_kind kind = untrusted && untrusted[at] ? TEXT_UNTRUSTED : TEXT_TRUSTED;
     if (bos || eos) {
       at += strlen(bos ? llm->bos_text : llm->eos_text);
       TRY(llm_chat_add_part(parts, out->size, TEXT_ID, (uint32_t)(bos ? llm->info.bos : llm->eos)));
@@ -117,9 +117,9 @@ clave_status chat_encode(const clave_llm *llm, const jinja_output *rendered, siz
   text plain = {0};
   part_list parts = {0};
   span in = {rendered->text.data ? rendered->text.data + from : "", rendered->text.size - from};
-  const char *written = rendered->written.data ? rendered->written.data + from : NULL;
+  const char *untrusted = rendered->untrusted.data ? rendered->untrusted.data + from : NULL;
   if (!llm->tokenizer) return INVALID("a chat needs a tokenizer");
-  clave_status st = llm_chat_find_parts(llm, in, written, &plain, &parts);
+  clave_status st = llm_chat_find_parts(llm, in, untrusted, &plain, &parts);
   if (!st)
     st = tokenizer_encode_parts(llm->tokenizer, (span){plain.data ? plain.data : "", plain.size},
                                 parts.items, parts.count, from == 0, out);
@@ -134,27 +134,28 @@ clave_status chat_encode(const clave_llm *llm, const jinja_output *rendered, siz
  * with other text, *out is unchanged. */
 static clave_status first_special(const clave_llm *llm, const jinja_output *output, size_t from,
                                   int32_t *out) {
-  id_list as_words = {0}, as_text = {0};
+  id_list as_trusted = {0}, as_text = {0};
   span in = {output->text.data + from, output->text.size - from};
-  text_part words = {in.size, TEXT_WORDS, 0}, written = {in.size, TEXT_WRITTEN, 0};
-  clave_status st = tokenizer_encode_parts(llm->tokenizer, in, &words, 1, false, &as_words);
-  if (!st) st = tokenizer_encode_parts(llm->tokenizer, in, &written, 1, false, &as_text);
-  bool special = !st && as_words.count && as_text.count && as_words.items[0] != as_text.items[0];
-  if (special) *out = (int32_t)as_words.items[0];
+  text_part trusted = {in.size, TEXT_TRUSTED, 0}, untrusted = {in.size, TEXT_UNTRUSTED, 0};
+  clave_status st = tokenizer_encode_parts(llm->tokenizer, in, &trusted, 1, false, &as_trusted);
+  if (!st) st = tokenizer_encode_parts(llm->tokenizer, in, &untrusted, 1, false, &as_text);
+  bool special =
+      !st && as_trusted.count && as_text.count && as_trusted.items[0] != as_text.items[0];
+  if (special) *out = (int32_t)as_trusted.items[0];
   if (!st && token_at(in, NULL, 0, llm->eos_text)) *out = llm->eos;
-  id_list_free(&as_words);
+  id_list_free(&as_trusted);
   id_list_free(&as_text);
   return st;
 }
 
-/* Renders a question and an answer and, if `asks`, the start of the next answer. The output is
- * empty if there is no template or it rejects these messages. */
-static clave_status render_sample(const clave_llm *llm, bool asks, jinja_output *out) {
+/* Renders a question and an answer and, if `with_prompt`, the start of the next answer. The output
+ * is empty if there is no template or it rejects these messages. */
+static clave_status render_sample(const clave_llm *llm, bool with_prompt, jinja_output *out) {
   static const char messages[] =
       "[{\"role\": \"user\", \"content\": \"?\"}, {\"role\": \"assistant\", "
       "\"content\": \"" CHAT_ANSWER "\"}]";
   clave_template_inputs in = {
-      .size = sizeof in, .messages = messages, .add_generation_prompt = asks, .now = 1};
+      .size = sizeof in, .messages = messages, .add_generation_prompt = with_prompt, .now = 1};
   *out = (jinja_output){0};
   if (!llm->chat || !llm->tokenizer) return NULL;
   clave_status st = chat_render(llm, llm->chat, &in, true, out);
@@ -218,8 +219,8 @@ clave_status clave_llm_chat_unknown_tokens(const clave_llm *llm, char **out) {
   return *out ? NULL : status_no_memory();
 }
 
-clave_status chat_own_or_named(const clave_llm *llm, const char *name, clave_template **made,
-                               const clave_template **out) {
+clave_status chat_select_template(const clave_llm *llm, const char *name, clave_template **made,
+                                  const clave_template **out) {
   *made = NULL;
   if (!name && llm->chat) {
     *out = llm->chat;

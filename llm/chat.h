@@ -5,8 +5,8 @@
 #include "llm/conversation.h"
 #include "llm/template.h"
 
-/* Creates a template from `said`: the name of a built-in, a Jinja text, or (if `files`) a path. */
-clave_status chat_template_of(const char *said, bool files, clave_template **out) STATUS_CHECK;
+/* Creates a template from `given`: the name of a built-in, a Jinja text, or (if `files`) a path. */
+clave_status chat_template_of(const char *given, bool files, clave_template **out) STATUS_CHECK;
 /* Finds the id with which the model's template ends answers, or CLAVE_NO_TOKEN. */
 clave_status chat_find_end(const clave_llm *llm, int32_t *out) STATUS_CHECK;
 
@@ -28,11 +28,11 @@ clave_status chat_append_messages(const clave_llm_message *messages, size_t coun
                                   const char *default_system, text *out) STATUS_CHECK;
 clave_status chat_append_array(const char *array, const char *default_system,
                                text *out) STATUS_CHECK;
-/* Stores the template to use in *out: the model's own, unless `name` is not NULL or the model has
- * no usable template. A template created for this call is also stored in *made, for the caller to
- * destroy. */
-clave_status chat_own_or_named(const clave_llm *llm, const char *name, clave_template **made,
-                               const clave_template **out) STATUS_CHECK;
+/* Sets *out to the template to use: the one that `name` names or, if it is NULL, the model's. A
+ * template created for this call is also stored in *made, for the caller to destroy. Fails if the
+ * template is unknown or not supported. */
+clave_status chat_select_template(const clave_llm *llm, const char *name, clave_template **made,
+                                  const clave_template **out) STATUS_CHECK;
 /* Reads and checks the caller's inputs, and appends their messages to the history. */
 clave_status chat_read_inputs(const clave_template_inputs *given, const char *default_system,
                               clave_template_inputs *in, text *history) STATUS_CHECK;

@@ -24,14 +24,14 @@ clave_status chat_copy(const chat_memory *from, chat_memory *to) {
   return NULL;
 }
 
-void chat_cut(chat_memory *memory, size_t count) {
+void chat_truncate(chat_memory *memory, size_t count) {
   size_t before = memory->n_turns;
   bool inside = false;
   while (memory->n_turns && memory->turns[memory->n_turns - 1].ids > count)
     inside = memory->turns[--memory->n_turns].ids_before < count;
   if (memory->n_turns == before) return;
-  if (inside || !memory->n_turns) { /* cut within messages, or the remaining ids belong to no turn
-                                       of the chat */
+  if (inside ||
+      !memory->n_turns) { /* the ids end within messages, or belong to no turn of the chat */
     chat_forget(memory);
   } else {
     memory->history.size = memory->turns[memory->n_turns - 1].history;

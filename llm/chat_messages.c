@@ -28,8 +28,8 @@ void chat_append_message(text *out, const char *role, const char *content, size_
 /* default_system: prepended if the messages do not begin with a system message; may be NULL. */
 clave_status chat_append_messages(const clave_llm_message *messages, size_t count,
                                   const char *default_system, text *out) {
-  bool said = count && strcmp(messages[0].role, "system") == 0;
-  if (default_system && !said)
+  bool has_system = count && strcmp(messages[0].role, "system") == 0;
+  if (default_system && !has_system)
     chat_append_message(out, "system", default_system, strlen(default_system));
   for (size_t i = 0; i < count; i++)
     chat_append_message(out, messages[i].role, messages[i].content, messages[i].content_size);
@@ -60,7 +60,7 @@ static clave_status chat_messages_note_first(void *ctx, json_event event, span s
   return NULL;
 }
 
-/* Appends the messages of a JSON array, with default_system as above. */
+/* Appends the messages of a JSON array, with default_system as for chat_append_messages. */
 clave_status chat_append_array(const char *array, const char *default_system, text *out) {
   first_message first = {0};
   TRY(status_while(json_walk(array, strlen(array), 0, chat_messages_note_first, &first),
@@ -109,7 +109,7 @@ static clave_status render_messages(const clave_llm *llm, const char *template_n
   const clave_template *template;
   text history = {0};
   clave_template_inputs in = {.size = sizeof in, .add_generation_prompt = true};
-  TRY(chat_own_or_named(llm, template_name, &made, &template));
+  TRY(chat_select_template(llm, template_name, &made, &template));
   clave_status st = given ? chat_read_inputs(given, llm->default_system, &in, &history)
                           : chat_append_messages(messages, count, llm->default_system, &history);
   if (!st) st = chat_render_history(llm, template, &history, &in, marked, out);
@@ -118,8 +118,8 @@ static clave_status render_messages(const clave_llm *llm, const char *template_n
   return st;
 }
 
-/* Stores the ids of a rendering and frees it. */
-static clave_status take_ids(const clave_llm *llm, jinja_output *output, clave_ids *out) {
+/* Sets *out to the ids of a rendering, and frees the rendering. */
+static clave_status encode_rendering(const clave_llm *llm, jinja_output *output, clave_ids *out) {
   id_list ids = {0};
   clave_status st = chat_encode(llm, output, 0, &ids);
   jinja_output_free(output);
@@ -137,7 +137,7 @@ clave_status clave_llm_chat_ids(const clave_llm *llm, const char *template_name,
   jinja_output output = {0};
   *out = (clave_ids){0};
   TRY(render_messages(llm, template_name, messages, count, NULL, true, &output));
-  return take_ids(llm, &output, out);
+  return encode_rendering(llm, &output, out);
 }
 
 clave_status clave_llm_render_ids(const clave_llm *llm, const clave_template_inputs *inputs,
@@ -146,7 +146,7 @@ clave_status clave_llm_render_ids(const clave_llm *llm, const clave_template_inp
   jinja_output output = {0};
   *out = (clave_ids){0};
   TRY(render_messages(llm, NULL, NULL, 0, inputs, true, &output));
-  return take_ids(llm, &output, out);
+  return encode_rendering(llm, &output, out);
 }
 
 clave_status clave_llm_render(const clave_llm *llm, const clave_template_inputs *inputs, char **out,

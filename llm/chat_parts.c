@@ -10,12 +10,12 @@
 #include "json/writer.h"
 #include "llm/template.h"
 
-typedef enum speaker { OTHER, SYSTEM, USER, ASSISTANT, TOOL, SPEAKERS } speaker;
-static const char *const speaker_names[SPEAKERS] = {"", "system", "user", "assistant", "tool"};
+typedef enum chat_role { OTHER, SYSTEM, USER, ASSISTANT, TOOL, N_ROLES } chat_role;
+static const char *const role_names[N_ROLES] = {"", "system", "user", "assistant", "tool"};
 
 /* One message: its sender and the kind of its content. */
 typedef struct message_note {
-  speaker role;
+  chat_role role;
   bool has_parts, has_plain; /* the content is a list; the list has bare strings */
 } message_note;
 
@@ -72,10 +72,10 @@ static void chat_parts_check_part(note_reader *reader) {
 
 static void note_string(note_reader *reader, span span) {
   if (reader->depth == IN_MESSAGE && reader->key == KEY_ROLE) {
-    for (int i = SYSTEM; i < SPEAKERS; i++) {
+    for (int i = SYSTEM; i < N_ROLES; i++) {
       bool same =
-          span.size == strlen(speaker_names[i]) && !memcmp(span.data, speaker_names[i], span.size);
-      if (same) reader->notes[reader->count - 1].role = (speaker)i;
+          span.size == strlen(role_names[i]) && !memcmp(span.data, role_names[i], span.size);
+      if (same) reader->notes[reader->count - 1].role = (chat_role)i;
     }
   }
   if (reader->depth == IN_PARTS && reader->in_content)
@@ -139,16 +139,16 @@ static size_t chat_parts_count_words(const text *in, const char *word) {
 }
 
 /* Appends a chat in which `role` sends `content`, which is JSON. */
-static void write_probe(speaker role, const char *content, text *out) {
+static void write_probe(chat_role role, const char *content, text *out) {
   text_puts(
       out, role == ASSISTANT || role == TOOL ? "[{\"role\": \"user\", \"content\": \"?\"}, " : "[");
-  text_printf(out, "{\"role\": \"%s\", \"content\": %s}", speaker_names[role], content);
+  text_printf(out, "{\"role\": \"%s\", \"content\": %s}", role_names[role], content);
   text_puts(out, role == SYSTEM ? ", {\"role\": \"user\", \"content\": \"?\"}]" : "]");
 }
 
-/* Renders such a chat; *out is empty if the template raises an exception. */
+/* Renders the chat of write_probe. *out is empty if the template raises an exception. */
 static clave_status render_probe(const clave_template *template,
-                                 const clave_template_inputs *inputs, speaker role,
+                                 const clave_template_inputs *inputs, chat_role role,
                                  const char *content, jinja_output *out) {
   clave_template_inputs in = *inputs;
   text messages = {0};
@@ -166,9 +166,10 @@ static clave_status render_probe(const clave_template *template,
   return NULL;
 }
 
-/* Sets *out if the template prints the texts of a list, and nothing else of its parts. */
-static clave_status takes_lists(const clave_template *template, const clave_template_inputs *in,
-                                speaker role, bool *out) {
+/* Sets *out to true if the template prints the texts of a list and no other members of its
+ * parts. */
+static clave_status accepts_lists(const clave_template *template, const clave_template_inputs *in,
+                                  chat_role role, bool *out) {
   static const char list[] = "[{\"type\": \"text\", \"text\": \"" PART_1
                              "\"}, {\"type\": \"text\", \"text\": \"" PART_2 "\"}]";
   jinja_output of_text, of_list;
@@ -190,8 +191,8 @@ static clave_status takes_lists(const clave_template *template, const clave_temp
 typedef struct rewriter {
   text *out;
   const message_note *notes;
-  const bool *takes; /* (SPEAKERS): true for roles whose lists the template prints */
-  text joined;       /* text of the content being read */
+  const bool *accepts; /* (N_ROLES): true for roles whose lists the template prints */
+  text joined;         /* text of the content being read */
   size_t n_messages;
   int depth;
   uint64_t objects;  /* bit d: the value open at depth d is an object */
@@ -210,7 +211,7 @@ static void chat_parts_begin_value(rewriter *rewriter) {
   rewriter->comma = true;
 }
 
-/* Joins the texts of parts and bare strings; the rest of the list is not written. */
+/* Joins the texts of a list's parts and bare strings. Writes nothing else of the list. */
 static void join_event(rewriter *rewriter, json_event event, span range) {
   bool is_text =
       event == JSON_EVENT_STRING &&
@@ -228,7 +229,7 @@ static void join_event(rewriter *rewriter, json_event event, span range) {
 
 static bool is_joined(const rewriter *rewriter) {
   const message_note *note = &rewriter->notes[rewriter->n_messages - 1];
-  return note->has_plain || !rewriter->takes[note->role];
+  return note->has_plain || !rewriter->accepts[note->role];
 }
 
 static void chat_parts_open_value(rewriter *rewriter, json_event event) {
@@ -290,16 +291,16 @@ static bool may_have_parts(const char *messages) {
 static clave_status chat_parts_join_lists(const clave_template *template,
                                           const clave_template_inputs *in,
                                           const note_reader *reader, text *out) {
-  bool takes[SPEAKERS] = {false}, asked[SPEAKERS] = {false}, joins = false;
+  bool accepts[N_ROLES] = {false}, tried[N_ROLES] = {false}, joins = false;
   for (size_t i = 0; i < reader->count; i++) {
     const message_note *note = &reader->notes[i];
-    if (note->has_parts && !asked[note->role])
-      TRY(takes_lists(template, in, note->role, &takes[note->role]));
-    asked[note->role] |= note->has_parts;
-    joins |= note->has_parts && (note->has_plain || !takes[note->role]);
+    if (note->has_parts && !tried[note->role])
+      TRY(accepts_lists(template, in, note->role, &accepts[note->role]));
+    tried[note->role] |= note->has_parts;
+    joins |= note->has_parts && (note->has_plain || !accepts[note->role]);
   }
   if (!joins) return NULL;
-  rewriter rewriter = {.out = out, .notes = reader->notes, .takes = takes};
+  rewriter rewriter = {.out = out, .notes = reader->notes, .accepts = accepts};
   clave_status st = json_walk(in->messages, strlen(in->messages), 0, rewrite, &rewriter);
   if (!st) st = text_status(&rewriter.joined);
   if (!st) st = text_status(out);

@@ -59,7 +59,7 @@ static clave_status prompt_rest(clave_llm_conversation *conversation, const jinj
         "many",
         ids.count, conversation->llm->info.max_context,
         ids.count + 1 - conversation->llm->info.max_context);
-  if (!st && !from && all->count) st = conversation_begin_again(conversation);
+  if (!st && !from && all->count) st = conversation_restart(conversation);
   bool ended = !st && from && ids.count && all->count &&
                llm_is_stop_id(conversation->llm, ids.items[0]) &&
                all->items[all->count - 1] == ids.items[0];
@@ -134,22 +134,22 @@ static clave_status history_with_answer(const clave_llm_conversation *conversati
   return text_status(out);
 }
 
-/* Prompts the messages `fresh` after the ids of the conversation. */
+/* Prompts the new messages after the ids of the conversation. */
 static clave_status prompt_turn(clave_llm_conversation *conversation,
-                                const clave_template *template, text *fresh,
+                                const clave_template *template, text *new_messages,
                                 const clave_template_inputs *in) {
   text history = {0};
   char *answer = NULL;
   size_t size = 0;
   if (!conversation->chat.history.size)
     return conversation->ids.count
-               ? prompt_after_ids(conversation, template, fresh, in)
-               : prompt_whole(conversation, template, fresh, 0, in, (span){"", 0});
+               ? prompt_after_ids(conversation, template, new_messages, in)
+               : prompt_whole(conversation, template, new_messages, 0, in, (span){"", 0});
   TRY(answer_text(conversation, &answer, &size));
   clave_status st = history_with_answer(conversation, (span){answer, size}, &history);
   size_t known = history.size;
-  if (fresh->size) text_puts(&history, ",");
-  text_append(&history, fresh->data, fresh->size);
+  if (new_messages->size) text_puts(&history, ",");
+  text_append(&history, new_messages->data, new_messages->size);
   if (!st) st = text_status(&history);
   if (!st) st = prompt_whole(conversation, template, &history, known, in, (span){answer, size});
   text_free(&history);
@@ -163,16 +163,16 @@ static clave_status prompt_messages(clave_llm_conversation *conversation, const 
                                     const clave_template_inputs *given) {
   clave_template *made;
   const clave_template *template;
-  text fresh = {0};
+  text new_messages = {0};
   clave_template_inputs in = {.size = sizeof in, .add_generation_prompt = true};
   bool begins = !conversation->ids.count && !conversation->chat.history.size;
   const char *system = begins ? conversation->llm->default_system : NULL;
   conversation_start_clock(conversation);
-  TRY(chat_own_or_named(conversation->llm, template_name, &made, &template));
-  clave_status st = given ? chat_read_inputs(given, system, &in, &fresh)
-                          : chat_append_messages(messages, count, system, &fresh);
-  if (!st) st = prompt_turn(conversation, template, &fresh, &in);
-  text_free(&fresh);
+  TRY(chat_select_template(conversation->llm, template_name, &made, &template));
+  clave_status st = given ? chat_read_inputs(given, system, &in, &new_messages)
+                          : chat_append_messages(messages, count, system, &new_messages);
+  if (!st) st = prompt_turn(conversation, template, &new_messages, &in);
+  text_free(&new_messages);
   clave_template_destroy(made);
   return st;
 }

@@ -73,7 +73,7 @@ clave_status clave_llm_conversation_create(clave_llm *llm,
   if (!conversation) return status_no_memory();
   conversation->llm = llm;
   conversation->state = llm->paged ? &shared_pages_state : &own_session_state;
-  llm->holds++;
+  llm->n_references++;
   clave_status st = conversation_init(conversation, options);
   if (st) {
     clave_llm_conversation_destroy(conversation);
@@ -89,7 +89,7 @@ void clave_llm_conversation_destroy(clave_llm_conversation *conversation) {
   clave_sampler_destroy(conversation->sampler);
   clave_text_stream_destroy(conversation->stream);
   stop_text_free(&conversation->stop);
-  text_free(&conversation->fresh);
+  text_free(&conversation->new_text);
   chat_free(&conversation->chat);
   id_list_free(&conversation->ids);
   free(conversation->logits);
@@ -108,23 +108,23 @@ clave_status conversation_text_of(const clave_llm *llm, clave_text_stream *strea
 
 /* Passes prompted ids to the stream, so that the text of later tokens continues from them. Discards
  * the text of the prompted ids. */
-static clave_status see_ids(const clave_llm *llm, clave_text_stream *stream, const uint32_t *ids,
-                            size_t n) {
+static clave_status stream_ids(const clave_llm *llm, clave_text_stream *stream, const uint32_t *ids,
+                               size_t n) {
   const char *bytes;
   size_t size;
   for (size_t i = 0; i < n; i++) TRY(conversation_text_of(llm, stream, ids[i], &bytes, &size));
   return NULL;
 }
 
-clave_status conversation_take_ids(clave_llm_conversation *conversation, const uint32_t *ids,
-                                   size_t n, size_t n_run) {
+clave_status conversation_replace_ids(clave_llm_conversation *conversation, const uint32_t *ids,
+                                      size_t n, size_t n_run) {
   clave_text_stream *stream = NULL;
   id_list list = {0};
   for (size_t i = 0; i < n; i++) id_list_append(&list, ids[i]);
   clave_status st = list.failed ? status_no_memory() : NULL;
   if (!st && conversation->stream)
     st = clave_text_stream_create(conversation->llm->tokenizer, true, &stream);
-  if (!st) st = see_ids(conversation->llm, stream, ids, n);
+  if (!st) st = stream_ids(conversation->llm, stream, ids, n);
   if (st) {
     clave_text_stream_destroy(stream);
     id_list_free(&list);
@@ -133,7 +133,7 @@ clave_status conversation_take_ids(clave_llm_conversation *conversation, const u
   clave_text_stream_destroy(conversation->stream);
   id_list_free(&conversation->ids);
   conversation->stream = stream;
-  conversation->stream_lags = false;
+  conversation->stream_is_stale = false;
   conversation->ids = list;
   conversation->n_run = n_run;
   conversation->prompted = n_run + 1 < n;
@@ -143,31 +143,31 @@ clave_status conversation_take_ids(clave_llm_conversation *conversation, const u
 
 clave_status conversation_renew_stream(clave_llm_conversation *conversation) {
   clave_text_stream *stream;
-  if (!conversation->stream_lags) return NULL;
+  if (!conversation->stream_is_stale) return NULL;
   TRY(clave_text_stream_create(conversation->llm->tokenizer, true, &stream));
   clave_status st =
-      see_ids(conversation->llm, stream, conversation->ids.items, conversation->ids.count);
+      stream_ids(conversation->llm, stream, conversation->ids.items, conversation->ids.count);
   if (st) {
     clave_text_stream_destroy(stream);
     return st;
   }
   clave_text_stream_destroy(conversation->stream);
   conversation->stream = stream;
-  conversation->stream_lags = false;
+  conversation->stream_is_stale = false;
   return NULL;
 }
 
-clave_status conversation_begin_again(clave_llm_conversation *conversation) {
+clave_status conversation_restart(clave_llm_conversation *conversation) {
   TRY(conversation->state->clear(conversation));
   conversation->n_run = conversation->n_written = conversation->n_logits = 0;
-  TRY(conversation_take_ids(conversation, NULL, 0, 0));
+  TRY(conversation_replace_ids(conversation, NULL, 0, 0));
   chat_forget(&conversation->chat);
   return NULL;
 }
 
 clave_status clave_llm_reset(clave_llm_conversation *conversation) {
   OWN_FLOAT_ENV;
-  TRY(conversation_begin_again(conversation));
+  TRY(conversation_restart(conversation));
   sampler_set_draws(conversation->sampler, 0);
   conversation->stats = (clave_llm_stats){.load_ms = conversation->stats.load_ms};
   conversation->prompt_ns = 0;
@@ -177,7 +177,7 @@ clave_status clave_llm_reset(clave_llm_conversation *conversation) {
 static clave_status copy_conversation(const clave_llm_conversation *from,
                                       clave_llm_conversation *to) {
   TRY(to->state->share(from, to));
-  TRY(conversation_take_ids(to, from->ids.items, from->ids.count, from->n_run));
+  TRY(conversation_replace_ids(to, from->ids.items, from->ids.count, from->n_run));
   to->n_written = from->n_written;
   to->n_logits = from->n_logits;
   sampler_set_draws(to->sampler, sampler_draws(from->sampler));
@@ -243,11 +243,11 @@ clave_status conversation_append(clave_llm_conversation *conversation, const uin
   for (size_t i = 0; i < n; i++) id_list_append(&conversation->ids, ids[i]);
   clave_status st = conversation->ids.failed
                         ? status_no_memory()
-                        : see_ids(conversation->llm, conversation->stream, ids, n);
+                        : stream_ids(conversation->llm, conversation->stream, ids, n);
   if (st) {
     conversation->ids.count = before;
     conversation->ids.failed = false;
-    conversation->stream_lags = conversation->stream != NULL;
+    conversation->stream_is_stale = conversation->stream != NULL;
     return st;
   }
   text_clear(&conversation->stop.held);
@@ -256,7 +256,7 @@ clave_status conversation_append(clave_llm_conversation *conversation, const uin
   return NULL;
 }
 
-/* Capacity for at least one more token must remain. */
+/* Fails unless capacity for at least one more token remains. */
 clave_status clave_llm_prompt(clave_llm_conversation *conversation, const uint32_t *ids, size_t n) {
   OWN_FLOAT_ENV;
   size_t capacity = conversation->llm->info.max_context - conversation->ids.count;

@@ -411,7 +411,7 @@ static clave_status take_contents(clave_llm_conversation *conversation, const co
   if (!list) return status_no_memory();
   for (size_t i = 0; i < n; i++) list[i] = (uint32_t)contents->ids[i];
   clave_status st =
-      conversation_take_ids(conversation, list, n, (size_t)contents->facts[FACT_N_RUN]);
+      conversation_replace_ids(conversation, list, n, (size_t)contents->facts[FACT_N_RUN]);
   free(list);
   conversation->state->lock(conversation);
   if (!st)
@@ -450,10 +450,10 @@ clave_status clave_llm_restore(clave_llm_conversation *conversation, const char 
   clave_tensors *file;
   TRY(clave_tensors_load(path, &file));
   clave_status st = status_while(restore_from(conversation, file), "%s", path);
-  clave_status cut = clave_tensors_check(file);
+  clave_status check = clave_tensors_check(file);
   clave_tensors_destroy(file);
-  if (!cut) return st;
+  if (!check) return st;
   if (!st) st = clave_llm_reset(conversation); /* it may have read zeros */
   clave_status_free(st);
-  return cut;
+  return check;
 }

@@ -14,8 +14,8 @@
 
 /* ---------------------------------------------------------------- properties */
 
-static clave_status llm_load_read_context(clave_llm *llm, const llm_metadata *said) {
-  int64_t context = said->max_context;
+static clave_status llm_load_read_context(clave_llm *llm, const llm_metadata *metadata) {
+  int64_t context = metadata->max_context;
   if (!context) TRY(llm_methods_context(llm->program, llm->methods, llm->n_methods, &context));
   if (context < 2 || context > UINT32_MAX)
     return INVALID(
@@ -45,13 +45,15 @@ static int32_t known(const clave_llm *llm, int32_t id) {
   return id >= 0 && (uint32_t)id < llm->info.n_vocab ? id : CLAVE_NO_TOKEN;
 }
 
-static clave_status read_ends(clave_llm *llm, const llm_metadata *said) {
+static clave_status read_ends(clave_llm *llm, const llm_metadata *metadata) {
   clave_tokenizer_info info = {.size = sizeof info, .bos = CLAVE_NO_TOKEN, .eos = CLAVE_NO_TOKEN};
   if (llm->tokenizer) TRY(clave_tokenizer_get_info(llm->tokenizer, &info));
-  if (said->bos != CLAVE_NO_TOKEN) TRY(llm_load_check_id(llm, "llm.bos", (uint32_t)said->bos));
-  if (said->eos != CLAVE_NO_TOKEN) TRY(llm_load_check_id(llm, "llm.eos", (uint32_t)said->eos));
-  llm->info.bos = said->has_bos ? said->bos : known(llm, info.bos);
-  llm->eos = said->has_eos ? said->eos : known(llm, info.eos);
+  if (metadata->bos != CLAVE_NO_TOKEN)
+    TRY(llm_load_check_id(llm, "llm.bos", (uint32_t)metadata->bos));
+  if (metadata->eos != CLAVE_NO_TOKEN)
+    TRY(llm_load_check_id(llm, "llm.eos", (uint32_t)metadata->eos));
+  llm->info.bos = metadata->has_bos ? metadata->bos : known(llm, info.bos);
+  llm->eos = metadata->has_eos ? metadata->eos : known(llm, info.eos);
   return NULL;
 }
 
@@ -65,15 +67,15 @@ static void add_stop_id(uint32_t *ids, size_t *count, int32_t id) {
 
 /* Sets the stop ids from the metadata. If it does not list any, they are EOS and the id with which
  * the chat template ends answers. */
-static clave_status llm_load_read_stop_ids(clave_llm *llm, const llm_metadata *said) {
-  uint32_t *ids = mem_pool_alloc(llm->pool, said->n_stop_ids + 2, sizeof *ids);
+static clave_status llm_load_read_stop_ids(clave_llm *llm, const llm_metadata *metadata) {
+  uint32_t *ids = mem_pool_alloc(llm->pool, metadata->n_stop_ids + 2, sizeof *ids);
   size_t n = 0;
   if (!ids) return status_no_memory();
-  for (size_t i = 0; i < said->n_stop_ids; i++) {
-    TRY(llm_load_check_id(llm, "llm.stop_ids", said->stop_ids[i]));
-    add_stop_id(ids, &n, (int32_t)said->stop_ids[i]);
+  for (size_t i = 0; i < metadata->n_stop_ids; i++) {
+    TRY(llm_load_check_id(llm, "llm.stop_ids", metadata->stop_ids[i]));
+    add_stop_id(ids, &n, (int32_t)metadata->stop_ids[i]);
   }
-  if (!said->has_stop_ids) {
+  if (!metadata->has_stop_ids) {
     int32_t end;
     TRY(chat_find_end(llm, &end));
     add_stop_id(ids, &n, llm->eos);
@@ -86,11 +88,11 @@ static clave_status llm_load_read_stop_ids(clave_llm *llm, const llm_metadata *s
 
 /* Sets the chat template. If the program's own template is not supported, only its use is an
  * error. */
-static clave_status take_template(clave_llm *llm, const char *said, bool given) {
-  if (!said) return NULL;
-  llm->info.chat_template = mem_pool_strdup(llm->pool, said, strlen(said));
+static clave_status take_template(clave_llm *llm, const char *given_template, bool given) {
+  if (!given_template) return NULL;
+  llm->info.chat_template = mem_pool_strdup(llm->pool, given_template, strlen(given_template));
   if (!llm->info.chat_template) return status_no_memory();
-  clave_status st = chat_template_of(said, given, &llm->chat);
+  clave_status st = chat_template_of(given_template, given, &llm->chat);
   if (!st || given || status_code_of(st) == STATUS_NO_MEMORY) return st;
   status_free(st);
   return NULL;
@@ -111,38 +113,39 @@ static clave_status llm_load_token_text(const clave_llm *llm, int32_t id, const 
 }
 
 /* Chats sample by default, because small models repeat themselves with the most likely tokens. */
-static void choose_chat_sampling(clave_llm *llm, const llm_metadata *said) {
+static void choose_chat_sampling(clave_llm *llm, const llm_metadata *metadata) {
   const clave_sampler_options usual = {.size = sizeof usual,
                                        .temperature = CLAVE_LLM_CHAT_TEMPERATURE,
                                        .min_p = CLAVE_LLM_CHAT_MIN_P,
-                                       .repetition_penalty = said->sampling.repetition_penalty};
-  bool says = said->has_sampling && (said->has_do_sample || said->sampling.temperature > 0);
-  llm->chat_sampling = says ? said->sampling : usual;
+                                       .repetition_penalty = metadata->sampling.repetition_penalty};
+  bool says =
+      metadata->has_sampling && (metadata->has_do_sample || metadata->sampling.temperature > 0);
+  llm->chat_sampling = says ? metadata->sampling : usual;
   llm->info.chat_sampling = &llm->chat_sampling;
 }
 
 static clave_status llm_load_describe(clave_llm *llm, const clave_llm_options *options) {
   const char *template_name = options->chat_template;
   clave_program_info program = {.size = sizeof program};
-  llm_metadata said;
+  llm_metadata metadata;
   TRY(clave_program_get_info(llm->program, &program));
-  TRY(llm_metadata_read(llm->pool, program.metadata, &said));
+  TRY(llm_metadata_read(llm->pool, program.metadata, &metadata));
   TRY(llm_methods_read(llm->program, llm->methods, &llm->n_methods));
   llm->info.n_vocab = (uint32_t)llm->methods[0].n_vocab;
   llm->info.tokenizer = llm->tokenizer;
-  TRY(take_template(llm, template_name ? template_name : said.chat_template, template_name));
-  llm->default_system = said.default_system;
-  llm->sampling = said.sampling;
-  if (said.has_sampling) llm->info.sampling = &llm->sampling;
-  choose_chat_sampling(llm, &said);
-  TRY(llm_load_read_context(llm, &said));
+  TRY(take_template(llm, template_name ? template_name : metadata.chat_template, template_name));
+  llm->default_system = metadata.default_system;
+  llm->sampling = metadata.sampling;
+  if (metadata.has_sampling) llm->info.sampling = &llm->sampling;
+  choose_chat_sampling(llm, &metadata);
+  TRY(llm_load_read_context(llm, &metadata));
   TRY(llm_capacity_find(llm));
   TRY(limit_context(llm, options->max_context));
-  TRY(read_ends(llm, &said));
+  TRY(read_ends(llm, &metadata));
   TRY(llm_load_token_text(llm, llm->info.bos, "<s>", &llm->bos_text));
   TRY(llm_load_token_text(llm, llm->eos, "</s>", &llm->eos_text));
-  said.has_stop_ids = said.has_stop_ids && !template_name;
-  return llm_load_read_stop_ids(llm, &said);
+  metadata.has_stop_ids = metadata.has_stop_ids && !template_name;
+  return llm_load_read_stop_ids(llm, &metadata);
 }
 
 bool llm_is_stop_id(const clave_llm *llm, uint32_t id) {
@@ -190,7 +193,7 @@ clave_status clave_llm_load(const char *path, clave_device *device,
   int64_t start = clock_ns();
   clave_llm *llm = calloc(1, sizeof *llm);
   if (!llm) return status_no_memory();
-  llm->holds = 1;
+  llm->n_references = 1;
   llm->device = clave_device_retain(device);
   clave_status st = llm_load(llm, path, options);
   if (st) {
@@ -207,7 +210,7 @@ clave_status clave_llm_get_info(const clave_llm *llm, clave_llm_info *info) {
 }
 
 void clave_llm_destroy(clave_llm *llm) {
-  if (!llm || --llm->holds > 0) return;
+  if (!llm || --llm->n_references > 0) return;
   scratch_pool_free(&llm->scratch);
   clave_template_destroy(llm->chat);
   free(llm->bos_text);

@@ -22,10 +22,10 @@ static clave_status metadata_read_context(mem_pool *pool, const json *json, llm_
   return wrong_kind("max_context", json, "a number of tokens");
 }
 
-static clave_status metadata_read_token(const char *key, const json *json, bool *said,
+static clave_status metadata_read_token(const char *key, const json *json, bool *present,
                                         int32_t *out) {
   uint32_t id;
-  *said = true;
+  *present = true;
   *out = CLAVE_NO_TOKEN;
   if (json_kind_of(json) == JSON_NULL) return NULL;
   TRY(read_id(key, json, &id));
@@ -81,7 +81,7 @@ static clave_status read_factor(const json *sampling, const char *key, float oth
 }
 
 /* Reads the keys of generation_config.json, with transformers' defaults for missing ones: top_k 50
- * and temperature 1, or the most likely token unless do_sample is true. */
+ * and temperature 1. Unless do_sample is true, the most likely token is chosen. */
 static clave_status read_sampling(mem_pool *pool, const json *value, llm_metadata *out) {
   enum { USUAL_TOP_K = 50 };
   clave_sampler_options *options = &out->sampling;
@@ -132,11 +132,11 @@ static clave_status read_keys(mem_pool *pool, const json *document, llm_metadata
   return NULL;
 }
 
-clave_status llm_metadata_read(mem_pool *pool, const char *said, llm_metadata *out) {
+clave_status llm_metadata_read(mem_pool *pool, const char *metadata, llm_metadata *out) {
   *out = (llm_metadata){.bos = CLAVE_NO_TOKEN, .eos = CLAVE_NO_TOKEN};
-  if (!said || !*said) return NULL;
+  if (!metadata || !*metadata) return NULL;
   json *document;
-  clave_status st = json_parse(said, strlen(said), &document);
+  clave_status st = json_parse(metadata, strlen(metadata), &document);
   if (st) return status_while(st, "the program's metadata");
   st = read_keys(pool, document, out);
   json_free(document);

@@ -9,7 +9,7 @@ enum { MAX_CHUNK = 1 << 16 }; /* maximum tokens of one run, whatever the program
 
 /* ---------------------------------------------------------------- inputs of a method */
 
-static bool takes_one(const clave_tensor_info *info, int axis) {
+static bool accepts_one(const clave_tensor_info *info, int axis) {
   return info->min_dims[axis] <= 1 && info->max_dims[axis] >= 1;
 }
 
@@ -17,7 +17,7 @@ static bool is_index_type(clave_dtype type) { return type == CLAVE_I64 || type =
 
 static clave_status read_tokens(const clave_tensor_info *info, llm_method *method) {
   bool fits = !info->is_scalar && is_index_type(info->dtype) &&
-              (info->rank == 1 || (info->rank == 2 && takes_one(info, 0)));
+              (info->rank == 1 || (info->rank == 2 && accepts_one(info, 0)));
   if (!fits)
     return INVALID("input 0 (%s): expected tokens, I64 (1, L), got %s of rank %d", info->name,
                    clave_dtype_name(info->dtype), info->rank);
@@ -117,14 +117,14 @@ clave_status llm_methods_read(const clave_program *program, llm_method methods[L
 }
 
 /* Returns the larger of the two middle dimensions, one of which is the context: a cache is (1,
- * heads, context, head_dim) or (1, context, heads, head_dim). Returns 0 if the tensor is no
+ * heads, context, head_dim) or (1, context, heads, head_dim). Returns 0 if the tensor is not a
  * cache. */
 static int64_t cache_length(const clave_tensor_info *info) {
   if (info->rank != 4 || info->max_dims[1] < 1 || info->max_dims[2] < 1) return 0;
   return info->max_dims[1] > info->max_dims[2] ? info->max_dims[1] : info->max_dims[2];
 }
 
-/* Zeroes the lengths (by slot) of state tensors that a recurrence reads, because they are no
+/* Zeroes the lengths (by slot) of state tensors that a recurrence reads, because they are not
  * caches. */
 static clave_status drop_scanned(const clave_program *program, const char *method,
                                  int64_t *lengths) {
@@ -174,17 +174,17 @@ clave_status llm_methods_context(const clave_program *program, const llm_method 
   return st;
 }
 
-const llm_method *llm_methods_choose(const llm_method *methods, int count, size_t *taken) {
+const llm_method *llm_methods_choose(const llm_method *methods, int count, size_t *n_tokens) {
   const llm_method *best = NULL;
   size_t most = 0;
   for (int i = 0; i < count; i++) {
     const llm_method *method = &methods[i];
-    size_t takes = *taken < (size_t)method->max_tokens ? *taken : (size_t)method->max_tokens;
-    if (takes < (size_t)method->min_tokens || takes <= most) continue;
+    size_t n = *n_tokens < (size_t)method->max_tokens ? *n_tokens : (size_t)method->max_tokens;
+    if (n < (size_t)method->min_tokens || n <= most) continue;
     best = method;
-    most = takes;
+    most = n;
   }
-  *taken = most;
+  *n_tokens = most;
   return best;
 }
 
@@ -235,12 +235,12 @@ static size_t rounded_up(size_t n, size_t least) {
   return least;
 }
 
-static void fill_tokens(const llm_method *method, const llm_run_part *part, int32_t sequence,
+static void fill_tokens(const llm_method *method, const llm_run_chunk *chunk, int32_t sequence,
                         size_t at, void *tokens, int64_t *positions, int32_t *sequences) {
-  for (size_t i = 0; i < part->n; i++) {
-    if (method->tokens_type == CLAVE_I64) ((int64_t *)tokens)[at + i] = part->ids[i];
-    if (method->tokens_type == CLAVE_I32) ((int32_t *)tokens)[at + i] = (int32_t)part->ids[i];
-    positions[at + i] = (int64_t)(part->position + i);
+  for (size_t i = 0; i < chunk->n; i++) {
+    if (method->tokens_type == CLAVE_I64) ((int64_t *)tokens)[at + i] = chunk->ids[i];
+    if (method->tokens_type == CLAVE_I32) ((int32_t *)tokens)[at + i] = (int32_t)chunk->ids[i];
+    positions[at + i] = (int64_t)(chunk->position + i);
     sequences[at + i] = sequence;
   }
 }
@@ -251,18 +251,18 @@ typedef struct paged_inputs {
   clave_tensor tensor[PAGED_INPUTS]; /* tokens, positions, sequences, page table, rows */
 } paged_inputs;
 
-static size_t llm_methods_rows_of(const llm_run_part *part) {
-  return part->all_logits ? part->n : 1;
+static size_t llm_methods_rows_of(const llm_run_chunk *chunk) {
+  return chunk->all_logits ? chunk->n : 1;
 }
 
-static clave_status make_paged_inputs(const llm_method *method, const llm_run_part *parts,
-                                      size_t n_parts, size_t most_pages, paged_inputs *in) {
+static clave_status make_paged_inputs(const llm_method *method, const llm_run_chunk *chunks,
+                                      size_t n_chunks, size_t max_pages, paged_inputs *in) {
   int64_t n = 0, rows = 0;
-  for (size_t i = 0; i < n_parts; i++) {
-    n += (int64_t)parts[i].n;
-    rows += (int64_t)llm_methods_rows_of(&parts[i]);
+  for (size_t i = 0; i < n_chunks; i++) {
+    n += (int64_t)chunks[i].n;
+    rows += (int64_t)llm_methods_rows_of(&chunks[i]);
   }
-  int64_t tokens[] = {1, n}, table[] = {(int64_t)rounded_up(n_parts, 1), (int64_t)most_pages};
+  int64_t tokens[] = {1, n}, table[] = {(int64_t)rounded_up(n_chunks, 1), (int64_t)max_pages};
   in->tensor[0] = clave_tensor_make(method->tokens_type, method->tokens_rank,
                                     tokens + 2 - method->tokens_rank, NULL);
   in->tensor[1] = clave_tensor_make(CLAVE_I64, 1, &n, NULL);
@@ -278,29 +278,29 @@ static clave_status make_paged_inputs(const llm_method *method, const llm_run_pa
   return NULL;
 }
 
-static void fill_paged_inputs(const llm_method *method, const llm_run_part *parts, size_t n_parts,
-                              const paged_inputs *in) {
+static void fill_paged_inputs(const llm_method *method, const llm_run_chunk *chunks,
+                              size_t n_chunks, const paged_inputs *in) {
   int32_t *table = in->tensor[3].data;
   int64_t *rows = in->tensor[4].data;
-  for (size_t i = 0, at = 0; i < n_parts; i++) {
-    const llm_run_part *part = &parts[i];
-    fill_tokens(method, part, (int32_t)i, at, in->tensor[0].data, in->tensor[1].data,
+  for (size_t i = 0, at = 0; i < n_chunks; i++) {
+    const llm_run_chunk *chunk = &chunks[i];
+    fill_tokens(method, chunk, (int32_t)i, at, in->tensor[0].data, in->tensor[1].data,
                 in->tensor[2].data);
-    for (size_t k = 0; k < part->n_pages; k++)
-      table[i * (size_t)in->tensor[3].dims[1] + k] = (int32_t)part->pages[k];
-    at += part->n;
-    for (size_t k = llm_methods_rows_of(part); k > 0; k--) *rows++ = (int64_t)(at - k);
+    for (size_t k = 0; k < chunk->n_pages; k++)
+      table[i * (size_t)in->tensor[3].dims[1] + k] = (int32_t)chunk->pages[k];
+    at += chunk->n;
+    for (size_t k = llm_methods_rows_of(chunk); k > 0; k--) *rows++ = (int64_t)(at - k);
   }
 }
 
-clave_status llm_method_run_parts(const llm_method *method, clave_session *session,
-                                  const llm_run_part *parts, size_t n_parts, size_t page_rows) {
+clave_status llm_method_run_chunks(const llm_method *method, clave_session *session,
+                                   const llm_run_chunk *chunks, size_t n_chunks, size_t page_rows) {
   paged_inputs in = {0};
   size_t pages = LLM_FIRST_TOKENS / page_rows;
-  for (size_t i = 0; i < n_parts; i++) pages = rounded_up(parts[i].n_pages, pages);
-  clave_status st = make_paged_inputs(method, parts, n_parts, pages, &in);
-  if (!st) fill_paged_inputs(method, parts, n_parts, &in);
-  uint32_t n_inputs = method->takes_rows ? PAGED_INPUTS : PAGED_INPUTS - 1;
+  for (size_t i = 0; i < n_chunks; i++) pages = rounded_up(chunks[i].n_pages, pages);
+  clave_status st = make_paged_inputs(method, chunks, n_chunks, pages, &in);
+  if (!st) fill_paged_inputs(method, chunks, n_chunks, &in);
+  uint32_t n_inputs = method->accepts_rows ? PAGED_INPUTS : PAGED_INPUTS - 1;
   for (uint32_t i = 0; i < n_inputs && !st; i++)
     st = clave_session_set_input(session, method->name, i, &in.tensor[i]);
   for (int i = 0; i < PAGED_INPUTS; i++) free(in.tensor[i].data);

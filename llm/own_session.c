@@ -35,7 +35,7 @@ static clave_status own_session_reserve_capacity(clave_llm_conversation *self, s
                                                  size_t to) {
   int64_t capacity = LLM_FIRST_TOKENS, most = self->llm->max_capacity;
   (void)from;
-  if (self->state_lags) TRY(conversation_reset_session(self));
+  if (self->state_is_stale) TRY(conversation_reset_session(self));
   if (!self->llm->capacity_name || (int64_t)to <= self->capacity) return NULL;
   while (capacity < (int64_t)to) capacity *= 2;
   return set_capacity(self, capacity < most ? capacity : most);
@@ -59,24 +59,25 @@ static void do_not_lock(const clave_llm_conversation *self) { (void)self; }
 
 static clave_status share_session(const clave_llm_conversation *from, clave_llm_conversation *to) {
   to->capacity = from->capacity;
-  to->state_lags = from->state_lags;
+  to->state_is_stale = from->state_is_stale;
   return clave_session_copy_state(to->session, from->session);
 }
 
 /* ---------------------------------------------------------------- running, going back */
 
-static clave_status run_session(const llm_method *method, const run_part *parts, size_t n_parts) {
-  const clave_llm_conversation *self = parts[0].conversation;
-  (void)n_parts; /* always 1 */
-  return llm_method_run(method, self->session, self->ids.items + self->n_run, parts[0].n,
+static clave_status run_session(const llm_method *method, const run_chunk *chunks,
+                                size_t n_chunks) {
+  const clave_llm_conversation *self = chunks[0].conversation;
+  (void)n_chunks; /* always 1 */
+  return llm_method_run(method, self->session, self->ids.items + self->n_run, chunks[0].n,
                         self->n_run);
 }
 
 clave_status conversation_reset_session(clave_llm_conversation *self) {
   self->n_run = self->n_written = self->n_logits = 0;
-  self->state_lags = true;
+  self->state_is_stale = true;
   TRY(clave_session_reset(self->session));
-  self->state_lags = false;
+  self->state_is_stale = false;
   return NULL;
 }
 
@@ -85,12 +86,12 @@ static clave_status clear_session(clave_llm_conversation *self) {
   return conversation_reset_session(self);
 }
 
-static clave_status cut_session(clave_llm_conversation *self, size_t count) {
-  return llm_states_go_back(self->llm, self->n_written, count);
+static clave_status rewind_session(clave_llm_conversation *self, size_t count) {
+  return llm_states_check_rewind(self->llm, self->n_written, count);
 }
 
 static clave_status own_session_run_again(clave_llm_conversation *self, size_t first) {
-  clave_status st = cut_session(self, first);
+  clave_status st = rewind_session(self, first);
   if (st) {
     status_free(st);
     return conversation_reset_session(self);
@@ -112,7 +113,7 @@ static int64_t own_session_rows_in_file(const clave_llm_conversation *self) {
 
 static clave_status own_session_read_state(const clave_llm_conversation *self, uint32_t index,
                                            const clave_tensor *tensor, size_t size) {
-  if (self->state_lags) TRY(clave_session_reset(self->session));
+  if (self->state_is_stale) TRY(clave_session_reset(self->session));
   return clave_session_read_state(self->session, index, tensor->data, size);
 }
 
@@ -136,7 +137,7 @@ const state_vtable own_session_state = {
     .run = run_session,
     .run_again = own_session_run_again,
     .clear = clear_session,
-    .cut = cut_session,
+    .rewind = rewind_session,
     .share = share_session,
     .describe = own_session_describe_state,
     .rows_in_file = own_session_rows_in_file,

@@ -8,7 +8,7 @@
 
 /* ---------------------------------------------------------------- sharing */
 
-/* The fields after the size, in order. */
+/* The fields of clave_session_options after `size`, in order. */
 #define SESSION_OPTIONS(X) \
   X(memory_budget)         \
   X(poison)                \
@@ -21,7 +21,7 @@
 #define OPTION(name) options->name,
 #define IS_SAME(name) &&left->name == right->name
 
-/* A field that the list lacks is a missing initializer here, which the compiler reports. */
+/* If the list lacks a field, the compiler reports a missing initializer here. */
 static clave_session_options copy_options(const clave_session_options *options) {
   return (clave_session_options){options->size, SESSION_OPTIONS(OPTION)};
 }
@@ -76,21 +76,22 @@ static clave_status make_pool(clave_llm *llm, const clave_session_options *optio
   return NULL;
 }
 
-clave_status page_pool_take(clave_llm *llm, const clave_session_options *options, page_pool **out) {
+clave_status page_pool_acquire(clave_llm *llm, const clave_session_options *options,
+                               page_pool **out) {
   clave_status st = NULL;
   mutex_lock(llm->pools_lock);
   *out = llm->pools;
   while (*out && !same_options(&(*out)->options, options)) *out = (*out)->next;
   if (!*out) st = make_pool(llm, options, out);
-  if (*out) (*out)->holds++;
+  if (*out) (*out)->n_references++;
   mutex_unlock(llm->pools_lock);
   return st;
 }
 
-void page_pool_give(clave_llm *llm, page_pool *pool) {
+void page_pool_release(clave_llm *llm, page_pool *pool) {
   if (!pool) return;
   mutex_lock(llm->pools_lock);
-  bool last = --pool->holds == 0;
+  bool last = --pool->n_references == 0;
   page_pool **at = &llm->pools;
   while (last && *at != pool) at = &(*at)->next;
   if (last) *at = pool->next;

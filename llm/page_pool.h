@@ -7,7 +7,7 @@
 
 typedef struct page_pool {
   struct page_pool *next; /* next pool in the model's list */
-  int holds;              /* number of conversations */
+  int n_references;       /* number of conversations that use the pool */
   clave_session_options options;
   clave_session *session; /* owned */
   struct mutex *lock;     /* owned: protects the session and everything below */
@@ -16,11 +16,11 @@ typedef struct page_pool {
 } page_pool;
 
 /* Returns the pool for these session options, which the first conversation creates. */
-clave_status page_pool_take(clave_llm *llm, const clave_session_options *options,
-                            page_pool **out) STATUS_CHECK;
-void page_pool_give(clave_llm *llm, page_pool *pool); /* accepts NULL */
+clave_status page_pool_acquire(clave_llm *llm, const clave_session_options *options,
+                               page_pool **out) STATUS_CHECK;
+void page_pool_release(clave_llm *llm, page_pool *pool); /* accepts NULL */
 
-/* The caller must hold the lock from here on. */
+/* The caller of the following functions must hold the lock. */
 /* Grows the pool, if necessary, so that at least n pages are free. */
 clave_status page_pool_reserve(page_pool *pool, size_t n) STATUS_CHECK;
 /* Returns a free page, now with one user and undefined contents. Needs page_pool_reserve first. */

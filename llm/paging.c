@@ -34,7 +34,7 @@ static clave_status paging_read_inputs(clave_llm *llm) {
     if (!found)
       return INVALID("the program with a paged cache has no method '%s'", llm->methods[i].name);
     llm->methods[i].name = info.name;
-    llm->methods[i].takes_rows = info.n_inputs == 5;
+    llm->methods[i].accepts_rows = info.n_inputs == 5;
   }
   return NULL;
 }

@@ -4,17 +4,17 @@
 
 /* Removes all but the first `count` ids; the caller handles the chat. run_again: if the state
  * cannot go back it is reset, and the remaining ids will run again. */
-static clave_status go_back(clave_llm_conversation *conversation, size_t count, bool run_again) {
+static clave_status rewind_to(clave_llm_conversation *conversation, size_t count, bool run_again) {
   size_t n_run = conversation->n_run < count ? conversation->n_run : count;
   clave_status st =
-      n_run < conversation->n_run ? conversation->state->cut(conversation, count) : NULL;
+      n_run < conversation->n_run ? conversation->state->rewind(conversation, count) : NULL;
   if (st && !run_again && count) return st;
   if (st) {
     status_free(st);
     TRY(conversation_reset_session(conversation));
     n_run = 0;
   }
-  TRY(conversation_take_ids(conversation, conversation->ids.items, count, n_run));
+  TRY(conversation_replace_ids(conversation, conversation->ids.items, count, n_run));
   if (conversation->n_logits > count) conversation->n_logits = 0;
   return NULL;
 }
@@ -24,9 +24,9 @@ clave_status clave_llm_rewind(clave_llm_conversation *conversation, size_t count
   if (count > conversation->ids.count)
     return INVALID("cannot rewind to %zu tokens: the conversation has %zu", count,
                    conversation->ids.count);
-  if (count == 0) return conversation_begin_again(conversation);
-  TRY(go_back(conversation, count, false));
-  chat_cut(&conversation->chat, count);
+  if (count == 0) return conversation_restart(conversation);
+  TRY(rewind_to(conversation, count, false));
+  chat_truncate(&conversation->chat, count);
   return NULL;
 }
 
@@ -35,7 +35,7 @@ clave_status clave_llm_undo(clave_llm_conversation *conversation, bool question)
   chat_memory *memory = &conversation->chat;
   if (!memory->n_turns) return INVALID("the chat has no message to remove");
   chat_turn last = memory->turns[memory->n_turns - 1];
-  TRY(go_back(conversation, question ? last.ids_before : last.ids, true));
+  TRY(rewind_to(conversation, question ? last.ids_before : last.ids, true));
   if (!question) return NULL;
   memory->n_turns--;
   memory->history.size =

@@ -15,36 +15,36 @@ static clave_status prepare(clave_llm_conversation *conversation, size_t n) {
   return NULL;
 }
 
-clave_status conversation_run_parts(const llm_method *method, const run_part *parts, size_t n) {
-  const clave_llm_conversation *conversation = parts[0].conversation;
-  for (size_t i = 0; i < n; i++) TRY(prepare(parts[i].conversation, parts[i].n));
-  clave_status st = conversation->state->run(method, parts, n);
+clave_status conversation_run_chunks(const llm_method *method, const run_chunk *chunks, size_t n) {
+  const clave_llm_conversation *conversation = chunks[0].conversation;
+  for (size_t i = 0; i < n; i++) TRY(prepare(chunks[i].conversation, chunks[i].n));
+  clave_status st = conversation->state->run(method, chunks, n);
   const char *by = clave_session_answered_by(conversation->session);
   for (size_t i = 0; i < n; i++) {
     if (st)
       status_free(
-          conversation->state->run_again(parts[i].conversation, parts[i].conversation->n_run));
-    if (!st) parts[i].conversation->n_run += parts[i].n;
-    if (!st) parts[i].conversation->answered_by = by;
+          conversation->state->run_again(chunks[i].conversation, chunks[i].conversation->n_run));
+    if (!st) chunks[i].conversation->n_run += chunks[i].n;
+    if (!st) chunks[i].conversation->answered_by = by;
   }
   return st;
 }
 
-clave_status conversation_part_logits(const llm_method *method, const run_part *parts, size_t n,
-                                      size_t i, size_t back, float *out) {
+clave_status conversation_chunk_logits(const llm_method *method, const run_chunk *chunks, size_t n,
+                                       size_t i, size_t back, float *out) {
   for (size_t k = i + 1; k < n; k++)
-    back += method->takes_rows && !parts[k].all_logits ? 1 : parts[k].n;
-  return llm_method_logits(method, parts[i].conversation->session, back, out);
+    back += method->accepts_rows && !chunks[k].all_logits ? 1 : chunks[k].n;
+  return llm_method_logits(method, chunks[i].conversation->session, back, out);
 }
 
 /* ---------------------------------------------------------------- pending ids */
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Selects the method of the next run, and the number of ids that it runs of each conversation.
- * *count: number of parts. */
-static const llm_method *llm_run_choose_parts(clave_llm_conversation *const *cs, size_t n_cs,
-                                              run_part *parts, size_t *count) {
+/* Selects the method of the next run, and the number of ids that it runs of each conversation. Sets
+ * *count to the number of chunks. */
+static const llm_method *llm_run_choose_chunks(clave_llm_conversation *const *cs, size_t n_cs,
+                                               run_chunk *chunks, size_t *count) {
   const clave_llm *llm = cs[0]->llm;
   size_t total = 0, left = cs[0]->options.prefill_chunk;
   *count = 0;
@@ -53,45 +53,45 @@ static const llm_method *llm_run_choose_parts(clave_llm_conversation *const *cs,
     size_t take = smaller(conversation->ids.count - conversation->n_run,
                           smaller(conversation->options.prefill_chunk, left));
     if (conversation->n_logits == conversation->ids.count || !take) continue;
-    parts[(*count)++] = (run_part){.conversation = conversation, .n = take};
+    chunks[(*count)++] = (run_chunk){.conversation = conversation, .n = take};
     total += take;
     left -= take;
   }
   const llm_method *method =
       *count ? llm_methods_choose(llm->methods, llm->n_methods, &total) : NULL;
   for (size_t i = 0; i < *count; i++) { /* the method may accept fewer */
-    parts[i].n = smaller(parts[i].n, total);
-    total -= parts[i].n;
+    chunks[i].n = smaller(chunks[i].n, total);
+    total -= chunks[i].n;
   }
-  while (*count && !parts[*count - 1].n) --*count;
+  while (*count && !chunks[*count - 1].n) --*count;
   return method;
 }
 
-static clave_status run_some(const llm_method *method, const run_part *parts, size_t n) {
-  TRY(conversation_run_parts(method, parts, n));
+static clave_status run_some(const llm_method *method, const run_chunk *chunks, size_t n) {
+  TRY(conversation_run_chunks(method, chunks, n));
   for (size_t i = 0; i < n; i++) {
-    clave_llm_conversation *conversation = parts[i].conversation;
+    clave_llm_conversation *conversation = chunks[i].conversation;
     if (conversation->n_run < conversation->ids.count) continue;
-    TRY(conversation_part_logits(method, parts, n, i, 0, conversation->logits));
+    TRY(conversation_chunk_logits(method, chunks, n, i, 0, conversation->logits));
     conversation->n_logits = conversation->n_run;
   }
   return NULL;
 }
 
 clave_status conversation_run_pending(clave_llm_conversation *const *cs, size_t n) {
-  size_t n_parts;
+  size_t n_chunks;
   clave_status st = NULL;
-  run_part *parts = calloc(n, sizeof *parts);
-  if (!parts) return status_no_memory();
+  run_chunk *chunks = calloc(n, sizeof *chunks);
+  if (!chunks) return status_no_memory();
   for (size_t i = 0; i < n && !st; i++) {
     bool missing = cs[i]->n_logits != cs[i]->ids.count && cs[i]->n_run == cs[i]->ids.count;
     if (missing) st = cs[i]->state->run_again(cs[i], cs[i]->n_run - 1);
   }
-  for (const llm_method *m; !st && (m = llm_run_choose_parts(cs, n, parts, &n_parts));) {
+  for (const llm_method *m; !st && (m = llm_run_choose_chunks(cs, n, chunks, &n_chunks));) {
     cs[0]->state->lock(cs[0]);
-    st = run_some(m, parts, n_parts);
+    st = run_some(m, chunks, n_chunks);
     cs[0]->state->unlock(cs[0]);
   }
-  free(parts);
+  free(chunks);
   return st;
 }

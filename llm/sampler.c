@@ -73,12 +73,12 @@ void sampler_scratch_free(sampler_scratch *scratch) {
   free(scratch->candidates.id);
   free(scratch->candidates.key);
   free(scratch->candidates.weight);
-  free(scratch->candidates.some);
+  free(scratch->candidates.subset);
   free(scratch->logits);
-  free(scratch->times);
+  free(scratch->occurrences);
   scratch->candidates = (candidates){0};
   scratch->logits = NULL;
-  scratch->times = NULL;
+  scratch->occurrences = NULL;
   scratch->capacity = 0;
 }
 
@@ -103,11 +103,11 @@ static clave_status sampler_grow(sampler_scratch *scratch, size_t count) {
   scratch->candidates = (candidates){.id = calloc(count, sizeof *scratch->candidates.id),
                                      .key = calloc(count, sizeof *scratch->candidates.key),
                                      .weight = calloc(count, sizeof *scratch->candidates.weight),
-                                     .some = calloc(count, sizeof *scratch->candidates.some)};
+                                     .subset = calloc(count, sizeof *scratch->candidates.subset)};
   scratch->logits = calloc(count, sizeof *scratch->logits);
-  scratch->times = calloc(count, sizeof *scratch->times);
+  scratch->occurrences = calloc(count, sizeof *scratch->occurrences);
   if (!scratch->candidates.id || !scratch->candidates.key || !scratch->candidates.weight ||
-      !scratch->candidates.some || !scratch->logits || !scratch->times)
+      !scratch->candidates.subset || !scratch->logits || !scratch->occurrences)
     return status_no_memory();
   scratch->capacity = count;
   return NULL;
@@ -125,11 +125,11 @@ static clave_status sampler_add_bias(const clave_sampler_options *options, float
   return NULL;
 }
 
-static void penalise(const clave_sampler_options *options, float *logit, uint32_t times) {
+static void penalise(const clave_sampler_options *options, float *logit, uint32_t occurrences) {
   float p = options->repetition_penalty;
   if (p > 0 && *logit != 0) *logit = *logit > 0 ? *logit / p : *logit * p;
   *logit -= options->presence_penalty;
-  *logit -= options->frequency_penalty * (float)times;
+  *logit -= options->frequency_penalty * (float)occurrences;
 }
 
 /* Applies the penalties once to each id seen in the window, by its number of occurrences. */
@@ -142,12 +142,12 @@ static void apply_penalties(const clave_sampler_options *options, const sampler_
     n = options->penalty_window;
   }
   for (size_t i = 0; i < n; i++) {
-    if (seen[i] < count) scratch->times[seen[i]]++;
+    if (seen[i] < count) scratch->occurrences[seen[i]]++;
   }
   for (size_t i = 0; i < n; i++) {
-    if (seen[i] >= count || !scratch->times[seen[i]]) continue;
-    penalise(options, &scratch->logits[seen[i]], scratch->times[seen[i]]);
-    scratch->times[seen[i]] = 0;
+    if (seen[i] >= count || !scratch->occurrences[seen[i]]) continue;
+    penalise(options, &scratch->logits[seen[i]], scratch->occurrences[seen[i]]);
+    scratch->occurrences[seen[i]] = 0;
   }
 }
 
@@ -210,7 +210,7 @@ static inline __attribute__((always_inline)) void weights_of(const candidates *c
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
-/* Without FMA, so that the bits are the same. */
+/* Uses no FMA, so that the results have the same bits as elsewhere. */
 __attribute__((target("avx2"))) static void weights_avx2(const candidates *candidates,
                                                          float largest, double by) {
   weights_of(candidates, largest, by);
@@ -227,7 +227,7 @@ static void compute_weights(const candidates *candidates, float largest, float t
 
 enum { BLOCK = 1024, LANES = 4 };
 
-/* Sums in independent lanes. */
+/* Sums in several independent accumulators. */
 static double sum_block(const double *weight, size_t n) {
   double sums[LANES] = {0};
   size_t i = 0;
@@ -256,36 +256,37 @@ static double sampler_weight_at(const candidates *candidates, size_t i, bool by_
 
 static size_t sampler_digit_of(uint32_t key, int shift) { return key >> shift & (DIGITS - 1); }
 
-/* Counts the candidates with each digit, among `some` of them or, if NULL, the first n. Alternates
- * between two tables, so that equal digits in a row do not wait for each other. */
-static void count_digits(const candidates *candidates, const uint32_t *some, size_t n, int shift,
+/* Counts the candidates with each digit: the n whose indices are in `subset` or, if it is NULL,
+ * the first n. Alternates between two tables, so that equal digits in a row do not wait for each
+ * other. */
+static void count_digits(const candidates *candidates, const uint32_t *subset, size_t n, int shift,
                          double counts[DIGITS]) {
   uint32_t halves[2][DIGITS] = {0};
   for (size_t i = 0; i < n; i++)
-    halves[i % 2][sampler_digit_of(candidates->key[some ? some[i] : i], shift)]++;
+    halves[i % 2][sampler_digit_of(candidates->key[subset ? subset[i] : i], shift)]++;
   for (size_t d = 0; d < DIGITS; d++) counts[d] = (double)halves[0][d] + halves[1][d];
 }
 
 /* Sums the weights of the candidates with each digit. */
-static void weigh_digits(const candidates *candidates, const uint32_t *some, size_t n, int shift,
-                         double sums[DIGITS]) {
+static void sum_digits(const candidates *candidates, const uint32_t *subset, size_t n, int shift,
+                       double sums[DIGITS]) {
   double odd[DIGITS] = {0};
   memset(sums, 0, DIGITS * sizeof *sums);
   for (size_t i = 0; i < n; i++) {
-    size_t at = some ? some[i] : i;
+    size_t at = subset ? subset[i] : i;
     (i % 2 ? odd : sums)[sampler_digit_of(candidates->key[at], shift)] += candidates->weight[at];
   }
   for (size_t d = 0; d < DIGITS; d++) sums[d] += odd[d];
 }
 
-/* Stores in candidates->some the candidates with this digit, among the n of `some` or, if it is
- * NULL, the first n. Returns their number. */
-static size_t take_digit(const candidates *candidates, const uint32_t *some, size_t n, int shift,
-                         size_t digit) {
+/* Stores in candidates->subset the indices of the candidates with this digit, among those that
+ * count_digits counts. Returns their number. */
+static size_t select_digit(const candidates *candidates, const uint32_t *subset, size_t n,
+                           int shift, size_t digit) {
   size_t kept = 0;
   for (size_t i = 0; i < n; i++) {
-    size_t at = some ? some[i] : i;
-    candidates->some[kept] = (uint32_t)at;
+    size_t at = subset ? subset[i] : i;
+    candidates->subset[kept] = (uint32_t)at;
     kept += sampler_digit_of(candidates->key[at], shift) == digit;
   }
   return kept;
@@ -293,7 +294,8 @@ static size_t take_digit(const candidates *candidates, const uint32_t *some, siz
 
 static bool are_equal(const candidates *candidates, size_t n) {
   for (size_t i = 1; i < n; i++) {
-    if (candidates->key[candidates->some[i]] != candidates->key[candidates->some[0]]) return false;
+    if (candidates->key[candidates->subset[i]] != candidates->key[candidates->subset[0]])
+      return false;
   }
   return true;
 }
@@ -303,20 +305,20 @@ static bool are_equal(const candidates *candidates, size_t n) {
  * candidates above that key. */
 static uint32_t find_cut(const candidates *candidates, bool by_weight, double target,
                          double *rest) {
-  const uint32_t *some = NULL;
+  const uint32_t *subset = NULL;
   size_t n = candidates->n;
   for (int shift = 2 * DIGIT_BITS; shift >= 0; shift -= DIGIT_BITS) {
     double sums[DIGITS];
     size_t lowest = 0, digit = DIGITS - 1;
-    (by_weight ? weigh_digits : count_digits)(candidates, some, n, shift, sums);
+    (by_weight ? sum_digits : count_digits)(candidates, subset, n, shift, sums);
     while (lowest < digit && sums[lowest] <= 0) lowest++;
     while (digit > lowest && sums[digit] < target) target -= sums[digit--];
-    n = take_digit(candidates, some, n, shift, digit);
-    some = candidates->some;
+    n = select_digit(candidates, subset, n, shift, digit);
+    subset = candidates->subset;
     if (are_equal(candidates, n)) break;
   }
   *rest = target;
-  return candidates->key[candidates->some[0]];
+  return candidates->key[candidates->subset[0]];
 }
 
 /* Keeps the fewest of the largest candidates that weigh at least `target` together; of equal

@@ -7,9 +7,9 @@
 /* The ids that can still be chosen, ascending, in arrays with the scratch's capacity. */
 typedef struct candidates {
   uint32_t *id;
-  uint32_t *key;  /* the logit as an integer with the order of the floats */
-  double *weight; /* proportional to the probability; 1 for the most likely */
-  uint32_t *some; /* scratch: indices into these arrays */
+  uint32_t *key;    /* the logit as an integer with the order of the floats */
+  double *weight;   /* proportional to the probability; 1 for the most likely */
+  uint32_t *subset; /* scratch: indices into these arrays */
   size_t n;
 } candidates;
 
@@ -17,8 +17,8 @@ typedef struct candidates {
  * kept between choices, so samplers that do not choose at the same time can share one. */
 typedef struct sampler_scratch {
   candidates candidates;
-  float *logits;   /* (capacity) */
-  uint32_t *times; /* (capacity): occurrences of each id, all 0 between choices */
+  float *logits;         /* (capacity) */
+  uint32_t *occurrences; /* (capacity): by id, all 0 between choices */
   size_t capacity;
   struct sampler_scratch *next; /* next in a pool's list */
 } sampler_scratch;

@@ -16,14 +16,14 @@ static clave_status log_probability(const float *values, size_t n, uint32_t id, 
   return NULL;
 }
 
-/* Runs the part; out[i] is the log probability of the id that follows its i-th id. */
-static clave_status run_and_read(const llm_method *method, const run_part *part, size_t n,
+/* Runs the chunk; out[i] is the log probability of the id that follows its i-th id. */
+static clave_status run_and_read(const llm_method *method, const run_chunk *chunk, size_t n,
                                  double *out) {
-  clave_llm_conversation *conversation = part->conversation;
+  clave_llm_conversation *conversation = chunk->conversation;
   const uint32_t *ids = conversation->ids.items + conversation->n_run;
-  TRY(conversation_run_parts(method, part, 1));
-  for (size_t i = 0; i < part->n; i++) {
-    TRY(conversation_part_logits(method, part, 1, 0, part->n - 1 - i, conversation->logits));
+  TRY(conversation_run_chunks(method, chunk, 1));
+  for (size_t i = 0; i < chunk->n; i++) {
+    TRY(conversation_chunk_logits(method, chunk, 1, 0, chunk->n - 1 - i, conversation->logits));
     if (i + 1 < n)
       TRY(log_probability(conversation->logits, conversation->llm->info.n_vocab, ids[i + 1],
                           &out[i]));
@@ -31,15 +31,16 @@ static clave_status run_and_read(const llm_method *method, const run_part *part,
   return NULL;
 }
 
-enum { MOST_LOGITS = 1 << 24 }; /* per run: 64 MB as floats */
+enum { MAX_LOGITS = 1 << 24 }; /* per run: 64 MB as floats */
 
-/* Returns how many of n tokens may run at once: one if a run has logits only for its last token. */
+/* Returns how many of n tokens may run at once; only one if a run computes logits only for its last
+ * token. */
 static size_t score_most_at_once(const clave_llm_conversation *conversation, size_t n) {
   const clave_llm *llm = conversation->llm;
-  size_t most = conversation->options.prefill_chunk, rows = MOST_LOGITS / llm->info.n_vocab;
+  size_t most = conversation->options.prefill_chunk, rows = MAX_LOGITS / llm->info.n_vocab;
   for (int i = 0; i < llm->n_methods; i++) {
     const llm_method *method = &llm->methods[i];
-    if (!method->all_logits && !method->takes_rows) return 1;
+    if (!method->all_logits && !method->accepts_rows) return 1;
   }
   if (most > rows) most = rows ? rows : 1;
   return n < most ? n : most;
@@ -47,13 +48,13 @@ static size_t score_most_at_once(const clave_llm_conversation *conversation, siz
 
 /* Runs as many ids as one method accepts. */
 static clave_status run_piece(clave_llm_conversation *conversation, size_t n, double *out,
-                              size_t *taken) {
+                              size_t *n_run) {
   const clave_llm *llm = conversation->llm;
-  *taken = score_most_at_once(conversation, n);
-  const llm_method *method = llm_methods_choose(llm->methods, llm->n_methods, taken);
+  *n_run = score_most_at_once(conversation, n);
+  const llm_method *method = llm_methods_choose(llm->methods, llm->n_methods, n_run);
   conversation->state->lock(conversation);
   clave_status st = run_and_read(
-      method, &(run_part){.conversation = conversation, .n = *taken, .all_logits = true}, n, out);
+      method, &(run_chunk){.conversation = conversation, .n = *n_run, .all_logits = true}, n, out);
   conversation->state->unlock(conversation);
   return st;
 }
@@ -68,8 +69,8 @@ clave_status clave_llm_score(clave_llm_conversation *conversation, const uint32_
   if (n && first) out[0] = NAN;
   if (n && !first)
     TRY(log_probability(conversation->logits, conversation->llm->info.n_vocab, ids[0], &out[0]));
-  for (size_t at = 0, taken; at < n; at += taken) {
-    TRY(run_piece(conversation, n - at, out + at + 1, &taken));
+  for (size_t at = 0, n_run; at < n; at += n_run) {
+    TRY(run_piece(conversation, n - at, out + at + 1, &n_run));
     conversation->n_logits = conversation->n_run;
   }
   return NULL;

@@ -17,7 +17,7 @@ void scratch_pool_free(scratch_pool *pool) {
   mutex_destroy(pool->lock);
 }
 
-clave_status scratch_take(scratch_pool *pool, sampler_scratch **out) {
+clave_status scratch_acquire(scratch_pool *pool, sampler_scratch **out) {
   mutex_lock(pool->lock);
   *out = pool->idle;
   if (*out) pool->idle = (*out)->next;
@@ -26,7 +26,7 @@ clave_status scratch_take(scratch_pool *pool, sampler_scratch **out) {
   return *out ? NULL : status_no_memory();
 }
 
-void scratch_give(scratch_pool *pool, sampler_scratch *scratch) {
+void scratch_release(scratch_pool *pool, sampler_scratch *scratch) {
   mutex_lock(pool->lock);
   scratch->next = pool->idle;
   pool->idle = scratch;

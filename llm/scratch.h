@@ -12,8 +12,8 @@ typedef struct scratch_pool {
 
 clave_status scratch_pool_init(scratch_pool *pool) STATUS_CHECK;
 void scratch_pool_free(scratch_pool *pool); /* accepts a zeroed pool; all must be returned */
-/* Lends a scratch to the caller alone, until scratch_give returns it. */
-clave_status scratch_take(scratch_pool *pool, sampler_scratch **out) STATUS_CHECK;
-void scratch_give(scratch_pool *pool, sampler_scratch *scratch);
+/* Lends a scratch to the caller alone, until scratch_release returns it. */
+clave_status scratch_acquire(scratch_pool *pool, sampler_scratch **out) STATUS_CHECK;
+void scratch_release(scratch_pool *pool, sampler_scratch *scratch);
 
 #endif

@@ -50,23 +50,23 @@ static void keep_pages(clave_llm_conversation *self, size_t count) {
 }
 
 static clave_status open_pages(clave_llm_conversation *self) {
-  TRY(page_pool_take(self->llm, self->options.session, &self->shared));
+  TRY(page_pool_acquire(self->llm, self->options.session, &self->shared));
   self->session = self->shared->session;
   return NULL;
 }
 
-static clave_status cut_pages(clave_llm_conversation *self, size_t count) {
+static clave_status rewind_pages(clave_llm_conversation *self, size_t count) {
   lock_pool(self);
   keep_pages(self, count);
   unlock_pool(self);
   return NULL;
 }
 
-static clave_status clear_pages(clave_llm_conversation *self) { return cut_pages(self, 0); }
+static clave_status clear_pages(clave_llm_conversation *self) { return rewind_pages(self, 0); }
 
 static void close_pages(clave_llm_conversation *self) {
   if (self->shared) status_free(clear_pages(self));
-  page_pool_give(self->llm, self->shared);
+  page_pool_release(self->llm, self->shared);
   free(self->pages);
 }
 
@@ -89,39 +89,39 @@ static clave_status shared_pages_run_again(clave_llm_conversation *self, size_t 
 
 /* ---------------------------------------------------------------- running */
 
-static clave_status run_pages(const llm_method *method, const run_part *parts, size_t n_parts) {
-  const clave_llm_conversation *first = parts[0].conversation;
-  llm_run_part *list = calloc(n_parts, sizeof *list);
+static clave_status run_pages(const llm_method *method, const run_chunk *chunks, size_t n_chunks) {
+  const clave_llm_conversation *first = chunks[0].conversation;
+  llm_run_chunk *list = calloc(n_chunks, sizeof *list);
   if (!list) return status_no_memory();
-  for (size_t i = 0; i < n_parts; i++) {
-    const clave_llm_conversation *self = parts[i].conversation;
-    list[i] = (llm_run_part){.ids = self->ids.items + self->n_run,
-                             .n = parts[i].n,
-                             .position = self->n_run,
-                             .pages = self->pages,
-                             .n_pages = self->n_pages,
-                             .all_logits = parts[i].all_logits};
+  for (size_t i = 0; i < n_chunks; i++) {
+    const clave_llm_conversation *self = chunks[i].conversation;
+    list[i] = (llm_run_chunk){.ids = self->ids.items + self->n_run,
+                              .n = chunks[i].n,
+                              .position = self->n_run,
+                              .pages = self->pages,
+                              .n_pages = self->n_pages,
+                              .all_logits = chunks[i].all_logits};
   }
   clave_status st =
-      llm_method_run_parts(method, first->session, list, n_parts, first->llm->info.page_rows);
+      llm_method_run_chunks(method, first->session, list, n_chunks, first->llm->info.page_rows);
   free(list);
   return st;
 }
 
-/* Runs, and if memory does not suffice frees the pool's unused pages and tries again. If that
- * fails, releases the pages of these conversations that the run would have filled, so that the
+/* Runs the chunks. If memory does not suffice, frees the pool's unused pages and tries again. If
+ * that fails, releases the pages of these conversations that the run would have filled, so that the
  * pool is unchanged for the others. */
-static clave_status run_within_budget(const llm_method *method, const run_part *parts,
-                                      size_t n_parts) {
-  page_pool *pool = parts[0].conversation->shared;
-  clave_status st = run_pages(method, parts, n_parts);
+static clave_status run_within_budget(const llm_method *method, const run_chunk *chunks,
+                                      size_t n_chunks) {
+  page_pool *pool = chunks[0].conversation->shared;
+  clave_status st = run_pages(method, chunks, n_chunks);
   if (status_code_of(st) == STATUS_NO_MEMORY && page_pool_trim(pool)) {
     status_free(st);
-    st = run_pages(method, parts, n_parts);
+    st = run_pages(method, chunks, n_chunks);
   }
   if (status_code_of(st) != STATUS_NO_MEMORY) return st;
-  for (size_t i = 0; i < n_parts; i++)
-    keep_pages(parts[i].conversation, parts[i].conversation->n_run);
+  for (size_t i = 0; i < n_chunks; i++)
+    keep_pages(chunks[i].conversation, chunks[i].conversation->n_run);
   (void)page_pool_trim(pool);
   return st;
 }
@@ -216,7 +216,7 @@ const state_vtable shared_pages_state = {
     .run = run_within_budget,
     .run_again = shared_pages_run_again,
     .clear = clear_pages,
-    .cut = cut_pages,
+    .rewind = rewind_pages,
     .share = share_pages,
     .describe = shared_pages_describe_state,
     .rows_in_file = shared_pages_rows_in_file,

@@ -1,7 +1,7 @@
 /* The state tensors of a language model: how its methods write them, and so whether they can go
  * back to fewer tokens. A row written for one token is masked for earlier ones, and is overwritten
- * by another token at the same position. Recurrent state, which is computed from itself, is lost.
- */
+ * by another token at the same position. Recurrent state, which is computed from its previous
+ * value, cannot go back. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ typedef struct llm_state {
   const char *name; /* borrowed from the program */
   int64_t rows;     /* the token at p is written to row p, or p mod rows; 0 if it is not written by
                        position */
-  int64_t window;   /* tokens that a token sees, itself included; 0: all */
+  int64_t window;   /* number of tokens that a token attends to, itself included; 0: all */
 } llm_state;
 
 enum { FIRST_CACHE = 4, LAST_CACHE = 7, CACHE_AXIS = 2 }; /* operands of attention_cached */
@@ -139,25 +139,25 @@ static clave_status llm_state_read_states(const clave_llm *llm, mem_pool *pool, 
 
 /* ---------------------------------------------------------------- going back */
 
-static clave_status check_state(const llm_state *state, size_t written, size_t count) {
+static clave_status check_state(const llm_state *state, size_t n_written, size_t count) {
   if (!state->rows)
     return UNSUPPORTED("state %s cannot be rewound, because it is not written token by token",
                        state->name);
   /* The last remaining token may run again for its logits, and then sees these tokens. */
   size_t window = (size_t)state->window, first = window && count > window ? count - window : 0;
-  if (written <= first + (size_t)state->rows) return NULL;
+  if (n_written <= first + (size_t)state->rows) return NULL;
   return UNSUPPORTED(
       "state %s cannot be rewound to %zu tokens: of %zu tokens, it stores the last %lld",
-      state->name, count, written, (long long)state->rows);
+      state->name, count, n_written, (long long)state->rows);
 }
 
-clave_status llm_states_go_back(const clave_llm *llm, size_t written, size_t count) {
+clave_status llm_states_check_rewind(const clave_llm *llm, size_t n_written, size_t count) {
   mem_pool *pool;
   llm_state *states;
   uint32_t n_states = 0;
   TRY(mem_pool_create(&pool));
   clave_status st = llm_state_read_states(llm, pool, &states, &n_states);
-  for (uint32_t i = 0; i < n_states && !st; i++) st = check_state(&states[i], written, count);
+  for (uint32_t i = 0; i < n_states && !st; i++) st = check_state(&states[i], n_written, count);
   mem_pool_destroy(pool);
   return st;
 }

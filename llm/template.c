@@ -39,8 +39,8 @@ void template_list_builtins(text *out) {
     text_printf(out, "%s%s", b == builtin_templates ? "" : ", ", b->name);
 }
 
-clave_status template_add_said(clave_template *template, const char *said) {
-  const char *builtin = builtin_text(said), *source = builtin ? builtin : said;
+clave_status template_add_given(clave_template *template, const char *given) {
+  const char *builtin = builtin_text(given), *source = builtin ? builtin : given;
   return template_add(template, "default", source, strlen(source));
 }
 
@@ -116,15 +116,16 @@ static void add_input(jinja_options *options, jinja_input *inputs, const char *n
  * the template's own text, which is cheaper. */
 static void add_inputs(const clave_template *template, const clave_template_inputs *in, bool marked,
                        jinja_options *options, jinja_input inputs[MAX_INPUTS]) {
-  const jinja_origin said = marked ? JINJA_MESSAGES : JINJA_TRUSTED,
-                     written = marked ? JINJA_WRITTEN : JINJA_TRUSTED;
+  const jinja_origin message_origin = marked ? JINJA_MESSAGES : JINJA_TRUSTED,
+                     input_origin = marked ? JINJA_UNTRUSTED : JINJA_TRUSTED;
   *options = (jinja_options){.inputs = inputs, .now = in->now};
   add_input(options, inputs, "bos_token", in->bos ? in->bos : template->bos, true, JINJA_TRUSTED);
   add_input(options, inputs, "eos_token", in->eos ? in->eos : template->eos, true, JINJA_TRUSTED);
   add_input(options, inputs, NULL, in->arguments, false, JINJA_TRUSTED);
-  add_input(options, inputs, "messages", in->messages, false, said);
-  add_input(options, inputs, "tools", in->tools ? in->tools : "null", false, written);
-  add_input(options, inputs, "documents", in->documents ? in->documents : "null", false, written);
+  add_input(options, inputs, "messages", in->messages, false, message_origin);
+  add_input(options, inputs, "tools", in->tools ? in->tools : "null", false, input_origin);
+  add_input(options, inputs, "documents", in->documents ? in->documents : "null", false,
+            input_origin);
   add_input(options, inputs, "add_generation_prompt", in->add_generation_prompt ? "true" : "false",
             false, JINJA_TRUSTED);
 }

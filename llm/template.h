@@ -20,7 +20,7 @@ struct clave_template {
 clave_status template_add(clave_template *template, const char *name, const char *source,
                           size_t size) STATUS_CHECK;
 /* Adds a template, given by the name of a built-in or by its text. */
-clave_status template_add_said(clave_template *template, const char *said) STATUS_CHECK;
+clave_status template_add_given(clave_template *template, const char *given) STATUS_CHECK;
 /* chat_parts.c: rewrites contents that are lists of parts to what the template can read. *in then
  * points to the messages in `out`, which must be empty. Without such contents nothing changes. */
 clave_status template_join_parts(const clave_template *template, clave_template_inputs *in,
@@ -47,6 +47,6 @@ typedef struct builtin_template {
   const char *name, *text;
 } builtin_template;
 extern const builtin_template builtin_templates[];
-const char *builtin_text(const char *name); /* NULL if there is none */
+const char *builtin_text(const char *name); /* NULL if none exists */
 
 #endif

@@ -10,7 +10,7 @@
 
 /* ---------------------------------------------------------------- tokenizer_config.json */
 
-/* Reads a token: a string, or an object with its content. *out stays NULL if there is none. */
+/* Reads a token: a string, or an object with its content. *out stays NULL if none exists. */
 static clave_status template_file_read_token(const json *config, const char *key, char **out) {
   const json *token = field_or_null(config, key);
   span content;
@@ -105,7 +105,7 @@ static clave_status template_file_token_text(const clave_tokenizer *tokenizer, i
 }
 
 static clave_status program_tokens(clave_template *template, const clave_program *program,
-                                   const llm_metadata *said) {
+                                   const llm_metadata *metadata) {
   size_t size;
   clave_tokenizer *tokenizer;
   clave_tokenizer_info info = {.size = sizeof info};
@@ -113,9 +113,11 @@ static clave_status program_tokens(clave_template *template, const clave_program
   TRY(clave_tokenizer_of_program(program, &tokenizer));
   clave_status st = clave_tokenizer_get_info(tokenizer, &info);
   if (!st)
-    st = template_file_token_text(tokenizer, said->has_bos ? said->bos : info.bos, &template->bos);
+    st = template_file_token_text(tokenizer, metadata->has_bos ? metadata->bos : info.bos,
+                                  &template->bos);
   if (!st)
-    st = template_file_token_text(tokenizer, said->has_eos ? said->eos : info.eos, &template->eos);
+    st = template_file_token_text(tokenizer, metadata->has_eos ? metadata->eos : info.eos,
+                                  &template->eos);
   clave_tokenizer_destroy(tokenizer);
   return st;
 }
@@ -123,12 +125,12 @@ static clave_status program_tokens(clave_template *template, const clave_program
 static clave_status template_file_read_program(clave_template *template,
                                                const clave_program *program, mem_pool *pool) {
   clave_program_info info = {.size = sizeof info};
-  llm_metadata said;
+  llm_metadata metadata;
   TRY(clave_program_get_info(program, &info));
-  TRY(llm_metadata_read(pool, info.metadata, &said));
-  if (!said.chat_template) return INVALID("the program has no chat template");
-  TRY(template_add_said(template, said.chat_template));
-  return program_tokens(template, program, &said);
+  TRY(llm_metadata_read(pool, info.metadata, &metadata));
+  if (!metadata.chat_template) return INVALID("the program has no chat template");
+  TRY(template_add_given(template, metadata.chat_template));
+  return program_tokens(template, program, &metadata);
 }
 
 static clave_status template_file_load_program(clave_template *template, const char *path) {
@@ -158,7 +160,7 @@ static clave_status refuse_missing(const char *path) {
 static clave_status template_file_load(clave_template *template, const char *path) {
   if (folder_exists(path)) return load_folder(template, path);
   if (!file_exists(path))
-    return builtin_text(path) ? template_add_said(template, path) : refuse_missing(path);
+    return builtin_text(path) ? template_add_given(template, path) : refuse_missing(path);
   if (path_has_ending(path, ".clv")) return template_file_load_program(template, path);
   if (!path_has_ending(path, ".json")) return load_text(template, path);
   TRY(load_config(template, path));

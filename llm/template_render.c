@@ -22,7 +22,7 @@ clave_status template_take_text(jinja_output *output, char **out, size_t *size) 
   text_append(&output->text, "", 0);
   *size = output->text.size;
   *out = output->text.data ? output->text.data : strdup("");
-  text_free(&output->written);
+  text_free(&output->untrusted);
   return *out ? NULL : status_no_memory();
 }
 

@@ -26,16 +26,23 @@ $(filter $(BUILD)/obj/backend/opencl/%,$(LIB_OBJ)): | $(GEN)/args_checked
 
 # libclave.a hides all symbols except clave_*, like the shared library. Tests link obj/internal.a, which hides nothing.
 # Each function has its own section (--unique: also functions with equal names), so that executables do not contain unused functions.
-$(BUILD)/libclave.a: $(LIB_OBJ)
+# Windows' objects have no hidden symbols and give functions different sections, so there the list of public functions decides.
+# The linker keeps one of several equal .refptr sections, so their names stay global, too.
+HIDE = $(if $(EXE),--wildcard --keep-global-symbol='.refptr.*' --keep-global-symbols=$(BUILD)/public,--localize-hidden)
+$(BUILD)/libclave.a: $(LIB_OBJ) | $(if $(EXE),$(BUILD)/public)
 	@rm -f $@
-	$(call say,LD,$@)$(LD) -r --unique -o $(BUILD)/obj/clave.o $^
-	$(quiet)$(CROSS)objcopy --localize-hidden $(BUILD)/obj/clave.o
+	$(call say,LD,$@)$(LD) -r $(if $(EXE),,--unique) -o $(BUILD)/obj/clave.o $^
+	$(quiet)$(CROSS)objcopy $(HIDE) $(BUILD)/obj/clave.o
 	$(call say,AR,$@)$(AR) rcs $@ $(BUILD)/obj/clave.o
 INTERNAL = $(BUILD)/obj/internal.a
 # Checks the syntax of every C file of library, tool, plugin and compiled programs, for ci/cross.
 EVERY_SRC = $(sort $(LIB_SRC) $(CLI_SRC) $(MAIN_SRC) $(wildcard delegate/*.c compile/*/*.c))
 syntax: $(GEN_HDR) $(ARGS_HDR)
 	@printf '%s\n' $(EVERY_SRC) | xargs -n 40 -P 2 $(CC) $(STD) $(WARN) $(CFLAGS) -I. -Iinclude -I$(GEN) -fsyntax-only
+# Every object of library and tool, without linking, for ci/android.
+objects: $(LIB_OBJ) $(CLI_OBJ)
+list-objects:
+	@printf '%s\n' $(sort $(LIB_OBJ) $(CLI_OBJ))
 kernel-objects: $(filter $(BUILD)/obj/backend/cpu/kernels/%,$(LIB_OBJ))
 $(INTERNAL): $(LIB_OBJ)
 	@rm -f $@
@@ -49,9 +56,16 @@ $(BUILD)/libclave.so: $(LIB_OBJ)
 	@ln -sf libclave.so $@.$(ABI)
 $(BUILD)/libclave_delegate.so: $(DELEGATE_OBJ) $(BUILD)/libclave.so
 	$(call say,LD,$@)$(CC) -shared $(SANFLAGS) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave_delegate.so -Wl,-rpath,'$$ORIGIN' -o $@ $(DELEGATE_OBJ) $(LDFLAGS) -L$(BUILD) -lclave -pthread -lm
-$(BUILD)/clave: $(CLI_OBJ) $(BUILD)/libclave.a
-	$(call say,LD,$@)$(CC) $(SANFLAGS) -o $@ $^ $(EDIT) $(LIBS)
+$(BUILD)/clave$(EXE): $(CLI_OBJ) $(BUILD)/libclave.a
+	$(call say,LD,$@)$(CC) $(SANFLAGS) $(if $(EXE),-municode) -o $@ $^ $(EDIT) $(LIBS)
 	@$(if $(EDIT)$(CROSS),,echo "clave: chats have no line editing: libedit (Debian: libedit-dev) is not installed")
+
+# The public functions, one in a line, and Windows' library, which exports them.
+$(BUILD)/public: packaging/debian/libclave0.symbols
+	@sed -n 's/^ \(clave_[a-z0-9_]*\)@Base .*/\1/p' $< > $@
+$(BUILD)/clave.dll: $(LIB_OBJ) | $(BUILD)/public
+	@(echo EXPORTS; cat $(BUILD)/public) > $(BUILD)/clave.def
+	$(call say,LD,$@)$(CC) -shared -o $@ $(BUILD)/clave.def $^ $(LIBS) -Wl,--out-implib,$(BUILD)/libclave.dll.a
 
 $(BUILD)/share/made: cli/pages.py $(BUILD)/clave
 	@rm -rf $(@D) && mkdir -p $(@D)

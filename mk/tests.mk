@@ -1,5 +1,5 @@
 # Builds test programs, fuzz targets and benchmarks, each from a C file with a main function.
-$(BUILD)/test/%: $(BUILD)/obj/test/%.o $(INTERNAL)
+$(BUILD)/test/%$(EXE): $(BUILD)/obj/test/%.o $(INTERNAL)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(SANFLAGS) -o $@ $^ -lcmocka $(LIBS)
 # The host of an earlier release uses the headers in its own folder, and links nothing of clave.
@@ -10,7 +10,7 @@ $(BUILD)/test/delegate/test_abi: $(BUILD)/obj/test/delegate/test_abi.o $(BUILD)/
 $(filter $(BUILD)/test/delegate/%,$(TEST_BIN)): | $(BUILD)/libclave_delegate.so
 # cmocka.h needs these headers before it, but clang-format sorts includes.
 $(BUILD)/obj/test/%.o: EXTRA = -O0 -U_FORTIFY_SOURCE -Itest -include setjmp.h -include stdarg.h -include stddef.h -include stdint.h
-$(BUILD)/obj/test/%.o: WARN = -Wall -Wextra -Werror
+$(BUILD)/obj/test/%.o: WARN = -Wall -Wextra -Werror $(SYSTEM_WARN)
 $(BUILD)/obj/bench/%.o: EXTRA = -fopenmp -O3
 $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/obj/bench/common.o $(INTERNAL)
 	@mkdir -p $(@D)
@@ -30,10 +30,15 @@ $(FAULT_BIN): $(BUILD)/test/fault/%: $(BUILD)/obj/test/fault/%.o $(BUILD)/obj/te
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(SANFLAGS) $(WRAPPED:%=-Wl$(comma)--wrap=%) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 $(BUILD)/test/fault/run_delegate_faults: $(filter $(BUILD)/obj/delegate/%,$(DELEGATE_OBJ))
-$(BUILD)/stub/libOpenCL.so.1: test/stub_opencl/stub.c test/stub_opencl/dma_buf.h test/stub_opencl/generate.py
+$(BUILD)/stub/libOpenCL.so.1: test/stub_opencl/stub.c test/stub_opencl/dma_buf.h test/stub_opencl/opencl.h test/stub_opencl/hostile.h test/stub_opencl/harm.h test/stub_opencl/generate.py
 	$(call say,GEN,$@)$(PYTHON) test/stub_opencl/generate.py --header $(or $(CL_HEADER),/usr/include/CL/cl.h) --out $(@D)/calls.inc --map $(@D)/stub.map
 	$(call say,LD,$@)$(CC) -std=gnu11 -Wall -Wextra -g -fPIC -shared -I. -I$(@D) -Wl,-soname,$(@F) -Wl,--version-script=$(@D)/stub.map -o $@ $< -ldl
-tests: $(BUILD)/libclave_delegate.so $(TEST_BIN) $(BUILD)/test/replay $(BUILD)/test/soak $(FAULT_BIN) $(BUILD)/stub/libOpenCL.so.1
+# An OpenCL device that does not exist, for tests of limits and kernels of GPUs (test/imitated_opencl).
+IMITATED_SRC := $(wildcard test/imitated_opencl/*.c)
+$(BUILD)/imitated/libOpenCL.so.1: $(IMITATED_SRC) test/imitated_opencl/imitated.h test/stub_opencl/opencl.h test/stub_opencl/generate.py
+	$(call say,GEN,$@)$(PYTHON) test/stub_opencl/generate.py --header $(or $(CL_HEADER),/usr/include/CL/cl.h) --out $(@D)/missing.inc --map $(@D)/imitated.map --own $(IMITATED_SRC)
+	$(call say,LD,$@)$(CC) -std=gnu11 -Wall -Wextra -g -O1 -fPIC -shared -I. -I$(@D) -Wl,-soname,$(@F) -Wl,--version-script=$(@D)/imitated.map -o $@ $(IMITATED_SRC)
+tests: $(TEST_BIN) $(BUILD)/test/replay$(EXE) $(if $(SYSTEM),,$(BUILD)/libclave_delegate.so $(BUILD)/test/soak $(FAULT_BIN) $(BUILD)/stub/libOpenCL.so.1 $(BUILD)/imitated/libOpenCL.so.1)
 fuzz-replays: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/replay_%)
 fuzz-targets: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/%)
 # Builds the C tests of the CPU backend and replay with the kernels for AVX-512 and AMX. test/emulated implements these instructions in C for

@@ -3,7 +3,7 @@
 /* Arange and Full: tensors filled from numbers alone. */
 #include "ops/node.h"
 
-/* out[i] = start + i * step for n elements. Float dtypes use the doubles, others the integers. */
+/* out[i] = start + i * step for n elements. Only float dtypes use the doubles. */
 typedef struct arange_desc {
   const bound_tensor *out; /* contiguous */
   int64_t n;

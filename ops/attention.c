@@ -105,7 +105,7 @@ static clave_status check_key_cache(const rule_context *context, const cache_ope
   return rule_expect_like(context, operands->key_cache, "key_cache", &want);
 }
 
-/* I8 caches need scales, other caches must have none. */
+/* Fails unless an I8 cache has scales and any other cache has none. */
 static clave_status check_scale(const rule_context *context, uint32_t tid, const char *what,
                                 const tensor *cache) {
   bool wanted = cache->type == DTYPE_I8;
@@ -206,10 +206,10 @@ clave_status rule_attention_cached(const rule_context *context, const void *op) 
 
 static clave_status check_page_rows(const rule_context *context, uint32_t key_cache) {
   int64_t rows = rule_tensor(context, key_cache)->dims[2];
-  bool fits = rows >= LEAST_PAGE_ROWS && rows <= MOST_PAGE_ROWS && (rows & (rows - 1)) == 0;
+  bool fits = rows >= MIN_PAGE_ROWS && rows <= MAX_PAGE_ROWS && (rows & (rows - 1)) == 0;
   if (rows == DIM_UNKNOWN || fits) return NULL;
-  return INVALID("pages: expected a power of two from %d to %d as rows, got %lld", LEAST_PAGE_ROWS,
-                 MOST_PAGE_ROWS, (long long)rows);
+  return INVALID("pages: expected a power of two from %d to %d as rows, got %lld", MIN_PAGE_ROWS,
+                 MAX_PAGE_ROWS, (long long)rows);
 }
 
 clave_status rule_attention_paged(const rule_context *context, const void *op) {
@@ -299,6 +299,6 @@ void describe_attention_paged(const node *node, attention_paged_desc *desc) {
   desc->n_pages = desc->cached.attention.k->tensor.dims[0];
   desc->page_rows = desc->cached.attention.k->tensor.dims[2];
   desc->n_sequences = desc->page_table->tensor.dims[0];
-  desc->most_pages = desc->n_sequences > 0 ? desc->page_table->tensor.dims[1] : 0;
-  desc->cached.attention.n_keys = desc->most_pages * desc->page_rows;
+  desc->max_pages = desc->n_sequences > 0 ? desc->page_table->tensor.dims[1] : 0;
+  desc->cached.attention.n_keys = desc->max_pages * desc->page_rows;
 }

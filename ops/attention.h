@@ -17,8 +17,8 @@ typedef struct attention_desc {
 void describe_attention(const node *node, attention_desc *desc);
 
 /* Attention over caches: k, v, k_scale and v_scale are the caches after the rows of new_k and new_v
- * are written to them, and n_keys is their row count. At most max_new_rows are written and attended
- * to at a time, because more would overwrite keys that earlier new rows still see. */
+ * are written to them, and n_keys is their row count. At most max_new_rows new rows are processed
+ * at a time, because more would overwrite keys that earlier new rows still see. */
 typedef struct attention_cached_desc {
   attention_desc attention;
   const bound_tensor *new_k, *new_v, *position;
@@ -29,13 +29,13 @@ typedef struct attention_cached_desc {
 void describe_attention_cached(const node *node, attention_cached_desc *desc);
 
 /* Attention over pages: k, v, k_scale and v_scale are the page pools after the new rows are written
- * to them. n_keys is the capacity in rows of one sequence of the page table. */
+ * to them. n_keys is the number of rows that one sequence of the page table can hold. */
 typedef struct attention_paged_desc {
   attention_cached_desc cached;
   const bound_tensor *sequence, *page_table;
-  int64_t n_pages, page_rows, n_sequences, most_pages;
+  int64_t n_pages, page_rows, n_sequences, max_pages;
 } attention_paged_desc;
-enum { LEAST_PAGE_ROWS = 16, MOST_PAGE_ROWS = 65536 };
+enum { MIN_PAGE_ROWS = 16, MAX_PAGE_ROWS = 65536 };
 void describe_attention_paged(const node *node, attention_paged_desc *desc);
 
 #endif

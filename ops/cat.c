@@ -3,7 +3,7 @@
 
 #include "ops/rule_checks.h"
 
-/* Appends input to `sum`, the dtype and shape of the tensors before it. */
+/* Adds input to `sum`, the dtype and shape of the concatenation so far. */
 static clave_status op_cat_add_tensor(const tensor *input, int axis, tensor *sum) {
   char a[SHAPE_TEXT], b[SHAPE_TEXT];
   if (input->type != sum->type)
@@ -46,14 +46,14 @@ void describe_cat(const node *node, cat_desc *desc) {
   *desc = (cat_desc){.node = node, .axis = axis_of(op->axis, node->tensors[op->out].tensor.rank)};
 }
 
-bool next_part(cat_desc *desc) {
+bool next_slice(cat_desc *desc) {
   const ir_cat *op = desc->node->instruction->op;
   while (desc->next < op->xs.count) {
     desc->x = &desc->node->tensors[op->xs.items[desc->next++]];
     if (tensor_numel(&desc->x->tensor) == 0) continue;
-    desc->part = desc->node->tensors[op->out];
-    desc->part.tensor.dims[desc->axis] = desc->x->tensor.dims[desc->axis];
-    desc->part.tensor.offset += desc->at * desc->part.tensor.strides[desc->axis];
+    desc->slice = desc->node->tensors[op->out];
+    desc->slice.tensor.dims[desc->axis] = desc->x->tensor.dims[desc->axis];
+    desc->slice.tensor.offset += desc->at * desc->slice.tensor.strides[desc->axis];
     desc->at += desc->x->tensor.dims[desc->axis];
     return true;
   }

@@ -1,7 +1,8 @@
-/* If, While, Scan: the chains they run; tensors bound to a chain's args and results must have the
- * same types. While: condition_chain's only result is one BOOL element; body_chain's results are
- * its next args. Scan: body_chain's args are the carries, one step of each of xs (axis 0), then
- * args; its results are the carries, then one step of each of the remaining results. */
+/* If, While, Scan: checks the chains that they run. Tensors bound to a chain's args and results
+ * must have the types of those args and results. While: condition_chain's only result is one BOOL
+ * element; body_chain's results are its next args. Scan: body_chain's args are the carries, one
+ * step of each of xs (axis 0), then args; its results are the carries, then one step of each of the
+ * remaining results. */
 #include "ops/rule_checks.h"
 
 int control_chains(const ir_instruction *ins, uint32_t chains[2]) {
@@ -164,7 +165,7 @@ clave_status rule_scan(const rule_context *context, const void *op) {
   if (scan->results.count < n_carries)
     return INVALID("results: expected at least one for each of the %u carries, got %u", n_carries,
                    scan->results.count);
-  if (scan->xs.count == 0) return INVALID("there are no xs, so nothing tells the number of steps");
+  if (scan->xs.count == 0) return INVALID("there are no xs, so the number of steps is unknown");
   TRY(check_length(context, &scan->xs, 0, &length));
   TRY(check_length(context, &scan->results, n_carries, &length));
   TRY(op_control_bind_tensors(context, &scan->results, 0, &scan->carries, false, "results"));

@@ -14,8 +14,9 @@ typedef struct conv_window {
   int64_t kernel, stride, padding, dilation, output_padding;
 } conv_window;
 
-/* Stores dilation * (kernel - 1) + 1, or DIM_UNKNOWN if the kernel's size is unknown. */
-static clave_status covered_size(const conv_window *window, int64_t *out) {
+/* Stores the kernel's extent, dilation * (kernel - 1) + 1, or DIM_UNKNOWN if its size is
+ * unknown. */
+static clave_status kernel_extent(const conv_window *window, int64_t *out) {
   *out = DIM_UNKNOWN;
   if (window->kernel == DIM_UNKNOWN) return NULL;
   if (window->kernel < 1)
@@ -25,32 +26,33 @@ static clave_status covered_size(const conv_window *window, int64_t *out) {
   return NULL;
 }
 
-/* (size + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1 */
+/* Stores the output size, (size + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1. */
 static clave_status conv_size(int64_t size, const conv_window *window, int64_t *out) {
-  int64_t padded, covered;
+  int64_t padded, extent;
   *out = DIM_UNKNOWN;
-  TRY(covered_size(window, &covered));
-  if (size == DIM_UNKNOWN || covered == DIM_UNKNOWN) return NULL;
+  TRY(kernel_extent(window, &extent));
+  if (size == DIM_UNKNOWN || extent == DIM_UNKNOWN) return NULL;
   if (!add_i64(size, 2 * window->padding, &padded))
     return INVALID("size %lld is too large", (long long)size);
-  if (padded < covered)
-    return INVALID("kernel covers %lld, more than the padded size %lld", (long long)covered,
+  if (padded < extent)
+    return INVALID("kernel covers %lld, more than the padded size %lld", (long long)extent,
                    (long long)padded);
-  *out = (padded - covered) / window->stride + 1;
+  *out = (padded - extent) / window->stride + 1;
   return NULL;
 }
 
-/* (size - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1 */
+/* Stores the output size, (size - 1) * stride - 2 * padding + dilation * (kernel - 1) +
+ * output_padding + 1. */
 static clave_status transposed_size(int64_t size, const conv_window *window, int64_t *out) {
-  int64_t spread, covered;
+  int64_t spread, extent;
   *out = DIM_UNKNOWN;
   if (window->output_padding >= window->stride && window->output_padding >= window->dilation)
     return INVALID("output_padding: expected less than stride %lld or dilation %lld, got %lld",
                    (long long)window->stride, (long long)window->dilation,
                    (long long)window->output_padding);
-  TRY(covered_size(window, &covered));
-  if (size == DIM_UNKNOWN || covered == DIM_UNKNOWN) return NULL;
-  if (!mul_i64(size - 1, window->stride, &spread) || !add_i64(spread, covered, &spread) ||
+  TRY(kernel_extent(window, &extent));
+  if (size == DIM_UNKNOWN || extent == DIM_UNKNOWN) return NULL;
+  if (!mul_i64(size - 1, window->stride, &spread) || !add_i64(spread, extent, &spread) ||
       !add_i64(spread, window->output_padding, &spread))
     return INVALID("size %lld is too large", (long long)size);
   if (spread < 2 * window->padding + 1)
@@ -88,7 +90,7 @@ static clave_status op_conv_check_operands(const rule_context *context, uint32_t
   return check_ranks(context, x_id, weight);
 }
 
-/* divided: dims[0] of the weight, the channels that are split among the groups. */
+/* Fails unless `groups` divides `divided`, the channels in dims[0] of the weight. */
 static clave_status op_conv_check_groups(int32_t groups, int64_t divided) {
   if (groups < 1) return INVALID("groups: expected at least 1, got %d", groups);
   if (divided == DIM_UNKNOWN || divided % groups == 0) return NULL;
@@ -116,9 +118,9 @@ static clave_status check_windows(const ir_i32s *stride, const ir_i32s *padding,
   return check_spatial(dilation, "dilation", n, 1);
 }
 
-/* Limits the elements of x with its padding and the positions that strides add. Backends multiply
- * this number by 8 per dimension and by the bytes of an element when they lay out a kernel's input,
- * which must not overflow. */
+/* Fails if x has too many elements, counted with its padding and with the positions that strides
+ * add. Backends multiply this count by 8 per dimension and by the bytes per element when they lay
+ * out a kernel's input; the product must not overflow. */
 static clave_status check_extent(const tensor *input, const tensor *out, const ir_i32s *padding) {
   const int64_t most = INT64_MAX >> 12;
   int64_t elements = 1;
@@ -164,7 +166,7 @@ clave_status rule_conv(const rule_context *context, const void *op) {
   return rule_sums(context, conv, type, type);
 }
 
-/* Returns the fields that Conv also has. */
+/* Returns the fields that ConvInteger and Conv share. */
 static ir_conv as_conv(const ir_conv_integer *op) {
   return (ir_conv){.x = op->x,
                    .weight = op->weight,
@@ -287,25 +289,25 @@ void describe_conv_transpose(const node *node, conv_desc *desc) {
 
 /* ---------------------------------------------------------------- Winograd's method */
 
-/* With at least this many channels, the error of tiles is within the error bound of direct sums
- * (test_cpu_winograd.c), because the bound grows faster with the channels than that error. */
-enum { LEAST_CHANNELS = 64, LEAST_OUTPUTS = 16 };
+/* With at least MIN_CHANNELS, the error of Winograd's method is within the error bound of direct
+ * sums (test_cpu_winograd.c), because the bound grows faster with the number of channels. */
+enum { MIN_CHANNELS = 64, MIN_OUTPUTS = 16 };
 
 static bool is_side(const conv_dim *dim) {
   return dim->kernel == 3 && dim->stride == 1 && dim->dilation == 1;
 }
 
-bool conv_takes_winograd(const conv_desc *desc) {
+bool conv_accepts_winograd(const conv_desc *desc) {
   return desc->weight->is_constant && desc->type == DTYPE_F32 && !desc->transposed &&
          conv_dim_is_absent(&desc->dims[0]) && is_side(&desc->dims[1]) && is_side(&desc->dims[2]) &&
-         desc->channels >= LEAST_CHANNELS && desc->outputs >= LEAST_OUTPUTS;
+         desc->channels >= MIN_CHANNELS && desc->outputs >= MIN_OUTPUTS;
 }
 
-/* Depends only on the image size, so that another number of images never requires another packed
- * weight. For 16 outputs, tiles of 4 multiply 36 times and tiles of 2 multiply 64 times. But the
- * weight packed for tiles of 4 is 4 times as large as the plain weight, for tiles of 2 only 16 / 9
- * times, and small images read it for few tiles. If the output has one row or column, most of a
- * tile is outside of the image. */
+/* The result depends only on the image size, so that the packed weight serves any number of images.
+ * For 16 outputs, a tile of 4 needs 36 multiplications, and tiles of 2 need 64. But the weight
+ * packed for tiles of 4 is 4 times as large as the plain weight (16 / 9 times for tiles of 2), and
+ * a small image has few tiles per read of the weight. If the output has only one row or column,
+ * most of a tile is outside the image. */
 int conv_winograd_tile(const conv_desc *desc) {
   enum { SMALL_IMAGE = 14 * 14 };
   const int64_t rows = desc->dims[1].out, columns = desc->dims[2].out;
@@ -314,7 +316,7 @@ int conv_winograd_tile(const conv_desc *desc) {
   return side <= 2 || rows * columns <= SMALL_IMAGE ? 2 : 4;
 }
 
-/* Adds one field of conv_dim for all three dimensions. */
+/* Adds one field of conv_dim to the key for each of the three dimensions. */
 static void add_sizes(tuning_key *key, const char *name, const conv_desc *desc, size_t field) {
   char value[80];
   int64_t n[SPATIAL_DIMS];

@@ -8,7 +8,7 @@ clave_status rule_copy(const rule_context *context, const void *op) {
   return rule_expect_like(context, copy->out, "out", rule_tensor(context, copy->x));
 }
 
-/* Stores the last dimension after elements of `from` bytes are read as elements of `to` bytes. */
+/* Stores the number of elements of `to` bytes that a row of n elements of `from` bytes has. */
 static clave_status resize_last(int64_t n, int64_t from, int64_t to, int64_t *out) {
   if (n == DIM_UNKNOWN) return NULL;
   if (!mul_i64(n, from, out)) return INVALID("x has too many elements");
@@ -45,7 +45,7 @@ void describe_copy(const node *node, copy_desc *desc) {
   *desc = copy_between(&node->tensors[op->x], &node->tensors[op->out]);
 }
 
-/* Returns a dense operand as a list of elements of `type`, whose size divides that of its dtype. */
+/* Returns a dense operand as a vector of `type`, whose size divides that of the operand's dtype. */
 static bound_tensor as_list(const bound_tensor *operand, dtype type) {
   int64_t parts = (int64_t)(dtype_size(operand->tensor.type) / dtype_size(type));
   bound_tensor list = *operand;

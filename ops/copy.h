@@ -9,7 +9,7 @@ typedef struct copy_desc {
 void describe_copy(const node *node, copy_desc *desc); /* out: contiguous */
 /* Describes both operands as integers of the smaller dtype's size, whatever their dtypes. */
 void describe_bitcast(const node *node, copy_desc *desc);
-/* Describes a copy of tensor to out, which has the same dims, often a part of a tensor. */
+/* Describes a copy of tensor to out, which has the same dims and may be a slice of a larger one. */
 copy_desc copy_between(const bound_tensor *tensor, const bound_tensor *out);
 
 #endif

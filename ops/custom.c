@@ -1,6 +1,6 @@
 /* Custom: a user-defined op with kernels in OpenCL C and a chain of other ops that computes the
- * same. The verifier cannot know what a kernel does, but it checks what the kernel is given: texts
- * and names are bounded, parameters refer to the op's tensors, grids fit in counters. */
+ * same. The verifier cannot know what a kernel does, but it checks the interface: texts
+ * and names are bounded, parameters refer to the op's tensors, and grids fit in counters. */
 #include "ops/custom.h"
 
 #include <stdlib.h>
@@ -61,7 +61,7 @@ static clave_status check_number(const ir_custom_parameter *parameter) {
   bool is_float = parameter->kind == IR_CUSTOM_PARAMETER_KIND_FLOAT ||
                   parameter->kind == IR_CUSTOM_PARAMETER_KIND_DOUBLE;
   if (is_float ? parameter->f.present : parameter->i.present) return NULL;
-  return INVALID("it has no value in %s", is_float ? "f" : "i");
+  return INVALID("expected a value in %s", is_float ? "f" : "i");
 }
 
 static clave_status check_local(const rule_context *context, const ir_custom_parameter *parameter) {
@@ -77,14 +77,14 @@ static clave_status check_local(const rule_context *context, const ir_custom_par
 static clave_status op_custom_check_parameter(const rule_context *context, const ir_custom *op,
                                               const ir_custom_parameter *parameter) {
   if (!is_identifier(parameter->name))
-    return INVALID("'%.100s' is no name in C of at most %d letters", parameter->name,
+    return INVALID("'%.100s': expected a C name of at most %d letters", parameter->name,
                    (int)MAX_NAME);
   if (parameter->kind == IR_CUSTOM_PARAMETER_KIND_LOCAL) return check_local(context, parameter);
   if (parameter->kind != IR_CUSTOM_PARAMETER_KIND_TENSOR) return check_number(parameter);
   uint64_t tensors = (uint64_t)op->args.count + op->results.count;
   return parameter->index < tensors ? NULL
-                                    : INVALID("it is tensor %u, the op has %llu", parameter->index,
-                                              (unsigned long long)tensors);
+                                    : INVALID("tensor %u is out of range: the op has %llu tensors",
+                                              parameter->index, (unsigned long long)tensors);
 }
 
 /* Fails unless exactly one parameter points to each result. */
@@ -97,7 +97,7 @@ static clave_status check_results(const ir_custom *op, const ir_custom_kernel *k
                parameter->index == op->args.count + r;
     }
     if (found != 1)
-      return INVALID("result %u: expected one of its parameters to write it, got %d", r, found);
+      return INVALID("result %u: expected one parameter that writes it, got %d", r, found);
   }
   return NULL;
 }
@@ -105,7 +105,7 @@ static clave_status check_results(const ir_custom *op, const ir_custom_kernel *k
 static clave_status check_parameters(const rule_context *context, const ir_custom *op,
                                      const ir_custom_kernel *kernel) {
   if (kernel->parameters.count > MAX_PARAMETERS)
-    return INVALID("it has %u parameters, at most %d are allowed", kernel->parameters.count,
+    return INVALID("%u parameters, at most %d are allowed", kernel->parameters.count,
                    (int)MAX_PARAMETERS);
   for (uint32_t i = 0; i < kernel->parameters.count; i++) {
     const ir_custom_parameter *parameter = &kernel->parameters.items[i];
@@ -121,13 +121,13 @@ static clave_status check_grid(const rule_context *context, const ir_custom_kern
   int64_t group = 1, total = 1;
   if (kernel->global.count < 1 || kernel->global.count > MAX_GRID_DIMS ||
       kernel->local.count != kernel->global.count)
-    return INVALID("its grid and groups: expected 1 to %d dimensions of both, got %u and %u",
+    return INVALID("grid and groups: expected 1 to %d dimensions of both, got %u and %u",
                    (int)MAX_GRID_DIMS, kernel->global.count, kernel->local.count);
   for (uint32_t i = 0; i < kernel->local.count; i++) {
     int64_t n = kernel->local.items[i];
     if (n < 1 || !mul_i64(group, n, &group) || group > MAX_GROUP)
       return INVALID(
-          "its groups: expected at least 1 work-item in a dimension and at most %d in all, got "
+          "groups: expected at least 1 work-item in a dimension and at most %d in all, got "
           "%lld in dimension %u",
           (int)MAX_GROUP, (long long)n, i);
   }
@@ -136,7 +136,7 @@ static clave_status check_grid(const rule_context *context, const ir_custom_kern
     if (!rule_int(context, &kernel->global.items[i], &n)) continue;
     if (n < 0 || (n > 0 && (!mul_i64(total, n, &total) || total > MAX_WORK_ITEMS)))
       return INVALID(
-          "its grid: expected 0 or more work-items in a dimension and at most 2^40 in all, got "
+          "grid: expected 0 or more work-items in a dimension and at most 2^40 in all, got "
           "%lld in dimension %u",
           (long long)n, i);
   }
@@ -148,7 +148,7 @@ static clave_status check_text(const ir_custom_kernel *kernel) {
   if (n > MAX_TEXT) return INVALID("a text of %zu bytes, at most %d are allowed", n, (int)MAX_TEXT);
   const char *texts[] = {kernel->prelude, kernel->body};
   for (int i = 0; i < 2; i++)
-    if (strstr(texts[i], "#include \"")) return INVALID("its text includes a file");
+    if (strstr(texts[i], "#include \"")) return INVALID("the text includes a file");
   return NULL;
 }
 
@@ -177,7 +177,7 @@ static clave_status check_read(const reference_check *check, uint32_t tid) {
   const ir_program *program = check->context->program;
   if (tid < program->tensors.count && (tid < program->constants.count || check->known[tid]))
     return NULL;
-  return INVALID("it reads: expected an arg, a constant or what it computed, got tensor %u", tid);
+  return INVALID("reads: expected an arg, a constant or an earlier result, got tensor %u", tid);
 }
 
 static clave_status op_custom_check_node(reference_check *check, const ir_instruction *ins) {
@@ -216,7 +216,7 @@ static clave_status op_custom_check_reference(const rule_context *context, const
 clave_status rule_custom(const rule_context *context, const void *op) {
   const ir_custom *custom = op;
   if (!custom->target[0] || strlen(custom->target) > MAX_TARGET)
-    return INVALID("its name: expected 1 to %d letters, got %zu", (int)MAX_TARGET,
+    return INVALID("name: expected 1 to %d letters, got %zu", (int)MAX_TARGET,
                    strlen(custom->target));
   if (!custom->results.count) return INVALID("'%s' has no results", custom->target);
   clave_status st = op_custom_check_kernels(context, custom);

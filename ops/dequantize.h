@@ -1,6 +1,6 @@
 #ifndef OPS_DEQUANTIZE_H
 #define OPS_DEQUANTIZE_H
-/* Rows of an encoded constant as plain floats: all, or those that an index tensor selects. */
+/* Decodes rows of an encoded constant: all rows, or the rows that an index tensor selects. */
 #include "ops/node.h"
 
 /* out (n_picks, row) is contiguous: out[p] is row index[p] of x, or row p if there is no index. */
@@ -13,9 +13,9 @@ void describe_dequantize(const node *node, dequantize_desc *desc);
 /* Describes an IndexSelect of an encoded x. */
 void describe_picked_rows(const node *node, dequantize_desc *desc);
 
-/* Describes an embedding lookup whose table x is also the b operand of a matmul, so that it can
- * read the panels packed for that matmul. Sets *as_b to x as the matmul sees it. Returns false if
- * no matmul reads x as b, or its panels do not store the elements of x bit for bit. */
+/* Describes an embedding lookup whose table x is also the b operand of a matmul, so that the lookup
+ * can read the panels packed for that matmul. Sets *as_b to x as the matmul sees it. Returns false
+ * if no matmul reads x as b, or if decoded panels differ from x in any bit. */
 bool describe_panel_rows(const node *node, dequantize_desc *desc, bound_tensor *as_b);
 
 #endif

@@ -1,4 +1,4 @@
-/* Elementwise: a list of steps over broadcast inputs, checked against step_table. */
+/* Elementwise: checks steps over broadcast inputs against step_table, and describes them. */
 #include "ops/elementwise.h"
 
 #include <string.h>
@@ -9,13 +9,12 @@ typedef struct step_check {
   const rule_context *context;
   const ir_elementwise *op;
   dtype first;    /* dtype of input 0 */
-  uint32_t index; /* number of the step */
+  uint32_t index; /* index of the step */
   const ir_step *step;
   const step_info *info;
 } step_check;
 
-/* Only inputs and steps have a dtype; immediates and host scalars use that of the step's operands.
- */
+/* Immediates and host scalars have no dtype: they get that of the step's other operands. */
 static bool has_own_dtype(const ir_operand *op) {
   return op->source == IR_OPERAND_SOURCE_INPUT || op->source == IR_OPERAND_SOURCE_STEP;
 }
@@ -70,7 +69,7 @@ static clave_status check_operand(const step_check *check, int which, const ir_o
                  dtype_name(want), (long long)op->i);
 }
 
-/* Finds the dtype that the operands from number `first` on share. */
+/* Finds the common dtype of the operands from number `first` on. */
 static clave_status op_elementwise_find_dtype(const step_check *check, uint32_t first, dtype *out) {
   for (uint32_t i = first; i < check->step->operands.count; i++) {
     const ir_operand *op = &check->step->operands.items[i];
@@ -85,11 +84,11 @@ static clave_status op_elementwise_find_dtype(const step_check *check, uint32_t 
 
 static clave_status check_dtypes(const step_check *check, dtype t) {
   const step_info *info = check->info;
-  bool takes = dtype_is_float(t) ? info->takes_float
-               : dtype_is_int(t) ? info->takes_int
-               : t == DTYPE_BOOL ? info->takes_bool
-                                 : info->result == STEP_CAST;
-  if (!takes) return INVALID("operands are %s, which this step does not take", dtype_name(t));
+  bool accepts = dtype_is_float(t) ? info->accepts_float
+                 : dtype_is_int(t) ? info->accepts_int
+                 : t == DTYPE_BOOL ? info->accepts_bool
+                                   : info->result == STEP_CAST;
+  if (!accepts) return INVALID("operands are %s, which this step does not accept", dtype_name(t));
   if (info->result == STEP_CAST) return NULL;
   dtype want = info->result == STEP_BOOL ? DTYPE_BOOL : t;
   if (check->step->dtype == want) return NULL;
@@ -155,8 +154,8 @@ dtype compute_dtype(dtype t) {
   return t == DTYPE_F64 ? DTYPE_F64 : dtype_has_fractions(t) ? DTYPE_F32 : DTYPE_I64;
 }
 
-/* Returns the dtype that a step's operands share (where: the last two). Steps over numbers alone
- * have the dtype that the step declares. */
+/* Returns the common dtype of a step's operands (where: of the last two). If all operands are
+ * numbers, returns the dtype that the step declares. */
 static dtype shared_dtype(const elementwise_desc *desc, const ir_step *step) {
   uint32_t first = step_table[step->kind].result == STEP_WHERE ? 1 : 0;
   for (uint32_t k = first; k < step->operands.count; k++) {
@@ -225,8 +224,8 @@ void describe_elementwise(const node *node, elementwise_desc *desc) {
   describe_steps(node, op, program_type(node, op_elementwise_first_of(op)), desc);
 }
 
-/* True for steps that change the size of values and of rounding errors only a little. */
-static bool is_gentle(const elementwise_step *step) {
+/* True for well-conditioned steps, which hardly amplify values or rounding errors. */
+static bool is_well_conditioned(const elementwise_step *step) {
   return step->type == DTYPE_F32 && step->operand_type == DTYPE_F32 &&
          (step->kind == IR_STEP_KIND_ADD || step->kind == IR_STEP_KIND_MUL ||
           step->kind == IR_STEP_KIND_RELU || step->kind == IR_STEP_KIND_CLAMP ||
@@ -237,7 +236,7 @@ static bool is_gentle(const elementwise_step *step) {
 
 bool elementwise_may_be_bf16(const elementwise_desc *desc, uint32_t slot) {
   for (int s = 0; s < desc->n_steps; s++)
-    if (!is_gentle(&desc->steps[s])) return false;
+    if (!is_well_conditioned(&desc->steps[s])) return false;
   for (int k = 0; k < desc->n_inputs; k++)
     if (desc->inputs[k]->slot == slot && tensor_numel(&desc->inputs[k]->tensor) != desc->n)
       return false;

@@ -7,7 +7,7 @@
 typedef struct elementwise_operand {
   ir_operand_source source;
   uint32_t index; /* number of the input or step */
-  dtype compute;  /* dtype that it is read as: F32, F64 or I64 */
+  dtype compute;  /* dtype in which the step computes with it: F32, F64 or I64 */
   int64_t i;      /* the number if compute is I64 */
   double f;       /* the number otherwise */
 } elementwise_operand;
@@ -17,7 +17,7 @@ typedef struct elementwise_step {
   step_result result; /* result rule of the kind */
   dtype operand_type; /* common dtype of the operands (where: of the last two) */
   dtype type;         /* dtype of the result */
-  bool divides;       /* operand 1 is an integer divisor; zero is a data error */
+  bool divides;       /* operand 1 is an integer divisor, so zero is a data error */
   int n_operands;
   elementwise_operand operands[MAX_STEP_ARITY];
 } elementwise_step;
@@ -25,8 +25,8 @@ typedef struct elementwise_step {
 typedef struct elementwise_desc {
   int n_inputs, n_steps;
   const bound_tensor *inputs[MAX_STEP_INPUTS], *out; /* out: contiguous, of the last step's dtype */
-  bound_tensor
-      result; /* for epilogues: input 0, if the op's own result has another dtype than out */
+  bound_tensor result; /* for epilogues: input 0, if the dtype of the op's own result differs from
+                          that of out */
   dtype input_types[MAX_STEP_INPUTS]; /* dtypes in the program */
   int64_t n;                          /* elements of out */
   tensor shapes[1 + MAX_STEP_INPUTS]; /* layouts of out and the inputs, broadcast to out's dims and
@@ -34,15 +34,15 @@ typedef struct elementwise_desc {
   elementwise_step steps[MAX_STEPS];
 } elementwise_desc;
 void describe_elementwise(const node *node, elementwise_desc *desc);
-/* Describes an Elementwise that is a part of the node's op, an epilogue for example. Input 0 has
- * dtype `first`. The description may point into itself, so it must not be moved. */
+/* Describes an Elementwise within the node's op, such as an epilogue. Input 0 has dtype `first`.
+ * The description may point into itself, so it must not be moved. */
 void describe_steps(const node *node, const ir_elementwise *op, dtype first,
                     elementwise_desc *desc);
 /* Checks the list of steps; input 0 has dtype `first`. */
 clave_status rule_steps(const rule_context *context, const ir_elementwise *op,
                         dtype first) STATUS_CHECK;
-/* True if storing `slot` as BF16, as out or as an input, keeps the result about as exact. An input
- * that is broadcast, a value per row for example, has few elements and stays F32. */
+/* True if `slot`, an input or out, can be stored as BF16 without making the result much less exact.
+ * A broadcast input, such as a value per row, has few elements and stays F32. */
 bool elementwise_may_be_bf16(const elementwise_desc *desc, uint32_t slot);
 
 /* Returns the dtype in which values of dtype t are computed: F32, F64 or I64 (U64 by its bits). */

@@ -1,4 +1,4 @@
-/* EmbeddingBag: reductions over groups of table rows. */
+/* EmbeddingBag: reductions over bags, which are lists of table rows. */
 #include "ops/embedding_bag.h"
 
 #include "ops/rule_checks.h"

@@ -1,4 +1,4 @@
-/* Epilogues: found by the names of their fields, checked and described as an Elementwise. */
+/* Epilogues: found by the names of their fields, then checked and described as an Elementwise. */
 #include "ops/epilogue.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static const ir_field *op_epilogue_find_field(ir_op type, const char *name) {
 
 static void *field_in(const void *op, const ir_field *field) { return (char *)op + field->offset; }
 
-bool takes_epilogue(ir_op type) { return op_epilogue_find_field(type, steps_name) != NULL; }
+bool accepts_epilogue(ir_op type) { return op_epilogue_find_field(type, steps_name) != NULL; }
 
 int epilogue_since(ir_op type) {
   const int own = op_epilogue_find_field(type, steps_name)->since;
@@ -60,7 +60,7 @@ ir_elementwise epilogue_alone(const ir_instruction *ins, uint32_t inputs[MAX_STE
 
 clave_status rule_epilogue(const rule_context *context, const ir_instruction *ins) {
   uint32_t inputs[MAX_STEP_INPUTS];
-  if (!takes_epilogue(ins->op_type)) return NULL;
+  if (!accepts_epilogue(ins->op_type)) return NULL;
   uint32_t n = inputs_of(ins)->count;
   if (!epilogue_of(ins))
     return n == 0 ? NULL : INVALID("there are %u epilogue_inputs and no epilogue", n);

@@ -1,14 +1,14 @@
 #ifndef OPS_EPILOGUE_H
 #define OPS_EPILOGUE_H
 /* Epilogues: elementwise steps that an op runs on its own result, in the fields `epilogue` and
- * `epilogue_inputs` of its table. The result has the same bits as the op followed by an
- * Elementwise: the op's own result is first rounded to its dtype, which is out's unless
- * op_result_type differs. */
+ * `epilogue_inputs` of its table. The result has the same bits as if an Elementwise followed the
+ * op: the op's own result is first rounded to its dtype (op_result_type), which is that of out for
+ * most ops. */
 #include "ops/elementwise.h"
 
-/* takes_epilogue returns true if ops of this type support an epilogue; epilogue_since returns the
- * first schema version that has it. */
-bool takes_epilogue(ir_op type);
+/* accepts_epilogue returns true if ops of this type support an epilogue; epilogue_since returns the
+ * first schema version in which they do. */
+bool accepts_epilogue(ir_op type);
 int epilogue_since(ir_op type);
 /* Returns the dtype of the op's own result, before its epilogue, given the dtype of out. */
 dtype op_result_type(ir_op type, dtype out);
@@ -20,13 +20,13 @@ const ir_steps *epilogue_of(const ir_instruction *ins);
 void set_epilogue(const ir_instruction *ins, void *op, const ir_steps *steps, const ir_u32s *inputs,
                   uint32_t out);
 
-/* Returns the epilogue as an Elementwise that overwrites out. `inputs` receives its inputs, of
- * which out is the first; the result points to it. */
+/* Returns the epilogue as an Elementwise that overwrites out. `inputs` receives the Elementwise's
+ * inputs, with out as the first; the result points to `inputs`. */
 ir_elementwise epilogue_alone(const ir_instruction *ins, uint32_t inputs[MAX_STEP_INPUTS]);
 
 clave_status rule_epilogue(const rule_context *context, const ir_instruction *ins) STATUS_CHECK;
-/* Describes the epilogue as steps over out, in place. Input 0 is out, or the op's own result if
- * that has another dtype. Returns false if the instruction has no epilogue. */
+/* Describes the epilogue as steps over out, in place. Input 0 is out, or the op's own result if its
+ * dtype differs. Returns false if the instruction has no epilogue. */
 bool describe_epilogue(const node *node, elementwise_desc *desc);
 
 #endif

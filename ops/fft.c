@@ -11,9 +11,9 @@ static bool is_complex(ir_fft_kind kind, bool out) {
   return kind != (out ? IR_FFT_KIND_TO_REAL : IR_FFT_KIND_FROM_REAL);
 }
 
-/* Stores a tensor without its dimension of real and imaginary parts. */
-static clave_status take_pairs(const rule_context *context, uint32_t tid, const char *what,
-                               bool complex, tensor *to) {
+/* Stores a tensor's type; if complex, without the dimension of real and imaginary parts. */
+static clave_status expect_points(const rule_context *context, uint32_t tid, const char *what,
+                                  bool complex, tensor *to) {
   *to = *rule_tensor(context, tid);
   if (!complex) return NULL;
   if (to->rank < 1 || !dim_matches(to->dims[to->rank - 1], 2))
@@ -49,8 +49,8 @@ clave_status rule_fft(const rule_context *context, const void *op) {
     return INVALID("fft norm %u is unknown", (uint32_t)fft->norm);
   if (type != DTYPE_F32 && type != DTYPE_F64)
     return INVALID("x: expected F32 or F64, got %s", dtype_name(type));
-  TRY(take_pairs(context, fft->x, "x", is_complex(fft->kind, false), &value));
-  TRY(take_pairs(context, fft->out, "out", is_complex(fft->kind, true), &out));
+  TRY(expect_points(context, fft->x, "x", is_complex(fft->kind, false), &value));
+  TRY(expect_points(context, fft->out, "out", is_complex(fft->kind, true), &out));
   TRY(rule_axis(fft->axis, value.rank, &axis));
   tensor want = value;
   if (out.rank == value.rank) {

@@ -14,7 +14,7 @@ typedef struct fft_plan {
   int64_t length;
   int count[FFT_RADICES]; /* number of passes per entry of fft_radices */
 } fft_plan;
-/* Returns false if n has a prime factor that is no radix. n must be at least 1. */
+/* Plans a transform of n >= 1 points. Returns false if n has a prime factor that is not a radix. */
 bool fft_divide(int64_t n, fft_plan *out);
 /* Stores the radix of each pass in order and returns the number of passes. */
 int fft_passes(const fft_plan *plan, int radices[FFT_MAX_PASSES]);
@@ -29,8 +29,8 @@ typedef struct fft_desc {
   int64_t n_rows, n, n_in, n_out;
   bool inverse;
   double scale;
-  /* Plan for n points. With `chirp` it is for at least 2 n - 1 points: the transform is then a
-   * convolution with exp(pi i j^2 / n) (Bluestein's algorithm). */
+  /* Plan for n points or, if `chirp`, for at least 2 n - 1 points: the transform is then computed
+   * as a convolution with exp(pi i j^2 / n) (Bluestein's algorithm). */
   fft_plan plan;
   bool chirp;
 } fft_desc;

@@ -1,4 +1,4 @@
-/* Im2col and Col2im: the blocks that a sliding window sees, and their sum back into the planes. */
+/* Im2col and Col2im: copy the blocks under a sliding window, and add blocks to planes again. */
 #include "ops/fold.h"
 
 #include "ops/rule_checks.h"
@@ -35,7 +35,7 @@ static bool multiply_known(int64_t a, int64_t b, int64_t *out) {
   return a == DIM_UNKNOWN || b == DIM_UNKNOWN || mul_i64(a, b, out);
 }
 
-/* Computes the blocks of planes (N, C, H, W). */
+/* Computes the shape of the blocks of planes (N, C, H, W). */
 static clave_status op_fold_blocks_of(const window_attributes *attributes, const tensor *planes,
                                       tensor *blocks) {
   TRY(op_fold_check_attributes(attributes));

@@ -1,7 +1,7 @@
 #ifndef OPS_FOLD_H
 #define OPS_FOLD_H
-/* Sliding windows over planes. Im2col copies the blocks that the window sees; Col2im adds them to
- * the planes again. */
+/* Sliding windows over planes. Im2col copies the block under each position of the window; Col2im
+ * adds the blocks to the planes again. */
 #include "ops/node.h"
 
 /* Planes are (planes, size...), blocks (planes * kernel..., positions...). Im2col reads planes,

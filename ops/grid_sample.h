@@ -3,8 +3,9 @@
 /* Planes and volumes sampled at fractional positions. */
 #include "ops/node.h"
 
-/* x: (batch, channels, in...), grid: (batch, points, n_dims) with the last dimension's coordinate
- * first, out: (batch, channels, points). All are contiguous and of one dtype. */
+/* x: (batch, channels, in...), grid: (batch, points, n_dims), where the coordinate along the last
+ * spatial dimension comes first, out: (batch, channels, points). All are contiguous and of one
+ * dtype. */
 typedef struct grid_sample_desc {
   const bound_tensor *x, *grid, *out;
   ir_grid_sample_mode mode;

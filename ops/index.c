@@ -111,7 +111,7 @@ clave_status rule_ravel_index(const rule_context *context, const void *op) {
 /* ---------------------------------------------------------------- descriptions */
 
 /* Broadcasts `shape` to to's dims; the rules have checked that this is possible. */
-static void op_index_widen(tensor *shape, const tensor *to) {
+static void op_index_broadcast(tensor *shape, const tensor *to) {
   int grow = to->rank > shape->rank ? to->rank - shape->rank : 0;
   for (int d = shape->rank - 1; d >= 0; d--) shape->dims[d + grow] = shape->dims[d];
   for (int d = 0; d < grow; d++) shape->dims[d] = 1;
@@ -126,7 +126,7 @@ static void op_index_set_indices(const node *node, const ir_u32s *indices, pick_
   desc->n = (int)indices->count;
   for (int k = 0; k < desc->n; k++) {
     desc->indices[k] = &node->tensors[indices->items[k]];
-    op_index_widen(&shape, &desc->indices[k]->tensor);
+    op_index_broadcast(&shape, &desc->indices[k]->tensor);
   }
   for (int k = 0; k < desc->n; k++)
     desc->index[k] = broadcast_operand(desc->indices[k], &shape).tensor;
@@ -134,8 +134,8 @@ static void op_index_set_indices(const node *node, const ir_u32s *indices, pick_
   desc->n_picks = tensor_numel(&desc->index[0]);
 }
 
-/* Describes x without the axes whose bits are set; `front` gets the first n_front of the rest. */
-static void set_rest(pick_desc *desc, unsigned axes, int n_front) {
+/* Splits x's dimensions, except the axes in the bit mask, into the first n_front and the rest. */
+static void set_unpicked(pick_desc *desc, unsigned axes, int n_front) {
   tensor rest = {.type = desc->x->tensor.type};
   for (int d = 0; d < desc->x->tensor.rank; d++) {
     if (axes >> d & 1) continue;
@@ -150,7 +150,7 @@ static void set_rest(pick_desc *desc, unsigned axes, int n_front) {
 
 static void set_axis(pick_desc *desc, int k, int axis) {
   desc->sizes[k] = desc->x->tensor.dims[axis];
-  desc->steps[k] = desc->x->tensor.strides[axis];
+  desc->strides[k] = desc->x->tensor.strides[axis];
 }
 
 void describe_index_select(const node *node, pick_desc *desc) {
@@ -160,7 +160,7 @@ void describe_index_select(const node *node, pick_desc *desc) {
   uint32_t index = op->index;
   op_index_set_indices(node, &(ir_u32s){.items = &index, .count = 1}, desc);
   set_axis(desc, 0, axis);
-  set_rest(desc, 1u << axis, axis);
+  set_unpicked(desc, 1u << axis, axis);
 }
 
 void describe_index(const node *node, pick_desc *desc) {
@@ -175,8 +175,8 @@ void describe_index(const node *node, pick_desc *desc) {
     axes |= 1u << axis;
     set_axis(desc, k, axis);
   }
-  /* Axes ascend. Picks over adjacent axes stay in place; otherwise they come first. */
-  set_rest(desc, axes, last - first + 1 == desc->n ? first : 0);
+  /* Dimensions of picks over adjacent axes replace those axes; others come first. */
+  set_unpicked(desc, axes, last - first + 1 == desc->n ? first : 0);
 }
 
 void describe_ravel_index(const node *node, pick_desc *desc) {
@@ -186,7 +186,7 @@ void describe_ravel_index(const node *node, pick_desc *desc) {
   int64_t step = 1;
   for (int k = desc->n - 1; k >= 0; k--) {
     desc->sizes[k] = int_of(node, &op->sizes.items[k]);
-    desc->steps[k] = step;
+    desc->strides[k] = step;
     if (desc->sizes[k] > 1) step *= desc->sizes[k];
   }
 }
@@ -203,7 +203,7 @@ void describe_gather(const node *node, gather_desc *desc) {
   both[0].strides[axis] = 0;
   for (int d = 0; d < rank; d++) both[0].dims[d] = both[1].dims[d];
   tensors_collapse(both, 2);
-  desc->x_places = both[0];
-  desc->index_places = both[1];
+  desc->x_layout = both[0];
+  desc->index_layout = both[1];
   desc->n = tensor_numel(&both[1]);
 }

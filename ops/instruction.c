@@ -1,5 +1,5 @@
-/* The rule of an instruction as a whole: checks that apply to every op, its op's own rule, and that
- * of its epilogue. */
+/* The rule of a whole instruction: the checks that apply to every op, the rule of its op, and the
+ * rule of its epilogue. */
 #include "ops/epilogue.h"
 #include "ops/rule_checks.h"
 
@@ -34,7 +34,7 @@ clave_status rule_sizes(const rule_context *context, const ir_instruction *ins) 
   return rule_epilogue(context, ins);
 }
 
-/* Rejects stored-only dtypes. Elementwise steps, also in epilogues, have their own rules. */
+/* Rejects dtypes that are only stored. Elementwise steps, also in epilogues, have other rules. */
 static clave_status check_stored(const rule_context *context, const ir_instruction *ins,
                                  const operand *operand) {
   const op_info *info = &op_table[ins->op_type];

@@ -10,7 +10,7 @@ typedef struct last_dims {
   int64_t dims[2];
 } last_dims;
 
-/* Fails unless the output, if present, has value's leading dimensions followed by `last`. */
+/* Fails unless the output, if present, has the leading dimensions of `like` followed by `last`. */
 static clave_status expect_last(const rule_context *context, uint32_t tid, const char *what,
                                 dtype type, const tensor *like, last_dims last) {
   if (tid == IR_NONE) return NULL;
@@ -24,7 +24,7 @@ static clave_status expect_last(const rule_context *context, uint32_t tid, const
 static last_dims matrix(int64_t m, int64_t n) { return (last_dims){2, {m, n}}; }
 static last_dims row(int64_t n) { return (last_dims){1, {n, 0}}; }
 
-static int64_t least_dim(int64_t m, int64_t n) {
+static int64_t min_dim(int64_t m, int64_t n) {
   if (m == 0 || n == 0) return 0;
   return m == DIM_UNKNOWN || n == DIM_UNKNOWN ? DIM_UNKNOWN : m < n ? m : n;
 }
@@ -44,7 +44,7 @@ static int64_t declared_size(const rule_context *context, uint32_t tid, int back
 static clave_status expect_lu(const rule_context *context, const ir_linalg *op,
                               const tensor *tensor, int64_t m, int64_t n) {
   TRY(expect_last(context, op->out, "out", tensor->type, tensor, matrix(m, n)));
-  TRY(expect_last(context, op->b, "b", DTYPE_I32, tensor, row(least_dim(m, n))));
+  TRY(expect_last(context, op->b, "b", DTYPE_I32, tensor, row(min_dim(m, n))));
   return expect_last(context, op->info, "info", DTYPE_I32, tensor, (last_dims){0});
 }
 
@@ -56,7 +56,7 @@ static clave_status expect_square(const rule_context *context, const ir_linalg *
 
 static clave_status expect_qr(const rule_context *context, const ir_linalg *op,
                               const tensor *tensor, int64_t m, int64_t n) {
-  int64_t k = least_dim(m, n), j = chosen_size(declared_size(context, op->out, 2, k), k, m);
+  int64_t k = min_dim(m, n), j = chosen_size(declared_size(context, op->out, 2, k), k, m);
   TRY(expect_last(context, op->out, "out", tensor->type, tensor, matrix(j, n)));
   return expect_last(context, op->b, "b", tensor->type, tensor, matrix(m, j));
 }
@@ -69,7 +69,7 @@ static clave_status expect_eigh(const rule_context *context, const ir_linalg *op
 
 static clave_status expect_svd(const rule_context *context, const ir_linalg *op,
                                const tensor *tensor, int64_t m, int64_t n) {
-  int64_t k = least_dim(m, n);
+  int64_t k = min_dim(m, n);
   TRY(expect_last(context, op->out, "out", tensor->type, tensor, row(k)));
   TRY(expect_last(context, op->b, "b", tensor->type, tensor,
                   matrix(m, chosen_size(declared_size(context, op->b, 1, k), k, m))));

@@ -3,7 +3,7 @@
 /* Matrix factorizations, matrix functions and triangular solves. All operands are dense. */
 #include "ops/node.h"
 
-/* x: (batches, m, n). The schema has the shapes of the outputs, which depend on the kind. */
+/* x: (batches, m, n). The shapes of the outputs depend on the kind; the schema lists them. */
 typedef struct linalg_desc {
   ir_linalg_kind kind;
   bool upper;
@@ -16,7 +16,7 @@ void describe_linalg(const node *node, linalg_desc *desc);
 typedef struct triangular_solve_desc {
   const bound_tensor *a, *b, *out;
   int64_t batches, m, n;
-  bool upper, unit; /* unit: the diagonal of a counts as ones */
+  bool upper, unit; /* unit: the diagonal of a is taken to be ones */
 } triangular_solve_desc;
 void describe_triangular_solve(const node *node, triangular_solve_desc *desc);
 

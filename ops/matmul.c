@@ -17,9 +17,9 @@ static bool is_narrower(dtype a, dtype b) {
   return a == DTYPE_F32 && (b == DTYPE_F16 || b == DTYPE_BF16);
 }
 
-/* Transposes an encoded b, (*, N, K), to the shape in which it is multiplied, (*, K, N). Fails
+/* Transposes an encoded b, (*, N, K), to (*, K, N), the shape in which it is multiplied. Fails
  * unless b_transposed, a's dtype, the rank and the encoded axis suit the encoding. */
-static clave_status turn_encoded(dtype a, bool transposed, int rank, tensor *tensor) {
+static clave_status transpose_encoded(dtype a, bool transposed, int rank, tensor *tensor) {
   bool is_encoded = tensor->encoding.kind != ENCODING_PLAIN;
   if (transposed != is_encoded)
     return INVALID("b_transposed: expected %s as b is %s, got %s", is_encoded ? "true" : "false",
@@ -73,7 +73,7 @@ clave_status rule_matmul(const rule_context *context, const void *op) {
   TRY(check_rank_at_least(context, matmul->a, "a", 2));
   TRY(check_rank_at_least(context, matmul->b, "b", 2));
   tensor want = *rule_tensor(context, matmul->a), b = *rule_tensor(context, matmul->b);
-  TRY(turn_encoded(want.type, matmul->b_transposed, 2, &b));
+  TRY(transpose_encoded(want.type, matmul->b_transposed, 2, &b));
   TRY(check_same_dtype(context, matmul));
   TRY(op_matmul_check_scales(matmul, want.type));
   int64_t m = want.dims[want.rank - 2], ka = want.dims[want.rank - 1], kb = b.dims[b.rank - 2],
@@ -122,7 +122,7 @@ clave_status rule_grouped_matmul(const rule_context *context, const void *op) {
   TRY(check_rank(a, "a", 2));
   TRY(check_rank(&b, "b", 3));
   TRY(check_rank(ends, "ends", 1));
-  TRY(turn_encoded(a->type, grouped_matmul->b_transposed, 3, &b));
+  TRY(transpose_encoded(a->type, grouped_matmul->b_transposed, 3, &b));
   if (!grouped_matmul->b_transposed)
     TRY(check_factors(context, grouped_matmul->a, grouped_matmul->b));
   TRY(check_index_dtype(context, grouped_matmul->ends, "ends"));
@@ -138,8 +138,8 @@ clave_status rule_grouped_matmul(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- description */
 
-/* Returns the operand's leading dimensions, all but the last two, broadcast to those of out. If
- * operand is NULL, their strides are 0. */
+/* Returns all dimensions of the operand except the last two, broadcast to those of out. If operand
+ * is NULL, their strides are 0. */
 static tensor batch_of(const bound_tensor *operand, const tensor *out) {
   tensor lead = {0}, wide;
   if (operand) lead = operand->tensor;
@@ -234,7 +234,7 @@ static bool op_matmul_is_small_float(dtype t) {
 bool matmul_may_round(const matmul_desc *desc) {
   const dtype b = desc->b->tensor.type;
   return op_matmul_is_small_float(desc->out->tensor.type) && op_matmul_is_small_float(b) &&
-         (b != DTYPE_F32 || desc->k >= LEAST_ROUNDED_K);
+         (b != DTYPE_F32 || desc->k >= MIN_ROUNDED_K);
 }
 
 void describe_grouped_matmul(const node *node, grouped_matmul_desc *desc) {

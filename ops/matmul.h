@@ -4,8 +4,8 @@
  *  out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n] */
 #include "ops/node.h"
 
-/* out is contiguous. Batch dimensions over which b is constant are folded into the rows if a and
- * bias have even strides there. A product with one output column is described as one output row,
+/* out is contiguous. Batch dimensions over which b does not change are folded into the rows if the
+ * strides of a and bias allow it. A product with one output column is described as one output row,
  * with the operands transposed. */
 typedef struct matmul_desc {
   const bound_tensor *a, *b, *bias, *out; /* bias: NULL if absent or beta is 0 */
@@ -19,9 +19,9 @@ typedef struct matmul_desc {
 void describe_matmul(const node *node, matmul_desc *desc);
 /* Products of two F32 operands with a smaller k are not rounded to BF16. Outer products, of
  * positions and frequencies for example, need all digits and would not get faster. */
-enum { LEAST_ROUNDED_K = 16 };
+enum { MIN_ROUNDED_K = 16 };
 /* True if fast precision may round a and b to BF16: both are F32, F16 or BF16, and k is at least
- * LEAST_ROUNDED_K if b is F32. */
+ * MIN_ROUNDED_K if b is F32. */
 bool matmul_may_round(const matmul_desc *desc);
 
 /* out[t][n] = sum_k a[t][k] * b[e][k][n], where e is the group of row t. */

@@ -9,16 +9,16 @@
 
 typedef struct buffer buffer; /* device memory: backend/backend.h */
 
-/* The tensor of a slot, and its memory during a run. Descriptions consist of bound tensors, some
- * with other dims, strides and offset than the slot's. */
+/* The tensor of a slot, and its memory during a run. Descriptions consist of bound tensors, some of
+ * which have other dims, strides and offsets than their slot. */
 typedef struct bound_tensor {
   tensor tensor;
   uint32_t slot;        /* Tid */
   buffer *buf;          /* NULL while recording, and for tensors without elements */
   size_t buffer_offset; /* in bytes, added to the tensor's offset in elements */
-  bool is_constant;     /* while recording: true if it is, or views, a constant */
+  bool is_constant;     /* while recording: true if the slot is a constant or a view of one */
   uint32_t constant;    /* Tid of that constant */
-  bool is_multiplied;   /* true if a matmul of the program reads that constant as its b */
+  bool is_multiplied;   /* true if a matmul of the program reads this constant as its b */
 } bound_tensor;
 
 typedef struct node {
@@ -35,11 +35,11 @@ typedef struct node {
 static inline const bound_tensor *operand_of(const node *node, uint32_t tid) {
   return tid == IR_NONE ? NULL : &node->tensors[tid];
 }
-/* Returns an operand's dtype in the program, which is F32 also if it is stored as BF16. */
+/* Returns an operand's dtype in the program, such as F32 for an operand that is stored as BF16. */
 static inline dtype program_type(const node *node, uint32_t tid) {
   return node->types ? node->types[tid].type : node->tensors[tid].tensor.type;
 }
-/* Returns the literal, or the value of the host scalar it names. */
+/* Returns the literal, or the value of the host scalar that the field names. */
 int64_t int_of(const node *node, const ir_int_or_vid *value);
 double float_of(const node *node, const ir_float_or_vid *value);
 
@@ -49,13 +49,13 @@ static inline int axis_of(int64_t axis, int rank) { return (int)(axis < 0 ? axis
 tensor take_dims(const tensor *tensor, int from, int to);
 /* Returns the product of dims [from, to). */
 int64_t count_dims(const tensor *tensor, int from, int to);
-/* Splits the dimensions of n tensors with equal dims. Dimensions whose bit is set in `axes` go to
- * over[i], the others to kept[i], in the same order. Each of the two lists is collapsed together,
- * with offset 0. */
+/* Splits the dimensions of n tensors with equal dims: over[i] gets the dimensions of ts[i] whose
+ * bit is set in `axes`, kept[i] the others, in their order. All over[i] are collapsed together, and
+ * all kept[i], with offset 0. */
 void split_dims(const tensor *ts, int n, unsigned axes, tensor *kept, tensor *over);
 /* Sets rows[i] to ts[i] with dimension `axis` moved to the end. The tensors have equal dims except
  * along `axis`; their other dimensions are collapsed together, with offset 0. If the last dimension
- * has size 1, its stride is 1. A scalar gets a last dimension of size 1. */
+ * has size 1, its stride is 1. A tensor of rank 0 gets a last dimension of size 1. */
 void rows_along(const tensor *ts, int n, int axis, tensor *rows);
 /* Returns operand broadcast to the dims of `shape`. */
 bound_tensor broadcast_operand(const bound_tensor *operand, const tensor *shape);

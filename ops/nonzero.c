@@ -1,4 +1,4 @@
-/* Nonzero: the positions of nonzero elements; out has capacity for all elements. */
+/* Nonzero: the positions of nonzero elements. out has room for the positions of all elements. */
 #include "ops/nonzero.h"
 
 #include "ops/rule_checks.h"

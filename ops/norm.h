@@ -4,8 +4,9 @@
 #include "ops/node.h"
 
 /* x and out are `rows` rows of `row` elements. LayerNorm and RmsNorm have a weight and bias per
- * element of a row. GroupNorm and BatchNorm have them per channel of (batch, channels, plane): a
- * row is channels / groups planes, or for BatchNorm one plane, whose mean and var are given. */
+ * element of a row. GroupNorm and BatchNorm have a weight and bias per channel of (batch, channels,
+ * plane). A row of GroupNorm is channels / groups planes; a row of BatchNorm is one plane, whose
+ * mean and var are operands. */
 typedef struct norm_desc {
   const bound_tensor *x, *weight, *bias, *mean, *var, *out; /* NULL if absent */
   dtype type;                                               /* dtype of x and out in the program */

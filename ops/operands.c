@@ -1,4 +1,4 @@
-/* Walks over the tensors and values of an instruction, driven only by the field descriptors. */
+/* Iterates over the tensors and values of an instruction, using only the field descriptors. */
 #include <string.h>
 
 #include "ops/ops.h"
@@ -35,7 +35,7 @@ static uint32_t reused_tid(const ir_table *table, const void *op, const char *na
   return IR_NONE;
 }
 
-/* Returns the address of slot number `item` of a field, NULL if there is none. */
+/* Returns the address of slot number `item` of a field, NULL if none exists. */
 static const uint32_t *slot_of_field(const void *op, const ir_field *field, uint32_t item) {
   const uint32_t *at = field_at(op, field);
   if (field->kind == IR_FIELD_TID) return item || *at == IR_NONE ? NULL : at;

@@ -2,11 +2,11 @@
 #define OPS_OPS_H
 /* Shape and dtype rules of every op: rule_<op>() in the family's file. A rule computes the types
  * of an op's outputs from those of its operands and compares them with the types that the program
- * declares. The verifier runs it with unknown sizes (DIM_UNKNOWN), the planner again with the
- * actual sizes, so nothing reaches a kernel unchecked.
+ * declares. The verifier applies the rule with unknown sizes (DIM_UNKNOWN), and the planner applies
+ * it again with the actual sizes, so nothing reaches a kernel unchecked.
  *
  * View ops also have view_<op>(), which computes the output's strides and offset in the operand's
- * storage and returns false if there is no such view. */
+ * storage. It returns false if no strides express the view. */
 #include "base/status.h"
 #include "ir.h" /* generated: structs, enums, descriptors */
 #include "ops/tensor.h"
@@ -21,7 +21,7 @@ typedef struct scalar_value {
 
 typedef struct rule_context {
   const ir_program *program;
-  const tensor *tensors;      /* by Tid: the declared types; DIM_UNKNOWN if a Vid is not known */
+  const tensor *tensors;      /* by Tid: the declared types; DIM_UNKNOWN where a Vid is not known */
   const scalar_value *values; /* by Vid */
 } rule_context;
 
@@ -47,15 +47,16 @@ extern const op_info op_table[IR_OP_COUNT];
  *  for (operand_iter i = operands_of(ins); next_operand(&i);) use(i.operand.tid); */
 typedef struct operand {
   uint32_t tid;
-  unsigned flags;     /* the field's IR_OUT, IR_DENSE, IR_ROWS, IR_ENCODED, IR_COUNTS */
+  unsigned flags;     /* flags of the field: IR_OUT, IR_DENSE, IR_ROWS, IR_ENCODED, IR_COUNTS */
   const char *field;  /* the field's name in the schema */
-  uint32_t reuses;    /* outputs with `reuses`: the Tid of that operand, else IR_NONE */
+  uint32_t reuses;    /* for outputs with `reuses`: the Tid of the operand that they may overwrite;
+                         else IR_NONE */
   const uint32_t *at; /* address of tid in the op or its vector */
 } operand;
 typedef struct operand_iter {
   operand operand;
   const ir_instruction *ins;
-  uint32_t field, item; /* the next field of the op, and the next item of a vector */
+  uint32_t field, item; /* the field to visit next, and the item in it if it is a vector */
 } operand_iter;
 static inline operand_iter operands_of(const ir_instruction *ins) {
   return (operand_iter){.ins = ins};
@@ -64,7 +65,7 @@ bool next_operand(operand_iter *iter); /* false after the last one */
 /* Returns the first tensor that an instruction reads (or writes, if `written`); IR_NONE if none. */
 uint32_t first_slot(const ir_instruction *ins, bool written);
 /* Calls visit for each value (Vid) that the instruction reads or writes, including those nested in
- * IntOrVid, FloatOrVid and step operands, until visit returns false. Returns false in that case. */
+ * IntOrVid, FloatOrVid and step operands, until visit returns false. Returns false if visit did. */
 bool for_each_value(const ir_instruction *ins, bool (*visit)(void *ctx, uint32_t vid, bool written),
                     void *ctx);
 
@@ -74,16 +75,16 @@ bool is_loop(const ir_instruction *ins); /* true if it may run a chain repeatedl
 const ir_u32s *control_results(const ir_instruction *ins); /* for control ops with chains only */
 
 /* Checks an instruction whose ids are all in range, for the verifier: plain operands, no float
- * values in integer fields, then the op's own rule and that of its epilogue. The caller adds node
- * and file to the error. */
+ * values in integer fields, then the rule of the op and the rule of its epilogue. The caller adds
+ * node and file to the error. */
 clave_status rule_instruction(const rule_context *context, const ir_instruction *ins) STATUS_CHECK;
-/* Checks only the op's own rule and that of its epilogue. The planner calls it with the actual
+/* Checks only the rule of the op and the rule of its epilogue. The planner calls it with the actual
  * sizes. */
 clave_status rule_sizes(const rule_context *context, const ir_instruction *ins) STATUS_CHECK;
 
 /* ---- for rules ---- */
 const tensor *rule_tensor(const rule_context *context, uint32_t tid);
-/* Reads a literal or a Vid's value; returns false if it is not known yet. */
+/* Reads a literal or the value of a Vid; returns false if the value is not known yet. */
 bool rule_int(const rule_context *context, const ir_int_or_vid *value, int64_t *out);
 /* Resolves a negative `axis`; fails unless it is in [-rank, rank). */
 clave_status rule_axis(int64_t axis, int rank, int *out) STATUS_CHECK;
@@ -92,7 +93,7 @@ clave_status rule_expect(const rule_context *context, uint32_t tid, const char *
                          int rank, const int64_t *dims) STATUS_CHECK;
 clave_status rule_expect_like(const rule_context *context, uint32_t tid, const char *what,
                               const tensor *want) STATUS_CHECK;
-/* Broadcasts tensor's shape into (rank, dims). The error names both shapes. */
+/* Broadcasts (rank, dims) with the tensor's shape, in place. The error names both shapes. */
 clave_status rule_broadcast(const tensor *tensor, int *rank, int64_t *dims) STATUS_CHECK;
 static inline bool dim_matches(int64_t a, int64_t b) {
   return a == b || a == DIM_UNKNOWN || b == DIM_UNKNOWN;
@@ -109,7 +110,7 @@ typedef struct step_info {
   const char *name;
   int arity;
   step_result result;
-  bool takes_float, takes_int, takes_bool;
+  bool accepts_float, accepts_int, accepts_bool;
   bool divides;   /* true if an integer operand b of zero is an error */
   const char *cl; /* OpenCL C expression over a, b, c of type real */
 } step_info;

@@ -3,7 +3,7 @@
 
 #include "ops/rule_checks.h"
 
-/* Fails if the size is too small to be cropped by n, or for the padding mode. */
+/* Fails if a dimension of this size cannot be cropped by -n, or padded by n in this mode. */
 static clave_status check_side(ir_pad_mode mode, int64_t size, int64_t n) {
   bool fits = n >= 0 || size == DIM_UNKNOWN || n >= -size;
   if (!fits) return INVALID("%lld crops more than the size %lld", (long long)n, (long long)size);
@@ -60,7 +60,7 @@ clave_status rule_pad(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- descriptions */
 
-/* Returns a scalar as a row of one element. */
+/* Returns the tensor, or a row of one element for a scalar. */
 static bound_tensor at_least_row(const bound_tensor *tensor) {
   bound_tensor row = *tensor;
   if (row.tensor.rank > 0) return row;

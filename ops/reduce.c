@@ -32,8 +32,7 @@ static void reduce_shape(tensor *tensor, const bool *marked, bool keepdim) {
   tensor->rank = rank;
 }
 
-/* Fails if a result would reduce zero elements, for which max, min, argmax and argmin are
- * undefined. */
+/* Fails if a result would reduce no elements: max, min, argmax and argmin are then undefined. */
 static clave_status check_not_empty(const tensor *tensor, const bool *marked) {
   bool reads_nothing = false, writes = true;
   for (int i = 0; i < tensor->rank; i++) {

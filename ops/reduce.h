@@ -3,8 +3,8 @@
 /* Reductions over any set of axes. */
 #include "ops/node.h"
 
-/* out is contiguous and has one element per position of `kept`, which reduces x over all positions
- * of `over`. Both are dimensions of x in their order, collapsed. */
+/* out is contiguous. It has one element per position of `kept`, the result of reducing x over all
+ * positions of `over`. `kept` and `over` are dimensions of x in their order, collapsed. */
 typedef struct reduce_desc {
   const bound_tensor *x, *out;
   tensor kept, over;

@@ -3,7 +3,7 @@
 
 #include "ops/rule_checks.h"
 
-/* Counts the elements if every dimension is known, else DIM_UNKNOWN; a known 0 makes it 0. */
+/* Stores the number of elements: DIM_UNKNOWN if a dimension is unknown, unless another one is 0. */
 static clave_status reshape_count_elements(const char *what, int rank, const int64_t *dims,
                                            int64_t *out) {
   bool unknown = false, empty = false;
@@ -37,8 +37,9 @@ clave_status rule_reshape(const rule_context *context, const void *op) {
   return rule_expect_like(context, reshape->out, "out", &want);
 }
 
-/* Splits input's dimensions, merged as far as its strides allow, into the new ones, from the last
- * to the first. A new dimension that spans two merged dimensions has no single stride: no view. */
+/* Merges input's dimensions as far as its strides allow, then splits the merged dimensions into the
+ * new ones, from the last to the first. There is no view if a new dimension spans two merged ones,
+ * because it has no single stride. */
 bool view_reshape(const rule_context *context, const void *op, const tensor *input, tensor *out) {
   const ir_reshape *reshape = op;
   tensor merged = *input, tensor = *rule_tensor(context, reshape->out);
@@ -48,7 +49,7 @@ bool view_reshape(const rule_context *context, const void *op, const tensor *inp
   if (tensor_numel(input) == 0) return true;
   tensors_collapse(&merged, 1);
   int from = merged.rank - 1;
-  int64_t taken = 1; /* elements of merged dimension `from` that the new ones cover so far */
+  int64_t taken = 1; /* elements of merged dimension `from` that the new dimensions cover so far */
   for (int i = tensor.rank - 1; i >= 0; i--) {
     if (tensor.dims[i] == 1) continue;
     if (from >= 0 && taken == merged.dims[from]) {

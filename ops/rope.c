@@ -3,8 +3,8 @@
 
 #include "ops/rule_checks.h"
 
-/* Computes the shape that cos and sin must have: (L, head_dim / 2), after as many of the input's
- * dimensions before L as the rank of cos allows. Returns its rank. */
+/* Computes the shape that cos and sin must have, and returns its rank: (L, head_dim / 2), preceded
+ * by as many of the input's dimensions before L as the rank of cos has room for. */
 static int table_dims(const tensor *input, const tensor *cos, int64_t dims[MAX_RANK]) {
   int64_t head_dim = input->dims[input->rank - 1];
   int rank = cos->rank < 2 ? 2 : cos->rank > input->rank - 1 ? input->rank - 1 : cos->rank;

@@ -3,8 +3,8 @@
 /* Rotary position embedding. */
 #include "ops/node.h"
 
-/* x is (*, L, n_heads, 2 * n_pairs). `rows` is its layout without the last dimension, n_rows heads
- * in all. The heads at position i of (*, L) are rotated by row i % n_angles of cos and sin. */
+/* x is (*, L, n_heads, 2 * n_pairs). `rows` is the layout of x without the last dimension: n_rows
+ * heads. Row i % n_angles of cos and sin rotates the heads at position i of (*, L). */
 typedef struct rope_desc {
   const bound_tensor *x, *cos, *sin, *out;
   tensor rows;

@@ -21,14 +21,14 @@ clave_status check_rank_at_least(const rule_context *context, uint32_t tid, cons
 /* Fails unless `tid`, if present, has this dtype and these dims. */
 clave_status check_optional(const rule_context *context, uint32_t tid, const char *what, dtype type,
                             int rank, const int64_t *dims) STATUS_CHECK;
-/* Fails unless the chain's args and results have the types of these tensors. name: the field that
- * names the chain, for messages. */
+/* Fails unless the args and results of chain `index` have the types of these tensors. name: the
+ * field that refers to the chain, for messages. */
 clave_status rule_body(const rule_context *context, uint32_t index, const char *name,
                        const ir_u32s *args, const ir_u32s *results) STATUS_CHECK;
 /* Fails unless the axes are in range and unique. Sets marked[i] if axis i is listed; order (may be
  * NULL) receives the resolved axes. */
 clave_status check_axes(const ir_i32s *axes, int rank, bool *marked, int *order) STATUS_CHECK;
-/* Checks an attribute with one entry per spatial dimension, each at least `least`. */
+/* Fails unless the attribute has one entry per spatial dimension, each at least `least`. */
 clave_status check_spatial(const ir_i32s *ints, const char *what, int count,
                            int32_t least) STATUS_CHECK;
 /* True if the integer fits the dtype (an integer type or BOOL). */
@@ -38,8 +38,8 @@ bool float_fits_int(dtype t, double v);
 
 /* Returns one of two sizes that must agree: the first if it is known, else the second. */
 static inline int64_t dim_known(int64_t a, int64_t b) { return a == DIM_UNKNOWN ? b : a; }
-/* Reads a list of sizes, Reshape.shape for example. Fails if there are more than MAX_RANK or one is
- * negative. */
+/* Reads a list of sizes, such as Reshape.shape. Fails if there are more than MAX_RANK sizes or a
+ * size is negative. */
 clave_status rule_shape(const rule_context *context, const ir_int_or_vids *values, int *rank,
                         int64_t *dims) STATUS_CHECK;
 

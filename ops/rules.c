@@ -1,4 +1,4 @@
-/* Building blocks of every family's rules: reading operands and values, and comparing types. */
+/* Helpers for the rules of all families: they read operands and values, and compare types. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>

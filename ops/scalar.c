@@ -14,7 +14,7 @@ static bool is_comparison(ir_scalar_kind k) {
   return k >= IR_SCALAR_KIND_EQ && k <= IR_SCALAR_KIND_GE;
 }
 
-/* Returns the result's type; `own` is the operands' type, which some kinds keep. */
+/* Returns the result's type; `own` is the operands' type, which some kinds return unchanged. */
 static ir_value_type result_type(ir_scalar_kind k, ir_value_type own) {
   if (is_comparison(k) || k == IR_SCALAR_KIND_AND || k == IR_SCALAR_KIND_OR ||
       k == IR_SCALAR_KIND_NOT)

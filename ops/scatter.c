@@ -20,8 +20,8 @@ clave_status rule_scatter(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- descriptions */
 
-/* Returns the first of the trailing dimensions after the axis along which the index is constant;
- * the rank if there are none. */
+/* Returns the first of the trailing dimensions, after the axis, along which the index does not
+ * change; the rank if there are none. */
 static int first_constant_dim(const tensor *index, int axis) {
   int first = index->rank;
   while (first > axis + 1 && (index->strides[first - 1] == 0 || index->dims[first - 1] == 1))
@@ -44,7 +44,7 @@ scatter_desc scatter_along(ir_scatter_kind kind, const bound_tensor *index,
   for (int k = 0; k < SCATTER_OPERANDS; k++) {
     tensor view = *all[k];
     for (int d = 0; d < rank; d++) view.dims[d] = index_layout->dims[d];
-    desc.step[k] = view.strides[axis];
+    desc.stride[k] = view.strides[axis];
     desc.back[k] = take_dims(&view, first, rank);
     view.dims[axis] = 1;
     desc.front[k] = take_dims(&view, 0, first);

@@ -3,7 +3,7 @@
 
 #include "ops/rule_checks.h"
 
-/* Fails unless boundaries has one row for all, or input's leading dimensions. */
+/* Fails unless boundaries has a single row for all of input, or input's leading dimensions. */
 static clave_status check_rows(const tensor *right, const tensor *input) {
   char have[SHAPE_TEXT], want[SHAPE_TEXT];
   bool fits = right->rank == 1 || right->rank == input->rank;

@@ -3,8 +3,8 @@
 /* Binary search in ascending rows. */
 #include "ops/node.h"
 
-/* Searches for each of x's n_x elements. Every per_row elements of x share a row of n boundaries;
- * with `shared` there is only one row. */
+/* Searches for each of x's n_x elements. per_row consecutive elements of x share a row of n
+ * boundaries; if `shared`, there is only one row. */
 typedef struct search_desc {
   const bound_tensor *boundaries, *x, *sorter, *out; /* sorter: NULL if boundaries ascend */
   int64_t n_x, per_row, n;

@@ -2,7 +2,7 @@
  * and an offset. */
 #include "ops/rule_checks.h"
 
-/* The numbers of a Slice with their defaults; the flags are false for numbers not known yet. */
+/* The numbers of a Slice, or their defaults; a flag is false if its number is not known yet. */
 typedef struct slice_numbers {
   int64_t start, stop, step;
   bool start_known, stop_known, step_known;
@@ -16,7 +16,7 @@ static slice_numbers slice_read_slice(const rule_context *context, const ir_slic
   return numbers;
 }
 
-/* Counts the elements first, first + step, ... below last. */
+/* Counts the elements first, first + step, ... that are below last. */
 static int64_t count_steps(int64_t first, int64_t last, int64_t step) {
   return first == last ? 0 : (last - first - 1) / step + 1;
 }

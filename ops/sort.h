@@ -12,7 +12,7 @@ typedef struct sort_desc {
   bool descending;
 } sort_desc;
 void describe_sort(const node *node, sort_desc *desc);
-/* Describes a full ascending sort along `axis` for another op. out is the tensor itself. */
+/* Describes a full ascending sort along `axis` for another op. desc->out is `tensor` itself. */
 void describe_order(const bound_tensor *tensor, int axis, sort_desc *desc);
 
 #endif

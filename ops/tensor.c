@@ -28,7 +28,7 @@ int64_t tensor_row(const tensor *tensor) {
 }
 int64_t tensor_rows(const tensor *tensor) { return tensor_count(tensor, 0, tensor->encoding.axis); }
 
-/* The elements fit in int64_t: the check of plain tensors has ensured it. */
+/* Cannot overflow int64_t, because the check of plain tensors comes first. */
 static bool encoded_bytes(const tensor *tensor, size_t *out) {
   int64_t row = tensor_row(tensor);
   *out = encoding_row_bytes(&tensor->encoding, row);

@@ -9,12 +9,12 @@
 
 enum { MAX_RANK = 8 };
 
-/* A dimension that is not known yet, because a Vid sets it and the program is only verified. It
- * matches any size in rules. At run time all dimensions are known. */
+/* A dimension that is not known yet, because a Vid sets it. It matches any size in rules. It occurs
+ * only while a program is verified: at run time all dimensions are known. */
 #define DIM_UNKNOWN ((int64_t)-1)
 
 typedef struct tensor {
-  dtype type; /* the stored dtype: BF16 also if fast precision stores an F32 tensor so */
+  dtype type; /* the stored dtype: BF16 also for an F32 tensor that fast precision stores as BF16 */
   int rank;
   int64_t dims[MAX_RANK];
   int64_t strides[MAX_RANK]; /* in elements, may be 0 or negative */
@@ -43,7 +43,7 @@ const char *tensor_shape_text(const tensor *tensor, char *buf, int size);
  * element results in rank 0, no elements in one dimension of size 0. */
 void tensors_collapse(tensor *ts, int n);
 /* Sets out to input broadcast to `shape` of rank `rank`, right-aligned, with stride 0 along
- * repeated dimensions. input must be broadcastable to it. */
+ * repeated dimensions. input must be broadcastable to `shape`. */
 void tensor_broadcast(const tensor *input, int rank, const int64_t *shape, tensor *out);
 
 #endif

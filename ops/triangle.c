@@ -17,7 +17,7 @@ void describe_triangle(const node *node, triangle_desc *desc) {
                           .out = &node->tensors[op->out],
                           .rows = take_dims(tensor, 0, last),
                           .columns = tensor->dims[last],
-                          .step = tensor->strides[last],
+                          .stride = tensor->strides[last],
                           .diagonal = op->diagonal,
                           .upper = op->upper};
   desc->n_rows = tensor_numel(&desc->rows);

@@ -3,13 +3,13 @@
 /* Triangle: tril and triu. */
 #include "ops/node.h"
 
-/* `rows` is x's layout without its last dimension, n_rows rows in all. Each row has `columns`
- * elements, `step` apart in x. Elements of the triangle are copied to out, which is contiguous; the
- * others of out are 0. */
+/* `rows` is the layout of x without its last dimension: n_rows rows. Each row has `columns`
+ * elements, `stride` apart in x. Elements inside the triangle are copied to out, which is
+ * contiguous; all other elements of out are 0. */
 typedef struct triangle_desc {
   const bound_tensor *x, *out;
   tensor rows;
-  int64_t n_rows, columns, step, diagonal;
+  int64_t n_rows, columns, stride, diagonal;
   bool upper;
 } triangle_desc;
 void describe_triangle(const node *node, triangle_desc *desc);

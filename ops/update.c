@@ -1,15 +1,15 @@
-/* SliceUpdate and IndexCopy: a tensor with a part of it replaced. */
+/* SliceUpdate and IndexCopy: a tensor in which some elements are replaced. */
 #include "ops/update.h"
 
 #include "ops/rule_checks.h"
 
-/* Fails unless `part` has value's dtype and shape, with `size` at `axis`. */
-static clave_status op_update_check_part(const rule_context *context, uint32_t part,
-                                         const char *what, const tensor *value, int axis,
-                                         int64_t size) {
+/* Fails unless `slice` has the dtype and shape of `value`, with `size` elements along `axis`. */
+static clave_status op_update_check_slice(const rule_context *context, uint32_t slice,
+                                          const char *what, const tensor *value, int axis,
+                                          int64_t size) {
   tensor want = *value;
   want.dims[axis] = size;
-  return rule_expect_like(context, part, what, &want);
+  return rule_expect_like(context, slice, what, &want);
 }
 
 clave_status rule_slice_update(const rule_context *context, const void *op) {
@@ -17,7 +17,7 @@ clave_status rule_slice_update(const rule_context *context, const void *op) {
   const tensor *tensor = rule_tensor(context, slice_update->x);
   int axis = 0;
   TRY(rule_axis(slice_update->axis, tensor->rank, &axis));
-  TRY(op_update_check_part(context, slice_update->update, "update", tensor, axis, DIM_UNKNOWN));
+  TRY(op_update_check_slice(context, slice_update->update, "update", tensor, axis, DIM_UNKNOWN));
   int64_t size = tensor->dims[axis], n = rule_tensor(context, slice_update->update)->dims[axis],
           start = 0;
   bool start_known =
@@ -40,7 +40,7 @@ clave_status rule_index_copy(const rule_context *context, const void *op) {
   TRY(rule_axis(index_copy->axis, x->rank, &axis));
   TRY(check_index_dtype(context, index_copy->index, "index"));
   if (index->rank != 1) return INVALID("index: expected rank 1, got %d", index->rank);
-  TRY(op_update_check_part(context, index_copy->source, "source", x, axis, index->dims[0]));
+  TRY(op_update_check_slice(context, index_copy->source, "source", x, axis, index->dims[0]));
   return rule_expect_like(context, index_copy->out, "out", x);
 }
 
@@ -49,12 +49,12 @@ clave_status rule_index_copy(const rule_context *context, const void *op) {
 void describe_slice_update(const node *node, copy_desc *desc) {
   const ir_slice_update *op = node->instruction->op;
   const bound_tensor *update = &node->tensors[op->update];
-  bound_tensor part = node->tensors[op->out];
-  int axis = axis_of(op->axis, part.tensor.rank);
+  bound_tensor slice = node->tensors[op->out];
+  int axis = axis_of(op->axis, slice.tensor.rank);
   int64_t start = op->start.present ? int_of(node, &op->start) : 0;
-  part.tensor.dims[axis] = update->tensor.dims[axis];
-  part.tensor.offset += start * part.tensor.strides[axis];
-  *desc = copy_between(update, &part);
+  slice.tensor.dims[axis] = update->tensor.dims[axis];
+  slice.tensor.offset += start * slice.tensor.strides[axis];
+  *desc = copy_between(update, &slice);
 }
 
 /* The index is a vector along `axis`, broadcast with stride 0 over source's other dimensions. */

@@ -1,7 +1,7 @@
 #ifndef OPS_UPDATE_H
 #define OPS_UPDATE_H
-/* Descriptions of SliceUpdate and IndexCopy: the elements of out that are written. out already
- * contains the rest. */
+/* Descriptions of SliceUpdate and IndexCopy: they cover only the elements that are replaced. out
+ * already contains the rest. */
 #include "ops/copy.h"
 #include "ops/scatter.h"
 

@@ -5,8 +5,8 @@
 #include "ops/node.h"
 
 /* x: (planes, in...), out: (planes, out...), sizes in axes; both contiguous. Missing spatial
- * dimensions are prepended. They are not resampled (RESAMPLE_NONE), nor are dimensions that keep
- * their size if the op resamples one dimension at a time. */
+ * dimensions are prepended. Missing dimensions are not resampled (RESAMPLE_NONE). Dimensions that
+ * keep their size are not resampled either if the op resamples one dimension at a time. */
 typedef struct upsample_desc {
   const bound_tensor *x, *out;
   ir_upsample_mode mode;

@@ -128,7 +128,7 @@ static double keys_seen(double p, const ir_opt_i64 *window, double rows) {
   return fmax(0, fmin(p + 1, most));
 }
 
-/* Returns the number of pairs of a query and a key if query i sees the keys 0 to i. */
+/* Returns the number of pairs of a query and a key if query i sees keys 0 to i. */
 static double causal_pairs(double n_queries, double n_keys) {
   const double below = fmin(n_queries, n_keys);
   return below * (below + 1) / 2 + (n_queries - below) * n_keys;
@@ -229,7 +229,7 @@ double work_reduced(const work_node *node, ir_reduce_kind kind) {
   }
 }
 
-/* Returns the number of elements of x that determine one element of out along a dimension. */
+/* Returns the number of elements of x along a dimension that determine one element of out. */
 static double upsampled(const ir_upsample *op, double in, double out) {
   const double n = op->mode == IR_UPSAMPLE_MODE_CUBIC ? 4 : 2;
   return in == out ? 1 : op->antialias ? n * fmax(1, in / fmax(1, out)) : n;

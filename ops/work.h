@@ -36,7 +36,8 @@ op_work measure_work(const work_node *node);
 /* Generated table, indexed by ir_op (build/gen/work_table.c). */
 typedef struct work_formula {
   bool is_known;
-  bool counts;                            /* the values of some operands determine the work */
+  bool counts;                            /* true if the values of some operands determine the
+                                             work */
   double (*flops)(const work_node *node); /* NULL if there are none */
   double (*bytes)(const work_node *node); /* NULL for all bytes of each operand */
 } work_formula;
@@ -52,14 +53,14 @@ double work_has(const work_node *node, uint32_t tid);   /* 1 if the operand is p
 double work_log2(const work_node *node, double n);      /* log2(n), 0 for n <= 1 */
 double work_bytes(const work_node *node, uint32_t tid); /* bytes of the distinct elements */
 double work_bytes_all(const work_node *node, const ir_u32s *tids);
-/* Returns the bytes of n elements of the tensor, or of all if it has fewer. */
+/* Returns the bytes of n elements of the tensor, or of all elements if it has fewer. */
 double work_part(const work_node *node, uint32_t tid, double n);
 /* Returns the bytes read and written in a cache, its scales or pages. */
 double work_rows(const work_node *node, uint32_t tid);
 double work_pairs(const work_node *node);        /* pairs of a query and a key, over all heads */
 double work_grouped_rows(const work_node *node); /* rows of a that belong to a group */
 double work_groups(const work_node *node, uint32_t tid);         /* bytes of groups with rows */
-double work_reduced(const work_node *node, ir_reduce_kind kind); /* operations per element */
+double work_reduced(const work_node *node, ir_reduce_kind kind); /* operations per element of x */
 double work_taps(const work_node *node);   /* elements of x per element of out */
 double work_fft(const work_node *node);    /* 5 n log2 n, half of it for real numbers */
 double work_linalg(const work_node *node); /* textbook counts, usual iterations */

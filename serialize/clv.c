@@ -211,8 +211,8 @@ static clave_status bind_section(program *program, const clv_table *table, const
   return NULL;
 }
 
-/* Reads only the index. The bytes of packed weights are checked when a device uses them, and by
- * clave verify. */
+/* Reads only the index of the packed weights. Their bytes are checked when a device uses them, and
+ * by clave verify. */
 static clave_status read_packed_weights(program *program, const clv_table *table,
                                         const uint8_t *bytes) {
   const clv_section *index = find_section(table, packed_index_tag),
@@ -262,7 +262,8 @@ static uint64_t plan_constants(const clv_plan *plan) {
   uint64_t at = 0;
   for (uint32_t i = 0; i < plan->program->ir.constants.count; i++) {
     size_t bytes = 0;
-    (void)tensor_bytes(&plan->program->types[i], &bytes); /* checked when it was bound */
+    (void)tensor_bytes(&plan->program->types[i],
+                       &bytes); /* overflow was checked when the constant was bound */
     at = clv_align_up(at, constant_alignment(bytes));
     plan->index[i] = (clv_constant){at, bytes};
     at = clv_align_up(at + bytes, SMALL_ALIGNMENT);

@@ -1,4 +1,4 @@
-/* A program's constants: bound to their bytes, copied from the caller, and hashed. */
+/* Binds a program's constants to their bytes, copies the caller's constants, and hashes them. */
 #include <string.h>
 
 #include "base/checked.h"
@@ -47,7 +47,7 @@ static bool is_owned(const program *program, const void *data) {
   return false;
 }
 
-/* Sets *begin to the aligned offset of the next constant after *end, and moves *end after it.
+/* Sets *begin to the aligned offset of the next constant after *end, and advances *end past it.
  * Returns false if the size overflows. */
 static bool place_copied_constant(size_t bytes, size_t *end, size_t *begin) {
   const size_t alignment = bytes >= LARGE_CONSTANT ? PAGE : MEMORY_ALIGNMENT;
@@ -75,7 +75,7 @@ clave_status program_own_constants(program *program) {
   if (program->copied) return NULL;
   TRY(copy_constants(program, NULL, &total));
   if (!total) return NULL;
-  /* page-aligned whatever its size */
+  /* large enough for memory_alloc to align it to a page */
   program->copied = memory_alloc(total < MEMORY_LARGE ? MEMORY_LARGE : total);
   if (!program->copied) return status_no_memory();
   return copy_constants(program, program->copied, &total);
@@ -87,7 +87,7 @@ static void hash_constant(hash_state *hash, const ir_constant *constant, const t
                           const void *data) {
   uint8_t kind[2] = {(uint8_t)tensor->type, (uint8_t)tensor->rank};
   size_t bytes = 0;
-  (void)tensor_bytes(tensor, &bytes); /* checked when it was bound */
+  (void)tensor_bytes(tensor, &bytes); /* overflow was checked when the constant was bound */
   hash_update(hash, constant->name, strlen(constant->name) + 1);
   hash_update(hash, kind, sizeof kind);
   hash_update(hash, tensor->dims, (size_t)tensor->rank * sizeof *tensor->dims);
@@ -107,7 +107,7 @@ clave_status hash_constants(const program *program, uint64_t *out) {
   return NULL;
 }
 
-/* Checks a file whose date has changed. Compares the constants with their hash, because the bytes
+/* Checks a file whose time of change differs. Compares the hash of its constants, because the bytes
  * may still be the same. */
 static clave_status check_changed_file(const program *program, const file_map *map,
                                        const char *path) {

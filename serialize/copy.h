@@ -9,8 +9,8 @@
 clave_status table_copy(mem_pool *pool, const ir_table *table, const void *from,
                         void *to) STATUS_CHECK;
 
-/* New numbers indexed by the old ones. Numbers beyond the array (IR_NONE, for example) are
- * unchanged, as are all of them if it is NULL. */
+/* New numbers, indexed by the old ones. A number beyond the array, such as IR_NONE, is unchanged.
+ * If the array is NULL, all numbers are. */
 typedef struct table_numbers {
   const uint32_t *tensors, *values, *chains;
   uint32_t n_tensors, n_values, n_chains;

@@ -78,7 +78,7 @@ clave_status program_create(const void *flatbuffer, size_t size, const constant_
   return NULL;
 }
 
-/* Lets `copy` borrow the packed weights whose constants are the same bytes in memory in both
+/* Lets `copy` borrow those packed weights whose constants have the same address in both
  * programs. */
 static clave_status keep_packed_weights(program *copy, const program *from) {
   for (size_t i = 0; i < from->n_packed_weights; i++) {

@@ -27,7 +27,7 @@ static clave_status decode_flatbuffer_read_bytes(const decoder *decoder, size_t 
   return NULL;
 }
 
-/* Stores the position that the offset stored at `position` points to. */
+/* Sets *out to the position that the offset stored at `position` points to. */
 static clave_status follow(const decoder *decoder, size_t position, size_t *out) {
   uint32_t offset;
   TRY(decode_flatbuffer_read_bytes(decoder, position, &offset, sizeof offset));
@@ -39,7 +39,7 @@ static clave_status follow(const decoder *decoder, size_t position, size_t *out)
   return NULL;
 }
 
-/* A table's vtable: its position and bytes, and the bytes of the table's inline part. */
+/* A table's vtable: its position and size in bytes, and the size of the table's inline part. */
 typedef struct vtable {
   size_t position;
   uint16_t bytes, table_bytes;
@@ -69,14 +69,14 @@ static clave_status read_vtable(const decoder *decoder, size_t table, vtable *ou
 
 static clave_status decode_flatbuffer_open_table(decoder *decoder, const ir_table *table,
                                                  decode_node *node) {
-  (void)table; /* fields unknown to the descriptor are from a later schema and ignored, as in
+  (void)table; /* fields that the descriptor lacks are from a later schema; they are ignored, as in
                   FlatBuffers */
   vtable vtable;
   TRY(follow(decoder, node->position, &node->position));
   return read_vtable(decoder, node->position, &vtable);
 }
 
-/* Returns the bytes of a value stored inline, in a table or a vector. */
+/* Returns the size of a value stored inline, in a table or a vector. */
 static size_t inline_bytes(ir_field_kind kind) {
   switch (kind) {
     case IR_FIELD_BOOL:

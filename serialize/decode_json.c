@@ -17,7 +17,8 @@ static clave_status expect_kind(const decoder *decoder, const decode_node *node,
                                    json_kind_name(is));
 }
 
-/* True if `key` is `name`, or with of_type the key of the type of union `name`. */
+/* True if `key` is the key of the field `name` or, if of_type, the key of the type of the union
+ * `name`. */
 static bool is_key_of(const char *key, const char *name, bool of_type) {
   size_t n = strlen(name);
   return strncmp(key, name, n) == 0 && strcmp(key + n, of_type ? "_type" : "") == 0;

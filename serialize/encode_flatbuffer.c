@@ -8,7 +8,7 @@
 
 enum {
   MAX_SLOTS = 64,         /* fields per table; the schema's widest table has 14 */
-  MAX_BYTES = 0x7FFFFFF0, /* offsets are 31 bits wide */
+  MAX_BYTES = 0x7FFFFFF0, /* so that offsets fit into 31 bits */
 };
 
 typedef struct writer {
@@ -155,7 +155,7 @@ static void encode_flatbuffer_lay_out(const ir_table *table, const char *base, l
   place_slots(placed, 1);
 }
 
-/* Stores the position of a vtable for the layout: an equal one, or a new one appended. */
+/* Sets *position to that of a vtable for the layout: an equal one, or else a new one at the end. */
 static clave_status write_vtable(writer *writer, const layout *layout, size_t *position) {
   uint16_t v[2 + MAX_SLOTS] = {(uint16_t)(4 + 2 * layout->n_slots), (uint16_t)layout->bytes};
   for (size_t i = 0; i < layout->n_slots; i++) v[2 + i] = layout->slots[i].offset;

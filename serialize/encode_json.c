@@ -7,12 +7,13 @@
 #include "serialize/encode.h"
 #include "serialize/fields.h"
 
-static void write_fields(json_writer *writer, const ir_table *table, const void *base, bool tall);
+static void write_fields(json_writer *writer, const ir_table *table, const void *base,
+                         bool multiline);
 
 static void encode_json_write_table(json_writer *writer, const char *key, const ir_table *table,
-                                    const void *base, bool tall) {
-  (tall ? emit_object : emit_record)(writer, key);
-  write_fields(writer, table, base, tall);
+                                    const void *base, bool multiline) {
+  (multiline ? emit_object : emit_record)(writer, key);
+  write_fields(writer, table, base, multiline);
   emit_end_object(writer);
 }
 
@@ -36,12 +37,12 @@ static void write_index(json_writer *writer, const char *key, uint32_t index) {
 
 /* True for programs and chains, which have one line per field and per entry of their vectors of
  * tables. */
-static bool is_tall(const ir_table *table) {
+static bool is_multiline(const ir_table *table) {
   return table == &ir_program_table || table == &ir_chain_table;
 }
 
 static void encode_json_write_vector(json_writer *writer, const ir_field *field, const void *base,
-                                     bool tall);
+                                     bool multiline);
 
 /* Writes a field of a numeric kind. */
 static void encode_json_write_number(json_writer *writer, const char *key, ir_field_kind kind,
@@ -72,9 +73,9 @@ static void encode_json_write_number(json_writer *writer, const char *key, ir_fi
   }
 }
 
-/* key: NULL in a vector. tall: the enclosing table has one line per field. */
+/* key: NULL in a vector. multiline: the enclosing table has one line per field. */
 static void encode_json_write_value(json_writer *writer, const char *key, const ir_field *field,
-                                    const char *base, bool tall) {
+                                    const char *base, bool multiline) {
   const char *at = base + field->offset;
   uint32_t word;
   void *pointer;
@@ -116,22 +117,23 @@ static void encode_json_write_value(json_writer *writer, const char *key, const 
       encode_json_write_table(writer, key, field_table(field), at, false);
       break;
     default:
-      encode_json_write_vector(writer, field, base, tall);
+      encode_json_write_vector(writer, field, base, multiline);
       break;
   }
 }
 
 static void encode_json_write_vector(json_writer *writer, const ir_field *field, const void *base,
-                                     bool tall) {
+                                     bool multiline) {
   ir_vector vector = vector_at(field, base);
   ir_field item = vector_item_field(field);
   size_t size = vector_item_size(field);
-  bool in_lines = tall && field->kind == IR_FIELD_TABLES;
+  bool in_lines = multiline && field->kind == IR_FIELD_TABLES;
   (in_lines ? emit_array : emit_list)(writer, field->name);
   for (uint32_t i = 0; i < vector.count; i++) {
     const char *entry = (const char *)vector.items + i * size;
     if (item.kind == IR_FIELD_TABLE) {
-      encode_json_write_table(writer, NULL, field->table, entry, in_lines && is_tall(field->table));
+      encode_json_write_table(writer, NULL, field->table, entry,
+                              in_lines && is_multiline(field->table));
     } else {
       encode_json_write_value(writer, NULL, &item, entry, false);
     }
@@ -151,14 +153,15 @@ static void write_union(json_writer *writer, const ir_field *field, const char *
   encode_json_write_table(writer, field->name, ir_op_tables[op], pointer, false);
 }
 
-static void write_fields(json_writer *writer, const ir_table *table, const void *base, bool tall) {
+static void write_fields(json_writer *writer, const ir_table *table, const void *base,
+                         bool multiline) {
   for (uint32_t i = 0; i < table->n_fields; i++) {
     const ir_field *field = &table->fields[i];
     if (field_is_default(field, base) && !(field->flags & IR_REQUIRED)) continue;
     if (field->kind == IR_FIELD_UNION) {
       write_union(writer, field, base);
     } else {
-      encode_json_write_value(writer, field->name, field, base, tall);
+      encode_json_write_value(writer, field->name, field, base, multiline);
     }
   }
 }

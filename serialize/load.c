@@ -1,5 +1,5 @@
-/* Programs from files: detects the format by the first bytes, then decodes, verifies and binds
- * constants. */
+/* Loads programs from files: detects the format by the first bytes, decodes and verifies the
+ * program, and binds its constants. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,12 +7,12 @@
 #include "serialize/program_files.h"
 #include "serialize/verify.h"
 
-/* Files that users pass instead of a program, recognized by their first bytes, and the hint to
- * print. */
+/* Files that users pass by mistake: bytes by which to recognize them, and how the message calls
+ * them. */
 static const struct {
   size_t offset;
   const char *bytes, *what;
-} strangers[] = {
+} other_formats[] = {
     {0, "PK\x03\x04",
      "a zip archive (a .pt2 or .pt file?); python -m clave export converts a .pt2"},
     {0, "GGUF", "a GGUF model; python -m clave from-gguf converts it"},
@@ -27,18 +27,18 @@ static const struct {
     {0, "\xef\xbb\xbf", "text with a byte order mark, which JSON does not allow"},
 };
 
-static clave_status stranger_error(const uint8_t *bytes, size_t size) {
+static clave_status wrong_format_error(const uint8_t *bytes, size_t size) {
   if (size == 0) return INVALID("expected a .clv or .json program, got an empty file");
-  for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
-    size_t at = strangers[i].offset, n = strlen(strangers[i].bytes);
-    if (size >= at + n && memcmp(bytes + at, strangers[i].bytes, n) == 0) {
-      return INVALID("expected a .clv or .json program, got %s", strangers[i].what);
+  for (size_t i = 0; i < sizeof other_formats / sizeof *other_formats; i++) {
+    size_t at = other_formats[i].offset, n = strlen(other_formats[i].bytes);
+    if (size >= at + n && memcmp(bytes + at, other_formats[i].bytes, n) == 0) {
+      return INVALID("expected a .clv or .json program, got %s", other_formats[i].what);
     }
   }
   return INVALID("the file is neither a .clv nor a .json program");
 }
 
-/* Returns the first byte that is not white space, 0 if there is none. */
+/* Returns the first byte that is not white space, 0 if none exists. */
 static uint8_t first_byte(const uint8_t *bytes, size_t size) {
   for (size_t i = 0; i < size; i++) {
     if (bytes[i] != ' ' && bytes[i] != '\t' && bytes[i] != '\n' && bytes[i] != '\r')
@@ -48,9 +48,9 @@ static uint8_t first_byte(const uint8_t *bytes, size_t size) {
 }
 
 char *consts_path_beside(const char *path) {
-  const char *slash = strrchr(path, '/');
-  if (!slash) return strdup("consts.safetensors");
-  char *folder = strndup(path, (size_t)(slash - path) + 1);
+  const size_t name = path_last(path);
+  if (!name) return strdup("consts.safetensors");
+  char *folder = strndup(path, name);
   char *result = folder ? path_join(folder, "consts.safetensors") : NULL;
   free(folder);
   return result;
@@ -119,7 +119,7 @@ static clave_status load_mapped(program *program, const char *path, const char *
     return clv_read(program, bytes, size);
   }
   return first_byte(bytes, size) == '{' ? load_json(program, path, consts)
-                                        : stranger_error(bytes, size);
+                                        : wrong_format_error(bytes, size);
 }
 
 static clave_status open_program_file(const char *path, program *program) {
@@ -137,7 +137,7 @@ enum { PACKED_BYTES_ALIGNMENT = 64 }; /* kernels read the bytes as vectors */
 static clave_status load_clv_bytes(program *program, const void *clv, size_t size) {
   if (!is_clv(clv, size))
     return first_byte(clv, size) == '{' ? INVALID("expected a .clv, got a .json program")
-                                        : stranger_error(clv, size);
+                                        : wrong_format_error(clv, size);
   TRY(clv_read(program, clv, size));
   if ((uintptr_t)clv % PACKED_BYTES_ALIGNMENT) program_drop_packed_weights(program);
   return NULL;
@@ -156,7 +156,7 @@ clave_status program_load_bytes(const void *clv, size_t size, const char *name, 
   return NULL;
 }
 
-/* Reports that a file was truncated instead of the errors that follow from it. */
+/* Replaces an error that results from a truncated or changed file by one that says so. */
 static clave_status check_after(const program *program, clave_status st) {
   clave_status cut = NULL;
   if (!st) return program_check_files(program);

@@ -1,4 +1,4 @@
-/* The meaning of slot and node numbers of a program. */
+/* Interprets slot and node numbers of a program. */
 #include <assert.h>
 
 #include "ops/ops.h"
@@ -38,8 +38,8 @@ uint32_t program_count_nodes(const ir_program *program, uint32_t chain) {
   return n;
 }
 
-/* Searches a chain and its bodies. *number is relative to the chain's first node; if it is not
- * found it is reduced by the nodes that were searched. */
+/* Searches a chain and its bodies. *number is relative to the chain's first node. If the node is
+ * not found, *number is reduced by the number of nodes searched. */
 static bool find_node(const ir_program *program, uint32_t chain, uint32_t *number,
                       uint32_t *found) {
   const ir_instructions *list = &program->chains.items[chain].instructions;

@@ -1,5 +1,5 @@
-/* Packed weights of a program: the list in memory, and the sections FIDX (their index) and FORM
- * (their bytes) of a .clv. docs/reference/formats.md describes both. */
+/* Packed weights of a program: the list in memory, and two sections of a .clv: FIDX, their index,
+ * and FORM, their bytes. docs/reference/formats.md describes the sections. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,12 +63,12 @@ clave_status program_add_packed_weight(program *program, const program_packed_we
                         *old = (program_packed_weight *)program_find_packed_weight(program, desc);
   made.hash = hash_bytes(made.data, made.bytes);
   if (old) {
-    free(old->own);
+    memory_free(old->own);
     *old = made;
     return NULL;
   }
   clave_status st = append_packed_weight(program, &made);
-  if (st) free(made.own);
+  if (st) memory_free(made.own);
   return st;
 }
 
@@ -79,7 +79,8 @@ clave_status program_share_packed_weight(program *program, const program_packed_
 }
 
 void program_drop_packed_weights(program *program) {
-  for (size_t i = 0; i < program->n_packed_weights; i++) free(program->packed_weights[i].own);
+  for (size_t i = 0; i < program->n_packed_weights; i++)
+    memory_free(program->packed_weights[i].own);
   program->n_packed_weights = 0;
 }
 

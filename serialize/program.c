@@ -24,7 +24,7 @@ void program_destroy(program *program) {
   free(program->packed_weights);
   mem_pool_destroy(program->pool);
   mem_pool_destroy(program->data);
-  free(program->copied);
+  memory_free(program->copied);
   for (size_t i = 0; i < sizeof program->maps / sizeof *program->maps; i++)
     file_map_close(&program->maps[i]);
   free(program);

@@ -12,8 +12,8 @@
 #include "ir.h"
 #include "ops/tensor.h"
 
-/* A section of a .clv file that belongs to a user of the format, a tokenizer for example. Loading
- * keeps it and saving writes it again. */
+/* A section of a .clv file that belongs to a user of the format, such as a tokenizer. Loading keeps
+ * the section and saving writes it again. */
 typedef struct program_section {
   char tag[4];
   bool required;       /* readers that do not know the section must reject the file */
@@ -47,7 +47,7 @@ struct program {
                              if empty */
   file_map maps[2];       /* [0] the .clv file, [1] the constants of a .json program */
   const char *paths[2];   /* in pool: the paths of maps */
-  const program *base;    /* borrowed: program whose maps hold this copy's constants; may be NULL */
+  const program *base;    /* borrowed: owner of the files with this copy's constants; may be NULL */
   struct tensor_file *tensors; /* owned: the contents of maps[1] */
   program_section *sections;   /* in pool */
   uint32_t n_sections;
@@ -64,7 +64,8 @@ typedef struct constant_data {
   const void *data;
 } constant_data;
 
-/* The source of constants: a list in slot order, or a function that finds each by its name. */
+/* The source of constants: a list in slot order, or a function that finds each constant by its
+ * name. */
 typedef struct constant_source {
   const constant_data *list;
   size_t n;
@@ -102,7 +103,7 @@ clave_status program_set_section(program *program, const char *tag, const void *
                                  bool required) STATUS_CHECK; /* data NULL: removes it */
 clave_status program_set_metadata(program *program, const char *metadata) STATUS_CHECK;
 /* ---- packed_weights.c ---- */
-/* Returns the packed weight that equals desc apart from data and hash, or NULL. */
+/* Returns the packed weight that equals desc except in data and hash, or NULL. */
 const program_packed_weight *program_find_packed_weight(const program *program,
                                                         const program_packed_weight *desc);
 bool program_packed_weight_is_whole(
@@ -111,8 +112,8 @@ bool program_packed_weight_is_whole(
  * also on failure, and sets the hash. */
 clave_status program_add_packed_weight(program *program,
                                        const program_packed_weight *desc) STATUS_CHECK;
-/* Adds a packed weight whose bytes another program owns, which must outlive this one. Keeps its
- * hash. */
+/* Adds a packed weight whose bytes belong to another program, which must outlive this one. Keeps
+ * the weight's hash. */
 clave_status program_share_packed_weight(program *program,
                                          const program_packed_weight *desc) STATUS_CHECK;
 void program_drop_packed_weights(program *program);
@@ -128,14 +129,14 @@ clave_status program_check_files(const program *program) STATUS_CHECK;
  * returned if the files are unchanged, and freed otherwise. */
 clave_status program_check_after(const program *program, clave_status st) STATUS_CHECK;
 /* Reads all constants and packed weights, and fails unless they match their hashes. program_load
- * does so for the constants of a .json, but not for a .clv. */
+ * checks the hash of a .json program's constants, but not those of a .clv. */
 clave_status program_check_hashes(const program *program) STATUS_CHECK;
 
 /* Counts a method's nodes: those of its chain, followed by those of the bodies of its control ops
  * in order, each followed by the bodies within it. */
 uint32_t program_count_nodes(const ir_program *program, uint32_t chain);
-/* Finds node `number` of the method with this chain: the chain that contains it, and its index
- * there. */
+/* Finds node `number` of the method with chain *chain. Sets *chain to the chain that contains the
+ * node, and *index to its index in that chain. */
 void program_find_node(const ir_program *program, uint32_t number, uint32_t *chain,
                        uint32_t *index);
 

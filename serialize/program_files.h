@@ -26,7 +26,7 @@ clave_status clv_write(const program *program, const char *path) STATUS_CHECK;
 
 /* ---- sections.c ---- */
 enum { N_OWN_SECTIONS = 5 };
-bool is_own_section(const char *tag); /* one of the program: PROG, CIDX, CONS, FIDX, FORM */
+bool is_own_section(const char *tag); /* true for the program's own: PROG, CIDX, CONS, FIDX, FORM */
 /* Returns the section with this tag, creating an empty one if it does not exist. */
 clave_status add_section_to(program *program, const char *tag, program_section **out) STATUS_CHECK;
 
@@ -34,8 +34,8 @@ clave_status add_section_to(program *program, const char *tag, program_section *
 enum {
   PACKED_WEIGHT_ALIGNMENT = 4096
 }; /* alignment of section FORM and of each packed weight in it */
-/* Reads the packed weights that `index` lists and `section` stores. Skips those made of other
- * constants. */
+/* Reads the packed weights that `index` lists and `section` stores. Skips packed weights that were
+ * made from other constants. */
 clave_status packed_weights_read(program *program, const uint8_t *index, size_t index_size,
                                  const uint8_t *section, size_t size) STATUS_CHECK;
 /* The contents of section FIDX, the index of a program's packed weights, and the size and hash of

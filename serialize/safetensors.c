@@ -32,7 +32,8 @@ typedef struct reader {
   const char **metadata;
 } reader;
 
-/* True for all dtypes of the format; those that clave lacks are rejected by name. */
+/* True for every dtype of the format, including those that clave lacks, which are rejected by
+ * name. */
 static bool is_dtype_of_format(const char *name) {
   static const char *const names[] = {
       "BOOL",    "U8",      "I8",      "I16",     "U16",         "F16",         "BF16", "I32",
@@ -53,7 +54,7 @@ static clave_status read_dtype(const json *json, dtype *out) {
   return INVALID("'%.60s' is not a dtype of the safetensors format", name);
 }
 
-/* Reads a size as the format writes it: digits, without sign or quotes. */
+/* Reads a size, which the format writes as digits without sign or quotes. */
 static bool safetensors_read_size(const json *json, int64_t *out) {
   return json_kind_of(json) == JSON_NUMBER && !signbit(json_number(json)) && json_i64(json, out);
 }

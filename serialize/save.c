@@ -1,5 +1,5 @@
-/* Programs to files: .clv, or .json with consts.safetensors beside it. An existing
- * consts.safetensors may belong to another program. */
+/* Writes programs to files: .clv, or .json with consts.safetensors beside it. Protects an existing
+ * consts.safetensors that belongs to another program. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,25 +11,26 @@
 
 /* ---------------------------------------------------------------- owners of constants */
 
-/* The hash of constants that a file contains; absent if the file has none or cannot be read. */
-typedef struct recorded {
+/* The hash of constants that a file contains; not present if the file has none or cannot be
+ * read. */
+typedef struct recorded_hash {
   bool present;
   uint64_t hash;
-} recorded;
+} recorded_hash;
 
-/* Ignores a failure to read a file, which then counts as one without a hash. NO_MEMORY is returned,
- * because it says nothing about the file. */
-static clave_status forgive(clave_status st) {
+/* Ignores a failure to read a file, which is then treated as a file without a hash. Still returns
+ * NO_MEMORY, which does not come from the file. */
+static clave_status ignore_unreadable(clave_status st) {
   if (status_code_of(st) == STATUS_NO_MEMORY) return st;
   status_free(st);
   return NULL;
 }
 
 /* Reads consts_hash of the .json program at `path`. */
-static clave_status read_consts_hash(const char *path, recorded *out) {
+static clave_status read_consts_hash(const char *path, recorded_hash *out) {
   file_map map;
   json *document = NULL;
-  *out = (recorded){0};
+  *out = (recorded_hash){0};
   clave_status st = file_map_open(path, &map);
   if (!st) st = json_parse((const char *)map.data, map.size, &document);
   const json *hash =
@@ -37,15 +38,15 @@ static clave_status read_consts_hash(const char *path, recorded *out) {
   out->present = hash && json_u64(hash, &out->hash);
   json_free(document);
   file_map_close(&map);
-  return forgive(st);
+  return ignore_unreadable(st);
 }
 
 /* Reads the hash in the metadata of a consts.safetensors. */
-static clave_status read_recorded_hash(const char *path, recorded *out) {
+static clave_status read_recorded_hash(const char *path, recorded_hash *out) {
   tensor_file *file;
-  *out = (recorded){0};
+  *out = (recorded_hash){0};
   clave_status st = tensor_file_open(path, &file);
-  if (st) return forgive(st);
+  if (st) return ignore_unreadable(st);
   const char *hex = tensor_file_metadata(file, CONSTS_HASH_KEY);
   out->present = hex && strlen(hex) == 16 && strspn(hex, "0123456789abcdef") == 16;
   if (out->present) out->hash = strtoull(hex, NULL, 16);
@@ -57,7 +58,7 @@ static clave_status read_recorded_hash(const char *path, recorded *out) {
  * hash. */
 static clave_status check_user(const char *folder, const char *name, const char *own_name,
                                uint64_t hash, char **user) {
-  recorded other;
+  recorded_hash other;
   if (!path_has_ending(name, ".json") || strcmp(name, own_name) == 0) return NULL;
   char *path = path_join(folder, name);
   if (!path) return status_no_memory();
@@ -69,7 +70,7 @@ static clave_status check_user(const char *folder, const char *name, const char 
 }
 
 /* Sets *user (owned) to another .json program in the folder whose constants have this hash;
- * unchanged (NULL) if there is none. */
+ * unchanged (NULL) if none exists. */
 static clave_status find_user(const char *folder, const char *own_name, uint64_t hash,
                               char **user) {
   folder_entry *entries;
@@ -82,11 +83,11 @@ static clave_status find_user(const char *folder, const char *own_name, uint64_t
   return st;
 }
 
-/* Fails unless the constants at `consts` are the same as the program's, or belong to the program
- * being replaced and to no other. */
+/* Fails unless the constants at `consts` are the same as the program's, or belong only to the
+ * program at `path`, which is being replaced. */
 static clave_status check_replaceable(const program *program, const char *path,
                                       const char *consts) {
-  recorded existing, replaced;
+  recorded_hash existing, replaced;
   if (!file_exists(consts)) return NULL;
   TRY(read_recorded_hash(consts, &existing));
   if (!existing.present) {
@@ -97,10 +98,10 @@ static clave_status check_replaceable(const program *program, const char *path,
   if (!replaced.present || replaced.hash != existing.hash) {
     return INVALID("%s has the constants of another program: save into another folder", consts);
   }
-  const char *slash = strrchr(path, '/');
-  char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup("."), *user = NULL;
+  const size_t name = path_last(path);
+  char *folder = name ? strndup(path, name) : strdup("."), *user = NULL;
   if (!folder) return status_no_memory();
-  clave_status st = find_user(folder, slash ? slash + 1 : path, existing.hash, &user);
+  clave_status st = find_user(folder, path + name, existing.hash, &user);
   if (!st && user) st = INVALID("%s is also used by %s: save into another folder", consts, user);
   free(folder);
   free(user);
@@ -123,7 +124,8 @@ static clave_status save_write_constants(const program *program, const char *pat
                                 .rank = tensor->rank,
                                 .data = program->constants[i]};
     memcpy(entries[i].dims, tensor->dims, sizeof tensor->dims);
-    (void)tensor_bytes(tensor, &entries[i].bytes); /* checked when it was bound */
+    (void)tensor_bytes(tensor,
+                       &entries[i].bytes); /* overflow was checked when the constant was bound */
   }
   clave_status st = tensor_file_save(path, entries, n, metadata, 1);
   free(entries);
@@ -140,8 +142,8 @@ static clave_status save_constants(const program *program, const char *path) {
   return st;
 }
 
-/* Writes the text to disk before the constants are touched, and renames it into place after them.
- */
+/* Writes the text to a temporary file before the constants are replaced, and renames the file
+ * afterwards. */
 static clave_status write_pair(const program *program, const char *path, const text *text) {
   file_writer *writer;
   TRY(file_writer_create(path, &writer));
@@ -165,7 +167,7 @@ static clave_status save_json(const program *program, const char *path) {
 }
 
 clave_status program_save(const program *prog, const char *path) {
-  program hashed = *prog; /* a copy: several threads may save prog */
+  program hashed = *prog; /* a copy, because several threads may save prog */
   if (prog->unhashed) TRY(hash_constants(prog, &hashed.ir.consts_hash));
   if (path_has_ending(path, ".clv")) return clv_write(&hashed, path);
   if (path_has_ending(path, ".json")) return save_json(&hashed, path);

@@ -1,4 +1,4 @@
-/* Data that a program carries besides itself: additional sections of a .clv, and metadata. */
+/* Data of the program's users: additional sections of a .clv, and metadata. */
 #include <string.h>
 
 #include "json/json.h"

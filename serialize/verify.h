@@ -1,7 +1,7 @@
 #ifndef SERIALIZE_VERIFY_H
 #define SERIALIZE_VERIFY_H
-/* The trust boundary: a decoded program is checked once, as a whole. Code that runs later asserts.
- */
+/* The trust boundary: a decoded program is checked once, as a whole. Code that runs later only
+ * asserts. */
 #include "serialize/program.h"
 
 /* The lowest schema version that supports a part of a program, and the reason: `what` ("op ") and
@@ -10,7 +10,7 @@ typedef struct version_need {
   int version;
   const char *what, *name;
 } version_need;
-/* Return what an instruction with its operands, or the declaration of a tensor, needs. */
+/* Return the highest need of an instruction with its operands, or of a tensor's declaration. */
 version_need instruction_needs(const ir_program *program, const ir_instruction *ins);
 version_need tensor_needs(const ir_tensor *tensor);
 static inline bool tensor_is_encoded(const ir_tensor *tensor) {

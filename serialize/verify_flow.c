@@ -21,12 +21,12 @@ typedef enum chain_state { CHAIN_UNUSED = 0, CHAIN_OPEN, CHAIN_DONE } chain_stat
 typedef struct checker {
   const program *program;
   rule_context rules;
-  scalar_value *values;   /* owned, by Vid; all unknown */
+  scalar_value *values;   /* owned, by Vid; rules see all values as unknown */
   writer *tensors, *vids; /* owned, by Tid and Vid */
   chain_state *chains;    /* owned */
-  uint32_t *taken; /* owned, by Tid: index + 1 of the last method with it as argument or update */
-  uint32_t method; /* index + 1 of the current method */
-  uint32_t chain;  /* the chain that is open */
+  uint32_t *used_by; /* owned, by Tid: index + 1 of the last method with it as argument or update */
+  uint32_t method;   /* index + 1 of the current method */
+  uint32_t chain;    /* the chain that is open */
   uint32_t outputs_written;
   int depth;
 } checker;
@@ -143,7 +143,8 @@ static clave_status visit(checker *checker, const ir_instruction *ins, visit_pas
   return NULL;
 }
 
-/* Checks the chains that a control op runs; the op's rule has checked that they exist and fit. */
+/* Checks the chains that a control op runs. The op's rule has checked that they exist and that
+ * their args and results fit. */
 static clave_status check_bodies(checker *checker, const ir_instruction *ins) {
   uint32_t chains[2];
   int n = control_chains(ins, chains);
@@ -236,9 +237,9 @@ static clave_status check_argument(checker *checker, const ir_argument *argument
   TRY(check_tid(checker, argument->tensor));
   if (program_slot_kind(&checker->program->ir, argument->tensor) != kind)
     return slot_error(&checker->program->ir, argument->tensor, slot_kind_name(kind));
-  if (checker->taken[argument->tensor] == checker->method)
+  if (checker->used_by[argument->tensor] == checker->method)
     return tensor_error(&checker->program->ir, argument->tensor, "appears twice");
-  checker->taken[argument->tensor] = checker->method;
+  checker->used_by[argument->tensor] = checker->method;
   return NULL;
 }
 
@@ -309,9 +310,9 @@ static clave_status check_update(checker *checker, const ir_state_update *update
   TRY(check_tid(checker, update->value));
   if (program_slot_kind(program, update->state) != SLOT_STATE)
     return tensor_error(program, update->state, "is not a state");
-  if (checker->taken[update->state] == checker->method)
+  if (checker->used_by[update->state] == checker->method)
     return tensor_error(program, update->state, "is updated twice");
-  checker->taken[update->state] = checker->method;
+  checker->used_by[update->state] = checker->method;
   TRY(verify_flow_read_tensor(checker, update->value));
   if (same_types(program, update->state, update->value)) return NULL;
   return tensor_error(program, update->value,
@@ -375,9 +376,9 @@ clave_status verify_flow(const program *program) {
   checker.tensors = calloc(n_tensors, sizeof *checker.tensors);
   checker.vids = calloc(n_values, sizeof *checker.vids);
   checker.chains = calloc((size_t)program->ir.chains.count + 1, sizeof *checker.chains);
-  checker.taken = calloc(n_tensors, sizeof *checker.taken);
+  checker.used_by = calloc(n_tensors, sizeof *checker.used_by);
   clave_status st = NULL;
-  if (!checker.values || !checker.tensors || !checker.vids || !checker.chains || !checker.taken)
+  if (!checker.values || !checker.tensors || !checker.vids || !checker.chains || !checker.used_by)
     st = status_no_memory();
   for (uint32_t i = 0; !st && i < program->ir.values.count; i++)
     checker.values[i].type = program->ir.values.items[i].type;
@@ -387,7 +388,7 @@ clave_status verify_flow(const program *program) {
   free(checker.tensors);
   free(checker.vids);
   free(checker.chains);
-  free(checker.taken);
+  free(checker.used_by);
   return st;
 }
 

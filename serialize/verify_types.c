@@ -112,7 +112,7 @@ static clave_status make_blocks(const ir_encoding *format, const tensor *value, 
                  (long long)tensor_row(&rows));
 }
 
-/* Sets the tensor's encoding; all its other fields are set already. */
+/* Sets the tensor's encoding. Its other fields must be set. */
 static clave_status make_encoding(const ir_encoding *format, tensor *tensor) {
   encoding encoding = {0};
   size_t bytes;
@@ -259,7 +259,8 @@ static void need_dtype(version_need *version_need, dtype t) {
   need(version_need, ir_dtype_since(t), "dtype ", dtype_name(t));
 }
 
-/* Raises the need for encoded operands whose op accepted only plain ones in its first version. */
+/* Raises the need if an operand is encoded and the op accepted only plain operands in its first
+ * version. */
 static void need_encoded(const ir_program *program, const ir_instruction *ins,
                          version_need *version_need) {
   const ir_table *table = op_table[ins->op_type].table;

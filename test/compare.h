@@ -37,9 +37,9 @@ typedef struct tolerance {
 } tolerance;
 
 typedef struct comparison {
-  size_t wrong, first; /* elements beyond their allowance; one of them */
+  size_t wrong, first; /* number of elements beyond their allowance; the index of one of them */
   double n, sum, towards_zero, squares,
-      size; /* statistics of errors as parts of their allowances */
+      size; /* statistics of errors, relative to their allowances */
 } comparison;
 
 static inline double unit_in_last_place(double x, float_format format) {
@@ -93,7 +93,7 @@ static inline const char *comparison_fault(const comparison *comparison, float_f
   return NULL;
 }
 
-/* Answers that no comparison may take for right. */
+/* Wrong results that no comparison may accept. */
 typedef enum sabotage { SABOTAGE_ZEROS, SABOTAGE_NEGATED, SABOTAGE_LARGER, N_SABOTAGES } sabotage;
 static const char *const sabotage_names[] = {"zeros", "the negated answer", "2 % more"};
 
@@ -104,7 +104,7 @@ static inline double sabotaged(double x, sabotage kind, float_format format) {
   return nearbyint(1.02 * x / unit) * unit;
 }
 
-/* The sabotage that passes for `want`; N_SABOTAGES if none does but those that change nothing. */
+/* Returns a sabotage that changes `want` and is accepted; N_SABOTAGES if none exists. */
 static inline sabotage accepted_sabotage(const double *want, size_t n, float_format format,
                                          tolerance tolerance) {
   double *got = malloc((n + 1) * sizeof *got);

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# The self-check would run the CPU backend instead of a kernel that is wrong.
+# The self-check is off, because it would run the CPU backend instead of a wrong kernel.
 os.environ.setdefault("CLAVE_SELF_CHECK", "off")
 
 
@@ -40,8 +40,8 @@ def no_fallback():
 
 @pytest.fixture(autouse=True)
 def verified_exports(request, monkeypatch):
-    """Verifies each export against its module (clave.export's verify=True), whatever the test checks. Below make
-    check-all this applies to one test in sixteen, others each day."""
+    """Verifies each export against its module (clave.export's verify=True), in addition to the test's own checks.
+    Except in make check-all, this applies to one test in sixteen, which differ each day."""
     turn = os.environ.get("CLAVE_TEST_TURN")
     if turn and zlib.crc32(f"verify {turn} {request.node.nodeid}".encode()) % 16:
         return

@@ -1,7 +1,7 @@
 #ifndef TEST_OPENCL_CALLS_H
 #define TEST_OPENCL_CALLS_H
-/* A host program's own OpenCL: the calls that HOST_CALLS(X) lists, which is defined before this is
- * included, as cl.clName. */
+/* A host program's own OpenCL calls, as cl.clName. Define their list HOST_CALLS(X) before including
+ * this. */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static struct {
 #undef X
 } cl;
 
-/* False: the library, which may be NULL, lacks one. */
+/* Returns false if the library, which may be NULL, lacks a call. */
 static inline bool load_calls(void *library) {
   void *from;
 #define X(name)                                  \

@@ -1,4 +1,5 @@
-"""Makes many exports in one process faster: caches what torch computes anew at each although it does not change."""
+"""Makes many exports in one process faster: caches results that torch computes again in each, although they do not
+change."""
 
 import contextlib
 import functools
@@ -41,7 +42,7 @@ def _quick_py_impl(op: Any, key: Any) -> Callable[[Any], Any]:
 
 
 class _Overrides:
-    """The kernels and fake rules that torch registers for composite ops while it decomposes a graph."""
+    """Keeps the kernels and fake rules that torch registers for composite ops while it decomposes a graph."""
 
     make: Any = None
     kept: dict[tuple, list[tuple[Any, dict, Any]]] = {}

@@ -1,6 +1,6 @@
-/* Endurance: rounds of what an application does with clave, each ending with everything destroyed,
- * and after each the memory, file descriptors, threads and OpenCL objects that the process holds.
- * They have to be flat over the later half, and every round has to compute the same numbers.
+/* An endurance test. Each round does what an application does with clave and destroys everything.
+ * Then the memory, file descriptors, threads and OpenCL objects of the process are counted. These
+ * must not rise over the later half, and every round must compute the same numbers.
  *
  *   soak --device D --scratch FILE [--seconds S] [--csv FILE]
  *
@@ -56,7 +56,7 @@ typedef struct worker {
   const soak_round *round;
   unsigned seed;
   pthread_t thread;
-  const char *wrong; /* a literal; NULL: all was right */
+  const char *wrong; /* a literal; NULL if all was right */
   clave_status status;
 } worker;
 
@@ -130,7 +130,7 @@ static clave_status answer(clave_llm_conversation *talk, int n) {
   return NULL;
 }
 
-/* True if both conversations hold the same ids, and the ids of the first round. */
+/* True if both conversations have the same ids, equal to those of the first round. */
 static bool same_ids(const clave_llm_conversation *left, const clave_llm_conversation *right,
                      answers *expected) {
   size_t n, m;
@@ -225,7 +225,7 @@ static bool run_round(soak_round *round) {
   if (wrong) printf("round %u: %s\n", round->number, wrong);
   round->expected->known = !wrong;
   clave_status_free(status);
-  clave_device_destroy(round->device); /* before what was made with it: the others keep it alive */
+  clave_device_destroy(round->device); /* before its programs and sessions, which keep it alive */
   clave_program_destroy(round->mnist);
   clave_llm_destroy(round->llm);
   return !wrong;
@@ -324,7 +324,7 @@ typedef struct soak {
   int n; /* samples */
 } soak;
 
-/* Not of the heap, which is one of the gauges. */
+/* A static array, because the heap is one of the gauges. */
 static sample samples[1 << 20];
 enum { MAX_ROUNDS = sizeof samples / sizeof *samples };
 

@@ -38,7 +38,7 @@ def _read(picture, y, x):
 
 
 def _aligned(picture, y, x):
-    """Returns the same, but a position up to 1 outside the picture reads the elements of its edge."""
+    """Works like _read, but a position up to 1 outside the picture reads the elements of its edge."""
     h, w = picture.shape[1:]
     if not (-1 <= y <= h and -1 <= x <= w):
         return torch.zeros(picture.shape[0], dtype=torch.float64)

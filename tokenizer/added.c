@@ -47,8 +47,8 @@ static void finish_set(added_set *set) {
   for (size_t b = 0; b < 256; b++) set->begin[b + 1] += set->begin[b];
 }
 
-/* Appends the normalized text to matcher->texts. Spans are set at the end, because the buffer may
- * move until then. */
+/* Appends the normalized text to matcher->texts. Spans into the buffer are set after the last
+ * token, because the buffer may move while it grows. */
 static clave_status add_normalized(added_matcher *matcher, const added_token *token,
                                    const normalizer *normalizer) {
   size_t begin = matcher->texts.size;
@@ -118,8 +118,8 @@ void added_matcher_destroy(added_matcher *matcher) {
 const added_set *added_in_text(const added_matcher *matcher) { return &matcher->text; }
 const added_set *added_in_normalized(const added_matcher *matcher) { return &matcher->normalized; }
 
-/* Returns the first entry in [low, high) whose byte number `depth` is >= b; all of them agree in
- * the first `depth` bytes. */
+/* Returns the first entry in [low, high) whose byte number `depth` is >= b. All entries of the
+ * range agree in the first `depth` bytes. */
 static size_t lower_bound(const added_set *set, size_t low, size_t high, size_t depth, unsigned b) {
   while (low < high) {
     size_t middle = low + (high - low) / 2;
@@ -134,7 +134,7 @@ static size_t lower_bound(const added_set *set, size_t low, size_t high, size_t 
   return low;
 }
 
-/* Returns the longest entry that begins at in[at], NULL if there is none. */
+/* Returns the longest entry that begins at in[at], NULL if none exists. */
 static const entry *longest_at(const added_set *set, span in, size_t at) {
   unsigned b = (uint8_t)in.data[at];
   size_t low = set->begin[b], high = set->begin[b + 1];
@@ -165,7 +165,7 @@ bool added_find(const added_set *set, span in, size_t at, added_match *out) {
     size_t end = i + entry->text.size;
     const added_token *token = entry->token;
     if (token->single_word && !is_single_word(in, i, end)) {
-      i = end - 1; /* as in the library, no other token begins within it */
+      i = end - 1; /* as in the library, no other token begins within a rejected match */
       continue;
     }
     *out = (added_match){.begin = token->strip_left ? unicode_skip_space_before(in, i, at) : i,

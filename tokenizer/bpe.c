@@ -1,5 +1,5 @@
-/* Byte pair encoding: a piece is converted to symbols, which are merged between cuts and converted
- * to ids. */
+/* Byte pair encoding: a pre-token is converted to symbols, which are merged between cuts and
+ * converted to ids. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,7 +85,7 @@ static clave_status finish_symbols(work *work) {
 static clave_status grow_symbols(work *work) {
   size_t capacity = (size_t)work->capacity * 2, bytes;
   if (capacity > UINT32_MAX / 2 || !mul_size(capacity, sizeof *work->symbols, &bytes))
-    return INVALID("a piece of %zu bytes is too long", work->text.size);
+    return INVALID("a pre-token of %zu bytes is too long", work->text.size);
   symbol *grown = realloc(work->symbols == work->few ? NULL : work->symbols, bytes);
   if (!grown) return status_no_memory();
   if (work->symbols == work->few) memcpy(grown, work->few, sizeof work->few);
@@ -188,17 +188,18 @@ static clave_status encode_symbols(work *work) {
   return finish_symbols(work);
 }
 
-static clave_status encode_bpe(const token_model *self, span piece, id_list *out) {
+static clave_status encode_bpe(const token_model *self, span pretoken, id_list *out) {
   const bpe *model = (const bpe *)self;
-  uint32_t whole = model->options.whole_first ? bpe_find(model, piece) : VOCAB_NONE;
+  uint32_t whole = model->options.whole_first ? bpe_find(model, pretoken) : VOCAB_NONE;
   if (whole != VOCAB_NONE) {
     id_list_append(out, whole);
     return out->failed ? status_no_memory() : NULL;
   }
-  if (piece.size >= UINT32_MAX) return INVALID("a piece of %zu bytes is too long", piece.size);
+  if (pretoken.size >= UINT32_MAX)
+    return INVALID("a pre-token of %zu bytes is too long", pretoken.size);
   work work; /* not zeroed, because `few` is large */
   work.m = model;
-  work.text = piece;
+  work.text = pretoken;
   work.out = out;
   work.symbols = work.few;
   work.count = 0;
@@ -283,7 +284,7 @@ static clave_status init_bpe(bpe *bpe) {
   }
   copy_byte_ids(&bpe->options.unknown, bpe->byte_ids);
   bpe_junctions_fill(bpe);
-  bpe->options.merges = NULL; /* borrowed from the caller, as are the following */
+  bpe->options.merges = NULL; /* cleared: this and the next members point to the caller's memory */
   bpe->options.scores = NULL;
   bpe->options.kinds = NULL;
   bpe->options.unknown.byte_ids = NULL;

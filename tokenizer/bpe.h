@@ -1,6 +1,6 @@
 #ifndef TOKENIZER_BPE_H
 #define TOKENIZER_BPE_H
-/* The parts of BPE: bpe.c turns a piece into symbols and symbols into ids, bpe_merge.c merges
+/* The parts of BPE: bpe.c turns a pre-token into symbols and symbols into ids, bpe_merge.c merges
  * symbols, bpe_junctions.c finds the places that no merge crosses. */
 #include "tokenizer/model.h"
 
@@ -47,7 +47,7 @@ static inline uint32_t bpe_find(const bpe *bpe, span span) {
 typedef struct symbol {
   uint32_t start, size; /* in bytes of the text */
   uint32_t id; /* VOCAB_NONE: not in the vocabulary; JOINED: merged into the symbol before it */
-  uint32_t rank, result; /* values of the pair with the next symbol; NO_PAIR if there is none */
+  uint32_t rank, result; /* values of the pair with the next symbol; NO_PAIR if none exists */
   uint32_t prev, next;   /* END at either end */
 } symbol;
 #define END UINT32_MAX

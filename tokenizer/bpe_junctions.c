@@ -6,8 +6,8 @@
 
 enum { SPACE_CLASS = 255, FIRST_HASHED = 128, N_HASHED = 127 };
 
-/* Returns the class of a character: ASCII has its code, U+2581, which stands for a space, has its
- * own class, and all others are hashed into the remaining classes. */
+/* Returns the class of a character: ASCII characters have their code as class, U+2581, which stands
+ * for a space, has its own class, and all others are hashed into the remaining classes. */
 static uint8_t bpe_junctions_class_of(span span) {
   uint32_t bytes = 0;
   if (span.size == 1) return (uint8_t)span.data[0];
@@ -48,8 +48,8 @@ static void join_within(bpe *bpe, span piece) {
 
 void bpe_junctions_fill(bpe *bpe) {
   if (bpe->has_unused) {
-    join_all(bpe); /* unused pieces are split as they were merged anywhere in the text, so no cut is
-                      safe */
+    join_all(bpe); /* an unused piece is split as in its latest merge, which may be anywhere in the
+                      text, so no cut is safe */
     return;
   }
   for (size_t i = 0; bpe->pairs && i < bpe->options.n_merges; i++) {

@@ -83,9 +83,9 @@ static void merge_few(const list *list) {
   }
 }
 
-/* ---------------------------------------------------------------- heap for long pieces */
+/* ---------------------------------------------------------------- heap for many symbols */
 
-typedef struct heap { /* entries are rank << 32 | symbol; outdated ones are skipped */
+typedef struct heap { /* entries are rank << 32 | symbol; outdated entries are skipped */
   uint64_t *items;
   size_t count;
 } heap;

@@ -1,5 +1,5 @@
-/* GPT-2's alphabet: bytes that are printable Latin-1 characters are written as these, and the 68
- * other bytes as U+0100 onwards, in order. */
+/* GPT-2's alphabet: bytes that are printable Latin-1 characters are written as these characters,
+ * and the 68 other bytes as U+0100 onwards, in order. */
 #include "tokenizer/byte_level.h"
 
 #include "tokenizer/unicode.h"

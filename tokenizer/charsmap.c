@@ -1,6 +1,6 @@
-/* Layout: a little-endian byte count, the trie's units of 4 bytes, and NUL-terminated texts. The
- * unit for label c is at its parent's position ^ offset ^ c; the value of a key that ends at a
- * node is at position ^ offset. */
+/* Layout: a little-endian byte count, the trie's units of 4 bytes, and NUL-terminated texts. For a
+ * node at position p, the unit of its child with label c is at p ^ offset ^ c, and the value of a
+ * key that ends at the node is at p ^ offset. The node's unit contains the offset. */
 #include "tokenizer/charsmap.h"
 
 #include <stdbool.h>
@@ -16,15 +16,14 @@ struct charsmap {
   uint32_t n_units;
   char *texts; /* (n_texts), owned; the last byte is NUL */
   uint32_t n_texts;
-  bool plain[128]; /* true for an ASCII character, except space, with which no rule begins, or only
+  bool plain[128]; /* true for an ASCII character, except space, with which no rule begins except
                       rules whose second byte is not ASCII */
 };
 
 static uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >> 6); }
 static bool charsmap_has_value(uint32_t unit) { return (unit >> 8) & 1; }
-static uint32_t label_of(uint32_t unit) {
-  return unit & 0x800000FFu;
-} /* not a byte if the unit is a value */
+/* Returns the label of a child; a number above 255 if the unit is a value. */
+static uint32_t label_of(uint32_t unit) { return unit & 0x800000FFu; }
 static uint32_t charsmap_value_of(uint32_t unit) { return unit & 0x7FFFFFFFu; }
 
 /* ---------------------------------------------------------------- lookup */
@@ -78,8 +77,8 @@ static bool charsmap_is_plain(const charsmap *charsmap, uint32_t byte) {
 
 /* ---------------------------------------------------------------- validation */
 
-/* Visits each node once, because a damaged trie may contain cycles. A unit for label c can only be
- * a child of a base at its own position ^ c, so units are listed by base. */
+/* A walk that visits each node once, because a damaged trie may contain cycles. The unit of label c
+ * at position p can only be a child of the base p ^ c, so units are listed by base. */
 typedef struct walk {
   uint32_t *first, *next; /* (n_units): lists of the units of each base; NO_UNIT ends a list */
   uint32_t *todo;         /* (n_units) */

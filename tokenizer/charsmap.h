@@ -1,7 +1,8 @@
 #ifndef TOKENIZER_CHARSMAP_H
 #define TOKENIZER_CHARSMAP_H
-/* SentencePiece's precompiled table of replacements: a double-array trie (darts-clone's layout)
- * and the texts that its values refer to. "Precompiled" in tokenizer.json holds the same bytes. */
+/* SentencePiece's precompiled table of replacements: a double-array trie (darts-clone's layout) and
+ * the texts that its values refer to. "Precompiled" in a tokenizer.json contains the same bytes in
+ * base64. */
 #include "base/status.h"
 #include "tokenizer/vocab.h"
 
@@ -10,9 +11,9 @@ typedef struct charsmap charsmap;
 clave_status charsmap_create(span blob, charsmap **out) STATUS_CHECK;
 void charsmap_destroy(charsmap *charsmap); /* accepts NULL */
 
-/* Returns the number of bytes at the start of `in` that are replaced, 0 if none. SentencePiece
- * applies the longest rule; Hugging Face applies the shortest, and replaces a whole grapheme of
- * less than 6 bytes by it. */
+/* Return the number of bytes at the start of `in` that a rule replaces; 0 if no rule applies.
+ * SentencePiece applies the longest rule; Hugging Face applies the shortest, and replaces a whole
+ * grapheme of less than 6 bytes by that rule's text. */
 size_t charsmap_longest(const charsmap *charsmap, span in, span *replacement);
 size_t charsmap_shortest(const charsmap *charsmap, span in, span *replacement);
 /* Returns the number of bytes at the start of `in`, ASCII without spaces, that no rule changes. It

@@ -62,7 +62,7 @@ static clave_status move_valid(clave_text_stream *stream, bool end) {
   return NULL;
 }
 
-static void give_valid(const clave_text_stream *stream, const char **out, size_t *size) {
+static void borrow_valid(const clave_text_stream *stream, const char **out, size_t *size) {
   *out = stream->valid.data ? stream->valid.data : "";
   *size = stream->valid.size;
 }
@@ -74,7 +74,7 @@ clave_status clave_text_stream_next(clave_text_stream *stream, uint32_t id, cons
   stream->valid.size = 0;
   TRY(push_id(stream, id));
   TRY(move_valid(stream, false));
-  give_valid(stream, out, size);
+  borrow_valid(stream, out, size);
   return NULL;
 }
 
@@ -84,7 +84,7 @@ clave_status clave_text_stream_finish(clave_text_stream *stream, const char **ou
   stream->valid.size = 0;
   TRY(stream->state->finish(stream->state, &stream->bytes));
   TRY(move_valid(stream, true));
-  give_valid(stream, out, size);
+  borrow_valid(stream, out, size);
   return NULL;
 }
 

@@ -8,18 +8,18 @@
 #include "base/utf8.h"
 #include "tokenizer/unicode.h"
 
-static clave_status encode_piece(piece_sink *sink, span piece, bool first) {
+static clave_status encode_pretoken(pretoken_sink *sink, span pretoken, bool first) {
   encoder *coder = (encoder *)(void *)sink;
   (void)first;
-  if (piece.size == 0) return NULL;
-  return piece_cache_encode(coder->cache, coder->tokenizer->model, piece, &coder->ids);
+  if (pretoken.size == 0) return NULL;
+  return pretoken_cache_encode(coder->cache, coder->tokenizer->model, pretoken, &coder->ids);
 }
 
 static clave_status encode_normalized(encoder *encoder, span in, bool first) {
   const pre_tokenizer *split = encoder->tokenizer->split;
   if (in.size == 0) return NULL;
   return split ? split->split(split, in, first, &encoder->sink)
-               : encode_piece(&encoder->sink, in, first);
+               : encode_pretoken(&encoder->sink, in, first);
 }
 
 typedef clave_status encode_fn(encoder *encoder, span in, bool first);
@@ -64,12 +64,12 @@ static clave_status normalize_and_cut(encoder *encoder, span in, bool first) {
   return st;
 }
 
-clave_status encoder_take(encoder *encoder, span in, bool first) {
+clave_status encoder_add(encoder *encoder, span in, bool first) {
   return encode_cut(encoder, added_in_text(encoder->matcher), in, first, normalize_and_cut);
 }
 
-encoder encoder_of(const clave_tokenizer *tokenizer, bool match_special, piece_cache *cache) {
-  return (encoder){.sink = {encode_piece},
+encoder encoder_of(const clave_tokenizer *tokenizer, bool match_special, pretoken_cache *cache) {
+  return (encoder){.sink = {encode_pretoken},
                    .tokenizer = tokenizer,
                    .matcher = match_special ? tokenizer->matcher : tokenizer->text_matcher,
                    .cache = cache};
@@ -89,7 +89,7 @@ static void append_ids(id_list *list, const uint32_t *ids, size_t n) {
 static clave_status encode_valid(encoder *encoder, span in, const clave_encode_options *options) {
   const clave_tokenizer *tokenizer = encoder->tokenizer;
   if (options->bos) append_ids(&encoder->ids, tokenizer->prefix, tokenizer->n_prefix);
-  TRY(encoder_take(encoder, in, true));
+  TRY(encoder_add(encoder, in, true));
   if (options->eos) append_ids(&encoder->ids, tokenizer->suffix, tokenizer->n_suffix);
   return encoder->ids.failed ? status_no_memory() : NULL;
 }
@@ -107,7 +107,7 @@ clave_status clave_tokenizer_encode(const clave_tokenizer *tokenizer, const char
   }
   bool special = known.special == CLAVE_SPECIAL_DEFAULT ? tokenizer->match_special
                                                         : known.special == CLAVE_SPECIAL_MATCH;
-  encoder encoder = encoder_of(tokenizer, special, piece_cache_create(size));
+  encoder encoder = encoder_of(tokenizer, special, pretoken_cache_create(size));
   text repaired = {0};
   span in = {size > 0 ? bytes : "", size};
   if (!utf8_valid(in.data, size)) {
@@ -116,7 +116,7 @@ clave_status clave_tokenizer_encode(const clave_tokenizer *tokenizer, const char
   }
   clave_status st = text_status(&repaired);
   if (!st) st = encode_valid(&encoder, in, &known);
-  piece_cache_destroy(encoder.cache);
+  pretoken_cache_destroy(encoder.cache);
   text_free(&repaired);
   if (st) {
     id_list_free(&encoder.ids);

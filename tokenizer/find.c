@@ -10,21 +10,21 @@ bool tokenizer_has(const clave_tokenizer *tokenizer, uint32_t id) {
   return vocab_has(tokenizer->vocab, id);
 }
 
-static clave_status find_bytes(const clave_tokenizer *tokenizer, span written, uint32_t *id) {
+static clave_status find_bytes(const clave_tokenizer *tokenizer, span spelling, uint32_t *id) {
   text bytes = {0};
-  bool in_alphabet = byte_level_decode(written, &bytes);
+  bool in_alphabet = byte_level_decode(spelling, &bytes);
   clave_status st = text_status(&bytes);
   if (!st && in_alphabet) {
     *id = vocab_find(tokenizer->vocab, (span){bytes.data ? bytes.data : "", bytes.size});
-    if (*id != VOCAB_NONE && vocab_has(tokenizer->written, *id)) *id = VOCAB_NONE;
+    if (*id != VOCAB_NONE && vocab_has(tokenizer->other_pieces, *id)) *id = VOCAB_NONE;
   }
   text_free(&bytes);
   return st;
 }
 
-clave_status tokenizer_find(const clave_tokenizer *tokenizer, span written, uint32_t *id) {
-  *id = vocab_find(tokenizer->byte_level ? tokenizer->written : tokenizer->vocab, written);
-  return *id == VOCAB_NONE && tokenizer->byte_level ? find_bytes(tokenizer, written, id) : NULL;
+clave_status tokenizer_find(const clave_tokenizer *tokenizer, span spelling, uint32_t *id) {
+  *id = vocab_find(tokenizer->byte_level ? tokenizer->other_pieces : tokenizer->vocab, spelling);
+  return *id == VOCAB_NONE && tokenizer->byte_level ? find_bytes(tokenizer, spelling, id) : NULL;
 }
 
 int32_t clave_tokenizer_find(const clave_tokenizer *tokenizer, const char *token) {

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-bool hf_is(const json *part, const char *type) {
-  const json *named = part ? field_or_null(part, "type") : NULL;
+bool hf_is(const json *section, const char *type) {
+  const json *named = section ? field_or_null(section, "type") : NULL;
   return named && json_kind_of(named) == JSON_STRING && strcmp(json_string(named), type) == 0;
 }
 
@@ -21,9 +21,9 @@ clave_status hf_find(const json *json, const void *table, size_t stride, size_t 
   return UNSUPPORTED("the type \"%.60s\" is not supported", type.data);
 }
 
-clave_status hf_read_pattern(const json *part, hf_pattern *out) {
+clave_status hf_read_pattern(const json *section, hf_pattern *out) {
   const json *described, *source;
-  TRY(field(part, "pattern", JSON_OBJECT, &described));
+  TRY(field(section, "pattern", JSON_OBJECT, &described));
   source = json_member(described, "String");
   out->is_literal = source != NULL;
   if (!source) source = json_member(described, "Regex");

@@ -1,5 +1,5 @@
-/* The added tokens of tokenizer.json. Their ids are computed as the library does, which only warns
- * if the file has another id: the vocabulary's id if the token is in it, else the next free one. */
+/* The added tokens of tokenizer.json. As in the library, a token's id is its id in the vocabulary
+ * or, if it is not there, the next free id. If the file has another id, the library only warns. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,8 +108,8 @@ static int hf_added_compare_shown(const void *left, const void *right) {
   return a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* Adds the text that the decoder shows for a token if it differs from the token's text; bytes if
- * byte_level. */
+/* Adds the text that decoding shows for a token, if it differs from the token's text. It consists
+ * of bytes if byte_level. */
 static clave_status add_shown(clave_tokenizer *tokenizer, const added_token *token,
                               shown_token *list) {
   text normal = {0}, bytes = {0};

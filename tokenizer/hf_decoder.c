@@ -1,5 +1,5 @@
 /* The decoders of tokenizer.json: a chain of stages through which tokens flow. A token arrives in
- * parts and then ends, so a stage that joins tokens (Fuse, ByteLevel) can pass on each part at
+ * chunks and then ends, so a stage that joins tokens (Fuse, ByteLevel) can pass on each chunk at
  * once. */
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +16,10 @@ typedef struct rule rule;
 typedef struct stage_kind {
   const char *name;
   clave_status (*read)(const json *json, rule *rule); /* NULL if there are no fields */
-  /* A stage has either `token`, for whole tokens, or `part`, for parts as they arrive, and `end`,
+  /* A stage has either `token`, for whole tokens, or `chunk`, for chunks as they arrive, and `end`,
    * for the token's end (may be NULL). */
   clave_status (*token)(stage *stage, span token);
-  clave_status (*part)(stage *stage, span bytes);
+  clave_status (*chunk)(stage *stage, span bytes);
   clave_status (*end)(stage *stage);
   clave_status (*finish)(stage *stage); /* end of the text; may be NULL */
 } stage_kind;
@@ -44,12 +44,12 @@ struct stage { /* a rule applied to one text */
 
 /* ---------------------------------------------------------------- flow of tokens */
 
-static clave_status put_part(stage *stage, span bytes) {
+static clave_status put_chunk(stage *stage, span bytes) {
   if (!stage->rule) {
     text_append(stage->out, bytes.data, bytes.size);
     return text_status(stage->out);
   }
-  if (stage->rule->kind->part) return stage->rule->kind->part(stage, bytes);
+  if (stage->rule->kind->chunk) return stage->rule->kind->chunk(stage, bytes);
   text_append(&stage->token, bytes.data, bytes.size);
   return text_status(&stage->token);
 }
@@ -65,7 +65,7 @@ static clave_status put_end(stage *stage) {
 }
 
 static clave_status put_token(stage *stage, span token) {
-  TRY(put_part(stage, token));
+  TRY(put_chunk(stage, token));
   return put_end(stage);
 }
 
@@ -83,7 +83,7 @@ static span hf_decoder_span_of(const text *text) {
   return (span){text->data ? text->data : "", text->size};
 }
 
-/* Removes spaces that English typography does not have, one replacement after the other. */
+/* Removes spaces that English text does not have, by one replacement after the other. */
 static clave_status clean_up(text *words) {
   static const char *const rules[][2] = {{" .", "."},     {" ?", "?"},           {" !", "!"},
                                          {" ,", ","},     {" ' ", "'"},          {" n't", "n't"},
@@ -110,7 +110,7 @@ static clave_status hf_decoder_put_text(stage *stage, text *text) { /* frees the
 /* ---------------------------------------------------------------- kinds of stages */
 
 static clave_status join_with_blank(stage *stage, span token) {
-  if (stage->count++ > 0) TRY(put_part(stage->next, (span){" ", 1}));
+  if (stage->count++ > 0) TRY(put_chunk(stage->next, (span){" ", 1}));
   return put_token(stage->next, token);
 }
 
@@ -163,10 +163,10 @@ static clave_status take_byte(stage *stage, span token) {
   return put_token(stage->next, token);
 }
 
-static clave_status pass_part(stage *stage, span bytes) { return put_part(stage->next, bytes); }
+static clave_status pass_chunk(stage *stage, span bytes) { return put_chunk(stage->next, bytes); }
 static clave_status end_fused(stage *stage) { return put_end(stage->next); }
 
-/* Passes on complete characters as parts of a single token. */
+/* Passes on complete characters as chunks of a single token. */
 static clave_status hf_decoder_take_bytes(stage *stage, span token) {
   text whole = {0};
   text_append(&stage->held, token.data, token.size);
@@ -175,7 +175,7 @@ static clave_status hf_decoder_take_bytes(stage *stage, span token) {
   stage->held.size -= used;
   if (stage->held.size > 0) memmove(stage->held.data, stage->held.data + used, stage->held.size);
   clave_status st = text_status(&whole);
-  if (!st) st = put_part(stage->next, hf_decoder_span_of(&whole));
+  if (!st) st = put_chunk(stage->next, hf_decoder_span_of(&whole));
   text_free(&whole);
   return st;
 }
@@ -230,7 +230,7 @@ static clave_status strip_start(stage *stage, span bytes) {
     bytes = (span){bytes.data + n, bytes.size - n};
     stage->flag = bytes.size > 0 || stage->count == stage->rule->start;
   }
-  return put_part(stage->next, bytes);
+  return put_chunk(stage->next, bytes);
 }
 
 static clave_status end_stripped(stage *stage) {
@@ -270,7 +270,7 @@ static clave_status take_wordpiece(stage *stage, span token) {
 
 /* Replaces the suffix by a space, except in the last token, where it is removed. So a token is
  * held until the next one comes. */
-static clave_status give_held(stage *stage, const char *with) {
+static clave_status emit_held(stage *stage, const char *with) {
   text word = {0};
   hf_replace_text(hf_decoder_span_of(&stage->held), hf_decoder_span_of(&stage->rule->first),
                   (span){with, strlen(with)}, &word);
@@ -278,14 +278,14 @@ static clave_status give_held(stage *stage, const char *with) {
 }
 
 static clave_status take_bpe(stage *stage, span token) {
-  if (stage->flag) TRY(give_held(stage, " "));
+  if (stage->flag) TRY(emit_held(stage, " "));
   stage->flag = true;
   stage->held.size = 0;
   text_append(&stage->held, token.data, token.size);
   return text_status(&stage->held);
 }
 
-static clave_status end_bpe(stage *stage) { return stage->flag ? give_held(stage, "") : NULL; }
+static clave_status end_bpe(stage *stage) { return stage->flag ? emit_held(stage, "") : NULL; }
 
 /* Drops repetitions of the last token, and padding. */
 static clave_status take_ctc(stage *stage, span token) {
@@ -370,11 +370,11 @@ static clave_status read_ctc(const json *json, rule *rule) {
 
 static const stage_kind bytes_kind = {.token = hf_decoder_take_bytes, .finish = end_byte_level};
 static const stage_kind join_kind = {.token = join_with_blank};
-static const stage_kind strip_start_kind = {.part = strip_start, .end = end_stripped};
+static const stage_kind strip_start_kind = {.chunk = strip_start, .end = end_stripped};
 static const stage_kind kinds[] = {
     {.name = "ByteLevel", .token = take_byte_level, .finish = end_byte_level},
     {.name = "ByteFallback", .token = take_byte, .finish = end_bytes},
-    {.name = "Fuse", .part = pass_part, .finish = end_fused},
+    {.name = "Fuse", .chunk = pass_chunk, .finish = end_fused},
     {.name = "Strip", .read = hf_decoder_read_strip, .token = strip_both},
     {.name = "Replace", .read = hf_decoder_read_replace, .token = replace_in},
     {.name = "Metaspace", .read = hf_decoder_read_metaspace, .token = take_metaspace},
@@ -397,7 +397,7 @@ typedef struct hf_decoding {
   decoding base;
   const clave_tokenizer *tokenizer;
   size_t n_stages;
-  stage stages[MAX_STAGES + 1]; /* the last one has no rule: it writes */
+  stage stages[MAX_STAGES + 1]; /* the last one has no rule; it appends to `out` */
 } hf_decoding;
 
 static int hf_decoder_compare_shown(const void *key, const void *entry) {

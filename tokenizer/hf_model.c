@@ -9,20 +9,20 @@
 
 /* ---------------------------------------------------------------- vocabulary */
 
-clave_status hf_add_piece(clave_tokenizer *tokenizer, uint32_t id, span written) {
-  if (!tokenizer->byte_level) return vocab_add(tokenizer->vocab, id, written, NULL);
+clave_status hf_add_piece(clave_tokenizer *tokenizer, uint32_t id, span spelling) {
+  if (!tokenizer->byte_level) return vocab_add(tokenizer->vocab, id, spelling, NULL);
   text bytes = {0};
-  bool in_alphabet = byte_level_decode(written, &bytes);
-  span piece = in_alphabet ? (span){bytes.data ? bytes.data : "", bytes.size} : written;
+  bool in_alphabet = byte_level_decode(spelling, &bytes);
+  span piece = in_alphabet ? (span){bytes.data ? bytes.data : "", bytes.size} : spelling;
   clave_status st = text_status(&bytes);
   if (!st) st = vocab_add(tokenizer->vocab, id, piece, NULL);
-  if (!st && !in_alphabet) st = vocab_add(tokenizer->written, id, written, NULL);
+  if (!st && !in_alphabet) st = vocab_add(tokenizer->other_pieces, id, spelling, NULL);
   text_free(&bytes);
   return st;
 }
 
-static bool is_in_alphabet(const char *written) {
-  return byte_level_covers((span){written, strlen(written)});
+static bool is_in_alphabet(const char *spelling) {
+  return byte_level_covers((span){spelling, strlen(spelling)});
 }
 
 static clave_status hf_model_add_entry(clave_tokenizer *tokenizer, const json *json) {
@@ -77,7 +77,7 @@ clave_status hf_read_vocab(const json *model, clave_tokenizer *tokenizer) {
   }
   uint32_t n = json_count(json);
   TRY(vocab_create(n < VOCAB_MAX ? n : VOCAB_MAX, &tokenizer->vocab));
-  if (tokenizer->byte_level) TRY(vocab_create(0, &tokenizer->written));
+  if (tokenizer->byte_level) TRY(vocab_create(0, &tokenizer->other_pieces));
   return status_while(
       kind == JSON_OBJECT ? read_map(json, tokenizer) : hf_model_read_list(json, tokenizer),
       "\"vocab\"");
@@ -87,8 +87,8 @@ clave_status hf_read_vocab(const json *model, clave_tokenizer *tokenizer) {
 
 /* Finds a token's id in the model; added tokens are not part of it. */
 static clave_status hf_model_find_own(const clave_tokenizer *tokenizer, const uint8_t *kinds,
-                                      span written, uint32_t *id) {
-  TRY(tokenizer_find(tokenizer, written, id));
+                                      span spelling, uint32_t *id) {
+  TRY(tokenizer_find(tokenizer, spelling, id));
   if (*id != VOCAB_NONE && kinds[*id] == PIECE_ADDED) *id = VOCAB_NONE;
   return NULL;
 }
@@ -102,7 +102,8 @@ static clave_status read_unknown(const json *value, const clave_tokenizer *token
   return hf_model_find_own(tokenizer, kinds, json_text(token), id);
 }
 
-/* ids[b]: the id of "<0x0B>". Sets *has if the model has a byte fallback. */
+/* Sets ids[b] to the id of the piece of byte b, such as "<0x0B>". Sets *has if the model has a byte
+ * fallback. */
 static clave_status read_byte_ids(const json *json, const clave_tokenizer *tokenizer,
                                   const uint8_t *kinds, uint32_t *ids /* [256] */, bool *has) {
   TRY(field_bool(json, "byte_fallback", false, has));
@@ -123,23 +124,24 @@ typedef struct merge_reader {
   text joined;
 } merge_reader;
 
-static clave_status hf_model_find_part(const merge_reader *reader, span part, uint32_t *id) {
-  TRY(hf_model_find_own(reader->tokenizer, reader->kinds, part, id));
+static clave_status hf_model_find_token(const merge_reader *reader, span token, uint32_t *id) {
+  TRY(hf_model_find_own(reader->tokenizer, reader->kinds, token, id));
   return *id != VOCAB_NONE ? NULL
                            : INVALID("\"%.*s\" is not in the vocabulary",
-                                     (int)(part.size < 60 ? part.size : 60), part.data);
+                                     (int)(token.size < 60 ? token.size : 60), token.data);
 }
 
 static clave_status hf_model_read_parts(merge_reader *reader, span left, span right,
                                         bpe_merge *out) {
   size_t skip = reader->prefix < right.size ? reader->prefix : right.size;
-  TRY(hf_model_find_part(reader, left, &out->left));
-  TRY(hf_model_find_part(reader, right, &out->right));
+  TRY(hf_model_find_token(reader, left, &out->left));
+  TRY(hf_model_find_token(reader, right, &out->right));
   reader->joined.size = 0;
   text_append(&reader->joined, left.data, left.size);
   text_append(&reader->joined, right.data + skip, right.size - skip);
   TRY(text_status(&reader->joined));
-  return hf_model_find_part(reader, (span){reader->joined.data, reader->joined.size}, &out->result);
+  return hf_model_find_token(reader, (span){reader->joined.data, reader->joined.size},
+                             &out->result);
 }
 
 /* Reads "left right" or ["left", "right"]. */
@@ -275,25 +277,26 @@ static clave_status read_wordlevel(const json *json, uint8_t *kinds, clave_token
   return word_create(tokenizer->vocab, &options, &tokenizer->model);
 }
 
-typedef struct part {
+typedef struct model_type {
   const char *name, *format;
   clave_status (*read)(const json *json, uint8_t *kinds, clave_tokenizer *tokenizer);
-  const char *sign; /* field of this model, for files from 2020 without "type" */
-} part;
-static const part parts[] = {
+  /* A field that identifies the model in files from 2020, which have no "type". */
+  const char *identifying_key;
+} model_type;
+static const model_type model_types[] = {
     {"BPE", "tokenizer.json BPE", hf_model_read_bpe, "merges"},
     {"WordPiece", "tokenizer.json WordPiece", hf_model_read_wordpiece, "max_input_chars_per_word"},
     {"Unigram", "tokenizer.json Unigram", read_unigram, "unk_id"},
     {"WordLevel", "tokenizer.json WordLevel", read_wordlevel, "vocab"}};
-enum { N_PARTS = sizeof parts / sizeof *parts };
+enum { N_MODEL_TYPES = sizeof model_types / sizeof *model_types };
 
 clave_status hf_read_model(const json *model, uint8_t *kinds, clave_tokenizer *tokenizer) {
   size_t i = 0;
   if (field_or_null(model, "type")) {
-    TRY(hf_find(model, parts, sizeof *parts, N_PARTS, &i));
+    TRY(hf_find(model, model_types, sizeof *model_types, N_MODEL_TYPES, &i));
   } else {
-    while (i + 1 < N_PARTS && !json_member(model, parts[i].sign)) i++;
+    while (i + 1 < N_MODEL_TYPES && !json_member(model, model_types[i].identifying_key)) i++;
   }
-  tokenizer->format = parts[i].format;
-  return status_while(parts[i].read(model, kinds, tokenizer), "%s", parts[i].name);
+  tokenizer->format = model_types[i].format;
+  return status_while(model_types[i].read(model, kinds, tokenizer), "%s", model_types[i].name);
 }

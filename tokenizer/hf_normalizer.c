@@ -18,8 +18,8 @@ typedef struct hf_normalizer {
   pattern *pattern;                      /* owned: Replace with a regular expression */
   text literal, content;                 /* owned: Replace and Prepend */
   charsmap *charsmap;                    /* owned: Precompiled */
-  normalizer **parts;                    /* owned: Sequence */
-  size_t n_parts;
+  normalizer **children;                 /* owned: Sequence */
+  size_t n_children;
 } hf_normalizer;
 
 typedef clave_status apply_fn(const normalizer *base, span in, bool first, text *out);
@@ -34,10 +34,10 @@ static void hf_normalizer_destroy(normalizer *base) {
   text_free(&self->literal);
   text_free(&self->content);
   charsmap_destroy(self->charsmap);
-  for (size_t i = 0; i < self->n_parts; i++) {
-    if (self->parts[i]) self->parts[i]->destroy(self->parts[i]);
+  for (size_t i = 0; i < self->n_children; i++) {
+    if (self->children[i]) self->children[i]->destroy(self->children[i]);
   }
-  free(self->parts);
+  free(self->children);
   free(self);
 }
 
@@ -169,8 +169,8 @@ static clave_status apply_bert(const normalizer *base, span in, bool first, text
 
 /* ---------------------------------------------------------------- Precompiled */
 
-/* Replaces a whole grapheme of less than 6 bytes by the shortest rule that it begins with, and
- * otherwise replaces character by character, as the library does. */
+/* As in the library, replaces a whole grapheme of less than 6 bytes by the text of the shortest
+ * rule that applies at its start. Otherwise replaces character by character. */
 static void replace_grapheme(const charsmap *charsmap, span in, text *out) {
   span replacement;
   if (in.size < 6 && charsmap_shortest(charsmap, in, &replacement) > 0) {
@@ -203,10 +203,10 @@ static clave_status apply_sequence(const normalizer *base, span in, bool first, 
   text texts[2] = {{0}, {0}};
   clave_status st = NULL;
   span now = in;
-  for (size_t i = 0; i < self->n_parts && !st; i++) {
+  for (size_t i = 0; i < self->n_children && !st; i++) {
     text *next = &texts[i % 2];
     next->size = 0;
-    st = self->parts[i]->apply(self->parts[i], now, first, next);
+    st = self->children[i]->apply(self->children[i], now, first, next);
     now = (span){next->data ? next->data : "", next->size};
   }
   if (!st) text_append(out, now.data, now.size);
@@ -218,13 +218,13 @@ static clave_status apply_sequence(const normalizer *base, span in, bool first, 
 /* ---------------------------------------------------------------- readers */
 
 typedef clave_status read_fn(const json *json, int depth, hf_normalizer *normalizer);
-typedef struct part {
+typedef struct normalizer_type {
   const char *name;
   apply_fn *apply;
   read_fn *read; /* NULL if there are no fields */
   void (*map)(span in, text *out);
   unicode_form form;
-} part;
+} normalizer_type;
 
 static clave_status hf_normalizer_read_at_depth(const json *json, int depth, normalizer **out);
 
@@ -285,43 +285,45 @@ static clave_status hf_normalizer_read_sequence(const json *value, int depth,
                                                 hf_normalizer *normalizer) {
   const json *list;
   TRY(field(value, "normalizers", JSON_ARRAY, &list));
-  normalizer->parts = calloc((size_t)json_count(list) + 1, sizeof *normalizer->parts);
-  if (!normalizer->parts) return status_no_memory();
+  normalizer->children = calloc((size_t)json_count(list) + 1, sizeof *normalizer->children);
+  if (!normalizer->children) return status_no_memory();
   for (const json *p = json_first(list); p; p = json_next(p)) {
-    size_t i = normalizer->n_parts++;
-    TRY(status_while(hf_normalizer_read_at_depth(p, depth + 1, &normalizer->parts[i]),
+    size_t i = normalizer->n_children++;
+    TRY(status_while(hf_normalizer_read_at_depth(p, depth + 1, &normalizer->children[i]),
                      "\"normalizers\" %zu", i));
   }
   return NULL;
 }
 
-static const part parts[] = {{"Sequence", apply_sequence, hf_normalizer_read_sequence, NULL, 0},
-                             {"NFC", apply_form, NULL, NULL, UNICODE_NFC},
-                             {"NFD", apply_form, NULL, NULL, UNICODE_NFD},
-                             {"NFKC", apply_form, NULL, NULL, UNICODE_NFKC},
-                             {"NFKD", apply_form, NULL, NULL, UNICODE_NFKD},
-                             {"Nmt", apply_map, NULL, nmt, 0},
-                             {"Lowercase", apply_map, NULL, lowercase, 0},
-                             {"StripAccents", apply_map, NULL, strip_accents, 0},
-                             {"ByteLevel", apply_map, NULL, byte_level_encode, 0},
-                             {"Strip", apply_strip, hf_normalizer_read_strip, NULL, 0},
-                             {"Replace", apply_replace, hf_normalizer_read_replace, NULL, 0},
-                             {"Prepend", apply_prepend, read_prepend, NULL, 0},
-                             {"BertNormalizer", apply_bert, hf_normalizer_read_bert, NULL, 0},
-                             {"Precompiled", apply_precompiled, read_precompiled, NULL, 0}};
+static const normalizer_type normalizer_types[] = {
+    {"Sequence", apply_sequence, hf_normalizer_read_sequence, NULL, 0},
+    {"NFC", apply_form, NULL, NULL, UNICODE_NFC},
+    {"NFD", apply_form, NULL, NULL, UNICODE_NFD},
+    {"NFKC", apply_form, NULL, NULL, UNICODE_NFKC},
+    {"NFKD", apply_form, NULL, NULL, UNICODE_NFKD},
+    {"Nmt", apply_map, NULL, nmt, 0},
+    {"Lowercase", apply_map, NULL, lowercase, 0},
+    {"StripAccents", apply_map, NULL, strip_accents, 0},
+    {"ByteLevel", apply_map, NULL, byte_level_encode, 0},
+    {"Strip", apply_strip, hf_normalizer_read_strip, NULL, 0},
+    {"Replace", apply_replace, hf_normalizer_read_replace, NULL, 0},
+    {"Prepend", apply_prepend, read_prepend, NULL, 0},
+    {"BertNormalizer", apply_bert, hf_normalizer_read_bert, NULL, 0},
+    {"Precompiled", apply_precompiled, read_precompiled, NULL, 0}};
 
 static clave_status hf_normalizer_read_at_depth(const json *json, int depth, normalizer **out) {
   size_t index;
   if (depth > HF_MAX_DEPTH) return UNSUPPORTED("sequences are nested too deeply");
-  TRY(hf_find(json, parts, sizeof *parts, sizeof parts / sizeof *parts, &index));
-  const part *part = &parts[index];
+  TRY(hf_find(json, normalizer_types, sizeof *normalizer_types,
+              sizeof normalizer_types / sizeof *normalizer_types, &index));
+  const normalizer_type *type = &normalizer_types[index];
   hf_normalizer *made = calloc(1, sizeof *made);
   if (!made) return status_no_memory();
-  made->base = (normalizer){part->apply, hf_normalizer_destroy};
-  made->map = part->map;
-  made->form = part->form;
+  made->base = (normalizer){type->apply, hf_normalizer_destroy};
+  made->map = type->map;
+  made->form = type->form;
   clave_status st =
-      part->read ? status_while(part->read(json, depth, made), "%s", part->name) : NULL;
+      type->read ? status_while(type->read(json, depth, made), "%s", type->name) : NULL;
   if (st) {
     hf_normalizer_destroy(&made->base);
     return st;

@@ -94,22 +94,25 @@ static clave_status read_nothing(const json *json, int depth, post_processor *pr
 static clave_status hf_post_processor_read_sequence(const json *json, int depth,
                                                     post_processor *processor);
 
-typedef struct part {
+typedef struct processor_type {
   const char *name;
   clave_status (*read)(const json *json, int depth, post_processor *processor);
-} part;
-static const part parts[] = {{"TemplateProcessing", hf_post_processor_read_template},
-                             {"BertProcessing", read_cls_sep},
-                             {"RobertaProcessing", read_cls_sep},
-                             {"ByteLevel", read_nothing}, /* only changes offsets */
-                             {"Sequence", hf_post_processor_read_sequence}};
+} processor_type;
+static const processor_type processor_types[] = {
+    {"TemplateProcessing", hf_post_processor_read_template},
+    {"BertProcessing", read_cls_sep},
+    {"RobertaProcessing", read_cls_sep},
+    {"ByteLevel", read_nothing}, /* only changes offsets */
+    {"Sequence", hf_post_processor_read_sequence}};
 
 static clave_status hf_post_processor_read_at_depth(const json *json, int depth,
                                                     post_processor *processor) {
   size_t index;
   if (depth > HF_MAX_DEPTH) return UNSUPPORTED("sequences are nested too deeply");
-  TRY(hf_find(json, parts, sizeof *parts, sizeof parts / sizeof *parts, &index));
-  return status_while(parts[index].read(json, depth, processor), "%s", parts[index].name);
+  TRY(hf_find(json, processor_types, sizeof *processor_types,
+              sizeof processor_types / sizeof *processor_types, &index));
+  return status_while(processor_types[index].read(json, depth, processor), "%s",
+                      processor_types[index].name);
 }
 
 static clave_status hf_post_processor_read_sequence(const json *value, int depth,

@@ -12,15 +12,15 @@ typedef enum prepend_scheme { PREPEND_ALWAYS, PREPEND_FIRST, PREPEND_NEVER } pre
 typedef struct hf_pre_tokenizer {
   pre_tokenizer base;
   pre_tokenizer *
-      *parts; /* owned: the parts of Sequence; the splitter of ByteLevel and Metaspace, if any */
-  size_t n_parts;
+      *children; /* owned: members of Sequence; the splitter of ByteLevel or Metaspace, if any */
+  size_t n_children;
   bool add_space, to_characters; /* ByteLevel */
   prepend_scheme scheme;         /* Metaspace */
   text replacement;              /* owned: Metaspace */
   size_t length;                 /* FixedLength */
 } hf_pre_tokenizer;
 
-typedef clave_status split_fn(const pre_tokenizer *base, span in, bool first, piece_sink *to);
+typedef clave_status split_fn(const pre_tokenizer *base, span in, bool first, pretoken_sink *to);
 
 static const hf_pre_tokenizer *hf_pre_tokenizer_self_of(const pre_tokenizer *base) {
   return (const hf_pre_tokenizer *)(const void *)base;
@@ -28,73 +28,74 @@ static const hf_pre_tokenizer *hf_pre_tokenizer_self_of(const pre_tokenizer *bas
 
 static void hf_pre_tokenizer_destroy(pre_tokenizer *base) {
   hf_pre_tokenizer *splitter = (hf_pre_tokenizer *)(void *)base;
-  for (size_t i = 0; i < splitter->n_parts; i++) {
-    if (splitter->parts[i]) splitter->parts[i]->destroy(splitter->parts[i]);
+  for (size_t i = 0; i < splitter->n_children; i++) {
+    if (splitter->children[i]) splitter->children[i]->destroy(splitter->children[i]);
   }
-  free(splitter->parts);
+  free(splitter->children);
   text_free(&splitter->replacement);
   free(splitter);
 }
 
 /* ---------------------------------------------------------------- Sequence */
 
-typedef struct chain_sink { /* passes pieces to the parts from `next` on */
-  piece_sink base;
+typedef struct chain_sink { /* passes pre-tokens to the children from `next` on */
+  pretoken_sink base;
   const hf_pre_tokenizer *chain;
   size_t next;
-  piece_sink *to;
+  pretoken_sink *to;
 } chain_sink;
 
 static clave_status hf_pre_tokenizer_run_chain(const hf_pre_tokenizer *splitter, size_t at, span in,
-                                               bool first, piece_sink *to);
+                                               bool first, pretoken_sink *to);
 
-static clave_status take_chained(piece_sink *base, span piece, bool first) {
+static clave_status receive_chained(pretoken_sink *base, span pretoken, bool first) {
   const chain_sink *sink = (const chain_sink *)(const void *)base;
-  return piece.size > 0
-             ? hf_pre_tokenizer_run_chain(sink->chain, sink->next, piece, first, sink->to)
+  return pretoken.size > 0
+             ? hf_pre_tokenizer_run_chain(sink->chain, sink->next, pretoken, first, sink->to)
              : NULL;
 }
 
 static clave_status hf_pre_tokenizer_run_chain(const hf_pre_tokenizer *splitter, size_t at, span in,
-                                               bool first, piece_sink *to) {
-  if (at == splitter->n_parts) return to->take(to, in, first);
-  const pre_tokenizer *part = splitter->parts[at];
-  if (at + 1 == splitter->n_parts) return part->split(part, in, first, to);
-  chain_sink sink = {.base = {take_chained}, .chain = splitter, .next = at + 1, .to = to};
-  return part->split(part, in, first, &sink.base);
+                                               bool first, pretoken_sink *to) {
+  if (at == splitter->n_children) return to->receive(to, in, first);
+  const pre_tokenizer *child = splitter->children[at];
+  if (at + 1 == splitter->n_children) return child->split(child, in, first, to);
+  chain_sink sink = {.base = {receive_chained}, .chain = splitter, .next = at + 1, .to = to};
+  return child->split(child, in, first, &sink.base);
 }
 
-static clave_status split_sequence(const pre_tokenizer *base, span in, bool first, piece_sink *to) {
+static clave_status split_sequence(const pre_tokenizer *base, span in, bool first,
+                                   pretoken_sink *to) {
   return hf_pre_tokenizer_run_chain(hf_pre_tokenizer_self_of(base), 0, in, first, to);
 }
 
 /* ---------------------------------------------------------------- ByteLevel */
 
 typedef struct character_sink { /* converts bytes to characters */
-  piece_sink base;
-  piece_sink *to;
+  pretoken_sink base;
+  pretoken_sink *to;
   text written;
 } character_sink;
 
-static clave_status hf_pre_tokenizer_take_bytes(piece_sink *base, span piece, bool first) {
+static clave_status hf_pre_tokenizer_receive_bytes(pretoken_sink *base, span pretoken, bool first) {
   character_sink *sink = (character_sink *)(void *)base;
   sink->written.size = 0;
-  byte_level_encode(piece, &sink->written);
+  byte_level_encode(pretoken, &sink->written);
   TRY(text_status(&sink->written));
-  return sink->to->take(sink->to, (span){sink->written.data, sink->written.size}, first);
+  return sink->to->receive(sink->to, (span){sink->written.data, sink->written.size}, first);
 }
 
 static clave_status split_spaced(const hf_pre_tokenizer *splitter, span in, bool first,
-                                 piece_sink *to) {
+                                 pretoken_sink *to) {
   if (!splitter->to_characters) return hf_pre_tokenizer_run_chain(splitter, 0, in, first, to);
-  character_sink sink = {.base = {hf_pre_tokenizer_take_bytes}, .to = to};
+  character_sink sink = {.base = {hf_pre_tokenizer_receive_bytes}, .to = to};
   clave_status st = hf_pre_tokenizer_run_chain(splitter, 0, in, first, &sink.base);
   text_free(&sink.written);
   return st;
 }
 
 static clave_status split_byte_level(const pre_tokenizer *base, span in, bool first,
-                                     piece_sink *to) {
+                                     pretoken_sink *to) {
   const hf_pre_tokenizer *splitter = hf_pre_tokenizer_self_of(base);
   if (!splitter->add_space || in.size == 0 || in.data[0] == ' ')
     return split_spaced(splitter, in, first, to);
@@ -127,7 +128,7 @@ static void write_metaspace(const hf_pre_tokenizer *splitter, span in, bool firs
 }
 
 static clave_status split_metaspace(const pre_tokenizer *base, span in, bool first,
-                                    piece_sink *to) {
+                                    pretoken_sink *to) {
   const hf_pre_tokenizer *splitter = hf_pre_tokenizer_self_of(base);
   text written = {0};
   if (in.size == 0) return NULL;
@@ -141,14 +142,14 @@ static clave_status split_metaspace(const pre_tokenizer *base, span in, bool fir
 
 /* ---------------------------------------------------------------- FixedLength */
 
-static clave_status split_fixed(const pre_tokenizer *base, span in, bool first, piece_sink *to) {
+static clave_status split_fixed(const pre_tokenizer *base, span in, bool first, pretoken_sink *to) {
   for (size_t at = 0; at < in.size;) {
     size_t begin = at;
     uint32_t c;
     for (size_t i = 0; i < hf_pre_tokenizer_self_of(base)->length && at < in.size; i++) {
       at += utf8_read(in.data + at, &c);
     }
-    TRY(to->take(to, (span){in.data + begin, at - begin}, first && begin == 0));
+    TRY(to->receive(to, (span){in.data + begin, at - begin}, first && begin == 0));
   }
   return NULL;
 }
@@ -166,23 +167,23 @@ static const field_choice schemes[] = {
 
 static const char gpt2_pattern[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-/* The \w and \s of Rust's regex; its \w also includes the joiners. */
+/* The set \w of Rust's regex, which includes the joiners U+200C and U+200D. */
 #define RUST_WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}"
 static const char word_pattern[] = "[" RUST_WORD "]+|[^" RUST_WORD "\\s]+";
 
-typedef struct context { /* position of a part */
-  bool byte_level;       /* the consumer of its pieces expects bytes */
+typedef struct context { /* position of a pre-tokenizer */
+  bool byte_level;       /* the consumer of its pre-tokens expects bytes */
   int depth;
 } context;
 
 static clave_status read_in(const json *json, context context, pre_tokenizer **out);
 
-static hf_pre_tokenizer *hf_pre_tokenizer_new(split_fn *split, size_t n_parts) {
+static hf_pre_tokenizer *hf_pre_tokenizer_new(split_fn *split, size_t n_children) {
   hf_pre_tokenizer *splitter = calloc(1, sizeof *splitter);
   if (!splitter) return NULL;
   splitter->base = (pre_tokenizer){split, hf_pre_tokenizer_destroy};
-  splitter->parts = calloc(n_parts + 1, sizeof *splitter->parts);
-  if (splitter->parts) return splitter;
+  splitter->children = calloc(n_children + 1, sizeof *splitter->children);
+  if (splitter->children) return splitter;
   free(splitter);
   return NULL;
 }
@@ -196,9 +197,9 @@ static clave_status hf_pre_tokenizer_read_list(const json *list, context c,
                                                hf_pre_tokenizer *splitter) {
   for (const json *p = json_first(list); p; p = json_next(p)) {
     context inner = {c.byte_level && !json_next(p), c.depth + 1};
-    TRY(status_while(read_in(p, inner, &splitter->parts[splitter->n_parts]),
-                     "\"pretokenizers\" %zu", splitter->n_parts));
-    splitter->n_parts++;
+    TRY(status_while(read_in(p, inner, &splitter->children[splitter->n_children]),
+                     "\"pretokenizers\" %zu", splitter->n_children));
+    splitter->n_children++;
   }
   return NULL;
 }
@@ -223,8 +224,8 @@ static clave_status read_byte_level(const json *json, context context, pre_token
   TRY(field_bool(json, "use_regex", true, &regex));
   if (!regex) return NULL;
   span source = {gpt2_pattern, sizeof gpt2_pattern - 1};
-  TRY(pattern_pre_tokenizer_create(source, SPLIT_ISOLATED, false, &splitter->parts[0]));
-  splitter->n_parts = 1;
+  TRY(pattern_pre_tokenizer_create(source, SPLIT_ISOLATED, false, &splitter->children[0]));
+  splitter->n_children = 1;
   return NULL;
 }
 
@@ -256,8 +257,8 @@ static clave_status hf_pre_tokenizer_read_metaspace(const json *json, context co
   TRY(field_bool(json, "split", true, &splits));
   if (!splits) return NULL;
   span literal = {splitter->replacement.data, splitter->replacement.size};
-  TRY(literal_pre_tokenizer_create(literal, SPLIT_MERGED_WITH_NEXT, false, &splitter->parts[0]));
-  splitter->n_parts = 1;
+  TRY(literal_pre_tokenizer_create(literal, SPLIT_MERGED_WITH_NEXT, false, &splitter->children[0]));
+  splitter->n_children = 1;
   return NULL;
 }
 
@@ -309,9 +310,9 @@ static clave_status hf_pre_tokenizer_read_bert(const json *json, context context
   hf_pre_tokenizer *splitter = hf_pre_tokenizer_new(split_sequence, 2);
   if (!splitter) return status_no_memory();
   *out = &splitter->base;
-  splitter->n_parts = 2;
-  TRY(kind_pre_tokenizer_create(unicode_is_space, SPLIT_REMOVED, &splitter->parts[0]));
-  return kind_pre_tokenizer_create(is_punctuation, SPLIT_ISOLATED, &splitter->parts[1]);
+  splitter->n_children = 2;
+  TRY(kind_pre_tokenizer_create(unicode_is_space, SPLIT_REMOVED, &splitter->children[0]));
+  return kind_pre_tokenizer_create(is_punctuation, SPLIT_ISOLATED, &splitter->children[1]);
 }
 
 /* Scripts by their ISO 15924 codes. Hani with Hira and Kana, and Zyyy, are in the pattern itself.
@@ -324,7 +325,7 @@ static const char scripts[] =
     "NarbNbatNewaNkooNshuOgamOlckOrkhOryaOsgeOsmaOugrPalmPaucPermPhagPhliPhlpPhnxPlrdPrtiRjngRohg"
     "RunrSamrSarbSaurSgnwShawShrdSiddSindSinhSogdSogoSoraSoyoSundSyloSyrcTagbTakrTaleTaluTamlTang"
     "TavtTeluTfngTglgThaaTibtTirhTnsaTotoUgarVaiiVithWaraWchoXpeoXsuxYeziYiiiZanb";
-/* Spaces and characters without a script belong to the piece before them; at the start they are
+/* Spaces and characters without a script belong to the pre-token before them; at the start they are
  * dropped. */
 #define NO_SCRIPT "[ \\p{Zzzz}]*+)++"
 
@@ -370,30 +371,33 @@ static clave_status read_fixed_length(const json *json, context context, pre_tok
   return NULL;
 }
 
-typedef struct part {
+typedef struct pre_tokenizer_type {
   const char *name;
   clave_status (*read)(const json *json, context context,
                        pre_tokenizer **out); /* on errors the caller destroys *out */
-} part;
-static const part parts[] = {{"Sequence", hf_pre_tokenizer_read_sequence},
-                             {"ByteLevel", read_byte_level},
-                             {"Metaspace", hf_pre_tokenizer_read_metaspace},
-                             {"Split", read_split},
-                             {"Digits", hf_pre_tokenizer_read_digits},
-                             {"Punctuation", read_punctuation},
-                             {"Whitespace", read_whitespace},
-                             {"WhitespaceSplit", read_whitespace_split},
-                             {"BertPreTokenizer", hf_pre_tokenizer_read_bert},
-                             {"CharDelimiterSplit", read_delimiter},
-                             {"FixedLength", read_fixed_length},
-                             {"UnicodeScripts", read_scripts}};
+} pre_tokenizer_type;
+static const pre_tokenizer_type pre_tokenizer_types[] = {
+    {"Sequence", hf_pre_tokenizer_read_sequence},
+    {"ByteLevel", read_byte_level},
+    {"Metaspace", hf_pre_tokenizer_read_metaspace},
+    {"Split", read_split},
+    {"Digits", hf_pre_tokenizer_read_digits},
+    {"Punctuation", read_punctuation},
+    {"Whitespace", read_whitespace},
+    {"WhitespaceSplit", read_whitespace_split},
+    {"BertPreTokenizer", hf_pre_tokenizer_read_bert},
+    {"CharDelimiterSplit", read_delimiter},
+    {"FixedLength", read_fixed_length},
+    {"UnicodeScripts", read_scripts}};
 
 static clave_status read_in(const json *json, context context, pre_tokenizer **out) {
   size_t index;
   *out = NULL;
   if (context.depth > HF_MAX_DEPTH) return UNSUPPORTED("sequences are nested too deeply");
-  TRY(hf_find(json, parts, sizeof *parts, LENGTH(parts), &index));
-  clave_status st = status_while(parts[index].read(json, context, out), "%s", parts[index].name);
+  TRY(hf_find(json, pre_tokenizer_types, sizeof *pre_tokenizer_types, LENGTH(pre_tokenizer_types),
+              &index));
+  clave_status st = status_while(pre_tokenizer_types[index].read(json, context, out), "%s",
+                                 pre_tokenizer_types[index].name);
   if (st && *out) {
     (*out)->destroy(*out);
     *out = NULL;

@@ -83,7 +83,7 @@ void clave_tokenizer_destroy(clave_tokenizer *tokenizer) {
   added_matcher_destroy(tokenizer->matcher);
   added_matcher_destroy(tokenizer->text_matcher);
   vocab_destroy(tokenizer->vocab);
-  vocab_destroy(tokenizer->written);
+  vocab_destroy(tokenizer->other_pieces);
   mem_pool_destroy(tokenizer->pool);
   free(tokenizer);
 }

@@ -1,7 +1,7 @@
 #ifndef TOKENIZER_MODEL_H
 #define TOKENIZER_MODEL_H
-/* A tokenizer's model (BPE, Unigram, WordPiece): converts a piece of text, already normalized and
- * split, to ids. Immutable once created. */
+/* A tokenizer's model (BPE, Unigram, WordPiece): converts a pre-token, which is already normalized,
+ * to ids. Immutable once created. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "tokenizer/ids.h"
@@ -10,7 +10,7 @@
 
 typedef struct token_model token_model;
 struct token_model { /* first member of each model */
-  clave_status (*encode)(const token_model *self, span piece, id_list *out);
+  clave_status (*encode)(const token_model *self, span pretoken, id_list *out);
   void (*destroy)(token_model *self);
 };
 
@@ -18,7 +18,7 @@ struct token_model { /* first member of each model */
 typedef struct unknown_rule {
   uint32_t id; /* VOCAB_NONE: BPE drops the characters, as Hugging Face does without unk_token;
                   other models fail with an error that shows them */
-  bool fuse;   /* consecutive unknown characters of a piece are encoded as one id */
+  bool fuse;   /* consecutive unknown characters of a pre-token are encoded as one id */
   const uint32_t *byte_ids; /* [256]: ids of bytes, used instead if all bytes of a character have
                                one, else VOCAB_NONE; may be NULL */
 } unknown_rule;
@@ -44,7 +44,7 @@ typedef struct bpe_options {
                            (vocab_size), no NaN; NULL: by ascending id (tiktoken) */
   const uint8_t *kinds; /* piece_kind by id, (vocab_size); NULL if all are normal */
   bpe_symbols symbols;
-  bool whole_first; /* a piece of text in the vocabulary is not split (ignore_merges, tiktoken) */
+  bool whole_first; /* a pre-token in the vocabulary is not split (ignore_merges, tiktoken) */
   span continuing_prefix, word_suffix; /* on all symbols but the first; on the last ("</w>") */
   unknown_rule unknown;
 } bpe_options;
@@ -75,7 +75,8 @@ clave_status wordpiece_create(const vocab *vocab, const wordpiece_options *optio
 
 /* ---- Whole words. */
 typedef struct word_options {
-  bool split; /* a piece is several words, each beginning with U+2581; otherwise it is one word */
+  bool split; /* a pre-token is several words, each beginning with U+2581; otherwise it is one word
+               */
   const uint8_t *kinds; /* piece_kind by id, (vocab_size); NULL if all are normal */
   unknown_rule unknown;
 } word_options;

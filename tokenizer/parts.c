@@ -1,5 +1,4 @@
-/* Encoding of texts composed of several sources. Text written by users never produces special
- * tokens. */
+/* Encoding of texts composed of several sources. Untrusted text never produces special tokens. */
 #include "tokenizer/parts.h"
 
 #include <string.h>
@@ -7,12 +6,12 @@
 #include "tokenizer/encode.h"
 #include "tokenizer/unicode.h"
 
-/* Finds the first added token in words, special or not, without regard to the text after them. */
-static bool find_in_words(const clave_tokenizer *tokenizer, span words, size_t at,
-                          added_match *out) {
+/* Finds the first added token in a text, special or not, without regard to the text after `in`. */
+static bool find_next_added(const clave_tokenizer *tokenizer, span in, size_t at,
+                            added_match *out) {
   added_match other;
-  bool found = added_find(added_in_text(tokenizer->matcher), words, at, out);
-  if (!added_find(added_in_normalized(tokenizer->matcher), words, at, &other)) return found;
+  bool found = added_find(added_in_text(tokenizer->matcher), in, at, out);
+  if (!added_find(added_in_normalized(tokenizer->matcher), in, at, &other)) return found;
   if (!found || other.begin < out->begin) *out = other;
   return true;
 }
@@ -23,17 +22,17 @@ static clave_status encode_between(encoder *encoder, span in, size_t begin, size
                                    bool first) {
   bool starts = first && begin == 0;
   if (encoder->tokenizer->dummy_space && !starts && begin < end && in.data[begin] == ' ') begin++;
-  return encoder_take(encoder, (span){in.data + begin, end - begin}, starts);
+  return encoder_add(encoder, (span){in.data + begin, end - begin}, starts);
 }
 
-/* Encodes the parts so that special tokens are found only in TEXT_WORDS. */
+/* Encodes the parts so that special tokens are found only in TEXT_TRUSTED. */
 static clave_status encode_guarded(encoder *encoder, span in, const text_part *parts, size_t n,
                                    bool first) {
   size_t done = 0, begin = 0;
   for (size_t i = 0; i < n; begin = parts[i++].end) {
-    span words = {in.data, parts[i].kind == TEXT_WORDS ? parts[i].end : 0};
+    span trusted = {in.data, parts[i].kind == TEXT_TRUSTED ? parts[i].end : 0};
     size_t at = begin > done ? begin : done;
-    for (added_match m; at < words.size && find_in_words(encoder->tokenizer, words, at, &m);
+    for (added_match m; at < trusted.size && find_next_added(encoder->tokenizer, trusted, at, &m);
          at = done) {
       TRY(encode_between(encoder, in, done, m.begin, first));
       id_list_append(&encoder->ids, m.id);
@@ -56,9 +55,9 @@ static const added_token *find_added(const clave_tokenizer *tokenizer, uint32_t 
   return NULL;
 }
 
-static bool holds_special(const clave_tokenizer *tokenizer, span written) {
+static bool holds_special(const clave_tokenizer *tokenizer, span in) {
   added_match match;
-  for (size_t at = 0; find_in_words(tokenizer, written, at, &match); at = match.end) {
+  for (size_t at = 0; find_next_added(tokenizer, in, at, &match); at = match.end) {
     const added_token *token = find_added(tokenizer, match.id);
     if (token && token->special) return true;
   }
@@ -74,7 +73,7 @@ static bool join_parts(const clave_tokenizer *tokenizer, span in, const text_par
     span part = {in.data + begin, parts[i].end - begin};
     const added_token *token = parts[i].kind == TEXT_ID ? find_added(tokenizer, parts[i].id) : NULL;
     if (parts[i].kind == TEXT_ID && !token) return false;
-    if (parts[i].kind == TEXT_WRITTEN && holds_special(tokenizer, part)) return false;
+    if (parts[i].kind == TEXT_UNTRUSTED && holds_special(tokenizer, part)) return false;
     if (token) part = token->text;
     text_append(out, part.data, part.size);
   }
@@ -86,31 +85,31 @@ static size_t joined_size(const clave_tokenizer *tokenizer, const text_part *par
   return part->kind == TEXT_ID ? find_added(tokenizer, part->id)->text.size : part->end - begin;
 }
 
-/* True if TEXT_WRITTEN overlaps [at, end) of the joined text. */
-static bool tokenizer_parts_is_written(const clave_tokenizer *tokenizer, const text_part *parts,
-                                       size_t n, size_t at, size_t end) {
+/* True if TEXT_UNTRUSTED overlaps [at, end) of the joined text. */
+static bool tokenizer_parts_is_untrusted(const clave_tokenizer *tokenizer, const text_part *parts,
+                                         size_t n, size_t at, size_t end) {
   size_t begin = 0, from = 0;
   for (size_t i = 0; i < n && from < end; begin = parts[i++].end) {
     size_t to = from + joined_size(tokenizer, &parts[i], begin);
-    if (parts[i].kind == TEXT_WRITTEN && from < to && at < to) return true;
+    if (parts[i].kind == TEXT_UNTRUSTED && from < to && at < to) return true;
     from = to;
   }
   return false;
 }
 
-/* True if a special token of the joined text overlaps TEXT_WRITTEN. White space that the token
+/* True if a special token of the joined text overlaps TEXT_UNTRUSTED. White space that the token
  * strips is ignored. */
 static bool special_crosses(const clave_tokenizer *tokenizer, span whole, const text_part *parts,
                             size_t n) {
   added_match match;
-  for (size_t at = 0; find_in_words(tokenizer, whole, at, &match); at = match.end) {
+  for (size_t at = 0; find_next_added(tokenizer, whole, at, &match); at = match.end) {
     const added_token *token = find_added(tokenizer, match.id);
     if (!token || !token->special) continue;
     const char *core = memmem(whole.data + match.begin, match.end - match.begin, token->text.data,
                               token->text.size);
     size_t begin = core ? (size_t)(core - whole.data) : match.begin;
-    if (tokenizer_parts_is_written(tokenizer, parts, n, begin,
-                                   core ? begin + token->text.size : match.end))
+    if (tokenizer_parts_is_untrusted(tokenizer, parts, n, begin,
+                                     core ? begin + token->text.size : match.end))
       return true;
   }
   return false;

@@ -52,7 +52,7 @@ static bool is_out_of_memory(int error) {
   return error == PCRE2_ERROR_NOMEMORY || error == PCRE2_ERROR_HEAP_FAILED;
 }
 
-static clave_status is_script(span name, bool *is) {
+static clave_status is_script(span name, bool *is_known) {
   text text = {0};
   int error = 0;
   size_t offset;
@@ -60,7 +60,7 @@ static clave_status is_script(span name, bool *is) {
   clave_status st = text_status(&text);
   pcre2_code *code = st ? NULL : pattern_compile((span){text.data, text.size}, &error, &offset);
   if (!st && !code && is_out_of_memory(error)) st = status_no_memory();
-  *is = code != NULL;
+  *is_known = code != NULL;
   pcre2_code_free(code);
   text_free(&text);
   return st;
@@ -166,7 +166,7 @@ static clave_status match_error(int code) {
   return INVALID("the pattern takes too long on this text: %s", (const char *)why);
 }
 
-/* Searches for one match from search->at on; returns PCRE2_ERROR_NOMATCH if there is none. */
+/* Searches for one match from search->at on; returns PCRE2_ERROR_NOMATCH if none exists. */
 static int match_once(const pattern_search *search) {
   const pattern_scratch *scratch = search->scratch;
   PCRE2_SPTR data = (PCRE2_SPTR)search->in.data;

@@ -30,7 +30,7 @@ clave_status pattern_replace(const pattern *pattern, span in, span with, text *o
 
 /* pattern_syntax.c: translates a pattern to PCRE2's syntax. is_script: sets *is to true if PCRE2
  * knows the script. */
-clave_status pattern_translate(span source, clave_status (*is_script)(span name, bool *is),
+clave_status pattern_translate(span source, clave_status (*is_script)(span name, bool *is_known),
                                text *out) STATUS_CHECK;
 
 #endif

@@ -36,7 +36,7 @@ typedef struct translator {
   } levels[MAX_DEPTH]; /* [0]: the whole pattern; [depth]: the innermost open group */
   bool caseless;
   size_t depth;
-  clave_status (*is_script)(span name, bool *is);
+  clave_status (*is_script)(span name, bool *is_known);
 } translator;
 
 #define WORD_IN "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
@@ -503,7 +503,7 @@ static clave_status translate_one(translator *translator) {
   return NULL;
 }
 
-clave_status pattern_translate(span source, clave_status (*is_script)(span name, bool *is),
+clave_status pattern_translate(span source, clave_status (*is_script)(span name, bool *is_known),
                                text *out) {
   translator translator = {.in = source, .out = out, .is_script = is_script};
   while (translator.at < source.size) TRY(translate_one(&translator));

@@ -9,19 +9,19 @@
 
 /* ---------------------------------------------------------------- behaviors */
 
-static clave_status split_pass_piece(span_joiner *joiner, size_t begin, size_t end) {
+static clave_status pass_pretoken(span_joiner *joiner, size_t begin, size_t end) {
   if (begin == end) return NULL;
-  return joiner->to->take(joiner->to, (span){joiner->text + begin, end - begin},
-                          joiner->first && begin == 0);
+  return joiner->to->receive(joiner->to, (span){joiner->text + begin, end - begin},
+                             joiner->first && begin == 0);
 }
 
 static clave_status split_release(span_joiner *joiner) {
   if (!joiner->holds) return NULL;
   joiner->holds = false;
-  return split_pass_piece(joiner, joiner->begin, joiner->end);
+  return pass_pretoken(joiner, joiner->begin, joiner->end);
 }
 
-/* True if a span joins the piece that is held back. */
+/* True if a span joins the pre-token that is held back. */
 static bool joins(const span_joiner *joiner, bool match) {
   switch (joiner->behavior) {
     case SPLIT_MERGED_WITH_PREVIOUS:
@@ -37,8 +37,8 @@ static bool joins(const span_joiner *joiner, bool match) {
 
 clave_status joiner_add(span_joiner *joiner, size_t begin, size_t end, bool match) {
   match ^= joiner->invert;
-  if (joiner->behavior == SPLIT_ISOLATED) return split_pass_piece(joiner, begin, end);
-  if (joiner->behavior == SPLIT_REMOVED) return match ? NULL : split_pass_piece(joiner, begin, end);
+  if (joiner->behavior == SPLIT_ISOLATED) return pass_pretoken(joiner, begin, end);
+  if (joiner->behavior == SPLIT_REMOVED) return match ? NULL : pass_pretoken(joiner, begin, end);
   if (joiner->holds && joins(joiner, match)) {
     joiner->end = end;
   } else {
@@ -66,7 +66,8 @@ struct match_pre_tokenizer {
   bool (*is_kind)(uint32_t); /* exactly one of these three is set */
 };
 
-static clave_status split_matches(const pre_tokenizer *base, span in, bool first, piece_sink *to) {
+static clave_status split_matches(const pre_tokenizer *base, span in, bool first,
+                                  pretoken_sink *to) {
   const match_pre_tokenizer *splitter = (const match_pre_tokenizer *)(const void *)base;
   span_joiner joiner = {.behavior = splitter->behavior,
                         .invert = splitter->invert,

@@ -8,7 +8,7 @@ typedef enum split_behavior { /* treatment of a match */
                               SPLIT_ISOLATED,
                               SPLIT_MERGED_WITH_PREVIOUS,
                               SPLIT_MERGED_WITH_NEXT,
-                              SPLIT_CONTIGUOUS /* adjacent matches are one piece */
+                              SPLIT_CONTIGUOUS /* adjacent matches are one pre-token */
 } split_behavior;
 
 /* invert: the text between the matches counts as matched. */
@@ -26,7 +26,7 @@ typedef struct span_joiner {
   split_behavior behavior;
   bool invert, first;
   const char *text;
-  piece_sink *to;
+  pretoken_sink *to;
   size_t begin, end; /* the span that is held back */
   bool holds, was_match;
 } span_joiner;

@@ -22,7 +22,7 @@ static void append_space(const spm_normalizer *normalizer, text *out) {
   }
 }
 
-/* Returns the bytes at the start of `in` (not empty) that are replaced by `out` as a unit. */
+/* Returns the number of bytes at the start of `in` (not empty) that `out` replaces as a unit. */
 static size_t next_rule(const spm_normalizer *normalizer, span in, span *out) {
   uint32_t id;
   size_t size = normalizer->user.units ? trie_longest(&normalizer->user, in, &id) : 0;
@@ -37,7 +37,8 @@ static size_t next_rule(const spm_normalizer *normalizer, span in, span *out) {
   return 1;
 }
 
-/* Returns the bytes before the next space that stay unchanged, as far as a fast check can tell. */
+/* Returns a number of bytes, without spaces, at the start that no rule changes; there may be
+ * more. */
 static size_t unchanged(const spm_normalizer *normalizer, span in) {
   if (normalizer->user.units) return 0;
   if (normalizer->map) return charsmap_unchanged(normalizer->map, in);
@@ -93,7 +94,7 @@ static void append_rest(const spm_normalizer *normalizer, span in, text *out) {
   }
 }
 
-/* `first` is ignored: the text between two special tokens is normalized like a text. */
+/* `first` is ignored: the text between two special tokens is normalized like a whole text. */
 static clave_status apply_spm(const normalizer *self, span in, bool first, text *out) {
   const spm_normalizer *n = (const spm_normalizer *)self;
   size_t begin = out->size, at = skip_leading(n, in);

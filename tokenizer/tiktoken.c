@@ -98,7 +98,8 @@ static clave_status find_scheme(const char *name, const scheme **out) {
 
 enum { MAX_LINE_TOKEN = 4096 }; /* bytes of a token */
 
-/* Parses "base64 rank" and moves `rest` after the line. Returns false if the line is malformed. */
+/* Parses "base64 rank" and advances `rest` past the line. Returns false if the line is
+ * malformed. */
 static bool tiktoken_read_line(span *rest, text *token, uint32_t *rank) {
   const char *newline = memchr(rest->data, '\n', rest->size);
   span line = {rest->data, newline ? (size_t)(newline - rest->data) : rest->size};

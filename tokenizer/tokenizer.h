@@ -7,8 +7,8 @@
  *   text ─ added tokens ─▶ normalizer ─▶ pre_tokenizer ─▶ model ─▶ ids ─▶ frame (BOS, EOS)
  *   ids ─▶ decoder ─▶ text
  *
- * A format's reader (format.h) fills it in; load.c, find.c, encode.c, parts.c and decode.c use it.
- */
+ * A format's reader (format.h) fills in a clave_tokenizer; load.c, find.c, encode.c, parts.c and
+ * decode.c use it. */
 #include "base/memory.h"
 #include "clave_tokenizer.h"
 #include "tokenizer/model.h"
@@ -17,28 +17,28 @@
  * immutable once created. */
 typedef struct normalizer normalizer;
 struct normalizer {
-  /* Appends the normalized text to `out`; first: the piece begins the text. */
+  /* Appends the normalized text to `out`; first: `in` begins the text. */
   clave_status (*apply)(const normalizer *self, span in, bool first, text *out);
   void (*destroy)(normalizer *self);
 };
 
-/* Receives pieces one by one in order; piece.data is valid until take returns. */
-typedef struct piece_sink piece_sink;
-struct piece_sink {
-  clave_status (*take)(piece_sink *self, span piece, bool first); /* first: it begins the text */
+/* Receives pre-tokens in order; pretoken.data is valid until `receive` returns. */
+typedef struct pretoken_sink pretoken_sink;
+struct pretoken_sink {
+  clave_status (*receive)(pretoken_sink *self, span pretoken,
+                          bool first); /* first: it begins the text */
 };
 
 typedef struct pre_tokenizer pre_tokenizer;
 struct pre_tokenizer {
-  /* Splits `in`. The pieces need not cover it, and their text may be changed. */
-  clave_status (*split)(const pre_tokenizer *self, span in, bool first, piece_sink *to);
+  /* Splits `in`. The pre-tokens need not cover it, and their text may differ from it. */
+  clave_status (*split)(const pre_tokenizer *self, span in, bool first, pretoken_sink *to);
   void (*destroy)(pre_tokenizer *self);
 };
 
 /* State of decoding one text; the first member of a decoder's state. The concatenation of all that
- * next and finish append is the text of all ids, so streaming and decoding are the same. The
- * result is bytes, not necessarily UTF-8: the tokenizer makes it valid and holds back incomplete
- * characters. */
+ * next and finish append is the text of all ids, so streaming and decoding are the same. The result
+ * is bytes, not necessarily UTF-8: decode.c makes it valid and holds back incomplete characters. */
 typedef struct decoding decoding;
 struct decoding {
   clave_status (*next)(decoding *self, uint32_t id, text *out); /* id: must be in the vocabulary */
@@ -69,10 +69,10 @@ struct clave_tokenizer {
   const char *format;
   vocab *vocab;             /* owned */
   bool byte_level;          /* the pieces are bytes that the file writes as characters */
-  vocab *written;           /* owned: if byte_level, the pieces outside of its alphabet */
+  vocab *other_pieces;      /* owned: if byte_level, the pieces outside of its alphabet */
   token_model *model;       /* owned */
   normalizer *normalize;    /* owned; may be NULL */
-  pre_tokenizer *split;     /* owned; NULL: the whole text is one piece */
+  pre_tokenizer *split;     /* owned; NULL: the whole text is one pre-token */
   token_decoder *decode;    /* owned */
   const added_token *added; /* in pool */
   size_t n_added;

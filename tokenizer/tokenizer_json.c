@@ -1,4 +1,4 @@
-/* Hugging Face's tokenizer.json; hf_*.c read its parts. */
+/* Hugging Face's tokenizer.json; hf_*.c read its sections. */
 #include "tokenizer/format.h"
 #include "tokenizer/hf.h"
 

@@ -63,8 +63,8 @@ static clave_status grow_units(builder *builder) {
   return good ? NULL : status_no_memory();
 }
 
-/* Adds a block. The free units of the oldest open block are given up: searching it again and again
- * would cost more than it saves. */
+/* Adds a block. No longer searches the oldest open block for free units, because repeated searches
+ * would cost more than they save. */
 static clave_status trie_add_block(builder *builder) {
   TRY(grow_units(builder));
   uint32_t start = builder->count;

@@ -26,13 +26,13 @@ clave_status trie_create(const span *keys, const uint32_t *values, size_t count,
                          trie *out) STATUS_CHECK;
 void trie_destroy(trie *trie); /* accepts a zeroed trie */
 
-/* Returns the child of a node (0: the root) for a byte, 0 if there is none. */
+/* Returns the child of a node (0: the root) for a byte, 0 if none exists. */
 static inline uint32_t trie_step(const trie *trie, uint32_t node, char byte) {
   uint32_t child = trie->units[node].base ^ (uint8_t)byte;
   return trie->units[child].parent == node ? child : 0;
 }
 
-/* Returns the bytes of the longest key that `in` begins with, 0 if there is none. */
+/* Returns the bytes of the longest key that `in` begins with, 0 if none exists. */
 size_t trie_longest(const trie *trie, span in, uint32_t *value);
 
 #endif

@@ -86,7 +86,8 @@ size_t unicode_grapheme(span in) {
   size_t at = utf8_read(in.data, &c);
   for (utf8proc_int32_t state = 0; at < in.size; c = next) {
     size_t n = utf8_read(in.data + at, &next);
-    if (c < 0x80 && next < 0x80 && c != '\r' && state == 0) break; /* ASCII stands alone */
+    if (c < 0x80 && next < 0x80 && c != '\r' && state == 0)
+      break; /* an ASCII character is a cluster of its own */
     if (utf8proc_grapheme_break_stateful((utf8proc_int32_t)c, (utf8proc_int32_t)next, &state)) {
       break;
     }
@@ -187,8 +188,8 @@ static clave_status normalize_run(span in, unicode_form form, code_points *point
 
 static bool tokenizer_unicode_is_ascii(char c) { return !((uint8_t)c & 0x80); }
 
-/* ASCII is unchanged in all normal forms and composes only with what follows. So runs of it are
- * copied, except for their last character. */
+/* ASCII is unchanged in all normal forms and composes only with characters after it. So runs of
+ * ASCII are copied, except for their last character. */
 clave_status unicode_normalize(span in, unicode_form form, text *out) {
   code_points points = {0};
   clave_status st = NULL;
@@ -207,7 +208,7 @@ clave_status unicode_normalize(span in, unicode_form form, text *out) {
 /* ---------------------------------------------------------------- ill-formed text */
 
 /* Returns the bytes of the longest prefix of a character at text (n > 0 bytes, not a complete
- * one); 1 if there is none. */
+ * one); 1 if none exists. */
 static size_t maximal_subpart(const char *text, size_t n) {
   const uint8_t *bytes = (const uint8_t *)text;
   if (bytes[0] < 0xC2 || bytes[0] > 0xF4 || n < 2) return 1;
@@ -219,7 +220,7 @@ static size_t maximal_subpart(const char *text, size_t n) {
   return i;
 }
 
-/* True if the n bytes may be completed to a character. */
+/* True if the n bytes may be the beginning of a character. */
 static bool is_beginning(const char *text, size_t n) {
   uint8_t b = (uint8_t)text[0];
   size_t length = b < 0xC2 || b > 0xF4 ? 0 : b < 0xE0 ? 2 : b < 0xF0 ? 3 : 4;

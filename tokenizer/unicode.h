@@ -14,8 +14,9 @@ uint32_t unicode_before(const char *text, size_t end);
 void unicode_append(text *out, uint32_t c);
 
 bool unicode_is_space(uint32_t c); /* White_Space */
-/* unicode_skip_space returns the end of the spaces from `at` on; unicode_skip_space_before the
- * start of those before `end`, at least `least`. */
+/* unicode_skip_space returns the end of the white space that begins at `at`.
+ * unicode_skip_space_before returns the start of the white space that ends at `end`, but not less
+ * than `least`. */
 size_t unicode_skip_space(span in, size_t at);
 size_t unicode_skip_space_before(span in, size_t end, size_t least);
 bool unicode_is_word(uint32_t c); /* UTS 18's \w: Alphabetic, M, Nd, Pc, Join_Control */

@@ -34,7 +34,7 @@ static uint8_t unigram_kind_of(const unigram *unigram, uint32_t id) {
 }
 
 /* SentencePiece adds floats, and restarts at 0 when sums get so large that they lose precision.
- * Both decide near ties. */
+ * Both can decide between segmentations with nearly equal sums. */
 static const double rebase_below = -1e5;
 
 static double unigram_rounded(const unigram *unigram, double score) {
@@ -130,19 +130,19 @@ static clave_status encode_along(const unigram *unigram, span in, path *paths, i
   return unigram_append_path(unigram, in, paths, out);
 }
 
-static clave_status encode_unigram(const token_model *self, span piece, id_list *out) {
+static clave_status encode_unigram(const token_model *self, span pretoken, id_list *out) {
   const unigram *model = (const unigram *)self;
   size_t bytes;
-  if (piece.size == 0) return NULL;
-  if (piece.size < SHORT) {
+  if (pretoken.size == 0) return NULL;
+  if (pretoken.size < SHORT) {
     path paths[SHORT];
-    return encode_along(model, piece, paths, out);
+    return encode_along(model, pretoken, paths, out);
   }
-  if (piece.size >= UINT32_MAX || !mul_size(piece.size + 1, sizeof(path), &bytes))
-    return INVALID("a piece of %zu bytes is too long", piece.size);
+  if (pretoken.size >= UINT32_MAX || !mul_size(pretoken.size + 1, sizeof(path), &bytes))
+    return INVALID("a pre-token of %zu bytes is too long", pretoken.size);
   path *paths = malloc(bytes);
   if (!paths) return status_no_memory();
-  clave_status st = encode_along(model, piece, paths, out);
+  clave_status st = encode_along(model, pretoken, paths, out);
   free(paths);
   return st;
 }
@@ -158,8 +158,8 @@ static void destroy_unigram(token_model *self) {
   free(model);
 }
 
-/* Returns the score of a user-defined piece of n bytes. It is better than any other path over them
- * if scores are log probabilities. */
+/* Returns the score of a user-defined piece of n bytes. If scores are log probabilities, it is
+ * better than any other path over these bytes. */
 static double user_score(size_t n) { return (double)(float)((double)n * 0.1 - 0.1); }
 
 static clave_status fill_trie(unigram *unigram, span *keys, uint32_t *ids) {

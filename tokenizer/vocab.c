@@ -11,7 +11,7 @@ typedef struct entry {
 } entry;
 
 enum { ID_BITS = 22 };
-typedef uint32_t slot; /* an id, and above it 10 bits of the piece's hash, never all set; or FREE */
+typedef uint32_t slot; /* FREE, or an id with 10 bits of the piece's hash above it, never all set */
 #define FREE UINT32_MAX
 #define ID_OF(slot) ((slot) & (VOCAB_MAX - 1))
 _Static_assert(VOCAB_MAX == 1 << ID_BITS, "an id fits into a slot");

@@ -1,4 +1,4 @@
-/* Whole words: a piece of text is one word, or several that begin with U+2581. */
+/* Whole words: a pre-token is one word, or several that begin with U+2581. */
 #include <stdlib.h>
 #include <string.h>
 

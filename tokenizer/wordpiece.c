@@ -11,11 +11,12 @@ typedef struct wordpiece {
   uint32_t unknown_id;
   size_t max_characters;
   trie pieces;
-  uint32_t inside; /* node of the continuing prefix; 0 with has_inside false if no piece has it */
+  uint32_t inside; /* node of the continuing prefix; 0, and has_inside is false, if no piece has the
+                      prefix */
   bool has_inside;
 } wordpiece;
 
-/* Returns the end of the longest piece from `at`, 0 if there is none. */
+/* Returns the end of the longest piece that begins at `at`, 0 if none exists. */
 static size_t longest_piece(const wordpiece *wordpiece, span word, size_t at, uint32_t *id) {
   uint32_t node = at > 0 ? wordpiece->inside : 0;
   size_t end = 0;

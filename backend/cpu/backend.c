@@ -1,9 +1,8 @@
-/* The C backend's vtable. Buffers are host memory, a stream runs each instruction immediately, and
- * faults are recorded until finish. */
+/* The vtable of the CPU backend. Buffers are host memory, a stream runs each instruction
+ * immediately, and the first fault is reported by finish. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/kernels/support/features.h"
@@ -21,9 +20,9 @@ enum { LAYOUTS_VERSION = 4 }; /* increment when a kernel packs differently: test
 
 /* ---------------------------------------------------------------- streams */
 
-/* Returns scratch memory of the running recording, whose scratch_bytes cover what its kernels
- * request; NULL if they do not. */
-static void *cpu_backend_take_scratch(void *pool, size_t bytes) {
+/* Returns the running recording's scratch memory; NULL if a kernel requests more than its
+ * scratch_bytes. */
+static void *cpu_backend_get_scratch(void *pool, size_t bytes) {
   static char nothing;
   cpu_stream *stream = pool;
   size_t size = kernel_scratch_size(bytes);
@@ -51,7 +50,7 @@ static clave_status stream_create(backend *backend, stream **out) {
   queue->kernel.parallel_for = cpu_backend_run_parallel;
   queue->kernel.pool = queue;
   queue->kernel.fault = &queue->fault;
-  queue->kernel.scratch = cpu_backend_take_scratch;
+  queue->kernel.scratch = cpu_backend_get_scratch;
   *out = &queue->base;
   return NULL;
 }
@@ -164,7 +163,7 @@ static void cpu_backend_destroy(backend *backend) {
   free(created);
 }
 
-/* Copies the processor's name from Linux's /proc/cpuinfo; "CPU" if the file has none. */
+/* Copies the processor's name from Linux's /proc/cpuinfo; "CPU" if none exists. */
 static void read_cpu_name(char *name, size_t size) {
   (void)snprintf(name, size, "CPU");
   FILE *file = fopen("/proc/cpuinfo", "r");
@@ -181,21 +180,17 @@ static void read_cpu_name(char *name, size_t size) {
   (void)fclose(file);
 }
 
-static uint64_t total_memory(void) {
-  long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-  return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
-}
-
 static void fill_info(cpu_backend *cpu_backend) {
   read_cpu_name(cpu_backend->name, sizeof cpu_backend->name);
   (void)snprintf(cpu_backend->weight_layout, sizeof cpu_backend->weight_layout, "cpu %d %s",
                  (int)LAYOUTS_VERSION, cpu_level_name());
-  uint64_t memory = total_memory();
+  uint64_t memory = memory_total();
   cpu_backend->base.info =
       (backend_info){.kind = "cpu",
                      .name = cpu_backend->name,
                      .platform = "clave C backend",
                      .driver = "",
+                     .version = "",
                      .type = "CPU",
                      .extensions = "",
                      .memory = memory,
@@ -204,6 +199,8 @@ static void fill_info(cpu_backend *cpu_backend) {
                      .compute_units = (uint32_t)thread_pool_size(cpu_backend->threads),
                      .clock_mhz = 0,
                      .shares_host_memory = true,
+                     .wrap_alignment = 1,
+                     .wrap_multiple = 1,
                      .runs_on_host = true,
                      .weight_layout = cpu_backend->weight_layout};
 }
@@ -237,7 +234,7 @@ static void use_avx2(void) { cpu_use_at_most(CPU_AVX2); }
 static void use_avx512(void) { cpu_use_at_most(CPU_AVX512); }
 static void use_all(void) {}
 
-/* Fixes the instruction sets that the kernels of this process use. They cannot change later, as
+/* Chooses the instruction sets for the kernels of this process. They cannot change later, because
  * weights are packed for them. */
 static clave_status choose_level(void) {
   static once chosen;

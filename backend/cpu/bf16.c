@@ -1,5 +1,5 @@
-/* Lists the F32 operands that an op's kernels can read or write as BF16 in fast precision, one row
- * per op that has any. The planner queries it before it records anything. */
+/* The table of F32 operands that kernels can read or write as BF16 in fast precision, with one row
+ * per op that has such operands. The planner queries it before it records nodes. */
 #include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/cpu.h"
 #include "ops/epilogue.h"
@@ -7,7 +7,7 @@
 #include "ops/pool.h"
 #include "ops/reduce.h"
 
-/* True if the node has no epilogue, whose steps would run in place on F32. */
+/* True if the node has no epilogue: its steps would run in place on F32. */
 static bool has_no_epilogue(cpu_recorder *recorder, const node *node, uint32_t slot) {
   (void)recorder;
   (void)slot;
@@ -63,8 +63,7 @@ static bool rms_norms_f32(cpu_recorder *recorder, const node *node, uint32_t slo
   return norms_f32(node, &desc);
 }
 
-/* Averages write F32, and layer and RMS norms read F32, because sums over many layers need the
- * precision. */
+/* Averages write F32, and layer and RMS norms read F32: sums over many layers need it. */
 enum { READS_X = 1, WRITES_OUT = 2, ANY_OPERAND = 4 };
 static const struct bf16_row {
   ir_op op;
@@ -91,7 +90,7 @@ static bool is_among(int operands, const ir_instruction *ins, uint32_t slot) {
 bool cpu_supports_bf16(backend *backend, const node *node, uint32_t slot) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (rows[i].op == node->instruction->op_type)
-      return bf16_pays() && is_among(rows[i].operands, node->instruction, slot) &&
-             cpu_ask(backend, rows[i].rule, node, slot);
+      return bf16_is_fast() && is_among(rows[i].operands, node->instruction, slot) &&
+             cpu_bf16_rule_holds(backend, rows[i].rule, node, slot);
   return false;
 }

@@ -14,7 +14,7 @@ static clave_status make_cpu_buffer(void *data, size_t bytes, bool owned, buffer
   *out = NULL;
   cpu_buffer *memory = data ? calloc(1, sizeof *memory) : NULL;
   if (!memory) {
-    if (owned) free(data);
+    if (owned) memory_free(data);
     return status_no_memory();
   }
   memory->base.bytes = bytes;
@@ -40,7 +40,7 @@ void cpu_buffer_destroy(backend *backend, buffer *buf) {
   (void)backend;
   if (!buf) return;
   cpu_buffer *memory = (cpu_buffer *)buf;
-  if (memory->owned) free(memory->data);
+  if (memory->owned) memory_free(memory->data);
   free(memory);
 }
 

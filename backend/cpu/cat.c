@@ -1,4 +1,4 @@
-/* Cat: copies each operand to its place along the axis. */
+/* Records Cat: a copy of each operand to its slice of out. */
 #include "ops/cat.h"
 
 #include "backend/cpu/kernels/copy.h"
@@ -7,9 +7,9 @@
 clave_status cpu_cat(cpu_recorder *recorder, const node *node) {
   cat_desc desc;
   describe_cat(node, &desc);
-  while (next_part(&desc))
+  while (next_slice(&desc))
     TRY(cpu_launch(recorder, copy,
                    &(copy_args){.x = cpu_operand(recorder, desc.x),
-                                .out = cpu_operand(recorder, &desc.part)}));
+                                .out = cpu_operand(recorder, &desc.slice)}));
   return NULL;
 }

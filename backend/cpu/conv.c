@@ -19,15 +19,16 @@
 #include "ops/epilogue.h"
 #include "ops/matmul.h"
 
-/* True if fast precision allows BF16 products and they are faster. A single channel fills only half
- * of each pair, and for a small k the conversion costs more than it saves. */
+/* True if fast precision allows BF16 products and they are faster. They are not for a single
+ * channel, which fills only half of each pair, or a small k, for which the conversion costs more
+ * than it saves. */
 static bool may_round(const cpu_recorder *recorder, const conv_desc *desc) {
   int64_t k = desc->channels;
   for (int i = 0; i < CONV_DIMS; i++) k *= desc->dims[i].kernel;
-  return cpu_is_fast(recorder) && pairs_are_fast() && desc->channels > 1 && k >= LEAST_ROUNDED_K;
+  return cpu_is_fast(recorder) && pairs_are_fast() && desc->channels > 1 && k >= MIN_ROUNDED_K;
 }
 
-/* Replaces a constant weight by its panels. */
+/* Makes the kernel read a constant weight packed in panels. */
 static clave_status cpu_conv_pack_weight(cpu_recorder *recorder, const conv_desc *desc,
                                          conv_args *args) {
   const conv_dim *dim = desc->dims;
@@ -50,7 +51,7 @@ static clave_status cpu_conv_pack_weight(cpu_recorder *recorder, const conv_desc
   return NULL;
 }
 
-/* Joins all dimensions into one long row if each output reads only the input at its position. */
+/* Merges all dimensions into one long row if each output reads only the input at its position. */
 static void join_dims(conv_args *args) {
   for (int i = 0; i < CONV_DIMS; i++) {
     const conv_dim *dim = &args->dims[i];
@@ -85,7 +86,7 @@ static conv_args cpu_conv_arguments(cpu_recorder *recorder, const conv_desc *des
   return args;
 }
 
-/* Cuts the product of one phase. */
+/* Returns the cut of the product of one phase. */
 static gemm_cut cpu_conv_cut_product(cpu_recorder *recorder, const conv_args *args) {
   int64_t cells = args->images, taps = args->channels;
   if (conv_is_depthwise(args)) return (gemm_cut){0};
@@ -124,17 +125,18 @@ static conv_problem problem_of(cpu_recorder *recorder, const node *node, const c
                         .may_pack = cpu_may_pack(recorder, desc->weight)};
 }
 
-static bool takes_winograd(const void *conv, const kernel_variant *variant) {
+static bool accepts_winograd(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
   (void)variant;
-  return !problem->desc->transposed && conv_takes_winograd(problem->desc) && problem->may_pack;
+  return !problem->desc->transposed && conv_accepts_winograd(problem->desc) && problem->may_pack;
 }
 
 /* In fast precision, products of BF16 pairs save more than tiles of 2, and AMX saves more than
  * tiles of 4. */
 static double cpu_conv_cost_of_winograd(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
-  if (!takes_winograd(conv, variant) || conv_winograd_tile(problem->desc) != variant->parameters[0])
+  if (!accepts_winograd(conv, variant) ||
+      conv_winograd_tile(problem->desc) != variant->parameters[0])
     return ON_REQUEST;
   if (!cpu_is_fast(problem->recorder) || !pairs_are_fast()) return variant->cost;
   return variant->parameters[0] == 2 || conv_tiles_fit(problem->desc->channels, problem->desc->dims)
@@ -142,7 +144,7 @@ static double cpu_conv_cost_of_winograd(const void *conv, const kernel_variant *
              : variant->cost;
 }
 
-static bool cpu_conv_takes_direct(const void *conv, const kernel_variant *variant) {
+static bool cpu_conv_accepts_direct(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
   (void)variant;
   return problem->may_pack && conv_is_direct(&problem->args);
@@ -153,33 +155,33 @@ static double cpu_conv_cost_of_direct(const void *conv, const kernel_variant *va
   return conv_suits_direct(&problem->args, problem->may_round) ? variant->cost : ON_REQUEST;
 }
 
-static bool takes_transposed(const void *conv, const kernel_variant *variant) {
+static bool accepts_transposed(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
   (void)variant;
-  return problem->may_round && problem->may_pack && conv_amx_takes_transposed(&problem->args);
+  return problem->may_round && problem->may_pack && conv_amx_accepts_transposed(&problem->args);
 }
 
-/* parameters: the conv_way. Only CONV_BY_STRIPS reads and writes values kept as BF16. */
-static bool takes_way(const void *conv, const kernel_variant *variant) {
+/* parameters: the conv_way. Only CONV_BY_STRIPS reads and writes values stored as BF16. */
+static bool accepts_way(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
   const conv_way way = (conv_way)variant->parameters[0];
   const bool has_bf16 =
       problem->args.x_type != problem->args.type || problem->args.out_type != problem->args.type;
-  return (way == CONV_BY_STRIPS || !has_bf16) && conv_takes_way(&problem->args, way);
+  return (way == CONV_BY_STRIPS || !has_bf16) && conv_accepts_way(&problem->args, way);
 }
 
-static bool takes_pointwise(const void *conv, const kernel_variant *variant) {
+static bool accepts_pointwise(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
   conv_args packed = problem->args;
   (void)variant;
   packed.is_packed = problem->may_pack && conv_packs(&problem->args);
   packed.rounds = problem->may_round && conv_rounds(&problem->args);
-  return conv_takes_way(&packed, CONV_BY_POINTWISE);
+  return conv_accepts_way(&packed, CONV_BY_POINTWISE);
 }
 
-static void take_conv_epilogue(conv_problem *problem, int most_inputs) {
-  if (conv_takes_epilogue(&problem->args))
-    take_epilogue(problem->recorder, problem->node, most_inputs, &problem->args.epilogue,
+static void fuse_conv_epilogue(conv_problem *problem, int max_inputs) {
+  if (conv_accepts_epilogue(&problem->args))
+    fuse_epilogue(problem->recorder, problem->node, max_inputs, &problem->args.epilogue,
                   &problem->args.steps);
 }
 
@@ -189,11 +191,11 @@ static clave_status record_tiles(const void *conv) {
                          (int)problem->parameters[0]);
 }
 
-/* Records the direct kernels: outputs in vector lanes, or AMX tiles. */
+/* Records a direct kernel, with outputs in vector lanes or AMX tiles. */
 static clave_status record_direct(const void *conv) {
   conv_problem problem = *(const conv_problem *)conv;
   conv_args *args = &problem.args;
-  take_conv_epilogue(&problem, SHORT_INPUTS);
+  fuse_conv_epilogue(&problem, SHORT_INPUTS);
   args->is_packed = true;
   args->rounds = problem.may_round;
   cpu_rounds(problem.recorder, args->rounds ? ROUNDS_TO_BF16 : ROUNDS_NOTHING);
@@ -213,46 +215,46 @@ static clave_status record_direct(const void *conv) {
 
 static clave_status record_way(const void *conv) {
   conv_problem problem = *(const conv_problem *)conv;
-  take_conv_epilogue(&problem, SHORT_INPUTS);
+  fuse_conv_epilogue(&problem, SHORT_INPUTS);
   problem.args.way = (conv_way)problem.parameters[0];
   TRY(cpu_conv_pack_weight(problem.recorder, problem.desc, &problem.args));
   problem.args.cut = cpu_conv_cut_product(problem.recorder, &problem.args);
   return cpu_launch(problem.recorder, conv, &problem.args);
 }
 
-/* The functions below are the takes_bf16 of variants. Kernels that round their inputs can read
- * inputs that are rounded already. Winograd's method converts them to F32. */
-static bool always_takes_bf16(const void *conv) {
+/* accepts_bf16 of the variants. Kernels that round their inputs can read inputs that are already
+ * rounded. Winograd's method converts inputs to F32. */
+static bool always_accepts_bf16(const void *conv) {
   (void)conv;
   return true;
 }
-static bool takes_bf16_if_rounded(const void *conv) {
+static bool accepts_bf16_if_rounded(const void *conv) {
   return ((const conv_problem *)conv)->may_round;
 }
-static bool takes_bf16_if_rounded_in_place(const void *conv) {
+static bool accepts_bf16_if_rounded_in_place(const void *conv) {
   const conv_problem *problem = conv;
   return problem->may_round && conv_rounds(&problem->args);
 }
-static bool takes_bf16_if_nothing_added(const void *conv) {
+static bool accepts_bf16_if_nothing_added(const void *conv) {
   return !((const conv_problem *)conv)->args.epilogue.added;
 }
 
 /* The costs rank the variants as measured (docs/notebook/2026-11-27-convolutions.md). */
 static const kernel_variant conv_variants[] = {
-    {"direct", cpu_conv_takes_direct, .cost = 2, .cost_of = cpu_conv_cost_of_direct,
-     .record = record_direct, .takes_bf16 = takes_bf16_if_rounded},
-    {"winograd 2", takes_winograd, .cost = 1, .cost_of = cpu_conv_cost_of_winograd,
-     .record = record_tiles, .takes_bf16 = always_takes_bf16, .parameters = {2}},
-    {"winograd 4", takes_winograd, .cost = 1, .cost_of = cpu_conv_cost_of_winograd,
-     .record = record_tiles, .takes_bf16 = always_takes_bf16, .parameters = {4}},
-    {"transposed tiles", takes_transposed, .cost = 2, .record = record_direct,
-     .takes_bf16 = takes_bf16_if_rounded},
-    {"strips", takes_way, .cost = 3, .record = record_way,
-     .takes_bf16 = takes_bf16_if_nothing_added, .parameters = {CONV_BY_STRIPS}},
-    {"planes", takes_way, .cost = 4, .record = record_way, .parameters = {CONV_BY_PLANES}},
-    {"pointwise", takes_pointwise, .cost = 5, .record = record_way,
-     .takes_bf16 = takes_bf16_if_rounded_in_place, .parameters = {CONV_BY_POINTWISE}},
-    {"product", takes_way, .cost = 6, .record = record_way, .parameters = {CONV_BY_PRODUCT}}};
+    {"direct", cpu_conv_accepts_direct, .cost = 2, .cost_of = cpu_conv_cost_of_direct,
+     .record = record_direct, .accepts_bf16 = accepts_bf16_if_rounded},
+    {"winograd 2", accepts_winograd, .cost = 1, .cost_of = cpu_conv_cost_of_winograd,
+     .record = record_tiles, .accepts_bf16 = always_accepts_bf16, .parameters = {2}},
+    {"winograd 4", accepts_winograd, .cost = 1, .cost_of = cpu_conv_cost_of_winograd,
+     .record = record_tiles, .accepts_bf16 = always_accepts_bf16, .parameters = {4}},
+    {"transposed tiles", accepts_transposed, .cost = 2, .record = record_direct,
+     .accepts_bf16 = accepts_bf16_if_rounded},
+    {"strips", accepts_way, .cost = 3, .record = record_way,
+     .accepts_bf16 = accepts_bf16_if_nothing_added, .parameters = {CONV_BY_STRIPS}},
+    {"planes", accepts_way, .cost = 4, .record = record_way, .parameters = {CONV_BY_PLANES}},
+    {"pointwise", accepts_pointwise, .cost = 5, .record = record_way,
+     .accepts_bf16 = accepts_bf16_if_rounded_in_place, .parameters = {CONV_BY_POINTWISE}},
+    {"product", accepts_way, .cost = 6, .record = record_way, .parameters = {CONV_BY_PRODUCT}}};
 
 static const kernel_variant *cpu_conv_choose_variant(const conv_problem *problem) {
   tuning_key key = cpu_key(problem->recorder);
@@ -261,7 +263,7 @@ static const kernel_variant *cpu_conv_choose_variant(const conv_problem *problem
                         .rows = conv_variants,
                         .n = sizeof conv_variants / sizeof *conv_variants,
                         .problem = problem,
-                        .rounds_apart = true};
+                        .changes_rounding = true};
   return cpu_choose(problem->recorder, &all, &key);
 }
 
@@ -276,7 +278,7 @@ static clave_status cpu_conv_record(cpu_recorder *recorder, const node *node,
 
 /* ---------------------------------------------------------------- BF16 */
 
-/* An epilogue step that reads no other input runs on F32 sums, before they are rounded. */
+/* The epilogue runs on F32 sums before they are rounded, unless a step reads another input. */
 bool conv_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot) {
   conv_desc desc;
   describe_conv(node, &desc);
@@ -284,15 +286,15 @@ bool conv_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot)
   if (problem.args.type != DTYPE_F32) return false;
   const kernel_variant *variant = cpu_conv_choose_variant(&problem);
   if (!variant) return false;
-  take_conv_epilogue(&problem, variant->record == record_tiles ? 1 : SHORT_INPUTS);
-  if (!variant->takes_bf16 || !variant->takes_bf16(&problem)) return false;
+  fuse_conv_epilogue(&problem, variant->record == record_tiles ? 1 : SHORT_INPUTS);
+  if (!variant->accepts_bf16 || !variant->accepts_bf16(&problem)) return false;
   const conv_args *args = &problem.args;
-  const bool has_epilogue = args->steps.head.n_steps == 0,
+  const bool fuses_all_steps = args->steps.head.n_steps == 0,
              is_strips = variant->parameters[0] == CONV_BY_STRIPS;
   if (slot == desc.out->slot)
     return cpu_has_own_epilogue(recorder, node) && args->steps.head.n_inputs <= 1 &&
            (args->x_type == DTYPE_BF16 || variant->record != record_way || !is_strips);
-  if (epilogue_reads(node, slot) && !(has_epilogue && args->epilogue.added)) return false;
+  if (epilogue_reads(node, slot) && !(fuses_all_steps && args->epilogue.added)) return false;
   return slot != desc.weight->slot && (!desc.bias || slot != desc.bias->slot);
 }
 
@@ -301,7 +303,7 @@ bool conv_transpose_supports_bf16(cpu_recorder *recorder, const node *node, uint
   describe_conv_transpose(node, &desc);
   const conv_problem problem = problem_of(recorder, node, &desc);
   const kernel_variant *variant = cpu_conv_choose_variant(&problem);
-  if (!variant || !variant->takes_bf16 || !variant->takes_bf16(&problem)) return false;
+  if (!variant || !variant->accepts_bf16 || !variant->accepts_bf16(&problem)) return false;
   if (slot == desc.out->slot) return cpu_has_own_epilogue(recorder, node);
   return slot == desc.x->slot;
 }
@@ -318,9 +320,9 @@ clave_status cpu_conv_transpose(cpu_recorder *recorder, const node *node) {
   return cpu_conv_record(recorder, node, &desc);
 }
 
-/* Replaces a constant weight by its tiles of bytes. */
+/* Makes the kernel read a constant weight packed in tiles of bytes. */
 static clave_status pack_integers(cpu_recorder *recorder, const conv_desc *desc, conv_args *args) {
-  if (!conv_integer_likes_tiles(args) || !cpu_may_pack(recorder, desc->weight)) return NULL;
+  if (!conv_integer_suits_tiles(args) || !cpu_may_pack(recorder, desc->weight)) return NULL;
   TRY(cpu_packed(recorder,
                  &(cpu_packed_request){.kind = CPU_PACKED_INTEGER_TILES,
                                        .x = desc->weight,
@@ -332,13 +334,13 @@ static clave_status pack_integers(cpu_recorder *recorder, const conv_desc *desc,
   return NULL;
 }
 
-/* Runs steps in place if sums and results have equal element sizes, else via scratch memory. */
+/* Records steps: in place if sums and results have equal element sizes, else via scratch memory. */
 static clave_status record_integer_steps(cpu_recorder *recorder, const elementwise_desc *desc,
                                          const conv_integer_args *args) {
   conv_integer_steps_args own = {.conv = *args};
   if (dtype_size(desc->out->tensor.type) == sizeof(int32_t))
     return cpu_launch(recorder, conv_integer, args);
-  cpu_takes_epilogue(recorder);
+  cpu_accepts_epilogue(recorder);
   own.conv.conv.out = NULL;
   own.steps = elementwise_arguments(recorder, desc);
   own.steps.inputs[0].data = NULL;
@@ -353,11 +355,12 @@ clave_status cpu_conv_integer(cpu_recorder *recorder, const node *node) {
                             .padding_value = desc.padding_value};
   TRY(pack_integers(recorder, &desc, &args.conv));
   if (!describe_epilogue(node, &steps)) return cpu_launch(recorder, conv_integer, &args);
-  args.makes_codes = take_requantise(recorder, &steps, &args.codes);
-  args.decodes = !args.makes_codes && desc.channels > 1 &&
-                 take_decoded(recorder, &steps, &args.codes, &args.decode_zero, &args.decode_scale);
+  args.makes_codes = match_requantise(recorder, &steps, &args.codes);
+  args.decodes =
+      !args.makes_codes && desc.channels > 1 &&
+      match_decoded(recorder, &steps, &args.codes, &args.decode_zero, &args.decode_scale);
   args.makes_codes |= args.decodes;
   if (!args.makes_codes) return record_integer_steps(recorder, &steps, &args);
-  cpu_takes_epilogue(recorder);
+  cpu_accepts_epilogue(recorder);
   return cpu_launch(recorder, conv_integer, &args);
 }

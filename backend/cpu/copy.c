@@ -1,4 +1,4 @@
-/* Copy: makes a contiguous copy of a strided operand. Bitcast: copies bytes as another dtype. */
+/* Records Copy, which makes strided operands contiguous, and Bitcast, which copies bytes. */
 #include "ops/copy.h"
 
 #include "backend/cpu/kernels/copy.h"

@@ -1,8 +1,8 @@
 #ifndef BACKEND_CPU_CPU_H
 #define BACKEND_CPU_CPU_H
-/* The C backend's internal interface, which op families are written against. Each op has a function
- * cpu_<op>() that runs once per schedule: it describes the op (ops/<family>.h) and records
- * commands. A command is a pure kernel of backend/cpu/kernels/ with its arguments.
+/* The interface for op families of the CPU backend. Each op has a function cpu_<op>() that runs
+ * once per schedule: it describes the op (ops/<family>.h) and records commands. A command is a pure
+ * function of backend/cpu/kernels/ with its arguments.
  *
  *   clave_status cpu_rms_norm(cpu_recorder *r, const node *n) {
  *     norm_desc f;
@@ -24,7 +24,7 @@ typedef struct cpu_stream {
   kernel_context kernel; /* its pool is this stream */
   char *scratch;         /* borrowed; scratch memory of the running recording */
   size_t scratch_size, scratch_used;
-  kernel_fault fault; /* fault of the running node */
+  kernel_fault fault; /* fault of the running node, written by kernels */
   device_fault first; /* first fault since the last finish */
   bool profile;
   cpu_span *spans; /* owned, (n_spans), by node number */
@@ -39,8 +39,8 @@ typedef struct cpu_recorder cpu_recorder;
 typedef clave_status (*cpu_op)(cpu_recorder *recorder, const node *node);
 extern const cpu_op cpu_table[IR_OP_COUNT];
 
-/* Returns true if a fast recording of the node reads or writes the slot, an operand of F32, as
- * BF16. recorder describes arguments and records nothing. The table in bf16.c has the rules. */
+/* Returns true if a fast recording of the node can read or write the slot, an F32 operand, as BF16.
+ * The recording of `recorder` is discarded. The table in bf16.c has the rules. */
 typedef bool (*cpu_bf16_rule)(cpu_recorder *recorder, const node *node, uint32_t slot);
 bool conv_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot);
 bool conv_transpose_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot);
@@ -48,22 +48,22 @@ bool elementwise_supports_bf16(cpu_recorder *recorder, const node *node, uint32_
 bool group_norm_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot);
 bool matmul_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot);
 /* Evaluates a rule with a recorder whose recording is discarded. */
-bool cpu_ask(backend *backend, cpu_bf16_rule rule, const node *node, uint32_t slot);
+bool cpu_bf16_rule_holds(backend *backend, cpu_bf16_rule rule, const node *node, uint32_t slot);
 
 /* Returns an operand for a struct of arguments. Until a run, its data pointer is a placeholder for
  * the slot. If tensor is NULL, data is NULL, too. */
 ktensor cpu_operand(cpu_recorder *recorder, const bound_tensor *tensor);
-/* Returns operand with the dims and strides of tensor, from operand's first element on. */
+/* Returns the operand with the dims and strides of tensor, from its first element on. */
 ktensor cpu_view(cpu_recorder *recorder, const bound_tensor *operand, const tensor *tensor);
 /* Returns the dims and strides of tensor. */
 klayout cpu_layout(const tensor *tensor);
 
-/* Records a kernel, by the name that KERNEL declares, with a pointer to its arguments. */
+/* Records a kernel, by its name in KERNEL, with a pointer to its arguments. */
 #define cpu_launch(r, name, ...) \
   cpu_record_kernel(r, &kernel_##name, 1 ? (__VA_ARGS__) : (const name##_kernel_args *)NULL)
-/* A request for a constant operand packed in a layout of the op. The kernel `desc` packs it once
- * per device, into its scratch memory (see packed_weight_request). size: everything that the packed
- * bytes depend on besides x's dims, strides and dtype. */
+/* A request for a packed constant operand. The kernel `desc` packs it once per device, into its
+ * scratch memory (see packed_weight_request). size: all other values that the packed bytes depend
+ * on, besides the dims, strides and dtype of x. */
 typedef enum cpu_packed_kind {
   CPU_PACKED_CONV,
   CPU_PACKED_MATMUL,
@@ -84,21 +84,22 @@ typedef struct cpu_packed_request {
   const kernel_desc *desc;
   const void *args;
 } cpu_packed_request;
-/* cpu_key begins the key of a choice; cpu_choose returns the variant of a family for it, see
- * base/tuning.h. No choice changes a bit of a result, except in families with rounds_apart. */
+/* cpu_key begins the key of a choice; cpu_choose returns the variant of a family for this key, see
+ * base/tuning.h. Choices do not change the bits of results, except in families with
+ * changes_rounding. */
 tuning_key cpu_key(const cpu_recorder *recorder);
 const kernel_variant *cpu_choose(cpu_recorder *recorder, const variants *all,
                                  const tuning_key *key);
 bool cpu_is_fast(const cpu_recorder *recorder);        /* the `fast` of backend.record */
 void cpu_rounds(cpu_recorder *recorder, rounding how); /* sets recording.rounds */
 bool cpu_may_pack(const cpu_recorder *recorder,
-                  const bound_tensor *tensor); /* required by cpu_packed */
+                  const bound_tensor *tensor); /* must be true for cpu_packed */
 /* Requests a packed weight and records its packing. Sets *data to the placeholder to store in the
  * arguments. */
 clave_status cpu_packed(cpu_recorder *recorder, const cpu_packed_request *request,
                         const void **data) STATUS_CHECK;
-/* Placeholders of a constant: the packed weight of x, kind and size if another node has requested
- * it, else the plain constant. In a run exactly one of the two is NULL. */
+/* Placeholders of a constant: the packed weight of x, kind and size, if another node has packed it,
+ * and the plain constant. In a run, exactly one of the two pointers is NULL. */
 typedef struct cpu_packed_or_plain {
   const void *packed, *plain;
 } cpu_packed_or_plain;
@@ -108,9 +109,9 @@ clave_status cpu_record_kernel(cpu_recorder *recorder, const kernel_desc *desc,
                                const void *args) STATUS_CHECK;
 /* Records the steps of the node's epilogue, if it has one, after the node's own commands. */
 clave_status cpu_epilogue(cpu_recorder *recorder, const node *node) STATUS_CHECK;
-/* Tells the recorder that the node's own commands compute its epilogue. */
-void cpu_takes_epilogue(cpu_recorder *recorder);
-/* True if the node's own commands compute its epilogue, or if it has none. */
+/* Declares that the node's own commands compute its epilogue. */
+void cpu_accepts_epilogue(cpu_recorder *recorder);
+/* True if the node's own commands compute its epilogue, or if the node has none. */
 bool cpu_has_own_epilogue(const cpu_recorder *recorder, const node *node);
 
 /* ---------------------------------------------------------------- the vtable */
@@ -120,14 +121,14 @@ clave_status cpu_buffer_create(backend *backend, size_t bytes, buffer **out) STA
 clave_status cpu_buffer_wrap(backend *backend, const void *host, size_t bytes, bool writable,
                              buffer **out) STATUS_CHECK;
 void cpu_buffer_destroy(backend *backend, buffer *buf); /* accepts NULL */
-/* Returns the context that the kernels of a stream get, for queries of their scratch sizes. */
+/* Returns a context like that of a stream's kernels, to compute their scratch sizes. */
 kernel_context cpu_kernel_context(const backend *backend);
 bool cpu_supports_bf16(backend *backend, const node *node, uint32_t slot);
 clave_status cpu_record(backend *backend, const node *node, bool fast,
                         recording **out) STATUS_CHECK;
 void cpu_recording_destroy(backend *backend, recording *recording);
 void cpu_state_destroy(stream *stream, void *state);
-/* Runs the commands. *state caches their arguments with data pointers, for one stream. */
+/* Runs the commands. *state keeps their arguments, with data pointers, for one stream. */
 clave_status cpu_run_commands(cpu_stream *stream, const recording *recording, void **state,
                               const run_operands *operands) STATUS_CHECK;
 clave_status cpu_pack(stream *stream, const packed_weight_request *request,

@@ -1,7 +1,7 @@
-/* The cuts of products that the tuner tries. */
+/* The cuts of products among which the tuner chooses. */
 #include "backend/cpu/cut.h"
 
-/* parameters: columns and rows of a task, as in gemm_cut. Rejects cuts that exceed the product. */
+/* parameters: columns and rows of a task, as in gemm_cut. False if it exceeds the product. */
 static bool cuts_something(const void *sizes, const kernel_variant *variant) {
   const cut_sizes *cut_sizes = sizes;
   const int64_t columns = variant->parameters[0], rows = variant->parameters[1];

@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_CUT_H
 #define BACKEND_CPU_CUT_H
-/* Cuts of gemm.c's products into tasks: a tuning family shared by matmul and convolution. */
+/* Divides gemm.c's products into tasks (cuts): a tuning family of matmul and convolution. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/kernels/gemm/gemm_cut.h"
 
@@ -10,9 +10,9 @@ typedef struct cut_sizes {
   int64_t batches, m, n, k;
   dtype type, b_type;
   bool a_is_packed, b_is_packed;
-  encoding encoding; /* encoding of the encoded operand, if either is */
+  encoding encoding; /* encoding of the encoded operand, if any */
 } cut_sizes;
-/* Returns the cut of the tuning table; zeros, by which gemm.c chooses, if it has none. */
+/* Returns the cut in the tuning table, or zeros, for which gemm.c chooses the cut. */
 gemm_cut choose_cut(cpu_recorder *recorder, const cut_sizes *sizes);
 
 #endif

@@ -1,4 +1,4 @@
-/* Elementwise: converts the steps of a description to the kernel's. */
+/* Records Elementwise: converts the steps of a description to the kernel's steps. */
 #include "ops/elementwise.h"
 
 #include <string.h>
@@ -95,7 +95,7 @@ bool elementwise_supports_bf16(cpu_recorder *recorder, const node *node, uint32_
   return elementwise_may_be_bf16(&desc, slot);
 }
 
-/* Runs in place: every element of out is read before it is written. */
+/* The steps run in place: every element of out is read before it is written. */
 clave_status cpu_epilogue(cpu_recorder *recorder, const node *node) {
   elementwise_desc desc;
   return describe_epilogue(node, &desc) ? cpu_elementwise_launch_steps(recorder, &desc) : NULL;

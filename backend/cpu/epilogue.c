@@ -1,4 +1,4 @@
-/* Recognises epilogues that are an addition and limits, and short ones. */
+/* Recognises epilogues that consist of an addition and limits, and other short epilogues. */
 #include "backend/cpu/epilogue.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ static bool is_like_result(const elementwise_desc *desc, uint32_t input) {
          tensor.strides[0] == 1;
 }
 
-/* Returns the index of the input that step 0 adds to the result, 0 if it adds none. */
+/* Returns the index of the input that step 0 adds to the result; 0 if it adds none. */
 static uint32_t added_input(const elementwise_desc *desc) {
   const elementwise_step *step = &desc->steps[0];
   if (step->kind != IR_STEP_KIND_ADD) return 0;
@@ -72,11 +72,11 @@ static bool find_epilogue(cpu_recorder *recorder, const elementwise_desc *desc,
   return true;
 }
 
-/* Rejects integer divisions, as steps_in_place cannot report faults, and programs that exceed its
- * few buffers. */
-static bool find_steps(cpu_recorder *recorder, const elementwise_desc *desc, int most_inputs,
+/* Converts short epilogues. Rejects integer divisions, because steps_in_place cannot report faults,
+ * and steps that exceed its few buffers. */
+static bool find_steps(cpu_recorder *recorder, const elementwise_desc *desc, int max_inputs,
                        short_elementwise_args *steps) {
-  if (desc->n_inputs > most_inputs) return false;
+  if (desc->n_inputs > max_inputs) return false;
   for (int s = 0; s < desc->n_steps; s++)
     if (desc->steps[s].divides && compute_dtype(desc->steps[s].operand_type) == DTYPE_I64)
       return false;
@@ -88,22 +88,22 @@ static bool find_steps(cpu_recorder *recorder, const elementwise_desc *desc, int
   return true;
 }
 
-void take_epilogue(cpu_recorder *recorder, const node *node, int most_inputs,
+void fuse_epilogue(cpu_recorder *recorder, const node *node, int max_inputs,
                    conv_epilogue *epilogue, short_elementwise_args *steps) {
   elementwise_desc desc;
   *epilogue = conv_epilogue_none;
   *steps = (short_elementwise_args){0};
   if (!describe_epilogue(node, &desc)) return;
-  if (find_epilogue(recorder, &desc, epilogue) || find_steps(recorder, &desc, most_inputs, steps))
-    cpu_takes_epilogue(recorder);
+  if (find_epilogue(recorder, &desc, epilogue) || find_steps(recorder, &desc, max_inputs, steps))
+    cpu_accepts_epilogue(recorder);
 }
 
-void take_steps(cpu_recorder *recorder, const node *node, int most_inputs,
+void fuse_steps(cpu_recorder *recorder, const node *node, int max_inputs,
                 short_elementwise_args *steps) {
   elementwise_desc desc;
   *steps = (short_elementwise_args){0};
-  if (describe_epilogue(node, &desc) && find_steps(recorder, &desc, most_inputs, steps))
-    cpu_takes_epilogue(recorder);
+  if (describe_epilogue(node, &desc) && find_steps(recorder, &desc, max_inputs, steps))
+    cpu_accepts_epilogue(recorder);
 }
 
 bool epilogue_reads(const node *node, uint32_t slot) {

@@ -1,19 +1,19 @@
 #ifndef BACKEND_CPU_EPILOGUE_H
 #define BACKEND_CPU_EPILOGUE_H
-/* Selects epilogues that the kernels of convolutions and products apply themselves. */
+/* Finds epilogues that the kernels of convolutions and products can apply themselves. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/kernels/conv/conv_epilogue.h"
 #include "backend/cpu/kernels/elementwise/step_rows.h"
 
 /* Converts the node's epilogue of an F32 result. If it adds a tensor of the result's shape, clamps,
- * or both, sets `epilogue`. Otherwise, if it is short and has at most `most_inputs` inputs
- * including the result, sets `steps`. In both cases the recorder is told that the epilogue is done.
- * In all others `epilogue` is conv_epilogue_none and `steps` is empty. */
-void take_epilogue(cpu_recorder *recorder, const node *node, int most_inputs,
+ * or both, sets `epilogue`. Otherwise, if it is short and has at most `max_inputs` inputs
+ * including the result, sets `steps`. In both cases calls cpu_accepts_epilogue. Otherwise
+ * `epilogue` is conv_epilogue_none and `steps` is empty. */
+void fuse_epilogue(cpu_recorder *recorder, const node *node, int max_inputs,
                    conv_epilogue *epilogue, short_elementwise_args *steps);
-/* Like take_epilogue, for kernels without a conv_epilogue: every short epilogue goes into `steps`.
- */
-void take_steps(cpu_recorder *recorder, const node *node, int most_inputs,
+/* Like fuse_epilogue, for kernels without a conv_epilogue: sets `steps` for every short
+ * epilogue. */
+void fuse_steps(cpu_recorder *recorder, const node *node, int max_inputs,
                 short_elementwise_args *steps);
 /* Returns true if the node's epilogue reads a slot. */
 bool epilogue_reads(const node *node, uint32_t slot);

@@ -13,7 +13,7 @@ static pick_list picks_of(cpu_recorder *recorder, const pick_desc *desc) {
   for (int k = 0; k < desc->n; k++)
     list.index[k] = cpu_view(recorder, desc->indices[k], &desc->index[k]);
   memcpy(list.sizes, desc->sizes, sizeof list.sizes);
-  memcpy(list.steps, desc->steps, sizeof list.steps);
+  memcpy(list.steps, desc->strides, sizeof list.steps);
   return list;
 }
 
@@ -53,8 +53,8 @@ clave_status cpu_gather(cpu_recorder *recorder, const node *node) {
   gather_desc desc;
   describe_gather(node, &desc);
   return cpu_launch(recorder, gather,
-                    &(gather_args){.x = cpu_view(recorder, desc.x, &desc.x_places),
-                                   .index = cpu_view(recorder, desc.index, &desc.index_places),
+                    &(gather_args){.x = cpu_view(recorder, desc.x, &desc.x_layout),
+                                   .index = cpu_view(recorder, desc.index, &desc.index_layout),
                                    .out = cpu_operand(recorder, desc.out).data,
                                    .size = desc.size,
                                    .step = desc.step});

@@ -18,8 +18,8 @@ static rounding choose_rounding(const cpu_recorder *recorder, const matmul_desc 
   return pairs_are_fast() && matmul_may_round(desc) ? ROUNDS_TO_BF16 : ROUNDS_NOTHING;
 }
 
-/* Replaces a constant b by its panels. The strides in `size` distinguish a matrix from its
- * transpose. */
+/* Makes the kernel read a constant b in packed panels. The strides in `size` distinguish a matrix
+ * from its transpose. */
 static clave_status cpu_matmul_pack_b(cpu_recorder *recorder, const matmul_desc *desc,
                                       matmul_args *args) {
   if (!matmul_packs(args) || !cpu_may_pack(recorder, desc->b)) return NULL;
@@ -85,13 +85,13 @@ clave_status cpu_matmul(cpu_recorder *recorder, const node *node) {
   describe_matmul(node, &desc);
   matmul_args args = cpu_matmul_arguments(recorder, &desc);
   TRY(cpu_matmul_pack_b(recorder, &desc, &args));
-  if (matmul_takes_epilogue(&args))
-    take_epilogue(recorder, node, SHORT_INPUTS, &args.epilogue, &args.steps);
+  if (matmul_accepts_epilogue(&args))
+    fuse_epilogue(recorder, node, SHORT_INPUTS, &args.epilogue, &args.steps);
   args.cut = cpu_matmul_cut_product(recorder, &args);
   return cpu_launch(recorder, matmul, &args);
 }
 
-/* An epilogue step that reads no other input runs on F32 sums, before they are rounded. */
+/* The epilogue runs on F32 sums before they are rounded, unless a step reads another input. */
 bool matmul_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot) {
   matmul_desc desc;
   describe_matmul(node, &desc);
@@ -101,14 +101,14 @@ bool matmul_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slo
     return false;
   args.is_packed = args.rounds = true;
   if (!matmul_may_be_bf16(&args)) return false;
-  take_epilogue(recorder, node, SHORT_INPUTS, &args.epilogue, &args.steps);
+  fuse_epilogue(recorder, node, SHORT_INPUTS, &args.epilogue, &args.steps);
   if (slot == desc.out->slot)
     return cpu_has_own_epilogue(recorder, node) && args.steps.head.n_inputs <= 1;
   return slot == desc.a->slot && (!desc.bias || slot != desc.bias->slot) &&
          !epilogue_reads(node, slot);
 }
 
-/* Replaces constant codes by their panels. */
+/* Makes the kernel read constant codes packed in panels. */
 static clave_status cpu_matmul_pack_groups(cpu_recorder *recorder, const grouped_matmul_desc *desc,
                                            grouped_matmul_args *args) {
   if (!grouped_matmul_packs(args) || !cpu_may_pack(recorder, desc->b)) return NULL;

@@ -46,7 +46,7 @@ static channel_norm channel_args(cpu_recorder *recorder, const norm_desc *desc) 
 
 static channel_norm group_args(cpu_recorder *recorder, const node *node, const norm_desc *desc) {
   channel_norm args = channel_args(recorder, desc);
-  if (args.type == DTYPE_F32) take_steps(recorder, node, SHORT_INPUTS, &args.steps);
+  if (args.type == DTYPE_F32) fuse_steps(recorder, node, SHORT_INPUTS, &args.steps);
   return args;
 }
 

@@ -1,5 +1,5 @@
-/* IndexSelect of a table that a product reads as well (tied embeddings). It reads rows from the
- * panels that the product packs, so that the pages of the table itself need not stay in memory. */
+/* IndexSelect of a table that a product also reads (tied embeddings). It reads rows from the panels
+ * that the product packs, so that the pages of the table itself need not stay in memory. */
 #include "backend/cpu/panel_rows.h"
 
 #include "backend/cpu/kernels/gemm/panel_rows.h"

@@ -34,7 +34,7 @@ static void add_operand_to_key(tuning_key *key, const char *name, const tensor *
   tuning_key_encoding(key, "encoding", &tensor->encoding);
 }
 
-/* Chooses the number of threads: too many slow a small node down. Returns 0 for all. */
+/* Returns the number of threads, 0 for all: small nodes are slower with many threads. */
 static int choose_n_threads(cpu_recorder *recorder, const node *node) {
   enum { SMALL = 4096 }; /* fewer elements than any kernel splits */
   const ir_instruction *ins = node->instruction;
@@ -55,7 +55,7 @@ static int choose_n_threads(cpu_recorder *recorder, const node *node) {
   return (int)cpu_choose(recorder, &all, &key)->parameters[0];
 }
 
-bool cpu_ask(backend *backend, cpu_bf16_rule rule, const node *node, uint32_t slot) {
+bool cpu_bf16_rule_holds(backend *backend, cpu_bf16_rule rule, const node *node, uint32_t slot) {
   cpu_recording none = {0};
   cpu_recorder recorder = {.backend = backend, .out = &none, .fast = true};
   const bool yes = rule(&recorder, node, slot) && !recorder.failed;

@@ -1,7 +1,8 @@
 /* The recorder, which each op function receives. It collects the node's commands in a recording and
- * answers queries about the device. */
+ * has the properties of the device. */
 #include "backend/cpu/recorder.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,9 +42,10 @@ ktensor cpu_operand(cpu_recorder *recorder, const bound_tensor *tensor) {
   return tensor ? cpu_view(recorder, tensor, &tensor->tensor) : (ktensor){0};
 }
 
-/* Moves the operands out of a command's arguments, whose data pointers become NULL. */
-static int take_operands(const cpu_recorder *recorder, const cpu_command *command,
-                         cpu_operand_place *out) {
+/* Replaces the placeholders in a command's arguments by NULL, and stores their operands in `out`.
+ * Returns their number. */
+static int extract_operands(const cpu_recorder *recorder, const cpu_command *command,
+                            cpu_operand_place *out) {
   int n = 0;
   for (const uint16_t *at = command->desc->operands; *at; at++) {
     void **data = cpu_data_at(command->args, (uint16_t)(*at - 1));
@@ -96,7 +98,7 @@ clave_status cpu_record_kernel(cpu_recorder *recorder, const kernel_desc *desc, 
   command->args = malloc(desc->args_size);
   if (!command->args) return status_no_memory();
   memcpy(command->args, args, desc->args_size);
-  command->n_operands = take_operands(recorder, command, operands);
+  command->n_operands = extract_operands(recorder, command, operands);
   command->operands = malloc(sizeof *operands * (size_t)command->n_operands + 1);
   if (!command->operands) {
     free_command(command);
@@ -112,7 +114,7 @@ clave_status cpu_record_kernel(cpu_recorder *recorder, const kernel_desc *desc, 
 }
 
 bool cpu_is_fast(const cpu_recorder *recorder) { return recorder->fast; }
-void cpu_takes_epilogue(cpu_recorder *recorder) { recorder->has_epilogue = true; }
+void cpu_accepts_epilogue(cpu_recorder *recorder) { recorder->has_epilogue = true; }
 bool cpu_has_own_epilogue(const cpu_recorder *recorder, const node *node) {
   return recorder->has_epilogue || !epilogue_of(node->instruction);
 }
@@ -122,11 +124,13 @@ bool cpu_may_pack(const cpu_recorder *recorder, const bound_tensor *tensor) {
   return tensor->is_constant && recorder->out->base.n_weights < MAX_PACKED_WEIGHTS;
 }
 
-/* pack: the recording that packs, owned from here on; may be NULL */
+/* Adds a request for a packed weight and returns its placeholder. Takes ownership of `pack`, the
+ * recording that packs, which may be NULL. */
 static const void *cpu_recorder_request_weight(cpu_recorder *recorder,
                                                const cpu_packed_request *request,
                                                cpu_recording *pack) {
   recording *out = &recorder->out->base;
+  assert(out->n_weights < MAX_PACKED_WEIGHTS);
   const void *data =
       name_place(recorder, (place){.slot = (uint32_t)out->n_weights, .is_packed = true});
   out->weights[out->n_weights++] =
@@ -152,7 +156,7 @@ clave_status cpu_packed(cpu_recorder *recorder, const cpu_packed_request *reques
                         const void **data) {
   cpu_recording *pack = calloc(1, sizeof *pack);
   if (!pack) return status_no_memory();
-  cpu_recorder own = *recorder; /* shares the places that the arguments refer to */
+  cpu_recorder own = *recorder; /* its placeholders refer to the places of `recorder` */
   own.out = pack;
   own.n_threads = 0;
   clave_status st = cpu_record_kernel(&own, request->desc, request->args);

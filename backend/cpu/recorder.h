@@ -10,8 +10,8 @@ typedef struct cpu_recording {
   size_t capacity;
 } cpu_recording;
 
-/* The operand that a placeholder stands for. While recording, a data pointer in the arguments holds
- * the 1-based index of its place. */
+/* The operand of a placeholder. While recording, a data pointer in the arguments is a placeholder:
+ * the index of its place in cpu_recorder.places, plus 1. */
 typedef struct place {
   uint32_t slot; /* or the index of a packed weight, see is_packed */
   bool is_packed;

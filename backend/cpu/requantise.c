@@ -1,4 +1,4 @@
-/* Recognises elementwise nodes that make 8-bit codes, from their last step backward. */
+/* Recognises elementwise nodes that make 8-bit codes, step by step from the last one. */
 #include "backend/cpu/requantise.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 #include "cpu_ops.h"
 
-/* An operand of a step of the description. */
+/* An operand of one of the steps. */
 typedef const elementwise_operand *operand_ref;
 
 /* A number for all channels, or an input with one number per channel. */
@@ -23,15 +23,15 @@ typedef struct term {
 
 typedef struct pattern {
   const elementwise_desc *desc;
-  tensor shapes[1 + MAX_STEP_INPUTS]; /* as desc's, with the rank of out's view */
+  tensor shapes[1 + MAX_STEP_INPUTS]; /* the shapes of desc, with the rank of out's view */
   int first; /* role of out's first dimension: 0 images, 1 channels, 2 row */
   int64_t images, channels, row;
   term terms[2];
   int n_terms;
   dtype type;
   float low, high, inverse, zero, least, greatest;
-  bool takes_step; /* a step may come between the sum of the terms and the limit `low` */
-  const elementwise_step *step; /* the step, or NULL */
+  bool accepts_step; /* a step may come between the sum of the terms and the limit `low` */
+  const elementwise_step *step; /* the step found there, or NULL */
 } pattern;
 
 /* ---------------------------------------------------------------- operands */
@@ -45,13 +45,13 @@ static const elementwise_step *step_of(const elementwise_desc *desc, operand_ref
                                                                                           : NULL;
 }
 
-static bool cpu_requantise_take_number(operand_ref o, float *values) {
+static bool cpu_requantise_match_number(operand_ref o, float *values) {
   if (!is_number(o) || o->compute != DTYPE_F32 || isnan(o->f)) return false;
   *values = (float)o->f;
   return true;
 }
 
-/* True if an input has these strides, per image, channel and element of a row (0: broadcast). */
+/* True if an input has these strides per image, channel and element of a row (0: broadcast). */
 static bool has_strides(const pattern *pattern, int input, int64_t image, int64_t channel,
                         int64_t row) {
   const tensor *shape = &pattern->shapes[1 + input], *out = &pattern->shapes[0];
@@ -73,11 +73,11 @@ static bool is_of_channels(const pattern *pattern, operand_ref o) {
 }
 
 /* Matches a sum or product with a factor. Sets the factor, and *ref to the other operand. */
-static bool take_factor(const pattern *pattern, operand_ref *ref, ir_step_kind kind,
-                        factor *factor) {
+static bool match_factor(const pattern *pattern, operand_ref *ref, ir_step_kind kind,
+                         factor *factor) {
   const elementwise_step *step = step_of(pattern->desc, *ref, kind);
   for (int k = 0; step && k < 2; k++) {
-    bool is_given = cpu_requantise_take_number(&step->operands[k], &factor->number);
+    bool is_given = cpu_requantise_match_number(&step->operands[k], &factor->number);
     if (!is_given && is_of_channels(pattern, &step->operands[k])) {
       factor->input = (int)step->operands[k].index;
       is_given = true;
@@ -93,7 +93,7 @@ static bool take_factor(const pattern *pattern, operand_ref *ref, ir_step_kind k
 
 static bool is_source(dtype t) { return t == DTYPE_I32 || t == DTYPE_I8 || t == DTYPE_U8; }
 
-static bool take_source(const pattern *pattern, operand_ref o, int *input) {
+static bool match_source(const pattern *pattern, operand_ref o, int *input) {
   dtype want = DTYPE_F32;
   if (o->source == IR_OPERAND_SOURCE_STEP) {
     const elementwise_step *step = &pattern->desc->steps[o->index];
@@ -109,31 +109,32 @@ static bool take_source(const pattern *pattern, operand_ref o, int *input) {
          cpu_requantise_is_whole(pattern, *input);
 }
 
-static bool take_term(const pattern *pattern, operand_ref o, term *addend) {
+static bool match_term(const pattern *pattern, operand_ref o, term *addend) {
   *addend = (term){.scale = {-1, 1}, .bias = {-1, 0}};
-  (void)take_factor(pattern, &o, IR_STEP_KIND_ADD, &addend->bias);
-  (void)take_factor(pattern, &o, IR_STEP_KIND_MUL, &addend->scale);
+  (void)match_factor(pattern, &o, IR_STEP_KIND_ADD, &addend->bias);
+  (void)match_factor(pattern, &o, IR_STEP_KIND_MUL, &addend->scale);
   const elementwise_step *step = step_of(pattern->desc, o, IR_STEP_KIND_SUB);
-  if (step && cpu_requantise_take_number(&step->operands[1], &addend->zero)) o = &step->operands[0];
-  return take_source(pattern, o, &addend->input);
+  if (step && cpu_requantise_match_number(&step->operands[1], &addend->zero))
+    o = &step->operands[0];
+  return match_source(pattern, o, &addend->input);
 }
 
-static bool take_terms(pattern *pattern, operand_ref o) {
+static bool match_terms(pattern *pattern, operand_ref o) {
   pattern->n_terms = 1;
-  if (take_term(pattern, o, &pattern->terms[0])) return true;
+  if (match_term(pattern, o, &pattern->terms[0])) return true;
   const elementwise_step *step = step_of(pattern->desc, o, IR_STEP_KIND_ADD);
   pattern->n_terms = 2;
-  return step && take_term(pattern, &step->operands[0], &pattern->terms[0]) &&
-         take_term(pattern, &step->operands[1], &pattern->terms[1]);
+  return step && match_term(pattern, &step->operands[0], &pattern->terms[0]) &&
+         match_term(pattern, &step->operands[1], &pattern->terms[1]);
 }
 
 /* Matches clamp(x, low, high) or relu(x). Without either, the limits are infinite. */
-static bool take_clamp(const pattern *pattern, operand_ref *ref, float *low, float *high) {
+static bool match_clamp(const pattern *pattern, operand_ref *ref, float *low, float *high) {
   const elementwise_step *step = step_of(pattern->desc, *ref, IR_STEP_KIND_CLAMP);
   *low = -INFINITY;
   *high = INFINITY;
-  if (step && (!cpu_requantise_take_number(&step->operands[1], low) ||
-               !cpu_requantise_take_number(&step->operands[2], high)))
+  if (step && (!cpu_requantise_match_number(&step->operands[1], low) ||
+               !cpu_requantise_match_number(&step->operands[2], high)))
     return false;
   if (!step && (step = step_of(pattern->desc, *ref, IR_STEP_KIND_RELU))) *low = 0;
   if (step) *ref = &step->operands[0];
@@ -141,11 +142,11 @@ static bool take_clamp(const pattern *pattern, operand_ref *ref, float *low, flo
 }
 
 /* Matches an optional step of one operand; sets pattern->step to it or NULL. */
-static void cpu_requantise_take_step(pattern *pattern, operand_ref *ref) {
+static void cpu_requantise_match_step(pattern *pattern, operand_ref *ref) {
   const elementwise_step *step =
       (*ref)->source == IR_OPERAND_SOURCE_STEP ? &pattern->desc->steps[(*ref)->index] : NULL;
   pattern->step = NULL;
-  if (!pattern->takes_step || !step || step->n_operands != 1 || step->result != STEP_SAME ||
+  if (!pattern->accepts_step || !step || step->n_operands != 1 || step->result != STEP_SAME ||
       step->type != DTYPE_F32 || step->operand_type != DTYPE_F32)
     return;
   pattern->step = step;
@@ -153,26 +154,26 @@ static void cpu_requantise_take_step(pattern *pattern, operand_ref *ref) {
 }
 
 /* Matches terms, an optional step and a clamp. */
-static bool take_limited(pattern *pattern, operand_ref o) {
-  if (!take_clamp(pattern, &o, &pattern->low, &pattern->high)) return false;
-  cpu_requantise_take_step(pattern, &o);
-  return take_terms(pattern, o);
+static bool match_limited(pattern *pattern, operand_ref o) {
+  if (!match_clamp(pattern, &o, &pattern->low, &pattern->high)) return false;
+  cpu_requantise_match_step(pattern, &o);
+  return match_terms(pattern, o);
 }
 
-static bool cpu_requantise_take_codes(pattern *pattern, operand_ref o) {
+static bool cpu_requantise_match_codes(pattern *pattern, operand_ref o) {
   factor zero = {-1, 0}, inverse = {-1, 1};
-  if (!take_clamp(pattern, &o, &pattern->least, &pattern->greatest)) return false;
-  (void)take_factor(pattern, &o, IR_STEP_KIND_ADD, &zero);
+  if (!match_clamp(pattern, &o, &pattern->least, &pattern->greatest)) return false;
+  (void)match_factor(pattern, &o, IR_STEP_KIND_ADD, &zero);
   const elementwise_step *step = step_of(pattern->desc, o, IR_STEP_KIND_ROUND);
   if (!step) return false;
   o = &step->operands[0];
-  (void)take_factor(pattern, &o, IR_STEP_KIND_MUL, &inverse);
+  (void)match_factor(pattern, &o, IR_STEP_KIND_MUL, &inverse);
   pattern->zero = zero.number;
   pattern->inverse = inverse.number;
-  return zero.input < 0 && inverse.input < 0 && take_limited(pattern, o);
+  return zero.input < 0 && inverse.input < 0 && match_limited(pattern, o);
 }
 
-/* Removes limits of the first clamp that the final one implies, as all between is monotone. */
+/* Removes limits of the first clamp that the final one implies: all steps between are monotone. */
 static void drop_clamp(pattern *pattern) {
   if (!(pattern->inverse > 0)) return;
   if (rintf(pattern->low * pattern->inverse) + pattern->zero <= pattern->least)
@@ -192,9 +193,9 @@ static void begin_pattern(const elementwise_desc *desc, int first, pattern *patt
   pattern->channels = sizes[1];
   pattern->row = sizes[2];
   pattern->type = desc->steps[desc->n_steps - 1].type;
-  pattern->inverse = 1; /* defaults for patterns that make no codes, which do not use them */
+  pattern->inverse = 1; /* unused defaults for patterns that make no codes */
   pattern->zero = pattern->least = pattern->greatest = 0;
-  pattern->takes_step = false;
+  pattern->accepts_step = false;
 }
 
 static bool cpu_requantise_find_pattern(const elementwise_desc *desc, int first, pattern *pattern) {
@@ -203,7 +204,7 @@ static bool cpu_requantise_find_pattern(const elementwise_desc *desc, int first,
   const bool is_found = desc->n > 0 && last->kind == IR_STEP_KIND_CAST &&
                         last->operand_type == DTYPE_F32 &&
                         (pattern->type == DTYPE_I8 || pattern->type == DTYPE_U8) &&
-                        cpu_requantise_take_codes(pattern, &last->operands[0]);
+                        cpu_requantise_match_codes(pattern, &last->operands[0]);
   if (is_found) drop_clamp(pattern);
   return is_found;
 }
@@ -265,7 +266,7 @@ static bool put_result_first(pattern *pattern) {
   return true;
 }
 
-bool take_requantise(cpu_recorder *recorder, const elementwise_desc *desc, requantise_args *out) {
+bool match_requantise(cpu_recorder *recorder, const elementwise_desc *desc, requantise_args *out) {
   pattern pattern;
   pattern.shapes[0] = desc->out->tensor;
   for (int k = 0; k < desc->n_inputs; k++)
@@ -282,11 +283,11 @@ static bool has_number(const elementwise_desc *desc, int step, ir_step_kind kind
   return elementwise_step->kind == kind && elementwise_step->type == DTYPE_F32 &&
          elementwise_step->operands[0].source == IR_OPERAND_SOURCE_STEP &&
          elementwise_step->operands[0].index == (uint32_t)step - 1 &&
-         cpu_requantise_take_number(&elementwise_step->operands[1], values);
+         cpu_requantise_match_number(&elementwise_step->operands[1], values);
 }
 
-bool take_decoded(cpu_recorder *recorder, const elementwise_desc *desc, requantise_args *out,
-                  float *zero, float *scale) {
+bool match_decoded(cpu_recorder *recorder, const elementwise_desc *desc, requantise_args *out,
+                   float *zero, float *scale) {
   elementwise_desc codes = *desc;
   int last = desc->n_steps - 1;
   *zero = 0;
@@ -298,7 +299,7 @@ bool take_decoded(cpu_recorder *recorder, const elementwise_desc *desc, requanti
       step->operands[0].index != (uint32_t)last - 1)
     return false;
   codes.n_steps = last;
-  return take_requantise(recorder, &codes, out);
+  return match_requantise(recorder, &codes, out);
 }
 
 /* ---------------------------------------------------------------- rows */
@@ -326,18 +327,18 @@ static bool cpu_requantise_find_rows(const elementwise_desc *desc, pattern *patt
   const elementwise_operand result = {.source = IR_OPERAND_SOURCE_STEP,
                                       .index = (uint32_t)desc->n_steps - 1};
   begin_pattern(desc, 0, pattern);
-  pattern->takes_step = true;
-  if (pattern->type == DTYPE_F32) return desc->n > 0 && take_limited(pattern, &result);
+  pattern->accepts_step = true;
+  if (pattern->type == DTYPE_F32) return desc->n > 0 && match_limited(pattern, &result);
   const bool makes_codes = desc->n > 0 && last->kind == IR_STEP_KIND_CAST &&
                            last->operand_type == DTYPE_F32 &&
                            (pattern->type == DTYPE_I8 || pattern->type == DTYPE_U8);
-  if (!makes_codes || !cpu_requantise_take_codes(pattern, &last->operands[0])) return false;
+  if (!makes_codes || !cpu_requantise_match_codes(pattern, &last->operands[0])) return false;
   drop_clamp(pattern);
   return true;
 }
 
-bool take_rows(cpu_recorder *recorder, const elementwise_desc *desc, requantise_args *out,
-               const elementwise_step **step) {
+bool match_rows(cpu_recorder *recorder, const elementwise_desc *desc, requantise_args *out,
+                const elementwise_step **step) {
   pattern pattern;
   if (!as_rows(&desc->out->tensor, &pattern.shapes[0])) return false;
   for (int k = 0; k < desc->n_inputs; k++) {

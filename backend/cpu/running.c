@@ -1,4 +1,4 @@
-/* Runs recordings with the buffers of a session, and computes the scratch size of commands. */
+/* Runs recordings with the buffers of a session, and computes scratch sizes of commands. */
 #include "backend/cpu/recorded.h"
 
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static clave_status make_state(const recording *recording, void **state) {
 
 /* Sets the data pointers in the arguments of a command. */
 static void set_data(const cpu_command *command, void *args, const run_operands *operands) {
-  static char nothing; /* data of an empty operand, which must not be NULL */
+  static char nothing; /* data of empty operands, because the pointer must not be NULL */
   for (int i = 0; i < command->n_operands; i++) {
     const cpu_operand_place *place = &command->operands[i];
     if (place->is_packed) {

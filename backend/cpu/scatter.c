@@ -1,4 +1,4 @@
-/* Scatter. The planner has already copied x's values into out. */
+/* Records Scatter. The planner has already copied x to out. */
 #include "backend/cpu/scatter.h"
 
 #include "backend/cpu/kernels/scatter.h"
@@ -22,9 +22,9 @@ clave_status cpu_launch_scatter(cpu_recorder *recorder, const scatter_desc *desc
                       .out_back = cpu_layout(&desc->back[SCATTER_OUT]),
                       .n = desc->n,
                       .size = desc->size,
-                      .index_step = desc->step[SCATTER_INDEX],
-                      .source_step = desc->step[SCATTER_SOURCE],
-                      .out_step = desc->step[SCATTER_OUT]});
+                      .index_stride = desc->stride[SCATTER_INDEX],
+                      .source_stride = desc->stride[SCATTER_SOURCE],
+                      .out_stride = desc->stride[SCATTER_OUT]});
 }
 
 clave_status cpu_scatter(cpu_recorder *recorder, const node *node) {

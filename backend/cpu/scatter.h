@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_SCATTER_H
 #define BACKEND_CPU_SCATTER_H
-/* The scatter launch that several ops share. */
+/* Records a scatter, for several ops. */
 #include "backend/cpu/cpu.h"
 #include "ops/scatter.h"
 

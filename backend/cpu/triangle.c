@@ -12,7 +12,7 @@ clave_status cpu_triangle(cpu_recorder *recorder, const node *node) {
                                      .out = cpu_operand(recorder, desc.out),
                                      .n_rows = desc.n_rows,
                                      .columns = desc.columns,
-                                     .step = desc.step,
+                                     .step = desc.stride,
                                      .diagonal = desc.diagonal,
                                      .upper = desc.upper});
 }

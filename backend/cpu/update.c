@@ -1,5 +1,5 @@
-/* SliceUpdate and IndexCopy: write only the updated part. The planner has already copied x's values
- * into out. */
+/* Records SliceUpdate and IndexCopy, which write only the replaced elements. The planner has
+ * already copied x to out. */
 #include "ops/update.h"
 
 #include "backend/cpu/kernels/copy.h"

@@ -8,7 +8,7 @@
 #include "backend/opencl/launch/stream.h"
 #include "backend/opencl/program/binaries.h"
 #include "backend/opencl/program/cache.h"
-#include "base/hash.h"
+#include "backend/opencl/program/marks.h"
 #include "base/process.h"
 #include "ops/custom.h"
 #include "ops/epilogue.h"
@@ -19,12 +19,16 @@ static void opencl_backend_destroy_device(backend *backend) {
   if (!device) return;
   builders_destroy(device->builders);
   programs_destroy(device);
+  life_sign_destroy(device->sign);
   clblast_close(device);
-  if (device->callers) device->cl->clReleaseCommandQueue(device->callers);
-  if (device->context) device->cl->clReleaseContext(device->context);
+  if (!device_is_lost(device)) {
+    if (device->caller_queue) device->cl->clReleaseCommandQueue(device->caller_queue);
+    if (device->context) device->cl->clReleaseContext(device->context);
+  }
   mutex_destroy(device->lock);
   mutex_destroy(device->note_lock);
   mutex_destroy(device->first_lock);
+  mutex_destroy(device->trial_lock);
   free(device->cache_dir);
   free(device->kernel_dir);
   free(device);
@@ -44,7 +48,7 @@ static void opencl_backend_check_steps(support_check *check, const ir_instructio
     if ((dtype)steps->items[i].dtype == DTYPE_F64) check->needs_fp64 = true;
 }
 
-/* Resizing 8-bit images needs doubles: weights are computed in them, then rounded to integers. */
+/* Resizing 8-bit images needs doubles: weights are computed in double, then rounded. */
 static void check_quantized(support_check *check, const ir_instruction *ins) {
   if (ins->op_type != IR_OP_UPSAMPLE) return;
   const ir_upsample *op = ins->op;
@@ -118,32 +122,7 @@ static const backend_vtable opencl_vtable = {
     .profile = &profiling,
 };
 
-/* Appends the "flags" or "Features" line of the first CPU, if there is one. */
-static void append_cpu_flags(text *text) {
-  FILE *file = fopen("/proc/cpuinfo", "r");
-  if (!file) return;
-  char line[4096];
-  while (fgets(line, sizeof line, file)) {
-    if (strncmp(line, "flags", 5) != 0 && strncmp(line, "Features", 8) != 0) continue;
-    text_append(text, line, strlen(line));
-    break;
-  }
-  fclose(file);
-}
-
-/* Includes the CPU's flags, because PoCL's code for one machine may be illegal on another. */
-static clave_status find_platform_key(cl_device *device) {
-  const backend_info *info = &device->base.info;
-  text text = {0};
-  text_printf(&text, "%s\n%s\n%s\n%zu\n", info->platform, info->name, info->driver, sizeof(void *));
-  if (strcmp(info->type, "CPU") == 0) append_cpu_flags(&text);
-  clave_status st = text_status(&text);
-  if (!st) hash_bytes_128(text.data, text.size, device->platform_key);
-  text_free(&text);
-  return st;
-}
-
-/* Opens the cache folder. An unusable cache costs time but fails no run: it only leaves a note. */
+/* Opens the cache folder. An unusable cache costs time but is not an error: it leaves a note. */
 static clave_status opencl_backend_open_cache(cl_device *device, const char *folder) {
   if (!folder) return NULL;
   clave_status st = cache_open(folder);
@@ -159,29 +138,33 @@ static clave_status create_context(cl_device *device) {
                                         (cl_context_properties)device->entry->platform, 0};
   device->context =
       device->cl->clCreateContext(properties, 1, &device->entry->id, NULL, NULL, &code);
+  code = opencl_made(device->context, code);
   if (code == CL_SUCCESS) return NULL;
   device->context = NULL;
   return opencl_status(code, "clCreateContext");
 }
 
-enum { LAYOUTS_VERSION = 5 }; /* raise it when a packed layout changes: test_packed_files.py */
+enum { LAYOUTS_VERSION = 5 }; /* increment when a packed layout changes: test_packed_files.py */
 
 static clave_status init_device(cl_device *device, const opencl_options *options) {
   TRY(mutex_create(&device->lock));
   TRY(mutex_create(&device->note_lock));
   TRY(mutex_create(&device->first_lock));
+  TRY(mutex_create(&device->trial_lock));
   device->first_alone = quirk_first_alone(device->base.info.platform);
   device->large_grid = quirk_large_grid(device->base.info.platform);
   TRY(options && options->context ? adopt_context(device, options) : create_context(device));
-  TRY(find_platform_key(device));
+  TRY(device_platform_key(&device->base.info, device->platform_key));
   TRY(instructions_choose(device));
-  if (quirk_serial_builds(device->base.info.platform) && !(options && options->builds_here))
+  const bool builds_here = options && options->builds_here;
+  TRY(trials_prepare(device, builds_here));
+  if (!builds_here && (device->isolates || quirk_serial_builds(device->base.info.platform)))
     TRY(builders_create(&device->builders));
   if (!options) return NULL;
   device->message = options->message;
   device->message_ctx = options->message_ctx;
   if (options->kernel_dir) TRY(path_absolute(options->kernel_dir, &device->kernel_dir));
-  TRY(binaries_take(device, options));
+  TRY(binaries_use(device, options));
   return opencl_backend_open_cache(device, options->cache_dir);
 }
 

@@ -1,6 +1,6 @@
-/* The process that builds kernels for builders.c. It builds what is ordered and launches each
- * kernel once, since some drivers compile only then. All numbers of such a launch are 1 and all
- * buffers hold zeros, so that kernels do next to nothing. */
+/* The child process that builds kernels for builders.c. It builds each ordered kernel and launches
+ * it once, because some drivers compile only at a launch. All numbers of the launch are 1 and all
+ * buffers hold zeros, so that the kernel does next to nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ typedef struct server {
   cl_device *device;
   stream *stream;
   buffer *zeros; /* owned; stands for every buffer of a launch */
-  bool saves;    /* was told to save, and has not finished */
+  bool saves;    /* received MESSAGE_SAVE and has not saved everything yet */
 } server;
 
 /* ---------------------------------------------------------------- a launch */
@@ -88,7 +88,7 @@ static clave_status build_server_launch_order(server *server, const order *order
 
 /* ---------------------------------------------------------------- messages */
 
-/* Finds the three strings after the order. Returns false if there are not exactly three. */
+/* Finds the three strings that follow an order. Returns false if there are not exactly three. */
 static bool split_texts(const char *at, size_t size, const char *texts[3]) {
   for (int i = 0; i < 3; i++) {
     const char *end = memchr(at, 0, size);
@@ -100,8 +100,8 @@ static bool split_texts(const char *at, size_t size, const char *texts[3]) {
   return size == 0;
 }
 
-/* Checks one kind; a buffer must be followed by its offset. */
-static bool is_sound_kind(const order *order, uint32_t i) {
+/* True if the kind of argument i is valid. A buffer must be followed by its offset. */
+static bool is_valid_kind(const order *order, uint32_t i) {
   bool has_offset = i + 1 < order->n_args && order->kinds[i + 1] == ARG_LONG;
   return order->kinds[i] <= ARG_FAULT_NODE && (order->kinds[i] != ARG_BUFFER || has_offset);
 }
@@ -109,14 +109,46 @@ static bool is_sound_kind(const order *order, uint32_t i) {
 static bool is_sound(const order *order) {
   bool good = order->n_args <= MAX_LAUNCH_ARGS && order->local_bytes <= BUFFER_BYTES &&
               order->compute <= DTYPE_BOOL;
-  for (uint32_t i = 0; good && i < order->n_args; i++) good = is_sound_kind(order, i);
+  for (uint32_t i = 0; good && i < order->n_args; i++) good = is_valid_kind(order, i);
   for (int i = 0; i < 3; i++)
     good = good && order->local[i] - 1 < 4096 && order->global[i] - 1 < MAX_GLOBAL &&
            order->global[i] % order->local[i] == 0;
   return good;
 }
 
-/* An order that cannot be built is answered like any other; the sender then builds it itself. */
+static clave_status serve_build(server *server, const order *order, kernel_program *program) {
+  TRY(program_build(server->device, program));
+  return build_server_launch_order(server, order, program);
+}
+
+/* Does with the program what the other process will do first with it, and keeps the binary. */
+static clave_status serve_trial(server *server, const order *order, kernel_program *program) {
+  cl_device *device = server->device;
+  cl_kernel kernel = NULL;
+  if (order->instruction) instruction_try(device, (int)order->instruction - 1);
+  clave_status st = program_kernel(device, program, &kernel);
+  if (!st) device->cl->clReleaseKernel(kernel);
+  if (!st && !order->instruction && quirk_serial_builds(device->base.info.platform))
+    st = build_server_launch_order(server, order, program);
+  program_save_accepted(device, program);
+  program_load_saved(device, program);
+  return st;
+}
+
+/* Answers an order. trial: the tried program, or NULL; its binary is sent if no folder keeps it. */
+static bool answer_order(const server *server, const message *message, kernel_program *trial) {
+  size_t size = 0;
+  unsigned char *binary = NULL;
+  if (trial && !server->device->cache_dir)
+    binary = program_get_binary(server->device, trial, &size);
+  if (size > MAX_ORDER_BYTES) size = 0;
+  const bool good =
+      message_send(server->socket, MESSAGE_BUILT, message->number, binary, size, "", 0);
+  free(binary);
+  return good;
+}
+
+/* Orders that cannot be built are answered, too; the sender then builds the program itself. */
 static bool serve_order(server *server, const message *message, const char *payload) {
   order order;
   const char *texts[3];
@@ -126,11 +158,12 @@ static bool serve_order(server *server, const message *message, const char *payl
   if (!is_sound(&order) ||
       !split_texts(payload + sizeof order, message->size - sizeof order, texts))
     return false;
+  const bool is_trial = message->kind == MESSAGE_TRIAL;
   clave_status st = program_of_order(server->device, &order, texts, &program);
-  if (!st) st = program_build(server->device, program);
-  if (!st) st = build_server_launch_order(server, &order, program);
+  const bool is_found = !st;
+  if (!st) st = (is_trial ? serve_trial : serve_build)(server, &order, program);
   status_free(st);
-  return message_send(server->socket, MESSAGE_BUILT, message->number, "", 0, "", 0);
+  return answer_order(server, message, is_trial && is_found ? program : NULL);
 }
 
 static bool serve_message(server *server, int timeout_ms) {
@@ -139,12 +172,13 @@ static bool serve_message(server *server, int timeout_ms) {
   if (!message_receive(server->socket, timeout_ms, &message, &payload)) return false;
   bool good = message.kind == MESSAGE_SAVE;
   if (good) server->saves = true;
-  if (message.kind == MESSAGE_ORDER) good = serve_order(server, &message, payload);
+  if (message.kind == MESSAGE_ORDER || message.kind == MESSAGE_TRIAL)
+    good = serve_order(server, &message, payload);
   free(payload);
   return good;
 }
 
-/* Serves messages until one is late, bad or cannot be answered. Orders go before saving. */
+/* Serves messages until one is late, invalid or cannot be answered. Orders go before saving. */
 static void serve(server *server) {
   for (;;) {
     bool waits = !server->saves || socket_wait(&server->socket, 1, 0) >= 0;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes kernels_embed.c (the kernel files as bytes, the signature of every kernel in them, and their block sizes) and
-kernel_args.h (a struct of each kernel's arguments).
+"""Writes kernels_embed.c (the kernel files without comments, the signature of every kernel in them, and their block
+sizes) and kernel_args.h (a struct of each kernel's arguments).
 
 A signature begins at a line `__kernel void name(`. There are no preprocessor lines between the parentheses, and kernel
 names are unique. The parameters end at the next line that ends with `) {`, the kernel at the next line that is a
@@ -45,7 +45,9 @@ BOUND = {
     ],
     "RANDOM_PARAMS": [("seed", "ARG_SEED", "const ulong"), ("run", "ARG_RUN", "const uint")],
 }
-MOST_PARAMETERS = 64  # MAX_LAUNCH_ARGS of opencl.h
+MAX_PARAMETERS = 64  # MAX_LAUNCH_ARGS of opencl.h
+MAX_BYTES = 1024  # MAX_LAUNCH_BYTES of opencl.h
+SMALL = {"ARG_INT", "ARG_UINT", "ARG_FLOAT", "ARG_RUN", "ARG_FAULT_NODE"}  # 4 bytes, others at most 8
 
 
 class KernelError(Exception):
@@ -55,6 +57,13 @@ class KernelError(Exception):
 def without_comments(source: str) -> str:
     source = re.sub(r"/\*.*?\*/", " ", source, flags=re.S)
     return re.sub(r"//[^\n]*", " ", source)
+
+
+def compact(source: str) -> str:
+    """Returns the text that drivers compile: without comments, empty lines and alignment. A line that begins with a
+    blank still does, since the braces of kernels are found by their column."""
+    lines = (re.sub(r"[ \t]+", " ", line).rstrip() for line in without_comments(source).splitlines())
+    return "".join(line + "\n" for line in lines if line)
 
 
 def split_parameters(body: str) -> list[str]:
@@ -127,9 +136,16 @@ def parse_parameters(body: str, groups: dict[str, str], where: str, group: str =
     return found
 
 
+def max_bytes(found: list[Parameter]) -> int:
+    """Returns the bytes of a kernel's arguments where indices have 64 bits, without padding."""
+    return sum(4 if p.kind in SMALL else 64 if p.kind == "ARG_INDEX8" else 8 for p in found)
+
+
 def check_parameters(found: list[Parameter], where: str) -> None:
-    if len(found) > MOST_PARAMETERS:
-        raise KernelError(f"{where}: {len(found)} parameters, at most {MOST_PARAMETERS}")
+    if len(found) > MAX_PARAMETERS:
+        raise KernelError(f"{where}: {len(found)} parameters, at most {MAX_PARAMETERS}")
+    if max_bytes(found) > MAX_BYTES:
+        raise KernelError(f"{where}: {max_bytes(found)} bytes of arguments, at most {MAX_BYTES}")
     names = [p.name for p in found]
     for i, p in enumerate(found):
         if p.kind == "ARG_BUFFER" and [(q.name, q.kind) for q in found[i + 1 : i + 2]] != [
@@ -308,13 +324,14 @@ def emit(paths: list[str], texts: dict[str, str], kernels: dict[str, dict[str, l
         LONG_STRINGS,
         "#include <stddef.h>",
         '#include "backend/opencl/program/program.h"',
-        f'_Static_assert(MAX_LAUNCH_ARGS == {MOST_PARAMETERS}, "of embed.py");',
+        f'_Static_assert(MAX_LAUNCH_ARGS == {MAX_PARAMETERS}, "of embed.py");',
+        f'_Static_assert(MAX_LAUNCH_BYTES == {MAX_BYTES}, "of embed.py");',
         "",
     ]
     files, signatures = [], []
     for path in sorted(paths, key=os.path.basename):
         name = os.path.basename(path)
-        data = pathlib.Path(path).read_bytes()
+        data = compact(pathlib.Path(path).read_text(encoding="utf-8")).encode()
         stem, ending = os.path.splitext(name)
         symbol = re.sub(r"\W", "_", name)
         out.append(emit_bytes(f"file_{symbol}", data))

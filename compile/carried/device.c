@@ -11,26 +11,26 @@
 #include "compile/carried/carried.h"
 
 /* True if every item of the list begins with "opencl". */
-static bool names_opencl(const char *said) {
-  for (;; said++) {
-    said += strspn(said, " ");
-    if (strncmp(said, "opencl", 6) != 0) return false;
-    said += strcspn(said, ",");
-    if (!*said) return true;
+static bool names_opencl(const char *choice) {
+  for (;; choice++) {
+    choice += strspn(choice, " ");
+    if (strncmp(choice, "opencl", 6) != 0) return false;
+    choice += strcspn(choice, ",");
+    if (!*choice) return true;
   }
 }
 
 static const char *product_name(void) { return carried.is_library ? "library" : "executable"; }
 
-clave_status carried_device(const char *device, const char *said, const char *from,
+clave_status carried_device(const char *device, const char *choice, const char *from,
                             const char **out) {
   *out = device;
   if (strcmp(device, "opencl") != 0) return NULL;
-  if (said && *said && !names_opencl(said))
+  if (choice && *choice && !names_opencl(choice))
     return INVALID(
         "%s is '%s', and this %s runs only on OpenCL devices: opencl, opencl:N or opencl:TEXT",
-        from, said, product_name());
-  if (said && *said) *out = said;
+        from, choice, product_name());
+  if (choice && *choice) *out = choice;
   /* PoCL needs PATH to find its linker. A library does not change its process's environment. */
   if (!carried.is_library && !getenv("PATH")) environment_set("PATH", "/usr/bin:/bin");
   const char *hint = clave_devices_hint();

@@ -5,10 +5,10 @@
 #include "clave.h"
 
 /* Sets *out to a device spec for clave_device_open. device: "cpu" or "opencl", the executable's
- * target. said: the user's choice; NULL or "" if there is none. from: its origin, for messages.
- * Fails with INVALID if `said` is not an OpenCL device, or if there is no such device; the message
- * then says how to get one. */
-clave_status carried_device(const char *device, const char *said, const char *from,
+ * target. choice: the user's choice; NULL or "" if none exists. from: its origin, for messages.
+ * Fails with INVALID if `choice` is not an OpenCL device, or if there is no such device; the
+ * message then says how to get one. */
+clave_status carried_device(const char *device, const char *choice, const char *from,
                             const char **out) STATUS_CHECK;
 /* Adds the device to the message of an error on opening it; NULL stays NULL. Consumes st. */
 clave_status carried_why(const char *device, clave_status st) STATUS_CHECK;

@@ -8,7 +8,7 @@
 #include "compile/carried/carried.h"
 #include "compile/carried/device.h"
 
-enum { MOST_FLAGS = 64 };
+enum { MAX_FLAGS = 64 };
 
 /* True for flags that name the program, and on the CPU backend for those that choose a device. */
 static bool is_left_out(const flag *flag) {
@@ -22,8 +22,8 @@ static bool is_left_out(const flag *flag) {
 
 static int generate_on_device(const void *arguments, page *out) {
   generate_arguments given = *(const generate_arguments *)arguments;
-  const char *said = given.model.device, *from = said ? "--device" : "CLAVE_DEVICE";
-  clave_status st = carried_device(carried.device, said ? said : getenv("CLAVE_DEVICE"), from,
+  const char *choice = given.model.device, *from = choice ? "--device" : "CLAVE_DEVICE";
+  clave_status st = carried_device(carried.device, choice ? choice : getenv("CLAVE_DEVICE"), from,
                                    &given.model.device);
   if (!st) return generate_command.run(&given, out);
   const int code = fail("%s", status_message(st));
@@ -32,7 +32,7 @@ static int generate_on_device(const void *arguments, page *out) {
 }
 
 static int carried_generate_answer(int argc, char *const *argv, page *out) {
-  static flag flags[MOST_FLAGS];
+  static flag flags[MAX_FLAGS];
   generate_arguments defaults = *(const generate_arguments *)generate_command.defaults;
   command command = generate_command;
   defaults.model.program = carried.name;
@@ -54,7 +54,7 @@ static int carried_generate_answer(int argc, char *const *argv, page *out) {
         "compiled.\n";
   command.flags = flags;
   command.n_flags = 0;
-  for (size_t i = 0; i < generate_command.n_flags && command.n_flags < MOST_FLAGS; i++)
+  for (size_t i = 0; i < generate_command.n_flags && command.n_flags < MAX_FLAGS; i++)
     if (!is_left_out(&generate_command.flags[i]))
       flags[command.n_flags++] = generate_command.flags[i];
   command.defaults = &defaults;

@@ -10,9 +10,9 @@
 void *carried_text_create(int n_threads, void (*note)(void *ctx, const char *line), void *ctx);
 void carried_text_destroy(void *library); /* accepts NULL */
 const char *carried_text_error(const void *library);
-/* role NULL: `said` is text to continue; else it is a chat message, and a "system" message waits
- * for the next message. how: text_choice of library_text.c; NULL: zeros. */
-int carried_text_generate(void *library, const char *role, const char *said, const void *how,
+/* role NULL: `content` is text to continue; else it is a chat message, and a "system" message waits
+ * for the next message. options: a text_choice (library_text.c); NULL: all zeros. */
+int carried_text_generate(void *library, const char *role, const char *content, const void *options,
                           int (*piece)(void *ctx, const char *text, size_t bytes), void *ctx);
 int carried_text_reset(void *library);
 int carried_text_verify(void *library);

@@ -63,23 +63,24 @@ const char *carried_text_error(const void *library) {
 
 /* ---------------------------------------------------------------- text */
 
-static clave_status choose_by(text_library *library, const text_choice *how) {
-  const clave_sampler_options options = {.size = sizeof options,
-                                         .temperature = how->temperature,
-                                         .top_k = how->top_k,
-                                         .top_p = how->top_p,
-                                         .min_p = how->min_p,
-                                         .repetition_penalty = how->repetition_penalty,
-                                         .seed = how->seed};
-  return carried_status(clave_llm_set_sampler(library->talk, &options));
+static clave_status set_sampler(text_library *library, const text_choice *options) {
+  const clave_sampler_options sampler = {.size = sizeof sampler,
+                                         .temperature = options->temperature,
+                                         .top_k = options->top_k,
+                                         .top_p = options->top_p,
+                                         .min_p = options->min_p,
+                                         .repetition_penalty = options->repetition_penalty,
+                                         .seed = options->seed};
+  return carried_status(clave_llm_set_sampler(library->talk, &sampler));
 }
 
 /* Prompts with the message, preceded by a pending system message. */
-static clave_status prompt_chat(text_library *library, const char *role, const char *said) {
-  const clave_llm_message both[] = {{.role = "system",
-                                     .content = library->system,
-                                     .content_size = library->system ? strlen(library->system) : 0},
-                                    {.role = role, .content = said, .content_size = strlen(said)}};
+static clave_status prompt_chat(text_library *library, const char *role, const char *content) {
+  const clave_llm_message both[] = {
+      {.role = "system",
+       .content = library->system,
+       .content_size = library->system ? strlen(library->system) : 0},
+      {.role = role, .content = content, .content_size = strlen(content)}};
   const size_t n = library->system ? 2 : 1;
   TRY(carried_status(clave_llm_prompt_chat(library->talk, NULL, both + 2 - n, n)));
   free(library->system);
@@ -87,13 +88,14 @@ static clave_status prompt_chat(text_library *library, const char *role, const c
   return NULL;
 }
 
-static clave_status library_text_prompt(text_library *library, const char *role, const char *said) {
-  return role ? prompt_chat(library, role, said)
-              : carried_status(clave_llm_prompt_text(library->talk, said, strlen(said)));
+static clave_status library_text_prompt(text_library *library, const char *role,
+                                        const char *content) {
+  return role ? prompt_chat(library, role, content)
+              : carried_status(clave_llm_prompt_text(library->talk, content, strlen(content)));
 }
 
-static clave_status keep_system(text_library *library, const char *said) {
-  char *kept = strdup(said);
+static clave_status keep_system(text_library *library, const char *content) {
+  char *kept = strdup(content);
   if (!kept) return status_no_memory();
   free(library->system);
   library->system = kept;
@@ -109,13 +111,14 @@ static clave_status flush(text_library *library, piece_fn piece, void *ctx) {
   return NULL;
 }
 
-static clave_status library_text_generate(text_library *library, const char *role, const char *said,
-                                          const text_choice *how, piece_fn piece, void *ctx) {
+static clave_status library_text_generate(text_library *library, const char *role,
+                                          const char *content, const text_choice *options,
+                                          piece_fn piece, void *ctx) {
   clave_llm_token token = {0};
-  if (role && strcmp(role, "system") == 0) return keep_system(library, said);
-  TRY(choose_by(library, how));
-  TRY(library_text_prompt(library, role, said));
-  for (uint32_t i = 0; !how->max_new_tokens || i < how->max_new_tokens; i++) {
+  if (role && strcmp(role, "system") == 0) return keep_system(library, content);
+  TRY(set_sampler(library, options));
+  TRY(library_text_prompt(library, role, content));
+  for (uint32_t i = 0; !options->max_new_tokens || i < options->max_new_tokens; i++) {
     TRY(carried_status(clave_llm_next(library->talk, &token)));
     const bool goes_on = !token.text_size || piece(ctx, token.text, token.text_size);
     if (token.stop || !goes_on) return NULL;
@@ -123,13 +126,14 @@ static clave_status library_text_generate(text_library *library, const char *rol
   return flush(library, piece, ctx);
 }
 
-int carried_text_generate(void *library, const char *role, const char *said, const void *how,
+int carried_text_generate(void *library, const char *role, const char *content, const void *options,
                           int (*piece)(void *ctx, const char *text, size_t bytes), void *ctx) {
   static const text_choice by_default;
   text_library *self = library;
   if (!self->talk) return 1;
   return carried_answer(
-      &self->failed, library_text_generate(self, role, said, how ? how : &by_default, piece, ctx));
+      &self->failed,
+      library_text_generate(self, role, content, options ? options : &by_default, piece, ctx));
 }
 
 int carried_text_reset(void *library) {

@@ -48,7 +48,7 @@ static const carried_scalar *find_scalar(const char *method, uint32_t input) {
   return NULL;
 }
 
-/* Returns the index of a size; sizes has space for one more; -1 if there is no such size. */
+/* Returns the index of the named size of a method, or -1 if sizes does not have it yet. */
 static int carried_model_find_size(const model_method *method, const model_size *sizes,
                                    const char *name) {
   for (int i = 0; i < method->n_sizes; i++)
@@ -56,6 +56,7 @@ static int carried_model_find_size(const model_method *method, const model_size 
   return -1;
 }
 
+/* Returns the dim as info.h encodes it. Adds an input's new size to sizes, which has space. */
 static int64_t dim_of(const clave_tensor_info *info, int i, bool is_input, model_method *method,
                       model_size *sizes) {
   if (info->dims[i] != CLAVE_DYNAMIC) return info->dims[i];
@@ -114,7 +115,7 @@ static void carried_model_fix_scalar(model *model, int method, uint32_t index, c
   if (type == CLAVE_F64) memcpy(scalar->value, &number, sizeof number);
 }
 
-static clave_status carried_model_take_input(tables *tables, uint32_t index) {
+static clave_status carried_model_add_input(tables *tables, uint32_t index) {
   model *model = tables->model;
   clave_tensor_info info = {.size = sizeof info};
   TRY(carried_status(clave_program_input(model->program, tables->method->name, index, &info)));
@@ -130,7 +131,7 @@ static clave_status carried_model_take_input(tables *tables, uint32_t index) {
   return NULL;
 }
 
-static clave_status carried_model_take_output(tables *tables, uint32_t index) {
+static clave_status carried_model_add_output(tables *tables, uint32_t index) {
   clave_tensor_info info = {.size = sizeof info};
   TRY(carried_status(
       clave_program_output(tables->model->program, tables->method->name, index, &info)));
@@ -139,15 +140,15 @@ static clave_status carried_model_take_output(tables *tables, uint32_t index) {
   return NULL;
 }
 
-static clave_status take_method(model *model, const clave_method_info *info) {
+static clave_status carried_model_add_method(model *model, const clave_method_info *info) {
   tables tables;
   TRY(make_tables(model, &model->methods[model->info.n_methods++], info, &tables));
-  for (uint32_t i = 0; i < info->n_inputs; i++) TRY(carried_model_take_input(&tables, i));
-  for (uint32_t i = 0; i < info->n_outputs; i++) TRY(carried_model_take_output(&tables, i));
+  for (uint32_t i = 0; i < info->n_inputs; i++) TRY(carried_model_add_input(&tables, i));
+  for (uint32_t i = 0; i < info->n_outputs; i++) TRY(carried_model_add_output(&tables, i));
   return NULL;
 }
 
-static clave_status take_methods(model *model) {
+static clave_status carried_model_add_methods(model *model) {
   clave_program_info program_info = {.size = sizeof program_info};
   TRY(carried_status(clave_program_get_info(model->program, &program_info)));
   const size_t n = (size_t)program_info.n_methods + 1;
@@ -159,7 +160,8 @@ static clave_status take_methods(model *model) {
   for (uint32_t i = 0; i < program_info.n_methods; i++) {
     clave_method_info info = {.size = sizeof info};
     TRY(carried_status(clave_program_method(model->program, i, &info)));
-    if (!carried.method || strcmp(carried.method, info.name) == 0) TRY(take_method(model, &info));
+    if (!carried.method || strcmp(carried.method, info.name) == 0)
+      TRY(carried_model_add_method(model, &info));
   }
   return NULL;
 }
@@ -172,7 +174,7 @@ static clave_status carried_model_load(model *model) {
   TRY(mem_pool_create(&model->pool));
   TRY(carried_status(
       clave_program_load_bytes(carried.clv, carried.size, carried.name, &model->program)));
-  return take_methods(model);
+  return carried_model_add_methods(model);
 }
 
 clave_status model_create(model **out) {

@@ -57,7 +57,8 @@ static void destroy_plans(model *model) {
   plans *plans = model->plans;
   if (!plans) return;
   for (int i = 0; i < KEPT_PLANS; i++) drop_plan(&plans->kept[i]);
-  for (size_t i = 0; i < plans->n_weights; i++) compiled_model.heap->give(plans->weights[i].data);
+  for (size_t i = 0; i < plans->n_weights; i++)
+    compiled_model.heap->release(plans->weights[i].data);
   free(plans->weights);
   free(plans->values);
   free(plans->now);
@@ -93,7 +94,7 @@ static clave_status create_plans(model *model) {
 
 /* ---------------------------------------------------------------- sizes */
 
-static clave_status planned_take_input(plans *plans, const ir_argument *argument,
+static clave_status planned_bind_input(plans *plans, const ir_argument *argument,
                                        const model_argument *of, const model_value *value) {
   const ir_program *program = &plans->executable.prog->ir;
   scalar_value given;
@@ -109,14 +110,14 @@ static bool planned_is_input(const plans *plans, const ir_argument *argument) {
   return argument->tensor != IR_NONE || !plans->code->values[argument->value].known;
 }
 
-static clave_status planned_take_inputs(plans *plans, const model_value *inputs) {
+static clave_status planned_bind_inputs(plans *plans, const model_value *inputs) {
   const ir_arguments *all = &graph_of(plans)->method->inputs;
   const model_argument *of = compiled_model.info.methods->inputs;
   memcpy(plans->values, plans->code->values,
          plans->executable.prog->ir.values.count * sizeof *plans->values);
   for (uint32_t i = 0, n = 0; i < all->count; i++) {
     if (!planned_is_input(plans, &all->items[i])) continue;
-    TRY(planned_take_input(plans, &all->items[i], &of[n], &inputs[n]));
+    TRY(planned_bind_input(plans, &all->items[i], &of[n], &inputs[n]));
     n++;
   }
   return NULL;
@@ -161,9 +162,9 @@ static clave_status planned_grow(void *place, size_t *have, size_t want) {
   void *memory;
   memcpy(&memory, place, sizeof memory);
   if (memory && want <= *have) return NULL;
-  compiled_model.heap->give(memory);
+  compiled_model.heap->release(memory);
   *have = 0;
-  memory = compiled_model.heap->take(want + 1);
+  memory = compiled_model.heap->allocate(want + 1);
   memcpy(place, &memory, sizeof memory);
   if (!memory) return status_no_memory();
   *have = want;
@@ -253,10 +254,10 @@ static clave_status planned_add_weight(plans *plans, const command *command,
   if (!array_reserve(&plans->weights, &plans->cap_weights, plans->n_weights + 1,
                      sizeof *plans->weights))
     return status_no_memory();
-  void *data = compiled_model.heap->take(request->bytes + 1);
+  void *data = compiled_model.heap->allocate(request->bytes + 1);
   clave_status st = data ? pack_into(plans, command, request, data) : status_no_memory();
   if (st) {
-    compiled_model.heap->give(data);
+    compiled_model.heap->release(data);
     return st;
   }
   open_weight *made = &plans->weights[plans->n_weights++];
@@ -266,8 +267,8 @@ static clave_status planned_add_weight(plans *plans, const command *command,
   return NULL;
 }
 
-static clave_status planned_take_weight(plans *plans, const command *command,
-                                        const packed_weight_request *request, void **out) {
+static clave_status planned_get_weight(plans *plans, const command *command,
+                                       const packed_weight_request *request, void **out) {
   if (*out) return NULL;
   for (size_t i = 0; i < plans->n_weights && !*out; i++)
     if (request->pack ? packed_weights_equal(&plans->weights[i].request, request)
@@ -282,7 +283,7 @@ static clave_status planned_run_command(plans *plans, uint32_t i) {
   const command *command = &plans->kept[0].schedule->commands[i];
   void **weights = plans->kept[0].weights + (size_t)i * MAX_PACKED_WEIGHTS;
   for (int k = 0; k < command->recorded->n_weights; k++)
-    TRY(planned_take_weight(plans, command, &command->recorded->weights[k], &weights[k]));
+    TRY(planned_get_weight(plans, command, &command->recorded->weights[k], &weights[k]));
   TRY(planned_run_kernels(plans, command, command->recorded, weights));
   if (command->kind == COMMAND_COPY && command->rebind != NO_INDEX)
     plans->now[command->rebind] = command->out;
@@ -340,7 +341,7 @@ static void set_outputs(const plans *plans, model_value *outputs) {
 static clave_status planned_run(model *model, const model_value *inputs, model_value *outputs) {
   if (!model->plans) TRY(create_plans(model));
   plans *plans = model->plans;
-  TRY(planned_take_inputs(plans, inputs));
+  TRY(planned_bind_inputs(plans, inputs));
   TRY(planned_find_plan(plans));
   TRY(reserve_memory(plans, plans->kept[0].schedule));
   copy_inputs(plans, inputs);

@@ -25,17 +25,17 @@ bool argument_bytes(const model_argument *argument, const int64_t *dims, size_t 
   return true;
 }
 
-/* The bytes of an input as far as its dimensions are known; its unknown size (-1: none), and how
- * often this size occurs. */
-typedef struct known_part {
+/* The bytes of an input as far as its dimensions are known, its unknown size (-1 if none exists),
+ * and how often this size occurs. */
+typedef struct known_input {
   size_t bytes;
   int unknown, times;
   bool has_more; /* it has several unknown sizes */
-} known_part;
+} known_input;
 
 static bool runtime_arguments_measure(const model_argument *argument, const int64_t *sizes,
-                                      known_part *out) {
-  *out = (known_part){.bytes = dtype_size(argument->type), .unknown = -1};
+                                      known_input *out) {
+  *out = (known_input){.bytes = dtype_size(argument->type), .unknown = -1};
   for (int i = 0; i < argument->rank; i++) {
     const int size = model_size_of(argument->dims[i]);
     if (size < 0 || (sizes && sizes[size] != SIZE_UNKNOWN)) {
@@ -62,7 +62,7 @@ static void runtime_arguments_append_dim(text *text, const model_method *method,
 }
 
 void append_type(text *text, const model_method *method, const model_argument *argument) {
-  known_part part;
+  known_input part;
   size_t bytes;
   if (argument->is_scalar) {
     text_printf(text, "a number, %s", dtype_name(argument->type));
@@ -111,7 +111,7 @@ static clave_status wrong_bytes(const model_method *method, const model_argument
   return st;
 }
 
-/* Returns the n with n^k equal to `product`; -1 if there is none. */
+/* Returns the n with n^k equal to `product`; -1 if none exists. */
 static int64_t root_of(uint64_t product, int k) {
   uint64_t low = 0, high = product;
   while (low < high) { /* finds the least n with n^k >= product */
@@ -130,8 +130,8 @@ static int64_t root_of(uint64_t product, int k) {
   return power == product && low <= INT64_MAX ? (int64_t)low : -1;
 }
 
-static clave_status take_size(const model_method *method, int size, int64_t n, const char *from,
-                              int64_t *sizes) {
+static clave_status set_size(const model_method *method, int size, int64_t n, const char *from,
+                             int64_t *sizes) {
   if (sizes[size] != SIZE_UNKNOWN && sizes[size] != n)
     return INVALID("%s: size '%s' is %" PRId64 " here, and %" PRId64 " in another input or --dim",
                    from, method->sizes[size].name, n, sizes[size]);
@@ -139,22 +139,22 @@ static clave_status take_size(const model_method *method, int size, int64_t n, c
   return check_bounds(method, size, n, from);
 }
 
-static clave_status take_shape(const model_method *method, const model_argument *argument,
+static clave_status read_shape(const model_method *method, const model_argument *argument,
                                const given_input *input, int64_t *sizes) {
   for (int i = 0; i < argument->rank; i++) {
     const int size = model_size_of(argument->dims[i]);
-    if (size >= 0) TRY(take_size(method, size, input->dims[i], input->from, sizes));
+    if (size >= 0) TRY(set_size(method, size, input->dims[i], input->from, sizes));
   }
   return NULL;
 }
 
 /* Derives the input's only unknown size from its bytes, or checks the bytes. */
-static clave_status runtime_arguments_take_input(const model_method *method,
+static clave_status runtime_arguments_read_input(const model_method *method,
                                                  const model_argument *argument,
                                                  const given_input *input, int64_t *sizes) {
-  known_part part;
+  known_input part;
   if (argument->is_scalar) return NULL;
-  if (input->dims) return take_shape(method, argument, input, sizes);
+  if (input->dims) return read_shape(method, argument, input, sizes);
   if (!runtime_arguments_measure(argument, sizes, &part))
     return INVALID("%s: the size of the input overflows", input->from);
   if (part.has_more) return NULL;
@@ -164,7 +164,7 @@ static clave_status runtime_arguments_take_input(const model_method *method,
     return input->bytes == 0 ? NULL : wrong_bytes(method, argument, input, sizes);
   const int64_t n = input->bytes % part.bytes ? -1 : root_of(input->bytes / part.bytes, part.times);
   if (n < 0) return wrong_bytes(method, argument, input, sizes);
-  return take_size(method, part.unknown, n, input->from, sizes);
+  return set_size(method, part.unknown, n, input->from, sizes);
 }
 
 static int count_unknown(const model_method *method, const int64_t *sizes, int *first) {
@@ -184,14 +184,14 @@ clave_status find_sizes(const model_method *method, const given_input *given, in
   do {
     before = left;
     for (int i = 0; i < method->n_inputs; i++)
-      TRY(runtime_arguments_take_input(method, &method->inputs[i], &given[i], sizes));
+      TRY(runtime_arguments_read_input(method, &method->inputs[i], &given[i], sizes));
     left = count_unknown(method, sizes, &unknown);
   } while (left && left < before);
   if (left)
     return INVALID("size '%s' does not follow from the lengths of the files: set it by --dim %s=N",
                    method->sizes[unknown].name, method->sizes[unknown].name);
   for (int i = 0; i < method->n_inputs; i++)
-    TRY(runtime_arguments_take_input(method, &method->inputs[i], &given[i], sizes));
+    TRY(runtime_arguments_read_input(method, &method->inputs[i], &given[i], sizes));
   return NULL;
 }
 

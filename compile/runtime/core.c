@@ -5,10 +5,10 @@
 
 /* ---------------------------------------------------------------- memory */
 
-static void *take_memory(model *model, size_t bytes) {
+static void *allocate_memory(model *model, size_t bytes) {
   const model_memory *all = &compiled_model.memory;
   const size_t unit = MODEL_ALIGNMENT;
-  if (compiled_model.heap) return compiled_model.heap->take(bytes + 1);
+  if (compiled_model.heap) return compiled_model.heap->allocate(bytes + 1);
   if (bytes > all->bytes - model->taken) return NULL;
   void *memory = all->data + model->taken;
   const size_t size = (bytes + unit - 1) / unit * unit, left = all->bytes - model->taken;
@@ -16,7 +16,7 @@ static void *take_memory(model *model, size_t bytes) {
   return memory;
 }
 
-static void *core_take_scratch(void *pool, size_t bytes) {
+static void *core_allocate_scratch(void *pool, size_t bytes) {
   static char nothing;
   model *model = pool;
   const size_t size = kernel_scratch_size(bytes);
@@ -67,7 +67,7 @@ void model_call_on(model *model, int n_threads, const kernel_desc *desc, const v
 }
 
 /* Returns the first packed weight for this processor: number `index`, or any if index is negative.
- * NULL if there is none. */
+ * NULL if none exists. */
 static const model_packed *core_find_packed(int index) {
   const int n = compiled_model.n_packed;
   const char *level = n ? compiled_model.level() : "";
@@ -99,7 +99,7 @@ void model_pack(model *model, int index, const kernel_desc *desc, const void *ar
     return;
   }
   model->scratch_used = 0;
-  model->scratch = model->packed_weights[index] = take_memory(model, model->scratch_bytes);
+  model->scratch = model->packed_weights[index] = allocate_memory(model, model->scratch_bytes);
   if (!model->scratch || !desc->run(&model->kernel, args)) core_fail(model, MODEL_NO_MEMORY);
   model->scratch = NULL;
   model->scratch_bytes = 0;
@@ -139,7 +139,7 @@ static void measure_scratch(model *model) {
   model->measures = true;
   compiled_model.run(model);
   model->measures = false;
-  model->scratch = take_memory(model, model->scratch_bytes);
+  model->scratch = allocate_memory(model, model->scratch_bytes);
 }
 
 model_failure core_start(model *model) {
@@ -148,9 +148,9 @@ model_failure core_start(model *model) {
     *context = (kernel_context){.parallel_for = run_alone, .n_threads = 1};
   context->pool = model;
   context->fault = &model->fault;
-  context->scratch = core_take_scratch;
-  model->arena = take_memory(model, compiled_model.arena_bytes);
-  model->state = take_memory(model, compiled_model.state_bytes);
+  context->scratch = core_allocate_scratch;
+  model->arena = allocate_memory(model, compiled_model.arena_bytes);
+  model->state = allocate_memory(model, compiled_model.state_bytes);
   if (!model->arena || !model->state) return MODEL_NO_MEMORY;
   compiled_model.pack(model);
   if (model->failed) return model->failed;

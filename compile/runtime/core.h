@@ -1,8 +1,9 @@
 #ifndef COMPILE_RUNTIME_CORE_H
 #define COMPILE_RUNTIME_CORE_H
 /* The core of an emitted program, free of host services: model.c, the emitted file, describes one
- * method, with fixed sizes unless a planner is named. Its kernels run in memory that they are
- * given. Nothing is allocated, printed or started here, so that programs for firmware need no more.
+ * method, with fixed sizes unless it names a planner. The caller provides the memory in which the
+ * kernels run. The core allocates and prints nothing and starts no threads, so that firmware needs
+ * no other file of the runtime.
  */
 #include "base/kernel.h"
 #include "compile/runtime/info.h"
@@ -22,18 +23,20 @@ typedef struct model_state {
   const unsigned char *value; /* NULL: zeros */
 } model_state;
 
-/* Threads and heap memory. A program refers to those that it uses, so that the linker omits the
- * others. */
+/* Threads and heap memory. A program refers to the services that it uses, so that the linker omits
+ * the others. */
 typedef struct model_threads model_threads; /* pool.h */
 extern const model_threads model_pool;      /* pool.c */
 
 typedef struct model_heap {
-  void *(*take)(size_t bytes); /* aligned to MODEL_ALIGNMENT, not zeroed; NULL if out of memory */
-  void (*give)(void *memory);  /* accepts NULL */
+  /* Returns memory aligned to MODEL_ALIGNMENT, not zeroed. Returns NULL if out of memory. */
+  void *(*allocate)(size_t bytes);
+  void (*release)(void *memory); /* accepts NULL */
 } model_heap;
 extern const model_heap model_host_heap; /* heap.c */
 
-/* Plans and runs sizes that are known at run time only, and the data that it reads. */
+/* A planner, which plans and runs a method whose sizes are known only at run time, and the data
+ * that it reads. */
 typedef struct model_planner model_planner;  /* planner.h */
 extern const model_planner model_open_sizes; /* compile/open/planned.c */
 typedef struct planned_code planned_code;    /* compile/open/planned.h */
@@ -71,7 +74,7 @@ typedef struct model_code {
   const model_packed *packed; /* (n_packed) */
   int n_packed;
   const char *packed_for;     /* display text with the levels in `packed`; NULL: none */
-  const char *(*level)(void); /* this processor's level; if anything is packed */
+  const char *(*level)(void); /* returns this processor's level; set if n_packed > 0 */
   void (*pack)(model *model); /* packs the weights */
   void (*run)(model *model);
   const model_planner *planner; /* NULL: sizes are fixed; else inputs, outputs, packed weights, pack

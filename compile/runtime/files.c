@@ -37,7 +37,7 @@ static clave_status runtime_files_check_shape(const char *path, const model_meth
 }
 
 /* Copies elements if they have another order or are not aligned to their dtype. */
-static clave_status take_elements(const npy_array *array, input_file *file) {
+static clave_status set_elements(const npy_array *array, input_file *file) {
   const bool is_aligned = (uintptr_t)array->data % dtype_size(array->type) == 0;
   file->data = array->data;
   file->bytes = array->bytes;
@@ -62,7 +62,7 @@ static clave_status runtime_files_read_npy(const char *path, const model_method 
   stored_tensor tensor = {.type = array.type, .rank = array.rank};
   memcpy(tensor.dims, array.dims, sizeof tensor.dims);
   TRY(runtime_files_check_shape(path, method, argument, &tensor));
-  return take_elements(&array, file);
+  return set_elements(&array, file);
 }
 
 static clave_status read_safetensors(const char *path, const model_method *method, int number,
@@ -78,7 +78,7 @@ static clave_status read_safetensors(const char *path, const model_method *metho
   npy_array array = {
       .type = tensor.type, .rank = tensor.rank, .data = tensor.data, .bytes = tensor.bytes};
   memcpy(array.dims, tensor.dims, sizeof array.dims);
-  return take_elements(&array, file);
+  return set_elements(&array, file);
 }
 
 static clave_status runtime_files_read_file(const char *path, const model_method *method,

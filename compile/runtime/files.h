@@ -13,8 +13,8 @@ typedef struct input_file {
   int64_t dims[MODEL_MAX_RANK]; /* (rank) */
 } input_file;
 
-/* number: index of the input in its method. If the file has a dtype and shape, these must be the
- * input's, except for open sizes. */
+/* number: index of the input in its method. If the file has a dtype and shape, they must match the
+ * input's; open sizes may differ. */
 clave_status input_file_open(const char *path, const model_method *method, int number,
                              input_file *out) STATUS_CHECK;
 void input_file_close(input_file *file); /* accepts a zeroed one */

@@ -4,4 +4,4 @@
 #include "base/memory.h"
 #include "compile/runtime/core.h"
 
-const model_heap model_host_heap = {.take = memory_alloc, .give = free};
+const model_heap model_host_heap = {.allocate = memory_alloc, .release = free};

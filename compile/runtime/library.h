@@ -9,6 +9,6 @@ void model_library_destroy(void *library); /* accepts NULL */
 int model_library_run(void *library, const void *const *inputs, void *const *outputs);
 const char *model_library_error(const void *library);
 void model_library_reset(void *library);
-int model_library_verify(void *library); /* on a second model, see verify.h */
+int model_library_verify(void *library); /* uses a second model; see verify.h */
 
 #endif

@@ -34,7 +34,7 @@ typedef struct finder {
   size_t size; /* bytes of the data */
 } finder;
 
-static clave_status take_name(finder *finder, span name) {
+static clave_status begin_entry(finder *finder, span name) {
   finder->which = ANY;
   if (name.size == 12 && memcmp(name.data, "__metadata__", 12) == 0) finder->which = -1;
   for (int i = ANY - 1; i >= 0; i--)
@@ -45,7 +45,7 @@ static clave_status take_name(finder *finder, span name) {
   return NULL;
 }
 
-static clave_status runtime_safetensors_take_member(finder *finder, span name) {
+static clave_status runtime_safetensors_begin_member(finder *finder, span name) {
   static const char *const names[] = {"", "dtype", "shape", "data_offsets"};
   finder->at = MEMBER_OTHER;
   for (int i = MEMBER_DTYPE; i <= MEMBER_OFFSETS; i++)
@@ -57,7 +57,7 @@ static clave_status runtime_safetensors_take_member(finder *finder, span name) {
   return NULL;
 }
 
-static clave_status take_dtype(finder *finder, span word) {
+static clave_status parse_dtype(finder *finder, span word) {
   char name[16];
   if (word.size >= sizeof name) return INVALID("the header has an unknown dtype");
   memcpy(name, word.data, word.size);
@@ -67,7 +67,7 @@ static clave_status take_dtype(finder *finder, span word) {
              : UNSUPPORTED("unsupported dtype %s", name);
 }
 
-static clave_status runtime_safetensors_take_number(finder *finder, span word) {
+static clave_status runtime_safetensors_parse_number(finder *finder, span word) {
   entry *entry = &finder->now;
   int64_t value = 0;
   for (size_t i = 0; i < word.size; i++) {
@@ -106,30 +106,30 @@ static clave_status finish_entry(finder *finder) {
 }
 
 /* Parses a member of an entry, and checks its nesting and kind. */
-static clave_status take_entry(finder *finder, json_event event, span word) {
+static clave_status parse_entry(finder *finder, json_event event, span word) {
   const bool is_list = finder->at == MEMBER_SHAPE || finder->at == MEMBER_OFFSETS;
   if (finder->which < 0 || (finder->depth > AT_ENTRY && !is_list)) return NULL;
   if (finder->depth == AT_ENTRY && event == JSON_EVENT_KEY)
-    return runtime_safetensors_take_member(finder, word);
+    return runtime_safetensors_begin_member(finder, word);
   if (finder->at == MEMBER_OTHER || event == JSON_EVENT_END) return NULL;
-  if (finder->at == MEMBER_DTYPE && event == JSON_EVENT_STRING) return take_dtype(finder, word);
+  if (finder->at == MEMBER_DTYPE && event == JSON_EVENT_STRING) return parse_dtype(finder, word);
   if (is_list && finder->depth == AT_ENTRY && event == JSON_EVENT_ARRAY) return NULL;
   if (is_list && finder->depth == AT_ARRAY && event == JSON_EVENT_NUMBER)
-    return runtime_safetensors_take_number(finder, word);
+    return runtime_safetensors_parse_number(finder, word);
   return INVALID("a dtype, shape or data_offsets in the header has the wrong JSON type");
 }
 
-static clave_status runtime_safetensors_take_event(void *ctx, json_event event, span word) {
+static clave_status runtime_safetensors_parse_event(void *ctx, json_event event, span word) {
   finder *finder = ctx;
   const bool opens = event == JSON_EVENT_OBJECT || event == JSON_EVENT_ARRAY;
   if (event == JSON_EVENT_END) finder->depth--;
   if (event == JSON_EVENT_END && finder->depth == AT_FILE) return finish_entry(finder);
   if (finder->depth == 0 && event == JSON_EVENT_ARRAY)
     return INVALID("the header is not a JSON object");
-  if (finder->depth == AT_FILE && event == JSON_EVENT_KEY) return take_name(finder, word);
+  if (finder->depth == AT_FILE && event == JSON_EVENT_KEY) return begin_entry(finder, word);
   if (finder->depth == AT_FILE && event != JSON_EVENT_OBJECT && event != JSON_EVENT_END)
     return INVALID("an entry of the header is not a JSON object");
-  if (finder->depth >= AT_ENTRY) TRY(take_entry(finder, event, word));
+  if (finder->depth >= AT_ENTRY) TRY(parse_entry(finder, event, word));
   finder->depth += opens;
   return NULL;
 }
@@ -161,7 +161,7 @@ clave_status stored_tensor_find(const void *file, size_t size, const char *name,
   finder finder = {.names = {name, other}, .size = size - LENGTH_BYTES - (size_t)length};
   const char *header = (const char *)bytes + LENGTH_BYTES;
   if (length == 0 || header[0] != '{') return INVALID("the header is not a JSON object");
-  TRY(json_walk(header, (size_t)length, 0, runtime_safetensors_take_event, &finder));
+  TRY(json_walk(header, (size_t)length, 0, runtime_safetensors_parse_event, &finder));
   return runtime_safetensors_choose(&finder, bytes + LENGTH_BYTES + length, out);
 }
 

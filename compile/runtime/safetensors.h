@@ -14,7 +14,7 @@ typedef struct stored_tensor {
 } stored_tensor;
 
 /* Finds the tensor called `name` in a file in memory, else that called `other`, else the only
- * tensor. INVALID if there is none or the file is malformed. */
+ * tensor. INVALID if none exists or the file is malformed. */
 clave_status stored_tensor_find(const void *file, size_t size, const char *name, const char *other,
                                 stored_tensor *out) STATUS_CHECK;
 

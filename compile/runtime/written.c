@@ -11,14 +11,14 @@
 /* ---------------------------------------------------------------- memory */
 
 /* Returns zeroed memory: from the heap, or `own` if memory is static. */
-static void *written_take(void *own, size_t bytes) {
-  void *memory = compiled_model.heap ? compiled_model.heap->take(bytes + 1) : own;
+static void *written_allocate(void *own, size_t bytes) {
+  void *memory = compiled_model.heap ? compiled_model.heap->allocate(bytes + 1) : own;
   if (memory) memset(memory, 0, bytes);
   return memory;
 }
 
-static void written_give(void *memory) {
-  if (compiled_model.heap) compiled_model.heap->give(memory);
+static void written_release(void *memory) {
+  if (compiled_model.heap) compiled_model.heap->release(memory);
 }
 
 static clave_status status_of(const model *model, model_failure failure) {
@@ -38,7 +38,7 @@ static clave_status status_of(const model *model, model_failure failure) {
 /* ---------------------------------------------------------------- lifetime */
 
 clave_status model_create(model **out) {
-  *out = written_take(compiled_model.memory.model, sizeof **out);
+  *out = written_allocate(compiled_model.memory.model, sizeof **out);
   return *out ? NULL : status_no_memory();
 }
 
@@ -63,10 +63,10 @@ static void note_packing(const model *model) {
 
 clave_status model_start(model *model, int n_threads) {
   const model_memory *own = &compiled_model.memory;
-  model->packed_weights = written_take(
+  model->packed_weights = written_allocate(
       own->packed_weights, (size_t)compiled_model.n_packed_weights * sizeof *model->packed_weights);
   model->rebased =
-      written_take(own->rebased, (size_t)compiled_model.n_rebased * sizeof *model->rebased);
+      written_allocate(own->rebased, (size_t)compiled_model.n_rebased * sizeof *model->rebased);
   if (!model->packed_weights || !model->rebased) return status_no_memory();
   if (compiled_model.threads)
     TRY(compiled_model.threads->create(model,
@@ -85,14 +85,14 @@ void model_destroy(model *model) {
   if (!model) return;
   if (compiled_model.planner) compiled_model.planner->destroy(model);
   for (int i = 0; model->packed_weights && i < compiled_model.n_packed_weights; i++)
-    if (core_owns_packed_weight(model, i)) written_give(model->packed_weights[i]);
-  written_give(model->packed_weights);
-  written_give(model->rebased);
-  written_give(model->arena);
-  written_give(model->state);
-  written_give(model->scratch);
+    if (core_owns_packed_weight(model, i)) written_release(model->packed_weights[i]);
+  written_release(model->packed_weights);
+  written_release(model->rebased);
+  written_release(model->arena);
+  written_release(model->state);
+  written_release(model->scratch);
   if (compiled_model.threads) compiled_model.threads->destroy(model);
-  written_give(model);
+  written_release(model);
 }
 
 /* ---------------------------------------------------------------- runs */

@@ -55,7 +55,7 @@ bool read_payload(const FreeableBuffer &processed, std::string *key, std::string
   return true;
 }
 
-bool take_number(const std::string &text, uint64_t *out) {
+bool parse_number(const std::string &text, uint64_t *out) {
   const char *end = text.data() + text.size();
   const auto read = std::from_chars(text.data(), end, *out);
   return read.ec == std::errc() && read.ptr == end;
@@ -64,7 +64,7 @@ bool take_number(const std::string &text, uint64_t *out) {
 // Sets a setting by its name, as in a compile spec or a load-time option of the host.
 bool set(Settings *settings, const std::string &name, const std::string &value) {
   uint64_t n = 0;
-  const bool is_number = take_number(value, &n);
+  const bool is_number = parse_number(value, &n);
   if (name == "device") {
     settings->device = value;
   } else if (name == "cache_dir") {
@@ -182,7 +182,7 @@ const struct {
 
 // Describes ExecuTorch's tensor as a clave tensor over the same memory. Returns false if clave
 // lacks its dtype or rank.
-bool seen_as(const Tensor &t, clave_tensor *out) {
+bool view_tensor(const Tensor &t, clave_tensor *out) {
   if (t.dim() > CLAVE_MAX_RANK) return false;
   for (const auto &type : kTypes) {
     if (type.theirs != t.scalar_type()) continue;
@@ -212,7 +212,7 @@ Error bind_input(const Delegate &d, uint32_t i, const EValue &value) {
   const clave_delegate_handle instance = d.instance->handle();
   clave_tensor t = {};
   if (value.isTensor()) {
-    if (!seen_as(value.toTensor(), &t))
+    if (!view_tensor(value.toTensor(), &t))
       return failed(Error::NotSupported, "input " + std::to_string(i) + " has a dtype or a rank " +
                                              "that clave has not");
     const clave_delegate_memory memory = memory_of(t.data, value.toTensor().nbytes());
@@ -249,7 +249,7 @@ bool is_contiguous(const clave_tensor &t) {
 
 // True if a result can be written in place: its sizes are known and the tensor is contiguous.
 bool is_bound(const clave_tensor_info &info, const EValue &value, clave_tensor *tensor) {
-  if (info.is_scalar || !value.isTensor() || !seen_as(value.toTensor(), tensor)) return false;
+  if (info.is_scalar || !value.isTensor() || !view_tensor(value.toTensor(), tensor)) return false;
   if (tensor->dtype != info.dtype || tensor->rank != info.rank || !tensor->data) return false;
   for (int k = 0; k < info.rank; k++)
     if (info.dims[k] != tensor->dims[k]) return false;
@@ -289,7 +289,7 @@ Error copy_tensor(const clave_tensor &from, Tensor to) {
       to, ArrayRef<executorch::aten::SizesType>(sizes.data(), sizes.size()));
   if (e != Error::Ok) return failed(e, "a result does not fit into its output in the .pte");
   clave_tensor t;
-  if (!seen_as(to, &t) || t.dtype != from.dtype)
+  if (!view_tensor(to, &t) || t.dtype != from.dtype)
     return failed(Error::InvalidType, "a result is not of its output's dtype");
   if (to.numel() == 0) return Error::Ok;
   if (!t.data) return failed(Error::InvalidState, "an output of the .pte has no memory");
@@ -300,7 +300,7 @@ Error copy_tensor(const clave_tensor &from, Tensor to) {
   return Error::Ok;
 }
 
-Error take_output(const Delegate &d, uint32_t i, EValue *value) {
+Error store_output(const Delegate &d, uint32_t i, EValue *value) {
   clave_tensor t;
   if (is_bound(d.outputs[i], *value, &t)) return Error::Ok;
   if (clave_status st = plugin().result(d.instance->handle(), d.method.c_str(), i, &t))
@@ -331,7 +331,7 @@ Error run(const Delegate &d, Span<EValue *> args) {
   if (clave_status st = plugin().execute(d.instance->handle(), d.method.c_str()))
     return failed(st, "running a delegate");
   for (uint32_t i = 0; i < n_outputs && e == Error::Ok; i++)
-    e = take_output(d, i, args[n_inputs + i]);
+    e = store_output(d, i, args[n_inputs + i]);
   return e;
 }
 

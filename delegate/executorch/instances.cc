@@ -277,7 +277,7 @@ bool Settings::operator==(const Settings &o) const {
 // Adds `method` to the users of the instance. Returns false if it needs another instance: a method
 // starts with its initial state each time it is loaded, so it must not find state that it left. If
 // methods share state, all state stays while one of them is loaded.
-static bool takes(Instance &instance, const std::string &method) {
+static bool accepts(Instance &instance, const std::string &method) {
   if (!instance.settings.shares_state && instance.left.count(method)) return false;
   return instance.methods.insert(method).second;
 }
@@ -289,7 +289,7 @@ Error find_instance(const NamedDataMap &map, const std::string &key, const std::
   std::lock_guard<std::mutex> lock(registry().mutex);
   const auto others = instances_of(identity, key);
   for (const auto &other : others)
-    if (other->settings == settings && takes(*other, method)) {
+    if (other->settings == settings && accepts(*other, method)) {
       *out = other;
       return Error::Ok;
     }

@@ -55,7 +55,7 @@ struct Instance {
   std::shared_ptr<Owned> device, program, owned;  // destroyed from the last to the first
   Settings settings;
   std::mutex mutex;
-  std::set<std::string> methods, left;  // users, former users; under the registry's mutex
+  std::set<std::string> methods, left;  // users, former users; guarded by the registry's mutex
   executorch::runtime::EventTracer *tracer = nullptr;  // tracer of the call in progress
   const void *identity = nullptr;                      // identifies the loaded .pte
   std::string key;                                     // key of the program in the .pte

@@ -44,10 +44,12 @@ static bool share(app *app, int tensor) {
   return app->p.memory[tensor] != NULL;
 }
 
-/* Shares the planes, if only the first part reads them, and the outputs of the last part. */
+/* Shares the planes, if only the first partition reads them, and the outputs of the last partition.
+ */
 static bool share_buffers(app *app) {
-  const part *first = &app->p.parts[0], *last = &app->p.parts[app->p.n_parts - 1];
-  if (app->p.n_parts == 0) return true;
+  const partition *first = &app->p.partitions[0],
+                  *last = &app->p.partitions[app->p.n_partitions - 1];
+  if (app->p.n_partitions == 0) return true;
   const bool planes = first->n_inputs == 1 && first->inputs[0] == app->g.nodes[0].output;
   return (!planes || share(app, first->inputs[0])) &&
          share(app, last->outputs[last->n_outputs - 1]);
@@ -67,7 +69,7 @@ static void run_alone(app *app, int n) {
   for (int i = 0; i < app->g.n_nodes; i++) run_node(&app->g, &app->g.nodes[i], n);
 }
 
-/* Runs a node of the application: with its OpenCL if a part reads the result from there. */
+/* Runs a node of the application: with its OpenCL if a partition reads the result from there. */
 static bool run_own(app *app, const node *node, int n) {
   cl_mem memory = app->p.memory[node->output];
   if (node->op == OP_TO_PLANES && memory)
@@ -76,11 +78,11 @@ static bool run_own(app *app, const node *node, int n) {
   return true;
 }
 
-static bool run_part(app *app, const part *part, int n) {
-  if (!plugin_run(&app->p, &app->g, part, n)) return false;
-  for (int i = 0; i < part->n_outputs; i++) {
-    const tensor *tensor = &app->g.tensors[part->outputs[i]];
-    cl_mem memory = app->p.memory[part->outputs[i]];
+static bool run_partition(app *app, const partition *partition, int n) {
+  if (!plugin_run(&app->p, &app->g, partition, n)) return false;
+  for (int i = 0; i < partition->n_outputs; i++) {
+    const tensor *tensor = &app->g.tensors[partition->outputs[i]];
+    cl_mem memory = app->p.memory[partition->outputs[i]];
     const size_t bytes = (size_t)tensor_elements(tensor, n) * sizeof(float);
     if (memory && !own_opencl_read(&app->cl, memory, tensor->data, bytes)) return false;
   }
@@ -89,9 +91,10 @@ static bool run_part(app *app, const part *part, int n) {
 
 static bool run_together(app *app, int n) {
   for (int i = 0; i < app->g.n_nodes; i++) {
-    const int part = app->p.part_of[i];
-    if (part < 0 && !run_own(app, &app->g.nodes[i], n)) return false;
-    if (part >= 0 && app->p.parts[part].first == i && !run_part(app, &app->p.parts[part], n))
+    const int partition = app->p.partition_of[i];
+    if (partition < 0 && !run_own(app, &app->g.nodes[i], n)) return false;
+    if (partition >= 0 && app->p.partitions[partition].first == i &&
+        !run_partition(app, &app->p.partitions[partition], n))
       return false;
   }
   return true;
@@ -138,10 +141,10 @@ static void divide(app *app) {
   clave_device_info info = {.size = sizeof info};
   int taken = 0;
   plugin_divide(&app->p, &app->g, app->own);
-  for (int i = 0; i < app->g.n_nodes; i++) taken += app->p.part_of[i] >= 0;
+  for (int i = 0; i < app->g.n_nodes; i++) taken += app->p.partition_of[i] >= 0;
   clave_status st = app->p.d.device_info(app->p.device, &info);
   fprintf(stderr, "host_app: clave %s runs %d of %d nodes in %d part%s on %s\n", app->p.d.library,
-          taken, app->g.n_nodes, app->p.n_parts, app->p.n_parts == 1 ? "" : "s",
+          taken, app->g.n_nodes, app->p.n_partitions, app->p.n_partitions == 1 ? "" : "s",
           st ? "?" : info.name);
   app->p.d.status_free(st);
 }

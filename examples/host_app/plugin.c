@@ -43,7 +43,7 @@ bool plugin_open(plugin *plugin, const char *path, void *context, void *device, 
                                                  .cl_device = device,
                                                  .cl_queue = queue};
   memset(plugin, 0, sizeof *plugin);
-  memset(plugin->part_of, -1, sizeof plugin->part_of);
+  memset(plugin->partition_of, -1, sizeof plugin->partition_of);
   if (open_library(plugin, path) && good(plugin, plugin->d.open(&options, &plugin->device)))
     return true;
   plugin_close(plugin);
@@ -52,9 +52,9 @@ bool plugin_open(plugin *plugin, const char *path, void *context, void *device, 
 
 void plugin_close(plugin *plugin) {
   if (!plugin->library) return;
-  for (int i = 0; i < plugin->n_parts; i++) {
-    (void)good(plugin, plugin->d.destroy(plugin->parts[i].instance));
-    (void)good(plugin, plugin->d.unload(plugin->parts[i].program));
+  for (int i = 0; i < plugin->n_partitions; i++) {
+    (void)good(plugin, plugin->d.destroy(plugin->partitions[i].instance));
+    (void)good(plugin, plugin->d.unload(plugin->partitions[i].program));
   }
   if (plugin->device) (void)good(plugin, plugin->d.close(plugin->device));
   (void)dlclose(plugin->library);
@@ -261,42 +261,44 @@ static bool reads(const graph *graph, int from, int to, int tensor) {
   return false;
 }
 
-/* Finds the inputs and outputs of a part. False if they exceed MAX_ARGUMENTS. */
-static bool find_arguments(const graph *graph, part *part) {
-  const int end = part->first + part->count;
+/* Finds the inputs and outputs of a partition. False if they exceed MAX_ARGUMENTS. */
+static bool find_arguments(const graph *graph, partition *partition) {
+  const int end = partition->first + partition->count;
   for (int t = 0; t < graph->n_tensors; t++) {
-    const bool written = writes(graph, part->first, end, t), constant = graph->tensors[t].constant;
-    if (!constant && !written && reads(graph, part->first, end, t)) {
-      if (part->n_inputs == MAX_ARGUMENTS) return false;
-      part->inputs[part->n_inputs++] = t;
+    const bool written = writes(graph, partition->first, end, t),
+               constant = graph->tensors[t].constant;
+    if (!constant && !written && reads(graph, partition->first, end, t)) {
+      if (partition->n_inputs == MAX_ARGUMENTS) return false;
+      partition->inputs[partition->n_inputs++] = t;
     }
     if (written && reads(graph, end, graph->n_nodes, t)) {
-      if (part->n_outputs == MAX_ARGUMENTS) return false;
-      part->outputs[part->n_outputs++] = t;
+      if (partition->n_outputs == MAX_ARGUMENTS) return false;
+      partition->outputs[partition->n_outputs++] = t;
     }
   }
   return true;
 }
 
-static bool load_part(plugin *plugin, const graph *graph, part *part) {
-  translation *translation =
-      find_arguments(graph, part) ? translate(graph, part->first, part->count) : NULL;
+static bool load_partition(plugin *plugin, const graph *graph, partition *partition) {
+  translation *translation = find_arguments(graph, partition)
+                                 ? translate(graph, partition->first, partition->count)
+                                 : NULL;
   if (!translation) return false;
-  for (int i = 0; i < part->n_inputs; i++)
-    translation->tensors[part->inputs[i]].kind = CLAVE_SLOT_INPUT;
-  for (int i = 0; i < part->n_outputs; i++)
-    translation->tensors[part->outputs[i]].kind = CLAVE_SLOT_OUTPUT;
+  for (int i = 0; i < partition->n_inputs; i++)
+    translation->tensors[partition->inputs[i]].kind = CLAVE_SLOT_INPUT;
+  for (int i = 0; i < partition->n_outputs; i++)
+    translation->tensors[partition->outputs[i]].kind = CLAVE_SLOT_OUTPUT;
   const clave_delegate_payload payload = {
       .size = sizeof payload, .format = CLAVE_DELEGATE_GRAPH, .graph = &translation->graph};
-  const bool loaded =
-      good(plugin, plugin->d.load(&payload, &part->program)) &&
-      good(plugin, plugin->d.create(part->program, plugin->device, NULL, &part->instance));
+  const bool loaded = good(plugin, plugin->d.load(&payload, &partition->program)) &&
+                      good(plugin, plugin->d.create(partition->program, plugin->device, NULL,
+                                                    &partition->instance));
   free(translation);
   return loaded;
 }
 
-/* Asks clave about each node. */
-static void ask(plugin *plugin, const graph *graph, clave_delegate_answer *answers) {
+/* Queries for each node whether clave supports it. */
+static void query_nodes(plugin *plugin, const graph *graph, clave_delegate_answer *answers) {
   translation *translation = translate(graph, 0, graph->n_nodes);
   memset(answers, 0, (size_t)graph->n_nodes * sizeof *answers);
   if (translation)
@@ -306,17 +308,17 @@ static void ask(plugin *plugin, const graph *graph, clave_delegate_answer *answe
 
 void plugin_divide(plugin *plugin, graph *graph, const bool *own) {
   clave_delegate_answer answers[MAX_NODES];
-  ask(plugin, graph, answers);
+  query_nodes(plugin, graph, answers);
   for (int i = 0; i < graph->n_nodes;) {
-    part *piece = &plugin->parts[plugin->n_parts];
-    *piece = (part){.first = i};
+    partition *piece = &plugin->partitions[plugin->n_partitions];
+    *piece = (partition){.first = i};
     while (i < graph->n_nodes && answers[i].supported && !own[graph->nodes[i].op])
       i++, piece->count++;
     if (piece->count == 0) {
       i++;
-    } else if (load_part(plugin, graph, piece)) {
-      for (int k = piece->first; k < i; k++) plugin->part_of[k] = plugin->n_parts;
-      plugin->n_parts++;
+    } else if (load_partition(plugin, graph, piece)) {
+      for (int k = piece->first; k < i; k++) plugin->partition_of[k] = plugin->n_partitions;
+      plugin->n_partitions++;
     } else {
       (void)good(plugin, plugin->d.unload(piece->program));
     }
@@ -339,9 +341,9 @@ static clave_delegate_memory memory_of(const plugin *plugin, const graph *graph,
   return memory;
 }
 
-static bool bind(const plugin *plugin, const graph *graph, const part *part, int n) {
-  for (int i = 0; i < part->n_inputs; i++) {
-    const tensor *tensor = &graph->tensors[part->inputs[i]];
+static bool bind(const plugin *plugin, const graph *graph, const partition *partition, int n) {
+  for (int i = 0; i < partition->n_inputs; i++) {
+    const tensor *tensor = &graph->tensors[partition->inputs[i]];
     int64_t dims[4] = {n};
     size_t step = (size_t)1;
     clave_tensor shape = {.dtype = CLAVE_F32, .rank = tensor->rank};
@@ -351,28 +353,29 @@ static bool bind(const plugin *plugin, const graph *graph, const part *part, int
       shape.strides[k] = (int64_t)step;
       step *= (size_t)dims[k];
     }
-    const clave_delegate_memory memory = memory_of(plugin, graph, part->inputs[i], n);
-    if (!good(plugin, plugin->d.bind_input(part->instance, NULL, (uint32_t)i, &shape, &memory)))
+    const clave_delegate_memory memory = memory_of(plugin, graph, partition->inputs[i], n);
+    if (!good(plugin,
+              plugin->d.bind_input(partition->instance, NULL, (uint32_t)i, &shape, &memory)))
       return false;
   }
-  for (int i = 0; i < part->n_outputs; i++) {
-    const clave_delegate_memory result = memory_of(plugin, graph, part->outputs[i], n);
-    if (!good(plugin, plugin->d.bind_output(part->instance, NULL, (uint32_t)i, &result)))
+  for (int i = 0; i < partition->n_outputs; i++) {
+    const clave_delegate_memory result = memory_of(plugin, graph, partition->outputs[i], n);
+    if (!good(plugin, plugin->d.bind_output(partition->instance, NULL, (uint32_t)i, &result)))
       return false;
   }
   return true;
 }
 
-bool plugin_run(plugin *plugin, graph *graph, const part *part, int n) {
+bool plugin_run(plugin *plugin, graph *graph, const partition *partition, int n) {
   enum { LOOK_MS = 50 }; /* interval at which the application checks for interrupts */
   bool over = false, asked = false;
-  if (!bind(plugin, graph, part, n) ||
-      !good(plugin, plugin->d.submit(part->instance, NULL, NULL, NULL)))
+  if (!bind(plugin, graph, partition, n) ||
+      !good(plugin, plugin->d.submit(partition->instance, NULL, NULL, NULL)))
     return false;
   while (!over) {
-    clave_status st = plugin->d.wait(part->instance, LOOK_MS, &over);
+    clave_status st = plugin->d.wait(partition->instance, LOOK_MS, &over);
     if (!good(plugin, st)) return false;
-    if (interrupted && !asked) asked = good(plugin, plugin->d.cancel(part->instance));
+    if (interrupted && !asked) asked = good(plugin, plugin->d.cancel(partition->instance));
   }
   return true;
 }

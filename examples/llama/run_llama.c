@@ -11,7 +11,8 @@ static const char *env_or(const char *name, const char *otherwise) {
   return value && *value ? value : otherwise;
 }
 
-/* Reads an integer of at least 1 from the environment; 0 and a message if it is not one. */
+/* Reads an integer of at least 1 from the environment. Prints a message and returns 0 for any other
+ * value. */
 static long env_count(const char *name, long otherwise) {
   const char *text = env_or(name, NULL);
   char *end;
@@ -29,8 +30,8 @@ static int report(clave_status status) {
   return 1;
 }
 
-/* Reads the *count ids of a file, which the caller frees; NULL and a message if it has none or
- * others. */
+/* Reads the ids of a file, which the caller frees. Prints a message and returns NULL if the file
+ * has no ids, or contains anything else. */
 static uint32_t *read_ids(const char *path, size_t *count) {
   FILE *file = fopen(path, "r");
   uint32_t *ids = NULL, id;

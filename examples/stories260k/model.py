@@ -125,7 +125,7 @@ def read_checkpoint(path: Path) -> tuple[dict, dict[str, torch.Tensor]]:
 
 
 def load(dtype: torch.dtype = torch.float32) -> Llama:
-    """Returns the trained network, in eval mode; its output matrix is the embedding's."""
+    """Returns the trained network, in eval mode; its output matrix is the embedding matrix."""
     p, weights = read_checkpoint(find("stories260K", "stories260K.bin"))
     model = Llama(p, dtype)
     model.load_state_dict(weights | {"output.weight": weights["tok_embeddings.weight"]})

@@ -1,5 +1,5 @@
-/* Runs a custom kernel with each result between guard zones, which show writes outside it. Then
- * copies the results to their destinations. */
+/* Runs a custom kernel with each result between two guard zones, which reveal writes outside the
+ * result. Then copies the results to their destinations. */
 #include "interp/check/bounds.h"
 
 #include <stdlib.h>

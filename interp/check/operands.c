@@ -1,7 +1,7 @@
-/* Copies a node's operands for the CPU backend; constants are read from the mapped program file. If
- * operands are large, only a part of each is copied: the last rows along the first dimension of
- * size > 1 that the op processes independently. The last rows have the largest indices and reach
- * the remainders of all loops. */
+/* Copies a node's operands to the CPU backend; constants are read from the mapped program file. Of
+ * large operands, only the last rows are copied, along the first dimension of size > 1 that the op
+ * processes independently. The last rows have the largest indices and exercise the remainders of
+ * all loops. */
 #include "interp/check/operands.h"
 
 #include <stdlib.h>
@@ -13,49 +13,49 @@
 #include "ops/attention.h"
 #include "ops/epilogue.h"
 
-/* If the operands have more bytes, only a part is compared. If the op has no independent rows, all
- * is compared up to WHOLE_BYTES. */
-#ifndef CLAVE_PART_BYTES /* tests make it small */
-#define CLAVE_PART_BYTES ((int64_t)64 << 20)
+/* If the operands have more bytes than COMPARED_BYTES, only some rows are compared. If the op has
+ * no independent rows, the whole results are compared, up to WHOLE_BYTES. */
+#ifndef CLAVE_COMPARED_BYTES /* tests make it small */
+#define CLAVE_COMPARED_BYTES ((int64_t)64 << 20)
 #endif
-static const int64_t PART_BYTES = CLAVE_PART_BYTES, WHOLE_BYTES = (int64_t)512 << 20;
+static const int64_t COMPARED_BYTES = CLAVE_COMPARED_BYTES, WHOLE_BYTES = (int64_t)512 << 20;
 
-/* ---------------------------------------------------------------- parts */
+/* ---------------------------------------------------------------- compared rows */
 
 static int axis_from_start(int32_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
-/* The leading dimensions of its results that an op processes row by row, so that a row of results
- * depends only on the same row of operands. */
+/* The leading dimensions of the results that an op processes row by row: a row of the results
+ * depends only on the same row of the operands. */
 typedef enum row_kind {
   ROWS_NONE,
-  ROWS_FIRST,     /* the first dimension */
-  ROWS_BUT,       /* all except the last `n` */
-  ROWS_BUT_AXES,  /* all except the last ones, whose number is in the field */
-  ROWS_TO_AXIS,   /* dimensions before the axis in the field */
-  ROWS_TO_AXES,   /* dimensions before the first of the axes in the field */
-  ROWS_TO_OPTION, /* dimensions before the axis in the field; none if it is absent */
+  ROWS_FIRST,         /* the first dimension */
+  ROWS_ALL_BUT_LAST,  /* all except the last `n` */
+  ROWS_ALL_BUT_AXES,  /* all except the last dimensions, whose number is in the field */
+  ROWS_BEFORE_AXIS,   /* dimensions before the axis in the field */
+  ROWS_BEFORE_AXES,   /* dimensions before the first of the axes in the field */
+  ROWS_BEFORE_OPTION, /* dimensions before the axis in the field; none if the field is absent */
 } row_kind;
 
 static const struct {
   uint8_t kind, n;
   size_t field; /* offset in the op's struct */
 } row_rules[IR_OP_COUNT] = {
-    [IR_OP_ELEMENTWISE] = {ROWS_BUT, 0, 0},
-    [IR_OP_COPY] = {ROWS_BUT, 0, 0},
-    [IR_OP_MATMUL] = {ROWS_BUT, 1, 0},
-    [IR_OP_MATMUL_INTEGER] = {ROWS_BUT, 1, 0},
-    [IR_OP_TRIANGLE] = {ROWS_BUT, 2, 0},
-    [IR_OP_DISTANCE] = {ROWS_BUT, 2, 0},
-    [IR_OP_ATTENTION] = {ROWS_BUT, 3, 0},
-    [IR_OP_ROPE] = {ROWS_BUT, 3, 0},
-    [IR_OP_LAYER_NORM] = {ROWS_BUT_AXES, 0, offsetof(ir_layer_norm, n_axes)},
-    [IR_OP_RMS_NORM] = {ROWS_BUT_AXES, 0, offsetof(ir_rms_norm, n_axes)},
-    [IR_OP_CAT] = {ROWS_TO_AXIS, 0, offsetof(ir_cat, axis)},
-    [IR_OP_SOFTMAX] = {ROWS_TO_AXIS, 0, offsetof(ir_softmax, axis)},
-    [IR_OP_CUMULATE] = {ROWS_TO_AXIS, 0, offsetof(ir_cumulate, axis)},
-    [IR_OP_SORT] = {ROWS_TO_AXIS, 0, offsetof(ir_sort, axis)},
-    [IR_OP_REDUCE] = {ROWS_TO_AXES, 0, offsetof(ir_reduce, axes)},
-    [IR_OP_ARG_REDUCE] = {ROWS_TO_OPTION, 0, offsetof(ir_arg_reduce, axis)},
+    [IR_OP_ELEMENTWISE] = {ROWS_ALL_BUT_LAST, 0, 0},
+    [IR_OP_COPY] = {ROWS_ALL_BUT_LAST, 0, 0},
+    [IR_OP_MATMUL] = {ROWS_ALL_BUT_LAST, 1, 0},
+    [IR_OP_MATMUL_INTEGER] = {ROWS_ALL_BUT_LAST, 1, 0},
+    [IR_OP_TRIANGLE] = {ROWS_ALL_BUT_LAST, 2, 0},
+    [IR_OP_DISTANCE] = {ROWS_ALL_BUT_LAST, 2, 0},
+    [IR_OP_ATTENTION] = {ROWS_ALL_BUT_LAST, 3, 0},
+    [IR_OP_ROPE] = {ROWS_ALL_BUT_LAST, 3, 0},
+    [IR_OP_LAYER_NORM] = {ROWS_ALL_BUT_AXES, 0, offsetof(ir_layer_norm, n_axes)},
+    [IR_OP_RMS_NORM] = {ROWS_ALL_BUT_AXES, 0, offsetof(ir_rms_norm, n_axes)},
+    [IR_OP_CAT] = {ROWS_BEFORE_AXIS, 0, offsetof(ir_cat, axis)},
+    [IR_OP_SOFTMAX] = {ROWS_BEFORE_AXIS, 0, offsetof(ir_softmax, axis)},
+    [IR_OP_CUMULATE] = {ROWS_BEFORE_AXIS, 0, offsetof(ir_cumulate, axis)},
+    [IR_OP_SORT] = {ROWS_BEFORE_AXIS, 0, offsetof(ir_sort, axis)},
+    [IR_OP_REDUCE] = {ROWS_BEFORE_AXES, 0, offsetof(ir_reduce, axes)},
+    [IR_OP_ARG_REDUCE] = {ROWS_BEFORE_OPTION, 0, offsetof(ir_arg_reduce, axis)},
     [IR_OP_GROUP_NORM] = {ROWS_FIRST, 0, 0},
     [IR_OP_BATCH_NORM] = {ROWS_FIRST, 0, 0},
     [IR_OP_CONV] = {ROWS_FIRST, 0, 0},
@@ -88,15 +88,15 @@ static int independent_dims(const ir_instruction *ins, int rank, int in_rank) {
       return 0;
     case ROWS_FIRST:
       return 1;
-    case ROWS_BUT:
+    case ROWS_ALL_BUT_LAST:
       return rank - row_rules[ins->op_type].n;
-    case ROWS_BUT_AXES:
+    case ROWS_ALL_BUT_AXES:
       return rank - *(const int32_t *)field;
-    case ROWS_TO_AXIS:
+    case ROWS_BEFORE_AXIS:
       return axis_from_start(*(const int32_t *)field, rank);
-    case ROWS_TO_AXES:
+    case ROWS_BEFORE_AXES:
       return first_axis(field, in_rank);
-    case ROWS_TO_OPTION:
+    case ROWS_BEFORE_OPTION:
       return option->present ? axis_from_start(option->value, in_rank) : 0;
   }
   return 0;
@@ -129,11 +129,11 @@ static bool has_one_matrix(const ir_instruction *ins, int axis, int out_rank) {
   return ins->op_type == IR_OP_MATMUL && axis == out_rank - 2;
 }
 
-/* Returns the operand's dimension along the part's axis; -1 if every row reads all of it. */
+/* Returns the operand's dimension along the compared axis; -1 if every row reads all of it. */
 static int axis_of_operand(const checking *checking, const operand *operand) {
   const ir_instruction *ins = checking->nd->instruction;
   const tensor *tensor = &checking->nd->tensors[operand->tid].tensor;
-  int axis = checking->part.axis,
+  int axis = checking->compared.axis,
       out_rank = checking->nd->tensors[first_slot(ins, true)].tensor.rank;
   if (operand->flags & IR_OUT) return axis;
   if (is_shared(operand->field)) return -1;
@@ -144,25 +144,25 @@ static int axis_of_operand(const checking *checking, const operand *operand) {
   return axis >= 0 && tensor->dims[axis] != 1 ? axis : -1;
 }
 
-/* Computes the bytes of operands that every row reads, and the bytes of one row of the others.
- * Returns false if an operand has no such rows. */
+/* Sets *shared to the bytes of the operands that every row reads, and *row to the bytes of one row
+ * of the other operands. Returns false if one of these has no rows along the compared axis. */
 static bool measure_rows(const checking *checking, int64_t *shared, int64_t *row) {
   *shared = *row = 0;
   for (operand_iter i = operands_of(checking->nd->instruction); next_operand(&i);) {
     const tensor *tensor = &checking->nd->tensors[i.operand.tid].tensor;
     int64_t bytes = tensor_numel(tensor) * (int64_t)dtype_size(tensor->type);
     int axis = axis_of_operand(checking, &i.operand);
-    if (axis >= tensor->rank || (axis >= 0 && tensor->dims[axis] != checking->part.rows))
+    if (axis >= tensor->rank || (axis >= 0 && tensor->dims[axis] != checking->compared.rows))
       return false;
     if (axis < 0) *shared += bytes;
-    if (axis >= 0) *row += bytes / checking->part.rows;
+    if (axis >= 0) *row += bytes / checking->compared.rows;
   }
   return true;
 }
 
-/* Sets checking->part to as many of the last rows as fit. Returns false if the op has no
+/* Sets checking->compared to as many of the last rows as fit. Returns false if the op has no
  * independent rows. */
-static bool choose_part(checking *checking) {
+static bool choose_compared_rows(checking *checking) {
   const ir_instruction *ins = checking->nd->instruction;
   if (!all_differ(ins)) return false;
   const tensor *out = &checking->nd->tensors[first_slot(ins, true)].tensor;
@@ -172,30 +172,32 @@ static bool choose_part(checking *checking) {
   while (axis < independent && axis < out->rank && out->dims[axis] == 1) axis++;
   if (axis >= independent || axis >= out->rank) return false;
   int64_t shared, row;
-  checking->part = (part){.axis = axis, .rows = out->dims[axis]};
+  checking->compared = (row_range){.axis = axis, .rows = out->dims[axis]};
   if (!measure_rows(checking, &shared, &row)) return false;
-  int64_t fit = row ? (PART_BYTES - shared) / row : 1;
-  checking->part.count = fit < 1 ? 1 : fit > checking->part.rows ? checking->part.rows : fit;
-  checking->part.from = checking->part.rows - checking->part.count;
+  int64_t fit = row ? (COMPARED_BYTES - shared) / row : 1;
+  checking->compared.count = fit < 1                         ? 1
+                             : fit > checking->compared.rows ? checking->compared.rows
+                                                             : fit;
+  checking->compared.from = checking->compared.rows - checking->compared.count;
   return true;
 }
 
-/* Sets the views to the whole operands or to the part. */
+/* Sets the views to the whole operands, or to their compared rows. */
 static void make_views(checking *checking) {
   for (operand_iter i = operands_of(checking->nd->instruction); next_operand(&i);) {
     bound_tensor *tensor = &checking->view[i.operand.tid];
     *tensor = checking->nd->tensors[i.operand.tid];
     tensor->slot = i.operand.tid;
-    int axis = checking->part.axis < 0 ? -1 : axis_of_operand(checking, &i.operand);
+    int axis = checking->compared.axis < 0 ? -1 : axis_of_operand(checking, &i.operand);
     if (axis < 0) continue;
-    tensor->tensor.offset += checking->part.from * tensor->tensor.strides[axis];
-    tensor->tensor.dims[axis] = checking->part.count;
+    tensor->tensor.offset += checking->compared.from * tensor->tensor.strides[axis];
+    tensor->tensor.dims[axis] = checking->compared.count;
   }
 }
 
 /* ---------------------------------------------------------------- regions */
 
-/* Finds the bytes that a tensor's elements span, relative to its buffer_offset. */
+/* Finds the range of bytes that a tensor's elements span, relative to its buffer_offset. */
 static void find_extent(const tensor *tensor, int64_t *low, int64_t *high) {
   int64_t first = tensor->offset, last = tensor->offset;
   for (int i = 0; i < tensor->rank; i++) {
@@ -290,16 +292,16 @@ static void bind_copy(const checking *checking, uint32_t tid) {
   copy->tensor.offset -= region->low / (int64_t)dtype_size(tensor->tensor.type);
 }
 
-/* Chooses the part to compare, unless checking->part is set already. Sets *fits to false if even
- * the part is too large. */
+/* Chooses the rows to compare, unless checking->compared is set already. Sets *fits to false if
+ * even the chosen rows are too large. */
 static clave_status choose_extent(checking *checking, bool *fits) {
   int64_t bytes;
   *fits = true;
-  bool given = checking->part.count > 0;
-  if (!given) checking->part.axis = -1;
+  bool given = checking->compared.count > 0;
+  if (!given) checking->compared.axis = -1;
   TRY(find_regions(checking, &bytes));
-  if (given || bytes <= PART_BYTES) return NULL;
-  if (!choose_part(checking)) checking->part.axis = -1;
+  if (given || checking->is_whole || bytes <= COMPARED_BYTES) return NULL;
+  if (!choose_compared_rows(checking)) checking->compared.axis = -1;
   TRY(find_regions(checking, &bytes));
   *fits = bytes <= WHOLE_BYTES;
   return NULL;
@@ -343,10 +345,9 @@ static clave_status run_recording(const checking *checking, const recording *rec
 }
 
 static clave_status check_operands_run_instruction(const checking *checking,
-                                                   const ir_instruction *ins, bool *faulty) {
+                                                   const ir_instruction *ins, device_fault *fault) {
   const oracle *oracle = checking->session->oracle;
   const backend_vtable *vt = oracle->cpu->vt;
-  device_fault fault = {0};
   recording *recorded;
   node copy = *checking->nd;
   copy.instruction = ins;
@@ -355,12 +356,10 @@ static clave_status check_operands_run_instruction(const checking *checking,
   clave_status st = run_recording(checking, recorded);
   vt->recording_destroy(oracle->cpu, recorded);
   TRY(st);
-  TRY(vt->finish(oracle->queue, &fault));
-  *faulty = fault.present;
-  return NULL;
+  return vt->finish(oracle->queue, fault);
 }
 
-/* A copy of an op that rounds, with pointers to its two factors. */
+/* A copy of an op that rounds its factors, with pointers to the two factors. */
 typedef struct rounding_op {
   union {
     ir_matmul matmul;
@@ -386,8 +385,8 @@ static void copy_op(const ir_instruction *ins, rounding_op *to) {
   }
 }
 
-/* Binds the rounded factors to the two extra slots, so that other uses see them unrounded. */
-static clave_status run_rounded(checking *checking, bool *faulty) {
+/* Binds the rounded factors to the two extra slots, so that other operands are not rounded. */
+static clave_status run_rounded(checking *checking, device_fault *fault) {
   ir_instruction ins = *checking->nd->instruction;
   rounding_op op;
   uint32_t slot = slot_count(checking->session->prog);
@@ -401,14 +400,17 @@ static clave_status run_rounded(checking *checking, bool *faulty) {
     operand->slot = *op.b = slot + 1;
   }
   ins.op = &op.op;
-  return check_operands_run_instruction(checking, &ins, faulty);
+  return check_operands_run_instruction(checking, &ins, fault);
 }
 
-clave_status run_oracle(checking *checking, bool *faulty) {
+clave_status run_oracle(checking *checking, device_fault *fault) {
   const ir_instruction *ins = checking->nd->instruction;
-  if (ins->op_type == IR_OP_CUSTOM) return run_reference(checking, faulty);
-  return checking->rounds ? run_rounded(checking, faulty)
-                          : check_operands_run_instruction(checking, ins, faulty);
+  *fault = (device_fault){0};
+  if (ins->op_type == IR_OP_CUSTOM) return run_reference(checking, fault);
+  /* Which sums are halves depends on the kernel: results.c allows for them. */
+  return checking->rounds == ROUNDS_NOTHING || checking->rounds == ROUNDS_TO_F16
+             ? check_operands_run_instruction(checking, ins, fault)
+             : run_rounded(checking, fault);
 }
 
 void free_copies(checking *checking) {

@@ -1,6 +1,6 @@
-/* Runs the reference of a custom op on the CPU backend, on copies of its operands, to compare its
- * kernels with. A reference is a chain of plain ops. They run one by one, each result in a new
- * buffer. */
+/* Runs the reference of a custom op on the CPU backend, on copies of the operands. The results of
+ * the op's kernels are compared with it. A reference is a chain of plain ops, which run one by one
+ * and write each result to a new buffer. */
 #include "interp/check/reference.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ typedef struct reference_run {
   bound_tensor *at;     /* owned (n_slots + 2): locations of slots; the last two are for copies */
   buffer **made;        /* owned */
   size_t n_made, cap_made;
-  bool faulty;
+  device_fault fault; /* the first that a node found */
 } reference_run;
 
 /* ---------------------------------------------------------------- memory */
@@ -66,7 +66,7 @@ static clave_status run_recorded_here(reference_run *run, const recording *recor
   if (!st) st = vt->finish(run->oracle->queue, &fault);
   vt->state_destroy(run->oracle->queue, state);
   vt->buffer_destroy(run->oracle->cpu, now.scratch);
-  run->faulty = run->faulty || fault.present;
+  if (!run->fault.present) run->fault = fault;
   return st;
 }
 
@@ -93,8 +93,7 @@ static clave_status copy_tensor(reference_run *run, bound_tensor from, bound_ten
   return run_node(run, &copy);
 }
 
-/* Replaces an operand that is not dense by a dense copy if the kernel requires that. Later readers
- * use the copy, too. */
+/* Replaces an operand that must be dense and is not by a dense copy, also for later readers. */
 static clave_status make_dense(reference_run *run, const operand *operand) {
   bound_tensor *tensor = &run->at[operand->tid], made;
   bool good = operand->flags & IR_DENSE
@@ -128,7 +127,7 @@ static clave_status run_view(reference_run *run, const ir_instruction *ins,
   to->tensor = run->types[out];
   if (op_table[ins->op_type].view(context, ins->op, &from->tensor, &to->tensor)) return NULL;
   TRY(make_place(run, out, &run->types[out], to));
-  bound_tensor same = *to; /* the new memory with x's shape */
+  bound_tensor same = *to; /* the destination, with x's shape */
   same.tensor = from->tensor;
   tensor_set_contiguous(&same.tensor);
   return copy_tensor(run, *from, same);
@@ -181,8 +180,8 @@ static bool same_dims(const tensor *left, const tensor *right) {
          memcmp(left->dims, right->dims, sizeof *left->dims * (size_t)left->rank) == 0;
 }
 
-/* Copies the results to where they are compared. */
-static clave_status take_results(reference_run *run, const ir_custom *op, const ir_chain *chain) {
+/* Copies the results to the memory in which they are compared. */
+static clave_status copy_results(reference_run *run, const ir_custom *op, const ir_chain *chain) {
   for (uint32_t i = 0; i < chain->results.count; i++) {
     TRY(reference_bind_constant(run, chain->results.items[i]));
     const bound_tensor *from = &run->at[chain->results.items[i]];
@@ -206,7 +205,7 @@ static clave_status reference_run_chain(reference_run *run, const ir_custom *op)
     TRY(status_while(reference_run_instruction(run, ins), "node %u of the reference (%s)", i,
                      ins->name));
   }
-  return take_results(run, op, chain);
+  return copy_results(run, op, chain);
 }
 
 static clave_status reference_begin(reference_run *run) {
@@ -220,7 +219,7 @@ static clave_status reference_begin(reference_run *run) {
   return NULL;
 }
 
-clave_status run_reference(const checking *checking, bool *faulty) {
+clave_status run_reference(const checking *checking, device_fault *fault) {
   reference_run run = {
       .checking = checking, .oracle = checking->session->oracle, .prog = checking->session->prog};
   clave_status st = reference_begin(&run);
@@ -231,6 +230,6 @@ clave_status run_reference(const checking *checking, bool *faulty) {
   free(run.at);
   free(run.values);
   free(run.types);
-  *faulty = run.faulty;
+  *fault = run.fault;
   return st;
 }

@@ -3,7 +3,7 @@
 /* The reference of a custom op. */
 #include "interp/check/checking.h"
 
-/* Runs a custom op's reference on the copies. Sets *faulty like run_oracle. */
-clave_status run_reference(const checking *checking, bool *faulty) STATUS_CHECK;
+/* Runs a custom op's reference on the copies. Sets *fault like run_oracle. */
+clave_status run_reference(const checking *checking, device_fault *fault) STATUS_CHECK;
 
 #endif

@@ -4,9 +4,9 @@
  *
  * Backends may round intermediate values differently, which a threshold (floor, a comparison) or
  * cancellation amplifies. So if an element exceeds the tolerance, the CPU backend runs again with
- * the last bits of its operands changed, and the element may also differ by as much as this changes
- * it. Exact ops, such as a single comparison or argmax, get no such allowance, because both
- * backends decide by the same bits. */
+ * the last bits of its operands changed, and the element may also differ by as much as that change
+ * moves it. Exact ops, such as a single comparison or argmax, get no such allowance, because both
+ * backends compare the same bits. */
 #include "interp/check/results.h"
 
 #include <math.h>
@@ -20,8 +20,8 @@
 
 /* ---------------------------------------------------------------- elements */
 
-/* Returns the tolerance of float results, relative to an element and to the median magnitude. It is
- * a multiple of the dtype's precision, because errors accumulate in chains and sums. */
+/* Returns the tolerance of float results, relative to the element and to the median magnitude. It
+ * is a multiple of the dtype's precision, because errors accumulate in chains and sums. */
 static double results_tolerance_of(dtype t) {
   switch (t) {
     case DTYPE_F64:
@@ -48,11 +48,11 @@ static bool same_bits(const result *result, int64_t i) {
   return memcmp((const char *)result->got + at, (const char *)result->want + at, size) == 0;
 }
 
-/* Returns how far rounding may move element i: twice the measured distance. Elements that moved
- * little in the few runs get at least the median of those that moved. */
-static double results_reach_of(const result *result, int64_t i, double usual) {
-  if (!result->reach || result->reach[i] == 0) return 0;
-  return 2 * fmax(result->reach[i], usual);
+/* Returns how far rounding may move element i: twice its measured sensitivity. An element that
+ * moved only a little in these few runs gets at least the median of the elements that moved. */
+static double results_allowance_of(const result *result, int64_t i, double usual) {
+  if (!result->sensitivity || result->sensitivity[i] == 0) return 0;
+  return 2 * fmax(result->sensitivity[i], usual);
 }
 
 /* Counts the elements that exceed the tolerance; sets *at to one of them. */
@@ -61,11 +61,12 @@ static int64_t count_wrong(const result *result, int64_t *at) {
   double tolerance = results_tolerance_of(t);
   double absolute = tolerance > 0 ? tolerance * median_magnitude(t, result->want, result->n) : 0;
   int64_t wrong = 0;
-  double usual = result->reach ? median_magnitude(DTYPE_F64, result->reach, result->n) : 0;
+  double usual =
+      result->sensitivity ? median_magnitude(DTYPE_F64, result->sensitivity, result->n) : 0;
   for (int64_t i = result->n - 1; i >= 0; i--) {
     if (same_bits(result, i)) continue;
     double got = results_element(t, result->got, i), want = results_element(t, result->want, i);
-    double reach = results_reach_of(result, i, usual);
+    double reach = results_allowance_of(result, i, usual);
     bool close = isinf(reach) || (tolerance == 0 && reach == 0
                                       ? false
                                       : number_is_close(got, want, tolerance, absolute + reach));
@@ -81,23 +82,28 @@ static int64_t count_wrong(const result *result, int64_t *at) {
 /* True if rounding of intermediate floats can change the op's integer and boolean results. */
 static bool rounds_before(const ir_instruction *ins) {
   if (ins->op_type == IR_OP_CUSTOM) return true;
-  if (ins->op_type == IR_OP_ATTENTION_CACHED) return true; /* it rounds to integers for I8 caches */
+  if (ins->op_type == IR_OP_ATTENTION_CACHED) return true; /* I8 caches hold rounded rows */
   return ins->op_type == IR_OP_ELEMENTWISE && ((const ir_elementwise *)ins->op)->steps.count > 1;
 }
 
-/* Returns by how many units in the last place operands are changed: in f32 and f64, the error that
- * OpenCL allows a function. 16-bit types need fewer, because they are computed in f32. */
-static uint64_t steps_of(dtype t) { return t == DTYPE_F32 || t == DTYPE_F64 ? 16 : 2; }
+/* Returns the units in the last place by which operands are changed: for f32 and f64, the error
+ * that OpenCL allows a function; fewer for 16-bit types, because these are computed in f32.
+ * Sums of halves lose at most 2^-7 of each product. A change of 2^-6 of the operands usually moves
+ * a result by 8 standard deviations of this. */
+static uint64_t ulps_of(dtype t, rounding rounds) {
+  if (rounds == ROUNDS_TO_F16) return t == DTYPE_F32 ? 1 << 17 : t == DTYPE_F16 ? 16 : 4;
+  return t == DTYPE_F32 || t == DTYPE_F64 ? 16 : 2;
+}
 
 /* Moves a magnitude by `steps` units in the last place. Zero, infinity and NaN do not change. */
-static uint64_t nudge(uint64_t bits, uint64_t sign, uint64_t infinity, uint64_t steps, bool up) {
+static uint64_t perturb(uint64_t bits, uint64_t sign, uint64_t infinity, uint64_t steps, bool up) {
   uint64_t size = bits & ~sign;
   if (size == 0 || size >= infinity) return bits;
   if (up) return (bits & sign) | (size + steps < infinity ? size + steps : infinity - 1);
   return (bits & sign) | (size > steps ? size - steps : 1);
 }
 
-static void nudge_all(dtype t, void *data, int64_t n, uint64_t pattern) {
+static void perturb_all(dtype t, void *data, int64_t n, uint64_t ulps, uint64_t pattern) {
   static const uint64_t infinities[] = {[DTYPE_F32] = 0x7f800000,
                                         [DTYPE_F16] = 0x7c00,
                                         [DTYPE_BF16] = 0x7f80,
@@ -109,7 +115,7 @@ static void nudge_all(dtype t, void *data, int64_t n, uint64_t pattern) {
     uint64_t bits = 0, word = (uint64_t)i >> 6;
     memcpy(&bits, at, size); /* little-endian, like the file format */
     bool up = (hash_bytes(&word, sizeof word) ^ pattern) >> (i & 63) & 1;
-    bits = nudge(bits, sign, infinities[t], steps_of(t), up);
+    bits = perturb(bits, sign, infinities[t], ulps, up);
     memcpy(at, &bits, size);
   }
 }
@@ -124,44 +130,54 @@ static clave_status read_copy(const checking *checking, const result *result, vo
                                (size_t)result->copy->tensor.offset * size, *out, bytes);
 }
 
-static clave_status results_widen_reach(const checking *checking, result *result) {
+static clave_status results_update_sensitivity(const checking *checking, result *result) {
   dtype t = results_type_of(result);
   void *moved = NULL;
-  if (!result->reach) result->reach = calloc((size_t)result->n, sizeof *result->reach);
-  if (!result->reach) return status_no_memory();
+  if (!result->sensitivity)
+    result->sensitivity = calloc((size_t)result->n, sizeof *result->sensitivity);
+  if (!result->sensitivity) return status_no_memory();
   clave_status st = read_copy(checking, result, &moved);
   for (int64_t i = 0; i < result->n && !st; i++) {
     double by = number_distance(results_element(t, moved, i), results_element(t, result->want, i));
-    if (by > result->reach[i]) result->reach[i] = by;
+    if (by > result->sensitivity[i]) result->sensitivity[i] = by;
   }
   free(moved);
   return st;
 }
 
-static clave_status run_nudged(checking *checking, const region *region, uint64_t pattern) {
+static clave_status run_perturbed(checking *checking, const region *region, uint64_t pattern) {
   const oracle *oracle = checking->session->oracle;
   size_t bytes = region_bytes(region);
-  bool faulty;
+  device_fault fault;
   TRY(restore_copies(checking));
   void *moved = malloc(bytes);
   if (!moved) return status_no_memory();
   memcpy(moved, region->host, bytes);
-  nudge_all(region->type, moved, (int64_t)(bytes / dtype_size(region->type)), pattern);
+  perturb_all(region->type, moved, (int64_t)(bytes / dtype_size(region->type)),
+              ulps_of(region->type, checking->rounds), pattern);
   clave_status st = oracle->cpu->vt->write(oracle->queue, region->copy, 0, moved, bytes);
   free(moved);
-  if (!st) st = run_oracle(checking, &faulty);
+  if (!st) st = run_oracle(checking, &fault);
   for (int i = 0; i < checking->n_results && !st; i++)
-    st = results_widen_reach(checking, &checking->results[i]);
+    st = results_update_sensitivity(checking, &checking->results[i]);
   return st;
 }
 
-/* Changes one operand at a time, by a pattern of ups and downs and by the opposite pattern. */
-static clave_status results_measure_reach(checking *checking) {
+/* Measures the sensitivity of the results: changes one region of operands at a time, by a pattern
+ * of ups and downs and then by the opposite pattern. Sums of halves need more patterns, because
+ * their errors differ between results. */
+static clave_status results_measure_sensitivity(checking *checking) {
+  static const uint64_t patterns[6] = {0,
+                                       UINT64_MAX,
+                                       UINT64_C(0x5555555555555555),
+                                       UINT64_C(0x3333333333333333),
+                                       UINT64_C(0x0f0f0f0f0f0f0f0f),
+                                       UINT64_C(0x00ff00ff00ff00ff)};
+  const int n = checking->rounds == ROUNDS_TO_F16 ? 6 : 2;
   for (uint32_t i = 0; i < checking->n_regions; i++) {
     const region *region = &checking->regions[i];
     if (!region->host || !dtype_is_float(region->type)) continue;
-    TRY(run_nudged(checking, region, 0));
-    TRY(run_nudged(checking, region, UINT64_MAX));
+    for (int k = 0; k < n; k++) TRY(run_perturbed(checking, region, patterns[k]));
   }
   return NULL;
 }
@@ -202,7 +218,7 @@ clave_status compare_results(checking *checking) {
     bool excusable =
         dtype_is_float(results_type_of(result)) || rounds_before(checking->nd->instruction);
     if (wrong && excusable) {
-      if (!measured) TRY(results_measure_reach(checking));
+      if (!measured) TRY(results_measure_sensitivity(checking));
       measured = true;
       wrong = count_wrong(result, &at);
     }
@@ -215,7 +231,7 @@ void free_results(checking *checking) {
   for (int i = 0; i < checking->n_results; i++) {
     free(checking->results[i].got);
     free(checking->results[i].want);
-    free(checking->results[i].reach);
+    free(checking->results[i].sensitivity);
   }
   text_free(&checking->verdict);
 }

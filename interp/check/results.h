@@ -3,7 +3,7 @@
 /* Compares results. */
 #include "interp/check/checking.h"
 
-clave_status compare_results(checking *checking) STATUS_CHECK; /* sets the verdict */
+clave_status compare_results(checking *checking) STATUS_CHECK; /* sets checking->verdict */
 void free_results(checking *checking);
 
 #endif

@@ -1,7 +1,7 @@
-/* Operands of products that round their factors (recording.rounds). The oracle multiplies floats,
- * so its operands are rounded in advance. Both results then differ only in how sums are rounded in
- * f32. The error of rounding itself is accepted and bounded: by base/rounded.h, or by half a unit
- * in the last place of BF16. */
+/* Rounds operands for products whose kernels round their factors (recording.rounds). The oracle
+ * multiplies floats, so its operands are rounded in advance; then both results differ only in how
+ * sums are rounded in f32. The rounding error of the factors themselves is accepted: base/rounded.h
+ * bounds it, or half a unit in the last place of BF16. */
 #include "interp/check/rounded.h"
 
 #include <math.h>
@@ -16,8 +16,8 @@ static float load_float(dtype t, const void *data, int64_t i) {
   return t == DTYPE_F16 ? f16_to_f32(half) : bf16_to_f32(half);
 }
 
-/* Stores a float. Values beyond the range of F16 are clamped to its largest: rounding to BF16 turns
- * 65,280 and more into 65,536 or more. */
+/* Stores a float. Values beyond the range of F16 are clamped to its largest value, because rounding
+ * to BF16 turns 65,280 and more into 65,536 or more. */
 static void check_rounded_store_float(dtype t, void *data, int64_t i, float x) {
   const float largest = 65504;
   if (t == DTYPE_F16 && isfinite(x)) x = fminf(fmaxf(x, -largest), largest);
@@ -34,7 +34,8 @@ static void round_floats(rounding how, float *row, int64_t n) {
 }
 
 typedef struct row_memory {
-  void *all, *elements, *rounded; /* owned: bytes of the buffer; elements; rounded ones */
+  void *all, *elements, *rounded; /* owned: bytes of the buffer; its elements; the rounded
+                                     elements */
   float *row;                     /* owned */
   size_t bytes;                   /* size of rounded */
 } row_memory;
@@ -73,7 +74,7 @@ clave_status bind_rounded(checking *checking, const bound_tensor *tensor, dtype 
   row_memory memory = {0};
   *out = *tensor;
   if (!tensor->buf || tensor->tensor.encoding.kind)
-    return NULL; /* has no elements, or is encoded: not rounded */
+    return NULL; /* empty or encoded tensors are not rounded */
   clave_status st = read_elements(oracle, tensor, to, &memory);
   if (!st) round_elements(checking->rounds, &tensor->tensor, to, &memory);
   if (!st && !*made) st = oracle->cpu->vt->buffer_create(oracle->cpu, memory.bytes, made);

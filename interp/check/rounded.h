@@ -3,8 +3,8 @@
 /* Rounds operands as kernels do. */
 #include "interp/check/checking.h"
 
-/* Rounds the elements of an operand's copy as checking->rounds says, to floats of type `to`. *out
- * is the operand in *made, which is created if NULL. */
+/* Rounds the elements of an operand's copy as checking->rounds says, and stores them as floats of
+ * type `to` in the buffer *made, which is created if NULL. *out is the rounded operand. */
 clave_status bind_rounded(checking *checking, const bound_tensor *tensor, dtype to, buffer **made,
                           bound_tensor *out) STATUS_CHECK;
 

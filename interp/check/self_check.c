@@ -1,14 +1,16 @@
 /* Compares a node's results with the CPU backend's. The operands are copied before the node runs,
  * the CPU backend runs it on the copies, and both results are compared.
  *
- * A launch is proven if one launch of its class was right (the backend's is_unproven). Sizes
- * determine the class, so each command queries it once. Only a part of a large node is compared
- * (operands.c); if even the part is too large, the node stays unproven and a message says so. */
+ * A launch is proven if one launch of its class had right results (the backend's is_unproven).
+ * Sizes determine the class, so each command queries it once. Of a large node only some rows are
+ * compared (operands.c); if even these are too large, the node stays unproven and a message says
+ * so. */
 #include "interp/check/self_check.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "interp/check/bounds.h"
 #include "interp/check/operands.h"
 #include "interp/check/results.h"
@@ -28,10 +30,10 @@ void oracle_destroy(oracle *oracle) {
 
 static clave_status oracle_of(session *session) {
   if (session->oracle && session->oracle->queue) return NULL;
-  oracle_destroy(session->oracle); /* left over from a failed attempt */
+  oracle_destroy(session->oracle); /* exists if an earlier attempt failed */
   oracle *oracle = session->oracle = calloc(1, sizeof *oracle);
   if (!oracle) return status_no_memory();
-  int own = cpu_of(session);
+  int own = device_set_cpu(&session->devices);
   if (own < 0) TRY(cpu_backend_create(0, &oracle->owner));
   oracle->cpu = own < 0 ? oracle->owner : session->devices.backends[own];
   return oracle->cpu->vt->stream_create(oracle->cpu, &oracle->queue);
@@ -77,18 +79,21 @@ static clave_status correct_extent(const checking *checking) {
   return NULL;
 }
 
-static clave_status correct_part(const checking *whole, int64_t from) {
-  checking piece = {
-      .session = whole->session, .backend = whole->backend, .nd = whole->nd, .part = whole->part};
-  int64_t left = piece.part.rows - from;
-  piece.number = whole->number;
-  piece.part.from = from;
-  if (left < piece.part.count) piece.part.count = left;
-  bool fits, faulty;
-  clave_status st = copy_operands(&piece, &fits);
-  if (!st) st = run_oracle(&piece, &faulty);
-  if (!st) st = correct_extent(&piece);
-  free_copies(&piece);
+static clave_status correct_rows(const checking *whole, int64_t from) {
+  checking subset = {.session = whole->session,
+                     .backend = whole->backend,
+                     .nd = whole->nd,
+                     .compared = whole->compared};
+  int64_t left = subset.compared.rows - from;
+  subset.number = whole->number;
+  subset.compared.from = from;
+  if (left < subset.compared.count) subset.compared.count = left;
+  bool fits;
+  device_fault fault;
+  clave_status st = copy_operands(&subset, &fits);
+  if (!st) st = run_oracle(&subset, &fault);
+  if (!st) st = correct_extent(&subset);
+  free_copies(&subset);
   return st;
 }
 
@@ -98,19 +103,20 @@ static bool is_in_place(const checking *checking) {
   return false;
 }
 
-/* Replaces all results, part by part. Fails if an op checked in part overwrote its operands. */
+/* Replaces all results, one range of rows after the other. Fails if only some rows were checked and
+ * the op overwrote its operands. */
 static clave_status correct_results(checking *checking) {
-  if (checking->part.axis < 0) {
-    TRY(restore_copies(checking)); /* the last run of the oracle may have had changed operands */
-    bool faulty;
-    TRY(run_oracle(checking, &faulty));
+  if (checking->compared.axis < 0) {
+    TRY(restore_copies(checking)); /* they may have been changed to measure the sensitivity */
+    device_fault fault;
+    TRY(run_oracle(checking, &fault));
     return correct_extent(checking);
   }
   if (is_in_place(checking))
     return status_new(STATUS_DEVICE, "the kernels of %s compute wrong numbers on %s: %s",
                       self_check_op_of(checking), device_of(checking), checking->verdict.data);
-  for (int64_t from = 0; from < checking->part.rows; from += checking->part.count)
-    TRY(correct_part(checking, from));
+  for (int64_t from = 0; from < checking->compared.rows; from += checking->compared.count)
+    TRY(correct_rows(checking, from));
   return NULL;
 }
 
@@ -133,36 +139,12 @@ static clave_status distrust(checking *checking, const running *run, uint32_t in
 
 /* ---------------------------------------------------------------- refused kernels */
 
-/* Reports the first refused kernel of a session; give_up_command reports each op that moves. */
-static void note_refused(const checking *checking, const struct clave_error *why) {
-  oracle *oracle = checking->session->oracle;
-  if (oracle->noted_refusal) return;
-  oracle->noted_refusal = true;
-  text note = {0};
-  text_printf(&note, "%s refuses a kernel of %s (%s); the CPU backend computes this run's results",
-              device_of(checking), self_check_op_of(checking), status_message(why));
-  send(checking, &note);
-  text_free(&note);
-}
-
-/* Computes the results on the CPU backend, after the device refused a launch. Launches before it
- * may have overwritten operands, of which there are copies. The run goes on; the next one has
- * another kernel, or the CPU backend. Returns `why` if that cannot be. */
-static clave_status replace_refused(checking *checking, const running *run, const command *command,
-                                    clave_status why) {
-  session *session = checking->session;
-  const bool in_parts = checking->part.axis >= 0;
-  if (session->devices.no_fallback || session->options.strict_check || in_parts) return why;
-  bool faulty;
-  clave_status st = restore_copies(checking);
-  if (!st) st = run_oracle(checking, &faulty);
-  if (!st && faulty) return why; /* a run on the CPU backend reports it */
-  if (!st) st = correct_extent(checking);
-  if (!st) note_refused(checking, why);
-  why = give_up_command(run, command, why);
-  session->plan_again = false; /* this run has its results */
-  status_free(why);
-  return st;
+/* Runs the oracle on the copies and writes its results to the device. Invalid data are an error,
+ * which the device cannot report. */
+static clave_status run_instead(checking *checking) {
+  device_fault fault;
+  TRY(run_oracle(checking, &fault));
+  return fault.present ? fault_status(&fault.fault) : correct_extent(checking);
 }
 
 /* ---------------------------------------------------------------- the check */
@@ -193,7 +175,8 @@ static clave_status self_check_node(checking *checking, const running *run, cons
   const backend_vtable *vt = checking->session->devices.backends[checking->backend]->vt;
   stream *queue = checking->session->streams[checking->backend];
   const run_operands operands = operands_now(run, command, state);
-  bool fits, faulty;
+  bool fits;
+  device_fault fault;
   checking->rounds = command->recorded->rounds;
   TRY(oracle_of(checking->session));
   TRY(copy_operands(checking, &fits));
@@ -201,19 +184,17 @@ static clave_status self_check_node(checking *checking, const running *run, cons
       checking->nd->instruction->op_type == IR_OP_CUSTOM
           ? run_guarded(checking, command->recorded, &state->state, &operands)
           : vt->run(queue, command->recorded, &state->state, &operands, checking->number);
-  if (status_code_of(st) == STATUS_UNSUPPORTED && command->kind == COMMAND_RUN && fits)
-    return replace_refused(checking, run, command, st);
   if (st) return st;
   if (!fits) {
     note_unchecked(checking);
     state->checked = true;
     return NULL;
   }
-  TRY(run_oracle(checking, &faulty));
-  if (faulty) return NULL; /* bad indices, which the device reports as well */
+  TRY(run_oracle(checking, &fault));
+  if (fault.present) return NULL; /* invalid data, which the device reports as well */
   TRY(compare_results(checking));
   if (checking->verdict.size)
-    return distrust(checking, run, command->instruction); /* in a loop, once per iteration */
+    return distrust(checking, run, command->instruction); /* in a loop, in each iteration */
   state->checked = true;
   return vt->proof->prove(queue, command->recorded, state->packs);
 }
@@ -222,30 +203,35 @@ clave_status check_recording(session *session, int on, const node *node, const r
                              void **state, const run_operands *operands, text *verdict) {
   checking checking = {.session = session, .backend = on, .nd = node, .rounds = recording->rounds};
   const backend_vtable *vt = session->devices.backends[on]->vt;
-  bool fits = false, faulty = false;
+  bool fits = false;
+  device_fault fault = {0};
   clave_status st = oracle_of(session);
   if (!st) st = copy_operands(&checking, &fits);
   if (!st) st = vt->run(session->streams[on], recording, state, operands, 0);
-  if (!st && fits) st = run_oracle(&checking, &faulty);
-  if (!st && fits && !faulty) st = compare_results(&checking);
-  if (!st && faulty) text_puts(verdict, "the measured inputs are invalid data for this op");
+  if (!st && fits) st = run_oracle(&checking, &fault);
+  if (!st && fits && !fault.present) st = compare_results(&checking);
+  if (!st && fault.present) text_puts(verdict, "the measured inputs are invalid data for this op");
   if (!st && checking.verdict.size)
     text_append(verdict, checking.verdict.data, checking.verdict.size);
-  if (!st && fits && !faulty && !checking.verdict.size && vt->proof)
+  if (!st && fits && !fault.present && !checking.verdict.size && vt->proof)
     st = vt->proof->prove(session->streams[on], recording, recording->n_weights > 0);
   free_results(&checking);
   free_copies(&checking);
   return st ? st : text_status(verdict);
 }
 
-static clave_status run_checked(const running *run, const command *command, command_state *state,
-                                uint32_t number) {
+static node self_check_node_of(const running *run, const command *command) {
   const ir_instruction *ins = command->kind == COMMAND_COPY
                                   ? &run->session->executable->copy_instruction
                                   : &run->graph->instructions[command->instruction];
-  const node node = {.instruction = ins,
-                     .tensors = run->binding->bound[command->backend],
-                     .values = run->binding->schedule->values};
+  return (node){.instruction = ins,
+                .tensors = run->binding->bound[command->backend],
+                .values = run->binding->schedule->values};
+}
+
+static clave_status run_checked(const running *run, const command *command, command_state *state,
+                                uint32_t number) {
+  const node node = self_check_node_of(run, command);
   checking checking = {
       .session = run->session, .backend = command->backend, .nd = &node, .number = number};
   clave_status st = self_check_node(&checking, run, command, state);
@@ -254,12 +240,12 @@ static clave_status run_checked(const running *run, const command *command, comm
   return st;
 }
 
-clave_status run_recorded(const running *run, const command *command, command_state *state,
-                          uint32_t number) {
+static clave_status run_on_device(const running *run, const command *command, command_state *state,
+                                  uint32_t number) {
   const session *session = run->session;
   const backend_vtable *vt = session->devices.backends[command->backend]->vt;
   stream *queue = session->streams[command->backend];
-  TRY(take_packed_weights(run, command, state));
+  TRY(get_packed_weights(run, command, state));
   if (!state->checked) {
     bool unproven = false;
     clave_status st =
@@ -267,11 +253,38 @@ clave_status run_recorded(const running *run, const command *command, command_st
             ? vt->proof->is_unproven(queue, command->recorded, state->packs, &unproven)
             : NULL;
     if (st && (status_code_of(st) != STATUS_UNSUPPORTED || command->kind != COMMAND_RUN)) return st;
-    unproven = unproven || st; /* refused: the check computes the results in its place */
+    unproven = unproven || st; /* if refused, the check computes the results */
     status_free(st);
     state->checked = !unproven;
     if (unproven) return run_checked(run, command, state, number);
   }
   const run_operands operands = operands_now(run, command, state);
   return vt->run(queue, command->recorded, &state->state, &operands, number);
+}
+
+/* Computes a command that its device refuses. why: the device's error, or NULL if this is known
+ * from before. The next run has another kernel, or the CPU backend. */
+static clave_status run_replaced(const running *run, const command *command, uint32_t number,
+                                 clave_status why) {
+  const node node = self_check_node_of(run, command);
+  checking checking = {.session = run->session,
+                       .backend = command->backend,
+                       .nd = &node,
+                       .number = number,
+                       .is_whole = true,
+                       .rounds = command->recorded->rounds};
+  bool fits;
+  if (why) replace_command(run, command, why);
+  clave_status st = oracle_of(run->session);
+  if (!st) st = copy_operands(&checking, &fits);
+  if (!st) st = run_instead(&checking);
+  free_copies(&checking);
+  return st;
+}
+
+clave_status run_recorded(const running *run, const command *command, command_state *state,
+                          uint32_t number) {
+  clave_status st = state->is_refused ? NULL : run_on_device(run, command, state, number);
+  if (!state->is_refused && !is_to_be_replaced(run, command, st)) return st;
+  return run_replaced(run, command, number, st);
 }

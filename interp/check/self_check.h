@@ -2,7 +2,8 @@
 #define INTERP_SELF_CHECK_H
 /* The self-check. The first time that kernels run on a device and driver, their results on the
  * actual data are compared with the CPU backend's. If they are wrong, the CPU backend's results
- * replace them, and from the next run on the op runs there. Backends remember proven kernels. */
+ * replace them, and the op runs on the CPU backend from the next run on. Backends remember proven
+ * kernels. */
 #include "interp/run/bindings.h"
 
 /* Runs a command's recording. If its kernels are unproven, which is queried once per command,
@@ -11,7 +12,7 @@ clave_status run_recorded(const running *run, const command *command, command_st
                           uint32_t number) STATUS_CHECK;
 /* Runs a recording of a node and compares its results with the CPU backend's. Marks its kernels as
  * proven if they are right. verdict: receives a description of the difference, or a note that the
- * node's data are bad. It stays empty if the results agree or the node is too large. */
+ * node's data are invalid. It stays empty if the results agree or the node is too large. */
 clave_status check_recording(session *session, int on, const node *node, const recording *recording,
                              void **state, const run_operands *operands,
                              text *verdict) STATUS_CHECK;

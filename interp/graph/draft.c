@@ -310,7 +310,7 @@ static bool draft_is_taken(const draft *draft, const char *name) {
   return false;
 }
 
-/* Makes the name "<name>.folded", with a number if that is in use. */
+/* Returns the name "<name>.folded", with a number appended if the name is in use. */
 static const char *constant_name(draft *draft, const char *name) {
   text text = {0};
   for (int i = 0; i == 0 || draft_is_taken(draft, text.data); i++) {
@@ -324,7 +324,7 @@ static const char *constant_name(draft *draft, const char *name) {
   return made;
 }
 
-/* Returns a constant that was added with the same contents; IR_NONE if there is none. */
+/* Returns an added constant with the same contents; IR_NONE if none exists. */
 static uint32_t draft_find_constant(const draft *draft, dtype type, const ir_int_or_vid *shape,
                                     int rank, const void *bytes) {
   for (uint32_t i = draft->from->ir.tensors.count; i < draft->n_slots; i++) {
@@ -436,7 +436,7 @@ static void rename_operands(draft *draft, draft_node *node, uint32_t from, uint3
   }
 }
 
-bool draft_can_stand_for(const draft *draft, uint32_t to, uint32_t from) {
+bool draft_can_replace(const draft *draft, uint32_t to, uint32_t from) {
   const draft_node *old = draft->slots[from].writer, *replacement = draft->slots[to].writer;
   return !draft->slots[from].kept || (old && replacement && old->chain == replacement->chain);
 }
@@ -476,7 +476,7 @@ static void forget(draft *draft, draft_node *node) {
   }
 }
 
-/* Erased nodes whose operands must still be processed are kept in a separate list. */
+/* Erased nodes whose operands are still to be processed form a separate list. */
 void draft_erase(draft *draft, draft_node *node) {
   if (!can_erase(draft, node)) return;
   draft_unlink(draft, node);

@@ -2,8 +2,8 @@
 #define INTERP_GRAPH_DRAFT_H
 /* A program that is being rewritten: lists of instructions, and for each slot its writer and
  * readers. A draft is created from a program, edited, and made into a program again, which the
- * verifier checks. Slots keep their numbers during editing; new slots come last. Outputs are
- * temporaries that a method names.
+ * verifier checks. Slots keep their numbers during editing; new slots come last. While a program is
+ * a draft, outputs are temporaries that a method names.
  *
  * If memory runs out, later calls do nothing and draft_finish returns the error. */
 #include "base/memory.h"
@@ -22,7 +22,7 @@ typedef struct draft_slot {
   ir_tensor tensor;
   slot_kind kind;
   draft_node *writer;   /* NULL for constants, inputs and args of bodies */
-  draft_node **readers; /* one entry per operand that is this slot; unordered */
+  draft_node **readers; /* (n_readers) one entry per operand that reads this slot; unordered */
   uint32_t n_readers, capacity;
   uint32_t kept; /* number of outputs, updates, results, args and state initialisers that name it */
   const void *data; /* a constant's bytes; NULL if empty */
@@ -33,7 +33,7 @@ typedef struct draft_chain {
 } draft_chain;
 
 typedef struct draft {
-  const program *from; /* borrowed; its bytes of constants are used */
+  const program *from; /* borrowed; the draft uses its bytes of constants */
   mem_pool *pool;      /* owned */
   mem_pool *data;      /* borrowed; holds the bytes of added constants */
   ir_program ir;       /* a copy of the program; the instructions are in `chains` */
@@ -50,8 +50,8 @@ typedef struct draft {
 /* data: holds the bytes of added constants; must outlive the programs that draft_finish makes. */
 clave_status draft_create(const program *program, mem_pool *data, draft **out) STATUS_CHECK;
 void draft_destroy(draft *draft); /* accepts NULL */
-/* Makes a verified program with consts_hash 0. Its constants' bytes belong to the draft's program
- * and `data`. */
+/* Makes a verified program with consts_hash 0. The bytes of its constants belong to the draft's
+ * program and to `data`. */
 clave_status draft_finish(draft *draft, program **out) STATUS_CHECK;
 
 /* Makes a program with one method that has no inputs and whose outputs are these slots. It contains
@@ -68,7 +68,7 @@ draft_node *draft_first(const draft *draft, uint32_t chain); /* in this chain or
 draft_node *draft_next(const draft *draft, const draft_node *node);
 /* Returns the op of the slot's writer if it has this type; else NULL. */
 const void *draft_op(const draft *draft, uint32_t tid, ir_op type);
-/* Returns the encoded constant that the slot is or is decoded from; else IR_NONE. */
+/* Returns the encoded constant that is this slot or that is decoded to it; else IR_NONE. */
 uint32_t draft_codes(const draft *draft, uint32_t tid);
 /* True if an instruction reads the slot, or an output, update, result or arg names it. */
 bool draft_is_read(const draft *draft, uint32_t tid);
@@ -107,7 +107,7 @@ uint32_t draft_input(draft *draft, ir_method *method, dtype type, const ir_int_o
                      int rank, const char *name);
 /* Adds a temporary with the dtype and shape of another slot. */
 uint32_t draft_slot_like(draft *draft, uint32_t like, const char *name);
-/* Adds a constant, or finds one added before with the same contents; the bytes are copied. */
+/* Adds a constant and copies its bytes, or returns an added constant with the same contents. */
 uint32_t draft_constant(draft *draft, dtype type, const ir_int_or_vid *shape, int rank,
                         const char *name, const void *bytes);
 /* Add a constant with the dtype, shape and encoding of `tensor`, and a name derived from its name.
@@ -120,9 +120,9 @@ uint32_t draft_constant_reserve(draft *draft, const ir_tensor *tensor, size_t by
 void *draft_add(draft *draft, draft_node *before, ir_op type);
 /* Registers the operands of the instruction added last. */
 void draft_note(draft *draft, draft_node *before);
-/* True if `to` can replace `from` everywhere. A slot that a method or body returns must be written
- * in the same chain. */
-bool draft_can_stand_for(const draft *draft, uint32_t to, uint32_t from);
+/* True if `to` can replace `from`. If a method or body returns `from`, one chain must write
+ * both. */
+bool draft_can_replace(const draft *draft, uint32_t to, uint32_t from);
 /* Replaces `from` by `to` in all uses. Erases the writer of `from` if nothing else needs it. */
 void draft_replace(draft *draft, uint32_t from, uint32_t to);
 /* Erases an instruction whose results nothing reads, then the writers that only it needed. Host and

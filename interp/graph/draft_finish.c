@@ -1,5 +1,5 @@
-/* Makes a program from a draft: assigns slots to outputs, numbers slots by kind, and drops what is
- * not needed. */
+/* Makes a program from a draft: assigns slots to outputs, numbers slots by kind, drops unused
+ * ones. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ typedef struct finish {
   ir_program program; /* the result in the draft's numbering; borrows from the draft */
   uint32_t *slots;    /* new numbers; IR_NONE: dropped */
   uint32_t *values;
-  const void **data; /* bytes, by new number of the constant */
+  const void **data; /* the bytes of constants, by new number */
 } finish;
 
 /* ---------------------------------------------------------------- outputs */
@@ -31,7 +31,7 @@ static uint32_t copy_to_output(draft *draft, uint32_t chain, uint32_t x, const c
 
 /* Turns the tensors that the method returns into outputs. A tensor is copied if it is already an
  * output, or no instruction of the method's own chain writes it. */
-static void claim_outputs(draft *draft, const ir_method *method) {
+static void assign_outputs(draft *draft, const ir_method *method) {
   for (uint32_t i = 0; i < method->outputs.count && !draft->no_memory; i++) {
     ir_argument *argument = &method->outputs.items[i];
     if (argument->tensor == IR_NONE) continue;
@@ -63,7 +63,7 @@ static void number_slot(finish *finish, uint32_t old, uint32_t *count) {
   finish->program.tensors.items[(*count)++] = finish->draft->slots[old].tensor;
 }
 
-/* Numbers the slots of a kind: outputs in the order of their methods, others in the draft's. */
+/* Numbers the slots of a kind: outputs by their methods, others in the order of the draft. */
 static void number_kind(finish *finish, slot_kind kind, uint32_t *count) {
   const draft *draft = finish->draft;
   const ir_methods *methods = &draft->ir.methods;
@@ -186,7 +186,7 @@ clave_status draft_finish(draft *draft, program **out) {
   program *program;
   *out = NULL;
   for (uint32_t m = 0; m < draft->ir.methods.count; m++)
-    claim_outputs(draft, &draft->ir.methods.items[m]);
+    assign_outputs(draft, &draft->ir.methods.items[m]);
   finish finish = {.draft = draft, .program = draft->ir};
   if (!draft->no_memory) draft_finish_number_slots(&finish);
   if (!draft->no_memory) number_values(&finish);
@@ -202,7 +202,7 @@ clave_status draft_finish(draft *draft, program **out) {
   return NULL;
 }
 
-/* ---------------------------------------------------------------- extracting a part */
+/* ---------------------------------------------------------------- extracting nodes */
 
 static void copy_node(draft *draft, const draft_node *node) {
   draft_node *copy = draft_alloc(draft, 1, sizeof *copy);
@@ -212,41 +212,41 @@ static void copy_node(draft *draft, const draft_node *node) {
   draft_note_last(draft, 0);
 }
 
-/* Pushes the writers in `whole` of node's operands that part lacks. Returns how many. */
-static size_t push_writers(const draft *whole, draft *part, const draft_node *node,
+/* Pushes the writers of the node's operands that the extract lacks. Returns their number. */
+static size_t push_writers(const draft *whole, draft *extract, const draft_node *node,
                            draft_node ***stack, size_t *size, size_t *capacity) {
   size_t before = *size;
   for (operand_iter i = operands_of(&node->ins); next_operand(&i);) {
     draft_node *writer = whole->slots[i.operand.tid].writer;
-    if ((i.operand.flags & IR_OUT) || !writer || part->slots[i.operand.tid].writer) continue;
-    if (!array_reserve(stack, capacity, *size + 1, sizeof **stack)) part->no_memory = true;
-    if (part->no_memory) break;
+    if ((i.operand.flags & IR_OUT) || !writer || extract->slots[i.operand.tid].writer) continue;
+    if (!array_reserve(stack, capacity, *size + 1, sizeof **stack)) extract->no_memory = true;
+    if (extract->no_memory) break;
     (*stack)[(*size)++] = writer;
   }
   return *size - before;
 }
 
-/* Copies the nodes of `whole` that compute slot `tid` to part's chain, in a valid order. */
-static void extract_slot(const draft *whole, draft *part, uint32_t tid) {
+/* Copies the nodes of `whole` that compute slot `tid` to extract's chain, in a valid order. */
+static void extract_slot(const draft *whole, draft *extract, uint32_t tid) {
   draft_node **stack = NULL;
   size_t n = 0, capacity = 0;
   if (!whole->slots[tid].writer) return;
   if (array_reserve(&stack, &capacity, 1, sizeof *stack)) {
     stack[n++] = whole->slots[tid].writer;
   } else {
-    part->no_memory = true;
+    extract->no_memory = true;
   }
-  while (n && !part->no_memory) {
+  while (n && !extract->no_memory) {
     const draft_node *top = stack[n - 1];
-    if (push_writers(whole, part, top, &stack, &n, &capacity)) continue;
+    if (push_writers(whole, extract, top, &stack, &n, &capacity)) continue;
     n--;
-    if (!part->slots[first_slot(&top->ins, true)].writer) copy_node(part, top);
+    if (!extract->slots[first_slot(&top->ins, true)].writer) copy_node(extract, top);
   }
   free(stack);
 }
 
 /* Begins a program with one method and an empty chain. */
-static void begin_part(draft *draft, const uint32_t *tids, uint32_t n) {
+static void begin_extract(draft *draft, const uint32_t *tids, uint32_t n) {
   enum { DIGITS = 12 };
   ir_chain *chain = draft_alloc(draft, 1, sizeof *chain);
   ir_method *method = draft_alloc(draft, 1, sizeof *method);
@@ -266,18 +266,18 @@ static void begin_part(draft *draft, const uint32_t *tids, uint32_t n) {
 }
 
 clave_status draft_extract(draft *edited, const uint32_t *tids, uint32_t n, program **out) {
-  draft part = *edited; /* shares edited's pool, but has its own slots and chain */
+  draft extract = *edited; /* shares edited's pool, but has its own slots and chain */
   *out = NULL;
-  part.slot_capacity = (size_t)edited->n_slots + n + 1;
-  part.slots = draft_alloc(edited, part.slot_capacity, sizeof *part.slots);
-  part.chains = draft_alloc(edited, 1, sizeof *part.chains);
+  extract.slot_capacity = (size_t)edited->n_slots + n + 1;
+  extract.slots = draft_alloc(edited, extract.slot_capacity, sizeof *extract.slots);
+  extract.chains = draft_alloc(edited, 1, sizeof *extract.chains);
   if (edited->no_memory) return status_no_memory();
   for (uint32_t i = 0; i < edited->n_slots; i++) {
     const draft_slot *slot = &edited->slots[i];
     slot_kind kind = slot->kind == SLOT_CONSTANT ? SLOT_CONSTANT : SLOT_TEMPORARY;
-    part.slots[i] = (draft_slot){.tensor = slot->tensor, .kind = kind, .data = slot->data};
+    extract.slots[i] = (draft_slot){.tensor = slot->tensor, .kind = kind, .data = slot->data};
   }
-  begin_part(&part, tids, n);
-  for (uint32_t i = 0; i < n && !part.no_memory; i++) extract_slot(edited, &part, tids[i]);
-  return draft_finish(&part, out);
+  begin_extract(&extract, tids, n);
+  for (uint32_t i = 0; i < n && !extract.no_memory; i++) extract_slot(edited, &extract, tids[i]);
+  return draft_finish(&extract, out);
 }

@@ -78,8 +78,8 @@ uint32_t node_number(const graph *graph, uint32_t i) {
 
 /* ---------------------------------------------------------------- uses of tensors */
 
-/* Notes that a slot is read at instruction `at`, inside control op `in` (NO_INDEX: none). If a loop
- * reads a slot from outside, it needs it until its last iteration. */
+/* Notes that a slot is read at instruction `at`, inside control op `in` (NO_INDEX: none). A loop
+ * needs a slot that it reads from outside until its last iteration. */
 static void note_use(graph *graph, uint32_t tid, uint32_t at, uint32_t in) {
   uint32_t w = graph->writer[tid];
   for (; in != NO_INDEX; in = graph->parent[in]) {

@@ -1,6 +1,6 @@
 #ifndef INTERP_GRAPH_GRAPH_H
 #define INTERP_GRAPH_GRAPH_H
-/* A method's instructions in memory, and all that is known about them before sizes are known. The
+/* A method's instructions in memory, and everything about them that does not depend on sizes. The
  * instructions form one list, in which a control op is followed by the instructions of its bodies.
  * Passes rewrite the list before an executable uses it. */
 #include "base/memory.h"
@@ -20,9 +20,9 @@ typedef struct graph {
   ir_instruction *instructions;
   uint32_t n;
   uint32_t *source;   /* (n) node number of each instruction in the method, see program_find_node */
-  uint32_t *joined;   /* by node number: the node that a pass joined it to; else itself */
-  uint32_t *chain;    /* (n) chain that contains it */
-  uint32_t *parent;   /* (n) the control op whose body it is in; NO_INDEX */
+  uint32_t *joined;   /* by node number: the node that a pass merged it into; else itself */
+  uint32_t *chain;    /* (n) chain that contains the instruction */
+  uint32_t *parent;   /* (n) the control op whose body contains the instruction; else NO_INDEX */
   range (*bodies)[2]; /* (n) instructions of a control op's bodies; else empty */
   uint32_t *writer;   /* (n_slots) instruction that writes the slot; the control op for args of its
                          bodies; NO_INDEX if none */
@@ -36,7 +36,7 @@ clave_status graph_create(const program *program, const ir_method *method, mem_p
 clave_status graph_compact(graph *graph) STATUS_CHECK;
 /* Computes writer and last_use. Call after the last change. */
 void graph_find_uses(graph *graph);
-/* Sets out[tid] (n_slots) for constants that are the b of a product, directly or through views. */
+/* Sets out[tid] (n_slots) for constants that a product reads as b, directly or through views. */
 clave_status graph_find_multiplied(const graph *graph, bool *out) STATUS_CHECK;
 /* Returns the node number of instruction i; the method's node count if i is not an instruction. */
 uint32_t node_number(const graph *graph, uint32_t i);
@@ -45,8 +45,8 @@ const char *name_of_op(const ir_instruction *ins);
 /* Adds "node 3 (matmul, linear_1)" to the message, unless i is not an instruction. */
 clave_status while_in_node(clave_status st, const graph *graph, uint32_t i) STATUS_CHECK;
 
-/* Iterates over the slots of a range's instructions and of their bodies' args; some occur more than
- * once:
+/* Iterates over the slots in a range of instructions and in the args of their bodies, some of which
+ * occur more than once:
  *
  *   for (slot_iter i = slots_of(g, r); next_slot(&i);) use(i.tid); */
 typedef struct slot_iter {

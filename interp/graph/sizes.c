@@ -1,5 +1,5 @@
 /* Sizes as polynomials: sums of numbers times products of atoms, in canonical order and stored once
- * each. An atom is a value about which nothing is known, or the result of an operation other than
+ * each. An atom is a value about which nothing is known, or the result of any operation except
  * addition, subtraction and multiplication. */
 #include "interp/graph/sizes.h"
 
@@ -19,7 +19,7 @@ typedef struct term {
 
 typedef struct poly {
   uint32_t n;
-  term terms[MAX_TERMS]; /* in the order of compare_terms, no factor is 0; never just a number */
+  term terms[MAX_TERMS]; /* in the order of compare_terms, no factor is 0; not only a number */
 } poly;
 
 typedef struct operation {
@@ -30,17 +30,17 @@ typedef struct operation {
 struct size_table {
   const ir_program *program;
   mem_pool *pool;
-  const ir_int_scalar **writer; /* by Vid; NULL if it is an atom */
+  const ir_int_scalar **writer; /* by Vid: the instruction that computes it; NULL for an atom */
   extent *values;               /* by Vid, valid if known */
   bool *known;
-  poly **polys; /* index k is poly k + 1 */
+  poly **polys; /* polys[k] has number k + 1 */
   uint32_t n_polys, poly_capacity;
-  operation *operations; /* index k is atom n_values + k */
+  operation *operations; /* operations[k] is atom n_values + k */
   uint32_t n_operations, operation_capacity;
   int depth;
 };
 
-/* Ensures space for one more item in an array of the pool. */
+/* Makes room for one more item in an array of the pool. */
 static bool sizes_grow(mem_pool *pool, void *array, uint32_t n, uint32_t *capacity, size_t item) {
   if (n < *capacity) return true;
   void *old, *made = mem_pool_alloc(pool, 2 * (size_t)*capacity + 16, item);
@@ -52,7 +52,7 @@ static bool sizes_grow(mem_pool *pool, void *array, uint32_t n, uint32_t *capaci
   return true;
 }
 
-/* Finds the instruction that computes each value. Values that several methods set are atoms. */
+/* Finds the instruction that computes each value. If several instructions do, it is an atom. */
 static void sizes_find_writers(size_table *table, bool *is_atom) {
   for (uint32_t c = 0; c < table->program->chains.count; c++) {
     const ir_instructions *list = &table->program->chains.items[c].instructions;

@@ -1,7 +1,7 @@
 #ifndef INTERP_GRAPH_SIZES_H
 #define INTERP_GRAPH_SIZES_H
-/* A program's sizes as polynomials over its inputs' sizes. Two sizes that are always equal compare
- * equal, however they are computed: (2 s) * t and t * (s + s). */
+/* A program's sizes as polynomials over its inputs' sizes. Sizes that are equal for all inputs
+ * compare equal, however they are computed: (2 s) * t and t * (s + s). */
 #include "base/memory.h"
 #include "ir.h"
 

@@ -1,6 +1,6 @@
-/* Finds attention written out: softmax(q k^T * scale + mask) v, and what kind of mask it has.
- * torch's written form rounds scores and probabilities in 16-bit floats; the fused op does not,
- * like torch's own. */
+/* Finds attention that is written out as several ops, softmax(q k^T * scale + mask) v, and the kind
+ * of its mask. In 16-bit floats the written form rounds scores and probabilities; the fused op does
+ * not, like torch's own fused op. */
 #include "interp/passes/attention.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@ static bool read_product(reader *reader, expr left, expr right, bool divided) {
   return read_scores(reader, left);
 }
 
-/* Matches scores plus a bias. The operand that can be read as scores is the scores. */
+/* Matches scores plus a bias. Either operand may be the scores. */
 static bool read_sum(reader *source, uint32_t at, expr left, expr right) {
   if (source->scores.scale != 1 || left.kind != EXPR_TENSOR || right.kind != EXPR_TENSOR)
     return false;
@@ -177,8 +177,8 @@ static bool read_scores(reader *reader, expr expr) {
 
 /* ---------------------------------------------------------------- probabilities */
 
-/* Works like take_step for a step of any dtype. */
-static bool take_any(match *match, expr expression, ir_step_kind kind, expr *args) {
+/* Works like match_step for a step of any dtype. */
+static bool match_step_of_any_dtype(match *match, expr expression, ir_step_kind kind, expr *args) {
   ir_step_kind is;
   dtype type;
   if (!open_step(match->draft, expression, &is, args, &type) || is != kind) return false;
@@ -194,7 +194,7 @@ static bool is_zero_expr(const draft *draft, expr expr) {
 }
 
 /* Matches _safe_softmax: where(not any(not scores == -inf), 0, input), input = softmax(scores). */
-static bool take_safe(match *match, const expr *where, expr *input) {
+static bool match_safe_softmax(match *match, const expr *where, expr *input) {
   const draft *draft = match->draft;
   expr args[MAX_STEP_ARITY];
   double n;
@@ -202,7 +202,7 @@ static bool take_safe(match *match, const expr *where, expr *input) {
   const ir_softmax *softmax =
       where[2].kind == EXPR_TENSOR ? draft_op(draft, where[2].index, IR_OP_SOFTMAX) : NULL;
   if (!softmax || !is_zero_expr(draft, where[1]) ||
-      !take_any(match, where[0], IR_STEP_KIND_LOGICAL_NOT, args))
+      !match_step_of_any_dtype(match, where[0], IR_STEP_KIND_LOGICAL_NOT, args))
     return false;
   const ir_reduce *reduce =
       args[0].kind == EXPR_TENSOR ? draft_op(draft, args[0].index, IR_OP_REDUCE) : NULL;
@@ -210,8 +210,9 @@ static bool take_safe(match *match, const expr *where, expr *input) {
       !reduce_axes(draft, reduce, &axes) || axes != 1u << (draft_rank(draft, reduce->x) - 1) ||
       !match_covers(match, draft->slots[reduce->out].writer))
     return false;
-  if (!take_any(match, tensor_expr(reduce->x), IR_STEP_KIND_LOGICAL_NOT, args) ||
-      !take_any(match, args[0], IR_STEP_KIND_EQ, args) || !expr_number(draft, args[1], &n))
+  if (!match_step_of_any_dtype(match, tensor_expr(reduce->x), IR_STEP_KIND_LOGICAL_NOT, args) ||
+      !match_step_of_any_dtype(match, args[0], IR_STEP_KIND_EQ, args) ||
+      !expr_number(draft, args[1], &n))
     return false;
   *input = where[2];
   return n == -INFINITY && same_expr(args[0], tensor_expr(softmax->x));
@@ -228,7 +229,7 @@ static uint32_t view_of_matrices(const draft *draft, uint32_t x) {
 }
 
 /* Finds the softmax that x is, through casts and views. */
-static bool take_probabilities(match *match, uint32_t x, found_attention *attention) {
+static bool match_probabilities(match *match, uint32_t x, found_attention *attention) {
   const draft *draft = match->draft;
   dtype wide = match->type == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
   for (int i = 0; i < MAX_SCORES_DEPTH; i++) {
@@ -244,8 +245,8 @@ static bool take_probabilities(match *match, uint32_t x, found_attention *attent
       return !softmax->log && (softmax->axis == rank - 1 || softmax->axis == -1);
     }
     if (is_step(draft, expression, IR_STEP_KIND_WHERE) && !attention->safe) {
-      if (!take_any(match, expression, IR_STEP_KIND_WHERE, args) ||
-          !take_safe(match, args, &expression))
+      if (!match_step_of_any_dtype(match, expression, IR_STEP_KIND_WHERE, args) ||
+          !match_safe_softmax(match, args, &expression))
         return false;
       attention->safe = true;
       x = expression.index;
@@ -260,9 +261,9 @@ static bool take_probabilities(match *match, uint32_t x, found_attention *attent
 
 /* ---------------------------------------------------------------- the mask */
 
-/* True if a mask that was added to scores with the leading sizes of `at` can be applied to scores
- * with those of `lead`: both are equal, the mask is the same for all leading indices, or it has an
- * entry for each. */
+/* A mask was added to scores with the leading sizes of `at`. True if it can be applied to scores
+ * with the leading sizes of `lead`: these sizes are equal, or the mask is the same for all leading
+ * indices, or it has one matrix for each. */
 static bool can_view(const draft *draft, uint32_t mask, uint32_t at, uint32_t lead) {
   return draft_same_lead(draft, at, lead) || is_one_mask(draft, mask) ||
          same_size(draft_numel(draft, mask, 2), draft_numel(draft, lead, 2));
@@ -281,14 +282,14 @@ static bool is_zero_or_hidden(const draft *draft, uint32_t tid) {
   return true;
 }
 
-/* If the bias is 0 where a BOOL tensor is true and -inf elsewhere, returns that tensor. If it is a
- * constant of only 0 and -inf, returns the bias. Else returns IR_NONE. */
+/* Returns an equivalent mask of visible keys: a BOOL tensor if the bias is 0 where it is true and
+ * -inf elsewhere; the bias if it is a constant of only 0 and -inf; else IR_NONE. */
 static uint32_t seen_of(const draft *draft, uint32_t bias) {
   expr args[MAX_STEP_ARITY];
   ir_step_kind kind;
   dtype type;
   double a, b;
-  uint32_t x = draft_through(draft, bias, 0), c = constant_behind(draft, bias);
+  uint32_t x = draft_through(draft, bias, 0), c = constant_origin(draft, bias);
   if (open_step(draft, tensor_expr(x), &kind, args, &type) && kind == IR_STEP_KIND_WHERE &&
       args[0].kind == EXPR_TENSOR && draft_same_shape(draft, args[0].index, x) &&
       expr_number(draft, args[1], &a) && expr_number(draft, args[2], &b))
@@ -345,7 +346,7 @@ bool find_attention(match *match, uint32_t *out) {
     return false;
   if (!dtype_is_float(match->type) || draft_rank(match->draft, match->out) < 3) return false;
   attention.v = op->b;
-  if (!take_probabilities(match, op->a, &attention)) return false;
+  if (!match_probabilities(match, op->a, &attention)) return false;
   reader reader = {.match = match, .scores = attention.scores};
   const ir_softmax *softmax = draft_op(match->draft, attention.probabilities, IR_OP_SOFTMAX);
   if (!read_scores(&reader, tensor_expr(softmax->x))) return false;

@@ -7,13 +7,13 @@
 enum { MAX_ADDED = 4 };
 
 /* The scores, to which the softmax is applied. added_at, condition_at: tensors with the shape that
- * the scores had when that mask was applied. */
+ * the scores had where the mask was applied. */
 typedef struct scores {
   uint32_t q, kt; /* shapes (lead, Lq, D) and (lead, D, Lk) */
   double scale;
   uint32_t added[MAX_ADDED], added_at[MAX_ADDED];
   int n_added;
-  uint32_t condition, condition_at; /* BOOL; IR_NONE if there is none */
+  uint32_t condition, condition_at; /* BOOL; IR_NONE if none exists */
   bool hides;  /* the condition is true for hidden keys; else for visible ones */
   double fill; /* score of a hidden key */
 } scores;
@@ -22,7 +22,7 @@ typedef enum mask_kind { MASK_NONE, MASK_CONDITION, MASK_ADDED, MASK_SEEN } mask
 
 typedef struct found_attention {
   scores scores;
-  uint32_t probabilities; /* output of the softmax; its leading sizes apply to all */
+  uint32_t probabilities; /* output of the softmax, whose leading sizes the new op has */
   uint32_t v;
   bool safe; /* a row whose scores are all -inf yields zeros */
   mask_kind mask;
@@ -30,7 +30,7 @@ typedef struct found_attention {
                     is 0 for them and -inf for others */
 } found_attention;
 
-/* Adds the replacement, in the root's shape. */
+/* Adds the attention op and returns its result, reshaped to the root's shape. */
 uint32_t add_attention(match *match, const found_attention *attention);
 
 /* ---- shared helpers ---- */
@@ -40,7 +40,7 @@ bool draft_same_matrix(const draft *draft, uint32_t a, uint32_t b); /* the last 
 bool lead_fits(const draft *draft, uint32_t x, uint32_t lead);
 /* True if all leading sizes of the mask are 1: it applies to the whole batch and all heads. */
 bool is_one_mask(const draft *draft, uint32_t mask);
-/* Returns y (B, G, L, D) if x (B, G n, L, D) repeats each head of y n times; else IR_NONE. */
+/* Returns the tensor (B, G, L, D) of which x (B, G n, L, D) repeats each head; else IR_NONE. */
 uint32_t ungrouped(const draft *draft, uint32_t x);
 
 #endif

@@ -44,7 +44,7 @@ static int joined_shape(const draft *draft, uint32_t lead, uint32_t x, ir_int_or
 }
 
 /* Reshapes x to the number of leading sizes that `lead` has. */
-static uint32_t lifted(match *match, uint32_t x, uint32_t lead) {
+static uint32_t reshape_lead(match *match, uint32_t x, uint32_t lead) {
   ir_int_or_vid shape[MAX_RANK];
   if (x == IR_NONE || draft_rank(match->draft, x) == draft_rank(match->draft, lead)) return x;
   int rank = joined_shape(match->draft, lead, x, shape);
@@ -52,7 +52,7 @@ static uint32_t lifted(match *match, uint32_t x, uint32_t lead) {
 }
 
 /* Repeats x along leading sizes that are 1. */
-static uint32_t spread(match *match, uint32_t x, uint32_t lead) {
+static uint32_t expand_lead(match *match, uint32_t x, uint32_t lead) {
   ir_int_or_vid shape[MAX_RANK];
   if (x == IR_NONE || draft_same_lead(match->draft, x, lead)) return x;
   int rank = joined_shape(match->draft, lead, x, shape);
@@ -97,7 +97,7 @@ static bool same_rows(const draft *draft, uint32_t a, uint32_t b) {
          same_size(draft_size(draft, a, -2), draft_size(draft, b, -2));
 }
 
-/* Returns k for k^T: the operand of the transposition if there is one; else adds one. */
+/* Returns k for k^T: the operand of the existing transposition, or else the result of a new one. */
 static uint32_t transposed(match *match, uint32_t kt, uint32_t lead) {
   const draft *draft = match->draft;
   int dims[MAX_RANK];
@@ -112,14 +112,14 @@ static uint32_t transposed(match *match, uint32_t kt, uint32_t lead) {
             permute->dims.items[i] < 0 ? permute->dims.items[i] + rank : permute->dims.items[i];
         swaps = swaps && is == want;
       }
-      if (swaps && lead_fits(draft, permute->x, lead)) return lifted(match, permute->x, lead);
+      if (swaps && lead_fits(draft, permute->x, lead)) return reshape_lead(match, permute->x, lead);
       break;
     }
     const ir_reshape *reshape = draft_op(draft, x, IR_OP_RESHAPE);
     const ir_copy *copy = draft_op(draft, x, IR_OP_COPY);
     x = reshape && draft_same_matrix(draft, x, reshape->x) ? reshape->x : copy ? copy->x : IR_NONE;
   }
-  uint32_t up = lifted(match, kt, lead);
+  uint32_t up = reshape_lead(match, kt, lead);
   int rank = up == IR_NONE ? 0 : draft_rank(draft, up);
   for (int i = 0; i < rank; i++) dims[i] = i;
   if (rank < 2) return IR_NONE;
@@ -136,7 +136,7 @@ bool is_one_mask(const draft *draft, uint32_t mask) {
   return true;
 }
 
-/* Returns the mask with the leading sizes of `lead`; unchanged if it fits them. */
+/* Returns the mask with the leading sizes of `lead`, or unchanged if it already fits them. */
 static uint32_t viewed(match *match, uint32_t mask, uint32_t at, uint32_t lead) {
   const draft *draft = match->draft;
   ir_int_or_vid shape[MAX_RANK];
@@ -165,7 +165,7 @@ static uint32_t sum_of_added(match *match, const found_attention *attention) {
 static uint32_t seen_constant(match *match, uint32_t bias) {
   tensor tensor;
   draft *draft = match->draft;
-  uint32_t c = constant_behind(draft, bias);
+  uint32_t c = constant_origin(draft, bias);
   if (c == IR_NONE || !draft_fixed(draft, bias, &tensor)) return IR_NONE;
   int64_t n = tensor_numel(&tensor);
   uint8_t *bytes = draft_alloc(draft, (size_t)n + 1, 1);
@@ -175,11 +175,11 @@ static uint32_t seen_constant(match *match, uint32_t bias) {
   return draft_constant(draft, DTYPE_BOOL, shape->items, tensor.rank, "mask", bytes);
 }
 
-/* True if the constant (BOOL, or 0 where that would be true) shows each query exactly the keys up
- * to its own position. */
+/* True if the constant shows each query exactly the keys up to its own position. A key is visible
+ * where the constant is true (BOOL) or 0 (float). */
 static bool is_lower_triangle(const draft *draft, uint32_t mask) {
   tensor tensor;
-  uint32_t c = constant_behind(draft, mask);
+  uint32_t c = constant_origin(draft, mask);
   if (c == IR_NONE || !draft_fixed(draft, mask, &tensor) || tensor.rank < 2) return false;
   bool is_bool = tensor.type == DTYPE_BOOL;
   int64_t n = tensor_numel(&tensor), columns = tensor.dims[tensor.rank - 1],
@@ -217,16 +217,16 @@ uint32_t add_attention(match *match, const found_attention *attention) {
   draft *draft = match->draft;
   uint32_t lead = attention->probabilities;
   ir_int_or_vid shape[MAX_RANK];
-  uint32_t q = spread(match, lifted(match, attention->scores.q, lead), lead),
-           v = lifted(match, attention->v, lead);
+  uint32_t q = expand_lead(match, reshape_lead(match, attention->scores.q, lead), lead),
+           v = reshape_lead(match, attention->v, lead);
   uint32_t k = transposed(match, attention->scores.kt, lead);
   if (q == IR_NONE || k == IR_NONE || v == IR_NONE) return IR_NONE;
   bool same_batch = true;
   for (int i = 0; i < draft_rank(draft, lead) - 3; i++)
     same_batch = same_batch && same_size(draft_size(draft, k, i), draft_size(draft, lead, i));
   if (!draft_same_lead(draft, k, v) || !same_batch) {
-    k = spread(match, k, lead);
-    v = spread(match, v, lead);
+    k = expand_lead(match, k, lead);
+    v = expand_lead(match, v, lead);
   }
   bool lower = attention->mask == MASK_SEEN && is_lower_triangle(draft, attention->seen);
   uint32_t mask = lower ? IR_NONE : add_mask(match, attention);
@@ -290,7 +290,7 @@ static bool is_causal(const draft *draft, const ir_attention *op) {
          is_lower_triangle(draft, op->mask);
 }
 
-/* Removes a constant mask that hides nothing; replaces one of later keys by the causal flag. */
+/* Removes a constant mask that hides nothing; replaces one that hides later keys by `causal`. */
 bool find_simple_mask(match *match, uint32_t *out) {
   if (match->root->ins.op_type != IR_OP_ATTENTION) return false;
   ir_attention o = *(const ir_attention *)match->root->ins.op;

@@ -1,26 +1,26 @@
-/* Folds inference batch norms into the convolution, transposed convolution or matrix product before
- * them, if nothing else reads its result. With scale = weight / sqrt(var + eps) per channel, the
- * new weights are weights * scale and the new bias is (bias - mean) * scale + the norm's bias. For
- * encoded weights, the scales of their groups are multiplied.
+/* Folds inference batch norms into the preceding convolution, transposed convolution or matrix
+ * product, if only the norm reads its result. With scale = weight / sqrt(var + eps) per channel,
+ * the new weights are weights * scale and the new bias is (bias - mean) * scale + the norm's bias.
+ * For encoded weights, the scales of their groups are multiplied by `scale`.
  *
- * Only f32 and f64 match: each weight is rounded once more, whereas a 16-bit module rounds the
+ * Only f32 and f64 match: folding rounds each weight once more, while a 16-bit module rounds the
  * convolution's result, and a scale may exceed the range of f16. A weight with other readers is not
- * changed, so that no two versions of it are kept. */
+ * changed, because both versions would have to be stored. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "interp/passes/passes.h"
 
-/* The op before a norm. In the order of the constant, element i of its weight belongs to channel i
+/* The op before a norm. Element i of its weight, in the order of the constant, belongs to channel i
  * / inner % per_group + i / group * per_group. */
 typedef struct producer {
   draft_node *node;
   uint32_t weight, bias; /* operands; bias: IR_NONE if absent */
   uint32_t constant;     /* the constant that the weight views */
   uint32_t shape_of;     /* slot that defines the new constant's shape */
-  bool is_turned;        /* the weight is shape_of, transposed */
-  bool is_encoded;       /* the rows of the constant, which is encoded, are the channels */
+  bool is_transposed;    /* the weight is the transpose of shape_of */
+  bool is_encoded;       /* the constant is encoded, and its rows are the channels */
   double beta;           /* factor of the bias */
   int64_t channels, inner, per_group, group;
 } producer;
@@ -38,11 +38,11 @@ static bool batch_norm_has_bytes(const draft *draft, uint32_t constant) {
 }
 
 /* Finds the weight's constant and how channels are laid out in it. */
-static bool batch_norm_take_weight(const draft *draft, producer *producer, uint32_t shape_of,
-                                   int channel_axis, int64_t groups) {
+static bool batch_norm_match_weight(const draft *draft, producer *producer, uint32_t shape_of,
+                                    int channel_axis, int64_t groups) {
   tensor tensor;
   producer->shape_of = shape_of;
-  producer->constant = constant_behind(draft, shape_of);
+  producer->constant = constant_origin(draft, shape_of);
   if (!batch_norm_has_bytes(draft, producer->constant) || !draft_fixed(draft, shape_of, &tensor))
     return false;
   int64_t n = tensor_numel(&tensor);
@@ -53,7 +53,7 @@ static bool batch_norm_take_weight(const draft *draft, producer *producer, uint3
   return n > 0;
 }
 
-static bool batch_norm_take_codes(const draft *draft, producer *producer, uint32_t constant) {
+static bool batch_norm_match_codes(const draft *draft, producer *producer, uint32_t constant) {
   tensor tensor;
   if (constant >= draft->from->ir.constants.count || !draft->slots[constant].data) return false;
   const encoding *encoding = &draft->from->types[constant].encoding;
@@ -66,55 +66,55 @@ static bool batch_norm_take_codes(const draft *draft, producer *producer, uint32
   return tensor_numel(&tensor) > 0;
 }
 
-static bool take_conv(const draft *draft, producer *producer) {
+static bool match_conv(const draft *draft, producer *producer) {
   const ir_conv *op = producer->node->ins.op;
   const uint32_t codes = draft_codes(draft, op->weight);
   producer->weight = op->weight;
   producer->bias = op->bias;
-  return codes != IR_NONE ? batch_norm_take_codes(draft, producer, codes)
-                          : batch_norm_take_weight(draft, producer, op->weight, 0, 1);
+  return codes != IR_NONE ? batch_norm_match_codes(draft, producer, codes)
+                          : batch_norm_match_weight(draft, producer, op->weight, 0, 1);
 }
 
-static bool take_conv_transpose(const draft *draft, producer *producer) {
+static bool match_conv_transpose(const draft *draft, producer *producer) {
   const ir_conv_transpose *op = producer->node->ins.op;
   producer->weight = op->weight;
   producer->bias = op->bias;
-  return batch_norm_take_weight(draft, producer, op->weight, 1, op->groups);
+  return batch_norm_match_weight(draft, producer, op->weight, 1, op->groups);
 }
 
-/* Takes a product (N, C), whose columns are the channels. */
-static bool take_matmul(const draft *draft, producer *producer) {
+/* Matches a product (N, C) whose columns are the channels. */
+static bool match_matmul(const draft *draft, producer *producer) {
   const ir_matmul *op = producer->node->ins.op;
-  const ir_permute *turned = draft_op(draft, op->b, IR_OP_PERMUTE);
+  const ir_permute *permute = draft_op(draft, op->b, IR_OP_PERMUTE);
   if (draft_rank(draft, op->out) != 2) return false;
   producer->weight = op->b;
   producer->bias = op->bias;
   producer->beta = op->beta;
-  if (op->b_transposed) return batch_norm_take_codes(draft, producer, op->b);
-  producer->is_turned = turned && turned->dims.items[0] != 0 && turned->dims.items[0] != -2;
-  return batch_norm_take_weight(draft, producer, producer->is_turned ? turned->x : op->b,
-                                producer->is_turned ? 0 : 1, 1);
+  if (op->b_transposed) return batch_norm_match_codes(draft, producer, op->b);
+  producer->is_transposed = permute && permute->dims.items[0] != 0 && permute->dims.items[0] != -2;
+  return batch_norm_match_weight(draft, producer, producer->is_transposed ? permute->x : op->b,
+                                 producer->is_transposed ? 0 : 1, 1);
 }
 
-/* True if a parameter of the norm or product is absent or constant, with an element per channel. */
+/* True if a parameter is absent or a constant with an element per channel. */
 static bool is_vector(const draft *draft, uint32_t tid, int64_t n) {
   double number;
   if (tid == IR_NONE) return true;
   return draft_rank(draft, tid) > 0 && fixed_numel(draft, tid) == n &&
          size_is(draft_size(draft, tid, -1), n) &&
-         (batch_norm_has_bytes(draft, constant_behind(draft, tid)) ||
+         (batch_norm_has_bytes(draft, constant_origin(draft, tid)) ||
           uniform_value(draft, tid, &number));
 }
 
-/* Finds the op that writes the norm's x, if only the norm reads it and parameters are constant. */
+/* Finds the op that writes the norm's x. False if x has other readers or parameters vary. */
 static bool find_producer(const draft *draft, const ir_batch_norm *norm, producer *source) {
   draft_node *node = draft->slots[norm->x].writer;
   bool found = false;
   *source = (producer){.node = node, .beta = 1};
   if (!node || draft->slots[norm->x].n_readers != 1 || draft->slots[norm->x].kept) return false;
-  if (node->ins.op_type == IR_OP_CONV) found = take_conv(draft, source);
-  if (node->ins.op_type == IR_OP_CONV_TRANSPOSE) found = take_conv_transpose(draft, source);
-  if (node->ins.op_type == IR_OP_MATMUL) found = take_matmul(draft, source);
+  if (node->ins.op_type == IR_OP_CONV) found = match_conv(draft, source);
+  if (node->ins.op_type == IR_OP_CONV_TRANSPOSE) found = match_conv_transpose(draft, source);
+  if (node->ins.op_type == IR_OP_MATMUL) found = match_matmul(draft, source);
   return found && is_vector(draft, source->bias, source->channels) &&
          is_vector(draft, norm->mean, source->channels) &&
          is_vector(draft, norm->var, source->channels) &&
@@ -163,7 +163,7 @@ static bool all_fold(const draft *draft, uint32_t tid, const ir_batch_norm *norm
 static double vector_element(const draft *draft, uint32_t tid, int64_t i, double absent) {
   double number = absent;
   if (tid == IR_NONE) return absent;
-  uint32_t c = constant_behind(draft, tid);
+  uint32_t c = constant_origin(draft, tid);
   if (c != IR_NONE) return element_of(draft_type(draft, c), draft->slots[c].data, i);
   (void)uniform_value(draft, tid, &number);
   return number;
@@ -292,14 +292,14 @@ static uint32_t add_decoded(draft *draft, const producer *producer, uint32_t cod
   return out;
 }
 
-/* Adds the op with the new constants. name: the norm's, whose result it computes. */
+/* Adds the op with the new constants. name: the norm's name, because the op computes its result. */
 static uint32_t batch_norm_add_product(draft *draft, const producer *producer, uint32_t weight,
                                        uint32_t bias, const char *name) {
   const void *from = producer->node->ins.op;
   if (producer->is_encoded && producer->weight != producer->constant)
     weight = add_decoded(draft, producer, weight);
   uint32_t out = draft_slot_like(draft, result_of(producer->node), name);
-  if (producer->is_turned)
+  if (producer->is_transposed)
     weight = draft_permute(draft, producer->node, weight, (const int[]){1, 0});
   void *op =
       draft_insert(draft, producer->node->chain, producer->node, name, producer->node->ins.op_type);
@@ -326,8 +326,8 @@ static uint32_t batch_norm_add_product(draft *draft, const producer *producer, u
   return out;
 }
 
-/* Matches a BatchNorm; Ioffe and Szegedy, https://arxiv.org/abs/1502.03167, with the statistics of
- * training. */
+/* Matches a BatchNorm with fixed statistics; Ioffe and Szegedy,
+ * https://arxiv.org/abs/1502.03167. */
 bool find_batch_norm(match *match, uint32_t *out) {
   producer producer;
   uint32_t weight, bias;

@@ -79,7 +79,7 @@ uint32_t remove_dead_code(draft *draft, const pass_env *env) {
 /* ---------------------------------------------------------------- casts */
 
 /* True if `wide` can represent every value of t. */
-static bool holds(dtype wide, dtype t) {
+static bool can_represent(dtype wide, dtype t) {
   static const uint16_t held[DTYPE_COUNT] = {
 #define BIT(t) (1u << DTYPE_##t)
       [DTYPE_F32] = BIT(F64),
@@ -109,8 +109,8 @@ uint32_t cancel_casts(draft *draft, const pass_env *env) {
     uint32_t x = middle == IR_NONE ? IR_NONE : cast_of(draft, middle);
     if (middle != IR_NONE && draft_type(draft, middle) == draft_type(draft, out)) x = middle;
     if (x == IR_NONE || draft_type(draft, x) != draft_type(draft, out)) continue;
-    if (x != middle && !holds(draft_type(draft, middle), draft_type(draft, x))) continue;
-    if (!draft_can_stand_for(draft, x, out)) continue;
+    if (x != middle && !can_represent(draft_type(draft, middle), draft_type(draft, x))) continue;
+    if (!draft_can_replace(draft, x, out)) continue;
     draft_replace(draft, out, x);
     done++;
   }

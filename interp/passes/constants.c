@@ -1,6 +1,6 @@
-/* Computes tensors that depend only on constants once, on the CPU backend, unless small constants
- * would result in a large tensor. Views of constants stay views. If all elements of a tensor are
- * the same number, elementwise nodes read that number as an immediate instead. */
+/* Folds constants: computes tensors that depend only on constants, on the CPU backend, unless a
+ * large tensor would be made from small constants. Views of constants stay views. Elementwise nodes
+ * read a tensor whose elements are all the same number as an immediate. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,18 +8,18 @@
 #include "interp/passes/passes.h"
 
 enum {
-  SMALL = 1 << 20, /* bytes: limit of results larger than the constants they are made from */
-  TINY = 1 << 16,  /* bytes: up to this size, part of a constant is copied to a new constant, which
-                      kernels can read without a copy */
-  NARROW = 1 << 10 /* bytes: larger constants of 8-bit numbers are never widened */
+  SMALL = 1 << 20, /* bytes: maximum size of a result larger than the constants it is made from */
+  TINY = 1 << 16,  /* bytes: maximum size of a slice of a constant that is stored as a new constant,
+                      so that kernels need no dense copy */
+  NARROW = 1 << 10 /* bytes: maximum size of 8-bit constants that may be widened */
 };
 
 typedef struct folding {
   draft *draft;
   bool *known;      /* by slot: depends only on constants */
   uint32_t n_known; /* length of the arrays indexed by slot */
-  uint64_t *given;  /* by slot: bytes of the constants that it is computed from */
-  bool *narrow;     /* by slot: one of the constants that it is computed from has 8-bit numbers */
+  uint64_t *given;  /* by slot: bytes of the constants that the slot is computed from */
+  bool *narrow;     /* by slot: a constant that the slot is computed from has 8-bit numbers */
   uint32_t *slots;  /* slots to compute */
   uint32_t n;
 } folding;
@@ -113,7 +113,7 @@ static bool is_worth_it(const folding *folding, const draft_node *node) {
   return true;
 }
 
-/* True if an output is the slot, or a node that does not depend only on constants reads it. */
+/* True if the slot is an output, or is read by a node that does not depend only on constants. */
 static bool is_read_outside(const folding *folding, uint32_t tid) {
   const draft_slot *slot = &folding->draft->slots[tid];
   bool needed = slot->kept > 0;
@@ -145,7 +145,7 @@ static void choose_in_chain(folding *folding, const draft_chain *chain) {
   }
 }
 
-/* Visits bodies first: their chains come after the chains that run them. */
+/* Visits bodies before the chains that run them, which have smaller numbers. */
 static void choose_all(folding *folding) {
   for (uint32_t c = folding->draft->ir.chains.count; c-- > 0;)
     choose_in_chain(folding, &folding->draft->chains[c]);
@@ -169,7 +169,7 @@ static uint32_t add_full(draft *draft, draft_node *before, uint32_t like, const 
   return out;
 }
 
-/* True if all elements are the same number, not NaN, of a dtype that a Full can have. */
+/* True if all elements are the same number, which is not NaN, of a dtype that Full supports. */
 static bool is_one_number(const tensor *tensor, const void *data) {
   return !dtype_is_stored(tensor->type) && is_uniform(tensor, data) &&
          !isnan(element_of(tensor->type, data, 0));
@@ -193,8 +193,7 @@ static bool replace_slot(folding *folding, uint32_t tid, const void *data) {
   uint32_t to = is_one_number(&tensor, data) ? add_full(draft, node, tid, data)
                                              : draft_constant(draft, tensor.type, shape->items,
                                                               tensor.rank, node->ins.name, data);
-  if (to != IR_NONE && !draft_can_stand_for(draft, to, tid))
-    to = add_constant_copy(draft, node, to);
+  if (to != IR_NONE && !draft_can_replace(draft, to, tid)) to = add_constant_copy(draft, node, to);
   if (to == IR_NONE) return false;
   draft_replace(draft, tid, to);
   return true;
@@ -215,7 +214,7 @@ static uint32_t compute_chosen(folding *folding, const pass_env *env) {
     done += replace_slot(folding, folding->slots[i], outputs[i]);
   for (uint32_t i = 0; i < folding->n && outputs; i++) free(outputs[i]);
   free(outputs);
-  status_free(st); /* on failure nothing is replaced */
+  status_free(st); /* if the computation failed, nothing is replaced */
   return done;
 }
 
@@ -254,7 +253,7 @@ static bool shape_without(const draft *draft, const ir_elementwise *elementwise,
   return true;
 }
 
-/* Finds the immediate if all elements of x are the number of a Full. */
+/* Sets *out to the number of x, if x is a Full, as an immediate; else returns false. */
 static bool immediate_of(const draft *draft, uint32_t x, ir_operand *out) {
   const ir_full *full =
       draft_op(draft, draft_through(draft, x, THROUGH_RESHAPE | THROUGH_EXPAND), IR_OP_FULL);
@@ -268,9 +267,9 @@ static bool immediate_of(const draft *draft, uint32_t x, ir_operand *out) {
          full->int_value.vid == IR_NONE;
 }
 
-/* True if input i can be a number wherever it is used. A cast, a condition or a comparison of
- * numbers alone would not determine its dtype. */
-static bool takes_number(const ir_elementwise *elementwise, uint32_t i) {
+/* True if all uses of input i accept a number. They do not where the dtype would be undetermined:
+ * in a cast, as a condition, or in a comparison of numbers alone. */
+static bool accepts_number(const ir_elementwise *elementwise, uint32_t i) {
   for (uint32_t s = 0; s < elementwise->steps.count; s++) {
     const ir_step *step = &elementwise->steps.items[s];
     bool is_read = false, has_other = step_table[step->kind].result != STEP_BOOL;
@@ -294,7 +293,7 @@ static void renumber_input(ir_operand *op, uint32_t i, ir_operand value) {
     op->index--;
 }
 
-/* Replaces the node by one with input i as an immediate, which reuses the steps. */
+/* Replaces the node by a node with the same steps, in which input i is an immediate. */
 static void write_immediate(draft *draft, draft_node *node, uint32_t i, ir_operand value) {
   const ir_elementwise *elementwise = node->ins.op;
   uint32_t out = draft_slot_like(draft, elementwise->out, node->ins.name);
@@ -317,7 +316,7 @@ static bool fold_number(draft *draft, draft_node *node) {
   if (node->ins.op_type != IR_OP_ELEMENTWISE || elementwise->inputs.count < 2) return false;
   for (uint32_t i = 0; i < elementwise->inputs.count; i++) {
     if (!immediate_of(draft, elementwise->inputs.items[i], &value) ||
-        !takes_number(elementwise, i) || !shape_without(draft, elementwise, i))
+        !accepts_number(elementwise, i) || !shape_without(draft, elementwise, i))
       continue;
     write_immediate(draft, node, i, value);
     return true;
@@ -335,7 +334,7 @@ uint32_t fold_numbers(draft *draft, const pass_env *env) {
       done += found;
       n = !found  ? before
           : after ? after->prev
-                  : draft->chains[c].last; /* visits the new node again */
+                  : draft->chains[c].last; /* so that the new node is visited, too */
     }
   }
   return done;

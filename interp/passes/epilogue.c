@@ -1,6 +1,6 @@
-/* Makes an elementwise node the epilogue of a product, convolution or norm whose result only that
- * node reads. If it reads several such results, the last op gets it. The op moves to the node's
- * place. The op's result is still rounded before the steps, so results have the same bits. */
+/* Makes an elementwise node the epilogue of a product, convolution or norm whose result only this
+ * node reads. If it reads several such results, it becomes the epilogue of the last op. The op
+ * moves to the node's position. Its result is still rounded before the steps, so no bits change. */
 #include "ops/epilogue.h"
 
 #include <string.h>
@@ -11,32 +11,32 @@ static dtype epilogue_type_of(const graph *graph, uint32_t tid) {
   return (dtype)graph->prog->ir.tensors.items[tid].dtype;
 }
 
-/* True if steps need F64 and the op does not: a device without F64 may run the op. */
+/* True if steps need F64 and the op, which may run on a device without F64, does not. */
 static bool needs_more_than(const ir_steps *steps, dtype type) {
   for (uint32_t i = 0; i < steps->count; i++)
     if ((dtype)steps->items[i].dtype == DTYPE_F64 && type != DTYPE_F64) return true;
   return false;
 }
 
-static bool can_take(const fusion *fusion, uint32_t index, uint32_t which) {
+static bool can_be_epilogue(const fusion *fusion, uint32_t index, uint32_t which) {
   const graph *graph = fusion->graph;
   const ir_elementwise *elementwise = graph->instructions[index].op;
   uint32_t tid = elementwise->inputs.items[which];
   if (!fusion_is_inner(fusion, tid, index, elementwise->out)) return false;
   const ir_instruction *instruction = &graph->instructions[fusion->producer[tid]];
   const dtype own = op_result_type(instruction->op_type, epilogue_type_of(graph, elementwise->out));
-  return takes_epilogue(instruction->op_type) && !epilogue_of(instruction) &&
+  return accepts_epilogue(instruction->op_type) && !epilogue_of(instruction) &&
          epilogue_type_of(graph, tid) == own &&
          !needs_more_than(&elementwise->steps, epilogue_type_of(graph, tid)) &&
          fusion_count_values(&elementwise->steps) <= MAX_FUSED_VALUES;
 }
 
-/* Returns the index of the input whose producer gets the node as its epilogue; else NO_INDEX. */
+/* Returns the input whose producer gets the node as its epilogue; NO_INDEX if none exists. */
 static uint32_t find_input(const fusion *fusion, uint32_t index) {
   const ir_elementwise *elementwise = fusion->graph->instructions[index].op;
   uint32_t best = NO_INDEX;
   for (uint32_t i = 0; i < elementwise->inputs.count; i++) {
-    if (!can_take(fusion, index, i)) continue;
+    if (!can_be_epilogue(fusion, index, i)) continue;
     if (best == NO_INDEX || fusion->producer[elementwise->inputs.items[i]] >
                                 fusion->producer[elementwise->inputs.items[best]])
       best = i;

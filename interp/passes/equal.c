@@ -126,7 +126,7 @@ static bool same_table(const draft *draft, const ir_table *table, const void *le
   return true;
 }
 
-/* True if the results have the same dtypes and shapes, pairwise, and the same ones are present. */
+/* True if the results have the same dtypes and shapes, and the same optional ones are present. */
 static bool same_results(const draft *draft, const draft_node *left, const draft_node *right) {
   operand_iter a = operands_of(&left->ins), b = operands_of(&right->ins);
   for (;;) {
@@ -152,8 +152,8 @@ static void replace_results(draft *draft, const draft_node *node, const draft_no
     if (i.operand.flags & IR_OUT) draft_replace(draft, i.operand.tid, iter.operand.tid);
 }
 
-/* Returns an earlier node in the chain that computes the same; else NULL. Only readers of the first
- * operand can be equal. */
+/* Returns an earlier node in the chain that computes the same; else NULL. Searches the readers of
+ * the first operand, because an equal node must be one of them. */
 static const draft_node *find_equal(const draft *draft, const draft_node *node) {
   uint32_t x = first_slot(&node->ins, false);
   if (x == IR_NONE) return NULL;

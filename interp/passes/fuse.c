@@ -1,6 +1,6 @@
-/* Merges chains of elementwise nodes. A result is computed inside its reader if that is the only
- * one, elementwise, later and of the same shape. Each step still rounds to its dtype, so results
- * have the same bits. */
+/* Merges chains of elementwise nodes. A node is merged into the node that reads its result if there
+ * is only one reader, which is elementwise and of the same shape. Each step still rounds to its
+ * dtype, so results have the same bits. */
 #include <string.h>
 
 #include "interp/passes/fusion.h"

@@ -5,22 +5,22 @@
 
 typedef struct fusion {
   graph *graph;
-  uint32_t *producer; /* (n_slots) instruction seen so far that writes the slot; NO_INDEX */
-  uint32_t *readers;  /* (n_slots) reads; outputs, updates and results of bodies count twice */
+  uint32_t *producer; /* (n_slots) instruction visited so far that writes the slot; else NO_INDEX */
+  uint32_t *readers;  /* (n_slots) reads; outputs, updates and results of bodies count as two */
 } fusion;
 clave_status fusion_begin(graph *graph, fusion *out) STATUS_CHECK;
 void fusion_add_results(fusion *fusion, uint32_t index);
 
-/* True if instruction `index`, which writes `out`, is the only reader of tid, with the same shape
- * and in the same chain: in a body, a loop would recompute it in every iteration. */
+/* True if instruction `index`, which writes `out`, is the only reader of tid, and both slots have
+ * the same shape and chain. (In a body, a loop would recompute tid in every iteration.) */
 bool fusion_is_inner(const fusion *fusion, uint32_t tid, uint32_t index, uint32_t out);
 
 /* Host values are passed as kernel arguments, whose number is limited. */
 enum { MAX_FUSED_VALUES = 16 };
 uint32_t fusion_count_values(const ir_steps *steps);
 
-/* Maps operands of steps to another list: input i to input map[i], except input `inlined`, which is
- * replaced by (source, index); step i to step base + i. */
+/* Maps the operands of steps to those of another list. Input i maps to input map[i], except input
+ * `inlined`, which is replaced by (source, index). Step i maps to step base + i. */
 typedef struct step_map {
   const uint32_t *inputs;
   uint32_t base, inlined;

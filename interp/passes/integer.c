@@ -14,8 +14,8 @@
 #include "interp/passes/passes.h"
 
 enum { FEW_ROWS = 8 };
-/* Largest number of products per sum that fits 32 bits: 255 * 128 * MOST_TERMS < 2^31. */
-static const int64_t MOST_TERMS = 65000;
+/* Largest number of products per sum that fits 32 bits: 255 * 128 * MAX_TERMS < 2^31. */
+static const int64_t MAX_TERMS = 65000;
 
 /* A tensor that is (codes - zero) * scale, in f32. */
 typedef struct dequantized {
@@ -33,7 +33,7 @@ static bool open_f32(const draft *draft, expr expression, ir_step_kind kind,
   return open_step(draft, expression, &is, args, &type) && is == kind && type == DTYPE_F32;
 }
 
-static bool take_zero(const draft *draft, expr *expression, double *zero) {
+static bool match_zero(const draft *draft, expr *expression, double *zero) {
   expr args[MAX_STEP_ARITY];
   *zero = 0;
   if (!open_f32(draft, *expression, IR_STEP_KIND_SUB, args)) return true;
@@ -41,13 +41,13 @@ static bool take_zero(const draft *draft, expr *expression, double *zero) {
   return expr_number(draft, args[1], zero);
 }
 
-static bool take_dequantized(const draft *draft, expr expression, dequantized *decoded) {
+static bool match_dequantized(const draft *draft, expr expression, dequantized *decoded) {
   expr args[MAX_STEP_ARITY], codes;
   double zero, scale;
   if (!open_f32(draft, expression, IR_STEP_KIND_MUL, args) || !expr_number(draft, args[1], &scale))
     return false;
   expr whole = args[0];
-  if (!take_zero(draft, &whole, &zero) || !open_f32(draft, whole, IR_STEP_KIND_CAST, args))
+  if (!match_zero(draft, &whole, &zero) || !open_f32(draft, whole, IR_STEP_KIND_CAST, args))
     return false;
   codes = args[0];
   if (codes.kind != EXPR_TENSOR || !is_code(draft_type(draft, codes.index))) return false;
@@ -57,7 +57,7 @@ static bool take_dequantized(const draft *draft, expr expression, dequantized *d
          zero <= (is_signed ? 127 : 255);
 }
 
-/* Adds the decoding of codes after they were moved. */
+/* Adds the steps that decode moved codes to floats. */
 static uint32_t add_dequantized(draft *draft, draft_node *before, const dequantized *dequantized) {
   const double zero = dequantized->zero, scale = dequantized->scale;
   uint32_t x = draft_cast(draft, before, dequantized->codes, DTYPE_F32);
@@ -73,7 +73,7 @@ typedef struct weight_codes {
   int64_t rows, row; /* row: elements per row */
 } weight_codes;
 
-static bool integer_take_codes(const draft *draft, uint32_t constant, weight_codes *codes) {
+static bool integer_match_codes(const draft *draft, uint32_t constant, weight_codes *codes) {
   if (constant >= draft->from->ir.constants.count || !draft->slots[constant].data) return false;
   const tensor *tensor = &draft->from->types[constant];
   const encoding *encoding = &tensor->encoding;
@@ -83,18 +83,18 @@ static bool integer_take_codes(const draft *draft, uint32_t constant, weight_cod
   if (tensor_numel(tensor) == 0) return false;
   *codes =
       (weight_codes){.constant = constant, .rows = tensor_rows(tensor), .row = tensor_row(tensor)};
-  return codes->row <= MOST_TERMS && encoding_groups(encoding, codes->row) == 1;
+  return codes->row <= MAX_TERMS && encoding_groups(encoding, codes->row) == 1;
 }
 
 /* The codes of a weight, and the scales and initial values of the sums. */
-typedef struct parts {
+typedef struct arrays {
   signed char *weight; /* (rows, row) */
   float *scale;        /* (rows) */
   int32_t *begin;      /* (rows): -zero * the sum of the weight's row */
-} parts;
+} arrays;
 
 static void integer_read_row(const draft *draft, const weight_codes *weight_codes,
-                             const dequantized *dequantized, int64_t r, const parts *parts) {
+                             const dequantized *dequantized, int64_t r, const arrays *arrays) {
   const encoding *encoding = &draft->from->types[weight_codes->constant].encoding;
   const uint8_t *from = draft->slots[weight_codes->constant].data;
   const uint8_t *row = from + (size_t)r * encoding_row_bytes(encoding, weight_codes->row);
@@ -103,18 +103,18 @@ static void integer_read_row(const draft *draft, const weight_codes *weight_code
     float codes[DECODED_AT_ONCE];
     const code_factors factors =
         encoding_split(encoding, row, weight_codes->row, k / DECODED_AT_ONCE, codes);
-    if (k == 0) parts->scale[r] = factors.d[0];
+    if (k == 0) arrays->scale[r] = factors.d[0];
     for (int64_t i = k; i < weight_codes->row && i < k + DECODED_AT_ONCE; i++) {
-      parts->weight[r * weight_codes->row + i] = (signed char)codes[i - k];
+      arrays->weight[r * weight_codes->row + i] = (signed char)codes[i - k];
       sum += (int)codes[i - k];
     }
   }
-  parts->scale[r] *= (float)dequantized->scale;
-  parts->begin[r] = -dequantized->zero * sum;
+  arrays->scale[r] *= (float)dequantized->scale;
+  arrays->begin[r] = -dequantized->zero * sum;
 }
 
-/* The constants of an integer product: the weight (rows, ...), the scales (rows, 1, ...) and, if x
- * has a zero, the initial values of the sums (rows); else `begin` is IR_NONE. */
+/* The constants of an integer product: the weight (rows, ...), the scales (rows, 1, ...) and the
+ * initial values of the sums (rows). `begin` is IR_NONE if x has no zero. */
 typedef struct integer_weight {
   uint32_t weight, scale, begin;
 } integer_weight;
@@ -122,31 +122,32 @@ static bool integer_add_weight(draft *draft, const draft_node *node, const weigh
                                const dequantized *dequantized, const ir_int_or_vid *shape, int rank,
                                integer_weight *out) {
   const size_t rows = (size_t)codes->rows;
-  const parts parts = {.weight = malloc(rows * (size_t)codes->row),
-                       .scale = malloc(rows * sizeof(float)),
-                       .begin = malloc(rows * sizeof(int32_t))};
+  const arrays arrays = {.weight = malloc(rows * (size_t)codes->row),
+                         .scale = malloc(rows * sizeof(float)),
+                         .begin = malloc(rows * sizeof(int32_t))};
   ir_int_or_vid column[MAX_RANK] = {literal_size(codes->rows)};
-  bool good = parts.weight && parts.scale && parts.begin;
+  bool good = arrays.weight && arrays.scale && arrays.begin;
   if (!good) draft->no_memory = true;
   for (int64_t r = 0; r < codes->rows && good; r++) {
-    integer_read_row(draft, codes, dequantized, r, &parts);
-    good = isfinite(parts.scale[r]);
+    integer_read_row(draft, codes, dequantized, r, &arrays);
+    good = isfinite(arrays.scale[r]);
   }
   for (int i = 1; i < rank; i++) column[i] = literal_size(1);
   if (good) {
-    out->weight = draft_constant(draft, DTYPE_I8, shape, rank, node->ins.name, parts.weight);
-    out->scale = draft_constant(draft, DTYPE_F32, column, rank - 1, node->ins.name, parts.scale);
+    out->weight = draft_constant(draft, DTYPE_I8, shape, rank, node->ins.name, arrays.weight);
+    out->scale = draft_constant(draft, DTYPE_F32, column, rank - 1, node->ins.name, arrays.scale);
     out->begin = dequantized->zero
-                     ? draft_constant(draft, DTYPE_I32, column, 1, node->ins.name, parts.begin)
+                     ? draft_constant(draft, DTYPE_I32, column, 1, node->ins.name, arrays.begin)
                      : IR_NONE;
   }
-  free(parts.weight);
-  free(parts.scale);
-  free(parts.begin);
+  free(arrays.weight);
+  free(arrays.scale);
+  free(arrays.begin);
   return good && !draft->no_memory;
 }
 
-/* Converts sums, I32 (N, O, ...) or (..., O), to floats, times the scales, plus the bias (O). */
+/* Converts sums, I32 (N, O, ...) or (..., O), to floats, multiplies by scales, adds the bias
+ * (O). */
 static uint32_t scale_sums(draft *draft, draft_node *before, uint32_t sums, uint32_t scale,
                            uint32_t bias) {
   ir_int_or_vid column[MAX_RANK];
@@ -175,8 +176,8 @@ bool find_integer_conv(match *match, uint32_t *out) {
   if (match->root->ins.op_type != IR_OP_CONV || match->type != DTYPE_F32 || op->epilogue.count)
     return false;
   const uint32_t codes = draft_codes(draft, op->weight);
-  if (codes == IR_NONE || !integer_take_codes(draft, codes, &weight_codes) ||
-      !take_dequantized(draft, tensor_expr(op->x), &dequantized))
+  if (codes == IR_NONE || !integer_match_codes(draft, codes, &weight_codes) ||
+      !match_dequantized(draft, tensor_expr(op->x), &dequantized))
     return false;
   const ir_int_or_vids *shape = &draft->slots[codes].tensor.shape;
   if (!integer_add_weight(draft, match->root, &weight_codes, &dequantized, shape->items,
@@ -212,8 +213,8 @@ static uint32_t integer_add_product(draft *draft, draft_node *before,
   return sums;
 }
 
-/* True if there are always at least FEW_ROWS rows. With fewer, reading the weight takes most of the
- * time, so integer products gain nothing. */
+/* True if there are always at least FEW_ROWS rows. With fewer rows, reading the weight takes most
+ * of the time, so integer products are not faster. */
 static bool has_rows(const draft *draft, uint32_t a) {
   tensor tensor;
   return draft_fixed(draft, a, &tensor) && tensor.rank >= 2 &&
@@ -230,8 +231,8 @@ bool find_integer_matmul(match *match, uint32_t *out) {
   if (root->ins.op_type != IR_OP_MATMUL || match->type != DTYPE_F32 || !op->b_transposed)
     return false;
   if (op->epilogue.count || op->alpha != 1 || !has_rows(draft, op->a) ||
-      !integer_take_codes(draft, op->b, &codes) ||
-      !take_dequantized(draft, tensor_expr(op->a), &dequantized))
+      !integer_match_codes(draft, op->b, &codes) ||
+      !match_dequantized(draft, tensor_expr(op->a), &dequantized))
     return false;
   bool has_bias = op->bias != IR_NONE && op->beta != 0;
   if (has_bias && (op->beta != 1 || draft_rank(draft, op->bias) != 1)) return false;
@@ -245,7 +246,7 @@ bool find_integer_matmul(match *match, uint32_t *out) {
 
 /* ---------------------------------------------------------------- ops on codes */
 
-/* Ops whose results are elements of x, with the offsets of x and of the result in their structs. */
+/* Ops that only move elements of x, with the offsets of x and out in their structs. */
 #define MOVE(TYPE, type) \
   { IR_OP_##TYPE, offsetof(ir_##type, x), offsetof(ir_##type, out) }
 static const struct {
@@ -266,7 +267,7 @@ static const struct {
 };
 enum { N_MOVES = sizeof moves / sizeof moves[0] };
 
-/* True for max pooling without indices, and for padding that does not add values other than +0. */
+/* True if the op only moves elements: max pooling has no indices, and padding adds only +0. */
 static bool keeps_codes(const ir_instruction *ins) {
   const ir_pool *pool = ins->op;
   const ir_pad *pad = ins->op;
@@ -293,7 +294,7 @@ bool find_integer_move(match *match, uint32_t *out) {
   while (i < N_MOVES && moves[i].type != ins->op_type) i++;
   if (i == N_MOVES || match->type != DTYPE_F32 || !keeps_codes(ins)) return false;
   memcpy(&x, (const char *)ins->op + moves[i].x, sizeof x);
-  if (!take_dequantized(draft, tensor_expr(x), &dequantized)) return false;
+  if (!match_dequantized(draft, tensor_expr(x), &dequantized)) return false;
   const ir_int_or_vids *shape = &draft->slots[match->out].tensor.shape;
   uint32_t codes = draft_slot_new(draft, draft_type(draft, dequantized.codes), shape->items,
                                   (int)shape->count, ins->name);
@@ -306,8 +307,7 @@ bool find_integer_move(match *match, uint32_t *out) {
   return !draft->no_memory;
 }
 
-/* Matches cast(clamp(round(x / scale) + zero, lowest code, highest code)), as all libraries write
- * it. */
+/* Matches cast(clamp(round(x / scale) + zero, min code, max code)), which all libraries write. */
 bool find_requantized(match *match, uint32_t *out) {
   dequantized dequantized;
   double low, high, zero, inverse;
@@ -327,11 +327,11 @@ bool find_requantized(match *match, uint32_t *out) {
     return false;
   if (!open_f32(draft, expr[0], IR_STEP_KIND_ROUND, expr) ||
       !open_f32(draft, expr[0], IR_STEP_KIND_MUL, expr) || !expr_number(draft, expr[1], &inverse) ||
-      !take_dequantized(draft, expr[0], &dequantized))
+      !match_dequantized(draft, expr[0], &dequantized))
     return false;
   if (draft_type(draft, dequantized.codes) != match->type || dequantized.zero != zero ||
       fabs(dequantized.scale * inverse - 1) > 1e-4)
     return false;
   *out = dequantized.codes;
-  return draft_can_stand_for(draft, *out, match->out);
+  return draft_can_replace(draft, *out, match->out);
 }

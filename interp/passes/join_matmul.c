@@ -1,9 +1,10 @@
 /* Joins products of one matrix with several constants, such as for queries, keys and values, into
  * one product with a joined constant and slices of its result.
  *
- * Weights are joined only if all products that read them are, so methods that share weights share
- * the joined one, and no weight is kept twice. Excluded are weights with other readers (tied
- * embeddings), and products with a reader that would copy part of wider rows. */
+ * Weights are joined only if all products that read them are joined in the same way. So methods
+ * that share weights share the joined weight, and no weight is stored twice. Weights with other
+ * readers (tied embeddings) are not joined, nor are products with a reader that would have to copy
+ * its slice of the joined rows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@
 enum { MAX_MEMBERS = 8, ENCODING_TEXT = 64 };
 
 /* Layout of a weight in its constant: (N, K) transposed by a Permute, (K, N), or encoded (N, K). */
-typedef enum layout { TURNED, COLUMNS, ENCODED } layout;
+typedef enum layout { TRANSPOSED, COLUMNS, ENCODED } layout;
 
 typedef struct member {
   draft_node *node;
@@ -23,13 +24,13 @@ typedef struct member {
 } member;
 
 /* Products that are joined, ordered by weight. */
-typedef struct group {
+typedef struct product_set {
   member items[MAX_MEMBERS];
   int n;
-} group;
+} product_set;
 
 typedef struct joined {
-  uint32_t parts[MAX_MEMBERS];
+  uint32_t weights[MAX_MEMBERS];
   int n;
   uint32_t weight;
   struct joined *next;
@@ -46,7 +47,7 @@ static const tensor *constant_type(const draft *draft, uint32_t tid) {
 
 /* ---------------------------------------------------------------- readers of the result */
 
-/* True if the tensor is a single row, which stays contiguous as part of a wider row. */
+/* True if the tensor is a single row: a slice of a wider row is then contiguous, too. */
 static bool join_matmul_is_one_row(const draft *draft, uint32_t tid) {
   bool one = !draft->slots[tid].kept;
   for (int i = 0; i < draft_rank(draft, tid) - 1 && one; i++)
@@ -63,31 +64,31 @@ static bool join_matmul_is_constant(const draft *draft, uint32_t tid, int rank) 
          draft->slots[tid].data && draft_rank(draft, tid) == rank;
 }
 
-static bool join_matmul_take_weight(const draft *draft, const ir_matmul *op, member *member) {
-  const ir_permute *turned = draft_op(draft, op->b, IR_OP_PERMUTE);
-  member->layout = op->b_transposed ? ENCODED : turned ? TURNED : COLUMNS;
-  member->weight = turned ? turned->x : op->b;
+static bool join_matmul_match_weight(const draft *draft, const ir_matmul *op, member *member) {
+  const ir_permute *permute = draft_op(draft, op->b, IR_OP_PERMUTE);
+  member->layout = op->b_transposed ? ENCODED : permute ? TRANSPOSED : COLUMNS;
+  member->weight = permute ? permute->x : op->b;
   if (!join_matmul_is_constant(draft, member->weight, 2)) return false;
-  if (turned && (turned->dims.items[0] == 0 || turned->dims.items[0] == -2)) return false;
+  if (permute && (permute->dims.items[0] == 0 || permute->dims.items[0] == -2)) return false;
   const tensor *tensor = constant_type(draft, member->weight);
   member->n = tensor->dims[member->layout == COLUMNS];
   member->k = tensor->dims[member->layout != COLUMNS];
   return true;
 }
 
-static bool take_bias(const draft *draft, const ir_matmul *op, member *member) {
+static bool match_bias(const draft *draft, const ir_matmul *op, member *member) {
   member->bias = op->bias == IR_NONE ? IR_NONE : draft_through(draft, op->bias, 0);
   return member->bias == IR_NONE ||
          (op->beta == 1 && join_matmul_is_constant(draft, member->bias, 1) &&
           size_is(draft_size(draft, member->bias, 0), member->n));
 }
 
-/* True if the node is a product that can be part of a joined one. */
-static bool join_matmul_take_member(const draft *draft, draft_node *node, member *field) {
+/* True if the node is a product that can be joined with others. */
+static bool join_matmul_match_member(const draft *draft, draft_node *node, member *field) {
   const ir_matmul *op = node->ins.op;
   if (node->ins.op_type != IR_OP_MATMUL || op->alpha != 1) return false;
   *field = (member){.node = node};
-  return join_matmul_take_weight(draft, op, field) && take_bias(draft, op, field) &&
+  return join_matmul_match_weight(draft, op, field) && match_bias(draft, op, field) &&
          (join_matmul_is_one_row(draft, op->out) || draft_can_be_strided(draft, op->out, true));
 }
 
@@ -108,7 +109,7 @@ static bool same_kind(const draft *draft, const member *left, const member *righ
 }
 
 /* Calls visit for each product that reads the weight, also through a Permute. Returns false if a
- * visit does, or if anything else reads the weight. */
+ * call returns false, or if anything else reads the weight. */
 typedef bool (*visit_member)(joiner *joiner, const member *member, const void *ctx);
 static bool each_product(joiner *joiner, uint32_t tid, uint32_t weight, visit_member visit,
                          const void *ctx) {
@@ -119,7 +120,7 @@ static bool each_product(joiner *joiner, uint32_t tid, uint32_t weight, visit_me
     draft_node *node = draft->slots[tid].readers[i];
     good = node->ins.op_type == IR_OP_PERMUTE
                ? each_product(joiner, result_of(node), weight, visit, ctx)
-               : join_matmul_take_member(draft, node, &m) && m.weight == weight &&
+               : join_matmul_match_member(draft, node, &m) && m.weight == weight &&
                      visit(joiner, &m, ctx);
   }
   return good;
@@ -132,57 +133,58 @@ static bool any_product(joiner *joiner, const member *member, const void *ctx) {
   return true;
 }
 
-/* Returns false if the group is full. */
-static bool insert_member(group *group, const member *member) {
-  int at = group->n;
-  if (group->n == MAX_MEMBERS) return false;
-  for (; at > 0 && group->items[at - 1].weight > member->weight; at--)
-    group->items[at] = group->items[at - 1];
-  group->items[at] = *member;
-  group->n++;
+/* Returns false if the set is full. */
+static bool insert_member(product_set *product_set, const member *member) {
+  int at = product_set->n;
+  if (product_set->n == MAX_MEMBERS) return false;
+  for (; at > 0 && product_set->items[at - 1].weight > member->weight; at--)
+    product_set->items[at] = product_set->items[at - 1];
+  product_set->items[at] = *member;
+  product_set->n++;
   return true;
 }
 
 /* Finds the products with field's left operand that can be joined with it. False: too many. */
-static bool find_group(joiner *joiner, const member *field, group *group) {
+static bool find_products(joiner *joiner, const member *field, product_set *product_set) {
   member other;
   const draft *draft = joiner->draft;
   uint32_t a = ((const ir_matmul *)field->node->ins.op)->a;
-  group->n = 0;
+  product_set->n = 0;
   for (uint32_t i = 0; i < draft->slots[a].n_readers; i++) {
-    if (!join_matmul_take_member(draft, draft->slots[a].readers[i], &other) ||
+    if (!join_matmul_match_member(draft, draft->slots[a].readers[i], &other) ||
         !same_kind(draft, field, &other) || ((const ir_matmul *)other.node->ins.op)->a != a ||
         !each_product(joiner, other.weight, other.weight, any_product, NULL))
       continue;
-    if (!insert_member(group, &other)) return false;
+    if (!insert_member(product_set, &other)) return false;
   }
   return true;
 }
 
-static bool is_in_same_group(joiner *joiner, const member *member, const void *ctx) {
-  group other;
-  const group *group = ctx;
-  bool same = find_group(joiner, member, &other) && other.n == group->n;
-  for (int i = 0; i < group->n && same; i++) same = other.items[i].weight == group->items[i].weight;
+static bool is_in_same_set(joiner *joiner, const member *member, const void *ctx) {
+  product_set other;
+  const product_set *product_set = ctx;
+  bool same = find_products(joiner, member, &other) && other.n == product_set->n;
+  for (int i = 0; i < product_set->n && same; i++)
+    same = other.items[i].weight == product_set->items[i].weight;
   return same;
 }
 
 /* True if all products of these weights, in all methods, are joined in the same way. */
-static bool join_matmul_is_whole(joiner *joiner, const group *group) {
-  bool whole = group->n > 1;
-  for (int i = 0; i < group->n && whole; i++) {
-    uint32_t w = group->items[i].weight;
-    whole = (i == 0 || w != group->items[i - 1].weight) &&
-            each_product(joiner, w, w, is_in_same_group, group);
+static bool join_matmul_is_whole(joiner *joiner, const product_set *product_set) {
+  bool whole = product_set->n > 1;
+  for (int i = 0; i < product_set->n && whole; i++) {
+    uint32_t w = product_set->items[i].weight;
+    whole = (i == 0 || w != product_set->items[i - 1].weight) &&
+            each_product(joiner, w, w, is_in_same_set, product_set);
   }
   return whole;
 }
 
 /* ---------------------------------------------------------------- constants */
 
-static int64_t all_columns(const group *group) {
+static int64_t all_columns(const product_set *product_set) {
   int64_t n = 0;
-  for (int i = 0; i < group->n; i++) n += group->items[i].n;
+  for (int i = 0; i < product_set->n; i++) n += product_set->items[i].n;
   return n;
 }
 
@@ -193,90 +195,95 @@ static size_t constant_bytes(const draft *draft, uint32_t tid) {
 }
 
 /* Copies matrices of `rows` rows side by side; with one row, one after the other. */
-static void copy_parts(const draft *draft, const group *group, int64_t rows, char *to) {
+static void copy_weights(const draft *draft, const product_set *product_set, int64_t rows,
+                         char *to) {
   for (int64_t r = 0; r < rows; r++) {
-    for (int i = 0; i < group->n; i++) {
-      size_t row = constant_bytes(draft, group->items[i].weight) / (size_t)rows;
-      memcpy(to, (const char *)draft->slots[group->items[i].weight].data + (size_t)r * row, row);
+    for (int i = 0; i < product_set->n; i++) {
+      size_t row = constant_bytes(draft, product_set->items[i].weight) / (size_t)rows;
+      memcpy(to, (const char *)draft->slots[product_set->items[i].weight].data + (size_t)r * row,
+             row);
       to += row;
     }
   }
 }
 
-/* Returns the first part if the parts are adjacent in memory, as in some files; else NULL. */
-static const void *joined_in_place(const draft *draft, const group *group) {
-  const char *at = draft->slots[group->items[0].weight].data, *first = at;
-  for (int i = 0; i < group->n; i++) {
-    if (draft->slots[group->items[i].weight].data != at) return NULL;
-    at += constant_bytes(draft, group->items[i].weight);
+/* Returns the first weight's bytes if all weights are adjacent, as in some files; else NULL. */
+static const void *joined_in_place(const draft *draft, const product_set *product_set) {
+  const char *at = draft->slots[product_set->items[0].weight].data, *first = at;
+  for (int i = 0; i < product_set->n; i++) {
+    if (draft->slots[product_set->items[i].weight].data != at) return NULL;
+    at += constant_bytes(draft, product_set->items[i].weight);
   }
   return first;
 }
 
-static uint32_t join_matmul_add_weight(joiner *joiner, const group *group) {
+static uint32_t join_matmul_add_weight(joiner *joiner, const product_set *product_set) {
   size_t bytes = 0;
   void *memory;
-  const member *first = &group->items[0];
+  const member *first = &product_set->items[0];
   bool columns = first->layout == COLUMNS;
-  const ir_int_or_vid n = literal_size(all_columns(group)), k = literal_size(first->k);
+  const ir_int_or_vid n = literal_size(all_columns(product_set)), k = literal_size(first->k);
   ir_int_or_vid shape[] = {columns ? k : n, columns ? n : k};
   ir_tensor t = joiner->draft->slots[first->weight].tensor;
   t.shape = (ir_int_or_vids){shape, 2};
-  const void *there = columns ? NULL : joined_in_place(joiner->draft, group);
+  const void *there = columns ? NULL : joined_in_place(joiner->draft, product_set);
   if (there) return draft_constant_over(joiner->draft, &t, there);
-  for (int i = 0; i < group->n; i++)
-    if (!add_size(bytes, constant_bytes(joiner->draft, group->items[i].weight), &bytes))
+  for (int i = 0; i < product_set->n; i++)
+    if (!add_size(bytes, constant_bytes(joiner->draft, product_set->items[i].weight), &bytes))
       return IR_NONE;
   uint32_t tid = draft_constant_reserve(joiner->draft, &t, bytes, &memory);
-  if (tid != IR_NONE) copy_parts(joiner->draft, group, columns && first->k ? first->k : 1, memory);
+  if (tid != IR_NONE)
+    copy_weights(joiner->draft, product_set, columns && first->k ? first->k : 1, memory);
   return tid;
 }
 
-/* Returns the joined weight: the one made for another method, or a new one. */
-static uint32_t joined_weight(joiner *joiner, const group *group) {
+/* Returns the joined weight: an existing one that another method uses, or a new one. */
+static uint32_t joined_weight(joiner *joiner, const product_set *product_set) {
   for (const joined *o = joiner->made; o; o = o->next) {
-    bool same = o->n == group->n;
-    for (int i = 0; i < group->n && same; i++) same = o->parts[i] == group->items[i].weight;
+    bool same = o->n == product_set->n;
+    for (int i = 0; i < product_set->n && same; i++)
+      same = o->weights[i] == product_set->items[i].weight;
     if (same) return o->weight;
   }
   joined *sum = draft_alloc(joiner->draft, 1, sizeof *sum);
-  uint32_t tid = sum ? join_matmul_add_weight(joiner, group) : IR_NONE;
+  uint32_t tid = sum ? join_matmul_add_weight(joiner, product_set) : IR_NONE;
   if (tid == IR_NONE) return IR_NONE;
-  *sum = (joined){.n = group->n, .weight = tid, .next = joiner->made};
-  for (int i = 0; i < group->n; i++) sum->parts[i] = group->items[i].weight;
+  *sum = (joined){.n = product_set->n, .weight = tid, .next = joiner->made};
+  for (int i = 0; i < product_set->n; i++) sum->weights[i] = product_set->items[i].weight;
   joiner->made = sum;
   return tid;
 }
 
 /* Joins the biases; products without one get zeros. *out is IR_NONE if no product has one. */
-static bool joined_bias(draft *draft, const group *group, dtype type, uint32_t *out) {
+static bool joined_bias(draft *draft, const product_set *product_set, dtype type, uint32_t *out) {
   size_t size = dtype_size(type);
-  const ir_int_or_vid n = literal_size(all_columns(group));
+  const ir_int_or_vid n = literal_size(all_columns(product_set));
   bool any = false;
   *out = IR_NONE;
-  for (int i = 0; i < group->n; i++) any = any || group->items[i].bias != IR_NONE;
+  for (int i = 0; i < product_set->n; i++) any = any || product_set->items[i].bias != IR_NONE;
   if (!any) return true;
   char *data = calloc((size_t)n.literal + 1, size), *to = data;
   if (!data) draft->no_memory = true;
-  for (int i = 0; i < group->n && data; i++) {
-    size_t bytes = (size_t)group->items[i].n * size;
-    if (group->items[i].bias != IR_NONE) memcpy(to, draft->slots[group->items[i].bias].data, bytes);
+  for (int i = 0; i < product_set->n && data; i++) {
+    size_t bytes = (size_t)product_set->items[i].n * size;
+    if (product_set->items[i].bias != IR_NONE)
+      memcpy(to, draft->slots[product_set->items[i].bias].data, bytes);
     to += bytes;
   }
-  if (data) *out = draft_constant(draft, type, &n, 1, group->items[0].node->ins.name, data);
+  if (data) *out = draft_constant(draft, type, &n, 1, product_set->items[0].node->ins.name, data);
   free(data);
   return *out != IR_NONE;
 }
 
 /* ---------------------------------------------------------------- replacing */
 
-static uint32_t join_matmul_add_product(draft *draft, const group *group, draft_node *first,
-                                        uint32_t b, uint32_t bias) {
+static uint32_t join_matmul_add_product(draft *draft, const product_set *product_set,
+                                        draft_node *first, uint32_t b, uint32_t bias) {
   const ir_matmul *from = first->ins.op;
   ir_int_or_vid shape[MAX_RANK];
   int rank = draft_rank(draft, from->out);
   for (int i = 0; i < rank; i++) shape[i] = *draft_dim(draft, from->out, i);
-  shape[rank - 1] = literal_size(all_columns(group));
+  shape[rank - 1] = literal_size(all_columns(product_set));
   uint32_t out = draft_slot_new(draft, draft_type(draft, from->out), shape, rank, first->ins.name);
   ir_matmul *op = draft_add(draft, first, IR_OP_MATMUL);
   *op = (ir_matmul){.a = from->a,
@@ -304,45 +311,46 @@ static void slice_member(draft *draft, draft_node *before, const member *member,
   draft_note(draft, before);
 }
 
-static draft_node *join_matmul_first_of(const group *group) {
-  draft_node *first = group->items[0].node;
-  for (int i = 1; i < group->n; i++)
-    if (group->items[i].node->order < first->order) first = group->items[i].node;
+static draft_node *join_matmul_first_of(const product_set *product_set) {
+  draft_node *first = product_set->items[0].node;
+  for (int i = 1; i < product_set->n; i++)
+    if (product_set->items[i].node->order < first->order) first = product_set->items[i].node;
   return first;
 }
 
 /* Adds the joined product. Returns NULL if memory runs out. */
-static draft_node *join_group(joiner *joiner, const group *group) {
+static draft_node *join_products(joiner *joiner, const product_set *product_set) {
   draft *draft = joiner->draft;
   uint32_t bias, outs[MAX_MEMBERS];
   int64_t start = 0;
-  draft_node *first = join_matmul_first_of(group);
-  if (!joined_bias(draft, group, draft_type(draft, result_of(first)), &bias)) return NULL;
-  uint32_t b = joined_weight(joiner, group);
+  draft_node *first = join_matmul_first_of(product_set);
+  if (!joined_bias(draft, product_set, draft_type(draft, result_of(first)), &bias)) return NULL;
+  uint32_t b = joined_weight(joiner, product_set);
   if (b == IR_NONE) return NULL;
-  if (group->items[0].layout == TURNED) b = draft_permute(draft, first, b, (const int[]){1, 0});
-  uint32_t x = join_matmul_add_product(draft, group, first, b, bias);
-  for (int i = 0; i < group->n && !draft->no_memory; start += group->items[i++].n) {
-    slice_member(draft, first, &group->items[i], x, start);
+  if (product_set->items[0].layout == TRANSPOSED)
+    b = draft_permute(draft, first, b, (const int[]){1, 0});
+  uint32_t x = join_matmul_add_product(draft, product_set, first, b, bias);
+  for (int i = 0; i < product_set->n && !draft->no_memory; start += product_set->items[i++].n) {
+    slice_member(draft, first, &product_set->items[i], x, start);
     outs[i] = result_of(first->prev);
   }
-  for (int i = 0; i < group->n && !draft->no_memory; i++)
-    draft_replace(draft, result_of(group->items[i].node), outs[i]);
+  for (int i = 0; i < product_set->n && !draft->no_memory; i++)
+    draft_replace(draft, result_of(product_set->items[i].node), outs[i]);
   return draft->no_memory ? NULL : draft->slots[x].writer;
 }
 
 uint32_t join_matmuls(draft *draft, const pass_env *env) {
   member m;
-  group group;
+  product_set product_set;
   joiner joiner = {.draft = draft};
   uint32_t order = 0, done = 0;
   (void)env;
   for (draft_node *n = draft_first(draft, 0); n; n = draft_next(draft, n)) n->order = order++;
   for (draft_node *n = draft_first(draft, 0); n && !draft->no_memory;) {
     draft_node *made = NULL;
-    if (join_matmul_take_member(draft, n, &m) && find_group(&joiner, &m, &group) &&
-        join_matmul_is_whole(&joiner, &group))
-      made = join_group(&joiner, &group);
+    if (join_matmul_match_member(draft, n, &m) && find_products(&joiner, &m, &product_set) &&
+        join_matmul_is_whole(&joiner, &product_set))
+      made = join_products(&joiner, &product_set);
     done += made != NULL;
     n = draft_next(draft, made ? made : n);
   }

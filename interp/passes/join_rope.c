@@ -1,18 +1,18 @@
 /* Joins rotary embeddings of adjacent columns of one tensor, such as queries and keys in a joined
  * product, into one rotary embedding of all heads and slices of its result.
  *
- * The heads are (..., L, n_heads, head_dim), reached through views that keep the order of elements.
- * Excluded are results with a reader that would copy part of the heads. */
+ * The heads, (..., L, n_heads, head_dim), may be views that keep the order of elements. Results
+ * with a reader that would have to copy its slice of the heads are not joined. */
 #include <string.h>
 
 #include "interp/passes/passes.h"
 
 /* The operand of a Rope: columns [start, start + n_heads * head_dim) of `from`. */
-typedef struct part {
+typedef struct rotated {
   draft_node *node;
   uint32_t from;
   int64_t start, n_heads, head_dim;
-} part;
+} rotated;
 
 /* ---------------------------------------------------------------- views */
 
@@ -42,7 +42,7 @@ static bool is_in_order(const dim_order *order) {
   return true;
 }
 
-/* Converts the order of a Permute's result to that of its operand. */
+/* Converts the order of dimensions of a Permute's result to the order of its operand. */
 static dim_order before_permute(const draft *draft, const ir_permute *permute,
                                 const dim_order *after) {
   int place[MAX_RANK], rank = draft_rank(draft, permute->x), k = 0;
@@ -56,7 +56,7 @@ static dim_order before_permute(const draft *draft, const ir_permute *permute,
   return order;
 }
 
-/* Returns the source of x through all views if its elements are in the same order; or IR_NONE. */
+/* Returns the tensor that x views, through all views, if the element order is equal; or IR_NONE. */
 static uint32_t source_of_views(const draft *draft, uint32_t x) {
   dim_order order = own_order(draft, x);
   for (;;) {
@@ -74,7 +74,7 @@ static uint32_t source_of_views(const draft *draft, uint32_t x) {
   }
 }
 
-/* ---------------------------------------------------------------- parts */
+/* ---------------------------------------------------------------- rotated results */
 
 static bool literal_of(const ir_int_or_vid *value, int64_t *out) {
   *out = value->literal;
@@ -82,7 +82,7 @@ static bool literal_of(const ir_int_or_vid *value, int64_t *out) {
 }
 
 /* True for a slice of consecutive columns with a literal start, which is stored in *start. */
-static bool takes_columns(const draft *draft, const ir_slice *slice, int64_t *start) {
+static bool accepts_columns(const draft *draft, const ir_slice *slice, int64_t *start) {
   int64_t step = 1;
   int rank = draft_rank(draft, slice->x), axis = slice->axis < 0 ? slice->axis + rank : slice->axis;
   *start = 0;
@@ -90,13 +90,13 @@ static bool takes_columns(const draft *draft, const ir_slice *slice, int64_t *st
   return step == 1 && (!slice->start.present || literal_of(&slice->start, start)) && *start >= 0;
 }
 
-static bool join_rope_take_part(const draft *draft, draft_node *node, part *out) {
+static bool join_rope_match_rotated(const draft *draft, draft_node *node, rotated *out) {
   const ir_rope *op = node->ins.op;
   if (node->ins.op_type != IR_OP_ROPE) return false;
   uint32_t columns = source_of_views(draft, op->x);
   const ir_slice *slice = columns == IR_NONE ? NULL : draft_op(draft, columns, IR_OP_SLICE);
-  *out = (part){.node = node};
-  if (!slice || !takes_columns(draft, slice, &out->start)) return false;
+  *out = (rotated){.node = node};
+  if (!slice || !accepts_columns(draft, slice, &out->start)) return false;
   out->from = slice->x;
   return literal_of(draft_dim(draft, op->x, -2), &out->n_heads) &&
          literal_of(draft_dim(draft, op->x, -1), &out->head_dim) && out->n_heads > 0 &&
@@ -114,7 +114,7 @@ static bool same_but_heads(const draft *draft, uint32_t a, uint32_t b) {
 }
 
 /* True if right's columns directly follow left's, and both use the same angles. */
-static bool join_rope_follows(const draft *draft, const part *left, const part *right) {
+static bool join_rope_follows(const draft *draft, const rotated *left, const rotated *right) {
   const ir_rope *left_op = left->node->ins.op, *right_op = right->node->ins.op;
   return left->node->chain == right->node->chain && left->from == right->from &&
          left->start + left->n_heads * left->head_dim == right->start &&
@@ -124,10 +124,11 @@ static bool join_rope_follows(const draft *draft, const part *left, const part *
 }
 
 /* Finds the Rope, with the same tables, whose columns directly follow those of `first`. */
-static bool find_next(const draft *draft, const part *first, part *next) {
+static bool find_next(const draft *draft, const rotated *first, rotated *next) {
   const draft_slot *cos = &draft->slots[((const ir_rope *)first->node->ins.op)->cos];
   for (uint32_t i = 0; i < cos->n_readers; i++)
-    if (join_rope_take_part(draft, cos->readers[i], next) && join_rope_follows(draft, first, next))
+    if (join_rope_match_rotated(draft, cos->readers[i], next) &&
+        join_rope_follows(draft, first, next))
       return true;
   return false;
 }
@@ -152,8 +153,8 @@ static uint32_t add_slice(draft *draft, draft_node *before, uint32_t x, int axis
 }
 
 /* Adds a Rope of the heads of both, before the earlier node. */
-static uint32_t join_rope_add_rope(draft *draft, draft_node *before, const part *left,
-                                   const part *right) {
+static uint32_t join_rope_add_rope(draft *draft, draft_node *before, const rotated *left,
+                                   const rotated *right) {
   const ir_rope like = *(const ir_rope *)left->node->ins.op;
   int64_t n_heads = left->n_heads + right->n_heads;
   ir_int_or_vid shape[MAX_RANK];
@@ -173,7 +174,7 @@ static uint32_t join_rope_add_rope(draft *draft, draft_node *before, const part 
   return out;
 }
 
-static bool join_rotations(draft *draft, const part *left, const part *right) {
+static bool join_rotations(draft *draft, const rotated *left, const rotated *right) {
   draft_node *before = left->node->order < right->node->order ? left->node : right->node;
   uint32_t out = join_rope_add_rope(draft, before, left, right);
   if (draft->no_memory) return false;
@@ -191,13 +192,13 @@ static bool join_rotations(draft *draft, const part *left, const part *right) {
 }
 
 uint32_t join_ropes(draft *draft, const pass_env *env) {
-  part first, next;
+  rotated first, next;
   uint32_t order = 0, done = 0;
   (void)env;
   for (draft_node *n = draft_first(draft, 0); n; n = draft_next(draft, n)) n->order = order++;
   for (draft_node *n = draft_first(draft, 0); n && !draft->no_memory;) {
     /* Joining may erase following nodes, so start again. */
-    bool joined = join_rope_take_part(draft, n, &first) && find_next(draft, &first, &next) &&
+    bool joined = join_rope_match_rotated(draft, n, &first) && find_next(draft, &first, &next) &&
                   join_rotations(draft, &first, &next);
     done += joined;
     n = joined ? draft_first(draft, 0) : draft_next(draft, n);

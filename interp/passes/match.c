@@ -33,7 +33,7 @@ bool match_is_closed(const match *match) {
   for (int i = 0; i < match->n_inner; i++) {
     if (match->inner[i] == match->root) continue;
     if (match->inner[i]->chain != match->root->chain)
-      return false; /* would run a different number of times */
+      return false; /* a node in another chain may run a different number of times */
     for (operand_iter k = operands_of(&match->inner[i]->ins); next_operand(&k);)
       if ((k.operand.flags & IR_OUT) && !is_closed_slot(match, &match->draft->slots[k.operand.tid]))
         return false;
@@ -94,7 +94,7 @@ static expr operand_expr(draft_node *node, const ir_operand *op) {
   }
 }
 
-/* Returns a tensor that an elementwise node writes as that node's last step. */
+/* Returns a tensor that an elementwise node writes as that node's last step; else `expression`. */
 static expr as_step(const draft *draft, expr expression) {
   if (expression.kind != EXPR_TENSOR || !draft_op(draft, expression.index, IR_OP_ELEMENTWISE))
     return expression;
@@ -123,7 +123,7 @@ bool is_step(const draft *draft, expr expression, ir_step_kind kind) {
   return open_step(draft, expression, &is, args, &type) && is == kind;
 }
 
-bool take_step(match *match, expr expression, ir_step_kind kind, expr args[MAX_STEP_ARITY]) {
+bool match_step(match *match, expr expression, ir_step_kind kind, expr args[MAX_STEP_ARITY]) {
   ir_step_kind is;
   dtype type;
   if (!open_step(match->draft, expression, &is, args, &type) || is != kind || type != match->type)
@@ -171,7 +171,7 @@ static bool add_factor(product *product, expr expr, bool over) {
 static bool multiply_operands(match *match, expr expression, ir_step_kind kind, bool over,
                               product *product) {
   expr args[MAX_STEP_ARITY];
-  if (!take_step(match, expression, kind, args)) return false;
+  if (!match_step(match, expression, kind, args)) return false;
   if (same_expr(args[0], args[1]))
     return kind == IR_STEP_KIND_MUL && args[0].kind != EXPR_NUMBER &&
            add_factor(product, args[0], over) && add_factor(product, args[0], over);
@@ -195,15 +195,15 @@ static bool match_multiply(match *match, expr expression, bool over, bool first,
   return add_factor(product, expression, over);
 }
 
-bool take_product(match *match, expr expr, product *out) {
+bool match_product(match *match, expr expr, product *out) {
   *out = (product){.coefficient = 1};
   return match_multiply(match, expr, true, true, out);
 }
 
-bool take_plus_number(match *match, expr sum, expr *rest, double *count) {
+bool match_plus_number(match *match, expr sum, expr *rest, double *count) {
   expr args[MAX_STEP_ARITY];
   double ignored;
-  if (!take_step(match, sum, IR_STEP_KIND_ADD, args)) return false;
+  if (!match_step(match, sum, IR_STEP_KIND_ADD, args)) return false;
   for (int i = 0; i < 2; i++) {
     *rest = args[i];
     if (expr_number(match->draft, args[1 - i], count) &&
@@ -213,14 +213,14 @@ bool take_plus_number(match *match, expr sum, expr *rest, double *count) {
   return false;
 }
 
-bool take_square(match *match, expr square, expr *base) {
+bool match_square(match *match, expr square, expr *base) {
   expr args[MAX_STEP_ARITY];
   double n;
-  if (take_step(match, square, IR_STEP_KIND_MUL, args)) {
+  if (match_step(match, square, IR_STEP_KIND_MUL, args)) {
     *base = args[0];
     return same_expr(args[0], args[1]);
   }
-  if (!take_step(match, square, IR_STEP_KIND_POW, args)) return false;
+  if (!match_step(match, square, IR_STEP_KIND_POW, args)) return false;
   *base = args[0];
   return expr_number(match->draft, args[1], &n) && n == 2;
 }
@@ -237,8 +237,8 @@ bool reduce_axes(const draft *draft, const ir_reduce *reduce, unsigned *axes) {
   return *axes != 0;
 }
 
-static bool take_reduce(match *match, expr expr, ir_reduce_kind kind, uint32_t *operand,
-                        unsigned *axes) {
+static bool match_reduce(match *match, expr expr, ir_reduce_kind kind, uint32_t *operand,
+                         unsigned *axes) {
   const ir_reduce *reduce =
       expr.kind == EXPR_TENSOR ? draft_op(match->draft, expr.index, IR_OP_REDUCE) : NULL;
   if (!reduce || reduce->kind != kind || !reduce->keepdim ||
@@ -257,46 +257,46 @@ static int64_t axes_count(const draft *draft, uint32_t x, unsigned axes) {
   return size_is_literal(extent) ? extent.literal : 0;
 }
 
-bool take_mean(match *match, expr expr, uint32_t *operand, unsigned *axes) {
+bool match_mean(match *match, expr expr, uint32_t *operand, unsigned *axes) {
   product p;
-  if (take_reduce(match, expr, IR_REDUCE_KIND_MEAN, operand, axes)) return true;
-  if (!take_product(match, expr, &p) || p.n_over != 1 || p.n_under) return false;
-  if (!take_reduce(match, p.over[0], IR_REDUCE_KIND_SUM, operand, axes)) return false;
+  if (match_reduce(match, expr, IR_REDUCE_KIND_MEAN, operand, axes)) return true;
+  if (!match_product(match, expr, &p) || p.n_over != 1 || p.n_under) return false;
+  if (!match_reduce(match, p.over[0], IR_REDUCE_KIND_SUM, operand, axes)) return false;
   int64_t n = axes_count(match->draft, *operand, *axes);
   return n > 0 && close_numbers(p.coefficient, 1 / (double)n, match->type);
 }
 
 /* Matches root = sqrt(radicand). */
-static bool take_root(match *match, expr root, expr *radicand) {
+static bool match_root(match *match, expr root, expr *radicand) {
   expr args[MAX_STEP_ARITY];
   double n;
-  bool is_root = take_step(match, root, IR_STEP_KIND_SQRT, args);
-  if (!is_root && !take_step(match, root, IR_STEP_KIND_POW, args)) return false;
+  bool is_root = match_step(match, root, IR_STEP_KIND_SQRT, args);
+  if (!is_root && !match_step(match, root, IR_STEP_KIND_POW, args)) return false;
   *radicand = args[0];
   return is_root || (expr_number(match->draft, args[1], &n) && n == 0.5);
 }
 
 /* Matches inverse = 1 / sqrt(radicand). */
-static bool take_inverse(match *match, expr inverse, expr *radicand) {
+static bool match_inverse(match *match, expr inverse, expr *radicand) {
   expr args[MAX_STEP_ARITY];
   double n;
-  if (take_step(match, inverse, IR_STEP_KIND_RSQRT, args)) {
+  if (match_step(match, inverse, IR_STEP_KIND_RSQRT, args)) {
     *radicand = args[0];
     return true;
   }
-  if (take_step(match, inverse, IR_STEP_KIND_POW, args)) {
+  if (match_step(match, inverse, IR_STEP_KIND_POW, args)) {
     *radicand = args[0];
     return expr_number(match->draft, args[1], &n) && n == -0.5;
   }
-  return take_step(match, inverse, IR_STEP_KIND_RECIPROCAL, args) &&
-         take_root(match, args[0], radicand);
+  return match_step(match, inverse, IR_STEP_KIND_RECIPROCAL, args) &&
+         match_root(match, args[0], radicand);
 }
 
-bool take_inverse_root(match *match, const product *product, int k, expr *radicand, expr *rest,
-                       int *n_rest) {
+bool match_inverse_root(match *match, const product *product, int k, expr *radicand, expr *rest,
+                        int *n_rest) {
   int covered = match->n_inner;
   for (int i = 0; i < product->n_over && !product->n_under; i++) {
-    if (!take_inverse(match, product->over[i], radicand) || k-- > 0) {
+    if (!match_inverse(match, product->over[i], radicand) || k-- > 0) {
       match->n_inner = covered;
       continue;
     }
@@ -307,7 +307,7 @@ bool take_inverse_root(match *match, const product *product, int k, expr *radica
   }
   memcpy(rest, product->over, (size_t)product->n_over * sizeof *rest);
   *n_rest = product->n_over;
-  return product->n_under == 1 && k == 0 && take_root(match, product->under[0], radicand);
+  return product->n_under == 1 && k == 0 && match_root(match, product->under[0], radicand);
 }
 
 /* ---------------------------------------------------------------- tensors */
@@ -322,7 +322,7 @@ uint32_t draft_through(const draft *draft, uint32_t x, unsigned what) {
   }
 }
 
-uint32_t constant_behind(const draft *draft, uint32_t x) {
+uint32_t constant_origin(const draft *draft, uint32_t x) {
   x = draft_through(draft, x, THROUGH_RESHAPE);
   return draft->slots[x].kind == SLOT_CONSTANT ? x : IR_NONE;
 }

@@ -1,18 +1,17 @@
-/* Removes the cast to F32 of an F16 or BF16 operand b of a product, which then widens b while
- * multiplying. So a 16-bit weight with F32 rows is in memory only once and is not cast in each run.
- */
+/* Removes the cast of an F16 or BF16 operand b of an F32 product: the product itself widens b. So a
+ * 16-bit weight is stored only once and is not cast in each run. */
 #include "interp/passes/passes.h"
 
 /* Returns the operand of the cast, before or after a Permute; IR_NONE if b is not such a cast. */
 static uint32_t narrow_of(draft *draft, draft_node *at, uint32_t b) {
-  const ir_permute *turned = draft_op(draft, b, IR_OP_PERMUTE);
-  uint32_t narrow = cast_of(draft, turned ? turned->x : b);
+  const ir_permute *permute = draft_op(draft, b, IR_OP_PERMUTE);
+  uint32_t narrow = cast_of(draft, permute ? permute->x : b);
   int dims[MAX_RANK];
   if (narrow == IR_NONE) return IR_NONE;
   if (draft_type(draft, narrow) != DTYPE_F16 && draft_type(draft, narrow) != DTYPE_BF16)
     return IR_NONE;
-  if (!turned) return narrow;
-  for (uint32_t i = 0; i < turned->dims.count; i++) dims[i] = turned->dims.items[i];
+  if (!permute) return narrow;
+  for (uint32_t i = 0; i < permute->dims.count; i++) dims[i] = permute->dims.items[i];
   return draft_permute(draft, at, narrow, dims);
 }
 

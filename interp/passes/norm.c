@@ -1,9 +1,10 @@
-/* Finds layer norm and RMS norm written out, and norms that a 16-bit module computes in f32.
+/* Finds layer norms and RMS norms that are written out as several ops, and norms that a 16-bit
+ * module computes in f32.
  *
  * The written forms match only in f32 and f64, where they differ from the op only in the order of
  * sums. Hugging Face's modules cast 16-bit activations to f32, normalise, round, and then multiply
- * by the weight. There the rounded part becomes a 16-bit norm without a weight, which also rounds
- * once, and the multiplication stays. */
+ * by the weight. In these modules the cast, norm and rounding are replaced by a 16-bit norm without
+ * a weight, which also rounds once; the multiplication stays. */
 #include <string.h>
 
 #include "interp/passes/passes.h"
@@ -18,7 +19,7 @@ static int normalized_axes(const draft *draft, uint32_t x, unsigned axes) {
   return n;
 }
 
-/* True if expr has the shape of x's last n axes, ignoring leading ones. */
+/* True if expr has the shape of x's last n axes, ignoring leading sizes of 1. */
 static bool is_parameter(const draft *draft, expr expr, uint32_t x, int n, dtype type) {
   if (expr.kind != EXPR_TENSOR || draft_type(draft, expr.index) != type) return false;
   int rank = draft_rank(draft, expr.index);
@@ -36,7 +37,7 @@ static uint32_t parameter(match *match, uint32_t w, uint32_t x, int n) {
   return draft_reshape(draft, match->root, w, draft_dim(draft, x, draft_rank(draft, x) - n), n);
 }
 
-/* True if the factors are `input` and at most one weight. *weight is IR_NONE without one. */
+/* True if the factors are `input` and at most one weight. *weight is IR_NONE if none exists. */
 static bool one_weight(const match *match, const expr *rest, int n_rest, expr input, uint32_t like,
                        int n, uint32_t *weight) {
   int n_x = 0;
@@ -76,9 +77,9 @@ static bool find_rms_of(match *match, expr radicand, const expr *rest, int n_res
   double eps;
   uint32_t mean_of, weight;
   unsigned axes;
-  if (!take_plus_number(match, radicand, &squared, &eps) ||
-      !take_mean(match, squared, &mean_of, &axes) ||
-      !take_square(match, tensor_expr(mean_of), &x) || x.kind != EXPR_TENSOR)
+  if (!match_plus_number(match, radicand, &squared, &eps) ||
+      !match_mean(match, squared, &mean_of, &axes) ||
+      !match_square(match, tensor_expr(mean_of), &x) || x.kind != EXPR_TENSOR)
     return false;
   int n = normalized_axes(match->draft, x.index, axes);
   if (!n || !one_weight(match, rest, n_rest, x, x.index, n, &weight) ||
@@ -88,15 +89,16 @@ static bool find_rms_of(match *match, expr radicand, const expr *rest, int n_res
   return true;
 }
 
-/* x / sqrt(mean(x^2) + eps) * weight; Zhang and Sennrich, https://arxiv.org/abs/1910.07467. */
+/* Matches x / sqrt(mean(x^2) + eps) * weight; Zhang and Sennrich,
+ * https://arxiv.org/abs/1910.07467. */
 bool find_rms_norm(match *match, uint32_t *out) {
   product p;
   expr radicand, rest[MAX_FACTORS];
   int n_rest;
   if (!is_wide_step(match)) return false;
-  if (!take_product(match, tensor_expr(match->out), &p) || p.coefficient != 1) return false;
+  if (!match_product(match, tensor_expr(match->out), &p) || p.coefficient != 1) return false;
   int covered = match->n_inner;
-  for (int k = 0; take_inverse_root(match, &p, k, &radicand, rest, &n_rest);
+  for (int k = 0; match_inverse_root(match, &p, k, &radicand, rest, &n_rest);
        k++, match->n_inner = covered)
     if (find_rms_of(match, radicand, rest, n_rest, out)) return true;
   return false;
@@ -105,17 +107,17 @@ bool find_rms_norm(match *match, uint32_t *out) {
 /* ---------------------------------------------------------------- layer norm */
 
 /* Matches expression = values - mean(values). */
-static bool take_centred(match *match, expr expression, uint32_t *values, unsigned *axes) {
+static bool match_centred(match *match, expr expression, uint32_t *values, unsigned *axes) {
   expr args[MAX_STEP_ARITY];
   uint32_t mean_of;
-  if (!take_step(match, expression, IR_STEP_KIND_SUB, args) || args[0].kind != EXPR_TENSOR)
+  if (!match_step(match, expression, IR_STEP_KIND_SUB, args) || args[0].kind != EXPR_TENSOR)
     return false;
   *values = args[0].index;
-  return take_mean(match, args[1], &mean_of, axes) && mean_of == *values;
+  return match_mean(match, args[1], &mean_of, axes) && mean_of == *values;
 }
 
 /* Matches expression = the variance of values without correction. */
-static bool take_variance(match *match, expr expression, uint32_t *values, unsigned *axes) {
+static bool match_variance(match *match, expr expression, uint32_t *values, unsigned *axes) {
   uint32_t mean_of;
   unsigned inner;
   expr centred;
@@ -129,9 +131,9 @@ static bool take_variance(match *match, expr expression, uint32_t *values, unsig
            reduce_axes(match->draft, reduce, axes) &&
            match_covers(match, match->draft->slots[expression.index].writer);
   }
-  return take_mean(match, expression, &mean_of, axes) &&
-         take_square(match, tensor_expr(mean_of), &centred) &&
-         take_centred(match, centred, values, &inner) && inner == *axes;
+  return match_mean(match, expression, &mean_of, axes) &&
+         match_square(match, tensor_expr(mean_of), &centred) &&
+         match_centred(match, centred, values, &inner) && inner == *axes;
 }
 
 static uint32_t add_layer_norm(match *match, uint32_t x, uint32_t weight, uint32_t bias, int n,
@@ -145,8 +147,8 @@ static uint32_t add_layer_norm(match *match, uint32_t x, uint32_t weight, uint32
 }
 
 /* Finds the factor that is x - mean(x) over these axes. */
-static bool take_centred_factor(match *match, const expr *rest, int n_rest, uint32_t x,
-                                unsigned axes, expr *centred) {
+static bool match_centred_factor(match *match, const expr *rest, int n_rest, uint32_t x,
+                                 unsigned axes, expr *centred) {
   uint32_t of;
   unsigned over;
   int found = 0;
@@ -155,7 +157,7 @@ static bool take_centred_factor(match *match, const expr *rest, int n_rest, uint
     found++;
     *centred = rest[i];
   }
-  return found == 1 && take_centred(match, *centred, &of, &over) && of == x && over == axes;
+  return found == 1 && match_centred(match, *centred, &of, &over) && of == x && over == axes;
 }
 
 static bool find_layer_of(match *match, expr radicand, const expr *rest, int n_rest, expr bias,
@@ -164,11 +166,11 @@ static bool find_layer_of(match *match, expr radicand, const expr *rest, int n_r
   double eps;
   uint32_t x, weight, b = IR_NONE;
   unsigned axes;
-  if (!take_plus_number(match, radicand, &variance, &eps) ||
-      !take_variance(match, variance, &x, &axes))
+  if (!match_plus_number(match, radicand, &variance, &eps) ||
+      !match_variance(match, variance, &x, &axes))
     return false;
   int n = normalized_axes(match->draft, x, axes);
-  if (!n || !take_centred_factor(match, rest, n_rest, x, axes, &centred) ||
+  if (!n || !match_centred_factor(match, rest, n_rest, x, axes, &centred) ||
       !one_weight(match, rest, n_rest, centred, x, n, &weight))
     return false;
   if (bias.kind == EXPR_TENSOR) {
@@ -184,9 +186,9 @@ static bool find_scaled(match *match, expr scaled, expr bias, uint32_t *out) {
   product p;
   expr radicand, rest[MAX_FACTORS];
   int n_rest;
-  if (!take_product(match, scaled, &p) || p.coefficient != 1) return false;
+  if (!match_product(match, scaled, &p) || p.coefficient != 1) return false;
   int covered = match->n_inner;
-  for (int k = 0; take_inverse_root(match, &p, k, &radicand, rest, &n_rest);
+  for (int k = 0; match_inverse_root(match, &p, k, &radicand, rest, &n_rest);
        k++, match->n_inner = covered)
     if (find_layer_of(match, radicand, rest, n_rest, bias, out)) return true;
   return false;
@@ -197,7 +199,7 @@ static bool find_scaled(match *match, expr scaled, expr bias, uint32_t *out) {
 bool find_layer_norm(match *match, uint32_t *out) {
   expr args[MAX_STEP_ARITY], root = tensor_expr(match->out), none = {.kind = EXPR_NUMBER};
   if (!is_wide_step(match)) return false;
-  if (!take_step(match, root, IR_STEP_KIND_ADD, args)) return find_scaled(match, root, none, out);
+  if (!match_step(match, root, IR_STEP_KIND_ADD, args)) return find_scaled(match, root, none, out);
   int covered = match->n_inner;
   for (int i = 0; i < 2; i++, match->n_inner = covered)
     if (args[1 - i].kind == EXPR_TENSOR && find_scaled(match, args[i], args[1 - i], out))

@@ -1,8 +1,8 @@
-/* Opens the length of attention caches, so that sessions choose it. Their rows, as many as the
- * context has tokens, are replaced by the value "context" in the shapes of state.
+/* Lets sessions choose the length of attention caches: in the shapes of state, the value "context"
+ * replaces the number of rows, which is the number of tokens of the context.
  *
  * A cache is a state tensor, zero initially, that an AttentionCached without a window reads and
- * updates. Shorter caches, such as ring buffers of a window, do not change. */
+ * updates. Shorter caches, such as ring buffers of a window, are not changed. */
 #include <string.h>
 
 #include "interp/passes/passes.h"
@@ -10,8 +10,8 @@
 enum { ROWS = 2 }; /* axis of (B, n_kv, rows, head_dim) and of (B, n_kv, rows) */
 #define NAME "context"
 
-/* Returns the AttentionCached's updated version of a cache that it reads; IR_NONE if it reads the
- * slot otherwise or more than once. */
+/* Returns the updated version of the cache `tid` that the AttentionCached writes; IR_NONE if the
+ * node reads the slot in another role or more than once. */
 static uint32_t cache_after(const draft_node *node, uint32_t tid) {
   const ir_attention_cached *op = node->ins.op;
   if (node->ins.op_type != IR_OP_ATTENTION_CACHED || op->window.present) return IR_NONE;

@@ -4,7 +4,7 @@
  *   method(tokens (*, L), position (L), sequence (L), page_table (S, P), rows (M)) -> of `rows`
  *
  * The caches, (1, n_kv, C, size), are replaced by pools of pages, ("pages", n_kv, PAGE_ROWS, size).
- * Sessions choose the number of pages. Tokens interact only through attention, since a prompt may
+ * Sessions choose the number of pages. Tokens interact only through attention, because a prompt may
  * be split anywhere. The input `position` replaces position + arange(L). The input `rows` is absent
  * if the method returns logits of all tokens. A program that uses a position or the last token
  * otherwise is not changed. */
@@ -14,14 +14,14 @@
 
 enum {
   PAGE_ROWS = 32,
-  MOST_PAGES = 1 << 16,     /* per pool and per sequence */
-  MOST_SEQUENCES = 1 << 16, /* per run */
-  MOST_ROWS = 1 << 16
+  MAX_PAGES = 1 << 16,     /* per pool and per sequence */
+  MAX_SEQUENCES = 1 << 16, /* per run */
+  MAX_ROWS = 1 << 16
 };
 #define PAGES "pages"
 
 /* The added sizes, and the tensors of the current method that depend on the last token: chosen[t]
- * is 1 plus the axis of slot t that gets a row per token whose logits are wanted; or 0. */
+ * is 1 plus the axis along which slot t gets one row per selected token, or 0. */
 typedef struct paging {
   draft *draft;
   ir_method *method;
@@ -54,7 +54,7 @@ static bool is_counter(const draft *draft, uint32_t tid, uint32_t length) {
 }
 
 /* True if the node is position + arange(L), the positions of the tokens. */
-static bool is_places(const paging *paging, const draft_node *node) {
+static bool is_positions(const paging *paging, const draft_node *node) {
   const ir_elementwise *elementwise = node->ins.op;
   uint32_t position = page_cache_input_of(paging, 1);
   if (node->ins.op_type != IR_OP_ELEMENTWISE || elementwise->inputs.count != 2 ||
@@ -77,17 +77,17 @@ static bool has_places(const paging *paging) {
   const draft_slot *slot = &paging->draft->slots[page_cache_input_of(paging, 1)];
   for (uint32_t i = 0; i < slot->n_readers; i++) {
     const draft_node *node = slot->readers[i];
-    if (node->ins.op_type != IR_OP_ATTENTION_CACHED && !is_places(paging, node)) return false;
+    if (node->ins.op_type != IR_OP_ATTENTION_CACHED && !is_positions(paging, node)) return false;
   }
   return slot->n_readers > 0 && !slot->kept;
 }
 
-/* True if a counter of tokens is used other than in position + arange(L): it restarts each run. */
+/* True if arange(L), which restarts in each run, is used outside of position + arange(L). */
 static bool counts_otherwise(const paging *paging, const draft_node *node) {
   if (node->ins.op_type != IR_OP_ARANGE || !has_length(paging, result_of(node))) return false;
   const draft_slot *slot = &paging->draft->slots[result_of(node)];
   for (uint32_t i = 0; i < slot->n_readers; i++)
-    if (!is_places(paging, slot->readers[i])) return true;
+    if (!is_positions(paging, slot->readers[i])) return true;
   return slot->kept;
 }
 
@@ -104,8 +104,8 @@ static bool page_cache_is_one(const draft *draft, uint32_t tid, int axis) {
   return value->vid == IR_NONE && value->literal == 1;
 }
 
-/* If a node selects only the last token along axis *from of *values, returns the axis of its result
- * that becomes rows; else -1. */
+/* If the node selects only the last token of *values along axis *from, returns the axis of its
+ * result that `rows` replaces; else -1. */
 static int last_token(const paging *paging, const draft_node *node, uint32_t *values, int *from) {
   const draft *draft = paging->draft;
   const ir_slice *slice = node->ins.op;
@@ -129,7 +129,7 @@ static bool is_last_token(const paging *paging, const draft_node *node) {
   return last_token(paging, node, &x, &from) >= 0;
 }
 
-/* Returns the axis of rows after a reshape, the last of the leading ones of size 1; or -1. */
+/* Returns the axis of `rows` after a reshape: the last of the leading axes of size 1; or -1. */
 static int reshaped_axis(const paging *paging, const ir_reshape *op) {
   int axis = 0, rank = draft_rank(paging->draft, op->out);
   for (int i = 0; i + 1 < paging->chosen[op->x]; i++)
@@ -138,7 +138,7 @@ static int reshaped_axis(const paging *paging, const ir_reshape *op) {
   return axis - 1;
 }
 
-/* Returns the axis of rows in the node's result; -1 if it does not process rows separately. */
+/* Returns the axis of `rows` in the result; -1 if the node does not process rows separately. */
 static int axis_after(const paging *paging, const draft_node *node, uint32_t x) {
   const draft *draft = paging->draft;
   int axis = paging->chosen[x] - 1;
@@ -322,7 +322,7 @@ static void page_nodes(const paging *paging, uint32_t sequence, uint32_t table, 
        n = next) {
     next = n->next;
     uint32_t out = first_slot(&n->ins, true);
-    if (is_places(paging, n)) {
+    if (is_positions(paging, n)) {
       draft_replace(draft, out, position);
     } else if (n->ins.op_type == IR_OP_ATTENTION_CACHED) {
       page_attention(draft, n, sequence, table);
@@ -346,17 +346,17 @@ static void page_method(const paging *paging) {
   if (draft->no_memory) return;
   page_nodes(paging, sequence, pages, chosen);
   draft_set_shape(draft, page_cache_input_of(paging, 1), &length, 1);
-  paging->method->metadata = ""; /* it describes the old inputs to Python */
+  paging->method->metadata = ""; /* the old metadata describes the old inputs to Python */
 }
 
 uint32_t page_caches(draft *draft, const pass_env *env) {
   (void)env;
   paging paging = {.draft = draft};
   if (!can_page(&paging)) return 0;
-  paging.pages = draft_value(draft, PAGES, 1, MOST_PAGES);
-  paging.sequences = draft_value(draft, "sequences", 1, MOST_SEQUENCES);
-  paging.width = draft_value(draft, "page_table_width", 1, MOST_PAGES);
-  paging.rows = draft_value(draft, "rows", 1, MOST_ROWS);
+  paging.pages = draft_value(draft, PAGES, 1, MAX_PAGES);
+  paging.sequences = draft_value(draft, "sequences", 1, MAX_SEQUENCES);
+  paging.width = draft_value(draft, "page_table_width", 1, MAX_PAGES);
+  paging.rows = draft_value(draft, "rows", 1, MAX_ROWS);
   if (!draft->no_memory) page_state(&paging);
   for (uint32_t i = 0; i < draft->ir.methods.count && !draft->no_memory; i++) {
     paging.method = &draft->ir.methods.items[i];

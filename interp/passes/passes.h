@@ -1,8 +1,8 @@
 #ifndef INTERP_PASSES_PASSES_H
 #define INTERP_PASSES_PASSES_H
-/* Passes rewrite programs. Device-independent ones work on a draft of the whole program when it is
- * exported or optimised. The others work on a method's graph before it is placed on devices. To add
- * one, add its function here and a row in passes.c. */
+/* Passes rewrite programs. Device-independent passes edit a draft of the whole program when it is
+ * exported or optimised. Graph passes edit a method's graph before its instructions are placed on
+ * devices. To add one, add its function here and a row in passes.c. */
 #include "interp/graph/graph.h"
 #include "interp/passes/match.h"
 

@@ -1,8 +1,8 @@
-/* Replaces rotary embeddings written out by Rope: x cos + rotated(x) sin with tables that contain
- * each number twice, in halves or pairs; or parts that are rotated separately, like a product of
- * complex numbers. Su et al., https://arxiv.org/abs/2104.09864.
+/* Replaces written-out rotary embeddings by Rope. Two forms match: x cos + rotated(x) sin, with
+ * tables that contain each number twice, in halves or pairs; and a form that rotates the two parts
+ * of x separately, like a product of complex numbers. Su et al., https://arxiv.org/abs/2104.09864.
  *
- * Pairs are elements 2k and 2k + 1 in memory order, of a tensor whose last axis is even. Reshapes
+ * Pairs are elements 2k and 2k + 1, in memory order, of a tensor whose last axis is even. Reshapes
  * keep them. */
 #include <string.h>
 
@@ -16,8 +16,8 @@ enum { MAX_VISITS = 256 };
 typedef struct rotation {
   uint32_t x, like;
   int64_t n_pairs;
-  uint32_t cos, sin; /* broadcast to that shape */
-  bool doubled;      /* their last axis is 2 n_pairs as well; else n_pairs */
+  uint32_t cos, sin; /* broadcast to the Rope's shape */
+  bool doubled;      /* the last axis of cos and sin is 2 n_pairs; else n_pairs */
   bool interleaved;
   int axis;   /* axis of the length: -2 or -3 */
   int n_lead; /* number of leading dimensions, before length and heads, that the tables have */
@@ -53,14 +53,14 @@ static bool rope_number_of(const ir_int_or_vid *value, int64_t absent, int64_t *
 /* ---------------------------------------------------------------- parts of x */
 
 /* Returns the op that writes x if it has this type, and covers it; else NULL. */
-static const void *rope_take(match *match, uint32_t x, ir_op type) {
+static const void *rope_match(match *match, uint32_t x, ir_op type) {
   const void *op = draft_op(match->draft, x, type);
   return op && match_covers(match, match->draft->slots[x].writer) ? op : NULL;
 }
 
-static uint32_t take_reshapes(match *match, uint32_t x) {
+static uint32_t match_reshapes(match *match, uint32_t x) {
   const ir_reshape *op;
-  while ((op = rope_take(match, x, IR_OP_RESHAPE)) != NULL) x = op->x;
+  while ((op = rope_match(match, x, IR_OP_RESHAPE)) != NULL) x = op->x;
   return x;
 }
 
@@ -75,11 +75,11 @@ static bool rope_read_slice(const draft *draft, const ir_slice *op, int64_t *fir
 
 /* Matches one element of each pair: every other element, or one along a last axis of 2. Sets
  * *values to the source and *which to 0 or 1. */
-static bool take_of_pairs(match *match, uint32_t part, uint32_t *values, int64_t *which) {
+static bool match_half_of_pairs(match *match, uint32_t part, uint32_t *values, int64_t *which) {
   int64_t step;
-  uint32_t picked = take_reshapes(match, part);
-  const ir_select *one = rope_take(match, picked, IR_OP_SELECT);
-  const ir_slice *some = rope_take(match, picked, IR_OP_SLICE);
+  uint32_t picked = match_reshapes(match, part);
+  const ir_select *one = rope_match(match, picked, IR_OP_SELECT);
+  const ir_slice *some = rope_match(match, picked, IR_OP_SLICE);
   if (one) {
     *values = one->x;
     if (!rope_is_last(match->draft, *values, one->axis) || !rope_number_of(&one->index, 0, which))
@@ -94,9 +94,9 @@ static bool take_of_pairs(match *match, uint32_t part, uint32_t *values, int64_t
 }
 
 /* Matches one half of a last axis. Sets *values to the source and *which to 0 or 1. */
-static bool take_half(match *match, uint32_t part, uint32_t *values, int64_t *which) {
+static bool match_half(match *match, uint32_t part, uint32_t *values, int64_t *which) {
   int64_t first, step;
-  const ir_slice *op = rope_take(match, part, IR_OP_SLICE);
+  const ir_slice *op = rope_match(match, part, IR_OP_SLICE);
   if (!op || !rope_read_slice(match->draft, op, &first, &step) || step != 1) return false;
   int64_t half = literal_dim(match->draft, op->x, -1) / 2;
   *values = op->x;
@@ -104,22 +104,22 @@ static bool take_half(match *match, uint32_t part, uint32_t *values, int64_t *wh
   return literal_dim(match->draft, part, -1) == half && (first == 0 || first == half);
 }
 
-/* True if `part` is part `which` of *values. If *values is IR_NONE, it is set to the source,
- * through reshapes if those keep the pairs. */
-static bool rope_take_part(match *match, uint32_t part, bool interleaved, int64_t which,
-                           uint32_t *values) {
+/* True if `part` is part `which` of *values. If *values is IR_NONE, sets it to the source of
+ * `part`, looking through reshapes that keep the pairs. */
+static bool rope_match_part(match *match, uint32_t part, bool interleaved, int64_t which,
+                            uint32_t *values) {
   uint32_t of;
   int64_t is;
-  if (!(interleaved ? take_of_pairs : take_half)(match, part, &of, &is) || is != which)
+  if (!(interleaved ? match_half_of_pairs : match_half)(match, part, &of, &is) || is != which)
     return false;
   of = draft_through(match->draft, of, interleaved ? THROUGH_RESHAPE : 0);
   if (*values == IR_NONE) *values = of;
   return *values == of;
 }
 
-/* Matches two parts that are concatenated along the last axis: of one element each, or halves. */
-static const ir_cat *take_joined(match *match, uint32_t x, bool *interleaved) {
-  const ir_cat *op = rope_take(match, x, IR_OP_CAT);
+/* Matches two parts that are concatenated along the last axis: parts of one element, or halves. */
+static const ir_cat *match_joined(match *match, uint32_t x, bool *interleaved) {
+  const ir_cat *op = rope_match(match, x, IR_OP_CAT);
   if (!op || op->xs.count != 2 || !rope_is_last(match->draft, x, op->axis)) return NULL;
   *interleaved = literal_dim(match->draft, op->xs.items[0], -1) == 1;
   return same_last(match->draft, op->xs.items[0], op->xs.items[1]) ? op : NULL;
@@ -155,7 +155,7 @@ static bool is_doubled_constant(const doubling *doubling, uint32_t x) {
   return true;
 }
 
-/* True if the tensor has one element along the last axis, so that expanding it repeats that. */
+/* True if the last axis has one element, so that expanding the tensor repeats this element. */
 static bool is_flat(const draft *draft, uint32_t x) {
   return draft_rank(draft, x) == 0 || literal_dim(draft, x, -1) == 1;
 }
@@ -181,7 +181,7 @@ static bool is_doubled_cat(doubling *doubling, const ir_cat *op) {
   return are_doubled(doubling, &op->xs);
 }
 
-/* True if x (..., 2 n) is a reshape of y (..., 2, n), where the axis of 2 is expanded from 1. */
+/* True if x (..., 2 n) is a reshape of y (..., 2, n), whose size 2 was expanded from 1. */
 static bool is_repeated(const draft *draft, uint32_t x, uint32_t y) {
   const ir_expand *expand = draft_op(draft, y, IR_OP_EXPAND);
   return expand && literal_dim(draft, y, -2) == 2 &&
@@ -259,14 +259,13 @@ static extent table_size(const draft *draft, uint32_t table, int axis) {
   return draft_rank(draft, table) < -axis ? size_literal(1) : draft_size(draft, table, axis);
 }
 
-/* True if the table's rows are along this one of the axes -2 and -3 of x, and it is 1 along the
- * other. */
+/* True if the table has x's rows along `axis`, -2 or -3, and size 1 along the other one. */
 static bool is_along(const draft *draft, uint32_t table, uint32_t x, int axis) {
   return same_size(table_size(draft, table, axis), draft_size(draft, x, axis)) &&
          size_is(table_size(draft, table, -5 - axis), 1);
 }
 
-/* Returns how many dimensions before length and heads the table has; -1 if they differ from x's. */
+/* Returns the number of the table's dimensions before length and heads; -1 if x has others. */
 static int lead_of(const draft *draft, uint32_t table, uint32_t x) {
   int n = 0;
   for (int i = -4; i >= -draft_rank(draft, table); i--)
@@ -311,7 +310,7 @@ static uint32_t with_shape(match *match, uint32_t x, const ir_int_or_vid *shape,
   return same ? x : draft_reshape(draft, match->root, x, shape, rank);
 }
 
-/* Returns one of each two equal numbers along the table's last axis. */
+/* Returns the table with only one of each two equal numbers along its last axis. */
 static uint32_t add_halved(match *match, uint32_t table, bool interleaved) {
   draft *draft = match->draft;
   int rank = draft_rank(draft, table);
@@ -331,8 +330,7 @@ static uint32_t add_halved(match *match, uint32_t table, bool interleaved) {
   return out;
 }
 
-/* If x is one of two parts, selected after they were concatenated to pairs, returns that part; else
- * x. */
+/* If x selects one of two parts that were concatenated to pairs, returns that part; else x. */
 static uint32_t part_selected_by(const draft *draft, uint32_t x) {
   const ir_select *op = draft_op(draft, x, IR_OP_SELECT);
   if (!op || !rope_is_last(draft, op->x, op->axis) || op->index.vid != IR_NONE) return x;
@@ -369,7 +367,7 @@ static uint32_t pass_rope_add_rope(match *match, const rotation *rotation, uint3
   return out;
 }
 
-/* Adds the Rope. x is (..., H, L, D), or (..., L, H, D), which the op needs. */
+/* Adds the Rope. x is (..., L, H, D), as the op requires, or (..., H, L, D), which is permuted. */
 static uint32_t add_rotation(match *match, const rotation *rotation) {
   draft *draft = match->draft;
   int rank = draft_rank(draft, rotation->like), swap[MAX_RANK];
@@ -399,84 +397,84 @@ static bool rope_finish(match *match, rotation *rotation, uint32_t *out) {
 /* ---------------------------------------------------------------- x cos + rotated(x) sin */
 
 /* Matches e = -values. */
-static bool take_negated(match *match, uint32_t e, uint32_t *values) {
+static bool match_negated(match *match, uint32_t e, uint32_t *values) {
   expr args[MAX_STEP_ARITY];
-  if (!take_step(match, tensor_expr(e), IR_STEP_KIND_NEG, args) || args[0].kind != EXPR_TENSOR)
+  if (!match_step(match, tensor_expr(e), IR_STEP_KIND_NEG, args) || args[0].kind != EXPR_TENSOR)
     return false;
   *values = args[0].index;
   return draft_same_shape(match->draft, *values, e);
 }
 
 /* Matches the second parts of x, negated, followed by the first parts, in pairs or halves. */
-static bool take_rotated(match *match, uint32_t rotated, uint32_t x, bool *interleaved) {
-  uint32_t joined = take_reshapes(match, rotated), minus;
-  const ir_cat *op = take_joined(match, joined, interleaved);
+static bool match_rotated(match *match, uint32_t rotated, uint32_t x, bool *interleaved) {
+  uint32_t joined = match_reshapes(match, rotated), minus;
+  const ir_cat *op = match_joined(match, joined, interleaved);
   if (!op || !draft_same_shape(match->draft, rotated, x)) return false;
-  uint32_t first = *interleaved ? take_reshapes(match, op->xs.items[0]) : op->xs.items[0];
+  uint32_t first = *interleaved ? match_reshapes(match, op->xs.items[0]) : op->xs.items[0];
   x = draft_through(match->draft, x, *interleaved ? THROUGH_RESHAPE : 0);
-  return (*interleaved || joined == rotated) && take_negated(match, first, &minus) &&
-         rope_take_part(match, minus, *interleaved, 1, &x) &&
-         rope_take_part(match, op->xs.items[1], *interleaved, 0, &x);
+  return (*interleaved || joined == rotated) && match_negated(match, first, &minus) &&
+         rope_match_part(match, minus, *interleaved, 1, &x) &&
+         rope_match_part(match, op->xs.items[1], *interleaved, 0, &x);
 }
 
-/* Matches plain = x cos and turned = rotated(x) sin. i, k: operand numbers of x and rotated(x). */
-static bool take_both(match *match, const expr *plain, const expr *turned, int i, int k,
-                      rotation *turn) {
+/* Matches plain = x cos and rotated = rotated(x) sin. i, k: operand numbers of x and rotated(x). */
+static bool match_both(match *match, const expr *plain, const expr *rotated, int i, int k,
+                       rotation *found) {
   for (int n = 0; n < 2; n++)
-    if (plain[n].kind != EXPR_TENSOR || turned[n].kind != EXPR_TENSOR) return false;
-  *turn = (rotation){.x = plain[i].index,
-                     .like = plain[i].index,
-                     .cos = plain[1 - i].index,
-                     .sin = turned[1 - k].index,
-                     .doubled = true};
-  turn->n_pairs = literal_dim(match->draft, turn->x, -1) / 2;
-  return rope_is_even(match->draft, turn->x) &&
-         draft_same_shape(match->draft, turn->x, match->out) &&
-         take_rotated(match, turned[k].index, turn->x, &turn->interleaved) &&
-         is_doubled_table(match->draft, turn->cos, turn->interleaved) &&
-         is_doubled_table(match->draft, turn->sin, turn->interleaved);
+    if (plain[n].kind != EXPR_TENSOR || rotated[n].kind != EXPR_TENSOR) return false;
+  *found = (rotation){.x = plain[i].index,
+                      .like = plain[i].index,
+                      .cos = plain[1 - i].index,
+                      .sin = rotated[1 - k].index,
+                      .doubled = true};
+  found->n_pairs = literal_dim(match->draft, found->x, -1) / 2;
+  return rope_is_even(match->draft, found->x) &&
+         draft_same_shape(match->draft, found->x, match->out) &&
+         match_rotated(match, rotated[k].index, found->x, &found->interleaved) &&
+         is_doubled_table(match->draft, found->cos, found->interleaved) &&
+         is_doubled_table(match->draft, found->sin, found->interleaved);
 }
 
 static bool find_sum(match *match, uint32_t *out) {
   expr sum[MAX_STEP_ARITY], expression[MAX_STEP_ARITY], factor[MAX_STEP_ARITY];
   rotation rotation;
-  if (!take_step(match, tensor_expr(match->out), IR_STEP_KIND_ADD, sum) ||
-      !take_step(match, sum[0], IR_STEP_KIND_MUL, expression) ||
-      !take_step(match, sum[1], IR_STEP_KIND_MUL, factor))
+  if (!match_step(match, tensor_expr(match->out), IR_STEP_KIND_ADD, sum) ||
+      !match_step(match, sum[0], IR_STEP_KIND_MUL, expression) ||
+      !match_step(match, sum[1], IR_STEP_KIND_MUL, factor))
     return false;
   int covered = match->n_inner;
   for (int i = 0; i < 8; i++, match->n_inner = covered) {
-    const expr *plain = i & 4 ? factor : expression, *turned = i & 4 ? expression : factor;
-    if (take_both(match, plain, turned, i & 1, i >> 1 & 1, &rotation))
+    const expr *plain = i & 4 ? factor : expression, *rotated = i & 4 ? expression : factor;
+    if (match_both(match, plain, rotated, i & 1, i >> 1 & 1, &rotation))
       return rope_finish(match, &rotation, out);
   }
   return false;
 }
 
-/* ---------------------------------------------------------------- parts turned one by one */
+/* ---------------------------------------------------------------- parts rotated one by one */
 
-static bool take_product_of(match *match, expr expression, expr left, expr right) {
+static bool match_product_of(match *match, expr expression, expr left, expr right) {
   expr args[MAX_STEP_ARITY];
-  return take_step(match, expression, IR_STEP_KIND_MUL, args) &&
+  return match_step(match, expression, IR_STEP_KIND_MUL, args) &&
          ((same_expr(args[0], left) && same_expr(args[1], right)) ||
           (same_expr(args[0], right) && same_expr(args[1], left)));
 }
 
 /* Matches sum = left left_factor + right right_factor. */
-static bool take_sum_of(match *match, uint32_t sum, expr left, expr left_factor, expr right,
-                        expr right_factor) {
+static bool match_sum_of(match *match, uint32_t sum, expr left, expr left_factor, expr right,
+                         expr right_factor) {
   expr args[MAX_STEP_ARITY];
-  if (!take_step(match, tensor_expr(sum), IR_STEP_KIND_ADD, args)) return false;
-  return (take_product_of(match, args[0], left, left_factor) &&
-          take_product_of(match, args[1], right, right_factor)) ||
-         (take_product_of(match, args[1], left, left_factor) &&
-          take_product_of(match, args[0], right, right_factor));
+  if (!match_step(match, tensor_expr(sum), IR_STEP_KIND_ADD, args)) return false;
+  return (match_product_of(match, args[0], left, left_factor) &&
+          match_product_of(match, args[1], right, right_factor)) ||
+         (match_product_of(match, args[1], left, left_factor) &&
+          match_product_of(match, args[0], right, right_factor));
 }
 
 /* Matches a_cos = a cos, b_sin = b sin and second = b cos + a sin, where a and b are the
  * parts of x. */
-static bool take_turned(match *match, const expr *a_cos, const expr *b_sin, uint32_t second,
-                        rotation *rotation) {
+static bool match_separate_parts(match *match, const expr *a_cos, const expr *b_sin,
+                                 uint32_t second, rotation *rotation) {
   for (int i = 0; i < 2; i++)
     if (a_cos[i].kind != EXPR_TENSOR || b_sin[i].kind != EXPR_TENSOR) return false;
   int covered = match->n_inner;
@@ -487,9 +485,9 @@ static bool take_turned(match *match, const expr *a_cos, const expr *b_sin, uint
     rotation->cos = cos.index;
     rotation->sin = sin.index;
     rotation->n_pairs = literal_dim(match->draft, a.index, -1);
-    if (take_sum_of(match, second, a, sin, b, cos) &&
-        rope_take_part(match, a.index, rotation->interleaved, 0, &rotation->x) &&
-        rope_take_part(match, b.index, rotation->interleaved, 1, &rotation->x))
+    if (match_sum_of(match, second, a, sin, b, cos) &&
+        rope_match_part(match, a.index, rotation->interleaved, 0, &rotation->x) &&
+        rope_match_part(match, b.index, rotation->interleaved, 1, &rotation->x))
       return draft_same_shape(match->draft, a.index, b.index) &&
              draft_same_shape(match->draft, a.index, second);
   }
@@ -500,14 +498,14 @@ static bool take_turned(match *match, const expr *a_cos, const expr *b_sin, uint
 static bool find_joined(match *match, uint32_t *out) {
   expr args[MAX_STEP_ARITY], a_cos[MAX_STEP_ARITY], b_sin[MAX_STEP_ARITY];
   rotation rotation = {0};
-  const ir_cat *op = take_joined(match, match->out, &rotation.interleaved);
+  const ir_cat *op = match_joined(match, match->out, &rotation.interleaved);
   if (!op) return false;
   uint32_t part[2] = {op->xs.items[0], op->xs.items[1]};
-  for (int i = 0; i < 2 && rotation.interleaved; i++) part[i] = take_reshapes(match, part[i]);
-  return take_step(match, tensor_expr(part[0]), IR_STEP_KIND_SUB, args) &&
-         take_step(match, args[0], IR_STEP_KIND_MUL, a_cos) &&
-         take_step(match, args[1], IR_STEP_KIND_MUL, b_sin) &&
-         take_turned(match, a_cos, b_sin, part[1], &rotation) &&
+  for (int i = 0; i < 2 && rotation.interleaved; i++) part[i] = match_reshapes(match, part[i]);
+  return match_step(match, tensor_expr(part[0]), IR_STEP_KIND_SUB, args) &&
+         match_step(match, args[0], IR_STEP_KIND_MUL, a_cos) &&
+         match_step(match, args[1], IR_STEP_KIND_MUL, b_sin) &&
+         match_separate_parts(match, a_cos, b_sin, part[1], &rotation) &&
          draft_same_shape(match->draft, part[0], part[1]) && rope_finish(match, &rotation, out);
 }
 

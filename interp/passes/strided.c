@@ -1,7 +1,7 @@
-/* Finds out if readers would copy a tensor that became part of a wider one. */
+/* Decides whether the readers of a tensor could read a slice of a wider tensor without a copy. */
 #include "interp/passes/match.h"
 
-/* True if the last dimensions of a reshape of x are those that x's last one is split into. */
+/* True if a reshape splits the last dimension of x into the last dimensions of `out`. */
 static bool splits_last(const draft *draft, uint32_t x, uint32_t out) {
   extent extent = size_literal(1);
   for (int i = 1; i <= draft_rank(draft, out); i++) {
@@ -11,7 +11,7 @@ static bool splits_last(const draft *draft, uint32_t x, uint32_t out) {
   return false;
 }
 
-/* Returns the next dimension that is not 1, from `axis` on; the rank if there is none. */
+/* Returns the first dimension from `axis` on whose size is not 1; the rank if none exists. */
 static int past_ones(const draft *draft, uint32_t tid, int axis) {
   while (axis < draft_rank(draft, tid) && size_is(draft_size(draft, tid, axis), 1)) axis++;
   return axis;
@@ -27,7 +27,7 @@ bool draft_same_but_ones(const draft *draft, uint32_t x, uint32_t out) {
   return i == draft_rank(draft, x) && k == draft_rank(draft, out);
 }
 
-static bool takes_strides(const draft_node *node, uint32_t tid) {
+static bool accepts_strides(const draft_node *node, uint32_t tid) {
   for (operand_iter i = operands_of(&node->ins); next_operand(&i);)
     if (i.operand.tid == tid && !(i.operand.flags & IR_OUT) && (i.operand.flags & IR_DENSE))
       return false;
@@ -41,7 +41,7 @@ bool draft_can_be_strided(const draft *draft, uint32_t tid, bool in_order) {
     const draft_node *node = slot->readers[i];
     uint32_t out = result_of(node);
     if (!op_table[node->ins.op_type].is_view) {
-      can = takes_strides(node, tid);
+      can = accepts_strides(node, tid);
     } else {
       bool ones = node->ins.op_type == IR_OP_RESHAPE && draft_same_but_ones(draft, tid, out);
       can = (node->ins.op_type != IR_OP_RESHAPE || ones ||

@@ -1,5 +1,5 @@
 /* Simplifies chains of views: merges reshapes of reshapes and permutations of permutations, drops
- * dimensions of 1 from permutations, and removes copies and views that change nothing. */
+ * dimensions of size 1 from permutations, and removes copies and views that change nothing. */
 #include <string.h>
 
 #include "interp/passes/passes.h"
@@ -39,7 +39,7 @@ static bool is_viewed_only(const draft *draft, uint32_t tid) {
   return !slot->kept;
 }
 
-/* Permutes only the dimensions that are not 1; adds just a reshape if those keep their order. */
+/* Permutes only dimensions of size > 1; a reshape suffices if these keep their order. */
 static uint32_t without_ones(draft *draft, draft_node *node, const int *dims) {
   const ir_permute *op = node->ins.op;
   int rank = draft_rank(draft, op->x), place[MAX_RANK], order[MAX_RANK], kept = 0, m = 0;
@@ -104,7 +104,7 @@ static uint32_t fold_in_chain(draft *draft, uint32_t chain) {
     next = n->next;
     if (!draft_is_read(draft, result_of(n) == IR_NONE ? 0 : result_of(n))) continue;
     uint32_t to = folded(draft, n);
-    if (to == IR_NONE || !draft_can_stand_for(draft, to, result_of(n))) continue;
+    if (to == IR_NONE || !draft_can_replace(draft, to, result_of(n))) continue;
     draft_replace(draft, result_of(n), to);
     done++;
   }

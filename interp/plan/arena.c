@@ -1,6 +1,6 @@
-/* The offset planner. It visits blocks in order of `first`. Blocks whose last use has passed return
- * to a free list, which merges neighbours. A new block gets the smallest hole that fits; if there
- * is none, the last chunk grows or a new chunk begins. */
+/* The offset planner. It visits blocks in order of `first`. The memory of blocks whose last use has
+ * passed returns to a free list, which merges neighbours. A new block gets the smallest hole that
+ * fits; if none fits, the last chunk grows or a new chunk begins. */
 #include "interp/plan/arena.h"
 
 #include <stdlib.h>
@@ -14,37 +14,37 @@ typedef struct hole {
 typedef struct sweep {
   hole *holes; /* sorted by chunk and offset */
   size_t n_holes;
-  arena_block **dying; /* min-heap by last */
-  size_t n_dying;
+  arena_block **live; /* blocks in use, as a min-heap by `last` */
+  size_t n_live;
   size_t alignment, max_chunk;
   arena_layout *layout;
 } sweep;
 
-static int by_birth(const void *left, const void *right) {
+static int by_first_use(const void *left, const void *right) {
   const arena_block *block = *(arena_block *const *)left, *y = *(arena_block *const *)right;
   if (block->first != y->first) return block->first < y->first ? -1 : 1;
   if (block->bytes != y->bytes) return block->bytes > y->bytes ? -1 : 1;
   return block < y ? -1 : block > y; /* by array order, so that the plan is deterministic */
 }
 
-static void push_dying(sweep *sweep, arena_block *block) {
-  size_t i = sweep->n_dying++;
-  for (; i && sweep->dying[(i - 1) / 2]->last > block->last; i = (i - 1) / 2)
-    sweep->dying[i] = sweep->dying[(i - 1) / 2];
-  sweep->dying[i] = block;
+static void push_live(sweep *sweep, arena_block *block) {
+  size_t i = sweep->n_live++;
+  for (; i && sweep->live[(i - 1) / 2]->last > block->last; i = (i - 1) / 2)
+    sweep->live[i] = sweep->live[(i - 1) / 2];
+  sweep->live[i] = block;
 }
 
-static arena_block *pop_dying(sweep *sweep) {
-  arena_block *top = sweep->dying[0], *moved = sweep->dying[--sweep->n_dying];
+static arena_block *pop_live(sweep *sweep) {
+  arena_block *top = sweep->live[0], *moved = sweep->live[--sweep->n_live];
   size_t i = 0, child;
-  while ((child = 2 * i + 1) < sweep->n_dying) {
-    if (child + 1 < sweep->n_dying && sweep->dying[child + 1]->last < sweep->dying[child]->last)
+  while ((child = 2 * i + 1) < sweep->n_live) {
+    if (child + 1 < sweep->n_live && sweep->live[child + 1]->last < sweep->live[child]->last)
       child++;
-    if (sweep->dying[child]->last >= moved->last) break;
-    sweep->dying[i] = sweep->dying[child];
+    if (sweep->live[child]->last >= moved->last) break;
+    sweep->live[i] = sweep->live[child];
     i = child;
   }
-  sweep->dying[i] = moved;
+  sweep->live[i] = moved;
   return top;
 }
 
@@ -84,7 +84,7 @@ static void arena_release(sweep *sweep, hole gap) {
   sweep->n_holes++;
 }
 
-static bool take_best_hole(sweep *sweep, arena_block *block, size_t bytes) {
+static bool use_best_hole(sweep *sweep, arena_block *block, size_t bytes) {
   size_t best = sweep->n_holes;
   for (size_t i = 0; i < sweep->n_holes; i++)
     if (sweep->holes[i].bytes >= bytes &&
@@ -100,7 +100,8 @@ static bool take_best_hole(sweep *sweep, arena_block *block, size_t bytes) {
   return true;
 }
 
-/* Grows the last chunk, using up a hole at its end first; else begins a new chunk. */
+/* Places the block at the end of the last chunk, in the hole there if any, and grows the chunk;
+ * begins a new chunk if it would become too large. */
 static clave_status arena_grow(sweep *sweep, arena_block *block, size_t bytes) {
   arena_layout *layout = sweep->layout;
   if (bytes > sweep->max_chunk)
@@ -130,8 +131,8 @@ static clave_status arena_grow(sweep *sweep, arena_block *block, size_t bytes) {
 }
 
 static clave_status arena_place_one(sweep *sweep, arena_block *block) {
-  while (sweep->n_dying && sweep->dying[0]->last < block->first) {
-    arena_block *dead = pop_dying(sweep);
+  while (sweep->n_live && sweep->live[0]->last < block->first) {
+    arena_block *dead = pop_live(sweep);
     arena_release(
         sweep, (hole){dead->chunk, dead->offset,
                       (dead->bytes + sweep->alignment - 1) / sweep->alignment * sweep->alignment});
@@ -139,8 +140,8 @@ static clave_status arena_place_one(sweep *sweep, arena_block *block) {
   if (block->bytes > SIZE_MAX - sweep->alignment) return status_no_memory();
   size_t bytes = (block->bytes + sweep->alignment - 1) / sweep->alignment * sweep->alignment;
   if (!bytes) bytes = sweep->alignment;
-  if (!take_best_hole(sweep, block, bytes)) TRY(arena_grow(sweep, block, bytes));
-  if (block->bytes) push_dying(sweep, block);
+  if (!use_best_hole(sweep, block, bytes)) TRY(arena_grow(sweep, block, bytes));
+  if (block->bytes) push_live(sweep, block);
   return NULL;
 }
 
@@ -151,12 +152,12 @@ clave_status arena_place(arena_block **blocks, size_t n, size_t alignment, size_
   sweep sweep = {
       .alignment = alignment, .max_chunk = max_chunk / alignment * alignment, .layout = out};
   sweep.holes = malloc((n + 1) * sizeof *sweep.holes);
-  sweep.dying = malloc(n * sizeof *sweep.dying);
-  clave_status st = sweep.holes && sweep.dying ? NULL : status_no_memory();
-  if (!st) qsort(blocks, n, sizeof *blocks, by_birth);
+  sweep.live = malloc(n * sizeof *sweep.live);
+  clave_status st = sweep.holes && sweep.live ? NULL : status_no_memory();
+  if (!st) qsort(blocks, n, sizeof *blocks, by_first_use);
   for (size_t i = 0; i < n && !st; i++) st = arena_place_one(&sweep, blocks[i]);
   free(sweep.holes);
-  free(sweep.dying);
+  free(sweep.live);
   if (st) arena_layout_free(out);
   return st;
 }

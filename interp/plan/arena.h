@@ -10,7 +10,7 @@
 
 typedef struct arena_block {
   size_t bytes;
-  uint32_t first, last; /* steps, inclusive: alive from before `first` until after `last` */
+  uint32_t first, last; /* commands, inclusive: in use from before `first` until after `last` */
   uint32_t chunk;       /* result */
   size_t offset;        /* result: bytes from the chunk's start */
 } arena_block;

@@ -2,11 +2,11 @@
  * between the op's control command and its end command, and its slots and memory belong to the
  * schedule. So bodies nest and share the arena. run/control_flow.c runs them.
  *
- * Everything that a body reads from outside is materialized before the control command, on each
- * device that needs it, with dense copies where ops need them. Data at a different address in every
- * iteration is in rebased blocks: slices of scanned and stacked tensors, and the two buffers of
- * carried values. Their address is set before each iteration. The op that computes a body's result
- * writes it to its destination if it can; else it is copied.
+ * Everything that a body reads from outside is made readable before the control command, on each
+ * device that reads it, with dense copies where ops require them. Data whose address differs in
+ * every iteration is in rebased blocks: slices of scanned and stacked tensors, and the two buffers
+ * of carried values. Their addresses are set before each iteration. The op that computes a body's
+ * result writes it to its destination if possible; else the result is copied there.
  *
  * A body whose sizes depend on data is late: it has its own schedule, made when it runs. */
 #include "interp/plan/control.h"
@@ -20,8 +20,8 @@
 /* The state of planning one control op. */
 typedef struct control_planner {
   planner *planner;
-  const graph *graph; /* the planner's */
-  schedule *schedule; /* the planner's */
+  const graph *graph; /* same as planner->graph */
+  schedule *schedule; /* same as planner->schedule */
   control *control;
   uint32_t number; /* index of the control in the schedule */
   uint32_t index;
@@ -43,13 +43,12 @@ static bool is_inside(const control_planner *cp, uint32_t tid) {
   return w != NO_INDEX && w >= cp->index && w < all_bodies(cp).end;
 }
 
-/* True if an op of the body itself computes the slot. Then the op can be told where to write it. */
+/* True if an op of the body itself computes the slot, so that the op can write it anywhere. */
 static bool is_computed(const control_planner *cp, int body, uint32_t tid) {
   uint32_t w = cp->graph->writer[tid];
   range range = cp->graph->bodies[cp->index][body];
   return w != NO_INDEX && w != cp->index && w >= range.first && w < range.end &&
-         (cp->planner->method->where[w] < MAX_BACKENDS ||
-          cp->planner->method->where[w] == WHERE_CONTROL);
+         (cp->planner->where[w] < MAX_BACKENDS || cp->planner->where[w] == WHERE_CONTROL);
 }
 
 static bool plan_control_is_used(const control_planner *cp, int b) { return cp->used >> b & 1; }
@@ -60,13 +59,12 @@ static uint8_t first_used(const control_planner *cp) {
   return b;
 }
 
-/* Returns the backend for a body's result: the one that computes it, else one that bodies use. */
+/* Returns the backend for a body's result: the backend that computes it, else `other` or another
+ * one that the bodies use. */
 static uint8_t choose_home(const control_planner *cp, int body, uint32_t tid, uint8_t other) {
   uint32_t w = cp->graph->writer[tid];
-  bool runs = is_computed(cp, body, tid) && cp->planner->method->where[w] < MAX_BACKENDS;
-  return runs                              ? cp->planner->method->where[w]
-         : plan_control_is_used(cp, other) ? other
-                                           : first_used(cp);
+  bool runs = is_computed(cp, body, tid) && cp->planner->where[w] < MAX_BACKENDS;
+  return runs ? cp->planner->where[w] : plan_control_is_used(cp, other) ? other : first_used(cp);
 }
 
 /* ---------------------------------------------------------------- operands from outside */
@@ -81,7 +79,7 @@ static clave_status materialize_everywhere(control_planner *cp, uint32_t tid) {
 
 static clave_status hoist(control_planner *cp, uint32_t instruction, const operand *operand) {
   if ((operand->flags & IR_OUT) || is_inside(cp, operand->tid)) return NULL;
-  uint8_t where = cp->planner->method->where[instruction];
+  uint8_t where = cp->planner->where[instruction];
   if (where >= MAX_BACKENDS) return materialize_everywhere(cp, operand->tid);
   TRY(import_slot(cp->planner, operand->tid));
   return materialize_operand(cp->planner, cp->index, where, operand);
@@ -107,7 +105,7 @@ static clave_status hoist_all(control_planner *cp) {
   return NULL;
 }
 
-/* Makes a body's arg an alias of the tensor that is passed for it. */
+/* Makes a body's arg an alias of `tid`, the tensor that is passed for it. */
 static clave_status alias(control_planner *cp, uint32_t arg, uint32_t tid) {
   TRY(materialize_everywhere(cp, tid));
   storage *storage = &cp->schedule->storages[cp->schedule->now[tid].storage];
@@ -118,7 +116,7 @@ static clave_status alias(control_planner *cp, uint32_t arg, uint32_t tid) {
 
 /* ---------------------------------------------------------------- rebased blocks */
 
-/* Adds a storage for one tensor of this type, at a different address in every iteration. */
+/* Adds a rebased storage for one tensor of this type. */
 static clave_status add_rebased(schedule *schedule, const tensor *tensor, uint8_t home,
                                 uint32_t last_use, uint32_t *out) {
   size_t bytes;
@@ -137,7 +135,7 @@ static location at_contiguous(uint32_t where, const tensor *tensor) {
   return location;
 }
 
-/* Adds slices along axis 0 of `whole`. Sets *tensor to the type of one slice. */
+/* Adds a rebased storage for slices of `whole` along axis 0. Sets *tensor to a slice's type. */
 static clave_status add_slices(control_planner *cp, location whole, uint8_t home, uint32_t last_use,
                                tensor *tensor) {
   slices *cuts = &cp->control->slices[cp->control->n_slices];
@@ -186,7 +184,7 @@ static body_result *new_result(control_planner *cp) {
   return result;
 }
 
-/* Allocates memory for result k of the op, or uses the destination that is wanted for it. */
+/* Allocates memory for result k of the op, or uses its destination (schedule.target). */
 static clave_status place_body_result(control_planner *cp, uint32_t k, uint8_t home,
                                       body_result **out) {
   uint32_t tid = cp->results->items[k];
@@ -210,8 +208,8 @@ static clave_status place_body_result(control_planner *cp, uint32_t k, uint8_t h
 }
 
 /* Makes the op that computes a body's result write it to storage `where`. Returns false if no op of
- * the body computes it, or it already has a destination. */
-static bool direct(control_planner *cp, int body, uint32_t tid, uint32_t where) {
+ * the body computes the result, or if the result already has a destination. */
+static bool set_destination(control_planner *cp, int body, uint32_t tid, uint32_t where) {
   if (!is_computed(cp, body, tid) || cp->schedule->target[tid] != NO_INDEX) return false;
   cp->schedule->target[tid] = where;
   return true;
@@ -247,7 +245,7 @@ static clave_status end_result(control_planner *cp, int body, uint32_t k) {
   TRY(import_slot(cp->planner, tid));
   TRY(check_result(cp, k, tid, &want));
   location location = schedule->now[tid];
-  if (result->stacked != NO_INDEX) { /* the slice is the carried value */
+  if (result->stacked != NO_INDEX) { /* the carried value is the slice itself */
     result->written = true;
     return NULL;
   }
@@ -306,7 +304,7 @@ static clave_status plan_body_commands(control_planner *cp, int body) {
   return plan_body_end(cp->planner, cp->number, body);
 }
 
-/* Saves the slots' locations, because later ops may move a slot before the body is planned. */
+/* Saves the slots' locations, because later ops may move a slot before the late body is planned. */
 static clave_status keep_locations(control_planner *cp) {
   if (cp->control->now) return NULL;
   size_t n = slot_count(cp->planner->executable->prog);
@@ -316,7 +314,8 @@ static clave_status keep_locations(control_planner *cp) {
   return NULL;
 }
 
-/* Plans a body. may_fail: the body may never run, so its errors are reported only if it does. */
+/* Plans a body. may_fail: the body may never run. If planning fails, it becomes late, so that
+ * errors are reported only if it runs. */
 static clave_status plan_control_plan_body(control_planner *cp, int body, bool may_fail) {
   control *control = cp->control;
   schedule_mark before = schedule_marked(cp->schedule);
@@ -334,8 +333,8 @@ static clave_status plan_control_plan_body(control_planner *cp, int body, bool m
   return control->late[body] ? keep_locations(cp) : NULL;
 }
 
-/* Plans the bodies' commands, and keeps alive what they read. Everything from outside that a loop
- * reads stays alive until the loop ends, because the next iteration reads it again. */
+/* Plans the bodies' commands, and extends the lifetime of the blocks that they read. Blocks from
+ * outside live until the loop ends, because each iteration reads them. */
 static clave_status plan_bodies(control_planner *cp, uint32_t from, bool may_fail) {
   control *control = cp->control;
   schedule *schedule = cp->schedule;
@@ -351,7 +350,7 @@ static clave_status plan_bodies(control_planner *cp, uint32_t from, bool may_fai
   bool all = is_loop(cp->ins) || control->late[0] || control->late[1];
   for (uint32_t i = 0; i < n_blocks; i++) {
     arena_block *block = &schedule->blocks[i].a;
-    if (all && !schedule->blocks[i].part && block->last >= from && block->last < control->end)
+    if (all && !schedule->blocks[i].segment && block->last >= from && block->last < control->end)
       block->last = control->end;
   }
   for (uint32_t k = 0; k < control->n_results; k++)
@@ -374,7 +373,7 @@ static clave_status plan_if(control_planner *cp, uint32_t from) {
     TRY(place_body_result(cp, k, choose_home(cp, 0, cp->chains[0]->results.items[k], other),
                           &result));
     for (int b = 0; b < 2; b++)
-      (void)direct(cp, b, cp->chains[b]->results.items[k], result->result);
+      (void)set_destination(cp, b, cp->chains[b]->results.items[k], result->result);
   }
   if (op->predicate == IR_NONE) {
     cp->control->known = cp->schedule->values[op->condition].i != 0;
@@ -388,7 +387,7 @@ static clave_status plan_if(control_planner *cp, uint32_t from) {
   return plan_bodies(cp, from, cp->control->known < 0);
 }
 
-/* Plans a custom op that no device has a kernel for: its reference is a body that runs once. */
+/* Plans the reference of a custom op without a kernel for any device, as a body that runs once. */
 static clave_status plan_reference(control_planner *cp, uint32_t from) {
   const ir_custom *op = cp->ins->op;
   for (uint32_t k = 0; k < op->args.count; k++)
@@ -397,7 +396,7 @@ static clave_status plan_reference(control_planner *cp, uint32_t from) {
     body_result *result;
     uint32_t given = cp->chains[0]->results.items[k];
     TRY(place_body_result(cp, k, choose_home(cp, 0, given, first_used(cp)), &result));
-    (void)direct(cp, 0, given, result->result);
+    (void)set_destination(cp, 0, given, result->result);
   }
   cp->control->known = 1;
   return plan_bodies(cp, from, false);
@@ -424,13 +423,12 @@ static clave_status plan_carried(control_planner *cp, uint32_t k, uint32_t initi
   for (int b = 0; b < cp->n_chains; b++)
     read = later_use(read, cp->graph->last_use[cp->chains[b]->args.items[k]]);
   if (body == 1)
-    read =
-        later_use(read, cp->graph->bodies[cp->index][0].end); /* the condition does not modify it */
+    read = later_use(read, cp->graph->bodies[cp->index][0].end); /* the condition only reads it */
   TRY(add_rebased(schedule, type, result->home, read, &result->arg));
   TRY(add_rebased(schedule, type, result->home, cp->graph->last_use[given], &result->target));
   for (int b = 0; b < cp->n_chains; b++)
     set_location(schedule, cp->chains[b]->args.items[k], at_contiguous(result->arg, type));
-  (void)direct(cp, body, given, result->target);
+  (void)set_destination(cp, body, given, result->target);
   location whole = at_contiguous(result->result, type);
   return record_copy(cp->planner, result->home, &whole.t, &whole.t, &result->copied);
 }
@@ -456,7 +454,7 @@ static clave_status plan_scanned(control_planner *cp, uint32_t x, uint32_t arg) 
   return NULL;
 }
 
-/* Plans a stacked result. If its slices are also carried, they serve as the carried buffer. */
+/* Plans a stacked result. If its slices are also a carried value, they replace its buffers. */
 static clave_status plan_stacked(control_planner *cp, uint32_t k, uint32_t n_carried) {
   schedule *schedule = cp->schedule;
   uint32_t given = cp->chains[0]->results.items[k];
@@ -466,7 +464,7 @@ static clave_status plan_stacked(control_planner *cp, uint32_t k, uint32_t n_car
   TRY(add_slices(cp, schedule->now[cp->results->items[k]], result->home, cp->graph->last_use[given],
                  &slice));
   result->target = cp->control->slices[cp->control->n_slices - 1].storage;
-  if (direct(cp, 0, given, result->target)) return NULL;
+  if (set_destination(cp, 0, given, result->target)) return NULL;
   for (uint32_t i = 0; i < n_carried; i++) {
     body_result *carried = &cp->control->results[i];
     if (cp->chains[0]->results.items[i] != given || carried->home != result->home) continue;
@@ -514,8 +512,7 @@ clave_status resolve_bodies(planner *planner, uint32_t index) {
 static void find_used_backends(control_planner *cp) {
   range range = all_bodies(cp);
   for (uint32_t i = range.first; i < range.end; i++)
-    if (cp->planner->method->where[i] < MAX_BACKENDS)
-      cp->used |= 1u << cp->planner->method->where[i];
+    if (cp->planner->where[i] < MAX_BACKENDS) cp->used |= 1u << cp->planner->where[i];
   cp->used |= !cp->used;
 }
 

@@ -35,7 +35,7 @@ clave_status record_instruction(planner *planner, int b, const ir_instruction *i
                      .values = planner->schedule->values,
                      .cache = cache};
   if (planner->executable->observer)
-    TRY(planner->executable->observer->see(planner->executable->observer->ctx, b, &node));
+    TRY(planner->executable->observer->planned(planner->executable->observer->ctx, b, &node));
   TRY(be->vt->record(be, &node, planner->executable->options.fast, out));
   hold_first(*out);
   size_t *scratch = &planner->schedule->scratch_bytes[b];
@@ -43,11 +43,11 @@ clave_status record_instruction(planner *planner, int b, const ir_instruction *i
   return NULL;
 }
 
-/* A lean schedule marks no operand as constant, so that no packed weights are requested. */
+/* A low-memory schedule marks no operand as constant, so no packed weights are requested. */
 void put_operand(planner *planner, uint32_t slot, const tensor *tensor, uint32_t of) {
   const storage *storage = of == NO_INDEX ? NULL : &planner->schedule->storages[of];
   const bool is_constant =
-      storage && holds_constant(planner, storage) && !planner->schedule->is_lean;
+      storage && holds_constant(planner, storage) && !planner->schedule->low_memory;
   planner->operands[slot] = (bound_tensor){
       .tensor = *tensor,
       .slot = slot,
@@ -79,12 +79,12 @@ clave_status add_copy(planner *planner, int b, uint32_t index, location input, l
 
 bool is_kept_decoded(const planner *planner, const ir_instruction *ins) {
   const ir_dequantize *op = ins->op;
-  return ins->op_type == IR_OP_DEQUANTIZE && !planner->schedule->is_lean &&
+  return ins->op_type == IR_OP_DEQUANTIZE && !planner->schedule->low_memory &&
          is_slot(planner->executable->prog, op->out, SLOT_TEMPORARY) &&
          planner->schedule->target[op->out] == NO_INDEX;
 }
 
-bool lies_as_read(const operand *operand, const tensor *tensor) {
+bool stored_as_read(const operand *operand, const tensor *tensor) {
   if (operand->flags & IR_DENSE) return tensor_is_contiguous(tensor);
   return !(operand->flags & IR_ROWS) || tensor_rows_contiguous(tensor);
 }
@@ -93,7 +93,7 @@ clave_status materialize_operand(planner *planner, uint32_t index, int b, const 
   schedule *schedule = planner->schedule;
   TRY(materialize(planner, schedule->now[operand->tid].storage, b, index));
   const tensor *tensor = &schedule->now[operand->tid].t;
-  if (lies_as_read(operand, tensor)) return NULL;
+  if (stored_as_read(operand, tensor)) return NULL;
   location made;
   TRY(new_place(schedule, tensor, b, planner->graph->last_use[operand->tid], &made));
   TRY(add_copy(planner, b, index, schedule->now[operand->tid], made, operand->tid));

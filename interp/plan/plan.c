@@ -1,12 +1,13 @@
-/* Makes schedules: the first of a method for the values of its inputs, and following ones. */
+/* Makes schedules: the first one of a method, for the values of its inputs, and the following
+ * ones. */
 #include "interp/plan/plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "interp/plan/operands.h"
-#include "interp/plan/part.h"
 #include "interp/plan/planner.h"
+#include "interp/plan/segment.h"
 #include "interp/scalar.h"
 
 static clave_status set_given_types(planner *planner) {
@@ -22,10 +23,10 @@ static clave_status set_given_types(planner *planner) {
 static clave_status make_first(planner *planner, const schedule_key *key) {
   TRY(schedule_create(planner->executable->prog, &planner->executable->devices, key->values,
                       &planner->schedule));
-  planner->schedule->is_lean = key->is_lean;
+  planner->schedule->low_memory = key->low_memory;
   planner->schedule->from = (cursor){.end = planner->graph->n, .control = NO_INDEX};
   clave_status st = set_given_types(planner);
-  if (!st) st = plan_part(planner);
+  if (!st) st = plan_segment(planner);
   if (st) schedule_destroy(planner->schedule);
   return st;
 }
@@ -47,14 +48,14 @@ static void restore_locations(planner *planner, const schedule_key *key) {
 static clave_status make_next(planner *planner, const schedule_key *key) {
   TRY(schedule_extend(key->before, &planner->schedule));
   clave_status st = NULL;
-  planner->schedule->is_lean = key->before->is_lean;
+  planner->schedule->low_memory = key->before->low_memory;
   planner->schedule->from = key->from;
   if (key->item) {
     st = set_item(planner, key);
   } else {
     restore_locations(planner, key);
   }
-  if (!st) st = plan_part(planner);
+  if (!st) st = plan_segment(planner);
   if (st) schedule_destroy(planner->schedule);
   return st;
 }
@@ -65,7 +66,10 @@ static clave_status init_planner(planner *plan, const executable *executable, ui
                     .graph = &executable->methods[index].graph};
   plan->operands = malloc((slot_count(executable->prog) + (size_t)2) * sizeof *plan->operands);
   plan->keeps_bf16 = calloc(slot_count(executable->prog) + (size_t)1, sizeof *plan->keeps_bf16);
-  return plan->operands && plan->keeps_bf16 ? NULL : status_no_memory();
+  plan->where = malloc(plan->graph->n + (size_t)1);
+  if (!plan->operands || !plan->keeps_bf16 || !plan->where) return status_no_memory();
+  memcpy(plan->where, plan->method->where, plan->graph->n);
+  return NULL;
 }
 
 clave_status plan_schedule(const executable *executable, uint32_t index, const schedule_key *key,
@@ -75,6 +79,7 @@ clave_status plan_schedule(const executable *executable, uint32_t index, const s
   clave_status st = init_planner(&planner, executable, index);
   if (!st) st = key->values ? make_first(&planner, key) : make_next(&planner, key);
   free(planner.operands);
+  free(planner.where);
   free(planner.keeps_bf16);
   if (!st) *out = planner.schedule;
   return st;

@@ -3,11 +3,12 @@
 /* Making schedules, which depend only on an executable and sizes. */
 #include "interp/executable.h"
 
-/* The inputs of planning. For a first schedule: the values of inputs, and whether it is lean. For a
- * following one: the schedule before it, a cursor, and the value that was read (NULL: none). */
+/* The inputs of planning. For a first schedule: the values of inputs, and low_memory. For a
+ * following schedule: the schedule before it, a cursor, and the value that was read (NULL:
+ * none). */
 typedef struct schedule_key {
   const scalar_value *values;
-  bool is_lean;
+  bool low_memory;
   const schedule *before;
   cursor from;
   const scalar_value *item;

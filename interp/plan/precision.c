@@ -1,10 +1,10 @@
-/* Chooses the F32 values that a fast session stores as BF16: those whose producer and readers all
- * support it (backend_precision.supports_bf16) on one device, and which nothing else reads. This
- * halves the bytes that are moved, and kernels that multiply pairs of BF16 read them directly.
+/* Chooses the F32 values that a fast session stores as BF16: values whose producer and readers run
+ * on one device and all support it (backend_precision.supports_bf16), and that nothing else reads.
+ * This halves the memory traffic, and kernels that multiply pairs of BF16 read the values directly.
  *
- * A stretch of instructions is decided before it is planned. The pass walks it and predicts for
- * each slot how the planner will place it: a result contiguous, a view by its strides, an operand
- * that the op cannot read in place as a dense copy. */
+ * The values of a section of instructions are chosen before the section is planned. The pass
+ * predicts how the planner will place each slot: results are contiguous, views have their strides,
+ * and an operand that an op cannot read in place is a dense copy. */
 #include "interp/plan/precision.h"
 
 #include <stdlib.h>
@@ -14,16 +14,16 @@
 #include "interp/scalar.h"
 
 enum {
-  LEAST = 4096,  /* elements; smaller values stay in the L1 cache */
-  MOST_VIEWS = 8 /* longest chain of views that is followed to a constant */
+  MIN_ELEMENTS = 4096, /* elements; smaller values stay F32, because they fit the L1 cache */
+  MAX_VIEWS = 8        /* longest chain of views that is followed to a constant */
 };
 
-/* The state of deciding one stretch. */
+/* The state of choosing the values of one section. */
 typedef struct precision_pass {
   planner *planner;
   bound_tensor *expected; /* (n_slots) owned: predicted placement of slots */
   bool *is_expected;      /* (n_slots) owned */
-  bound_tensor *shown; /* (n_slots) owned: operands of the node that the backend is queried about */
+  bound_tensor *queried; /* (n_slots) owned: operands of the node that is passed to supports_bf16 */
 } precision_pass;
 
 /* ---------------------------------------------------------------- sizes */
@@ -32,8 +32,8 @@ static bool precision_is_known(const planner *planner, bool present, uint32_t vi
   return !present || vid == IR_NONE || planner->schedule->values[vid].known;
 }
 
-/* Computes integer host ops of the method itself, from `first` on, whose operands are known. The
- * planner computes them again later and reports their errors. */
+/* Computes the integer host ops of the method itself, from `first` on, whose operands are known.
+ * The planner computes them again later, and then reports their errors. */
 static void compute_sizes(planner *planner, uint32_t first) {
   for (uint32_t i = first; i < planner->graph->n; i++) {
     const ir_instruction *ins = &planner->graph->instructions[i];
@@ -69,7 +69,7 @@ static bool find_view(const precision_pass *pass, uint32_t tid, int views, bound
   const rule_context context = {&planner->executable->prog->ir, planner->schedule->types,
                                 planner->schedule->values};
   const uint32_t i = planner->graph->writer[tid];
-  if (views == MOST_VIEWS || i == NO_INDEX || planner->graph->parent[i] != NO_INDEX) return false;
+  if (views == MAX_VIEWS || i == NO_INDEX || planner->graph->parent[i] != NO_INDEX) return false;
   const ir_instruction *ins = &planner->graph->instructions[i];
   bound_tensor operand;
   tensor to = planner->schedule->types[tid];
@@ -90,7 +90,7 @@ static bool precision_find_operand(const precision_pass *pass, uint32_t tid, int
   const planner *planner = pass->planner;
   const location *at = &planner->schedule->now[tid];
   const bool is_constant =
-      is_slot(planner->executable->prog, tid, SLOT_CONSTANT) && !planner->schedule->is_lean;
+      is_slot(planner->executable->prog, tid, SLOT_CONSTANT) && !planner->schedule->low_memory;
   if (pass->is_expected[tid]) {
     *out = pass->expected[tid];
     return true;
@@ -103,7 +103,7 @@ static bool precision_find_operand(const precision_pass *pass, uint32_t tid, int
   if (at->storage == NO_INDEX) return has_known_dims(planner, tid, &out->tensor);
   const storage *storage = &planner->schedule->storages[at->storage];
   out->tensor = at->t;
-  out->is_constant = holds_constant(planner, storage) && !planner->schedule->is_lean;
+  out->is_constant = holds_constant(planner, storage) && !planner->schedule->low_memory;
   out->constant = storage->slot;
   return true;
 }
@@ -116,21 +116,21 @@ static void expect(precision_pass *pass, const bound_tensor *tensor) {
 /* ---------------------------------------------------------------- decisions */
 
 /* True if the instruction belongs to the method itself, runs on backend b, reads its operands in
- * place and supports the slot as BF16. Operands must be in place because support may depend on
- * which are constants, and copies are not constants. */
+ * place and supports the slot as BF16. Operands must be read in place, because support may depend
+ * on which of them are constants, and a copy is not a constant. */
 static bool supports_bf16(const precision_pass *pass, uint32_t index, int b, uint32_t tid) {
   const planner *planner = pass->planner;
   const ir_instruction *ins = &planner->graph->instructions[index];
   backend *be = planner->executable->devices.backends[b];
   const node node = {.instruction = ins,
-                     .tensors = pass->shown,
+                     .tensors = pass->queried,
                      .types = planner->schedule->types,
                      .values = planner->schedule->values};
-  if (planner->method->where[index] != b || planner->graph->parent[index] != NO_INDEX) return false;
+  if (planner->where[index] != b || planner->graph->parent[index] != NO_INDEX) return false;
   for (operand_iter i = operands_of(ins); next_operand(&i);) {
-    bound_tensor *tensor = &pass->shown[i.operand.tid];
+    bound_tensor *tensor = &pass->queried[i.operand.tid];
     if (!precision_find_operand(pass, i.operand.tid, 0, tensor) ||
-        !lies_as_read(&i.operand, &tensor->tensor))
+        !stored_as_read(&i.operand, &tensor->tensor))
       return false;
   }
   return be->vt->precision->supports_bf16(be, &node, tid);
@@ -146,12 +146,12 @@ static bool reads(const ir_instruction *ins, uint32_t tid) {
 static bool precision_keeps_bf16(const precision_pass *pass, uint32_t index, uint32_t tid,
                                  const tensor *tensor) {
   const planner *planner = pass->planner;
-  const uint8_t b = planner->method->where[index];
+  const uint8_t b = planner->where[index];
   const uint32_t last = planner->graph->last_use[tid];
   if (!planner->executable->devices.backends[b]->vt->precision || tensor->type != DTYPE_F32 ||
       !is_slot(planner->executable->prog, tid, SLOT_TEMPORARY) ||
       planner->schedule->target[tid] != NO_INDEX || last == NO_INDEX || last >= planner->graph->n ||
-      tensor_numel(tensor) < LEAST)
+      tensor_numel(tensor) < MIN_ELEMENTS)
     return false;
   if (!supports_bf16(pass, index, b, tid)) return false;
   for (uint32_t i = index + 1; i <= last; i++)
@@ -188,7 +188,7 @@ static void expect_copies(precision_pass *pass, const ir_instruction *ins) {
   for (operand_iter i = operands_of(ins); next_operand(&i);) {
     bound_tensor tensor;
     if ((i.operand.flags & IR_OUT) || !precision_find_operand(pass, i.operand.tid, 0, &tensor) ||
-        lies_as_read(&i.operand, &tensor.tensor))
+        stored_as_read(&i.operand, &tensor.tensor))
       continue;
     tensor_set_contiguous(&tensor.tensor);
     tensor.is_constant = false;
@@ -242,8 +242,8 @@ bool assigns_precision(const planner *planner) {
          !planner->executable->observer;
 }
 
-static bool ends_stretch(const planner *planner, uint32_t index) {
-  return planner->method->where[index] == WHERE_CONTROL ||
+static bool ends_section(const planner *planner, uint32_t index) {
+  return planner->where[index] == WHERE_CONTROL ||
          planner->graph->instructions[index].op_type == IR_OP_ITEM;
 }
 
@@ -252,15 +252,15 @@ clave_status assign_precision(planner *planner, uint32_t first, uint32_t end, ui
   precision_pass pass = {.planner = planner,
                          .expected = malloc(n * sizeof *pass.expected + 1),
                          .is_expected = calloc(n + 1, sizeof *pass.is_expected),
-                         .shown = malloc(n * sizeof *pass.shown + 1)};
-  const bool is_good = pass.expected && pass.is_expected && pass.shown;
+                         .queried = malloc(n * sizeof *pass.queried + 1)};
+  const bool is_good = pass.expected && pass.is_expected && pass.queried;
   uint32_t i = first;
   if (is_good) compute_sizes(planner, first);
-  for (; is_good && i < end && !ends_stretch(planner, i); i = planner->graph->bodies[i][1].end)
+  for (; is_good && i < end && !ends_section(planner, i); i = planner->graph->bodies[i][1].end)
     expect_instruction(&pass, i);
   *next = i < end ? planner->graph->bodies[i][1].end : end;
   free(pass.expected);
   free(pass.is_expected);
-  free(pass.shown);
+  free(pass.queried);
   return is_good ? NULL : status_no_memory();
 }

@@ -9,14 +9,15 @@
 static bool is_made_of(const schedule *schedule, const schedule_key *key, uint32_t n_values) {
   static const scalar_value none;
   if (key->values)
-    return schedule->is_lean == key->is_lean && scalars_equal(schedule->key, key->values, n_values);
+    return schedule->low_memory == key->low_memory &&
+           scalars_equal(schedule->key, key->values, n_values);
   return schedule->from.next == key->from.next && schedule->from.control == key->from.control &&
          schedule->from.body == key->from.body &&
          scalars_equal(&schedule->item, key->item ? key->item : &none, 1);
 }
 
-/* Returns the schedule in the list, or a new one, which replaces the least recently used. The
- * caller gets a reference. Sets *made if it is new. */
+/* Returns the schedule of `key` in the list, or a new one, which replaces the least recently used
+ * one. The caller gets a reference. Sets *made if the schedule is new. */
 static clave_status find_or_make(executable *executable, uint32_t index, schedule_list *list,
                                  const schedule_key *key, schedule **out, bool *made) {
   int i = 0;
@@ -38,8 +39,8 @@ static clave_status find_or_make(executable *executable, uint32_t index, schedul
 }
 
 clave_status schedule_find(executable *executable, uint32_t index, const scalar_value *values,
-                           bool is_lean, schedule **out) {
-  const schedule_key key = {.values = values, .is_lean = is_lean};
+                           bool low_memory, schedule **out) {
+  const schedule_key key = {.values = values, .low_memory = low_memory};
   bool made;
   mutex_lock(executable->lock);
   clave_status st =

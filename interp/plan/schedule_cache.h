@@ -1,14 +1,14 @@
 #ifndef INTERP_SCHEDULE_CACHE_H
 #define INTERP_SCHEDULE_CACHE_H
-/* The schedules that an executable keeps: looked up by what they are made from, or planned. */
+/* The schedules that an executable keeps: found by the inputs of planning, or planned. */
 #include "interp/executable.h"
 
-/* Returns the schedule of a method for these input values (n_values, among them sizes); plans it if
- * it is not kept. The caller releases it. is_lean: it requests no packed weights. */
+/* Returns the schedule of a method for these values (n_values) of its inputs and sizes; plans it if
+ * absent. The caller releases it. low_memory: without requests for packed weights. */
 clave_status schedule_find(executable *executable, uint32_t method, const scalar_value *values,
-                           bool is_lean, schedule **out) STATUS_CHECK;
-/* Returns the schedule that follows before from a cursor on. item: the value that its Item
- * read; NULL at the beginning of a late body. Sets *made if this call planned it. */
+                           bool low_memory, schedule **out) STATUS_CHECK;
+/* Returns the schedule that follows `before` and begins at a cursor. item: the value of the Item
+ * that ends `before`; NULL at the beginning of a late body. Sets *made if it is new. */
 clave_status schedule_find_next(executable *executable, uint32_t method, schedule *before,
                                 cursor from, const scalar_value *item, schedule **out,
                                 bool *made) STATUS_CHECK;

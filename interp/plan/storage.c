@@ -21,7 +21,7 @@ static clave_status make_readable(planner *planner, uint32_t index, int b, uint3
     return NULL;
   }
   block *from = &schedule->blocks[storage->block[storage->home]];
-  if (!from->part) from->a.last = schedule->n_commands;
+  if (!from->segment) from->a.last = schedule->n_commands;
   return add_command(schedule, (command){.kind = COMMAND_TRANSFER,
                                          .backend = (uint8_t)b,
                                          .instruction = instruction,
@@ -34,7 +34,7 @@ clave_status materialize(planner *planner, uint32_t index, int b, uint32_t instr
   if (schedule->storages[index].block[b] == NO_INDEX)
     TRY(make_readable(planner, index, b, instruction));
   block *block = &schedule->blocks[schedule->storages[index].block[b]];
-  if (!block->part && block->a.last < schedule->n_commands) block->a.last = schedule->n_commands;
+  if (!block->segment && block->a.last < schedule->n_commands) block->a.last = schedule->n_commands;
   return NULL;
 }
 

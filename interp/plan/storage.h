@@ -3,8 +3,8 @@
 /* Imports storages at their first use, and allocates memory for results. */
 #include "interp/plan/planner.h"
 
-/* Makes the storage readable on backend b from now on, by a transfer if needed, and keeps it alive
- * until the current command. */
+/* Makes the storage readable on backend b from the current command on, by a transfer if needed, and
+ * extends its lifetime to this command. */
 clave_status materialize(planner *planner, uint32_t storage, int b,
                          uint32_t instruction) STATUS_CHECK;
 /* Adds the storage of a constant, plain or decoded, of an input or of state at its first use. */

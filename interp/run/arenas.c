@@ -28,11 +28,11 @@ static uint64_t packed_need(const constant_store *store, const recording *record
   return sum;
 }
 
-/* Returns bytes of plain and packed constants, including those that this schedule is the first to
- * use. For a lean schedule, packed weights that others made do not count. */
+/* Returns the bytes of plain and packed constants, including those that only this schedule adds.
+ * For a low-memory schedule, the packed weights of other schedules are not counted. */
 static uint64_t constant_need(const session *session, const schedule *schedule, int b) {
   uint64_t sum = constant_store_bytes(session->stores[b]);
-  if (schedule->is_lean) sum -= constant_store_packed_bytes(session->stores[b]);
+  if (schedule->low_memory) sum -= constant_store_packed_bytes(session->stores[b]);
   for (uint32_t i = 0; i < schedule->n_blocks; i++) {
     const block *block = &schedule->blocks[i];
     if (block->kind == BLOCK_CONSTANT && block->backend == b &&
@@ -85,8 +85,8 @@ static clave_status check_budget(const session *session, const schedule *schedul
                     (double)need.have * mb);
 }
 
-/* Grows a chunk by allocating it again. Its contents need not be kept: they matter only within a
- * run, and a following schedule grows only its own chunks. */
+/* Grows a chunk by allocating it again, without its contents: these are needed only within a run,
+ * and a following schedule grows only its own chunks. */
 static clave_status grow_chunk(session *session, int b, uint32_t c, size_t bytes) {
   arena_chunks *chunks = &session->arenas[b];
   backend *be = session->devices.backends[b];
@@ -105,7 +105,7 @@ static clave_status grow_chunk(session *session, int b, uint32_t c, size_t bytes
   return be->vt->buffer_create(be, bytes, &chunks->chunks[c]);
 }
 
-/* The old scratch is kept alive by kernels that still use it. */
+/* Kernels that still use the old scratch memory keep it alive. */
 static clave_status grow_scratch(session *session, int b, size_t bytes) {
   backend *be = session->devices.backends[b];
   if (!bytes || (session->scratch[b] && session->scratch[b]->bytes >= bytes)) return NULL;

@@ -1,10 +1,11 @@
-/* The memory of inputs and outputs. Host memory is the session's or the caller's. Devices that
- * share host memory use it in place if it is large; others get copies. Device memory of the caller
- * is always used in place. A dma-buf is mapped as host memory if the session's device runs on the
- * host; else the device imports it. */
+/* The memory of inputs and outputs. Host memory belongs to the session or to the caller. Devices
+ * that share host memory use large arguments in place; other devices get copies. Device memory of
+ * the caller is always used in place. A dma-buf is mapped as host memory if the session's device
+ * runs on the host; else the device imports it. */
 #include "interp/run/argument_memory.h"
 
-#include <stdlib.h>
+#include <stdalign.h>
+#include <stddef.h>
 
 /* Copying smaller arguments is cheaper than wrapping them in a buffer. */
 #ifndef CLAVE_IN_PLACE_BYTES
@@ -32,11 +33,11 @@ static void drop_memory(session *session, argument *argument) {
 
 void argument_clear(session *session, argument *own) {
   drop_memory(session, own);
-  free(own->own);
+  memory_free(own->own);
   *own = (argument){0};
 }
 
-static void take_list(session *to, session *from, argument *own, argument *other, uint32_t n) {
+static void move_list(session *to, session *from, argument *own, argument *other, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     drop_wrapped(from, &other[i]);
     argument_clear(to, &own[i]);
@@ -45,24 +46,24 @@ static void take_list(session *to, session *from, argument *own, argument *other
   }
 }
 
-void take_arguments(session *to, session *from) {
+void move_arguments(session *to, session *from) {
   for (uint32_t i = 0; i < to->prog->ir.methods.count; i++) {
     const ir_method *method = &to->prog->ir.methods.items[i];
     method_state *state = &to->methods[i], *other_state = &from->methods[i];
-    take_list(to, from, state->inputs, other_state->inputs, method->inputs.count);
-    take_list(to, from, state->outputs, other_state->outputs, method->outputs.count);
+    move_list(to, from, state->inputs, other_state->inputs, method->inputs.count);
+    move_list(to, from, state->outputs, other_state->outputs, method->outputs.count);
     state->has_run = other_state->has_run;
     other_state->has_run = false;
   }
-  to->generation++; /* no binding uses these arguments in place yet */
+  to->generation++; /* makes bindings stale, because none uses these arguments in place yet */
 }
 
 /* ---------------------------------------------------------------- host memory */
 
 bool argument_can_wrap(const backend *backend, const argument *argument) {
   return argument->data && argument->available >= IN_PLACE_FROM &&
-         backend->info.shares_host_memory &&
-         (uintptr_t)argument->data % backend->info.alignment == 0;
+         (uintptr_t)argument->data % backend->info.alignment == 0 &&
+         backend_wraps_in_place(&backend->info, argument->data, argument->available, true);
 }
 
 void argument_use_memory(session *session, argument *argument, void *data, size_t available) {
@@ -80,10 +81,10 @@ void argument_use_memory(session *session, argument *argument, void *data, size_
 clave_status argument_use_own(session *session, argument *argument, size_t bytes) {
   if (!argument->own || argument->capacity < bytes) {
     drop_wrapped(session, argument);
-    free(argument->own);
+    memory_free(argument->own);
     argument->capacity = bytes < IN_PLACE_FROM ? bytes + 1 : (bytes + PAGE - 1) / PAGE * PAGE;
-    argument->own = bytes < IN_PLACE_FROM ? malloc(argument->capacity)
-                                          : aligned_alloc(PAGE, argument->capacity);
+    argument->own = memory_alloc_aligned(bytes < IN_PLACE_FROM ? alignof(max_align_t) : PAGE,
+                                         argument->capacity);
     argument->data = NULL;
     if (!argument->own) {
       argument->capacity = 0;
@@ -96,7 +97,7 @@ clave_status argument_use_own(session *session, argument *argument, size_t bytes
 
 /* ---------------------------------------------------------------- device memory */
 
-/* Returns the session's first device that can adopt memory; -1 if there is none. */
+/* Returns the session's first device that can adopt memory; -1 if none exists. */
 static int device_that_adopts(const session *session) {
   for (int b = 0; b < session->devices.count; b++)
     if (session->devices.backends[b]->vt->sharing) return b;

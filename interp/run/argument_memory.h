@@ -6,31 +6,30 @@
 
 /* An input or output, contiguous. */
 struct argument {
-  bool set, is_bound;  /* input: has a value; output: `data` is the caller's */
+  bool set, is_bound;  /* input: has a value; output: `data` belongs to the caller */
   bool is_gathered;    /* an input that each run copies from `source`, which has strides */
-  tensor t;            /* for an output a run sets it */
+  tensor t;            /* for an output, set by each run */
   scalar_value scalar; /* value of a scalar input, in place of a tensor */
   void *data;          /* `own` or the caller's; NULL: not set yet, or on a device */
   size_t available;    /* bytes available at data */
-  memory_start start;  /* start of the caller's memory, to find overlaps */
+  memory_start start;  /* address of the caller's memory, to find overlaps */
   bool is_on_device;   /* uses the caller's memory on `device`, at wrapped[device] + offset */
   uint8_t device;
   device_memory given; /* the caller's device memory */
   dma_buf shared;      /* owned; if open, it contains `data` or the device memory */
-  bool is_acquired;    /* acquired from its other users since the run began */
+  bool is_acquired;    /* the run has acquired the dma-buf from its other users */
   void *own;           /* owned */
   size_t capacity;
   host_tensor source;
-  buffer *wrapped[MAX_BACKENDS]; /* owned; made over the memory; NULL: not yet, or not possible */
+  buffer *wrapped[MAX_BACKENDS]; /* owned; over the memory; NULL: not made yet, or impossible */
 };
 
 void argument_clear(session *session, argument *argument);
-/* Moves all inputs, outputs and results of last runs to another session; the memory stays in place.
- * `from` loses them. */
-void take_arguments(session *to, session *from);
+/* Moves all inputs, outputs and last results from one session to another; memory stays in place. */
+void move_arguments(session *to, session *from);
 /* True if the device can use the argument's host memory in place. */
 bool argument_can_wrap(const backend *backend, const argument *argument);
-/* Makes the argument use this host memory. Bindings made before become stale. */
+/* Makes the argument use this host memory. Existing bindings become stale. */
 void argument_use_memory(session *session, argument *argument, void *data, size_t available);
 /* Makes the argument use the session's own memory, of at least `bytes`. */
 clave_status argument_use_own(session *session, argument *argument, size_t bytes) STATUS_CHECK;
@@ -39,8 +38,8 @@ clave_status argument_use_callers(session *session, argument *argument, device_m
                                   size_t bytes, bool writable) STATUS_CHECK;
 address argument_on_device(const argument *argument);
 bool arguments_overlap(const argument *left, const argument *right);
-/* acquire_arguments begins the run's access to the dma-bufs. release_arguments, called after the
- * last command, ends the access of devices to imported ones. end_arguments, called when devices
+/* acquire_arguments begins the run's access to dma-bufs. release_arguments, called after the last
+ * command, ends the access of devices to imported dma-bufs. end_arguments, called when all devices
  * have finished, ends the host's access to mapped ones. Both skip arguments not acquired. */
 clave_status acquire_arguments(const running *run) STATUS_CHECK;
 clave_status release_arguments(const running *run) STATUS_CHECK;

@@ -1,5 +1,5 @@
-/* A method's inputs and outputs: setting and binding them, using them in place, writing and reading
- * them in a run. argument_memory.c manages their memory. */
+/* A method's inputs and outputs: sets and binds them, uses them in place, writes and reads them in
+ * a run. argument_memory.c manages their memory. */
 #include "interp/run/arguments.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static clave_status copy_in(session *session, argument *in, const host_tensor *v
   return NULL;
 }
 
-/* Binds the caller's tensor. It is used in place if contiguous; else each run copies it. */
+/* Binds the caller's tensor: it is used in place if contiguous, else each run copies it. */
 static clave_status refer_to(session *session, argument *in, const host_tensor *value) {
   size_t bytes;
   TRY(known_bytes(&value->t, &bytes));
@@ -79,8 +79,8 @@ static clave_status run_arguments_find_argument(const ir_method *method, const i
                  all->count);
 }
 
-static clave_status give_input(session *session, uint32_t number, uint32_t index,
-                               const host_tensor *value, bool refers) {
+static clave_status store_or_refer_input(session *session, uint32_t number, uint32_t index,
+                                         const host_tensor *value, bool refers) {
   const ir_method *method = &session->prog->ir.methods.items[number];
   TRY(run_arguments_find_argument(method, &method->inputs, "input", index));
   const ir_argument *arg = &method->inputs.items[index];
@@ -93,12 +93,12 @@ static clave_status give_input(session *session, uint32_t number, uint32_t index
 
 clave_status session_set_input(session *session, uint32_t number, uint32_t index,
                                const host_tensor *value) {
-  return give_input(session, number, index, value, false);
+  return store_or_refer_input(session, number, index, value, false);
 }
 
 clave_status session_bind_input(session *session, uint32_t number, uint32_t index,
                                 const host_tensor *value) {
-  return give_input(session, number, index, value, true);
+  return store_or_refer_input(session, number, index, value, true);
 }
 
 static clave_status check_offset(size_t offset, dtype type) {
@@ -160,17 +160,17 @@ static clave_status check_apart(const session *session, uint32_t number, uint32_
   return NULL;
 }
 
-/* Finds an output that is about to get other memory. */
+/* Finds an output that is about to be bound, and invalidates its last result. */
 static clave_status begin_output(session *session, uint32_t number, uint32_t index,
                                  argument **out) {
   const ir_method *method = &session->prog->ir.methods.items[number];
   TRY(run_arguments_find_argument(method, &method->outputs, "output", index));
   *out = &session->methods[number].outputs[index];
-  session->methods[number].has_run = false; /* the last result may be in the old memory */
+  session->methods[number].has_run = false; /* the last result may be stored in the old memory */
   return NULL;
 }
 
-/* Ends binding an output. On failure the output returns to the session's own memory. */
+/* Completes binding an output. On failure the output uses the session's own memory. */
 static clave_status end_output(session *session, uint32_t number, uint32_t index, clave_status st) {
   argument *out = &session->methods[number].outputs[index];
   out->is_bound = !st;
@@ -231,7 +231,8 @@ static clave_status run_arguments_place(const running *run, argument *argument,
   session *session = run->session;
   const block *block = &run->binding->schedule->blocks[block_index];
   backend *be = session->devices.backends[block->backend];
-  if (!is_in_arena(run, block_index) || block->part != run->binding->schedule->number) return NULL;
+  if (!is_in_arena(run, block_index) || block->segment != run->binding->schedule->number)
+    return NULL;
   if (argument->is_on_device && argument->device == block->backend)
     run->binding->blocks[block_index] = argument_on_device(argument);
   if (!argument_can_wrap(be, argument)) return NULL;
@@ -282,7 +283,7 @@ static bool run_arguments_is_whole(const location *location, const storage *stor
          (size_t)tensor_numel(&location->t) * dtype_size(location->t.type) == storage->bytes;
 }
 
-/* Places an output in its argument's memory, unless its storage is shared or overlaps an input. */
+/* Places an output in its argument's memory, unless that overlaps an input or slots share it. */
 static clave_status place_output(const running *run, uint32_t i) {
   const schedule *schedule = run->binding->schedule;
   uint32_t tid = run->graph->method->outputs.items[i].tensor;
@@ -328,7 +329,7 @@ clave_status gather_inputs(const running *run) {
   return NULL;
 }
 
-/* Writes an input to a device. Input in another device's memory is copied from there. */
+/* Writes an input to a device. An input in another device's memory is copied from that device. */
 static clave_status write_input(const running *run, const argument *in, const storage *storage,
                                 int b) {
   const address to = run->binding->blocks[storage->block[b]];
@@ -349,7 +350,7 @@ clave_status write_inputs(const running *run) {
     const storage *storage = &schedule->storages[schedule->at[tid].storage];
     for (int b = 0; b < session->devices.count; b++) {
       if (storage->block[b] == NO_INDEX || !storage->bytes ||
-          schedule->blocks[storage->block[b]].part != schedule->number)
+          schedule->blocks[storage->block[b]].segment != schedule->number)
         continue;
       TRY(write_input(run, &run->state->inputs[i], storage, b));
     }

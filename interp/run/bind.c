@@ -51,7 +51,7 @@ void begin_carried(const running *run, uint32_t control_index) {
     run->binding->carried[control_index].items[k].storage = control->results[k].first;
 }
 
-/* Rebinds carried values before slices: a stacked value is in the previous iteration's slice. */
+/* Rebases carried values before slices: a carried value may be in the previous slice. */
 void rebase_blocks(const running *run, uint32_t control_index, int64_t i) {
   const control *control = run->binding->schedule->controls[control_index];
   for (uint32_t k = 0; k < control->n_results; k++) {
@@ -99,8 +99,8 @@ static void place_rebased(const running *run) {
   }
 }
 
-/* Binds a slot on backends where it is not bound yet. A slot of an earlier schedule is bound where
- * it is now, since copies may have moved it. */
+/* Binds a slot on the backends on which it is not bound yet. A slot of an earlier schedule is bound
+ * to its current location, because copies may have moved it. */
 static void bind_new_slot(const running *run, uint32_t tid) {
   const schedule *schedule = run->binding->schedule;
   bool moved = schedule->now[tid].storage < schedule->first_storage;
@@ -112,7 +112,7 @@ static void bind_new_slot(const running *run, uint32_t tid) {
       run->binding->bound[b][tid] = bind_location(run->binding, *location, b);
 }
 
-/* Binds the entries that the current schedule added. */
+/* Resolves the addresses of the blocks and slots that the current schedule added. */
 static clave_status bind_own(const running *run) {
   binding *binding = run->binding;
   const schedule *schedule = binding->schedule;
@@ -142,7 +142,7 @@ clave_status bind_first(const running *run) {
 }
 
 /* Replaces the current schedule by `plan`, which extends it. Takes ownership of `plan`. */
-static clave_status go_on_with(const running *run, schedule *plan) {
+static clave_status continue_with(const running *run, schedule *plan) {
   binding *binding = run->binding;
   schedule *before = binding->schedule;
   binding->schedule = plan;
@@ -158,7 +158,7 @@ clave_status bind_following(const running *run, const scalar_value *item, bool *
   schedule *before = run->binding->schedule, *next;
   TRY(schedule_find_next(run->session->executable, run->index, before, before->rest, item, &next,
                          is_new));
-  TRY(go_on_with(run, next));
+  TRY(continue_with(run, next));
   if (before != run->binding->root) schedule_release(run->session->executable, before);
   return NULL;
 }
@@ -170,7 +170,7 @@ clave_status enter_late_body(const running *run, uint32_t number, int body, sche
   cursor from = {
       .next = instructions.first, .end = instructions.end, .control = number, .body = body};
   TRY(schedule_find_next(run->session->executable, run->index, before, from, NULL, &next, is_new));
-  return go_on_with(run, next);
+  return continue_with(run, next);
 }
 
 void leave_late_body(const running *run, schedule *outer) {

@@ -1,4 +1,4 @@
-/* Bindings: creating them, what they own, and the list of those that a method keeps. */
+/* Creates and destroys bindings, and manages the list of bindings that a method keeps. */
 #include "interp/run/bindings.h"
 
 #include <stdlib.h>
@@ -96,7 +96,7 @@ clave_status reserve_binding(const running *run) {
 
 /* ---------------------------------------------------------------- kept bindings */
 
-/* Finds the schedule with packed weights; a lean one if memory does not suffice for them. */
+/* Finds the normal schedule, or the low-memory schedule if packed weights exceed the budget. */
 static clave_status find_schedule(const running *run, const scalar_value *values, schedule **out) {
   TRY(schedule_find(run->session->executable, run->index, values, false, out));
   if (run->session->options.packs || fits_budget(run->session, *out)) return NULL;

@@ -1,7 +1,7 @@
 /* The blocks of the schedule that a method ran last, for pictures of the arena. */
 #include "interp/run/bindings.h"
 
-/* Returns the schedule of the last run; NULL if there is none. */
+/* Returns the schedule of the last run; NULL if none exists. */
 static const schedule *last_schedule(const session *session, uint32_t index) {
   const method_state *state = &session->methods[index];
   return state->has_run && state->bindings[0] ? state->bindings[0]->schedule : NULL;

@@ -13,8 +13,8 @@
 #include "interp/run/trace.h"
 #include "interp/run/trace_work.h"
 
-/* Returns the number under which the backend reports faults and times. In profiles it is the
- * event's, because loops repeat commands. */
+/* Returns the number under which the backend reports faults and times. In profiles it is the number
+ * of the event, because loops repeat commands. */
 static uint32_t launch_number(const session *session, const command *command) {
   return session->options.profile ? session->n_events : command->instruction;
 }
@@ -48,7 +48,7 @@ static clave_status copy_on_host(const running *run, const command *command) {
   return st;
 }
 
-/* The two slots after the program's own are the operands of the planner's copies. */
+/* The operands of the planner's copies are the two slots after the program's own. */
 static clave_status run_copy(const running *run, const command *command, command_state *state) {
   uint32_t n = slot_count(run->session->prog);
   bound_tensor *bound = run->binding->bound[command->backend];
@@ -73,7 +73,7 @@ static clave_status run_transfer(const running *run, const command *command) {
 
 /* ---------------------------------------------------------------- observers */
 
-/* Shows a result in the program's dtype: F32 if it is stored as BF16. */
+/* Passes a result to the observer in the program's dtype: as F32 if it is stored as BF16. */
 static clave_status observe_result(const running *run, int b, uint32_t instruction, uint32_t tid) {
   session *session = run->session;
   const bound_tensor *tensor = &run->binding->bound[b][tid];
@@ -157,8 +157,7 @@ static clave_status run_one(const running *run, const command *command, command_
   return session->observe ? observe_command(run, command) : NULL;
 }
 
-/* Keeps the event even if the command fails, since reads into its values may be pending until the
- * devices finish. */
+/* Keeps the event even if the command fails, because reads into its values may be pending. */
 static clave_status run_traced(const running *run, const command *command, command_state *state) {
   session *session = run->session;
   trace_event event = {.method = run->index,
@@ -170,7 +169,7 @@ static clave_status run_traced(const running *run, const command *command, comma
   event.start_ns = clock_ns();
   if (!st) st = run_one(run, command, state);
   event.end_ns = clock_ns();
-  session->events[session->n_events++] = event; /* its index is the launch number */
+  session->events[session->n_events++] = event; /* launch_number is the index of this event */
   return st;
 }
 

@@ -9,7 +9,7 @@ clave_status run_command(const running *run, const command *command,
 /* Calls the observer with the results of the control op of command `number`, after its bodies;
  * skips results that have no buffer. */
 clave_status observe_control(const running *run, uint32_t number) STATUS_CHECK;
-/* Debugging: overwrites bytes whose last reader has run with NaN patterns. */
+/* For debugging: overwrites blocks whose last use has passed with NaN patterns. */
 clave_status poison_dead(const running *run, uint32_t number) STATUS_CHECK;
 clave_status read_element(const running *run, location location, int backend,
                           unsigned char *raw) STATUS_CHECK;

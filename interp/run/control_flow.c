@@ -11,12 +11,12 @@
 typedef struct control_run {
   const running *run;
   uint32_t number;        /* index of the control in the schedule */
-  const control *control; /* from the schedule that was current when it began */
+  const control *control; /* its entry in the schedule that was current when the op began */
 } control_run;
 
 /* ---------------------------------------------------------------- carried values */
 
-/* Switches buffers of carried values after a body. ended: the control in the body's schedule. */
+/* Swaps the buffers of carried values after a body. ended: the control in the body's schedule. */
 static void control_flow_advance(const control_run *run, const control *ended) {
   carried_state *carried = run->run->binding->carried[run->number].items;
   for (uint32_t i = 0; i < ended->n_results; i++) {
@@ -30,7 +30,7 @@ static void control_flow_advance(const control_run *run, const control *ended) {
   }
 }
 
-/* Copies the last values to the op's results, unless they are there. */
+/* Copies the last carried values to the op's results, unless they are already there. */
 static clave_status control_flow_end_carried(const control_run *run) {
   const running *running = run->run;
   const schedule *schedule = running->binding->schedule;
@@ -69,7 +69,7 @@ static clave_status read_predicate(const running *run, const control *control, b
 
 /* Runs the current schedule of a late body. truth: set if the body is a loop's condition. */
 static clave_status run_current(const control_run *run, bool *truth) {
-  TRY(run_parts(run->run));
+  TRY(run_segments(run->run));
   const control *ended = run->run->binding->schedule->controls[run->number];
   if (truth) return read_predicate(run->run, ended, truth);
   control_flow_advance(run, ended);

@@ -114,8 +114,6 @@ void session_memory_use(const session *session, session_memory *out) {
   for (int b = 0; b < session->devices.count; b++) {
     uint64_t bytes = constant_store_bytes(session->stores[b]);
     out->constant_bytes += bytes;
-    if (session->devices.backends[b]->info.shares_host_memory)
-      out->constant_bytes_in_place += bytes - constant_store_packed_bytes(session->stores[b]) +
-                                      constant_store_mapped_bytes(session->stores[b]);
+    out->constant_bytes_in_place += constant_store_in_place_bytes(session->stores[b]);
   }
 }

@@ -7,15 +7,9 @@
 #include "interp/run/bindings.h"
 #include "interp/run/trace_work.h"
 
-int cpu_of(const session *session) {
-  for (int b = 0; b < session->devices.count; b++)
-    if (strcmp(session->devices.backends[b]->info.kind, "cpu") == 0) return b;
-  return -1;
-}
-
 bool can_move(const running *run, uint32_t instruction, int from) {
   const session *session = run->session;
-  int to = session->devices.no_fallback ? -1 : cpu_of(session);
+  int to = device_set_fallback(&session->devices);
   if (session->options.strict_check || instruction >= run->graph->n ||
       run->method->where[instruction] != from)
     return false;
@@ -38,7 +32,7 @@ const char *place_of_moved(const ir_instruction *ins) {
   return ins->op_type == IR_OP_CUSTOM ? "its reference runs instead" : "it runs on the CPU backend";
 }
 
-/* Sends one message for the first instruction of an op type that moves. */
+/* Sends a message for the first instruction of each op type that moves. */
 static void note_move(const running *run, const command *command, const char *why) {
   const session_options *options = &run->session->options;
   for (uint32_t i = 0; i < run->graph->n; i++)
@@ -56,12 +50,11 @@ static void note_move(const running *run, const command *command, const char *wh
 
 /* True if the device may have another kernel for the command. */
 static bool may_record_again(const running *run, const command *command) {
-  enum { MOST_AGAIN = 64 };
+  enum { MAX_AGAIN = 64 };
   stream *stream = run->session->streams[command->backend];
   const backend_building *building = stream->owner->vt->building;
-  return command->recorded && !command->recorded->is_refused &&
-         run->session->n_again < MOST_AGAIN && building && building->was_refused &&
-         building->was_refused(stream, command->recorded);
+  return command->recorded && !command->recorded->is_refused && run->session->n_again < MAX_AGAIN &&
+         building && building->was_refused && building->was_refused(stream, command->recorded);
 }
 
 clave_status give_up_command(const running *run, const command *command, clave_status why) {
@@ -84,6 +77,35 @@ clave_status give_up_command(const running *run, const command *command, clave_s
   return why;
 }
 
+bool is_to_be_replaced(const running *run, const command *command, const struct clave_error *st) {
+  const session *session = run->session;
+  return run->is_final && command->kind == COMMAND_RUN &&
+         status_code_of(st) == STATUS_UNSUPPORTED && !session->options.strict_check &&
+         !session->devices.no_fallback;
+}
+
+/* Reports the first refused kernel of a session; give_up_command reports each op that moves. */
+static void note_refused(const running *run, const command *command,
+                         const struct clave_error *why) {
+  session *session = run->session;
+  const session_options *options = &session->options;
+  text note = {0};
+  if (session->has_reported_refusal) return;
+  session->has_reported_refusal = true;
+  text_printf(&note, "%s refuses a kernel of %s (%s); the CPU backend computes this run's results",
+              session->devices.backends[command->backend]->info.name,
+              name_of_op(&run->graph->instructions[command->instruction]), status_message(why));
+  if (options->message && note.data) options->message(options->message_ctx, note.data);
+  text_free(&note);
+}
+
+void replace_command(const running *run, const command *command, clave_status why) {
+  const bool plan_again = run->session->plan_again;
+  note_refused(run, command, why);
+  status_free(give_up_command(run, command, why));
+  run->session->plan_again = plan_again;
+}
+
 clave_status replace_moved(session *session) {
   uint32_t n = session->prog->ir.methods.count, found = 0;
   for (uint32_t k = 0; k < n; k++) found += session->methods[k].has_moved;
@@ -92,9 +114,10 @@ clave_status replace_moved(session *session) {
   if (!reasons) return status_no_memory();
   for (uint32_t k = 0; k < n; k++) reasons[k] = session->methods[k].moved;
   executable *executable = NULL;
-  clave_status st = trace_settle(session);
+  clave_status st = trace_compute_work(session);
   if (!st)
-    st = executable_move(session->executable, reasons, (uint8_t)cpu_of(session), &executable);
+    st = executable_move(session->executable, reasons, (uint8_t)device_set_cpu(&session->devices),
+                         &executable);
   free(reasons);
   if (st) return st;
   forget_bindings(session);

@@ -1,10 +1,10 @@
 /* Packs weights without a run: plans and prepares a method at sizes that its inputs may have. The
- * requested packed weights hardly depend on sizes. */
+ * packed weights that kernels request hardly depend on sizes. */
 #include <stdlib.h>
 #include <string.h>
 #include "interp/run/run.h"
 
-enum { FEW = 1, MANY = 64 }; /* rows of a decoding step, and of a text or a batch */
+enum { FEW_ROWS = 1, MANY_ROWS = 64 }; /* rows of a decoding step, and of a text or a batch */
 
 /* Returns the value nearest to `wanted` within the program's bounds. */
 static scalar_value choose_value(const ir_value *value, int64_t wanted) {
@@ -15,8 +15,8 @@ static scalar_value choose_value(const ir_value *value, int64_t wanted) {
   return (scalar_value){.known = true, .type = value->type, .i = i, .f = (double)i};
 }
 
-/* Sets the values that the session determines, and those of inputs to numbers near `wanted`. Sets
- * *any if an input determines a value. */
+/* Sets the values that the session determines, and sets the values of inputs to numbers near
+ * `wanted`. Sets *any if an input determines a value. */
 static void choose_values(const session *session, uint32_t index, int64_t wanted,
                           scalar_value *values, bool *any) {
   const ir_program *program = &session->prog->ir;
@@ -39,7 +39,7 @@ static void choose_values(const session *session, uint32_t index, int64_t wanted
   }
 }
 
-/* Sets *any if the sizes are not fixed. */
+/* Prepares the method at sizes near `wanted`. Sets *any if the sizes are not fixed. */
 static clave_status pack_at(session *session, uint32_t index, int64_t wanted, bool *any) {
   scalar_value *values = calloc((size_t)session->prog->ir.values.count + 1, sizeof *values);
   if (!values) return status_no_memory();
@@ -51,14 +51,14 @@ static clave_status pack_at(session *session, uint32_t index, int64_t wanted, bo
 
 clave_status session_pack(session *session, uint32_t index) {
   bool any = false;
-  clave_status few = pack_at(session, index, FEW, &any);
+  clave_status few = pack_at(session, index, FEW_ROWS, &any);
   if (!any) return few;
-  clave_status many = pack_at(session, index, MANY, &any);
+  clave_status many = pack_at(session, index, MANY_ROWS, &any);
   if (few && many) {
     status_free(many);
     return few;
   }
-  status_free(few); /* no inputs of the program can have these sizes together */
+  status_free(few); /* an error at one size only: no inputs can have these sizes together */
   status_free(many);
   return NULL;
 }

@@ -1,5 +1,5 @@
-/* The packed weights that commands read. The constant store, which sessions share, packs each once
- * or uses that of the program's file. */
+/* The packed weights that commands read. The constant store, which sessions share, packs each
+ * weight once or uses the packed weight in the program's file. */
 #include "interp/run/packed_weights.h"
 
 #include <stdio.h>
@@ -28,15 +28,15 @@ static bool is_packed_for(const program *program, const device_set *devices) {
   return false;
 }
 
-/* Reports once that weights are packed here because those of the program are for other devices. */
+/* Reports once that weights are packed again because the packed ones are for other devices. */
 static void note_elsewhere(const running *run, const backend_info *on) {
   session *session = run->session;
   const session_options *options = &session->options;
   char line[192];
-  if (session->told_packing || !session->prog->n_packed_weights || options->packs ||
+  if (session->has_reported_packing || !session->prog->n_packed_weights || options->packs ||
       !options->message)
     return;
-  session->told_packing = true;
+  session->has_reported_packing = true;
   if (is_packed_for(session->prog, &session->devices)) return;
   (void)snprintf(line, sizeof line, "the weights are packed for %s and are packed again for %s",
                  session->prog->packed_weights[0].layout,
@@ -44,8 +44,8 @@ static void note_elsewhere(const running *run, const backend_info *on) {
   options->message(options->message_ctx, line);
 }
 
-static clave_status take_packed_weight(const running *run, const command *command, int i,
-                                       command_state *state) {
+static clave_status get_packed_weight(const running *run, const command *command, int i,
+                                      command_state *state) {
   const packed_weight_request *request = &command->recorded->weights[i];
   const packing_means means = {.stream = run->session->streams[command->backend],
                                .operands = run->binding->bound[command->backend],
@@ -64,14 +64,14 @@ static clave_status take_packed_weight(const running *run, const command *comman
   return NULL;
 }
 
-/* A weight that another recording packs may not exist yet; then the next call looks again. */
-clave_status take_packed_weights(const running *run, const command *command, command_state *state) {
+/* A weight that another recording packs may not exist yet; the next call looks for it again. */
+clave_status get_packed_weights(const running *run, const command *command, command_state *state) {
   const recording *recorded = command->recorded;
   bool has_all = true;
   if (!recorded->n_weights || state->weights_of == recorded->serial) return NULL;
   state->packs = false;
   for (int i = 0; i < recorded->n_weights; i++) {
-    TRY(take_packed_weight(run, command, i, state));
+    TRY(get_packed_weight(run, command, i, state));
     has_all = has_all && state->weights[i];
   }
   if (has_all) state->weights_of = recorded->serial;
@@ -97,8 +97,8 @@ void pack_largest(const running *run, packing_progress *made) {
       largest = i;
   if (largest < schedule->n_commands && schedule->commands[largest].recorded)
     status_free(
-        take_packed_weights(run, &schedule->commands[largest], &run->binding->commands[largest]));
-  made->taken_ns += clock_ns() - begin;
+        get_packed_weights(run, &schedule->commands[largest], &run->binding->commands[largest]));
+  made->elapsed_ns += clock_ns() - begin;
 }
 
 packing_progress begin_packing(const running *run) {
@@ -109,27 +109,27 @@ packing_progress begin_packing(const running *run) {
   return made;
 }
 
-static void tell_packing(const running *run, packing_progress *progress) {
+static void report_packing(const running *run, packing_progress *progress) {
   const session_options *options = &run->session->options;
-  progress->is_told = true;
+  progress->is_reported = true;
   if (options->progress)
     options->progress(options->progress_ctx, "packing weights", progress->done, progress->total);
 }
 
 clave_status prepare_packed_weights(const running *run, const command *command,
                                     command_state *state, packing_progress *progress) {
-  enum { QUIET_NS = 1000000000 }; /* less time is not reported */
+  enum { QUIET_NS = 1000000000 }; /* packing that takes less time is not reported */
   int64_t begin = clock_ns();
   if (!command->recorded->n_weights) return NULL;
-  TRY(take_packed_weights(run, command, state));
+  TRY(get_packed_weights(run, command, state));
   progress->done += largest_bytes(command) > 0;
-  progress->taken_ns += clock_ns() - begin;
-  if (progress->taken_ns > QUIET_NS) tell_packing(run, progress);
+  progress->elapsed_ns += clock_ns() - begin;
+  if (progress->elapsed_ns > QUIET_NS) report_packing(run, progress);
   return NULL;
 }
 
 void end_packing(const running *run, packing_progress *progress) {
-  bool is_open = progress->is_told && progress->done < progress->total;
+  bool is_open = progress->is_reported && progress->done < progress->total;
   progress->done = progress->total;
-  if (is_open) tell_packing(run, progress);
+  if (is_open) report_packing(run, progress);
 }

@@ -8,7 +8,7 @@
 typedef struct progress_relay {
   const session *session;
   int done;          /* the last number reported */
-  bool is_cancelled; /* remembers that the caller cancelled, so that it is not asked again */
+  bool is_cancelled; /* true once `cancel` has returned true, so that it is not called again */
 } progress_relay;
 
 static bool relay_progress(void *ctx, int done, int total) {
@@ -32,8 +32,7 @@ static clave_status prepare_build_kernels(session *session) {
   return NULL;
 }
 
-/* Returns the error of the first command that its device cannot run. All other such commands are
- * marked to move, too. */
+/* Returns the error of the first command that its device cannot run; marks all such commands. */
 static clave_status prepare_commands(const running *run) {
   const schedule *schedule = run->binding->schedule;
   clave_status first = NULL;
@@ -53,6 +52,11 @@ static clave_status prepare_commands(const running *run) {
       st = vt->building->prepare(run->session->streams[command->backend], command->recorded,
                                  &state->state);
     if (!st) st = prepare_packed_weights(run, command, state, &packing);
+    if (is_to_be_replaced(run, command, st)) {
+      state->is_refused = true;
+      replace_command(run, command, st);
+      st = NULL;
+    }
     st = while_in_node(give_up_command(run, command, st), run->graph, command->instruction);
     if (first || host_may_copy(run->session, command, st)) {
       status_free(st);
@@ -78,14 +82,14 @@ bool kernels_are_built(const running *run, const schedule *schedule) {
 
 clave_status prepare_kernels(const running *run) {
   const schedule *schedule = run->binding->schedule;
-  bool asked = false;
+  bool has_kernels = false;
   for (uint32_t i = schedule->first_command; i < schedule->n_commands; i++) {
     const command *command = &schedule->commands[i];
     const backend_vtable *vt = run->session->devices.backends[command->backend]->vt;
     if (!command->recorded || !vt->building) continue;
     TRY(vt->building->request(run->session->streams[command->backend], command->recorded));
-    asked = true;
+    has_kernels = true;
   }
-  if (asked) TRY(prepare_build_kernels(run->session));
+  if (has_kernels) TRY(prepare_build_kernels(run->session));
   return prepare_commands(run);
 }

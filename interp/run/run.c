@@ -28,18 +28,18 @@ static running begin_running(session *session, uint32_t index) {
   return run;
 }
 
-/* Moves ops that their device could not run, after an attempt to run or prepare. Returns true if
- * the attempt must be repeated because such an op moved; never if that would change state twice.
- * Otherwise *st is the outcome. began: commands have run. */
-static bool is_to_be_repeated(running *run, clave_status *st, bool began) {
+/* Call after an attempt to run or prepare, with its status: moves the ops that their device could
+ * not run. Returns true if the attempt must be repeated for that reason, but never if repeating it
+ * would change state twice. Otherwise *st is the outcome. */
+static bool is_to_be_repeated(running *run, clave_status *st) {
   session *session = run->session;
-  clave_status moved = replace_moved(session); /* also after a failed attempt */
+  clave_status moved = replace_moved(session); /* even if the attempt failed */
   if (!*st || moved) {
     status_free(*st);
     *st = moved;
     return false;
   }
-  if (!session->plan_again || (began && session->prog->ir.n_state)) return false;
+  if (!session->plan_again || (run->is_final && session->prog->ir.n_state)) return false;
   status_free(*st);
   look_up_method(run);
   return true;
@@ -68,7 +68,7 @@ static clave_status bind_input_values(const running *run, scalar_value *values) 
   return NULL;
 }
 
-/* Binds the schedule for these values. Sets *is_new if it has never run. */
+/* Binds the schedule for these values. Sets *is_new if its binding is new. */
 static clave_status bind_values(running *run, const scalar_value *values, bool *is_new) {
   TRY(find_binding(run, values));
   *is_new = !run->binding->schedule;
@@ -81,8 +81,8 @@ static clave_status bind_values(running *run, const scalar_value *values, bool *
 
 static clave_status prepare_current(const running *run);
 
-/* Prepares a late body, up to where it depends on data. Errors in its sizes are left to the run,
- * since the body may never run. */
+/* Prepares a late body, up to the first instruction that depends on data. Errors in its sizes are
+ * ignored, because the body may never run; if it does, the run reports them. */
 static clave_status prepare_late_body(const running *run, uint32_t number, int body) {
   schedule *outer;
   bool is_new;
@@ -106,8 +106,8 @@ static clave_status prepare_current(const running *run) {
   return NULL;
 }
 
-/* Prepares the current schedule and those that follow it, as far as items are known. */
-static clave_status prepare_parts(const running *run, const method_sizes *sizes) {
+/* Prepares the current schedule and the following schedules whose items are known. */
+static clave_status prepare_segments(const running *run, const method_sizes *sizes) {
   bool is_new;
   TRY(prepare_current(run));
   for (uint32_t i = 0; i < sizes->n_items && run->binding->schedule->reads != NO_INDEX; i++) {
@@ -122,7 +122,7 @@ static clave_status prepare_once(running *run, const method_sizes *sizes) {
   bool is_new;
   run->session->plan_again = false;
   TRY(bind_values(run, sizes->values, &is_new));
-  clave_status st = prepare_parts(run, sizes);
+  clave_status st = prepare_segments(run, sizes);
   if (st) forget_binding(run);
   return st;
 }
@@ -130,9 +130,10 @@ static clave_status prepare_once(running *run, const method_sizes *sizes) {
 static clave_status prepare_method(running *run, const method_sizes *sizes) {
   clave_status st;
   TRY(need_state(run->session));
+  look_up_method(run); /* a large state may have moved */
   do {
     st = prepare_once(run, sizes);
-  } while (is_to_be_repeated(run, &st, false));
+  } while (is_to_be_repeated(run, &st));
   return st;
 }
 
@@ -162,7 +163,7 @@ clave_status session_is_ready(session *session, uint32_t index, const scalar_val
 static clave_status walk(const running *run) {
   TRY(begin_streams(run->session));
   TRY(acquire_arguments(run));
-  TRY(run_parts(run));
+  TRY(run_segments(run));
   return read_outputs(run);
 }
 
@@ -190,17 +191,17 @@ static clave_status begin_profile(session *session) {
   return NULL;
 }
 
-static clave_status run_attempt(running *run, bool *began) {
+static clave_status run_attempt(running *run) {
   session *session = run->session;
   bool is_new;
-  *began = false;
+  run->is_final = false;
   session->last_arena_bytes = 0;
   session->plan_again = false;
   run->state->n_items = 0;
   TRY(begin_profile(session));
   TRY(bind_values(run, session->bound, &is_new));
   clave_status st = is_new ? prepare_kernels(run) : NULL;
-  *began = !st;
+  run->is_final = !st;
   if (!st) st = end_run(run, walk(run));
   if (st) forget_binding(run);
   return st;
@@ -210,14 +211,14 @@ static clave_status run_until_settled(running *run) {
   session *session = run->session;
   const uint64_t random_run = session->random.run;
   clave_status st;
-  bool began;
   TRY(bind_input_values(run, session->bound));
   TRY(gather_inputs(run));
   TRY(need_state(session));
+  look_up_method(run);
   do {
     session->random.run = random_run;
-    st = run_attempt(run, &began);
-  } while (is_to_be_repeated(run, &st, began));
+    st = run_attempt(run);
+  } while (is_to_be_repeated(run, &st));
   return st;
 }
 

@@ -15,7 +15,7 @@ typedef struct method_sizes {
  * determine them. No command runs. */
 clave_status session_prepare(session *session, uint32_t method,
                              const method_sizes *sizes) STATUS_CHECK;
-/* Sets *ready if a run of these sizes needs no building, as far as that is known before it. */
+/* Sets *ready if a run of these sizes needs no building, as far as this is known before the run. */
 clave_status session_is_ready(session *session, uint32_t method, const scalar_value *values,
                               bool *ready) STATUS_CHECK;
 /* Reads the values that the method's inputs determine; `values` must be zeroed. */

@@ -12,7 +12,7 @@ typedef struct trace_event trace_event; /* trace_work.h */
 typedef struct staged staged;           /* streams.c */
 typedef struct oracle oracle;           /* check/checking.h */
 
-/* A place in a buffer of a device. */
+/* A position in a buffer of a device. */
 typedef struct address {
   buffer *buf;
   size_t offset; /* bytes */
@@ -23,8 +23,8 @@ typedef struct method_state {
   argument *inputs;  /* (n_inputs) */
   argument *outputs; /* (n_outputs) results of the last run */
   bool has_run;
-  const char **moved; /* (n) why an instruction runs on the CPU backend or is to move there; NULL */
-  bool has_moved;     /* some are marked but have not moved yet */
+  const char **moved; /* (n) why an instruction moved or must move to the CPU backend; else NULL */
+  bool has_moved;     /* some instructions are marked but have not moved yet */
   binding *bindings[KEPT_BINDINGS]; /* owned, most recently used first */
   scalar_value *items; /* owned: values that Items outside of bodies read in the last run */
   uint32_t n_items;
@@ -49,9 +49,9 @@ struct session {
   random_key random;
   mem_pool *pool;
   method_state *methods;
-  buffer **state;      /* (n_state) owned, each on its home */
+  buffer **state;      /* (n_state) owned, each on its home (executable.state_home) */
   scalar_value *sizes; /* (n_values) sizes of state are known */
-  scalar_value *bound; /* (n_values) during a run: the same, and values from the inputs */
+  scalar_value *bound; /* (n_values) during a run: `sizes` and the values from inputs */
   bool has_state;      /* `state` has been allocated */
   arena_chunks arenas[MAX_BACKENDS];
   buffer *scratch[MAX_BACKENDS]; /* owned; NULL: not needed yet */
@@ -59,10 +59,11 @@ struct session {
   size_t staged_bytes;
   uint64_t generation; /* incremented when addresses of bindings become stale; at least 1 */
   uint64_t state_bytes, last_arena_bytes;
-  bool told_packing; /* has reported that the program's packed weights fit no device */
-  bool plan_again;   /* the run failed because a device cannot run an op, which is to move */
-  bool record_again; /* schedules are stale, since a device refused a kernel that they use */
-  int n_again;       /* number of times that record_again was set */
+  bool has_reported_packing; /* reported that the packed weights are for other devices */
+  bool has_reported_refusal; /* reported that the CPU backend computes what a device refused */
+  bool plan_again;           /* the run failed because a device cannot run an op, which must move */
+  bool record_again; /* schedules are stale, because a device refused a kernel that they use */
+  int n_again;       /* number of times that record_again became true */
   observe_fn observe;
   void *observe_ctx;
   oracle *oracle;      /* owned; NULL until a kernel is checked */
@@ -79,9 +80,10 @@ typedef struct running {
   session *session;
   uint32_t index; /* index of the method */
   const method *method;
-  const graph *graph; /* the method's */
+  const graph *graph; /* graph of the method */
   method_state *state;
   binding *binding;
+  bool is_final; /* commands have run: it goes on by results of the CPU backend if it can */
 } running;
 
 /* True if the caller wants to stop the run. */

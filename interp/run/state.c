@@ -1,10 +1,11 @@
-/* A session's state: its sizes and first values, and access from outside. It is allocated when
- * first needed. */
+/* A session's state tensors: sizes, initial values, resizing, and access by the caller. They are
+ * allocated at their first use. */
 #include "interp/run/state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "interp/run/move.h"
 #include "interp/scalar.h"
 
 /* ---------------------------------------------------------------- sizes */
@@ -13,7 +14,7 @@ static const ir_int_or_vids *state_shape_of(const session *session, uint32_t i) 
   return &session->prog->ir.tensors.items[first_state(session->prog) + i].shape;
 }
 
-/* Returns the dimension of state tensor i that is a value; IR_NONE if there is none. */
+/* Returns the dimension of state tensor i whose size is a value; IR_NONE if none exists. */
 static uint32_t open_axis(const session *session, uint32_t i) {
   const ir_int_or_vids *shape = state_shape_of(session, i);
   for (uint32_t k = 0; k < shape->count; k++)
@@ -39,7 +40,7 @@ static uint64_t state_bytes_of(const session *session) {
   for (uint32_t i = 0; i < session->prog->ir.n_state; i++) {
     const tensor tensor = state_type_of(session, i);
     size_t bytes = 0;
-    if (tensor_bytes(&tensor, &bytes)) sum += bytes; /* never overflows: the verifier checked */
+    if (tensor_bytes(&tensor, &bytes)) sum += bytes; /* never overflows: verified */
   }
   return sum;
 }
@@ -92,7 +93,7 @@ void destroy_state(session *session) {
   if (session->state) drop_buffers(session, session->state);
 }
 
-/* Returns the constant that state tensor i begins as; IR_NONE for zeros. */
+/* Returns the constant that initialises state tensor i; IR_NONE for zeros. */
 static uint32_t initial_constant(const session *session, uint32_t i) {
   const ir_program *program = &session->prog->ir;
   for (uint32_t k = 0; k < program->state_inits.count; k++)
@@ -101,7 +102,7 @@ static uint32_t initial_constant(const session *session, uint32_t i) {
   return IR_NONE;
 }
 
-/* Writes the first values of a state tensor. */
+/* Writes the initial value of a state tensor. */
 static clave_status write_initial(const session *session, uint32_t i) {
   uint32_t initial = initial_constant(session, i);
   size_t bytes = session->state[i]->bytes;
@@ -114,9 +115,33 @@ static clave_status write_initial(const session *session, uint32_t i) {
               bytes);
 }
 
+static bool is_too_large(const session *session, uint32_t i) {
+  const tensor tensor = state_type_of(session, i);
+  size_t bytes;
+  return tensor_bytes(&tensor, &bytes) &&
+         !backend_holds(&session->devices.backends[session->executable->state_home[i]]->info,
+                        bytes);
+}
+
+/* Places state that exceeds its device's largest buffer on the CPU backend, in an executable of the
+ * session's own, since other sessions may choose other sizes. */
+static clave_status place_large_state(session *session) {
+  const int fallback = device_set_fallback(&session->devices);
+  const uint32_t n = session->prog->ir.n_state;
+  uint32_t large = 0;
+  while (large < n && !is_too_large(session, large)) large++;
+  if (large == n || fallback < 0) return NULL;
+  session->record_again = true;
+  TRY(replace_moved(session));
+  for (uint32_t i = large; i < n; i++)
+    if (is_too_large(session, i)) session->own->state_home[i] = (uint8_t)fallback;
+  return NULL;
+}
+
 clave_status need_state(session *session) {
   clave_status st = NULL;
   if (session->has_state) return NULL;
+  TRY(place_large_state(session));
   for (uint32_t i = 0; i < session->prog->ir.n_state && !st; i++) {
     st = make_buffer(session, i, &session->state[i]);
     if (!st) st = write_initial(session, i);

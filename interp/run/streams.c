@@ -13,7 +13,7 @@ struct staged {
   char data[];
 };
 
-/* bytes; with more staged, the host waits for the devices */
+/* bytes; if more host memory is staged, the host waits for the devices */
 enum { MAX_STAGED = 16 << 20 };
 
 static clave_status status_of_fault(const session *session, const graph *graph,

@@ -3,9 +3,9 @@
 /* The streams of a session: waiting for them, and copying between devices. */
 #include "interp/run/session.h"
 
-/* Orders the run after earlier commands in the queues that devices share with their creators. */
+/* Makes the run wait for earlier commands in the queues that callers share with their devices. */
 clave_status begin_streams(const session *session) STATUS_CHECK;
-/* Waits for all devices; an error if one of them met bad data. */
+/* Waits for all devices; an error if one of them found invalid data. */
 clave_status finish_all(session *session, const graph *graph) STATUS_CHECK;
 /* Copies between buffers of two devices or of one. */
 clave_status copy_bytes(const running *run, int from_backend, address from, int to_backend,

@@ -16,8 +16,8 @@ clave_status trace_reserve(session *session) {
   return good ? NULL : status_no_memory();
 }
 
-/* Replaces the host's submission times by device times if the device measures them, aligned to the
- * device's first event. */
+/* Replaces the host's submission times by the device's times, if the device measures them. The
+ * first event of a device keeps its start time. */
 clave_status trace_finish(session *session) {
   int64_t origin[MAX_BACKENDS];
   bool seen[MAX_BACKENDS] = {false};
@@ -37,7 +37,7 @@ clave_status trace_finish(session *session) {
 
 static const char *const kinds[] = {"op", "copy", "transfer"};
 
-/* Returns the device's peak rates for a dtype; those for F32 if unknown; else NULL. */
+/* Returns the device's peak rates for a dtype, else its rates for F32, else NULL. */
 static const device_peak *trace_find_peak(const peak_list *peaks, const char *device, dtype type) {
   const device_peak *other = NULL;
   for (uint32_t i = 0; i < peaks->n; i++) {
@@ -112,7 +112,7 @@ static void write_event(json_writer *writer, const trace_event *event,
   emit_end_object(writer);
 }
 
-/* Writes the name of the process, or of one of its threads, which stand for devices. */
+/* Writes the name of the process, or of one of its threads, which represent devices. */
 static void write_name(json_writer *writer, const char *what, int number, const char *name) {
   emit_record(writer, NULL);
   emit_string(writer, "ph", "M");
@@ -143,7 +143,7 @@ static clave_status check_profiled(const session *session) {
 clave_status session_timings(session *session, const peak_list *peaks,
                              void (*each)(void *ctx, const session_timing *timing), void *ctx) {
   TRY(check_profiled(session));
-  TRY(trace_settle(session));
+  TRY(trace_compute_work(session));
   for (uint32_t i = 0; i < session->n_events; i++) {
     const session_timing timing = describe_event(session, peaks, &session->events[i]);
     each(ctx, &timing);
@@ -153,7 +153,7 @@ clave_status session_timings(session *session, const peak_list *peaks,
 
 clave_status session_write_trace(session *session, const peak_list *peaks, const char *path) {
   TRY(check_profiled(session));
-  TRY(trace_settle(session));
+  TRY(trace_compute_work(session));
   text text = {0};
   json_writer writer = {.out = &text};
   emit_array(&writer, NULL);

@@ -1,6 +1,5 @@
-/* Computes the work of a profiled run's commands, and the sizes they ran on. While running, an
- * event records its schedule and the operand values that its work depends on. The rest is done
- * later. */
+/* Computes the work and the sizes of a profiled run's commands. During the run, an event records
+ * only its schedule and the operand values that its work depends on; the rest is computed later. */
 #include "interp/run/trace_work.h"
 
 #include <stdlib.h>
@@ -37,7 +36,7 @@ static bool trace_work_is_input(const ir_method *method, uint32_t tid) {
   return false;
 }
 
-/* Returns an input's values that an earlier event of the run read, as inputs do not change. */
+/* Returns an input's values if an earlier event has read them; inputs do not change in a run. */
 static const work_counts *find_noted(const running *run, uint32_t tid) {
   if (!trace_work_is_input(run->graph->method, tid)) return NULL;
   for (uint32_t i = run->session->n_events; i-- > 0;)
@@ -155,10 +154,11 @@ static dtype type_of_work(const node *node, rounding rounds) {
   if (first == IR_NONE) first = first_slot(node->instruction, true);
   return rounds == ROUNDS_ROWS      ? DTYPE_I8
          : rounds == ROUNDS_TO_BF16 ? DTYPE_BF16
+         : rounds == ROUNDS_TO_F16  ? DTYPE_F16
                                     : node->tensors[first].tensor.type;
 }
 
-/* Scratch memory for settling events. */
+/* Memory for computing the work of events. */
 typedef struct settling {
   bound_tensor *tensors; /* owned (n_slots) */
   work_counts *counts;   /* owned: values of one event's operands */
@@ -195,7 +195,7 @@ static clave_status settle_event(const session *session, settling *on, trace_eve
   return NULL;
 }
 
-clave_status trace_settle(session *session) {
+clave_status trace_compute_work(session *session) {
   if (!session->n_traced) return NULL;
   settling on = {.tensors = calloc((size_t)slot_count(session->prog) + 1, sizeof *on.tensors)};
   clave_status st = on.tensors ? NULL : status_no_memory();

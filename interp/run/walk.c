@@ -1,5 +1,5 @@
-/* Runs the commands of schedules in order, with the bodies of control ops, and then the schedule
- * that follows, once its sizes are known. */
+/* Runs the commands of a schedule in order, with the bodies of control ops, and then the following
+ * schedules, as soon as their sizes are known. */
 #include "interp/run/walk.h"
 
 #include "interp/run/arguments.h"
@@ -19,7 +19,7 @@ static clave_status run_numbered(const running *run, uint32_t i) {
     TRY(give_up_command(run, command, run_command(run, command, &run->binding->commands[i])));
   if (command->kind == COMMAND_CONTROL) {
     TRY(run_control(run, command->control));
-    TRY(observe_control(run, i)); /* by index, because planning late bodies moves commands */
+    TRY(observe_control(run, i)); /* by index: planning a late body reallocates commands */
   }
   return run->session->options.poison ? poison_dead(run, i) : NULL;
 }
@@ -57,7 +57,7 @@ static clave_status keep_item(method_state *state, scalar_value value) {
 }
 
 /* Continues with the schedule that depends on the value read by the Item. */
-static clave_status go_on(const running *run) {
+static clave_status continue_after_item(const running *run) {
   const schedule *schedule = run->binding->schedule;
   scalar_value value = {0};
   bool is_new;
@@ -69,7 +69,7 @@ static clave_status go_on(const running *run) {
   return is_new ? prepare_kernels(run) : NULL;
 }
 
-clave_status run_parts(const running *run) {
+clave_status run_segments(const running *run) {
   for (;;) {
     const schedule *schedule = run->binding->schedule;
     uint64_t bytes = schedule_arena_bytes(schedule);
@@ -77,6 +77,6 @@ clave_status run_parts(const running *run) {
     TRY(write_inputs(run));
     TRY(run_commands(run, (range){schedule->first_command, schedule->n_commands}));
     if (schedule->reads == NO_INDEX) return NULL;
-    TRY(go_on(run));
+    TRY(continue_after_item(run));
   }
 }

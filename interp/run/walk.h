@@ -6,6 +6,6 @@
 /* Runs commands of the current schedule, with the bodies of control ops. */
 clave_status run_commands(const running *run, range commands) STATUS_CHECK;
 /* Runs the current schedule's own commands, and then the schedules that follow it. */
-clave_status run_parts(const running *run) STATUS_CHECK;
+clave_status run_segments(const running *run) STATUS_CHECK;
 
 #endif

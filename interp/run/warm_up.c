@@ -1,8 +1,8 @@
 /* Warming up: a thread prepares a session on a device while another session, on the CPU backend,
- * answers. The thread plans, builds and prepares, but runs nothing: state and arguments stay in the
+ * active. The thread plans, builds and prepares, but runs nothing: state and arguments stay in the
  * other session until the move.
  *
- * The thread owns the session from thread_create until it sets is_done; else the caller does. */
+ * From thread_create until is_done is set, only the thread may use the session. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "interp/run/run.h"
 
 struct warm_up {
-  session *device; /* owned; NULL: it replaced the other session, or was given up */
+  session *device; /* owned; NULL: it has replaced the other session, or preparing it failed */
   thread *worker;  /* owned; NULL if no thread is running or waiting to be joined */
   atomic_bool is_done, is_stopped;
   /* The worker's task and its outcome. */
@@ -35,7 +35,7 @@ clave_status warm_up_create(executable *executable, constant_store *const *store
   *out = NULL;
   warm_up *warm_up = calloc(1, sizeof *warm_up);
   if (!warm_up) return status_no_memory();
-  session_options own = *options; /* the caller's options apply after the move */
+  session_options own = *options; /* replaced by the caller's options after the move */
   own.progress = NULL;
   own.message = keep_note;
   own.cancel = is_stopped;
@@ -85,14 +85,14 @@ static clave_status copy_values(const scalar_value *from, uint32_t n, scalar_val
   return NULL;
 }
 
-/* Begins preparing the device for these sizes and the items of the last run. Items of a failed run
- * are no use: the next successful run provides the right ones. */
-static clave_status begin_work(warm_up *warm_up, const session *answers, uint32_t index,
+/* Begins to prepare the device for these sizes and the items of the last run. Does nothing if that
+ * run failed after reading items, because they may be wrong. */
+static clave_status begin_work(warm_up *warm_up, const session *active, uint32_t index,
                                const scalar_value *values) {
-  const method_state *last = &answers->methods[index];
+  const method_state *last = &active->methods[index];
   if (last->has_failed && last->n_items) return NULL;
-  TRY(session_match_sizes(warm_up->device, answers));
-  TRY(copy_values(values, answers->prog->ir.values.count, &warm_up->sizes.values));
+  TRY(session_match_sizes(warm_up->device, active));
+  TRY(copy_values(values, active->prog->ir.values.count, &warm_up->sizes.values));
   TRY(copy_values(last->items, last->n_items, &warm_up->sizes.items));
   warm_up->sizes.n_items = last->n_items;
   warm_up->index = index;
@@ -111,49 +111,49 @@ static void pass_notes(warm_up *warm_up, const session_options *to) {
   text_clear(&warm_up->notes);
 }
 
-static void give_up(warm_up *warm_up, const session *answers, clave_status why) {
+static void give_up(warm_up *warm_up, const session *active, clave_status why) {
   text note = {0};
-  pass_notes(warm_up, &answers->options);
+  pass_notes(warm_up, &active->options);
   text_printf(&note, "preparing %s failed (%s); the CPU backend continues to run the program",
               session_device(warm_up->device)->name, status_message(why));
-  if (answers->options.message && note.data)
-    answers->options.message(answers->options.message_ctx, note.data);
+  if (active->options.message && note.data)
+    active->options.message(active->options.message_ctx, note.data);
   text_free(&note);
   status_free(why);
   session_destroy(warm_up->device);
   warm_up->device = NULL;
 }
 
-static clave_status move(warm_up *warm_up, session **answers) {
-  session *from = *answers, *to = warm_up->device;
+static clave_status move(warm_up *warm_up, session **active) {
+  session *from = *active, *to = warm_up->device;
   TRY(session_copy_state(to, from));
-  take_arguments(to, from);
+  move_arguments(to, from);
   pass_notes(warm_up, &from->options);
   to->options = from->options;
   session_observe(to, from->observe, from->observe_ctx);
   session_destroy(from);
-  *answers = to;
+  *active = to;
   warm_up->device = NULL;
   return NULL;
 }
 
 /* Errors in the inputs are ignored here, because the run reports them. */
-static clave_status step(warm_up *warm_up, session **answers, uint32_t index,
-                         scalar_value *values) {
+static clave_status advance(warm_up *warm_up, session **active, uint32_t index,
+                            scalar_value *values) {
   bool ready = false;
   clave_status st = end_work(warm_up);
-  if (!st) st = session_values(*answers, index, values);
+  if (!st) st = session_values(*active, index, values);
   if (!st) st = session_is_ready(warm_up->device, index, values, &ready);
-  if (!st) st = ready ? move(warm_up, answers) : begin_work(warm_up, *answers, index, values);
+  if (!st) st = ready ? move(warm_up, active) : begin_work(warm_up, *active, index, values);
   if (status_code_of(st) != STATUS_INVALID) return st;
   status_free(st);
   return NULL;
 }
 
-void warm_up_step(warm_up *warm_up, session **answers, uint32_t index) {
+void warm_up_advance(warm_up *warm_up, session **active, uint32_t index) {
   if (!warm_up->device || (warm_up->worker && !atomic_load(&warm_up->is_done))) return;
-  scalar_value *values = calloc((*answers)->prog->ir.values.count + (size_t)1, sizeof *values);
-  clave_status st = values ? step(warm_up, answers, index, values) : status_no_memory();
+  scalar_value *values = calloc((*active)->prog->ir.values.count + (size_t)1, sizeof *values);
+  clave_status st = values ? advance(warm_up, active, index, values) : status_no_memory();
   free(values);
-  if (st) give_up(warm_up, *answers, st);
+  if (st) give_up(warm_up, *active, st);
 }

@@ -1,6 +1,6 @@
 /* Measures one choice. The node is recorded with each variant, and variants with right results run
- * in turns on the session's stream. Results are right if the self-check passes. On the CPU backend
- * they must have the same bits as those of the lowest-cost variant instead, unless the family's
+ * in turns on the session's stream. Results are right if the self-check passes. On the CPU backend,
+ * results must instead have the same bits as those of the lowest-cost variant, unless the family's
  * variants round differently. */
 #include "interp/tune/measure.h"
 
@@ -24,7 +24,7 @@ typedef struct measurement {
   tune_node *node;
   backend *be;
   stream *queue;
-  candidate all[MOST_VARIANTS];
+  candidate all[MAX_VARIANTS];
   int64_t repeats;     /* runs per measurement */
   unsigned char *want; /* owned: results of the lowest-cost variant */
   size_t want_bytes;
@@ -52,8 +52,8 @@ static bool is_over(tuner *tuner) {
   return tuner->is_stopped;
 }
 
-/* A build_progress that can stop building, since kernels take seconds to build. */
-static bool tune_measure_goes_on(void *ctx, int done, int total) {
+/* A build_progress that lets callbacks and the deadline stop building, which takes seconds. */
+static bool tune_measure_may_continue(void *ctx, int done, int total) {
   (void)done;
   (void)total;
   return !is_over(((measurement *)ctx)->tuner);
@@ -63,7 +63,7 @@ static clave_status tune_measure_build(measurement *measurement, candidate *cand
   const backend_vtable *vt = measurement->be->vt;
   if (!vt->building) return NULL;
   TRY(vt->building->request(measurement->queue, candidate->recording));
-  TRY(vt->building->build_all(measurement->queue, tune_measure_goes_on, measurement));
+  TRY(vt->building->build_all(measurement->queue, tune_measure_may_continue, measurement));
   return is_over(measurement->tuner)
              ? NULL
              : vt->building->prepare(measurement->queue, candidate->recording, &candidate->state);
@@ -119,7 +119,7 @@ static clave_status tune_measure_finish(measurement *measurement) {
 /* ---------------------------------------------------------------- results */
 
 static size_t result_bytes(const bound_tensor *tensor) {
-  return (size_t)tune_reach(&tensor->tensor) * dtype_size(tensor->tensor.type);
+  return (size_t)tune_span(&tensor->tensor) * dtype_size(tensor->tensor.type);
 }
 
 /* Reads the node's results, one after the other, including gaps between elements. */
@@ -177,14 +177,13 @@ static clave_status compare_with_oracle(measurement *measurement, candidate *can
 static clave_status check(measurement *measurement, candidate *candidate,
                           const variant_choice *made, bool is_base, bool *good) {
   TRY(tune_node_fill(measurement->tuner, measurement->job, measurement->node));
-  return measurement->be->vt->proof || made->rounds_apart
+  return measurement->be->vt->proof || made->changes_rounding
              ? compare_with_oracle(measurement, candidate, good)
              : compare_bits(measurement, candidate, is_base, good);
 }
 
-/* Adds a variant unless the device cannot build or run it, or it computes wrong results. If the
- * lowest-cost variant is not added, perhaps because the data is invalid for the op, nothing is
- * measured. */
+/* Adds a variant unless the device cannot build or run it, or it computes wrong results. Nothing is
+ * measured if the lowest-cost variant is not added, perhaps because the data are invalid. */
 static clave_status add_candidate(measurement *measurement, const variant_choice *made, int i,
                                   bool *good) {
   candidate *candidate = &measurement->all[i];
@@ -224,7 +223,8 @@ static clave_status tune_measure_time_runs(measurement *measurement, candidate *
   return NULL;
 }
 
-/* Chooses enough runs to take about a millisecond, so that clock and waiting cost little. */
+/* Chooses the runs per measurement so that they take about a millisecond, because reading the clock
+ * and waiting take time, too. */
 static clave_status choose_repeats(measurement *measurement, candidate *candidate) {
   enum { NS = 1000000, MOST = 256 };
   double ns;
@@ -236,7 +236,7 @@ static clave_status choose_repeats(measurement *measurement, candidate *candidat
   return NULL;
 }
 
-/* Measures each variant once; every round starts with another one. */
+/* Measures each variant once; every round starts with a different variant. */
 static clave_status run_round(measurement *measurement, contest *contest) {
   for (int k = 0; k < contest->n; k++) {
     int i = (k + contest->rounds) % contest->n;
@@ -254,7 +254,7 @@ static clave_status run_rounds(measurement *measurement, contest *contest) {
   return NULL;
 }
 
-/* Finds the winner, and measures it against the base again: the fastest may have been lucky. */
+/* Finds the winner, and compares it with the base once more, because it may have won by chance. */
 static clave_status find_winner(measurement *measurement, contest *contest, int *winner,
                                 double *ratio) {
   int base = contest->base;

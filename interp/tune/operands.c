@@ -57,7 +57,7 @@ static void write_data(const tune_job *job, const char *field, const tensor *ten
 
 /* ---------------------------------------------------------------- memory */
 
-int64_t tune_reach(const tensor *tensor) {
+int64_t tune_span(const tensor *tensor) {
   int64_t last = tensor->offset;
   if (tensor_numel(tensor) == 0) return 0;
   for (int i = 0; i < tensor->rank; i++)
@@ -73,7 +73,7 @@ static clave_status bind_made(tuner *tuner, const tune_job *job, tune_node *node
     tensor->buf = reused->buf;
     return NULL;
   }
-  size_t bytes = (size_t)tune_reach(&tensor->tensor) * dtype_size(tensor->tensor.type);
+  size_t bytes = (size_t)tune_span(&tensor->tensor) * dtype_size(tensor->tensor.type);
   TRY(be->vt->buffer_create(be, bytes, &tensor->buf));
   node->made[node->n_made++] = tensor->buf;
   return NULL;
@@ -83,7 +83,7 @@ static clave_status tune_operands_bind_all(tuner *tuner, const tune_job *job, tu
   uint32_t at = 0;
   for (operand_iter i = operands_of(job->instruction); next_operand(&i); at++) {
     bound_tensor *tensor = &node->tensors[i.operand.tid];
-    if (tensor->buf) continue; /* occurs twice among the operands */
+    if (tensor->buf) continue; /* already made: the slot occurs twice among the operands */
     *tensor = job->operands[at];
     if (tensor->is_constant)
       TRY(constant_store_get(tuner->session->stores[job->backend], tensor->constant, &tensor->buf));
@@ -121,7 +121,7 @@ clave_status tune_node_fill(tuner *tuner, const tune_job *job, const tune_node *
   for (operand_iter i = operands_of(job->instruction); next_operand(&i);) {
     const bound_tensor *tensor = &node->tensors[i.operand.tid];
     bool reads = !(i.operand.flags & IR_OUT) || i.operand.reuses != IR_NONE;
-    int64_t elements = tune_reach(&tensor->tensor);
+    int64_t elements = tune_span(&tensor->tensor);
     size_t bytes = (size_t)elements * dtype_size(tensor->tensor.type);
     if (!is_made(node, tensor->buf) || elements == 0) continue;
     void *data = malloc(bytes);

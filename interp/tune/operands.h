@@ -16,7 +16,7 @@ clave_status tune_node_create(tuner *tuner, const tune_job *job, tune_node *out)
 /* Writes the initial data of operands, and a pattern into results. */
 clave_status tune_node_fill(tuner *tuner, const tune_job *job, const tune_node *node) STATUS_CHECK;
 /* Returns the number of elements that a tensor spans from the start of its buffer. */
-int64_t tune_reach(const tensor *tensor);
+int64_t tune_span(const tensor *tensor);
 void tune_node_destroy(tuner *tuner, const tune_job *job, tune_node *node);
 
 #endif

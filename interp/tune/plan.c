@@ -1,5 +1,4 @@
-/* Finds the choices of a method by planning it with an executable that reports each node to an
- * observer. */
+/* Finds the choices of a method: plans it with an executable whose observer sees each node. */
 #include "interp/tune/plan.h"
 
 #include <stdlib.h>
@@ -70,7 +69,7 @@ clave_status tune_add_seen(tuner *tuner, const variant_choice *choice) {
 
 /* Adds the node's choices that were not seen before and have several variants. Sets *any if there
  * is one. */
-static clave_status take_choices(tuner *tuner, const variant_choices *choices, bool *any) {
+static clave_status add_choices(tuner *tuner, const variant_choices *choices, bool *any) {
   for (int i = 0; i < choices->n; i++) {
     if (choices->items[i].n < 2 || tune_find_seen(tuner, &choices->items[i])) continue;
     TRY(tune_add_seen(tuner, &choices->items[i]));
@@ -80,7 +79,7 @@ static clave_status take_choices(tuner *tuner, const variant_choices *choices, b
 }
 
 /* The tuner's plan_observer. */
-static clave_status see_node(void *ctx, int on, const node *op_node) {
+static clave_status observe_node(void *ctx, int on, const node *op_node) {
   tuner *tuner = ctx;
   const backend_vtable *vt = tuner->session->devices.backends[on]->vt;
   variant_choices *choices = calloc(1, sizeof *choices);
@@ -92,7 +91,7 @@ static clave_status see_node(void *ctx, int on, const node *op_node) {
   clave_status st = vt->record(tuner->session->devices.backends[on], &own,
                                tuner->executable->options.fast, &recording);
   vt->recording_destroy(tuner->session->devices.backends[on], recording);
-  if (!st) st = take_choices(tuner, choices, &any);
+  if (!st) st = add_choices(tuner, choices, &any);
   if (!st && any) st = copy_job(tuner, on, op_node);
   free(choices);
   return st;
@@ -100,7 +99,7 @@ static clave_status see_node(void *ctx, int on, const node *op_node) {
 
 static clave_status plan_late(tuner *tuner, uint32_t index, schedule *schedule);
 
-/* Plans a late body. Errors in its sizes are ignored: it may never run, and a run reports them. */
+/* Plans a late body. Ignores errors in its sizes: it may never run, or the run reports them. */
 static void tune_plan_body(tuner *tuner, uint32_t index, schedule *plan, uint32_t number,
                            int body) {
   range range =
@@ -123,7 +122,7 @@ static clave_status plan_late(tuner *tuner, uint32_t index, schedule *schedule) 
 }
 
 static clave_status plan_values(tuner *tuner, uint32_t index, const scalar_value *values) {
-  const plan_observer observer = {see_node, tuner};
+  const plan_observer observer = {observe_node, tuner};
   schedule *schedule = NULL;
   TRY(executable_create(tuner->session->prog, &tuner->session->devices,
                         &tuner->session->executable->options, &tuner->executable));

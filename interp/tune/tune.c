@@ -19,8 +19,8 @@ static bool choice_is_known(const tuner *tuner, const tune_job *job, const varia
          strcmp(row.key, choice->key) == 0;
 }
 
-static bool tell_choice(tuner *tuner, const tune_job *job, const variant_choice *choice,
-                        tune_event event) {
+static bool report_choice(tuner *tuner, const tune_job *job, const variant_choice *choice,
+                          tune_event event) {
   event.device = &tuner->session->devices.backends[job->backend]->info;
   event.family = choice->family;
   event.key = choice->key;
@@ -32,14 +32,14 @@ static bool tell_choice(tuner *tuner, const tune_job *job, const variant_choice 
   return !tuner->is_stopped;
 }
 
-/* Reports a choice that is accepted without measuring: from the table, or in a dry run. */
-static void tell_taken(tuner *tuner, const tune_job *job, const variant_choice *choice,
-                       tune_how how) {
+/* Reports a choice that is not measured because the table has it, or in a dry run. */
+static void report_accepted(tuner *tuner, const tune_job *job, const variant_choice *choice,
+                            tune_how how) {
   tuner->n_done++;
-  (void)tell_choice(
+  (void)report_choice(
       tuner, job, choice,
       (tune_event){
-          .variant = choice->names[choice->taken], .ratio = 1, .how = how, .n = choice->n});
+          .variant = choice->names[choice->chosen], .ratio = 1, .how = how, .n = choice->n});
 }
 
 static clave_status measure_choice(tuner *tuner, const tune_job *job, tune_node *node,
@@ -47,8 +47,8 @@ static clave_status measure_choice(tuner *tuner, const tune_job *job, tune_node 
   int winner, good;
   double ratio;
   tune_event event = {
-      .how = TUNE_BEGINS, .variant = choice->names[choice->taken], .ratio = 1, .n = choice->n};
-  if (!tell_choice(tuner, job, choice, event)) return NULL;
+      .how = TUNE_BEGINS, .variant = choice->names[choice->chosen], .ratio = 1, .n = choice->n};
+  if (!report_choice(tuner, job, choice, event)) return NULL;
   TRY(tune_measure(tuner, job, node, choice, &winner, &ratio, &good));
   if (tuner->is_stopped) return NULL;
   event = (tune_event){.how = good ? TUNE_MEASURED : TUNE_UNMEASURED,
@@ -61,7 +61,7 @@ static clave_status measure_choice(tuner *tuner, const tune_job *job, tune_node 
                    choice->names[winner]));
   if (good && tuner->options->keep)
     TRY(tuner->options->keep(tuner->options->ctx, tuner->session->devices.backends[job->backend]));
-  (void)tell_choice(tuner, job, choice, event);
+  (void)report_choice(tuner, job, choice, event);
   return NULL;
 }
 
@@ -80,8 +80,7 @@ static clave_status list_choices(tuner *tuner, const tune_job *job, const tune_n
   return NULL;
 }
 
-/* Sets *out to the first choice that is not settled, or to -1. Choices that are new, because of
- * earlier ones, are added. */
+/* Sets *out to the first choice that is not settled, or -1. Adds choices that earlier ones made. */
 static clave_status find_open(tuner *tuner, const variant_choices *choices, int *out) {
   *out = -1;
   for (int i = 0; i < choices->n && *out < 0; i++) {
@@ -95,17 +94,17 @@ static clave_status find_open(tuner *tuner, const variant_choices *choices, int 
 static clave_status settle_choice(tuner *tuner, const tune_job *job, tune_node *node,
                                   const variant_choice *choice) {
   if (choice_is_known(tuner, job, choice) && !tuner->options->again) {
-    tell_taken(tuner, job, choice, TUNE_KNOWN);
+    report_accepted(tuner, job, choice, TUNE_KNOWN);
     return NULL;
   }
   if (tuner->options->dry) {
-    tell_taken(tuner, job, choice, TUNE_BY_RULE);
+    report_accepted(tuner, job, choice, TUNE_BY_RULE);
     return NULL;
   }
   return measure_choice(tuner, job, node, choice);
 }
 
-/* Settles one choice after the other, since earlier choices determine which later ones exist. */
+/* Settles one choice after the other: earlier choices determine which later ones exist. */
 static clave_status settle_all(tuner *tuner, const tune_job *job, tune_node *node) {
   variant_choices *choices = calloc(1, sizeof *choices);
   if (!choices) return status_no_memory();
@@ -139,7 +138,7 @@ clave_status session_tune(session *session, uint32_t index, const tune_options *
   clave_status st = tune_collect(&tuner, index);
   for (const tune_job *j = tuner.jobs; j && !st && !tuner.is_stopped; j = j->next)
     st = settle_job(&tuner, j);
-  /* Choices that no longer exist after an earlier one changed do not count. */
+  /* If an earlier choice changes, later choices may no longer exist. These are not counted. */
   *out = (tune_result){.total = tuner.is_stopped ? tuner.n_seen : tuner.n_done,
                        .done = tuner.n_done,
                        .has_rest = tuner.has_rest};

@@ -16,7 +16,7 @@ typedef struct tune_job {
 
 typedef struct seen_choice {
   char family[TUNING_FAMILY], key[TUNING_KEY];
-  bool is_settled; /* measured, or accepted without measuring */
+  bool is_settled; /* measured, or reported without measuring */
 } seen_choice;
 
 typedef struct tuner {

@@ -1,19 +1,19 @@
 /* out[b, h, i] = sum over j of softmax over j of (q[b, h, i] . k[b, g, j] * scale + mask[b, h, i,
  * j]) v[b, g, j]
  *
- * Heads h of q share head g = h / share of k and v; their queries together are the rows r = (h %
- * share) * n_queries + i of g. A work-item has ROWS rows of one g, a SPLIT of the keys, and V_MAX
- * columns of v. It walks the keys KEYS at a time and keeps per row the running maximum, the sum of
- * exponentials and the sum of weighted values (Dao et al.). Lanes beyond the last row repeat it and
- * are not stored. attention_row.cl does the same for fewer rows (decoding). Q_MAX: if head_dim is
- * at most Q_MAX, the queries are kept in private memory; 0: any head_dim, queries are read each
- * time. Private layout: lane = row, PARTS vectors per column. */
+ * The `share` heads h of q with h / share = g use head g of k and v. Their queries are the rows r =
+ * (h % share) * n_queries + i of g. A work-item has ROWS rows of one g, a SPLIT of the keys, and
+ * V_MAX columns of v. It walks the keys KEYS at a time and keeps per row the running maximum, the
+ * sum of exponentials and the sum of weighted values (Dao et al.). Lanes beyond the last row repeat
+ * it and are not stored. attention_row.cl does the same for fewer rows (decoding). Q_MAX: if
+ * head_dim is at most Q_MAX, the queries are kept in private memory; 0: any head_dim, queries are
+ * read each time. Private layout: lane = row, VECTORS vectors per column. */
 #include "attention.h"
 
-/* Rows are the lanes of vectors, W in each of PARTS vectors. The following functions move queries,
- * masked scores and sums to and from this layout. */
-#define PARTS (ROWS / W)
-#define EACH_PART _Pragma("unroll") for (int r = 0; r < PARTS; r++)
+/* Rows are the lanes of vectors, W in each of VECTORS vectors. The following functions move
+ * queries, masked scores and sums to and from this layout. */
+#define VECTORS (ROWS / W)
+#define EACH_VECTOR _Pragma("unroll") for (int r = 0; r < VECTORS; r++)
 
 #if W > 1
 #define LANES16 realw
@@ -39,9 +39,9 @@ static inline realw gather_rows(x_pointer q, const index_t *rows, index_t d, rea
 }
 
 /* Loads all n columns of the rows. */
-static inline void fill_query(realw query[][PARTS], x_pointer q, const index_t *rows, index_t n,
+static inline void fill_query(realw query[][VECTORS], x_pointer q, const index_t *rows, index_t n,
                               real scale) {
-  for (int r = 0; r < PARTS; r++) {
+  for (int r = 0; r < VECTORS; r++) {
 #if W > 1
     for (index_t d = 0; d < n; d += W) {
       realw some[W];
@@ -56,8 +56,9 @@ static inline void fill_query(realw query[][PARTS], x_pointer q, const index_t *
   }
 }
 
-/* Returns the scores of key j in the W lanes from `first` on after mask and hiding. at: offset of
- * the key in a row of the mask. alike: all rows share the mask of the first. */
+/* Returns the scores of key j for the W lanes from `first` on, after the mask; hidden scores are
+ * -INFINITY. at: offset of the key in a row of the mask. alike: all rows share the mask of the
+ * first. */
 static inline realw mask_score(realw score, const __global STORAGE(MASK_TYPE) * mask,
                                const some_rows *rows, int first, bool alike, index_t at, index_t j,
                                index_t window, real masked) {
@@ -77,11 +78,12 @@ static inline realw mask_score(realw score, const __global STORAGE(MASK_TYPE) * 
 #endif
 }
 
-/* Stores normalised sums: lane l of vector d is column d of row l of out. Rows are `step` apart. */
-static inline void store_rows(__global STORAGE(X_TYPE) * out, const some_rows *rows, index_t step,
-                              const realw sums[][PARTS], index_t columns,
-                              const realw total[PARTS]) {
-  for (int r = 0; r < PARTS; r++) {
+/* Stores normalised sums in out, whose rows are `stride` apart: lane l of vector d is column d of
+ * row l. */
+static inline void store_rows(__global STORAGE(X_TYPE) * out, const some_rows *rows, index_t stride,
+                              const realw sums[][VECTORS], index_t columns,
+                              const realw total[VECTORS]) {
+  for (int r = 0; r < VECTORS; r++) {
     const realw inverse = INVERSE(realw, total[r]);
     const int begin = max(rows->begin - r * W, 0), end = min(rows->n - r * W, W);
     for (index_t d = 0; d < columns; d += W) {
@@ -91,33 +93,33 @@ static inline void store_rows(__global STORAGE(X_TYPE) * out, const some_rows *r
       transpose_16(some);
 #endif
       for (int l = begin; l < end; l++)
-        STORE_SOME(X_TYPE, out + rows->out[r * W + l] * step + d, columns - d, some[l]);
+        STORE_SOME(X_TYPE, out + rows->out[r * W + l] * stride + d, columns - d, some[l]);
     }
   }
 }
 
-/* Stores unfinished sums to parts, whose rows are consecutive. */
-static inline void store_parts(__global real *parts, index_t step, const some_rows *rows,
-                               const realw sums[][PARTS], index_t columns) {
+/* Stores sums that are not normalised to splits, whose rows are consecutive. */
+static inline void store_splits(__global real *splits, index_t stride, const some_rows *rows,
+                                const realw sums[][VECTORS], index_t columns) {
   for (index_t d = 0; d < columns; d++)
-    for (int r = 0; r < PARTS; r++) {
+    for (int r = 0; r < VECTORS; r++) {
       real lanes[W];
       TO_LANES(sums[d][r], lanes);
       for (int l = max(rows->begin - r * W, 0); l < min(rows->n - r * W, W); l++)
-        parts[(r * W + l) * step + d] = lanes[l];
+        splits[(r * W + l) * stride + d] = lanes[l];
     }
 }
 
-/* Stores the sums of a split and, by the work-item of column 0, the maxima and totals. */
-static inline void store_split(__global real *parts, const some_rows *rows, index_t v_dim,
-                               index_t column, index_t columns, const realw sums[][PARTS],
-                               const realw largest[PARTS], const realw total[PARTS],
+/* Stores the sums of a split. The work-item of column 0 also stores the maxima and totals. */
+static inline void store_split(__global real *splits, const some_rows *rows, index_t v_dim,
+                               index_t column, index_t columns, const realw sums[][VECTORS],
+                               const realw largest[VECTORS], const realw total[VECTORS],
                                bool is_empty) {
-  realw ends[2][PARTS];
-  EACH_PART ends[0][r] = largest[r];
-  EACH_PART ends[1][r] = total[r];
-  if (!is_empty) store_parts(parts + column, v_dim + 2, rows, sums, columns);
-  if (column == 0) store_parts(parts + v_dim, v_dim + 2, rows, ends, 2);
+  realw ends[2][VECTORS];
+  EACH_VECTOR ends[0][r] = largest[r];
+  EACH_VECTOR ends[1][r] = total[r];
+  if (!is_empty) store_splits(splits + column, v_dim + 2, rows, sums, columns);
+  if (column == 0) store_splits(splits + v_dim, v_dim + 2, rows, ends, 2);
 }
 #ifndef KEYS
 #define KEYS 8
@@ -160,31 +162,31 @@ static inline void fill_tile(real *tile, int width, key_pointer from, const inde
 #endif
 
 /* scores[j] = the scaled rows times the key at keys + key_at[j]. */
-static inline void score_keys(realw scores[KEYS][PARTS], x_pointer q, const index_t *q_rows,
-                              const realw query[][PARTS], tile_pointer keys,
+static inline void score_keys(realw scores[KEYS][VECTORS], x_pointer q, const index_t *q_rows,
+                              const realw query[][VECTORS], tile_pointer keys,
                               const index_t key_at[KEYS], index_t head_dim, real scale) {
-  EACH_KEY EACH_PART scores[j][r] = (realw)0;
+  EACH_KEY EACH_VECTOR scores[j][r] = (realw)0;
   for (index_t from = 0; from < head_dim; from += BLOCK) {
     const index_t end = min(from + BLOCK, head_dim);
-    realw sums[KEYS][PARTS];
-    EACH_KEY EACH_PART sums[j][r] = (realw)0;
+    realw sums[KEYS][VECTORS];
+    EACH_KEY EACH_VECTOR sums[j][r] = (realw)0;
     for (index_t d = from; d < end; d++) {
-      realw value[PARTS];
-      EACH_PART value[r] = QUERY(d, r);
+      realw value[VECTORS];
+      EACH_VECTOR value[r] = QUERY(d, r);
       EACH_KEY {
         const realw key = KEY(keys, key_at, j, Q_MAX, d);
-        EACH_PART sums[j][r] = fma(value[r], key, sums[j][r]);
+        EACH_VECTOR sums[j][r] = FMA(value[r], key, sums[j][r]);
       }
     }
-    EACH_KEY EACH_PART scores[j][r] += sums[j][r];
+    EACH_KEY EACH_VECTOR scores[j][r] += sums[j][r];
   }
 }
 
-/* Replaces scores by exponentials relative to the new maxima. The maxima ignore NaN, but its
- * exponentials do not. fade: factor of the previous sums. */
-static inline void soften(realw p[KEYS][PARTS], realw largest[PARTS], realw total[PARTS],
-                          realw fade[PARTS]) {
-  EACH_PART {
+/* Replaces scores by their exponentials relative to the new maxima. A NaN score does not change the
+ * maximum, but its exponential is NaN. fade: receives the factor of the previous sums. */
+static inline void exponentiate(realw p[KEYS][VECTORS], realw largest[VECTORS],
+                                realw total[VECTORS], realw fade[VECTORS]) {
+  EACH_VECTOR {
     realw highest = largest[r], block = (realw)0;
     EACH_KEY highest = p[j][r] > highest ? p[j][r] : highest;
     const realw base = FINITE(realw, highest);
@@ -198,24 +200,24 @@ static inline void soften(realw p[KEYS][PARTS], realw largest[PARTS], realw tota
   }
 }
 
-/* Adds the weighted values of the first n keys. Others are skipped: 0 times an infinite value is
- * NaN. */
-static inline void add_values(realw sums[][PARTS], const realw p[KEYS][PARTS],
-                              const realw fade[PARTS], tile_pointer values,
+/* Adds the weighted values of the first n keys. Other keys are skipped, because 0 times an infinite
+ * value is NaN. */
+static inline void add_values(realw sums[][VECTORS], const realw p[KEYS][VECTORS],
+                              const realw fade[VECTORS], tile_pointer values,
                               const index_t value_at[KEYS], index_t n, index_t columns) {
   for (index_t d = 0; d < columns && n >= KEYS; d++) {
-    realw sum[PARTS];
-    EACH_PART sum[r] = sums[d][r] * fade[r];
+    realw sum[VECTORS];
+    EACH_VECTOR sum[r] = sums[d][r] * fade[r];
     EACH_KEY {
       const realw value = KEY(values, value_at, j, V_MAX, d);
-      EACH_PART sum[r] = fma(p[j][r], value, sum[r]);
+      EACH_VECTOR sum[r] = FMA(p[j][r], value, sum[r]);
     }
-    EACH_PART sums[d][r] = sum[r];
+    EACH_VECTOR sums[d][r] = sum[r];
   }
   for (index_t d = 0; d < columns && n < KEYS; d++) {
-    EACH_PART {
+    EACH_VECTOR {
       realw sum = sums[d][r] * fade[r];
-      EACH_KEY if (j < n) sum = fma(p[j][r], KEY(values, value_at, j, V_MAX, d), sum);
+      EACH_KEY if (j < n) sum = FMA(p[j][r], KEY(values, value_at, j, V_MAX, d), sum);
       sums[d][r] = sum;
     }
   }
@@ -231,41 +233,41 @@ static inline void attend(ATTENTION_PARAMS, const place *here, const some_rows *
   key_pointer values = v + v_offset + group_offset(here, batch_dims, v_strides) + column;
   const index_t columns = min(v_dim - column, (index_t)V_MAX);
   const bool alike = mask_strides.s0 == 0 && mask_strides.s1 == 0;
-  realw query[Q_MAX + 1][PARTS], sums[V_MAX][PARTS], largest[PARTS], total[PARTS];
+  realw query[Q_MAX + 1][VECTORS], sums[V_MAX][VECTORS], largest[VECTORS], total[VECTORS];
   if (Q_MAX > 0) fill_query(query, q, rows->q, head_dim, scale);
-  EACH_PART largest[r] = (realw)(-INFINITY);
-  EACH_PART total[r] = (realw)0;
-  for (index_t d = 0; d < columns; d++) EACH_PART sums[d][r] = (realw)0;
+  EACH_VECTOR largest[r] = (realw)(-INFINITY);
+  EACH_VECTOR total[r] = (realw)0;
+  for (index_t d = 0; d < columns; d++) EACH_VECTOR sums[d][r] = (realw)0;
   for (index_t from = span.begin; from < span.end; from += KEYS) {
     index_t at[KEYS], key_at[KEYS], value_at[KEYS];
     ROWS_OF_KEYS(at, seen, from, span.end, KEYS, n_keys);
     EACH_KEY key_at[j] = at[j] * k_strides.s0;
     EACH_KEY value_at[j] = at[j] * v_strides.s0;
-    realw p[KEYS][PARTS], fade[PARTS];
+    realw p[KEYS][VECTORS], fade[VECTORS];
     TILE(key_tile, Q_MAX, keys, key_at, head_dim);
     TILE(value_tile, V_MAX, values, value_at, columns);
     score_keys(p, q, rows->q, query, key_tile, key_at, head_dim, scale);
-    EACH_KEY EACH_PART {
+    EACH_KEY EACH_VECTOR {
       const realw score = CAP(p[j][r] * FACTOR(k_scale, at[j]));
       p[j][r] =
           mask_score(score, mask, rows, r * W, alike, at[j] * mask_step, from + j, window, masked);
       if (from + j >= span.end) p[j][r] = (realw)(-INFINITY);
     }
-    soften(p, largest, total, fade);
-    if (SCALED) EACH_KEY EACH_PART p[j][r] *= FACTOR(v_scale, at[j]);
+    exponentiate(p, largest, total, fade);
+    if (SCALED) EACH_KEY EACH_VECTOR p[j][r] *= FACTOR(v_scale, at[j]);
     add_values(sums, p, fade, value_tile, value_at, span.end - from, columns);
   }
 #if SPLIT
-  parts += parts_offset + part_offset(here, split, share * n_queries, 0, v_dim);
-  store_split(parts, rows, v_dim, column, columns, sums, largest, total, span.begin >= span.end);
+  splits += splits_offset + split_offset(here, split, share * n_queries, 0, v_dim);
+  store_split(splits, rows, v_dim, column, columns, sums, largest, total, span.begin >= span.end);
 #else
   store_rows(out + out_offset + column, rows, v_dim, sums, columns, total);
 #endif
 }
 
-/* Strides of q, k, v and mask: s0 row, s1 head, then batch. batch_dims: innermost first. out
- * (batch, heads, out_rows, v_dim) and parts (split, row of all heads, v_dim + 2) are row-major.
- * k_scale, v_scale: (batch, n_kv, n_keys). */
+/* Strides of q, k, v and mask are ordered s0 row, s1 head, then batch. batch_dims: innermost first.
+ * out (batch, heads, out_rows, v_dim) and splits (split, row of all heads, v_dim + 2) are
+ * row-major. k_scale, v_scale: (batch, n_kv, n_keys). */
 __kernel void attention(ATTENTION_PARAMS) {
   const index_t item = (index_t)get_global_id(0), split = (index_t)get_global_id(1),
                 column = (index_t)get_global_id(2) * V_MAX;
@@ -279,7 +281,7 @@ __kernel void attention(ATTENTION_PARAMS) {
   for (int begin = 0; begin < rows.n;) {
     const some_rows some =
         take_sequence(&rows, begin, &seen, position + position_offset, sequence + sequence_offset,
-                      page_table + page_table_offset, n_keys, n_sequences, most_pages);
+                      page_table + page_table_offset, n_keys, n_sequences, max_pages);
     attend(ATTENTION_ARGS, &here, &some, &seen, split, column);
     begin = some.n;
   }

@@ -8,12 +8,12 @@
  *              n_keys)
  *   PAGED      k and v are pools of pages, (pages, n_kv, 2^page_shift, size), and so are the
  *              factors of I8 rows. Query i is at position[i] of sequence[i], whose keys are in the
- *              pages of row sequence[i] of page_table, (n_sequences, most_pages). n_keys: capacity
+ *              pages of row sequence[i] of page_table, (n_sequences, max_pages). n_keys: capacity
  *              of these pages. An invalid position or page is not reported here; another one is
  *              read
  *   BY_TOKEN   the rows of a work-item are heads of one query
  *   WINDOWED   a query sees the last `window` positions, and position p is row p mod n_keys
- *   SPLIT      the results over some of the keys go to parts, for attention_merge: (split, row of
+ *   SPLIT      the results over some of the keys go to splits, for attention_merge: (split, row of
  *              all heads, v_dim + 2), the weighted values, the maximum, the sum of exponentials
  *   ROWS       rows per work-item */
 #ifndef ATTENTION_H
@@ -84,8 +84,8 @@ static inline long last_position(index_t total, index_t n_rows) {
   return (WINDOWED ? LONG_MAX - n_rows : n_rows) - total;
 }
 
-/* Replaces a maximum of -INFINITY, since exp must not see -INFINITY - -INFINITY. With nothing to
- * attend to so far, any finite number works. */
+/* Replaces a maximum of -INFINITY by 0, because -INFINITY - -INFINITY is NaN. A row has this
+ * maximum until it has a visible key, so any finite number works. */
 #define FINITE(T, m) ((m) == (T)(-INFINITY) ? (T)0 : (m))
 #if IS_F32(COMPUTE)
 #if W == 1
@@ -98,15 +98,15 @@ static inline long last_position(index_t total, index_t n_rows) {
 /* Returns exp of x <= 0 or NaN, within 1 ulp; below e^-86 the result is 0. Computed as 2^n e^r, |r|
  * < 0.35, by the polynomial of the CPU backend's attention. */
 static inline realw exp_of_negative(const realw x) {
-  const realw shifted = fma(x, (realw)0x1.715476p+0F, (realw)0x1.8p23F),
+  const realw shifted = FMA(x, (realw)0x1.715476p+0F, (realw)0x1.8p23F),
               n = shifted - (realw)0x1.8p23F;
-  const realw r = fma(n, (realw)0x1.bd0106p-13F, fma(n, (realw)-0x1.63p-1F, x));
+  const realw r = FMA(n, (realw)0x1.bd0106p-13F, FMA(n, (realw)-0x1.63p-1F, x));
   realw p = (realw)0x1.687b46p-10F;
-  p = fma(p, r, (realw)0x1.123bdcp-7F);
-  p = fma(p, r, (realw)0x1.555b5cp-5F);
-  p = fma(p, r, (realw)0x1.55548ep-3F);
-  p = fma(p, r, (realw)0x1.fffff8p-2F);
-  p = fma(p * r, r, r) + 1;
+  p = FMA(p, r, (realw)0x1.123bdcp-7F);
+  p = FMA(p, r, (realw)0x1.555b5cp-5F);
+  p = FMA(p, r, (realw)0x1.55548ep-3F);
+  p = FMA(p, r, (realw)0x1.fffff8p-2F);
+  p = FMA(p * r, r, r) + 1;
   const realw power = AS_REALW((AS_INTW(shifted) + 127) << 23);
   return x < -86 ? (realw)0 : p * power;
 }
@@ -120,7 +120,7 @@ static inline realw exp_of_negative(const realw x) {
 #else
 #define INVERSE(T, total) ((total) == (T)0 ? (T)0 : 1 / (total))
 #endif
-/* Computes tanh by exp, which is faster. The absolute error is what matters inside of exp. */
+/* Computes tanh by exp, which is faster. Inside of exp only the absolute error matters. */
 #if SOFTCAP
 #define CAP(score) (softcap - 2 * softcap / (exp((score) * (2 / softcap)) + 1))
 #else
@@ -129,14 +129,14 @@ static inline realw exp_of_negative(const realw x) {
 
 /* ---------------------------------------------------------------- rows of a work-item */
 
-/* n rows of one group of heads, `step` apart from `first` on. `pair` counts the groups of all
- * batches. */
+/* The n rows of a work-item, all of one group of heads: row `first`, then every `stride`-th. `pair`
+ * is the index of the group among the groups of all batches. */
 typedef struct place {
-  index_t batch, group, pair, n_pairs, first, step;
+  index_t batch, group, pair, n_pairs, first, stride;
   int n;
 } place;
 
-/* Returns the rows of work-item `item` of `items`. */
+/* Returns the rows that work-item `item` of `items` computes. */
 static inline place find_place(index_t item, index_t items, index_t share, index_t n_queries,
                                index_t n_kv) {
   const index_t n_rows = share * n_queries;
@@ -148,7 +148,7 @@ static inline place find_place(index_t item, index_t items, index_t share, index
                  .pair = group,
                  .n_pairs = n_kv,
                  .first = head * n_queries + query,
-                 .step = n_queries,
+                 .stride = n_queries,
                  .n = (int)min((index_t)ROWS, share - head)};
 #else
   const index_t blocks = (n_rows + ROWS - 1) / ROWS, pair = item / blocks,
@@ -158,7 +158,7 @@ static inline place find_place(index_t item, index_t items, index_t share, index
                  .pair = pair,
                  .n_pairs = items / blocks,
                  .first = first,
-                 .step = 1,
+                 .stride = 1,
                  .n = (int)min((index_t)ROWS, n_rows - first)};
 #endif
 }
@@ -173,10 +173,10 @@ static inline long group_offset(const place *here, index8 dims, index8 strides) 
   return (long)batch_offset(here->batch, dims, strides) + here->group * strides.s1;
 }
 
-/* Returns the offset in parts of row r of a work-item. */
-static inline long part_offset(const place *here, index_t split, index_t n_rows, index_t r,
-                               index_t v_dim) {
-  return (long)((split * here->n_pairs + here->pair) * n_rows + here->first + r * here->step) *
+/* Returns the offset in splits of row r of a work-item. */
+static inline long split_offset(const place *here, index_t split, index_t n_rows, index_t r,
+                                index_t v_dim) {
+  return (long)((split * here->n_pairs + here->pair) * n_rows + here->first + r * here->stride) *
          (v_dim + 2);
 }
 
@@ -187,14 +187,14 @@ static inline long part_offset(const place *here, index_t split, index_t n_rows,
 
 /* ---------------------------------------------------------------- keys */
 
-/* The n keys that any query may see. Key j is in row `first` + j, modulo n_rows; query i sees the
- * keys up to before + i. PAGED: key j is in row j of the sequence's pages, and consecutive pages of
- * the pool are `step` rows apart. */
+/* The n keys that at least one query may see. Key j is in row `first` + j, modulo n_rows; query i
+ * sees the keys up to before + i. PAGED: key j is in row j of the sequence's pages, and consecutive
+ * pages of the pool are `stride` rows apart. */
 typedef struct key_range {
   index_t n, first, before;
 #if PAGED
   const __global int *pages;
-  index_t step;
+  index_t stride;
   int shift, last_page;
 #endif
 } key_range;
@@ -205,7 +205,7 @@ static inline key_range find_keys(const __global long *position, index_t n_queri
                                   index_t n_pages, index_t page_shift) {
 #if PAGED
   return (key_range){
-      .step = n_kv << page_shift, .shift = (int)page_shift, .last_page = (int)n_pages - 1};
+      .stride = n_kv << page_shift, .shift = (int)page_shift, .last_page = (int)n_pages - 1};
 #elif CACHED
   const long at = clamp(*position, 0L, last_position(total, n_keys)) + skip;
   const long first = WINDOWED ? max(at - window + 1, 0L) : 0;
@@ -219,15 +219,15 @@ static inline key_range find_keys(const __global long *position, index_t n_queri
 static inline index_t row_of_key(const key_range *seen, index_t j, index_t n_rows) {
 #if PAGED
   const index_t page = clamp(seen->pages[j >> seen->shift], 0, seen->last_page);
-  return page * seen->step + (j & ((1 << seen->shift) - 1));
+  return page * seen->stride + (j & ((1 << seen->shift) - 1));
 #else
   const index_t row = seen->first + j;
   return WINDOWED && row >= n_rows ? row - n_rows : row;
 #endif
 }
 
-/* Sets `at` to the rows of n keys from `from`, a multiple of n, on. Keys beyond `end` repeat the
- * last. */
+/* Sets `at` to the rows of the n keys that begin at `from`, a multiple of n. Keys beyond `end`
+ * repeat the last one. */
 #define ROWS_OF_KEYS(at, seen, from, end, n, n_rows)                        \
   do {                                                                      \
     const index_t rows_from = PAGED ? row_of_key(seen, from, n_rows) : 0;   \
@@ -265,7 +265,7 @@ static inline key_span find_span(const key_range *seen, const some_rows *rows, i
   };
 }
 
-/* Returns the rows of a work-item; those beyond the last repeat it. out_rows: rows per head of
+/* Returns the rows of a work-item; rows beyond the last repeat the last. out_rows: rows per head of
  * out. */
 static inline some_rows find_rows(const place *here, index_t n_kv, index_t share, index_t n_queries,
                                   const key_range *seen, index8 q_strides, index8 mask_strides,
@@ -277,7 +277,7 @@ static inline some_rows find_rows(const place *here, index_t n_kv, index_t share
   rows.least = seen->n;
   rows.most = -1;
   for (int l = 0; l < ROWS; l++) {
-    const index_t r = here->first + min(l, rows.n - 1) * here->step, query = r % n_queries,
+    const index_t r = here->first + min(l, rows.n - 1) * here->stride, query = r % n_queries,
                   head = here->group * share + r / n_queries;
     rows.q[l] = head * q_strides.s1 + query * q_strides.s0;
     rows.mask[l] = head * mask_strides.s1 + query * mask_strides.s0;
@@ -298,7 +298,7 @@ static inline some_rows find_rows(const place *here, index_t n_kv, index_t share
 static inline some_rows take_sequence(const some_rows *all, int begin, key_range *seen,
                                       const __global long *position, const __global int *sequence,
                                       const __global int *page_table, index_t n_keys,
-                                      index_t n_sequences, index_t most_pages) {
+                                      index_t n_sequences, index_t max_pages) {
   some_rows rows = *all;
   const int of = clamp(sequence[rows.query[begin]], 0, (int)n_sequences - 1);
   rows.begin = begin;
@@ -316,10 +316,46 @@ static inline some_rows take_sequence(const some_rows *all, int begin, key_range
       rows.most = max(rows.most, rows.last[l]);
     }
   }
-  seen->pages = page_table + of * (long)most_pages;
+  seen->pages = page_table + of * (long)max_pages;
   seen->n = rows.most + 1;
   return rows;
 }
+#endif
+
+#ifdef QUERIES
+/* The rows of a group of work-items, which are numbered from `first` on. */
+#if PAGED
+/* Returns the end of the rows from `begin` on, of n, that belong to the sequence of row `begin`.
+ * Sets their least and greatest last key, and the pages and n of `seen`. */
+static inline index_t select_sequence(some_rows *rows, index_t begin, index_t n, index_t first,
+                                      index_t n_queries, key_range *seen,
+                                      const __global long *position, const __global int *sequence,
+                                      const __global int *page_table, index_t n_keys,
+                                      index_t n_sequences, index_t max_pages) {
+  const int named = sequence[(first + begin) % n_queries];
+  index_t end = begin;
+  rows->least = n_keys;
+  rows->most = -1;
+  for (; end < n && sequence[(first + end) % n_queries] == named; end++) {
+    const index_t last = (index_t)clamp(position[(first + end) % n_queries], 0L, (long)n_keys - 1);
+    rows->least = min(rows->least, last);
+    rows->most = max(rows->most, last);
+  }
+  seen->pages = page_table + clamp(named, 0, (int)n_sequences - 1) * (long)max_pages;
+  seen->n = rows->most + 1;
+  return end;
+}
+#else
+/* Sets the least and greatest last key of n rows. */
+static inline void bound_rows(some_rows *rows, const key_range *seen, index_t first, index_t n,
+                              index_t n_queries) {
+  const index_t last = first + n - 1;
+  const bool one_head = first / n_queries == last / n_queries;
+  if (!CAUSAL) return;
+  rows->least = seen->before + (one_head ? first % n_queries : 0);
+  rows->most = seen->before + (one_head ? last % n_queries : n_queries - 1);
+}
+#endif
 #endif
 
 /* True if a row whose last key is `last` may not see key j. */
@@ -327,7 +363,7 @@ static inline bool is_hidden(index_t j, index_t last, index_t window) {
   return j > last ? true : WINDOWED ? j <= last - window : false;
 }
 
-/* Returns a score after the mask. at: offset of its row and key. */
+/* Returns a score after the mask is applied. at: its offset in the mask. */
 static inline real mask_one(real score, const __global STORAGE(MASK_TYPE) * mask, long at,
                             real masked) {
 #if MASK == 1
@@ -339,7 +375,7 @@ static inline real mask_one(real score, const __global STORAGE(MASK_TYPE) * mask
 #endif
 }
 
-/* The same for several rows that share a mask row. */
+/* Applies the mask to the scores of several rows that share a mask row. */
 #if MASK == 1
 #define MASK_ALL(score, mask, at, masked) ((mask)[at] ? (score) : (realw)(masked))
 #elif MASK == 2
@@ -350,9 +386,9 @@ static inline real mask_one(real score, const __global STORAGE(MASK_TYPE) * mask
 
 /* ---------------------------------------------------------------- new rows */
 
-/* True if a token's position and page (with `all`: its pages) are valid; else reports a fault. */
+/* True if a token's position and page (`all`: pages up to it) are valid; else reports a fault. */
 static inline bool is_placed(long position, int sequence, const __global int *page_table,
-                             index_t n_keys, index_t n_sequences, index_t most_pages,
+                             index_t n_keys, index_t n_sequences, index_t max_pages,
                              index_t n_pages, index_t page_shift, bool all, FAULT_PARAMS) {
   if (sequence < 0 || sequence >= n_sequences) {
     set_fault(fault, fault_node, FAULT_INDEX, sequence, 0, n_sequences - 1);
@@ -364,7 +400,7 @@ static inline bool is_placed(long position, int sequence, const __global int *pa
   }
   const index_t last = (index_t)(position >> page_shift);
   for (index_t i = all ? 0 : last; i <= last; i++) {
-    const int page = page_table[sequence * (long)most_pages + i];
+    const int page = page_table[sequence * (long)max_pages + i];
     if (page >= 0 && page < n_pages) continue;
     set_fault(fault, fault_node, FAULT_INDEX, page, 0, n_pages - 1);
     return false;
@@ -372,8 +408,8 @@ static inline bool is_placed(long position, int sequence, const __global int *pa
   return true;
 }
 
-/* Stores columns [begin, end) of a row to a row of the cache. Rows of an I8 cache are rounded as a
- * whole, and their factor goes to *scale. */
+/* Stores columns [begin, end) of a row to a row of the cache. A row of an I8 cache is rounded as a
+ * whole, and its factor is stored in *scale. */
 static inline void store_columns(x_pointer x, __global STORAGE(KEY_TYPE) * to,
                                  __global float *scale, index_t begin, index_t end) {
 #if SCALED
@@ -395,8 +431,8 @@ static inline void store_columns(x_pointer x, __global STORAGE(KEY_TYPE) * to,
   const __global STORAGE(X_TYPE) * q, const long q_offset, const __global STORAGE(KEY_TYPE) * k,  \
       const long k_offset, const __global STORAGE(KEY_TYPE) * v, const long v_offset,             \
       const __global STORAGE(MASK_TYPE) * mask, const long mask_offset,                           \
-      __global STORAGE(X_TYPE) * out, const long out_offset, __global real *parts,                \
-      const long parts_offset, const __global float *k_scale, const long k_scale_offset,          \
+      __global STORAGE(X_TYPE) * out, const long out_offset, __global real *splits,               \
+      const long splits_offset, const __global float *k_scale, const long k_scale_offset,         \
       const __global float *v_scale, const long v_scale_offset, const __global long *position,    \
       const long position_offset, const index8 batch_dims, const index8 q_strides,                \
       const index8 k_strides, const index8 v_strides, const index8 mask_strides,                  \
@@ -405,14 +441,15 @@ static inline void store_columns(x_pointer x, __global STORAGE(KEY_TYPE) * to,
       const index_t n_splits, const index_t out_rows, const index_t skip, const index_t window,   \
       const real scale, const real masked, const real softcap, const __global int *sequence,      \
       const long sequence_offset, const __global int *page_table, const long page_table_offset,   \
-      const index_t n_sequences, const index_t most_pages, const index_t n_pages,                 \
+      const index_t n_sequences, const index_t max_pages, const index_t n_pages,                  \
       const index_t page_shift
 
-#define ATTENTION_ARGS                                                                             \
-  q, q_offset, k, k_offset, v, v_offset, mask, mask_offset, out, out_offset, parts, parts_offset,  \
-      k_scale, k_scale_offset, v_scale, v_scale_offset, position, position_offset, batch_dims,     \
-      q_strides, k_strides, v_strides, mask_strides, mask_step, items, n_kv, share, n_queries,     \
-      n_keys, head_dim, v_dim, n_splits, out_rows, skip, window, scale, masked, softcap, sequence, \
-      sequence_offset, page_table, page_table_offset, n_sequences, most_pages, n_pages, page_shift
+#define ATTENTION_ARGS                                                                            \
+  q, q_offset, k, k_offset, v, v_offset, mask, mask_offset, out, out_offset, splits,              \
+      splits_offset, k_scale, k_scale_offset, v_scale, v_scale_offset, position, position_offset, \
+      batch_dims, q_strides, k_strides, v_strides, mask_strides, mask_step, items, n_kv, share,   \
+      n_queries, n_keys, head_dim, v_dim, n_splits, out_rows, skip, window, scale, masked,        \
+      softcap, sequence, sequence_offset, page_table, page_table_offset, n_sequences, max_pages,  \
+      n_pages, page_shift
 
 #endif

@@ -1,7 +1,7 @@
 /* The attention of attention.cl for devices with many work-items. A group of SIDE x SIDE work-items
- * has QUERIES rows of one g and a SPLIT of the keys, KEYS at a time (Dao et al.). Queries are kept
- * in local memory. Keys (by DEPTH columns) and values (by STEP rows) are staged there once for all
- * rows.
+ * computes QUERIES rows of one g over a SPLIT of the keys, KEYS at a time (Dao et al.). Queries are
+ * kept in local memory. Keys (by DEPTH columns) and values (by STEP rows) are staged there once for
+ * all rows.
  *
  * A work-item computes the scores of ROWS rows and four keys. Of these rows it keeps the maximum,
  * its own part of the sum of exponentials, and every SIDE-th four columns of the weighted values.
@@ -22,7 +22,7 @@
 #define DEPTH 32
 #define STEP (DEPTH * KEYS / V_MAX)
 #define QUADS (V_MAX / 4 / SIDE) /* quads per work-item */
-/* Distances between columns that put neighbours of a row and of a column into different banks. */
+/* Distances between columns, which put neighbours of a row or of a column into different banks. */
 #define QUERY_PITCH (QUERIES + 1)
 #define KEY_PITCH (KEYS + 1)
 #define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
@@ -37,7 +37,7 @@ typedef struct workspace {
   __local index_t *at;   /* (KEYS): rows of the keys */
 } workspace;
 
-/* A work-item's state of its rows. */
+/* The state that a work-item keeps for its rows. */
 typedef struct kept {
   real4 sums[ROWS][QUADS];
   real largest[ROWS], total[ROWS];
@@ -48,11 +48,11 @@ typedef struct kept {
 #define TEAM_LANE (WORKER % SIDE)
 #define FIRST_ROW (WORKER / SIDE * ROWS)
 
-/* Stages the rows from `first` on; those beyond the last repeat it. */
+/* Stages the rows from `first` on; rows beyond the last repeat the last. */
 static inline void stage_queries(const workspace *m, x_pointer q, index_t first, index_t n_rows,
                                  index_t head, index_t n_queries, index_t head_step,
                                  index_t row_step, index_t head_dim, real scale) {
-  for (int row = 0; row < QUERIES; row++) {
+  UNROLL_AT_MOST(1) for (int row = 0; row < QUERIES; row++) {
     const index_t r = min(first + row, n_rows - 1);
     x_pointer from = q + (head + r / n_queries) * head_step + r % n_queries * row_step;
     for (int d = WORKER; d < Q_MAX; d += WORKERS)
@@ -61,12 +61,12 @@ static inline void stage_queries(const workspace *m, x_pointer q, index_t first,
 }
 
 /* Stages columns [column, column + DEPTH) of `some` keys; other elements are 0. */
-static inline void stage_keys(const workspace *m, key_pointer keys, index_t step, index_t column,
+static inline void stage_keys(const workspace *m, key_pointer keys, index_t stride, index_t column,
                               index_t head_dim, int some) {
-  for (int e = WORKER; e < KEYS * DEPTH / 4; e += WORKERS) {
+  UNROLL_AT_MOST(1) for (int e = WORKER; e < KEYS * DEPTH / 4; e += WORKERS) {
     const int key = e / (DEPTH / 4), d = e % (DEPTH / 4) * 4;
     const index_t left = key < some ? head_dim - column - d : 0;
-    const real4 four = LOAD_QUAD(KEY_TYPE, keys + m->at[key] * step + column + d, left);
+    const real4 four = LOAD_QUAD(KEY_TYPE, keys + m->at[key] * stride + column + d, left);
     __local real *to = m->tile + d * KEY_PITCH + key;
     to[0] = four.s0;
     to[KEY_PITCH] = four.s1;
@@ -77,34 +77,36 @@ static inline void stage_keys(const workspace *m, key_pointer keys, index_t step
 
 /* Stages values [first, first + STEP). Values from `some` on and columns beyond v_dim are 0,
  * because an infinite value times a weight of 0 would be NaN. */
-static inline void stage_values(const workspace *m, key_pointer values, index_t step, index_t v_dim,
-                                int first, int some) {
-  for (int e = WORKER; e < STEP * V_MAX / 4; e += WORKERS) {
+static inline void stage_values(const workspace *m, key_pointer values, index_t stride,
+                                index_t v_dim, int first, int some) {
+  UNROLL_AT_MOST(1) for (int e = WORKER; e < STEP * V_MAX / 4; e += WORKERS) {
     const int key = first + e / (V_MAX / 4), d = e % (V_MAX / 4) * 4;
     const index_t left = key < some ? v_dim - d : 0;
-    vstore4(LOAD_QUAD(KEY_TYPE, values + m->at[key] * step + d, left), e, m->tile);
+    vstore4(LOAD_QUAD(KEY_TYPE, values + m->at[key] * stride + d, left), e, m->tile);
   }
 }
 
 /* scores = the work-item's rows times its four keys. */
 static inline void score_keys(real4 scores[ROWS], const workspace *m, key_pointer keys,
-                              index_t step, index_t head_dim, int some) {
+                              index_t stride, index_t head_dim, int some) {
   EACH_ROW scores[r] = (real4)0;
   for (index_t column = 0; column < head_dim; column += DEPTH) {
-    stage_keys(m, keys, step, column, head_dim, some);
+    stage_keys(m, keys, stride, column, head_dim, some);
     barrier(CLK_LOCAL_MEM_FENCE);
     const __local real *query = m->queries + column * QUERY_PITCH + FIRST_ROW,
                        *key = m->tile + 4 * TEAM_LANE;
+    UNROLL_AT_MOST(2)
     for (int d = 0; d < DEPTH; d++, query += QUERY_PITCH, key += KEY_PITCH) {
       const real4 four = vload4(0, key);
-      EACH_ROW scores[r] = fma((real4)query[r], four, scores[r]);
+      EACH_ROW scores[r] = FMA((real4)query[r], four, scores[r]);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
   }
 }
 
 /* Writes the scores' weights, relative to the new maxima, to local memory and rescales the sums. */
-static inline void soften(real4 scores[ROWS], const workspace *m, kept *k, const real4 factors) {
+static inline void exponentiate(real4 scores[ROWS], const workspace *m, kept *k,
+                                const real4 factors) {
   EACH_ROW m->ends[(FIRST_ROW + r) * SIDE + TEAM_LANE] =
       larger(larger(scores[r].s0, scores[r].s1), larger(scores[r].s2, scores[r].s3));
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -127,16 +129,17 @@ static inline void soften(real4 scores[ROWS], const workspace *m, kept *k, const
   barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-static inline void add_values(kept *k, const workspace *m, key_pointer values, index_t step,
+static inline void add_values(kept *k, const workspace *m, key_pointer values, index_t stride,
                               index_t v_dim, int some) {
   for (int first = 0; first < some; first += STEP) {
-    stage_values(m, values, step, v_dim, first, some);
+    stage_values(m, values, stride, v_dim, first, some);
     barrier(CLK_LOCAL_MEM_FENCE);
     const __local real *weights = m->weights + first * QUERIES + FIRST_ROW, *value = m->tile;
+    UNROLL_AT_MOST(2)
     for (int j = 0; j < STEP; j++, weights += QUERIES, value += V_MAX) {
       EACH_QUAD {
         const real4 four = vload4(TEAM_LANE + c * SIDE, value);
-        EACH_ROW k->sums[r][c] = fma((real4)weights[r], four, k->sums[r][c]);
+        EACH_ROW k->sums[r][c] = FMA((real4)weights[r], four, k->sums[r][c]);
       }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -155,13 +158,15 @@ static inline void join_totals(kept *k, const workspace *m) {
   }
 }
 
-/* Stores the work-item's columns of a row to parts as `real`; store_row: to out as X_TYPE. */
-static inline void store_parts(__global real *to, const real4 sums[QUADS], index_t v_dim) {
+/* Stores the work-item's columns of a row as `real` in splits. store_row: as X_TYPE in out. */
+static inline void store_splits(__global real *to, const real4 sums[QUADS], index_t v_dim) {
   EACH_QUAD {
     real lanes[4];
     vstore4(sums[c], 0, lanes);
     const index_t d = 4 * (TEAM_LANE + c * SIDE);
-    for (int l = 0; l < 4 && d + l < v_dim; l++) to[d + l] = lanes[l];
+#pragma unroll
+    for (int l = 0; l < 4; l++)
+      if (d + l < v_dim) to[d + l] = lanes[l];
   }
 }
 static inline void store_row(__global STORAGE(X_TYPE) * to, const real4 sums[QUADS], index_t v_dim,
@@ -170,11 +175,13 @@ static inline void store_row(__global STORAGE(X_TYPE) * to, const real4 sums[QUA
     real lanes[4];
     vstore4(sums[c] * inverse, 0, lanes);
     const index_t d = 4 * (TEAM_LANE + c * SIDE);
-    for (int l = 0; l < 4 && d + l < v_dim; l++) STORE(X_TYPE, to, d + l, lanes[l]);
+#pragma unroll
+    for (int l = 0; l < 4; l++)
+      if (d + l < v_dim) STORE(X_TYPE, to, d + l, lanes[l]);
   }
 }
 
-/* Applies factors, softcap, mask and hiding to the scores of the work-item's four keys. */
+/* Applies factors, softcap and mask to the work-item's scores. Hidden scores become -INFINITY. */
 static inline void mask_scores(real4 scores[ROWS], const some_rows *rows, const workspace *m,
                                const __global STORAGE(MASK_TYPE) * mask, index_t mask_step,
                                index_t from, index_t end, index_t window, real masked, real softcap,
@@ -182,6 +189,7 @@ static inline void mask_scores(real4 scores[ROWS], const some_rows *rows, const 
   EACH_ROW {
     real lanes[4];
     vstore4(scores[r] * factors, 0, lanes);
+#pragma unroll
     for (int l = 0; l < 4; l++) {
       const int key = 4 * TEAM_LANE + l;
       const bool hidden = from + key >= end || is_hidden(from + key, rows->last[r], window);
@@ -220,15 +228,16 @@ static inline void attend(ATTENTION_PARAMS, const place *here, const some_rows *
     score_keys(scores, m, keys, k_strides.s0, head_dim, some);
     mask_scores(scores, rows, m, mask, mask_step, from, span.end, window, masked, softcap,
                 SCALED ? FACTORS(k_scale) : (real4)1);
-    soften(scores, m, &own, SCALED ? FACTORS(v_scale) : (real4)1);
+    exponentiate(scores, m, &own, SCALED ? FACTORS(v_scale) : (real4)1);
     add_values(&own, m, values, v_strides.s0, v_dim, some);
   }
   join_totals(&own, m);
-  for (int r = rows->begin; r < rows->n; r++) {
+  EACH_ROW {
+    if (r < rows->begin || r >= rows->n) continue;
 #if SPLIT
     __global real *to =
-        parts + parts_offset + part_offset(here, split, share * n_queries, r, v_dim);
-    if (span.begin < span.end) store_parts(to, own.sums[r], v_dim);
+        splits + splits_offset + split_offset(here, split, share * n_queries, r, v_dim);
+    if (span.begin < span.end) store_splits(to, own.sums[r], v_dim);
     if (TEAM_LANE == 0) to[v_dim] = own.largest[r];
     if (TEAM_LANE == 0) to[v_dim + 1] = own.total[r];
 #else
@@ -239,43 +248,16 @@ static inline void attend(ATTENTION_PARAMS, const place *here, const some_rows *
 }
 
 #if PAGED
-/* Selects those of the group's rows [begin, n) that belong to the sequence of row `begin`, and the
- * pages of its keys. Other rows see no keys. Returns the end of the selected rows. */
-static inline index_t take_block(some_rows *rows, index_t begin, index_t n, index_t first,
-                                 index_t n_queries, key_range *seen, const __global long *position,
-                                 const __global int *sequence, const __global int *page_table,
-                                 index_t n_keys, index_t n_sequences, index_t most_pages) {
-  const int named = sequence[(first + begin) % n_queries];
-  index_t end = begin;
-  rows->least = n_keys;
-  rows->most = -1;
-  for (; end < n && sequence[(first + end) % n_queries] == named; end++) {
-    const index_t last = (index_t)clamp(position[(first + end) % n_queries], 0L, (long)n_keys - 1);
-    rows->least = min(rows->least, last);
-    rows->most = max(rows->most, last);
-  }
+/* Selects the rows among [begin, n) of the group that belong to the sequence of row `begin`. Other
+ * rows see no keys. end: that of select_sequence. */
+static inline void take_block(some_rows *rows, index_t begin, index_t end, index_t n_keys,
+                              const __global long *position) {
   for (int r = 0; r < ROWS; r++)
     rows->last[r] = FIRST_ROW + r < begin || FIRST_ROW + r >= end
                         ? -1
                         : (index_t)clamp(position[rows->query[r]], 0L, (long)n_keys - 1);
   rows->begin = clamp((int)begin - FIRST_ROW, 0, ROWS);
   rows->n = clamp((int)end - FIRST_ROW, 0, ROWS);
-  seen->pages = page_table + clamp(named, 0, (int)n_sequences - 1) * (long)most_pages;
-  seen->n = rows->most + 1;
-  return end;
-}
-#else
-/* Finds the least and greatest last key of the group's n rows from `first` on, and how many rows of
- * the work-item exist. */
-static inline void see_block(some_rows *rows, const key_range *seen, index_t first, index_t n,
-                             index_t n_queries) {
-  const index_t last = first + n - 1;
-  const bool one_head = first / n_queries == last / n_queries;
-  if (CAUSAL) {
-    rows->least = seen->before + (one_head ? first % n_queries : 0);
-    rows->most = seen->before + (one_head ? last % n_queries : n_queries - 1);
-  }
-  rows->n = clamp((int)n - FIRST_ROW, 0, ROWS);
 }
 #endif
 
@@ -294,7 +276,7 @@ __kernel void attention_groups(ATTENTION_PARAMS) {
                       .pair = pair,
                       .n_pairs = items / blocks,
                       .first = min(first + FIRST_ROW, n_rows - 1),
-                      .step = 1,
+                      .stride = 1,
                       .n = max(min((int)n - FIRST_ROW, ROWS), 1)};
   key_range seen = find_keys(position + position_offset, n_queries, n_keys, out_rows, skip, window,
                              n_kv, n_pages, page_shift);
@@ -304,14 +286,16 @@ __kernel void attention_groups(ATTENTION_PARAMS) {
                 here.group * share, n_queries, q_strides.s1, q_strides.s0, head_dim, scale);
 #if PAGED
   for (index_t begin = 0; begin < n;) {
-    const index_t end = take_block(&rows, begin, n, first, n_queries, &seen,
-                                   position + position_offset, sequence + sequence_offset,
-                                   page_table + page_table_offset, n_keys, n_sequences, most_pages);
+    const index_t end = select_sequence(
+        &rows, begin, n, first, n_queries, &seen, position + position_offset,
+        sequence + sequence_offset, page_table + page_table_offset, n_keys, n_sequences, max_pages);
+    take_block(&rows, begin, end, n_keys, position + position_offset);
     attend(ATTENTION_ARGS, &here, &rows, &seen, &m);
     begin = end;
   }
 #else
-  see_block(&rows, &seen, first, n, n_queries);
+  bound_rows(&rows, &seen, first, n, n_queries);
+  rows.n = clamp((int)n - FIRST_ROW, 0, ROWS);
   attend(ATTENTION_ARGS, &here, &rows, &seen, &m);
 #endif
 }

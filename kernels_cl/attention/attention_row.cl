@@ -1,5 +1,5 @@
-/* The attention of attention.cl for few rows. A work-item has ROWS rows of a group and processes W
- * neighbours of head_dim or v_dim at once, W keys at a time. */
+/* The attention of attention.cl for few rows. A work-item computes ROWS rows of a group and
+ * processes W neighbours of head_dim or v_dim at once, W keys at a time. */
 #include "attention.h"
 #define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
 
@@ -24,17 +24,17 @@ static inline void score_key(real scores[ROWS], const realw query[ROWS][Q_MAX / 
   EACH_ROW sums[r] = (realw)0;
   for (int c = 0; c < full; c++) {
     const realw value = LOADW(KEY_TYPE, key + c * W);
-    EACH_ROW sums[r] = fma(query[r][c], value, sums[r]);
+    EACH_ROW sums[r] = FMA(query[r][c], value, sums[r]);
   }
   if (rest) {
     const realw value = LOAD_SOME(KEY_TYPE, key + full * W, rest);
-    EACH_ROW sums[r] = fma(query[r][full], value, sums[r]);
+    EACH_ROW sums[r] = FMA(query[r][full], value, sums[r]);
   }
   EACH_ROW scores[r] = fold_add(sums[r]);
 }
 
-/* soften of attention.cl for one row and its scores of W keys. */
-static inline real soften_row(real p[W], real *largest, real *total) {
+/* Works like exponentiate of attention.cl, for one row and W keys. Returns the factor `fade`. */
+static inline real exponentiate_row(real p[W], real *largest, real *total) {
   real highest = *largest;
   for (int j = 0; j < W; j++) highest = larger(highest, p[j]);
   const real base = FINITE(real, highest), fade = exp(*largest - base);
@@ -45,22 +45,22 @@ static inline real soften_row(real p[W], real *largest, real *total) {
   return fade;
 }
 
-/* sums of `full` whole vectors and one of `rest` columns = sums * fade + p[r][j] times the values
- * of `some` keys, in rows at[j] of values. Reads one row of values after the other, because several
- * at once would be too many streams for the memory. */
+/* sums = sums * fade + the sum over j of p[r][j] times row at[j] of values, for `some` keys j. A
+ * row of values has `full` whole vectors and `rest` more columns. Rows are read one after the
+ * other, because several at once would be too many streams for the memory. */
 static inline void add_row_values(realw sums[ROWS][V_MAX / W + 1], real p[ROWS][W],
-                                  const real *fade, key_pointer values, index_t step,
+                                  const real *fade, key_pointer values, index_t stride,
                                   const index_t *at, int some, int full, int rest) {
   for (int c = 0; c <= full; c++) EACH_ROW sums[r][c] *= fade[r];
   for (int j = 0; j < some; j++) {
-    key_pointer row = values + at[j] * step;
+    key_pointer row = values + at[j] * stride;
     for (int c = 0; c < full; c++) {
       const realw value = LOADW(KEY_TYPE, row + c * W);
-      EACH_ROW sums[r][c] = fma((realw)p[r][j], value, sums[r][c]);
+      EACH_ROW sums[r][c] = FMA((realw)p[r][j], value, sums[r][c]);
     }
     if (rest) {
       const realw value = LOAD_SOME(KEY_TYPE, row + full * W, rest);
-      EACH_ROW sums[r][full] = fma((realw)p[r][j], value, sums[r][full]);
+      EACH_ROW sums[r][full] = FMA((realw)p[r][j], value, sums[r][full]);
     }
   }
 }
@@ -72,7 +72,7 @@ static inline void store_row(__global STORAGE(X_TYPE) * out, realw *sums, real i
   if (rest) STORE_SOME(X_TYPE, out + full * W, rest, sums[full] * inverse);
 }
 
-/* Stores unfinished sums to parts: the first n columns, unless there were no keys. */
+/* Stores the first n columns of sums, not normalised, to splits, unless there were no keys. */
 static inline void store_sums(__global real *to, const realw *sums, index_t n, real largest,
                               real total, bool is_empty) {
   real lanes[W];
@@ -94,7 +94,7 @@ static inline void store_token(x_pointer new_k, x_pointer new_v, long row, index
                 (__global float *)v_scale + row, 0, v_dim);
 }
 
-/* Prefetches rows [n, n + W) of keys and values. The hardware prefetcher does not predict their
+/* Prefetches rows [n, n + W) of keys and values. The hardware prefetcher does not cross into their
  * page. */
 static inline void prefetch_rows(key_pointer keys, key_pointer values, index_t n, index_t k_step,
                                  index_t v_step) {
@@ -115,7 +115,7 @@ static inline void attend_rows(ATTENTION_PARAMS, x_pointer new_k, x_pointer new_
       find_rows(here, n_kv, share, n_queries, &seen, q_strides, mask_strides, out_rows);
 #if PAGED
   rows = take_sequence(&rows, 0, &seen, position + position_offset, sequence + sequence_offset,
-                       page_table + page_table_offset, n_keys, n_sequences, most_pages);
+                       page_table + page_table_offset, n_keys, n_sequences, max_pages);
 #endif
   const key_span span = find_span(&seen, &rows, split, n_splits, window);
   q += q_offset + batch_offset(here->batch, batch_dims, q_strides);
@@ -149,13 +149,13 @@ static inline void attend_rows(ATTENTION_PARAMS, x_pointer new_k, x_pointer new_
       EACH_ROW if (!is_hidden(from + j, rows.last[r], window)) p[r][j] =
           mask_one(CAP(scores[r] * factor), mask, rows.mask[r] + at[j] * mask_step, masked);
     }
-    EACH_ROW fade[r] = soften_row(p[r], &largest[r], &total[r]);
+    EACH_ROW fade[r] = exponentiate_row(p[r], &largest[r], &total[r]);
     for (int j = 0; SCALED && j < some; j++) EACH_ROW p[r][j] *= FACTOR(v_scale, at[j]);
     add_row_values(sums, p, fade, values, v_strides.s0, at, some, v_full, v_rest);
   }
   for (int r = 0; r < rows.n; r++) {
 #if SPLIT
-    store_sums(parts + parts_offset + part_offset(here, split, share * n_queries, r, v_dim),
+    store_sums(splits + splits_offset + split_offset(here, split, share * n_queries, r, v_dim),
                sums[r], v_dim, largest[r], total[r], span.begin >= span.end);
 #else
     store_row(out + out_offset + rows.out[r] * v_dim, sums[r], INVERSE(real, total[r]), v_full,
@@ -170,8 +170,8 @@ __kernel void attention_row(ATTENTION_PARAMS) {
 }
 
 /* Attention with one new row of k and v, which is stored in the caches first. A group has one
- * work-item per split, and the split that sees the row stores it. The strides of new_k and new_v
- * are ordered like those of k and v. */
+ * work-item per split. The work-item whose split contains the new row stores it. The strides of
+ * new_k and new_v are ordered like those of k and v. */
 __kernel void attention_token(ATTENTION_PARAMS, const __global STORAGE(X_TYPE) * new_k,
                               const long new_k_offset, const __global STORAGE(X_TYPE) * new_v,
                               const long new_v_offset, const index8 new_k_strides,
@@ -179,7 +179,7 @@ __kernel void attention_token(ATTENTION_PARAMS, const __global STORAGE(X_TYPE) *
   const long at = position[position_offset];
 #if PAGED
   if (!is_placed(at, sequence[sequence_offset], page_table + page_table_offset, n_keys, n_sequences,
-                 most_pages, n_pages, page_shift, get_global_id(0) + get_global_id(1) == 0, fault,
+                 max_pages, n_pages, page_shift, get_global_id(0) + get_global_id(1) == 0, fault,
                  fault_node))
     return;
 #else

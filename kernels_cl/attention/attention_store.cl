@@ -2,8 +2,8 @@
  * PAGED: each row goes to its own position of its sequence. */
 #include "attention.h"
 
-/* x: k for second index 0, v for 1. items: batch, head, new row, chunk of columns. Strides of k and
- * v as in attention. */
+/* The second global index selects x: 0 is k, 1 is v. items: batch, head, new row, chunk of columns.
+ * Strides of k and v as in attention. */
 __kernel void attention_store(
     const __global STORAGE(X_TYPE) * k, const long k_offset, const __global STORAGE(X_TYPE) * v,
     const long v_offset, __global STORAGE(KEY_TYPE) * key_cache, const long key_cache_offset,
@@ -14,7 +14,7 @@ __kernel void attention_store(
     const index_t chunk, const index_t n_kv, const index_t n_new, const index_t n_keys,
     const index_t head_dim, const index_t v_dim, const index_t total, const index_t skip,
     const __global int *sequence, const long sequence_offset, const __global int *page_table,
-    const long page_table_offset, const index_t n_sequences, const index_t most_pages,
+    const long page_table_offset, const index_t n_sequences, const index_t max_pages,
     const index_t n_pages, const index_t page_shift, FAULT_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   const bool is_value = get_global_id(1) > 0;
@@ -26,10 +26,10 @@ __kernel void attention_store(
   const int of = sequence[sequence_offset + i];
   page_table += page_table_offset;
   const bool all = !is_value && group == 0 && item % n_chunks == 0; /* true once per token */
-  if (!is_placed(at, of, page_table, n_keys, n_sequences, most_pages, n_pages, page_shift, all,
+  if (!is_placed(at, of, page_table, n_keys, n_sequences, max_pages, n_pages, page_shift, all,
                  fault, fault_node))
     return;
-  const long page = page_table[of * (long)most_pages + (at >> page_shift)],
+  const long page = page_table[of * (long)max_pages + (at >> page_shift)],
              row = ((page * n_kv + group) << page_shift) + (at & ((1 << page_shift) - 1));
 #else
   const long at = position[position_offset];

@@ -1,8 +1,8 @@
 /* The attention of attention.cl for few rows on devices with many work-items. A group of WORKERS
- * has ROWS rows of one g, which share all loads, and a SPLIT of the keys, KEYS at a time. First,
- * SHARERS neighbouring work-items compute the scores of one key, four columns each. Then eight
- * work-items per row turn scores into weights. Then each work-item sums four columns of the values,
- * of every SLICES-th key. */
+ * computes ROWS rows of one g, which share all loads, over a SPLIT of the keys, KEYS at a time.
+ * First, SHARERS neighbouring work-items compute the scores of one key, four columns each. Then
+ * eight work-items per row turn scores into weights. Then each work-item sums four columns of the
+ * values, of every SLICES-th key. */
 #ifndef W
 #define W 1
 #endif
@@ -41,23 +41,23 @@ static inline void stage_queries(const workspace *m, x_pointer q, const some_row
       m->queries[r * Q_MAX + d] = d < head_dim ? LOAD(X_TYPE, q, rows->q[r] + d) * scale : (real)0;
 }
 
-/* Multiplies every SHARERS-th four columns of the rows and of the first `some` keys. */
-static inline void share_scores(const workspace *m, key_pointer keys, index_t step,
+/* Multiplies the rows by the first `some` keys over the work-item's share of the columns. */
+static inline void share_scores(const workspace *m, key_pointer keys, index_t stride,
                                 index_t head_dim, int some) {
   for (int key = ROW; key < some; key += WORKERS / SHARERS) {
-    key_pointer row = keys + m->at[key] * step;
+    key_pointer row = keys + m->at[key] * stride;
     real4 sums[ROWS];
     EACH_ROW sums[r] = (real4)0;
     for (int d = 4 * SHARER; d < head_dim; d += 4 * SHARERS) {
       const real4 four = LOAD_QUAD(KEY_TYPE, row + d, head_dim - d);
-      EACH_ROW sums[r] = fma(vload4(0, m->queries + r * Q_MAX + d), four, sums[r]);
+      EACH_ROW sums[r] = FMA(vload4(0, m->queries + r * Q_MAX + d), four, sums[r]);
     }
     EACH_ROW m->shares[(r * KEYS + key) * PITCH + SHARER] =
         (sums[r].s0 + sums[r].s1) + (sums[r].s2 + sums[r].s3);
   }
 }
 
-/* Sums the scores of the work-item's key. They are -INFINITY for missing or hidden keys. */
+/* Adds up the score of the work-item's key, which is -INFINITY for a missing or invisible key. */
 static inline void join_scores(const workspace *m, const some_rows *rows,
                                const __global STORAGE(MASK_TYPE) * mask, index_t mask_step,
                                index_t from, int some, index_t window, real factor, real masked,
@@ -75,8 +75,8 @@ static inline void join_scores(const workspace *m, const some_rows *rows,
   }
 }
 
-/* Turns the scores of row ROW into weights relative to the new maximum, by eight work-items. */
-static inline void soften(const workspace *m, real *largest, real *total) {
+/* Replaces the scores of row ROW by weights relative to the new maximum, by eight work-items. */
+static inline void exponentiate(const workspace *m, real *largest, real *total) {
   __local real *weights = m->weights + ROW * KEYS, *ends = m->ends + ROW * SHARERS;
   real highest = *largest;
   if (ROW < ROWS) {
@@ -103,14 +103,14 @@ static inline void soften(const workspace *m, real *largest, real *total) {
 /* Adds four columns of the weighted values, over the keys of the work-item's slice. factors: scales
  * of the rows of values, or NULL. */
 static inline void add_values(real4 sums[ROWS], const workspace *m, key_pointer values,
-                              index_t step, index_t v_dim, int some,
+                              index_t stride, index_t v_dim, int some,
                               const __global float *factors) {
   const index_t d = 4 * (WORKER % QUADS);
   EACH_ROW sums[r] *= m->fade[r];
   for (int j = WORKER / QUADS; j < some && d < v_dim; j += SLICES) {
-    real4 four = LOAD_QUAD(KEY_TYPE, values + m->at[j] * step + d, v_dim - d);
+    real4 four = LOAD_QUAD(KEY_TYPE, values + m->at[j] * stride + d, v_dim - d);
     if (SCALED) four *= factors[m->at[j]];
-    EACH_ROW sums[r] = fma((real4)m->weights[r * KEYS + j], four, sums[r]);
+    EACH_ROW sums[r] = FMA((real4)m->weights[r * KEYS + j], four, sums[r]);
   }
 }
 
@@ -137,7 +137,7 @@ static inline void put_together(const workspace *m, const real4 sums[ROWS], real
   barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-/* A group's rows and the keys that they see. */
+/* The rows of a group and the keys that they see. */
 typedef struct view {
   place here;
   key_range seen;
@@ -154,7 +154,7 @@ static inline view find_view(ATTENTION_PARAMS) {
 #if PAGED
   at.rows =
       take_sequence(&at.rows, 0, &at.seen, position + position_offset, sequence + sequence_offset,
-                    page_table + page_table_offset, n_keys, n_sequences, most_pages);
+                    page_table + page_table_offset, n_keys, n_sequences, max_pages);
 #endif
   at.span = find_span(&at.seen, &at.rows, (index_t)get_group_id(1), n_splits, window);
   return at;
@@ -183,14 +183,15 @@ static inline void attend(ATTENTION_PARAMS, const view *w, const workspace *m) {
     join_scores(m, rows, mask, mask_step, from, some, window, FACTOR(k_scale, m->at[WORKER]),
                 masked, softcap);
     barrier(CLK_LOCAL_MEM_FENCE);
-    soften(m, &largest, &total);
+    exponentiate(m, &largest, &total);
     add_values(sums, m, values, v_strides.s0, v_dim, some, factors);
   }
   put_together(m, sums, largest, total);
-  for (int r = 0; r < rows->n; r++) {
+  EACH_ROW {
+    if (r >= rows->n) continue;
 #if SPLIT
-    __global real *to = parts + parts_offset +
-                        part_offset(here, (index_t)get_group_id(1), share * n_queries, r, v_dim);
+    __global real *to = splits + splits_offset +
+                        split_offset(here, (index_t)get_group_id(1), share * n_queries, r, v_dim);
     for (index_t d = WORKER; d < v_dim && span.begin < span.end; d += WORKERS)
       to[d] = join_slices(m, r, d);
     if (WORKER == 0) to[v_dim] = m->fade[r];
@@ -231,8 +232,8 @@ static inline void store_token(x_pointer new_k, x_pointer new_v, long row, index
 }
 
 /* Attention with one new row of k and v, which is stored in the caches first. A group of heads has
- * one group of work-items per split, and the split that sees the row stores it. The strides of
- * new_k and new_v are ordered like those of k and v. */
+ * one work-group per split. The work-group whose split contains the new row stores it. The strides
+ * of new_k and new_v are ordered like those of k and v. */
 __kernel void attention_team_token(ATTENTION_PARAMS, const __global STORAGE(X_TYPE) * new_k,
                                    const long new_k_offset, const __global STORAGE(X_TYPE) * new_v,
                                    const long new_v_offset, const index8 new_k_strides,
@@ -245,7 +246,7 @@ __kernel void attention_team_token(ATTENTION_PARAMS, const __global STORAGE(X_TY
   bool placed = true; /* the same for all work-items; only the first one checks the earlier pages */
   for (int all = get_global_id(0) + get_global_id(1) == 0; all >= 0; all--)
     placed = is_placed(at, sequence[sequence_offset], page_table + page_table_offset, n_keys,
-                       n_sequences, most_pages, n_pages, page_shift, all, fault, fault_node);
+                       n_sequences, max_pages, n_pages, page_shift, all, fault, fault_node);
 #else
   const bool placed = at >= 0 && at <= last_position(out_rows, n_keys);
   if (!placed) set_fault(fault, fault_node, FAULT_ROWS, at, out_rows, n_keys);

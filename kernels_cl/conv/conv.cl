@@ -69,7 +69,7 @@
 #endif
 
 #if IS_FLOAT(COMPUTE)
-#define MULTIPLY_ADD(a, b, c) fma(a, b, c)
+#define MULTIPLY_ADD(a, b, c) FMA(a, b, c)
 #else
 #define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #endif
@@ -129,9 +129,8 @@ typedef real total1;
 #define LOAD_BIAS(p, i) LOAD(X_TYPE, p, i)
 #endif
 
-/* A work-item writes one row of plane_columns. Items count, innermost last: channel, slice z,
- * phase_y, phase_x, row. Slice z of the planes is slice first_slice + z of the `depth` slices of
- * x. */
+/* A work-item writes one row of plane_columns. items are (channel, slice z, phase_y, phase_x, row),
+ * the row innermost. Slice z of the planes is slice first_slice + z of the `depth` slices of x. */
 __kernel void conv_pad_planes(const __global STORAGE(X_TYPE) * x, const long x_offset,
                               __global real *planes, const long planes_offset, const index_t items,
                               const int depth, const int first_slice, const int slices,
@@ -179,7 +178,7 @@ typedef struct taps {
   index_t w_output, w_channel; /* weights from channel to channel */
 } taps;
 
-/* Returns the input for W positions from p on; `left` of them are inside of the buffer. */
+/* Returns the W inputs from p on. Only `left` of them are in the buffer; the others are 0. */
 static inline realw load_positions(const __global real *p, index_t left) {
 #if FROM_X && W > 1
   if (left < W) {
@@ -194,13 +193,13 @@ static inline realw load_positions(const __global real *p, index_t left) {
 #define EACH_OUTPUT _Pragma("unroll") for (int o = 0; o < OUTPUTS; o++)
 #define EACH_VECTOR _Pragma("unroll") for (int v = 0; v < VECTORS; v++)
 
-/* Adds to sums `channels` channels from x (their first plane) on, vector v at base[v]. whole: all
- * positions may be read, else only `positions` of them. */
+/* Adds the products of `channels` channels to sums. x: plane of the first channel. base[v]: offset
+ * of vector v in a plane. whole: all positions may be read, else only `positions` of them. */
 static inline void add_channels(realw sums[OUTPUTS][VECTORS], const __global real *x,
                                 const __global STORAGE(W_TYPE) * weight, int channels,
-                                index_t channel_step, const taps *t, const index_t base[VECTORS],
+                                index_t channel_stride, const taps *t, const index_t base[VECTORS],
                                 index_t positions, const int whole) {
-  for (int c = 0; c < channels; c++, x += channel_step, weight += t->w_channel) {
+  for (int c = 0; c < channels; c++, x += channel_stride, weight += t->w_channel) {
     index_t row = 0;
     int phase_y = 0;
     for (int i = 0; i < t->count_y; i++) {
@@ -265,8 +264,8 @@ static inline void store_positions(const target *t, const totalw v, index_t p, i
 #endif
 }
 
-/* One dimension of a transposed convolution, for the outputs whose position modulo the stride is
- * `phase`. */
+/* The taps of one dimension of a transposed convolution that contribute to the outputs of one
+ * phase. */
 typedef struct gather {
   int first, taps; /* first and number of the taps that contribute; they are `step` apart */
   int origin;      /* the input that output 0 reads at the first tap */
@@ -282,8 +281,8 @@ static inline gather gather_of(int phase, int kernel_size, int stride, int pad, 
 }
 
 /* The outputs of a work-item: channels of a group from `first` on. The last block of channels
- * begins earlier if it would not be full. Channels before first_kept are then computed twice, with
- * the same result, and stored once. */
+ * begins earlier if it would not be full. Channels before first_kept are then computed by two
+ * work-items, and only the other one stores them. */
 typedef struct tile {
   index_t first_vector, n_vectors; /* vectors of a phase's outputs */
   int first, first_kept;
@@ -319,7 +318,7 @@ static inline tile tile_of(index_t item, int groups, int n_outputs, int first_ou
   return t;
 }
 
-/* Sets the offsets of the vectors in a plane; those beyond the last repeat it. */
+/* Sets the offsets of the vectors in a plane. Vectors beyond the last repeat it. */
 static inline void find_bases(index_t base[VECTORS], const tile *t, int plane_columns) {
   EACH_VECTOR {
     const index_t k = min(t->first_vector + v, t->n_vectors - 1),
@@ -353,9 +352,9 @@ static inline target target_of(__global STORAGE(OUT_TYPE) * out, const tile *t, 
     if (y_ < (t).rows && kept_ > 0) EPILOGUE((t).out + at_, (cell) + at_, kept_);  \
   }
 /* Applies the epilogue to what store_outputs stored. `cell`: start of the first channel's plane. */
-#define EPILOGUE_OUTPUTS(to, plane_step, cell, t, base, plane_columns)                           \
-  for (int o_ = 0; o_ < OUTPUTS; o_++, (to).out += (plane_step)) {                               \
-    const index_t cell_ = (cell) + o_ * (plane_step);                                            \
+#define EPILOGUE_OUTPUTS(to, plane_stride, cell, t, base, plane_columns)                         \
+  for (int o_ = 0; o_ < OUTPUTS; o_++, (to).out += (plane_stride)) {                             \
+    const index_t cell_ = (cell) + o_ * (plane_stride);                                          \
     if ((t).first + o_ < (t).first_kept) continue;                                               \
     for (int v_ = 0; v_ < (BY_ROW ? VECTORS : 1) && (t).first_vector + v_ < (t).n_vectors; v_++) \
       EPILOGUE_POSITIONS(                                                                        \
@@ -364,19 +363,22 @@ static inline target target_of(__global STORAGE(OUT_TYPE) * out, const tile *t, 
           plane_columns)                                                                         \
   }
 #else
-#define EPILOGUE_OUTPUTS(to, plane_step, cell, t, base, plane_columns)
+#define EPILOGUE_OUTPUTS(to, plane_stride, cell, t, base, plane_columns)
 #endif
 
-/* plane_step: elements from a channel of out to the next. */
-static inline void store_outputs(target to, index_t plane_step,
+/* plane_stride: elements from a channel of out to the next. */
+static inline void store_outputs(target to, index_t plane_stride,
                                  const __global STORAGE(OUT_TYPE) * bias,
                                  totalw total[OUTPUTS][VECTORS], const tile *t,
                                  const index_t base[VECTORS], int plane_columns) {
-  for (int o = 0; o < OUTPUTS; o++, to.out += plane_step) {
-    if (t->first + o < t->first_kept) continue;
+  UNROLL_ON_GPU
+  for (int o = 0; o < OUTPUTS; o++) {
     const total1 shift = HAS_BIAS ? LOAD_BIAS(bias, o) : (total1)0;
-    for (int v = 0; v < VECTORS && t->first_vector + v < t->n_vectors; v++)
-      store_positions(&to, total[o][v] + shift, base[v], plane_columns);
+    UNROLL_ON_GPU
+    for (int v = 0; v < VECTORS; v++)
+      if (t->first + o >= t->first_kept && t->first_vector + v < t->n_vectors)
+        store_positions(&to, total[o][v] + shift, base[v], plane_columns);
+    to.out += plane_stride;
   }
 }
 
@@ -387,7 +389,7 @@ typedef struct slices_of_x {
   index_t step;
 } slices_of_x;
 
-/* Adds the taps of a slice of padding, before the first or after the last input slice. */
+/* Adds the taps that read a slice of padding, before the first or after the last input slice. */
 static inline void add_padding(totalw total[OUTPUTS][VECTORS], int padding,
                                const __global STORAGE(W_TYPE) * weight, int channels, const taps *t,
                                index_t n_taps) {
@@ -408,7 +410,7 @@ static inline void add_slices(totalw total[OUTPUTS][VECTORS], const __global rea
                               const index_t base[VECTORS], index_t positions, int padding) {
   const int whole = !FROM_X || base[VECTORS - 1] + W <= positions,
             block = max((int)(BLOCK / n_taps), 1);
-  const index_t channel_step = d->count * d->step;
+  const index_t channel_stride = d->count * d->step;
   EACH_OUTPUT EACH_VECTOR total[o][v] = (totalw)0;
   for (int h = 0; h < d->kernel_size; h++) {
     int z = TRANSPOSED ? d->out + d->pad - h * d->dilation
@@ -421,14 +423,14 @@ static inline void add_slices(totalw total[OUTPUTS][VECTORS], const __global rea
     }
     for (int c = 0; c < channels; c += block) {
       const int some = min(block, channels - c);
-      const __global real *from = x + c * channel_step + z * d->step;
+      const __global real *from = x + c * channel_stride + z * d->step;
       const __global STORAGE(W_TYPE) *w = weight + c * t->w_channel + h * n_taps;
       realw sums[OUTPUTS][VECTORS];
       EACH_OUTPUT EACH_VECTOR sums[o][v] = (realw)0;
       if (whole)
-        add_channels(sums, from, w, some, channel_step, t, base, positions, 1);
+        add_channels(sums, from, w, some, channel_stride, t, base, positions, 1);
       else
-        add_channels(sums, from, w, some, channel_step, t, base, positions, 0);
+        add_channels(sums, from, w, some, channel_stride, t, base, positions, 0);
       EACH_OUTPUT EACH_VECTOR total[o][v] += TO_TOTAL(sums[o][v]);
     }
   }

@@ -107,7 +107,7 @@ __kernel void conv_dots_planes(const __global uchar *x, const long x_offset, __g
   }
 }
 
-/* Geometry of the planes, the outputs and the taps. */
+/* Sizes and strides of the planes, the outputs and the taps. */
 #define GEOMETRY_PARAMS                                                                            \
   const int groups, const int n_outputs, const int channels, const int words, const int positions, \
       const int plane_bytes, const int phase_bytes, const int plane_rows, const int plane_columns, \
@@ -116,7 +116,7 @@ __kernel void conv_dots_planes(const __global uchar *x, const long x_offset, __g
       const int stride_x, const int dilation_z, const int dilation_y, const int dilation_x,        \
       const int phases_y, const int phases_x
 
-/* Returns the distance of the byte that a tap reads from its position. */
+/* Returns the distance from a position to the byte that a tap reads for it. */
 static inline int tap_at(int z, int y, int x, int phase_bytes, int plane_rows, int plane_columns,
                          int stride_z, int stride_y, int stride_x, int phases_y, int phases_x) {
   const int phase = (z % stride_z * phases_y + y % stride_y) * phases_x + x % stride_x;

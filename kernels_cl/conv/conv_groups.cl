@@ -17,8 +17,8 @@
 #ifndef HAS_BIAS
 #define HAS_BIAS 1
 #endif
-#ifndef IN_PARTS
-#define IN_PARTS 0
+#ifndef IN_SPLITS
+#define IN_SPLITS 0
 #endif
 #ifndef OUTPUTS
 #define OUTPUTS 8
@@ -106,23 +106,27 @@ static inline void find_bases(int base[POSITIONS], int lane, int tile_columns, i
   }
 }
 
-/* Adds the staged channels to sums. factors: from the work-item's first output on. */
+/* Adds the staged channels to sums. factors: from the work-item's first output on. Channels and
+ * rows of the kernel are one loop, because Intel's compiler keeps sums in memory in a deeper nest.
+ */
 static inline void add_channels(real4 sums[POSITIONS][QUADS], const __local real *cells,
                                 const __local real *factors, const int base[POSITIONS], int planes,
                                 int plane, int columns, int kernel_y, int kernel_x, int dilation_y,
                                 int dilation_x) {
-  for (int c = 0; c < planes; c++)
-    for (int i = 0; i < kernel_y; i++) {
-      const __local real *in = cells + c * plane + i * dilation_y * columns;
-      for (int j = 0; j < kernel_x; j++, in += dilation_x, factors += PITCH) {
-        real4 four[QUADS];
-        EACH_QUAD four[q] = vload4(q, factors);
-        EACH_POSITION {
-          const real4 value = (real4)in[base[p]];
-          EACH_QUAD sums[p][q] = fma(four[q], value, sums[p][q]);
-        }
+  for (int row = 0, c = 0, i = 0; row < planes * kernel_y; row++) {
+    const __local real *in = cells + c * plane + i * dilation_y * columns;
+    for (int j = 0; j < kernel_x; j++, in += dilation_x, factors += PITCH) {
+      real4 four[QUADS];
+      EACH_QUAD four[q] = vload4(q, factors);
+      EACH_POSITION {
+        const real4 value = (real4)in[base[p]];
+        EACH_QUAD sums[p][q] = FMA(four[q], value, sums[p][q]);
       }
     }
+    if (++i < kernel_y) continue;
+    i = 0;
+    c++;
+  }
 }
 
 /* A work-item's cells of out: channels from `channel` on, of which `n` belong to the group. */
@@ -143,26 +147,26 @@ static inline index_t cell_of(const target *t, int p, int o, index_t all_channel
          (index_t)y * out_columns + x;
 }
 
-/* Groups of work-items: tiles, blocks of outputs, groups of channels times n_parts. The channels of
- * a group are split into n_parts of part_channels. IN_PARTS, with several: a part has the layout of
- * out, part_size elements. x: (images, groups * channels, in...), weight: (groups * n_outputs,
- * channels, kernel...). cells: (some, seen_rows, seen_columns), factors: (some * kernel_y *
- * kernel_x, PITCH). */
+/* The grid of work-groups is (tiles, blocks of outputs, groups of channels times n_splits). The
+ * channels of a group are split into n_splits of split_channels. IN_SPLITS, if n_splits is not 1: a
+ * split has the layout of out and split_size elements. x: (images, groups * channels, in...),
+ * weight: (groups * n_outputs, channels, kernel...). cells: (some, seen_rows, seen_columns),
+ * factors: (some * kernel_y * kernel_x, PITCH). */
 __kernel void conv_groups(const __global STORAGE(X_TYPE) * x, const long x_offset,
                           const __global STORAGE(W_TYPE) * weight, const long weight_offset,
                           const __global STORAGE(X_TYPE) * bias, const long bias_offset,
                           __global STORAGE(X_TYPE) * out, const long out_offset,
-                          __global real *parts, const long parts_offset, const int n_parts,
-                          const int part_channels, const index_t part_size, const int some,
+                          __global real *splits, const long splits_offset, const int n_splits,
+                          const int split_channels, const index_t split_size, const int some,
                           VOLUMES_PARAMS, KERNEL_PARAMS, __local real *cells,
                           __local real *factors) {
   const place at = find_place((index_t)get_group_id(0), out_depth, out_rows, out_columns, tile_rows,
                               tile_columns);
   const int first = (int)get_group_id(1) * BLOCK_OUTPUTS, mine = WORKER / LANES * OUTPUTS,
             taps = kernel_y * kernel_x, volume = kernel_z * taps, plane = seen_rows * seen_columns;
-  const int part = (int)(get_group_id(2) % n_parts), begin = part * part_channels,
-            end = min(begin + part_channels, channels);
-  const index_t group = (index_t)get_group_id(2) / n_parts,
+  const int split = (int)(get_group_id(2) % n_splits), begin = split * split_channels,
+            end = min(begin + split_channels, channels);
+  const index_t group = (index_t)get_group_id(2) / n_splits,
                 in_plane = (index_t)in_rows * in_columns, step = in_depth * in_plane;
   const target t = {at, WORKER % LANES, n_outputs - first - mine, group * n_outputs + first + mine};
   x += x_offset + (at.image * groups + group) * channels * step;
@@ -191,12 +195,13 @@ __kernel void conv_groups(const __global STORAGE(X_TYPE) * x, const long x_offse
   EACH_POSITION EACH_QUAD {
     real lanes[4];
     vstore4(total[p][q], 0, lanes);
+#pragma unroll
     for (int l = 0; l < 4; l++) {
       const index_t cell = cell_of(&t, p, 4 * q + l, (index_t)groups * n_outputs, out_depth,
                                    out_rows, out_columns, tile_columns);
-      if (cell < 0) break;
-#if IN_PARTS
-      parts[parts_offset + part * part_size + cell] = lanes[l];
+      if (cell < 0) continue;
+#if IN_SPLITS
+      splits[splits_offset + split * split_size + cell] = lanes[l];
 #else
       const real shift =
           HAS_BIAS ? LOAD(X_TYPE, bias, bias_offset + t.channel + 4 * q + l) : (real)0;
@@ -217,13 +222,13 @@ static inline real sum_taps(const __local real *cells, const __global STORAGE(W_
     for (int i = 0; i < kernel_y; i++) {
       const __local real *in = cells + h * plane + i * dilation_y * columns;
       for (int j = 0; j < kernel_x; j++, in += dilation_x, weight++)
-        sum = fma(LOAD(W_TYPE, weight, 0), *in, sum);
+        sum = FMA(LOAD(W_TYPE, weight, 0), *in, sum);
     }
   return sum;
 }
 
-/* Groups of work-items: tiles, 1, channels. cells: (kernel_z, seen_rows, seen_columns). LANES is
- * WORKERS. */
+/* The grid of work-groups is (tiles, 1, channels). cells: (kernel_z, seen_rows, seen_columns).
+ * LANES is WORKERS. */
 __kernel void conv_groups_depthwise(const __global STORAGE(X_TYPE) * x, const long x_offset,
                                     const __global STORAGE(W_TYPE) * weight,
                                     const long weight_offset, const __global STORAGE(X_TYPE) * bias,

@@ -33,14 +33,14 @@ typedef PASTE(int, W) intw;
 #define LANES_ (intw)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #endif
 
-/* The cells of a plane that a work-item computes. x points to the plane. */
+/* The cells of a plane that a work-item computes, where x points to the plane. */
 typedef struct cells {
   int first, rows, columns; /* position and size of the outputs */
   int in_rows, in_columns, top, left;
   index_t before, there; /* elements of x before the plane, and from it on */
 } cells;
 
-/* Loads every STRIDE-th element from x[at] on; elements outside of the buffer are 0. */
+/* Returns W elements of x, every STRIDE-th from x[at] on; elements outside of the buffer are 0. */
 static inline realw load_cells(const __global float *x, int at, const cells *t) {
   if (at + t->before >= 0 && at + W * STRIDE <= t->there) {
 #if STRIDE == 1
@@ -76,13 +76,13 @@ static inline void sum_taps(realw sums[ROWS], const __global float *x, const flo
 #pragma unroll
       for (int k = 0; k < ROWS; k++) {
         const int i = r - k * STRIDE;
-        if (i >= 0 && i < SIDE) sums[k] = fma((realw)weight[i * SIDE + j], in, sums[k]);
+        if (i >= 0 && i < SIDE) sums[k] = FMA((realw)weight[i * SIDE + j], in, sums[k]);
       }
     }
   }
 }
 
-/* Stores a vector, of which the first `size` outputs exist. */
+/* Stores the first `size` lanes of a vector; the others are not outputs. */
 static inline void store_cells(__global float *to, realw sum, int size) {
   if (size >= W) {
     STORE_LANES(to, sum);
@@ -114,7 +114,7 @@ static inline void make_rows(const __global float *x, const float *weight, float
     }
 }
 
-/* Computes cell by cell and skips taps in the padding: 0 times an infinite weight is NaN. */
+/* Computes cell by cell and skips taps in the padding, as 0 times an infinite weight is NaN. */
 static inline void make_directly(const __global float *x, const float *weight, float shift,
                                  __global float *out, const cells *t) {
   for (int y = t->first; y < t->first + t->rows; y++)
@@ -124,7 +124,7 @@ static inline void make_directly(const __global float *x, const float *weight, f
         const int row = y * STRIDE + tap / SIDE - t->top,
                   at = column * STRIDE + tap % SIDE - t->left;
         if (row >= 0 && row < t->in_rows && at >= 0 && at < t->in_columns)
-          sum = fma(weight[tap], x[row * t->in_columns + at], sum);
+          sum = FMA(weight[tap], x[row * t->in_columns + at], sum);
       }
       *out++ = sum + shift;
     }

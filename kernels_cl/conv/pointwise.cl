@@ -10,13 +10,13 @@
 #define HAS_BIAS 1
 #endif
 
-/* Operands of a product: x from a position on, x_step elements from channel to channel, and a panel
- * of the weight. A panel is stored in blocks of DEPTH channels, with blocks of the other panels
- * between them. */
+/* Operands of a product: x from a position on, x_stride elements from channel to channel, and a
+ * panel of the weight. A panel is stored in blocks of DEPTH channels, with blocks of the other
+ * panels between them. */
 typedef struct product {
   const __global float *x;
   __global const float *weight;
-  index_t x_step;
+  index_t x_stride;
   int channels, panel, padded; /* padded: number of outputs of all panels */
 } product;
 
@@ -34,7 +34,7 @@ static inline void sum_channels(floatw sums[ROWS][2], const product *p, const in
     __global const float *w =
         p->weight + (long)first * p->padded + (long)p->panel * ROWS * depth + (k0 - first) * ROWS;
     EACH_SUM sums[r][v] = (floatw)0;
-    for (int k = 0; k < n; k++, x += p->x_step, w += ROWS) {
+    for (int k = 0; k < n; k++, x += p->x_stride, w += ROWS) {
       floatw in[2];
 #pragma unroll
       for (int v = 0; v < 2; v++)
@@ -42,22 +42,22 @@ static inline void sum_channels(floatw sums[ROWS][2], const product *p, const in
           in[v] = vloadw(v, x);
           PREFETCH(x + (vectors + v) * WIDTH); /* prefetches the next tile */
         }
-      EACH_SUM sums[r][v] = fma((floatw)w[r], in[v], sums[r][v]);
+      EACH_SUM sums[r][v] = FMA((floatw)w[r], in[v], sums[r][v]);
     }
     if (k0 > 0) EACH_SUM sums[r][v] += total[r][v];
     if (k0 + CHAIN < p->channels) EACH_SUM total[r][v] = sums[r][v];
   }
 }
 
-/* Stores the first `rows` rows, without `skipped` positions, to rows of `out`, `step` apart. */
+/* Stores `rows` rows of sums, without `skipped` positions, in rows of `out`, `stride` apart. */
 static inline void store_sums(const floatw sums[ROWS][2], __global const float *bias,
-                              __global float *out, index_t step, int rows, int skipped,
+                              __global float *out, index_t stride, int rows, int skipped,
                               const int vectors) {
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
     if (r >= rows) continue;
     const float shift = HAS_BIAS ? bias[r] : 0;
-    __global float *to = out + r * step;
+    __global float *to = out + r * stride;
     if (skipped == 0) {
 #pragma unroll
       for (int v = 0; v < 2; v++)
@@ -73,10 +73,10 @@ static inline void store_sums(const floatw sums[ROWS][2], __global const float *
 }
 
 static inline void make_tile(const product *p, __global const float *bias, __global float *out,
-                             index_t step, int rows, int skipped, const int vectors) {
+                             index_t stride, int rows, int skipped, const int vectors) {
   floatw sums[ROWS][2];
   sum_channels(sums, p, vectors);
-  store_sums(sums, bias, out, step, rows, skipped, vectors);
+  store_sums(sums, bias, out, stride, rows, skipped, vectors);
 }
 
 /* A tile of positions [at, end): its width and the first position that it reads. */
@@ -119,7 +119,7 @@ __kernel void conv_pointwise(__global const float *x, const long x_offset,
   const int panels = (n_outputs + ROWS - 1) / ROWS, first = (int)get_global_id(1) * panels_each,
             last = min(first + panels_each, panels);
   product p = {.weight = weight + weight_offset,
-               .x_step = positions,
+               .x_stride = positions,
                .channels = channels,
                .padded = panels * ROWS};
   x += x_offset + z * channels * positions;

@@ -3,7 +3,7 @@
  *
  * winograd_factors transforms x to factors [group][N * N][block of LANES channels][tile][LANES].
  * The lanes of vectors are channels, so that images with few columns fill them, too. In winograd, a
- * work-item multiplies the factors of a part of the tiles by a panel of winograd_pack.cl, with a
+ * work-item multiplies the factors of a range of the tiles by a panel of winograd_pack.cl, with a
  * tile as a row and an output as a column. The sums [N * N][tile][COLUMNS] stay in local memory.
  * They are then transformed to outputs, with LANES outputs in a vector. */
 #include "common.h"
@@ -24,7 +24,7 @@
 #define load_lanes(p) PASTE(vload, LANES)(0, p)
 #define store_lanes(v, p) PASTE(vstore, LANES)(v, 0, p)
 
-/* Transposes: r[i] lane j and r[j] lane i change places. */
+/* Swaps lane j of r[i] with lane i of r[j], for all i and j. */
 static inline void turn_lanes(lanes r[LANES]) {
 #if LANES == 16
   transpose_16(r);
@@ -41,7 +41,7 @@ static inline void turn_lanes(lanes r[LANES]) {
 #define RUN 16 /* tiles of a row that are transformed from one copy of their inputs */
 #define SEEN (RUN * TILE + SIDE - 1)
 
-/* Loads floats from `from` on, of which n are in memory; the others are 0. */
+/* Returns LANES floats from `from` on. Only the first n are in memory; the others are 0. */
 static inline lanes load_there(const __global float *from, index_t n) {
   if (n >= LANES) return load_lanes(from);
   float some[LANES];
@@ -69,9 +69,9 @@ static inline void clear_cells(float *to, int n) {
   for (int i = 0; i < n; i++) store_lanes((lanes)0, to + i * LANES);
 }
 
-/* Computes a tile's factors, factor_step apart. from: rows of `width` cells of LANES channels. */
+/* Computes a tile's factors, factor_stride apart. from: rows of `width` cells of LANES channels. */
 static inline void make_factors(const float *from, int width, __global float *to,
-                                index_t factor_step) {
+                                index_t factor_stride) {
   lanes half_made[N][N], d[N], f[N];
 #pragma unroll
   for (int x = 0; x < N; x++) {
@@ -85,30 +85,30 @@ static inline void make_factors(const float *from, int width, __global float *to
   for (int y = 0; y < N; y++) {
     factors_of(half_made[y], f);
 #pragma unroll
-    for (int x = 0; x < N; x++) store_lanes(f[x], to + (y * N + x) * factor_step);
+    for (int x = 0; x < N; x++) store_lanes(f[x], to + (y * N + x) * factor_stride);
   }
 }
 
-/* Returns the number of floats between two factors. Blocks of channels of a factor are pitch *
- * LANES apart. One more vector makes factors begin in different cache sets. */
+/* Returns the number of floats from one factor to the next. A factor has blocks of channels that
+ * are pitch * LANES apart. One more vector makes factors begin in different cache sets. */
 static inline index_t step_of_factors(int channels, index_t pitch) {
   return ((channels + LANES - 1) / LANES * pitch + 1) * LANES;
 }
 
-/* Global ids: a row of [first_row, first_row + rows), a block of channels of a group. pitch: number
- * of tiles of the rows, plus one. */
+/* Global id 0 selects a row of tiles of [first_row, first_row + rows), global id 1 a block of
+ * channels of a group. pitch: number of tiles of the rows, plus one. */
 __kernel void winograd_factors(const __global float *x, const long x_offset,
                                __global float *factors, const long factors_offset, const int images,
                                const int groups, TILES_PARAMS) {
   const int row = (int)get_global_id(0), blocks = (channels + LANES - 1) / LANES,
             id = (int)get_global_id(1), group = id / blocks, block = id % blocks,
             here = min(channels - block * LANES, LANES);
-  const index_t factor_step = step_of_factors(channels, pitch),
+  const index_t factor_stride = step_of_factors(channels, pitch),
                 size = (index_t)in_rows * in_columns;
   const place p = place_of(first_row + row, 0, tile_rows);
   const index_t first = ((index_t)(p.image * groups + group) * channels + block * LANES) * size,
                 end = (index_t)images * groups * channels * size;
-  factors += factors_offset + group * FACTORS * factor_step +
+  factors += factors_offset + group * FACTORS * factor_stride +
              (block * pitch + (index_t)row * tile_columns) * LANES;
   for (int column = 0; column < tile_columns; column += RUN) {
     float seen[(N * SEEN + LANES) * LANES];
@@ -128,45 +128,45 @@ __kernel void winograd_factors(const __global float *x, const long x_offset,
       clear_cells(to + (before + n) * LANES, width - before - n);
     }
     for (int i = 0; i < tiles; i++, factors += LANES)
-      make_factors(seen + i * TILE * LANES, width, factors, factor_step);
+      make_factors(seen + i * TILE * LANES, width, factors, factor_stride);
   }
 }
 
 /* ---------------------------------------------------------------- products */
 
 #if WIDTH == 16
-#define MOST_ROWS 12 /* uses 24 of 32 registers */
+#define MAX_ROWS 12 /* uses 24 of 32 registers */
 #else
-#define MOST_ROWS ROWS
+#define MAX_ROWS ROWS
 #endif
 #define DEEP 64 /* channels whose weights of a panel fit the first-level cache */
 
 /* sums (rows, COLUMNS) = a factor of `rows` tiles at a by n channels of the weight at b; adds: +=
- * instead of =. Blocks of channels, a_step apart, are summed separately, which keeps rounding
- * errors small. Each channel prefetches next_step floats from `next` on, which advances by as
+ * instead of =. Blocks of channels, a_stride apart, are summed separately, which keeps rounding
+ * errors small. Each channel prefetches next_stride floats from `next` on, which advances by as
  * many. */
-static inline void multiply_rows(__global const float *a, index_t a_step, __global const float *b,
-                                 int n, __global const float *next, int next_step,
+static inline void multiply_rows(__global const float *a, index_t a_stride, __global const float *b,
+                                 int n, __global const float *next, int next_stride,
                                  __local float *sums, int adds, const int rows) {
-  for (int k0 = 0; k0 < n; k0 += LANES, a += a_step) {
+  for (int k0 = 0; k0 < n; k0 += LANES, a += a_stride) {
     const int deep = min(LANES, n - k0);
-    floatw low[MOST_ROWS], high[MOST_ROWS];
+    floatw low[MAX_ROWS], high[MAX_ROWS];
 #pragma unroll
-    for (int r = 0; r < MOST_ROWS; r++) low[r] = high[r] = 0;
-    for (int k = 0; k < deep; k++, b += COLUMNS, next += next_step) {
+    for (int r = 0; r < MAX_ROWS; r++) low[r] = high[r] = 0;
+    for (int k = 0; k < deep; k++, b += COLUMNS, next += next_stride) {
       const floatw x = vloadw(0, b), y = vloadw(1, b);
       PREFETCH(next);
-      if (next_step > 16) PREFETCH(next + 16); /* the next cache line */
+      if (next_stride > 16) PREFETCH(next + 16); /* the next cache line */
 #pragma unroll
-      for (int r = 0; r < MOST_ROWS; r++) {
+      for (int r = 0; r < MAX_ROWS; r++) {
         if (r >= rows) continue;
         const floatw v = (floatw)a[r * LANES + k];
-        low[r] = fma(v, x, low[r]);
-        high[r] = fma(v, y, high[r]);
+        low[r] = FMA(v, x, low[r]);
+        high[r] = FMA(v, y, high[r]);
       }
     }
 #pragma unroll
-    for (int r = 0; r < MOST_ROWS; r++) {
+    for (int r = 0; r < MAX_ROWS; r++) {
       if (r >= rows) continue;
       if (adds || k0 > 0) {
         low[r] += vloadw(2 * r, sums);
@@ -180,11 +180,12 @@ static inline void multiply_rows(__global const float *a, index_t a_step, __glob
 
 /* Multiplies `count` tiles in strips of about the same even height; an odd count is rounded up.
  * Each strip prefetches its share of the weights of the next DEEP channels. */
-static inline void multiply_tiles(__global const float *a, index_t a_step, __global const float *b,
-                                  int channels, int count, __local float *sums) {
-  const int strips = (count + MOST_ROWS - 1) / MOST_ROWS, even = (count + 1) / 2,
+static inline void multiply_tiles(__global const float *a, index_t a_stride,
+                                  __global const float *b, int channels, int count,
+                                  __local float *sums) {
+  const int strips = (count + MAX_ROWS - 1) / MAX_ROWS, even = (count + 1) / 2,
             height = (even + strips - 1) / strips * 2, share = (COLUMNS + strips - 1) / strips;
-  for (int k = 0; k < channels; k += DEEP, a += DEEP / LANES * a_step, b += DEEP * COLUMNS)
+  for (int k = 0; k < channels; k += DEEP, a += DEEP / LANES * a_stride, b += DEEP * COLUMNS)
     for (int i = 0; i < count; i += height) {
       __global const float *from = a + i * LANES;
       __local float *to = sums + i * COLUMNS;
@@ -192,25 +193,25 @@ static inline void multiply_tiles(__global const float *a, index_t a_step, __glo
       __global const float *next = b + n * COLUMNS + i / height * n * share;
       switch (min(height, 2 * even - i)) {
         case 2:
-          multiply_rows(from, a_step, b, n, next, share, to, adds, 2);
+          multiply_rows(from, a_stride, b, n, next, share, to, adds, 2);
           break;
         case 4:
-          multiply_rows(from, a_step, b, n, next, share, to, adds, 4);
+          multiply_rows(from, a_stride, b, n, next, share, to, adds, 4);
           break;
         case 6:
-          multiply_rows(from, a_step, b, n, next, share, to, adds, 6);
+          multiply_rows(from, a_stride, b, n, next, share, to, adds, 6);
           break;
-#if MOST_ROWS >= 8
+#if MAX_ROWS >= 8
         case 8:
-          multiply_rows(from, a_step, b, n, next, share, to, adds, 8);
+          multiply_rows(from, a_stride, b, n, next, share, to, adds, 8);
           break;
 #endif
-#if MOST_ROWS >= 12
+#if MAX_ROWS >= 12
         case 10:
-          multiply_rows(from, a_step, b, n, next, share, to, adds, 10);
+          multiply_rows(from, a_stride, b, n, next, share, to, adds, 10);
           break;
         case 12:
-          multiply_rows(from, a_step, b, n, next, share, to, adds, 12);
+          multiply_rows(from, a_stride, b, n, next, share, to, adds, 12);
           break;
 #endif
       }
@@ -225,12 +226,12 @@ static inline void multiply_tiles(__global const float *a, index_t a_step, __glo
 #define vstoret PASTE(vstore, TILE)
 
 /* Tiles [first, first + count) of all images, row by row. */
-typedef struct part {
+typedef struct tile_range {
   int first, count;
   int rows, columns; /* tiles of an image */
-} part;
+} tile_range;
 
-static inline place tile_of(const part *p, int tile) {
+static inline place tile_of(const tile_range *p, int tile) {
   tile += p->first;
   return place_of(tile / p->columns, tile % p->columns, p->rows);
 }
@@ -243,7 +244,7 @@ static inline void turn_cells(lanes cells[CELLS], float turned[LANES * CELLS]) {
   }
 }
 
-/* Stores the outputs (TILE, TILE) of a tile, except those beyond the image. */
+/* Stores the outputs (TILE, TILE) of a tile, except outputs beyond the image. */
 static inline void store_tile(__global float *plane, const image *s, const place *p,
                               const float *cells) {
   const int y0 = p->row * TILE, x0 = p->column * TILE, rows = min(TILE, s->out_rows - y0),
@@ -257,14 +258,14 @@ static inline void store_tile(__global float *plane, const image *s, const place
   }
 }
 
-/* Computes the outputs of a tile, whose sums are `step` apart. */
-static inline void make_cells(const __local float *sums, int step, lanes bias,
+/* Computes the outputs of a tile, whose sums are `stride` apart. */
+static inline void make_cells(const __local float *sums, int stride, lanes bias,
                               lanes cells[TILE * TILE], lanes *check) {
   lanes half_made[TILE][N], s[N], y[TILE];
 #pragma unroll
   for (int x = 0; x < N; x++) {
 #pragma unroll
-    for (int i = 0; i < N; i++) s[i] = load_lanes(sums + (i * N + x) * step);
+    for (int i = 0; i < N; i++) s[i] = load_lanes(sums + (i * N + x) * stride);
     outputs_of(s, y);
 #pragma unroll
     for (int i = 0; i < TILE; i++) half_made[i][x] = y[i];
@@ -277,11 +278,11 @@ static inline void make_cells(const __local float *sums, int step, lanes bias,
   }
 }
 
-/* Stores the tiles of a part for LANES outputs, `here` of which exist. out: plane of the first one
+/* Stores the tiles of a range for LANES outputs, `here` of which exist. out: plane of the first one
  * in the first image. check: a sum per output that is not finite if one of its cells is not. */
-static inline void store_outputs(const part *t, const image *s, const __local float *sums, int step,
-                                 __global float *out, index_t image_step, int here, lanes bias,
-                                 float check[LANES]) {
+static inline void store_outputs(const tile_range *t, const image *s, const __local float *sums,
+                                 int stride, __global float *out, index_t image_stride, int here,
+                                 lanes bias, float check[LANES]) {
   const index_t plane = (index_t)s->out_rows * s->out_columns;
   lanes seen = 0;
   for (int first = 0; first < t->count; first += AT_ONCE) {
@@ -289,12 +290,12 @@ static inline void store_outputs(const part *t, const image *s, const __local fl
     float turned[LANES * CELLS];
     const int some = min(AT_ONCE, t->count - first);
     for (int k = 0; k < AT_ONCE; k++)
-      make_cells(sums + min(first + k, t->count - 1) * COLUMNS, step, bias, cells + k * TILE * TILE,
-                 &seen);
+      make_cells(sums + min(first + k, t->count - 1) * COLUMNS, stride, bias,
+                 cells + k * TILE * TILE, &seen);
     turn_cells(cells, turned);
     for (int k = 0; k < some; k++) {
       const place p = tile_of(t, first + k);
-      __global float *to = out + p.image * image_step;
+      __global float *to = out + p.image * image_stride;
       for (int l = 0; l < here; l++)
         store_tile(to + l * plane, s, &p, turned + l * CELLS + k * TILE * TILE);
     }
@@ -304,27 +305,27 @@ static inline void store_outputs(const part *t, const image *s, const __local fl
 
 /* Recomputes the tiles of an output that are not finite; called if its check is not finite. x,
  * weight, out: in the first image. */
-static inline void mend(const part *t, const image *s, const __global float *x, index_t x_step,
-                        const __global float *weight, float bias, __global float *out,
-                        index_t image_step) {
+static inline void recompute_outputs(const tile_range *t, const image *s, const __global float *x,
+                                     index_t x_stride, const __global float *weight, float bias,
+                                     __global float *out, index_t image_stride) {
   for (int tile = 0; tile < t->count; tile++) {
     const place p = tile_of(t, tile);
-    if (!tile_is_finite(out + p.image * image_step, s, &p))
-      make_directly(x + p.image * x_step, weight, bias, out + p.image * image_step, s, &p);
+    if (!tile_is_finite(out + p.image * image_stride, s, &p))
+      make_directly(x + p.image * x_stride, weight, bias, out + p.image * image_stride, s, &p);
   }
 }
 
-/* Tiles of a part from `tile` on whose outputs are `rows` rows of `cells` neighbours; at: their
+/* Tiles of a range from `tile` on whose outputs are `rows` rows of `cells` neighbours; at: their
  * offset in the images of an output. Whole rows of tiles form one row. */
 typedef struct run {
   int tiles, rows, cells;
   index_t at;
 } run;
 
-static inline run run_of(const part *t, const image *s, int tile, index_t image_step) {
+static inline run run_of(const tile_range *t, const image *s, int tile, index_t image_stride) {
   const place p = tile_of(t, tile);
   const int y = p.row * TILE, x = p.column * TILE, left = t->count - tile;
-  run r = {.at = p.image * image_step + (index_t)y * s->out_columns + x};
+  run r = {.at = p.image * image_stride + (index_t)y * s->out_columns + x};
   if (p.column == 0 && left >= t->columns) {
     const int rows = min(left / t->columns, t->rows - p.row);
     r.tiles = rows * t->columns;
@@ -338,11 +339,11 @@ static inline run run_of(const part *t, const image *s, int tile, index_t image_
   return r;
 }
 
-/* Applies the epilogue to one output's cells of a part. cell: number in out of its plane in the
- * first image, which is at `out`. */
-#define EPILOGUE_PART(t, s, out, cell, image_step)               \
+/* Applies the epilogue to the cells of a range, of one output. out: the output's plane in the first
+ * image. cell: number of the plane's first element in out. */
+#define EPILOGUE_TILES(t, s, out, cell, image_stride)            \
   for (int i_ = 0; i_ < (t).count;) {                            \
-    const run r_ = run_of(&(t), &(s), i_, image_step);           \
+    const run r_ = run_of(&(t), &(s), i_, image_stride);         \
     for (int y_ = 0; y_ < r_.rows; y_++) {                       \
       const index_t at_ = r_.at + (index_t)y_ * (s).out_columns; \
       EPILOGUE((out) + at_, (cell) + at_, r_.cells);             \
@@ -350,24 +351,24 @@ static inline run run_of(const part *t, const image *s, int tile, index_t image_
     i_ += r_.tiles;                                              \
   }
 
-/* Global ids: a part of part_tiles of the rows [first_row, first_row + rows), and a panel of a
- * group. sums: FACTORS * (part_tiles * COLUMNS + LANES), part_tiles even. */
+/* Global id 0 selects tiles_at_once tiles of the rows [first_row, first_row + rows), global id 1 a
+ * panel of a group. sums: FACTORS * (tiles_at_once * COLUMNS + LANES), tiles_at_once even. */
 __kernel void winograd(IMAGES_PARAMS, const __global float *factors, const long factors_offset,
                        const __global float *packed, const long packed_offset, const int rows,
-                       const int part_tiles, TILES_PARAMS, __local float *sums) {
+                       const int tiles_at_once, TILES_PARAMS, __local float *sums) {
   const image s = {channels, n_outputs, in_rows, in_columns, out_rows, out_columns, top, left};
   const int panels = (n_outputs + COLUMNS - 1) / COLUMNS, panel = (int)get_global_id(1),
-            group = panel / panels, step = part_tiles * COLUMNS + LANES,
-            tile = (int)get_global_id(0) * part_tiles;
-  const part t = {first_row * tile_columns + tile, min(part_tiles, rows * tile_columns - tile),
-                  tile_rows, tile_columns};
-  const index_t factor_step = step_of_factors(channels, pitch);
-  factors += factors_offset + group * FACTORS * factor_step + (index_t)tile * LANES;
+            group = panel / panels, stride = tiles_at_once * COLUMNS + LANES,
+            tile = (int)get_global_id(0) * tiles_at_once;
+  const tile_range t = {first_row * tile_columns + tile,
+                        min(tiles_at_once, rows * tile_columns - tile), tile_rows, tile_columns};
+  const index_t factor_stride = step_of_factors(channels, pitch);
+  factors += factors_offset + group * FACTORS * factor_stride + (index_t)tile * LANES;
   packed += packed_offset + (long)panel * FACTORS * channels * COLUMNS;
   for (int f = 0; f < FACTORS; f++)
-    multiply_tiles(factors + f * factor_step, pitch * LANES, packed + (long)f * channels * COLUMNS,
-                   channels, t.count, sums + f * step);
-  const index_t plane = (index_t)out_rows * out_columns, image_step = groups * n_outputs * plane,
+    multiply_tiles(factors + f * factor_stride, pitch * LANES,
+                   packed + (long)f * channels * COLUMNS, channels, t.count, sums + f * stride);
+  const index_t plane = (index_t)out_rows * out_columns, image_stride = groups * n_outputs * plane,
                 x_plane = (index_t)in_rows * in_columns;
   const int last = min((panel % panels + 1) * COLUMNS, n_outputs);
   x += x_offset + (index_t)group * channels * x_plane;
@@ -377,13 +378,14 @@ __kernel void winograd(IMAGES_PARAMS, const __global float *factors, const long 
     for (int l = 0; l < LANES; l++)
       shift[l] = HAS_BIAS && l < here ? bias[bias_offset + output + l] : 0;
     __global float *to = out + out_offset + output * plane;
-    store_outputs(&t, &s, sums + o % COLUMNS, step, to, image_step, here, load_lanes(shift), check);
+    store_outputs(&t, &s, sums + o % COLUMNS, stride, to, image_stride, here, load_lanes(shift),
+                  check);
     for (int l = 0; l < here; l++) {
       if (!is_finite(check[l]))
-        mend(&t, &s, x, groups * channels * x_plane,
-             weight + weight_offset + (long)(output + l) * channels * SIDE * SIDE, shift[l],
-             to + l * plane, image_step);
-      EPILOGUE_PART(t, s, to + l * plane, (output + l) * plane, image_step);
+        recompute_outputs(&t, &s, x, groups * channels * x_plane,
+                          weight + weight_offset + (long)(output + l) * channels * SIDE * SIDE,
+                          shift[l], to + l * plane, image_stride);
+      EPILOGUE_TILES(t, s, to + l * plane, (output + l) * plane, image_stride);
     }
   }
 }

@@ -1,8 +1,8 @@
 /* Winograd's method on a tile of TILE x TILE outputs of a 3x3 kernel, N = TILE + 2. The N x N
- * inputs are transformed to factors. Each factor is multiplied by that of the weight and summed
- * over channels, and the N x N sums are transformed to outputs; rows and columns one after the
- * other. The points are 0, 1, -1 and infinity, or 0, +-POINT_A, +-POINT_B and infinity. Products
- * and quotients of these stay near 1, so that few digits are lost. */
+ * inputs are transformed to factors. Each factor is multiplied by the same factor of the weight and
+ * summed over channels. The N x N sums are transformed to outputs. A transform handles rows first,
+ * then columns. The points are 0, 1, -1 and infinity, or 0, +-POINT_A, +-POINT_B and infinity.
+ * Products and quotients of these stay near 1, so that few digits are lost. */
 #ifndef TILE
 #define TILE 4 /* or 2 */
 #endif
@@ -31,16 +31,16 @@ static inline void factors_of(const lanes d[N], lanes f[N]) {
   f[2] = d[2] - d[1];
   f[3] = d[3] - d[1];
 #else
-  const lanes even_a = fma((lanes)-POINT_B2, d[2], d[4]),
-              odd_a = POINT_A * fma((lanes)-POINT_B2, d[1], d[3]);
-  const lanes even_b = fma((lanes)-POINT_A2, d[2], d[4]),
-              odd_b = POINT_B * fma((lanes)-POINT_A2, d[1], d[3]);
-  f[0] = fma((lanes)(POINT_A2 * POINT_B2), d[0], fma((lanes)(-POINT_A2 - POINT_B2), d[2], d[4]));
+  const lanes even_a = FMA((lanes)-POINT_B2, d[2], d[4]),
+              odd_a = POINT_A * FMA((lanes)-POINT_B2, d[1], d[3]);
+  const lanes even_b = FMA((lanes)-POINT_A2, d[2], d[4]),
+              odd_b = POINT_B * FMA((lanes)-POINT_A2, d[1], d[3]);
+  f[0] = FMA((lanes)(POINT_A2 * POINT_B2), d[0], FMA((lanes)(-POINT_A2 - POINT_B2), d[2], d[4]));
   f[1] = even_a + odd_a;
   f[2] = even_a - odd_a;
   f[3] = even_b + odd_b;
   f[4] = even_b - odd_b;
-  f[5] = fma((lanes)(POINT_A2 * POINT_B2), d[1], fma((lanes)(-POINT_A2 - POINT_B2), d[3], d[5]));
+  f[5] = FMA((lanes)(POINT_A2 * POINT_B2), d[1], FMA((lanes)(-POINT_A2 - POINT_B2), d[3], d[5]));
 #endif
 }
 
@@ -52,19 +52,19 @@ static inline void outputs_of(const lanes s[N], lanes y[TILE]) {
 #else
   const lanes even_a = s[1] + s[2], odd_a = s[1] - s[2], even_b = s[3] + s[4], odd_b = s[3] - s[4];
   y[0] = s[0] + even_a + even_b;
-  y[1] = fma((lanes)POINT_B, odd_b, POINT_A * odd_a);
-  y[2] = fma((lanes)POINT_B2, even_b, POINT_A2 * even_a);
-  y[3] = fma((lanes)(POINT_B2 * POINT_B), odd_b, fma((lanes)(POINT_A2 * POINT_A), odd_a, s[5]));
+  y[1] = FMA((lanes)POINT_B, odd_b, POINT_A * odd_a);
+  y[2] = FMA((lanes)POINT_B2, even_b, POINT_A2 * even_a);
+  y[3] = FMA((lanes)(POINT_B2 * POINT_B), odd_b, FMA((lanes)(POINT_A2 * POINT_A), odd_a, s[5]));
 #endif
 }
 
-/* Parameters of the tiles of x. They are those of the rows from first_row on, counted over all
+/* Parameters of the tiles of x, which are the rows of tiles from first_row on, counted over all
  * images. pitch: floats per channel of a factor. */
 #define TILES_PARAMS                                                                          \
   const int channels, const int in_rows, const int in_columns, const int top, const int left, \
       const int tile_rows, const int tile_columns, const int first_row, const index_t pitch
-/* Additional parameters of kernels that write outputs. Weight and bias are in the layout of the
- * model, for all groups. */
+/* Additional parameters of kernels that write outputs. Weight and bias have the model's layout and
+ * are those of all groups. */
 #define IMAGES_PARAMS                                                                    \
   const __global float *x, const long x_offset, const __global float *weight,            \
       const long weight_offset, const __global float *bias, const long bias_offset,      \
@@ -96,9 +96,9 @@ static inline int tile_is_finite(const __global float *plane, const image *s, co
   return 1;
 }
 
-/* Recomputes directly a tile whose sums are infinite or NaN, because an output may depend on its
- * own inputs alone. x: the planes of the group's channels, weight: of the output, plane: of the
- * output. */
+/* Recomputes a tile whose sums are infinite or NaN by the formula of convolution, because an output
+ * must depend on its own inputs only. x: the planes of the group's channels, weight: of the output,
+ * plane: of the output. */
 static inline void make_directly(const __global float *x, const __global float *weight, float bias,
                                  __global float *plane, const image *s, const place *p) {
   for (int y = p->row * TILE; y < min((p->row + 1) * TILE, s->out_rows); y++)
@@ -111,7 +111,7 @@ static inline void make_directly(const __global float *x, const __global float *
           const int row = y + tap / SIDE - s->top, at = column + tap % SIDE - s->left;
           const int inside = row >= 0 && row < s->in_rows && at >= 0 && at < s->in_columns;
           const float in = inside ? x[((index_t)c * s->in_rows + row) * s->in_columns + at] : 0.0f;
-          sum = fma(weight[c * SIDE * SIDE + tap], in, sum);
+          sum = FMA(weight[c * SIDE * SIDE + tap], in, sum);
         }
         total += sum;
       }

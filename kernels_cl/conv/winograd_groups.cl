@@ -13,38 +13,39 @@
 #define BLOCK 4    /* outputs and tiles of a work-item */
 #define WORKERS (COLUMNS / BLOCK * TILES / BLOCK)
 #include "winograd.h"
+#define EACH_OF_N(i) _Pragma("unroll") for (int i = 0; i < N; i++)
+#define EACH_OF_TILE(i) _Pragma("unroll") for (int i = 0; i < TILE; i++)
 
-/* items: a tile of the rows for each channel, tiles innermost. */
+/* items: (channel, tile of the rows), tiles innermost. */
 __kernel void winograd_tile_factors(const __global float *x, const long x_offset,
                                     __global float *factors, const long factors_offset,
                                     const index_t items, const int groups, const index_t n_tiles,
                                     TILES_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
-  const index_t tile = item % n_tiles, channel = item / n_tiles, step = channels * pitch;
+  const index_t tile = item % n_tiles, channel = item / n_tiles, stride = channels * pitch;
   const place p =
       place_of(first_row + (int)(tile / tile_columns), (int)(tile % tile_columns), tile_rows);
   x += x_offset + ((index_t)p.image * groups * channels + channel) * in_rows * in_columns;
   factors +=
       factors_offset + (channel / channels * FACTORS * channels + channel % channels) * pitch;
   lanes made[N][N], d[N], f[N];
-  for (int column = 0; column < N; column++) {
-    for (int row = 0; row < N; row++) {
+  EACH_OF_N(column) {
+    EACH_OF_N(row) {
       const int y = p.row * TILE + row - top, at = p.column * TILE + column - left;
       const int inside = y >= 0 && y < in_rows && at >= 0 && at < in_columns;
       d[row] = inside ? x[(index_t)y * in_columns + at] : 0.0f;
     }
     factors_of(d, f);
-    for (int row = 0; row < N; row++) made[row][column] = f[row];
+    EACH_OF_N(row) made[row][column] = f[row];
   }
-  for (int row = 0; row < N; row++) {
+  EACH_OF_N(row) {
     factors_of(made[row], f);
-    for (int column = 0; column < N; column++)
-      factors[(row * N + column) * step + tile] = f[column];
+    EACH_OF_N(column) factors[(row * N + column) * stride + tile] = f[column];
   }
 }
 
-/* Groups of work-items: a block of tiles, a panel, a factor of a group. */
+/* The grid of work-groups is (blocks of tiles, panels, factors of all groups). */
 __kernel void winograd_products(const __global float *factors, const long factors_offset,
                                 const __global float *packed, const long packed_offset,
                                 __global float *sums, const long sums_offset, const int channels,
@@ -66,13 +67,13 @@ __kernel void winograd_products(const __global float *factors, const long factor
           k < channels && first + j < n_tiles ? factors[k * pitch + first + j] : 0;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    float part[BLOCK][BLOCK] = {{0}};
+    float partial[BLOCK][BLOCK] = {{0}};
     for (int k = 0; k < DEPTH; k++)
       for (int i = 0; i < BLOCK; i++)
         for (int j = 0; j < BLOCK; j++)
-          part[i][j] = fma(of_outputs[k][o + i], of_tiles[k][t + j], part[i][j]);
+          partial[i][j] = FMA(of_outputs[k][o + i], of_tiles[k][t + j], partial[i][j]);
     for (int i = 0; i < BLOCK; i++)
-      for (int j = 0; j < BLOCK; j++) total[i][j] += part[i][j];
+      for (int j = 0; j < BLOCK; j++) total[i][j] += partial[i][j];
     barrier(CLK_LOCAL_MEM_FENCE);
   }
   sums += sums_offset + z * n_outputs * pitch;
@@ -82,23 +83,23 @@ __kernel void winograd_products(const __global float *factors, const long factor
         sums[(panel * COLUMNS + o + i) * pitch + first + t + j] = total[i][j];
 }
 
-/* items: a tile of the rows for each output, tiles innermost. */
+/* items: (output, tile of the rows), tiles innermost. */
 __kernel void winograd_tile_outputs(IMAGES_PARAMS, const __global float *sums,
                                     const long sums_offset, const index_t items,
                                     const index_t n_tiles, TILES_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const image s = {channels, n_outputs, in_rows, in_columns, out_rows, out_columns, top, left};
-  const index_t tile = item % n_tiles, output = item / n_tiles, step = n_outputs * pitch;
+  const index_t tile = item % n_tiles, output = item / n_tiles, stride = n_outputs * pitch;
   const int group = (int)(output / n_outputs);
   const place p =
       place_of(first_row + (int)(tile / tile_columns), (int)(tile % tile_columns), tile_rows);
   sums += sums_offset + (group * FACTORS * n_outputs + output % n_outputs) * pitch + tile;
   lanes made[TILE][N], d[N], y[TILE], check = 0;
-  for (int column = 0; column < N; column++) {
-    for (int row = 0; row < N; row++) d[row] = sums[(row * N + column) * step];
+  EACH_OF_N(column) {
+    EACH_OF_N(row) d[row] = sums[(row * N + column) * stride];
     outputs_of(d, y);
-    for (int row = 0; row < TILE; row++) made[row][column] = y[row];
+    EACH_OF_TILE(row) made[row][column] = y[row];
   }
   const index_t plane = (index_t)out_rows * out_columns,
                 cell = (p.image * groups * n_outputs + output) * plane,
@@ -107,9 +108,10 @@ __kernel void winograd_tile_outputs(IMAGES_PARAMS, const __global float *sums,
   const int rows = min(TILE, out_rows - p.row * TILE),
             columns = min(TILE, out_columns - p.column * TILE);
   out += out_offset + cell;
-  for (int row = 0; row < rows; row++) {
+  EACH_OF_TILE(row) {
     outputs_of(made[row], y);
-    for (int column = 0; column < columns; column++)
+    EACH_OF_TILE(column)
+    if (row < rows && column < columns)
       check += out[at + row * out_columns + column] = y[column] + shift;
   }
   if (!is_finite(check) && !tile_is_finite(out, &s, &p))

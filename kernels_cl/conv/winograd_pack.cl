@@ -1,6 +1,6 @@
 /* Packs the constant weight of winograd.cl: its factors as [panel of COLUMNS outputs][N *
- * N][channels][COLUMNS]. The panels of one group follow those of another; outputs beyond the last
- * of a group are 0. A work-item writes a channel of a panel. */
+ * N][channels][COLUMNS]. The panels of a group follow the panels of the group before it. Outputs
+ * beyond the last of a group are 0. A work-item writes a channel of a panel. */
 #include "common.h"
 #ifndef COLUMNS
 #define COLUMNS 32
@@ -18,12 +18,12 @@ static inline void factors_of_3(const float k[SIDE], float f[N]) {
 #else
   const float of_a = 1 / (2 * POINT_A2 * (POINT_A2 - POINT_B2)),
               of_b = 1 / (2 * POINT_B2 * (POINT_B2 - POINT_A2));
-  const float even_a = fma(POINT_A2, k[2], k[0]), even_b = fma(POINT_B2, k[2], k[0]);
+  const float even_a = FMA(POINT_A2, k[2], k[0]), even_b = FMA(POINT_B2, k[2], k[0]);
   f[0] = k[0] * (1 / (POINT_A2 * POINT_B2));
-  f[1] = fma(POINT_A, k[1], even_a) * of_a;
-  f[2] = fma(-POINT_A, k[1], even_a) * of_a;
-  f[3] = fma(POINT_B, k[1], even_b) * of_b;
-  f[4] = fma(-POINT_B, k[1], even_b) * of_b;
+  f[1] = FMA(POINT_A, k[1], even_a) * of_a;
+  f[2] = FMA(-POINT_A, k[1], even_a) * of_a;
+  f[3] = FMA(POINT_B, k[1], even_b) * of_b;
+  f[4] = FMA(-POINT_B, k[1], even_b) * of_b;
   f[5] = k[2];
 #endif
 }

@@ -1,7 +1,7 @@
-/* out[p] = row index[p] of an encoded table that is also the b of products. It is read from the
- * panels that gemm_codes_pack.cl has packed, if any, else from the stored rows. Both yield the same
- * bits, as groups have no zeros. A work-item decodes 32 elements. An index out of range is reported
- * and replaced by 0. */
+/* out[p] = row index[p] of an encoded table that is also the b of matrix products. It is read from
+ * the panels of gemm_codes_pack.cl if they exist, else from the stored rows. Both return the same
+ * bits, because these encodings have no zero points. A work-item decodes 32 elements. An index out
+ * of range is reported and replaced by 0. */
 #include "codes.h"
 #include "encoded.h"
 #include "picked.h"

@@ -60,9 +60,9 @@ static inline float16 float_codes(uint16 w, int j) {
 }
 #define CODE_OF(w, j) float_codes(w, j)
 #else
-/* Converts the codes of one k, the bits [at, at + CODE_BITS) of the words, at <= 16, to floats plus
- * LEAST. It ORs a code into the mantissa of a float whose exponent makes the bit at `at` worth 1,
- * then subtracts that float, which is exact. */
+/* Converts the codes of one k to floats and adds LEAST. The codes are the bits [at, at + CODE_BITS)
+ * of the words, at <= 16. It ORs a code into the mantissa of a float whose exponent makes the bit
+ * at `at` worth 1, then subtracts that float, which is exact. */
 #define CODE_MASK ((1u << CODE_BITS) - 1)
 #define CODE_AT(w, at)                                                               \
   (as_float16(((w) & (uint16)(CODE_MASK << (at))) | (uint16)((150u - (at)) << 23)) - \
@@ -84,7 +84,7 @@ static inline float16 float_codes(uint16 w, int j) {
 #define FACTORS16(p, i) vload_half16(i, (__global const half *)(p))
 #endif
 
-/* Returns the scales of a span of a block. span_low returns what is added to its elements. */
+/* Return the scales of a span of a block, and the numbers (low) that are added to its elements. */
 static inline float16 span_scale(__global const uchar *block, int span) {
   const float16 d = FACTORS16(block + D_AT, span / PERIOD);
 #if HAS_SUBS

@@ -1,28 +1,10 @@
-/* Multiplies rows in tiles of dots.h by panels of codes. A work-item has one column of each of
+/* Multiplies rows in tiles of dots.h by panels of codes. A work-item computes one column of each of
  * PANELS panels, so that neighbours read neighbouring words of a panel and the same words of a.
  * Products within a span of a part are added as integers. Their sums are scaled and added in the
- * order of parts, in f32. Hence neither the instruction that adds the integers nor M or PANELS
- * changes a bit. */
+ * order of parts, in f32. Hence the results do not depend on M, PANELS or the instruction that adds
+ * the integers. */
 #include "dots.h"
-#pragma OPENCL FP_CONTRACT OFF
 #define SUMS (PANELS * M)
-
-#if WIDE_FACTORS
-#define FACTOR(p, i) ((__global const float *)(p))[i]
-#else
-#define FACTOR(p, i) vload_half(i, (__global const half *)(p))
-#endif
-
-/* Returns d * s, or m * l, of a column in a span of a block, from offsets `at` and subs_at. */
-static inline float column_factor(__global const uchar *block, int at, int subs_at, int span,
-                                  int column) {
-  const float d = FACTOR(block + at, span / PERIOD * PANEL + column);
-#if HAS_SUBS
-  return d * (float)((__global const char *)(block + subs_at))[span * PANEL + column];
-#else
-  return d;
-#endif
-}
 
 /* sum (PANELS, M) = the integer sums of a span of a part. The part's words of the tile begin at a,
  * those of the columns at words[p]. */
@@ -31,7 +13,7 @@ static inline void sum_columns(__global const int *a, __global const uint *const
   __global const int *a_sums = a + (WORDS + 1 + span) * M;
 #pragma unroll
   for (int i = 0; i < SUMS; i++) sum[i] = HAS_LOWS ? 0 : a_sums[i % M];
-#pragma unroll
+#pragma unroll 2
   for (int v = span * VECTORS / SPANS; v < (span + 1) * VECTORS / SPANS; v++) {
     uint w[PANELS];
 #pragma unroll
@@ -41,8 +23,8 @@ static inline void sum_columns(__global const int *a, __global const uint *const
 #if CODE_BITS == 8
       sum[i] = add_dot(sum[i], w[i / M], a[v * M + i % M]);
 #else
-      sum[i] = add_dot(sum[i], w[i / M] & 0x0f0f0f0fu, a[2 * v * M + i % M]);
-      sum[i] = add_dot(sum[i], w[i / M] >> 4 & 0x0f0f0f0fu, a[(2 * v + 1) * M + i % M]);
+      sum[i] = add_small_dot(sum[i], w[i / M] & 0x0f0f0f0fu, a[2 * v * M + i % M]);
+      sum[i] = add_small_dot(sum[i], w[i / M] >> 4 & 0x0f0f0f0fu, a[(2 * v + 1) * M + i % M]);
 #endif
     }
   }
@@ -51,18 +33,13 @@ static inline void sum_columns(__global const int *a, __global const uint *const
 /* Returns total + the scaled sums of a span. m: row of the tile whose part begins at a. */
 static inline float add_scaled(float total, float sum, float scale, float low,
                                __global const int *a, int span, int m) {
-  total = fma(sum, scale * as_float(a[WORDS * M + m]), total);
-#if HAS_LOWS
-  total = fma(as_float(a[(WORDS + 1 + span) * M + m]), low, total);
-#endif
-  return total;
+  return add_factors(total, sum, scale, low, as_float(a[WORDS * M + m]),
+                     as_float(a[(WORDS + 1 + span) * M + m]));
 }
 
-#define FINISH(total, m, n)                                                        \
-  if ((m) < product.rows && (n) < n_size) {                                        \
-    const index_t at = (m)*n_size + (n);                                           \
-    float value = product.has_matrix ? alpha * (total) : 0.0f;                     \
-    if (HAS_BIAS) value += beta * LOADF(BIAS_TYPE, bias, (m)*bias_m + (n)*bias_n); \
-    STORE(OUT_TYPE, out, at, value);                                               \
-    EPILOGUE(out + at, z * m_size * n_size + at, 1);                               \
+#define FINISH(total, m, n)                     \
+  if ((m) < product.rows && (n) < n_size) {     \
+    const index_t row = (m), column_of_b = (n); \
+    STORE_TOTAL(total, row, column_of_b)        \
+    FINISH_TOTALS(row, column_of_b, 1);         \
   }

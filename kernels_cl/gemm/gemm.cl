@@ -1,7 +1,7 @@
 /* out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n] on a CPU, for floats
  * up to f32.
  *
- * gemm_pack writes a as [z][k block][panel of ROWS rows][k][ROWS]. In gemm, a work-item owns
+ * gemm_pack writes a as [z][k block][panel of ROWS rows][k][ROWS]. In gemm, a work-item computes
  * `strip` columns of out and some panels of rows. Per block of DEPTH k it packs its part of b into
  * local memory as [panel of 2 WIDTH columns][k][2 WIDTH], so that a panel stays in the first-level
  * cache. It then multiplies the panels of a by it: ROWS x 2 accumulators of WIDTH floats, one

@@ -22,8 +22,8 @@
 #define LINE 16 /* floats per cache line */
 #define LOADWF(T, p) PASTE(PASTE(LOAD, WIDTH), F)(T, p)
 
-/* The operands except b; a is packed. a_stride: elements from one packed matrix to the next, or 0
- * if all batches share one. */
+/* Parameters of the operands except b, where a is packed. a_stride: elements from one packed matrix
+ * to the next, or 0 if all batches share one. */
 #define PANELS_PARAMS                                                                            \
   __global const float *a, const long a_offset, const long a_stride,                             \
       __global const STORAGE(BIAS_TYPE) * bias, const long bias_offset, const index8 bias_batch, \
@@ -32,8 +32,8 @@
       const index8 batch_dims, const index_t m_size, const index_t n_size, const index_t k_size, \
       const index_t panels_each, const index_t strip, const float alpha, const float beta
 
-/* Adds to columns [0, n) of a row the sums of the previous blocks of k (unless first) and writes
- * the results to out, or the sums to `sums` unless last. */
+/* Adds the sums of the previous blocks of k to columns [0, n) of a row, unless `first`. Writes the
+ * results to out if `last`, else the sums to `sums`. */
 static inline void store_row(SUMS_SPACE float *row, int n, bool first, bool last,
                              __global float *sums, __global STORAGE(OUT_TYPE) * out, float alpha,
                              float beta, __global const STORAGE(BIAS_TYPE) * bias, index_t bias_n) {
@@ -52,13 +52,13 @@ static inline void store_row(SUMS_SPACE float *row, int n, bool first, bool last
 }
 
 /* Returns the floats of b's next panel to prefetch with each k of panels [first, last) of a. */
-static inline int next_step(__global const float *next, index_t first, index_t last) {
+static inline int next_stride(__global const float *next, index_t first, index_t last) {
   return next ? (COLUMNS + (int)(last - first) - 1) / (int)(last - first) : 0;
 }
 
 #if !SUMS_LOCAL
-/* Epilogue, after multiply_column of the last block of k, in a kernel with PANELS_PARAMS. out is
- * column n of product z. */
+/* Applies the epilogue after multiply_column of the last block of k, in a kernel with
+ * PANELS_PARAMS. out is column n of product z. */
 #define EPILOGUE_COLUMNS(out, z, n, columns)                        \
   for (index_t m = first * ROWS; m < min(last * ROWS, m_size); m++) \
   EPILOGUE((out) + m * n_size, ((z)*m_size + m) * n_size + (n), columns)
@@ -74,13 +74,13 @@ static inline void multiply_column(__global const float *a, B_SPACE const float 
                                    __global const STORAGE(BIAS_TYPE) * bias, index_t bias_m,
                                    index_t bias_n) {
   const index_t padded = (m_size + ROWS - 1) / ROWS * ROWS;
-  const int step = next_step(next, first, last);
-  for (index_t panel = first; panel < last; panel++, next += step * depth) {
+  const int stride = next_stride(next, first, last);
+  for (index_t panel = first; panel < last; panel++, next += stride * depth) {
     float tile[ROWS * COLUMNS];
     for (int r = 0; r < ROWS; r++) /* prefetch: these sums are far apart */
       for (int at = 0; at < COLUMNS; at += LINE) PREFETCH(sums + (panel * ROWS + r) * n_size + at);
     multiply_panels(a + (long)k0 * padded + (long)panel * ROWS * depth, b, depth, true, tile,
-                    COLUMNS, next, step);
+                    COLUMNS, next, stride);
     const int rows = (int)min((index_t)ROWS, m_size - panel * ROWS);
     for (int r = 0; r < rows; r++) {
       const index_t m = panel * ROWS + r;
@@ -96,8 +96,8 @@ static inline void add_column(__global const float *a, B_SPACE const float *b,
                               __global const float *next, index_t first, index_t last, index_t k0,
                               int depth, index_t m_size, __local float *sums, int strip) {
   a += (long)k0 * ((m_size + ROWS - 1) / ROWS * ROWS);
-  const int step = next_step(next, first, last);
-  for (index_t panel = first; panel < last; panel++, sums += ROWS * strip, next += step * depth)
-    multiply_panels(a + (long)panel * ROWS * depth, b, depth, k0 == 0, sums, strip, next, step);
+  const int stride = next_stride(next, first, last);
+  for (index_t panel = first; panel < last; panel++, sums += ROWS * strip, next += stride * depth)
+    multiply_panels(a + (long)panel * ROWS * depth, b, depth, k0 == 0, sums, strip, next, stride);
 }
 #endif

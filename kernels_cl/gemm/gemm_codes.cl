@@ -25,7 +25,7 @@ static inline void widen_codes(__global const uchar *b, long panel_bytes, index_
 #pragma unroll
         for (int j = 0; j < CODES; j++) {
           const int k = k0 + v * CODES + j;
-          if (k < depth) vstore16(fma(CODE_OF(w, j), scale, low), 0, column + k * COLUMNS);
+          if (k < depth) vstore16(FMA(CODE_OF(w, j), scale, low), 0, column + k * COLUMNS);
         }
       }
     }

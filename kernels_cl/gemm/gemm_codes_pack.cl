@@ -34,13 +34,17 @@ __kernel void gemm_codes_pack(ENCODED_PARAMS, __global uchar *packed, const long
     code_factors f = factors_of(0, 0);
     if (n < n_size)
       f = split_part(codes + codes_offset + n * row_bytes, part, scales_at, groups, group, x);
-    for (int i = n < n_size ? (int)min(k_size - part * PART, (index_t)PART) : 0; i < PART; i++)
-      x[i] = LEAST;
+    UNROLL_ON_GPU
+    for (int i = 0; i < PART; i++)
+      if (n >= n_size || part * PART + i >= k_size) x[i] = LEAST;
+    UNROLL_ON_GPU
     for (int v = 0; v < VECTORS; v++) {
       uint word = 0;
+      UNROLL_ON_GPU
       for (int j = 0; j < CODES; j++) word |= stored_code(x[v * CODES + j]) << (j * CODE_BITS);
       words[v * PANEL + lane] = word;
     }
+    UNROLL_ON_GPU
     for (int i = 0; i < SPANS; i++) {
       const int span = (int)(part % BLOCK) * SPANS + i;
       if (span % PERIOD == 0) {

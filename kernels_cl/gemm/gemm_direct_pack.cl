@@ -1,4 +1,4 @@
-/* Packs b in words of 16 bytes for gemm_direct.cl; a work-item packs one word. B_ORDER: 0, n is
+/* Packs b in texels of 16 bytes for gemm_direct.cl; a work-item packs one texel. B_ORDER: 0, n is
  * contiguous in b; 1: k is, or neither. */
 #include "common.h"
 #include "fetch.h"
@@ -10,13 +10,13 @@
 #endif
 #define COLUMNS VECTOR(B_TYPE)
 
-/* packed: (k, words of a row); k >= k_size are 0 */
+/* packed: (k, texels of a row); k >= k_size are 0 */
 __kernel void gemm_direct_pack(__global const STORAGE(B_TYPE) * b, const long b_offset,
                                const index_t b_k, const index_t b_n, __global uint4 *packed,
                                const long packed_offset, const index_t n_size, const index_t k_size,
-                               const index_t words) {
-  const index_t at = (index_t)get_global_id(0), n = at % words * COLUMNS, k = at / words;
-  if (at >= words * ((k_size + 3) / 4 * 4)) return;
+                               const index_t texels) {
+  const index_t at = (index_t)get_global_id(0), n = at % texels * COLUMNS, k = at / texels;
+  if (at >= texels * ((k_size + 3) / 4 * 4)) return;
   const operand from = OPERAND(B_TYPE, b + b_offset, b_n, b_k, n_size, k_size, 0);
 #if B_ORDER == 0
   packed[packed_offset + at] = fetch_at(&from, n, k);
@@ -25,7 +25,7 @@ __kernel void gemm_direct_pack(__global const STORAGE(B_TYPE) * b, const long b_
   for (int i = 0; i < 8; i++) {
     const index_t column = n + i / from.halves;
     halves[i] = column < n_size && k < k_size
-                    ? from.p[column * from.row_step + k * from.k_step + i % from.halves]
+                    ? from.p[column * from.row_stride + k * from.k_stride + i % from.halves]
                     : (ushort)0;
   }
   packed[packed_offset + at] = as_uint4(vload8(0, halves));

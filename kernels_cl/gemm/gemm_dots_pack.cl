@@ -19,8 +19,8 @@ static inline int sum_of(int16 x) {
   return b.x + b.y + b.z + b.w;
 }
 
-/* Returns x / y from the bits of normal numbers, correctly rounded if the quotient is normal. The
- * division of a GPU need not be. */
+/* Returns x / y, where x and y are the bits of normal numbers. The result is correctly rounded if
+ * it is normal; a GPU's own division may not be. */
 static inline float quotient(uint x, uint y) {
   const ulong a = (ulong)(x & 0x7fffffu | 0x800000u) << 26, b = y & 0x7fffffu | 0x800000u,
               q = a / b;
@@ -28,7 +28,7 @@ static inline float quotient(uint x, uint y) {
 }
 
 static inline int span_sum(int sum, float scale) {
-  return HAS_LOWS ? as_int(scale * (float)sum) : LEAST * sum;
+  return BY_ROWS ? sum : HAS_LOWS ? as_int(scale * (float)sum) : LEAST * sum;
 }
 
 /* Stores 16 q as words of a tile. */
@@ -40,13 +40,14 @@ static inline void store_words(int16 q, __global int *to) {
   const int4 words = (int4)(as_int(x.s0246), as_int(x.s1357), as_int(x.s8ace), as_int(x.s9bdf));
 #endif
   to[0] = words.x;
-  to[M] = words.y;
-  to[2 * M] = words.z;
-  to[3 * M] = words.w;
+  to[WORD_STEP] = words.y;
+  to[2 * WORD_STEP] = words.z;
+  to[3 * WORD_STEP] = words.w;
 }
 
-/* Rounds x0 and x1, a part of a row, as base/rounded.c does. to: its first word. */
-static inline void store_part(float16 x0, float16 x1, __global int *to) {
+/* Rounds x0 and x1, a part of row m of a tile, as base/rounded.c does. to: the tile's first word.
+ */
+static inline void store_part(float16 x0, float16 x1, __global int *to, int m) {
   const int16 size0 = as_int16(x0) & 0x7fffffff, size1 = as_int16(x1) & 0x7fffffff;
   const int largest = largest_of(max(size0, size1)), infinity = 0x7f800000;
   const uint limit = as_uint(127.0f);
@@ -59,14 +60,15 @@ static inline void store_part(float16 x0, float16 x1, __global int *to) {
   } else {
     scale = NAN;
   }
-  store_words(q0, to);
-  store_words(q1, to + WORDS / 2 * M);
-  to[WORDS * M] = as_int(scale);
+  store_words(q0, to + m * ROW_STEP);
+  store_words(q1, to + m * ROW_STEP + WORDS / 2 * WORD_STEP);
+  to += WORDS * M + m;
+  to[0] = as_int(scale);
 #if SPANS == 1
-  to[(WORDS + 1) * M] = span_sum(sum_of(q0 + q1), scale);
+  to[M] = span_sum(sum_of(q0 + q1), scale);
 #else
-  to[(WORDS + 1) * M] = span_sum(sum_of(q0), scale);
-  to[(WORDS + 2) * M] = span_sum(sum_of(q1), scale);
+  to[M] = span_sum(sum_of(q0), scale);
+  to[2 * M] = span_sum(sum_of(q1), scale);
 #endif
 }
 
@@ -97,11 +99,11 @@ __kernel void gemm_dots_pack(__global const STORAGE(A_TYPE) * a, const long a_of
       x1 = LOAD16F(A_TYPE, a + row * a_m + k + 16);
     } else {
       float x[PART];
-      for (int i = 0; i < n; i++) x[i] = LOADF(A_TYPE, a, row * a_m + (k + i) * a_k);
-      for (int i = n; i < PART; i++) x[i] = 0;
+      UNROLL_ON_GPU
+      for (int i = 0; i < PART; i++) x[i] = i < n ? LOADF(A_TYPE, a, row * a_m + (k + i) * a_k) : 0;
       x0 = vload16(0, x);
       x1 = vload16(1, x);
     }
-    store_part(x0, x1, packed + (long)part * TILE_WORDS + m);
+    store_part(x0, x1, packed + (long)part * TILE_WORDS, m);
   }
 }

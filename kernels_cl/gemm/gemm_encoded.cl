@@ -2,8 +2,8 @@
 #include "encoded.h"
 #include "gemm.h"
 
-/* Decodes columns [0, n) of `depth` k from part `first` on into `to`. Columns up to a multiple of
- * COLUMNS repeat the last. */
+/* Decodes columns [0, n) of `depth` k from part `first` on into `to`. n is rounded up to a multiple
+ * of COLUMNS by repeating the last column. */
 static inline void decode_panels(code_bytes rows, long row_bytes, long scales_at, index_t groups,
                                  index_t group, index_t first, int n, int depth,
                                  __local float *to) {

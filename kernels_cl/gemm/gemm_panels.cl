@@ -36,11 +36,11 @@ typedef __local const float *a_pointer;
 #define A_STEP 1
 #endif
 
-/* sums[p] (M, COLUMNS) += M rows of a by n k of panel p. The P panels are b_panel apart, their sums
- * `step`. Rows beyond the last repeat it. */
+/* sums[p] (M, COLUMNS) += the product of M rows of a and n k of panel p, for P panels. Panels are
+ * b_panel apart, their sums `stride` apart. Rows beyond the last repeat the last. */
 static inline void multiply_rows(a_pointer a, index_t a_m, index_t a_k, int last,
                                  __global const STORAGE(B_TYPE) * b, long b_panel, index_t n,
-                                 __local float *sums, int step) {
+                                 __local float *sums, int stride) {
   for (index_t k0 = 0; k0 < n; k0 += CHAIN) {
     const int deep = (int)min((index_t)CHAIN, n - k0);
     floatw c[P * M * 2];
@@ -59,8 +59,8 @@ static inline void multiply_rows(a_pointer a, index_t a_m, index_t a_k, int last
 #pragma unroll
         for (int m = 0; m < M; m++) {
           const floatw v = row[m][k * A_STEP];
-          c[(p * M + m) * 2] = fma(v, x, c[(p * M + m) * 2]);
-          c[(p * M + m) * 2 + 1] = fma(v, y, c[(p * M + m) * 2 + 1]);
+          c[(p * M + m) * 2] = FMA(v, x, c[(p * M + m) * 2]);
+          c[(p * M + m) * 2 + 1] = FMA(v, y, c[(p * M + m) * 2 + 1]);
         }
       }
       b += COLUMNS;
@@ -69,7 +69,7 @@ static inline void multiply_rows(a_pointer a, index_t a_m, index_t a_k, int last
     for (int p = 0; p < P; p++)
 #pragma unroll
       for (int i = 0; i < M * 2; i++) {
-        __local float *sum = sums + p * step;
+        __local float *sum = sums + p * stride;
         vstorew(c[p * M * 2 + i] + vloadw(i, sum), i, sum);
       }
   }
@@ -129,10 +129,10 @@ __kernel void gemm_panels(GEMM_PARAMS, __global const STORAGE(B_TYPE) * b, const
     const index_t n = min(depth, k_size - k0);
 #if IS_F32(A_TYPE)
     a_pointer from = a + k0 * a_k;
-    const index_t step = a_m;
+    const index_t stride = a_m;
 #else
     __local float *from = scratch + each * padded * COLUMNS;
-    const index_t step = depth;
+    const index_t stride = depth;
     copy_rows(a + k0 * a_k, a_m, a_k, rows, n, depth, from);
 #endif
 #if HAS_BIAS /* prefetch, since rows of the bias are far apart */
@@ -142,7 +142,7 @@ __kernel void gemm_panels(GEMM_PARAMS, __global const STORAGE(B_TYPE) * b, const
 #endif
     for (int p = 0; p < count; p += P)
       for (int m = 0; m < rows; m += M)
-        multiply_rows(from + m * step, step, a_k, rows - 1 - m,
+        multiply_rows(from + m * stride, stride, a_k, rows - 1 - m,
                       b + ((long)p * k_size + k0) * COLUMNS, (long)k_size * COLUMNS, n,
                       scratch + (p * padded + m) * COLUMNS, padded * COLUMNS);
   }

@@ -1,5 +1,5 @@
-/* Panels of matrices on CPUs: [panel of ROWS rows of a][k][ROWS] and [panel of COLUMNS columns of
- * b][k][COLUMNS], and the tile of sums of two of them. */
+/* Multiplies panels of matrices on CPUs. a is in panels [panel of ROWS rows][k][ROWS], b in panels
+ * [panel of COLUMNS columns][k][COLUMNS]. A tile is the product of a panel of each. */
 #include "transpose.h"
 #ifndef B_TYPE
 #define B_TYPE F32
@@ -33,7 +33,7 @@
 #endif
 
 #if WIDTH >= 8
-/* r[i] holds 16 neighbours in k of column i; stores them to to[k * COLUMNS + column]. */
+/* Stores r, where r[i] is 16 neighbours in k of column i, to to[k * COLUMNS + column]. */
 static inline void store_transposed(float16 *r, __local float *to) {
   transpose_16(r);
 #pragma unroll
@@ -41,12 +41,12 @@ static inline void store_transposed(float16 *r, __local float *to) {
 }
 #endif
 
-/* tile (ROWS, COLUMNS) = a panel of a (depth, ROWS) by a panel of b (depth, COLUMNS), added to the
- * previous tile unless `first`. Rows of the tile are `pitch` apart. Each k prefetches the line at
- * `next`, which advances by next_step floats; next_step 0: no prefetch. */
+/* tile (ROWS, COLUMNS) = the product of a panel of a (depth, ROWS) and a panel of b (depth,
+ * COLUMNS), added to the tile unless `first`. Rows of the tile are `pitch` apart. Each k prefetches
+ * the line at `next`, which advances by next_stride floats; next_stride 0: no prefetch. */
 static inline void multiply_panels(__global const float *a, B_SPACE const float *b, int depth,
                                    bool first, SUMS_SPACE float *tile, int pitch,
-                                   __global const float *next, int next_step) {
+                                   __global const float *next, int next_stride) {
   for (int k0 = 0; k0 < depth; k0 += CHAIN, first = false) {
     const int k1 = min(k0 + CHAIN, depth);
     floatw c0[ROWS], c1[ROWS];
@@ -54,15 +54,15 @@ static inline void multiply_panels(__global const float *a, B_SPACE const float 
     for (int r = 0; r < ROWS; r++) c0[r] = c1[r] = 0;
     for (int k = k0; k < k1; k++) {
       const floatw x = vloadw(0, b), y = vloadw(1, b);
-      if (next_step) PREFETCH(next);
+      if (next_stride) PREFETCH(next);
 #pragma unroll
       for (int r = 0; r < ROWS; r++) {
-        c0[r] = fma((floatw)a[r], x, c0[r]);
-        c1[r] = fma((floatw)a[r], y, c1[r]);
+        c0[r] = FMA((floatw)a[r], x, c0[r]);
+        c1[r] = FMA((floatw)a[r], y, c1[r]);
       }
       a += ROWS;
       b += COLUMNS;
-      next += next_step;
+      next += next_stride;
     }
     if (!first) {
 #pragma unroll

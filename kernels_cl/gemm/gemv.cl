@@ -6,7 +6,7 @@
  *                 of a are copied to local memory in chunks of k, where they do not compete for the
  *                 same cache sets.
  *   gemv_columns  n is contiguous in b. A work-item computes `each` neighbours of n, with their
- *                 sums in local memory, DEEP rows of b at a time: long reads, few pages.
+ *                 sums in local memory, DEEP rows of b at a time, so that reads are long.
  * Local memory on a CPU is the core's own cached memory (PoCL). */
 #include "matmul.h"
 #ifndef M
@@ -53,7 +53,7 @@ static inline void dot_rows(a_pointer a, __global const STORAGE(B_TYPE) * b, ind
     for (int m = 0; m < M; m++) {
       const float16 v = LOAD_A(a + m * CHUNK + k);
 #pragma unroll
-      for (int j = 0; j < ROWS; j++) sum[j * M + m] = fma(w[j], v, sum[j * M + m]);
+      for (int j = 0; j < ROWS; j++) sum[j * M + m] = FMA(w[j], v, sum[j * M + m]);
     }
   }
 #pragma unroll
@@ -64,7 +64,7 @@ static inline void dot_rows(a_pointer a, __global const STORAGE(B_TYPE) * b, ind
       const float w = LOADF(B_TYPE, row[j], k);
 #pragma unroll
       for (int m = 0; m < M; m++)
-        sums[j * M + m] = fma(w, LOAD_A1(a + m * CHUNK, k), sums[j * M + m]);
+        sums[j * M + m] = FMA(w, LOAD_A1(a + m * CHUNK, k), sums[j * M + m]);
     }
 }
 
@@ -92,12 +92,12 @@ __kernel void gemv_rows(GEMM_PARAMS, DENSE_PARAMS, const int each, __local float
   __local float *chunk = scratch + each * M;
   for (int i = 0; i < each * M; i++) scratch[i] = 0;
 #if M == 1
-  const index_t step = p.depth;
+  const index_t stride = p.depth;
 #else
-  const index_t step = CHUNK;
+  const index_t stride = CHUNK;
 #endif
-  for (index_t k0 = 0; k0 < p.depth; k0 += step) {
-    const index_t n = min(step, p.depth - k0);
+  for (index_t k0 = 0; k0 < p.depth; k0 += stride) {
+    const index_t n = min(stride, p.depth - k0);
 #if M == 1
     a_pointer from = a;
 #else
@@ -137,16 +137,16 @@ static inline void add_deep(const float *a, __global const STORAGE(B_TYPE) * b, 
     for (int i = 0; i < DEEP; i++) w[i] = LOAD16F(B_TYPE, b + i * b_k + j);
 #pragma unroll
     for (int m = 0; m < M; m++) {
-      float16 part = a[m * DEEP] * w[0]; /* short chains bound the rounding error */
+      float16 partial = a[m * DEEP] * w[0]; /* short chains bound the rounding error */
 #pragma unroll
-      for (int i = 1; i < DEEP; i++) part = fma((float16)a[m * DEEP + i], w[i], part);
-      vstore16(part + vload16(0, sums + m * each + j), 0, sums + m * each + j);
+      for (int i = 1; i < DEEP; i++) partial = FMA((float16)a[m * DEEP + i], w[i], partial);
+      vstore16(partial + vload16(0, sums + m * each + j), 0, sums + m * each + j);
     }
   }
 }
 
-/* The same for `deep` rows of b and columns from `first` on. The last vector may be partial, but
- * sums has space for all of it. */
+/* Works like add_deep, for `deep` rows of b and for columns from `first` on. The last vector may be
+ * partial, but sums has space for all of it. */
 static inline void add_rest(const float *a, __global const STORAGE(B_TYPE) * b, index_t b_k,
                             int deep, int first, int count, int each, __local float *sums) {
   for (int i = 0; i < deep; i++)
@@ -154,7 +154,7 @@ static inline void add_rest(const float *a, __global const STORAGE(B_TYPE) * b, 
       const float16 w = load_some(b + i * b_k + j, count - j);
       for (int m = 0; m < M; m++) {
         __local float *sum = sums + m * each + j;
-        vstore16(fma((float16)a[m * DEEP + i], w, vload16(0, sum)), 0, sum);
+        vstore16(FMA((float16)a[m * DEEP + i], w, vload16(0, sum)), 0, sum);
       }
     }
 }

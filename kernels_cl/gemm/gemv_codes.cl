@@ -11,8 +11,8 @@
 #define SPAN (PART / SPANS)
 #define AHEAD 8192 /* prefetch distance in bytes of a panel */
 
-/* sums (M, PANEL) += M rows of a by n parts of a panel from `first` on. Rows beyond the last repeat
- * it. */
+/* sums (M, PANEL) += the product of M rows of a and n parts of a panel from `first` on. Rows beyond
+ * the last repeat the last. */
 static inline void multiply_codes(__local const float *a, int a_m, __local const float *a_sums,
                                   int last, __global const uchar *panel, index_t first, int n,
                                   __local float *sums) {
@@ -42,7 +42,7 @@ static inline void multiply_codes(__local const float *a, int a_m, __local const
 #pragma unroll
           for (int m = 0; m < M; m++)
             sum[m * CHAINS + v % CHAINS] =
-                fma((float16)row[m][part * PART + v * CODES + j], x, sum[m * CHAINS + v % CHAINS]);
+                FMA((float16)row[m][part * PART + v * CODES + j], x, sum[m * CHAINS + v % CHAINS]);
         }
       }
       const float16 scale = span_scale(block, of_block * SPANS + span);
@@ -50,14 +50,14 @@ static inline void multiply_codes(__local const float *a, int a_m, __local const
       for (int m = 0; m < M; m++) {
 #pragma unroll
         for (int i = 1; i < CHAINS; i++) sum[m * CHAINS] += sum[m * CHAINS + i];
-        total[m] = fma(sum[m * CHAINS], scale, total[m]);
+        total[m] = FMA(sum[m * CHAINS], scale, total[m]);
       }
 #if HAS_LOWS
       const float16 low = span_low(block, of_block * SPANS + span);
 #pragma unroll
       for (int m = 0; m < M; m++)
         total[m] =
-            fma((float16)a_sums[min(m, last) * (a_m / SPAN) + part * SPANS + span], low, total[m]);
+            FMA((float16)a_sums[min(m, last) * (a_m / SPAN) + part * SPANS + span], low, total[m]);
 #endif
     }
   }

@@ -2,11 +2,11 @@
  * rows, M rows of a at a time. CPU: a work-item computes `each` neighbours of n.
  *
  * GPU: a group of GROUP work-items computes GROUP / LANES neighbours of n. LANES work-items share
- * one n, each with every LANES-th part, then add up. So neighbours read neighbouring parts of a
- * row, and all rows read the same part of a from the cache; with few parts no work-item is idle.
- * With 4 bits and k = 4096 the codes of 32 neighbours are 512 contiguous bytes, 4 loads of a word
- * for each (not measured on a GPU). GROUPED: z is a tile of the rows of a, each with its own n_size
- * rows of b. */
+ * one n, each computes every LANES-th part, and their sums are added. So neighbours read
+ * neighbouring parts of a row, and all rows read the same part of a from the cache; with few parts
+ * no work-item is idle. With 4 bits and k = 4096 the codes of 32 neighbours are 512 contiguous
+ * bytes, 4 loads of a word for each (not measured on a GPU). GROUPED: z is a tile of the rows of a,
+ * each with its own n_size rows of b. */
 #include "encoded.h"
 #include "matmul.h"
 #ifndef M
@@ -14,6 +14,9 @@
 #endif
 #ifndef A_ORDER
 #define A_ORDER 1 /* 1: k is contiguous */
+#endif
+#ifndef WHOLE
+#define WHOLE 0 /* 1: k_size is a multiple of PART, and w and x stay in registers */
 #endif
 #define GROUP 64
 #ifndef LANES
@@ -24,13 +27,13 @@
 static inline void load_part(__global const STORAGE(A_TYPE) * a, index_t a_k, index_t k, index_t n,
                              float *x) {
 #if A_ORDER == 1
-  if (k + PART <= n) {
+  if (WHOLE || k + PART <= n) {
     vstore16(LOAD16F(A_TYPE, a + k), 0, x);
     vstore16(LOAD16F(A_TYPE, a + k + 16), 1, x);
     return;
   }
 #endif
-  for (int i = 0; i < PART; i++) x[i] = k + i < n ? LOADF(A_TYPE, a, (k + i) * a_k) : 0;
+  for (int i = 0; i < PART; i++) x[i] = WHOLE || k + i < n ? LOADF(A_TYPE, a, (k + i) * a_k) : 0;
 }
 
 static inline float fold(float16 v) {
@@ -40,24 +43,26 @@ static inline float fold(float16 v) {
   return c.x + c.y;
 }
 
-/* sums[m] = rows of a by the parts first, first + step, ... of a row of b. */
+/* sums[m] = row m of a times a row of b, over the parts first, first + stride and so on. */
 static inline void dot_parts(__global const STORAGE(A_TYPE) * a, index_t a_m, index_t a_k, int last,
                              code_bytes row, long scales_at, index_t groups, index_t group,
-                             index_t k_size, index_t first, index_t step, float *sums) {
+                             index_t k_size, index_t first, index_t stride, float *sums) {
   float16 sum[M];
 #pragma unroll
   for (int m = 0; m < M; m++) sum[m] = 0;
-  for (index_t part = first; part * PART < k_size; part += step) {
+  for (index_t part = first; part * PART < k_size; part += stride) {
     float w[PART];
     decode_part(row, part, scales_at, groups, group, w);
+#if !WHOLE
     for (int i = (int)min(k_size - part * PART, (index_t)PART); i < PART; i++) w[i] = 0;
+#endif
     const float16 w0 = vload16(0, w), w1 = vload16(1, w);
 #pragma unroll
     for (int m = 0; m < M; m++) {
       float x[PART];
       load_part(a + min(m, last) * a_m, a_k, part * PART, k_size, x);
-      sum[m] = fma(w0, vload16(0, x), sum[m]);
-      sum[m] = fma(w1, vload16(1, x), sum[m]);
+      sum[m] = FMA(w0, vload16(0, x), sum[m]);
+      sum[m] = FMA(w1, vload16(1, x), sum[m]);
     }
   }
 #pragma unroll

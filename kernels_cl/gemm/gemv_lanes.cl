@@ -49,20 +49,20 @@ static inline void add_rows(const operand *from_a, const operand *from_b, index_
 #pragma unroll
       for (int j = 0; j < ROWS; j++)
 #pragma unroll
-        for (int i = 0; i < 8; i++) sums[j * M + m] = fma(w[j][i], x[i], sums[j * M + m]);
+        for (int i = 0; i < 8; i++) sums[j * M + m] = FMA(w[j][i], x[i], sums[j * M + m]);
     }
   }
 }
 
-/* Sums over a team's lanes. memory: (SUMS, GROUP); the result is at its first work-item. */
+/* Adds up a team's sums. memory: (SUMS, GROUP); the totals are at the team's first work-item. */
 static inline void add_lanes(const float *sums, __local float *memory) {
   const int item = (int)get_local_id(0);
 #if SUBGROUPS
   const int subgroups = (int)get_num_sub_groups(), own = (int)get_sub_group_id();
 #pragma unroll
   for (int i = 0; i < SUMS; i++) {
-    const float part = sub_group_reduce_add(sums[i]);
-    if (get_sub_group_local_id() == 0) memory[i * GROUP + own] = part;
+    const float partial = sub_group_reduce_add(sums[i]);
+    if (get_sub_group_local_id() == 0) memory[i * GROUP + own] = partial;
   }
   barrier(CLK_LOCAL_MEM_FENCE);
   for (int i = item; i < SUMS; i += GROUP)
@@ -115,7 +115,7 @@ __kernel void gemv_column_lanes(GEMM_PARAMS, DENSE_PARAMS) {
     for (int m = 0; m < M; m++) {
       const float x = LOADF(A_TYPE, a, min((index_t)m, at.rows - 1) * a_m + k * a_k);
 #pragma unroll
-      for (int j = 0; j < COLUMNS; j++) sums[m * COLUMNS + j] = fma(w[j], x, sums[m * COLUMNS + j]);
+      for (int j = 0; j < COLUMNS; j++) sums[m * COLUMNS + j] = FMA(w[j], x, sums[m * COLUMNS + j]);
     }
   }
 #pragma unroll

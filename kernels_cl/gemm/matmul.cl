@@ -10,7 +10,7 @@
 #define TILE (SIDE * BLOCK)
 
 #if IS_FLOAT(OUT_TYPE)
-#define MULTIPLY_ADD(a, b, c) fma(a, b, c)
+#define MULTIPLY_ADD(a, b, c) FMA(a, b, c)
 #else
 #define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #endif
@@ -26,15 +26,15 @@ static inline void multiply_add(const real *x, const real *y, real (*sum)[BLOCK]
  * error. */
 static inline void add_products(const __local real (*as)[TILE + 1],
                                 const __local real (*bs)[TILE + 1], real (*sum)[BLOCK]) {
-  real part[BLOCK][BLOCK] = {{0}};
+  real partial[BLOCK][BLOCK] = {{0}};
   for (int k = 0; k < DEPTH; k++) {
     real x[BLOCK], y[BLOCK];
     for (int i = 0; i < BLOCK; i++) x[i] = as[k][get_local_id(1) * BLOCK + i];
     for (int j = 0; j < BLOCK; j++) y[j] = bs[k][get_local_id(0) * BLOCK + j];
-    multiply_add(x, y, part);
+    multiply_add(x, y, partial);
   }
   for (int i = 0; i < BLOCK; i++)
-    for (int j = 0; j < BLOCK; j++) sum[i][j] += part[i][j];
+    for (int j = 0; j < BLOCK; j++) sum[i][j] += partial[i][j];
 }
 #endif
 
@@ -62,7 +62,7 @@ __kernel void matmul(GEMM_PARAMS, DENSE_PARAMS) {
   const int lane = (int)(get_local_id(1) * SIDE + get_local_id(0));
   for (index_t k0 = 0; k0 < p.depth; k0 += DEPTH) {
     for (int e = lane; e < TILE * DEPTH; e += SIDE * SIDE) {
-      /* Walk along k or along the other axis, whichever is contiguous. */
+      /* Staging walks along k or along the other axis, whichever is contiguous. */
       const int ai = a_k == 1 ? e / DEPTH : e % TILE, ak = a_k == 1 ? e % DEPTH : e / TILE;
       const int bj = b_k == 1 ? e / DEPTH : e % TILE, bk = b_k == 1 ? e % DEPTH : e / TILE;
       as[ak][ai] = tile_m + ai < p.rows && k0 + ak < p.depth
@@ -81,15 +81,19 @@ __kernel void matmul(GEMM_PARAMS, DENSE_PARAMS) {
 #if HAS_BIAS
   bias += bias_offset + strided_offset(z, batch_dims, bias_batch);
 #endif
-  for (int i = 0; i < BLOCK && m0 + i < p.rows; i++)
-    for (int j = 0; j < BLOCK && n0 + j < n_size; j++) {
+  UNROLL_ON_GPU
+  for (int i = 0; i < BLOCK; i++) {
+    UNROLL_ON_GPU
+    for (int j = 0; j < BLOCK; j++) {
+      if (m0 + i >= p.rows || n0 + j >= n_size) continue;
       const index_t at = (m0 + i) * bias_m + (n0 + j) * bias_n;
       STORE(OUT_TYPE, out, (m0 + i) * n_size + n0 + j, finish(sum[i][j], bias, at, alpha, beta));
       EPILOGUE(out + (m0 + i) * n_size + n0 + j, (index_t)p.out + (m0 + i) * n_size + n0 + j, 1);
     }
+  }
 }
 
-/* out[z][m][n] = bias[z][m][n], for an implementation that only scales the contents of out. */
+/* out[z][m][n] = bias[z][m][n], for a product that scales the contents of out by beta. */
 __kernel void broadcast_bias(__global const STORAGE(BIAS_TYPE) * bias, const long bias_offset,
                              const index8 bias_batch, const index_t bias_m, const index_t bias_n,
                              __global STORAGE(OUT_TYPE) * out, const long out_offset,

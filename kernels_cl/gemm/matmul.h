@@ -1,4 +1,4 @@
-/* Operands of a product of matrices: out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta *
+/* Operands of the matrix product out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta *
  * bias[z][m][n], z over the batch dimensions. GROUPED: z is a tile of the rows of a, each with its
  * own matrix of b; m_size is the largest number of rows of a tile. */
 #include "common.h"
@@ -34,7 +34,7 @@ typedef struct product {
   long out;
 } product;
 
-/* tile: of group_tiles (matmul_groups.cl), NULL unless GROUPED. */
+/* Returns product z. tile: its entry in group_tiles (matmul_groups.cl), NULL unless GROUPED. */
 static inline product product_at(index_t z, const __global long *tile, index8 a_batch, index_t a_m,
                                  index8 b_batch, index8 batch_dims, index_t m_size, index_t n_size,
                                  index_t k_size) {
@@ -59,8 +59,8 @@ static inline product product_at(index_t z, const __global long *tile, index8 a_
   product_at(z, tiles + tiles_offset + 3 * (long)(z), a_batch, a_m, b_batch, batch_dims, m_size, \
              n_size, k_size)
 
-/* The rows of a, or the columns of b, from `first` on, and `depth` of their k, as operands
- * (fetch.h). For a kernel with GEMM_PARAMS and DENSE_PARAMS; at: its PRODUCT_AT. order: 1 if k is
+/* Rows of a, or columns of b, from `first` on, with `depth` k, as operands (fetch.h). Used in
+ * kernels with GEMM_PARAMS and DENSE_PARAMS. at: the kernel's PRODUCT_AT. order: 1 if k is
  * contiguous. */
 #define ROWS_OF_A(at, first, depth, order)                                                     \
   OPERAND(A_TYPE, a + a_offset + (at).a + (first)*a_m, a_m, a_k, (at).rows - (first), (depth), \
@@ -68,7 +68,7 @@ static inline product product_at(index_t z, const __global long *tile, index8 a_
 #define COLUMNS_OF_B(at, first, depth, order) \
   OPERAND(B_TYPE, b + b_offset + (at).b + (first)*b_n, b_n, b_k, n_size - (first), (depth), order)
 
-/* Returns an element of out from the sum of its products. at: offset of its bias. */
+/* Returns an element of out, computed from the sum of its products. at: offset of its bias. */
 static inline real finish(real sum, __global const STORAGE(BIAS_TYPE) * bias, index_t at,
                           real alpha, real beta) {
 #if HAS_BIAS

@@ -42,6 +42,8 @@ __kernel void matmul_dots(DOTS_PARAMS, CODES_PARAMS) {
       }
     }
   }
+#pragma unroll
   for (int p = 0; p < PANELS; p++)
+#pragma unroll
     for (int m = 0; m < M; m++) FINISH(total[p * M + m], tile * M + m, (panel + p) * PANEL + column)
 }

@@ -11,20 +11,27 @@
 #define ROWS (SIDE * BLOCK_M)
 #define COLUMNS (SIDE * BLOCK_N) /* equals the number of work-items */
 
-/* sum += the product of the staged columns, which is added up separately: short chains bound the
- * rounding error. */
+/* sum += the product of the staged columns. The product is summed separately, because short chains
+ * of additions bound the rounding error. */
 static inline void add_products(const __local float (*as)[ROWS + 1],
                                 const __local float (*bs)[COLUMNS], float (*sum)[BLOCK_N]) {
-  float part[BLOCK_M][BLOCK_N] = {{0}};
+  float partial[BLOCK_M][BLOCK_N] = {{0}};
+  UNROLL_AT_MOST(2)
   for (int k = 0; k < PART; k++) {
     float x[BLOCK_M], y[BLOCK_N];
+#pragma unroll
     for (int i = 0; i < BLOCK_M; i++) x[i] = as[k][get_local_id(1) + i * SIDE];
+#pragma unroll
     for (int j = 0; j < BLOCK_N; j++) y[j] = bs[k][get_local_id(0) + j * SIDE];
+#pragma unroll
     for (int i = 0; i < BLOCK_M; i++)
-      for (int j = 0; j < BLOCK_N; j++) part[i][j] = fma(x[i], y[j], part[i][j]);
+#pragma unroll
+      for (int j = 0; j < BLOCK_N; j++) partial[i][j] = FMA(x[i], y[j], partial[i][j]);
   }
+#pragma unroll
   for (int i = 0; i < BLOCK_M; i++)
-    for (int j = 0; j < BLOCK_N; j++) sum[i][j] += part[i][j];
+#pragma unroll
+    for (int j = 0; j < BLOCK_N; j++) sum[i][j] += partial[i][j];
 }
 
 __kernel void matmul_encoded(GEMM_PARAMS, ENCODED_PARAMS) {
@@ -49,12 +56,15 @@ __kernel void matmul_encoded(GEMM_PARAMS, ENCODED_PARAMS) {
     }
     decode_part(codes + min(tile_n + lane, n_size - 1) * row_bytes, k0 / PART, scales_at, groups,
                 group, x);
+#pragma unroll
     for (int k = 0; k < PART; k++) bs[k][lane] = k < deep ? x[k] : 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     add_products(as, bs, sum);
     barrier(CLK_LOCAL_MEM_FENCE);
   }
+#pragma unroll
   for (int i = 0; i < BLOCK_M; i++)
+#pragma unroll
     for (int j = 0; j < BLOCK_N; j++) {
       const index_t m = m0 + i * SIDE, n = n0 + j * SIDE;
       if (m >= m_size || n >= n_size) continue;

@@ -1,7 +1,7 @@
-/* Computes the tiles of a grouped product: at most tile_rows neighbouring rows of one group each.
- * Groups end at `ends`. A work-item writes one tile: its first row, its number of rows (0 after the
- * last tile) and its group, -1 for rows after the last group. An end out of range is reported and
- * its group left out. */
+/* Computes the tiles of a grouped product: a tile is at most tile_rows neighbouring rows of one
+ * group. ends: the end of each group. A work-item writes one tile: its first row, its number of
+ * rows (0 after the last tile) and its group, -1 for rows after the last group. An end out of range
+ * is reported and its group left out. */
 #include "common.h"
 #ifndef INDEX_TYPE
 #define INDEX_TYPE I64
@@ -9,13 +9,13 @@
 
 __kernel void group_tiles(const __global STORAGE(INDEX_TYPE) * ends, const long ends_offset,
                           __global long *tiles, const long tiles_offset, const index_t n_tiles,
-                          const index_t groups, const index_t end_step, const long rows,
+                          const index_t groups, const index_t end_stride, const long rows,
                           const long tile_rows, FAULT_PARAMS) {
   const index_t z = (index_t)get_global_id(0);
   if (z >= n_tiles) return;
   long start = 0, before = 0, first = 0, count = 0, group = -1;
   for (index_t e = 0; e <= groups; e++) {
-    long end = e < groups ? ends[ends_offset + e * end_step] : rows;
+    long end = e < groups ? ends[ends_offset + e * end_stride] : rows;
     if (end < start || end > rows) {
       set_fault(fault, fault_node, FAULT_INDEX, end, start, rows);
       end = start;

@@ -1,6 +1,6 @@
 /* out[p] = row index[p] of a table of floats that is also the b of products. It is read from the
- * panels that gemm_panels_pack.cl has packed, if any, else from x. A work-item copies 32 elements.
- * An index out of range is reported and replaced by 0. */
+ * panels of gemm_panels_pack.cl if they exist, else from x. A work-item copies 32 elements. An
+ * index out of range is reported and replaced by 0. */
 #include "common.h"
 #include "picked.h"
 #ifndef TYPE

@@ -1,8 +1,8 @@
 /* Declares the types and functions of OpenCL C 1.2 that the kernels use, as its specification does.
  * Some drivers parse a header of all built-ins for each program, which takes longer than the kernel
- * itself. With OWN_BUILTINS they are told to leave it out (backend/opencl/device/quirks.c). A
- * kernel that needs a function not declared here fails to build this way and is built again with
- * the driver's header. */
+ * itself. OWN_BUILTINS comes with an option that makes the driver omit this header
+ * (backend/opencl/device/quirks.c). A kernel that needs a function not declared here fails to build
+ * this way and is built again with the driver's header. */
 #ifndef BUILTINS_H
 #define BUILTINS_H
 #if OWN_BUILTINS
@@ -46,6 +46,8 @@ VECTORS_OF(double)
 #define as_long(x) __builtin_astype((x), long)
 #define as_float(x) __builtin_astype((x), float)
 #define as_double(x) __builtin_astype((x), double)
+#define as_char4(x) __builtin_astype((x), char4)
+#define as_short8(x) __builtin_astype((x), short8)
 #define as_uint4(x) __builtin_astype((x), uint4)
 #define as_uint8(x) __builtin_astype((x), uint8)
 #define as_uchar16(x) __builtin_astype((x), uchar16)
@@ -119,7 +121,8 @@ int OVERLOADED atomic_cmpxchg(volatile __global int *, int, int);
   OF_2(T, nextafter) \
   OF_2(T, pow)       \
   OF_3(T, clamp)     \
-  OF_3(T, fma)
+  OF_3(T, fma)       \
+  OF_3(T, mad)
 #define SCALARS(T)              \
   T CONST ldexp(T, int);        \
   T OVERLOADED frexp(T, int *); \
@@ -191,8 +194,8 @@ CONVERT(double, 16, double)
 #define LOAD_AND_STORE(T, N, SPACE)            \
   T##N PURE vload##N(size_t, const SPACE T *); \
   void OVERLOADED vstore##N(T##N, size_t, SPACE T *);
-/* Wide vectors are one access. Those of the drivers are several accesses of 16 bytes, and a wide
- * load directly after such stores stalls. */
+/* Loads and stores a wide vector by one access. The drivers' functions make several accesses of 16
+ * bytes, and a wide load right after such stores stalls. */
 #define WIDE_LOAD_AND_STORE(T, N, SPACE)                                  \
   static inline T##N OVERLOADED vload##N(size_t i, const SPACE T *p) {    \
     return *(const SPACE unaligned_##T##N *)(p + N * i);                  \

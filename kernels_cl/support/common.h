@@ -16,15 +16,30 @@
  *                      the first of which is element number `first` of out
  *   STORE_RESULT(y, from, first, n)  stores n values from private memory to y, or, if the node's
  *                      epilogue changes the dtype, its results
+ *   FMA(a, b, c)       a * b + c, in the fastest way
  * index_t is int, or long if WIDE is 1. index8 is its vector of 8, innermost dimension in s0. */
 #ifndef COMMON_H
 #define COMMON_H
-#include "builtins.h"
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
+#ifdef cl_khr_fp16
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#endif
+/* HAS_HALF: the device computes with halves. Without it, they are only loaded and stored. The host
+ * sets it to 0, because some compilers define the extension for every device. */
+#if !defined(HAS_HALF) && defined(cl_khr_fp16)
+#define HAS_HALF 1
+#endif
 #ifndef FAST
 #pragma OPENCL FP_CONTRACT OFF
+#endif
+
+/* A split launch runs as several launches with one sequence of group indices, so get_group_id is
+ * computed from global indices. Kernels for GPUs use get_num_groups and get_global_size only for
+ * the third dimension, which is never split. */
+#ifdef SPLIT_LAUNCH
+#define get_group_id(d) ((get_global_id(d) - get_local_id(d)) / get_local_size(d))
 #endif
 
 #ifndef COMPUTE
@@ -51,6 +66,36 @@
 #define PREFETCH(p) __builtin_prefetch(p, 0, 2)
 #else
 #define PREFETCH(p) ((void)(p))
+#endif
+
+/* FMA(a, b, c) is a * b + c, rounded once where the device has an instruction for it. Elsewhere
+ * (Adreno) a correct fma() is a function of many instructions, so that the product and the sum are
+ * rounded. Only error-free transformations call fma(), because they need the exact result. */
+#ifndef HAS_FMA
+#define HAS_FMA 1
+#endif
+#if HAS_FMA
+#define FMA(a, b, c) fma(a, b, c)
+#elif defined FAST
+#define FMA(a, b, c) mad(a, b, c)
+#else
+#define FMA(a, b, c) ((a) * (b) + (c))
+#endif
+
+/* Unrolls a loop on GPUs, so that arrays stay in registers. A CPU may keep them in memory. */
+#if ON_CPU
+#define UNROLL_ON_GPU
+#else
+#define UNROLL_ON_GPU _Pragma("unroll")
+#endif
+
+/* Limits the unrolling of a loop whose body fills the registers. A work-item of Intel's GPUs has
+ * few registers, and its compiler unrolls until accumulators no longer fit them. */
+#ifdef cl_intel_subgroups
+#define PRAGMA_(text) _Pragma(#text)
+#define UNROLL_AT_MOST(n) PRAGMA_(unroll n)
+#else
+#define UNROLL_AT_MOST(n)
 #endif
 
 #define PASTE_(a, b) a##b
@@ -249,8 +294,8 @@ static inline float round_half(float v) {
 /* True if x is neither infinite nor NaN: their exponent bits are all ones. */
 static inline int is_finite(float x) { return (as_uint(x) & 0x7f800000u) != 0x7f800000u; }
 
-/* Returns the offset of row-major element i of a shape under `strides`. Both are innermost first;
- * unused dimensions are 1. */
+/* Returns the offset of row-major element i of a tensor. dims and strides are innermost first;
+ * unused dims are 1. */
 static inline index_t strided_offset(index_t i, index8 dims, index8 strides) {
   index_t o = 0;
   o += i % dims.s0 * strides.s0;

@@ -1,6 +1,6 @@
 /* Tests that the driver's compiler accepts the function of add_dots.h and that the device computes
- * it correctly: sums of products of all kinds of bytes. backend/opencl/launch/instructions.c
- * compares them with its own. */
+ * it correctly: sums of products of bytes of all magnitudes and signs.
+ * backend/opencl/launch/instructions.c compares them with its own. */
 #include "add_dots.h"
 #include "common.h"
 

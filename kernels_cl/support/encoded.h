@@ -88,8 +88,10 @@ static inline void decode_stream(code_bytes row, index_t part, float *x) {
 static inline void decode_part(code_bytes row, index_t part, long scales_at, index_t groups,
                                index_t group, float *x) {
   decode_stream(row, part, x);
+  UNROLL_ON_GPU
   for (int at = 0; at < PART; at += 16) {
     const group_factors f = factors_at(row, part * PART + at, scales_at, groups, group);
+    UNROLL_ON_GPU
     for (int i = at; i < at + 16; i++) x[i] = (x[i] - f.zero) * f.scale;
   }
 }
@@ -99,12 +101,14 @@ static inline code_factors split_part(code_bytes row, index_t part, long scales_
                                       index_t group, float *x) {
   code_factors of = scale_of(0);
   decode_stream(row, part, x);
+  UNROLL_ON_GPU
   for (int half16 = 0; half16 < 2; half16++) {
     const group_factors f = factors_at(row, part * PART + half16 * 16, scales_at, groups, group);
     of.d[half16] = f.scale;
 #if HAS_ZEROS
     of.m[half16] = -f.zero * f.scale;
 #else
+    UNROLL_ON_GPU
     for (int i = half16 * 16; i < half16 * 16 + 16; i++) x[i] -= f.zero;
 #endif
   }

@@ -5,7 +5,7 @@
 #define INDEX_TYPE I64
 #endif
 
-/* Returns the row that an index element names. If it is out of range, reports it and returns 0. */
+/* Returns the row that an index element selects. Reports one that is out of range and returns 0. */
 static inline long picked_row(__global const STORAGE(INDEX_TYPE) * at, index_t rows, FAULT_PARAMS) {
   const long row = *at;
   if (row >= 0 && row < rows) return row;

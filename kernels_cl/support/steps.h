@@ -181,18 +181,18 @@ STEP_ZETA(f32, float)
 static inline float step_scaled_exp(float shifted, float r) {
   const int zero = 0x4b400000; /* the bits of 0x1.8p23f */
   float p = 0x1.6a245p-10f;
-  p = fma(p, r, 0x1.1239f6p-7f);
-  p = fma(p, r, 0x1.5558f2p-5f);
-  p = fma(p, r, 0x1.555492p-3f);
-  p = fma(p, r, 0x1.fffffcp-2f);
-  p = fma(p, r * r, r) + 1;
+  p = FMA(p, r, 0x1.1239f6p-7f);
+  p = FMA(p, r, 0x1.5558f2p-5f);
+  p = FMA(p, r, 0x1.555492p-3f);
+  p = FMA(p, r, 0x1.fffffcp-2f);
+  p = FMA(p, r * r, r) + 1;
   return p * as_float((uint)(max(as_int(shifted), zero - 125) - zero + 126) << 23) * 2;
 }
 static inline float step_exp_near_f32(float a) {
   const uint sign = 0x80000000u;
   const float limited = as_float((as_uint(a) & sign) | min(as_uint(a) & ~sign, 0x42b20000u));
-  const float shifted = fma(limited, 0x1.715476p+0f, 0x1.8p23f), n = shifted - 0x1.8p23f;
-  return step_scaled_exp(shifted, fma(n, -0x1.7f7d1cp-20f, fma(n, -0x1.62e4p-1f, limited)));
+  const float shifted = FMA(limited, 0x1.715476p+0f, 0x1.8p23f), n = shifted - 0x1.8p23f;
+  return step_scaled_exp(shifted, FMA(n, -0x1.7f7d1cp-20f, FMA(n, -0x1.62e4p-1f, limited)));
 }
 #else
 static inline float step_exp_near_f32(float a) { return exp(a); }
@@ -214,21 +214,21 @@ static inline double step_sigmoid_f64(double a) { return 1 / (1 + exp(-a)); }
 static inline float step_erf_f32(float a) {
   const float x = fabs(a), y = x * x, z = x > 4 ? 4 : x;
   float p = 0x1.4a9dacp-14f;
-  p = fma(p, y, -0x1.a46b4p-11f);
-  p = fma(p, y, 0x1.541636p-8f);
-  p = fma(p, y, -0x1.b7fb38p-6f);
-  p = fma(p, y, 0x1.ce2d18p-4f);
-  p = fma(p, y, -0x1.81273ep-2f);
-  p = fma(p, y, 0x1.06eba8p-3f);
+  p = FMA(p, y, -0x1.a46b4p-11f);
+  p = FMA(p, y, 0x1.541636p-8f);
+  p = FMA(p, y, -0x1.b7fb38p-6f);
+  p = FMA(p, y, 0x1.ce2d18p-4f);
+  p = FMA(p, y, -0x1.81273ep-2f);
+  p = FMA(p, y, 0x1.06eba8p-3f);
   float q = -0x1.6c073cp-16f;
-  q = fma(q, z, 0x1.ceeb6ep-12f);
-  q = fma(q, z, -0x1.139922p-8f);
-  q = fma(q, z, 0x1.9d0bfp-6f);
-  q = fma(q, z, -0x1.bc18dap-4f);
-  q = fma(q, z, -0x1.4434fp-1f);
-  q = fma(q, z, -0x1.212c2ep+0f);
-  q = fma(q, z, 0x1.8b4116p-13f);
-  return copysign(x < 1 ? fma(p, x, x) : 1 - exp(q), a);
+  q = FMA(q, z, 0x1.ceeb6ep-12f);
+  q = FMA(q, z, -0x1.139922p-8f);
+  q = FMA(q, z, 0x1.9d0bfp-6f);
+  q = FMA(q, z, -0x1.bc18dap-4f);
+  q = FMA(q, z, -0x1.4434fp-1f);
+  q = FMA(q, z, -0x1.212c2ep+0f);
+  q = FMA(q, z, 0x1.8b4116p-13f);
+  return copysign(x < 1 ? FMA(p, x, x) : 1 - exp(q), a);
 }
 #else
 static inline float step_erf_f32(float a) { return erf(a); }
@@ -245,18 +245,18 @@ static inline float step_gelu_f32(float a) {
   const uint size = min(bits & ~sign, far);
   const float t = as_float(size), high = as_float(size & 0xfffff000u);
   const float square = high * high * -0.5f, rest = (t - high) * (t + high) * 0.5f;
-  const float shifted = fma(square, 0x1.715476p+0f, 0x1.8p23f), n = shifted - 0x1.8p23f;
-  const float c = 0.26f * t, u = 1 / (1 + c), v = fma(-c, u, 0.3f); /* u - 0.7 */
+  const float shifted = FMA(square, 0x1.715476p+0f, 0x1.8p23f), n = shifted - 0x1.8p23f;
+  const float c = 0.26f * t, u = 1 / (1 + c), v = FMA(-c, u, 0.3f); /* u - 0.7 */
   float g = 0x1.fef394p-6f;
-  g = fma(g, v, 0x1.2fc216p-6f);
-  g = fma(g, v, -0x1.42f946p-4f);
-  g = fma(g, v, -0x1.4d961cp-4f);
-  g = fma(g, v, 0x1.45c2a4p-3f);
-  g = fma(g, v, 0x1.f5d70cp-2f);
-  g = fma(g, v, 0x1.43d082p-1f);
-  g = fma(g, v, 0x1.04fa34p-1f);
-  g = fma(g, v, 0x1.1a8362p-2f);
-  const float r = fma(n, -0x1.7f7d1cp-20f, fma(n, -0x1.62e4p-1f, square)) - rest;
+  g = FMA(g, v, 0x1.2fc216p-6f);
+  g = FMA(g, v, -0x1.42f946p-4f);
+  g = FMA(g, v, -0x1.4d961cp-4f);
+  g = FMA(g, v, 0x1.45c2a4p-3f);
+  g = FMA(g, v, 0x1.f5d70cp-2f);
+  g = FMA(g, v, 0x1.43d082p-1f);
+  g = FMA(g, v, 0x1.04fa34p-1f);
+  g = FMA(g, v, 0x1.1a8362p-2f);
+  const float r = FMA(n, -0x1.7f7d1cp-20f, FMA(n, -0x1.62e4p-1f, square)) - rest;
   const float q = size < far ? u * g * step_scaled_exp(shifted, r) : 0;
   return a * (bits & sign ? q : 1 - q);
 }
@@ -305,8 +305,8 @@ static inline long step_trunc_divide_i64(long a, long b) {
   if (b == 0) return 0;
   return b == -1 ? step_neg_i64(a) : a / b;
 }
-/* Computed by the quotient and by sign bits: rusticl (Mesa 22.3) miscompiles % and comparisons with
- * 0 of widened int. */
+/* Uses the quotient and sign bits, because rusticl (Mesa 22.3) miscompiles % and comparisons of a
+ * widened int with 0. */
 static inline long step_fmod_i64(long a, long b) {
   return b == 0 ? 0 : step_sub_i64(a, step_mul_i64(step_trunc_divide_i64(a, b), b));
 }
@@ -318,7 +318,7 @@ static inline long step_floor_divide_i64(long a, long b) {
   return step_fmod_i64(a, b) != 0 && (a ^ b) < 0 ? step_trunc_divide_i64(a, b) - 1
                                                  : step_trunc_divide_i64(a, b);
 }
-/* Negative exponents: 1 / a^-b truncated toward zero (0 for a = 0, too). */
+/* A negative exponent returns 1 / a^-b truncated toward zero; 0 for a = 0. */
 static inline long step_pow_i64(long a, long b) {
   if (b < 0) {
     if (a == 1) return 1;
@@ -342,7 +342,7 @@ static inline long step_lcm_i64(long a, long b) {
   const long g = step_gcd_i64(a, b);
   return g == 0 ? 0 : step_abs_i64(step_mul_i64(step_trunc_divide_i64(a, g), b));
 }
-/* Amounts outside of [0, bits) shift everything out. */
+/* An amount outside of [0, bits) shifts all bits out. */
 static inline long step_shift_left_i64(long a, long b) {
   return b < 0 || b > 63 ? 0 : (long)((ulong)a << b);
 }

@@ -1,5 +1,5 @@
-/* Enables sums over sub-groups if SUBGROUPS is 1: the device has the extension, and a probe found
- * it correct (backend/opencl/launch/instructions.c). */
+/* Enables sums over sub-groups if SUBGROUPS is 1: then the device has the extension, and a probe
+ * found it correct (backend/opencl/launch/instructions.c). */
 #ifndef SUBGROUPS
 #define SUBGROUPS 0
 #endif

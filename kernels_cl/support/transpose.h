@@ -26,7 +26,7 @@ typedef LANES16 lanes16;
   (lanes16)(a.s1, b.s1, a.s3, b.s3, a.s5, b.s5, a.s7, b.s7, a.s9, b.s9, a.sb, b.sb, a.sd, b.sd, \
             a.sf, b.sf)
 
-/* r[i] lane j and r[j] lane i change places. */
+/* Swaps lane j of r[i] with lane i of r[j], for all i and j. */
 static inline void transpose_16(lanes16 *r) {
 #pragma unroll
   for (int i = 0; i < 8; i++) SWAP(8, r[i], r[i + 8])

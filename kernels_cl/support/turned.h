@@ -5,7 +5,7 @@
 #include "transpose.h"
 #define TURNED 64
 
-/* Writes to (16, TURNED) from `count` rows of x, `stride` apart, each of `lines` neighbours. */
+/* Transposes `count` rows of x, `stride` apart, each of `lines` neighbours, to (16, TURNED). */
 static inline void turn_tile(const __global float *x, index_t stride, int count, int lines,
                              float *to) {
   for (int c = 0; c < count; c += 16) {

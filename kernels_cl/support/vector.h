@@ -7,8 +7,8 @@
  *   larger smaller(a, b)  maximum, minimum; NaN wins
  * BLOCK: additions in one chain before the block's sum is added to the total.
  * TEAM: the work-items that share one row (1: no team). sum_team and max_team return the total to
- * each of them. Teams are launched exactly, without a bounds check: PoCL miscompiles barriers after
- * a return. */
+ * each of them. Teams are launched without surplus work-items and need no bounds check, because
+ * PoCL miscompiles barriers after a return. */
 #ifndef VECTOR_H
 #define VECTOR_H
 #ifndef W

@@ -53,6 +53,8 @@ class DeviceInfo(Info):
         ("is_default", C.c_bool),
         ("index", C.c_int),
         ("n_tuned", C.c_uint32),
+        ("version", C.c_char_p),
+        ("is_trusted", C.c_bool),
     ]
 
 

@@ -47,14 +47,14 @@ def run(command: Callable[[argparse.Namespace], None], options: argparse.Namespa
     try:
         command(options)
     except UsageError as e:
-        return _say(str(e), 2)
+        return _print_error(str(e), 2)
     except ModuleNotFoundError as e:
-        return _say(f"export needs {e.name}: {install_command(extra)}", 1)
+        return _print_error(f"export needs {e.name}: {install_command(extra)}", 1)
     except (Error, OSError) as e:
-        return _say(str(e), 1)
+        return _print_error(str(e), 1)
     return 0
 
 
-def _say(message: str, code: int) -> int:
+def _print_error(message: str, code: int) -> int:
     print(f"clave: {' '.join(message.split())}", file=sys.stderr)
     return code

@@ -17,7 +17,7 @@ from clave.private import version_of
 _RUNS, _RUN = 32, 64  # number of runs that are sampled of a tensor, and elements per run
 
 # Called after each tensor is sampled, to release the pages that were read into memory.
-after_looking: list[Callable[[], None]] = []
+after_sampling: list[Callable[[], None]] = []
 
 
 def fingerprint(data: torch.Tensor) -> bytes:
@@ -30,7 +30,7 @@ def fingerprint(data: torch.Tensor) -> bytes:
         last = flat.numel() - _RUN
         flat = torch.cat([flat[at : at + _RUN] for at in (last * i // (_RUNS - 1) for i in range(_RUNS))])
     found = flat.view(torch.uint8).numpy().tobytes()
-    for release in after_looking:
+    for release in after_sampling:
         release()
     return found
 
@@ -48,25 +48,25 @@ def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
 WHOLE_BYTES = 1 << 29  # constants of a program up to this size are compared whole
 
 
-def take(names: list[str], tensors: list[torch.Tensor]) -> list[Taken]:
+def snapshots_of(names: list[str], tensors: list[torch.Tensor]) -> list[Snapshot]:
     """Records the present contents of a program's constants."""
-    look = checksum if sum(t.nbytes for t in tensors) <= WHOLE_BYTES else fingerprint
-    return [Taken(name, data, look) for name, data in zip(names, tensors, strict=True)]
+    summarise = checksum if sum(t.nbytes for t in tensors) <= WHOLE_BYTES else fingerprint
+    return [Snapshot(name, data, summarise) for name, data in zip(names, tensors, strict=True)]
 
 
-class Taken:
-    """A constant as it was at export. data: contiguous, in host memory; the module's own tensor if that is both. look:
-    a function whose result changes with the data when torch does not count the change."""
+class Snapshot:
+    """A constant as it was at export. data: contiguous, in host memory; the module's own tensor if that is both.
+    summarise: a function whose result changes with the data when torch does not count the change."""
 
-    def __init__(self, name: str, data: torch.Tensor, look: Callable[[torch.Tensor], object]) -> None:
-        self.name, self.data, self._look = name, data, look
+    def __init__(self, name: str, data: torch.Tensor, summarise: Callable[[torch.Tensor], object]) -> None:
+        self.name, self.data, self._summarise = name, data, summarise
         self._version, self._address = version_of(data), data.data_ptr()
-        self._seen = look(data)
+        self._summary = summarise(data)
 
     def check(self) -> None:
-        """Raises Error if the constant was changed since: in place by torch, or so that `look` differs."""
+        """Raises Error if the constant was changed since: in place by torch, or so that `summarise` differs."""
         is_moved = self.data.data_ptr() != self._address  # share_memory() moves it; the program has the old address
-        if is_moved or version_of(self.data) != self._version or self._look(self.data) != self._seen:
+        if is_moved or version_of(self.data) != self._version or self._summarise(self.data) != self._summary:
             raise Error(
                 f"{self.name!r} was changed after clave.export took it: export again, or save before the change"
             )

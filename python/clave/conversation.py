@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Message = Mapping[str, Any]
 Prompt = str | Sequence[int] | Sequence[Message]
-_MOST = 2**31 - 1
+_MAX_COUNT = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ class Answer(str):
 def check_limits(max_new_tokens: Any, logprobs: Any) -> tuple[int | None, int | None]:
     """Returns both as integers or None. Raises Error with the name of the one that is not a number of tokens."""
     if max_new_tokens is not None:
-        max_new_tokens = integer("max_new_tokens", max_new_tokens, 1, _MOST, ", or None for no limit")
+        max_new_tokens = integer("max_new_tokens", max_new_tokens, 1, _MAX_COUNT, ", or None for no limit")
     if logprobs is not None:
-        logprobs = integer("logprobs", logprobs, 0, _MOST, ", or None")
+        logprobs = integer("logprobs", logprobs, 0, _MAX_COUNT, ", or None")
     return max_new_tokens, logprobs
 
 
@@ -273,7 +273,7 @@ class Conversation(L.Uncopied):
         """Goes back to the first `count` ids, without running them again. Returns the conversation. Random numbers that
         were drawn stay drawn. Raises Error, with nothing changed, if a state tensor cannot go back: it is recurrent, or
         a sliding window has overwritten its older rows."""
-        L.call("clave_llm_rewind", self._handle.pointer, integer("count", count, 0, _MOST))
+        L.call("clave_llm_rewind", self._handle.pointer, integer("count", count, 0, _MAX_COUNT))
         return self
 
     def undo(self, *, question: bool = True) -> Conversation:

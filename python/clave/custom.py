@@ -222,7 +222,7 @@ class _Call:
             made[a.name] = torch.fx.node.map_arg(x, lambda n: n.meta["val"])
         return made
 
-    def ask(self, size: Any, what: str) -> Any:
+    def evaluate(self, size: Any, what: str) -> Any:
         """Returns `size` if it is a number, otherwise the result of the function `size`, whose parameters name tensors
         and numbers of the call."""
         if not callable(size):
@@ -247,8 +247,8 @@ class _Call:
                 yield self._kernel(source, dtypes)
 
     def _kernel(self, s: _Source, dtypes: Mapping[str, schema.DType]) -> Node:
-        asked = self.ask(s.kernel.grid, "grid")
-        grid = list(asked) if isinstance(asked, tuple | list) else [asked]
+        grid = self.evaluate(s.kernel.grid, "grid")
+        grid = list(grid) if isinstance(grid, tuple | list) else [grid]
         local = s.local(len(grid))
         if not 1 <= len(grid) <= 3 or len(local) != len(grid):
             raise Error(
@@ -273,13 +273,13 @@ class _Call:
             found = [d for d, t in _STORAGE.items() if t == p.type]
             if not found:
                 raise Error(f"{self.op.name}: the kernel's {p.name} is local memory of {p.type}")
-            n = self.c.sizes.resolve(self.ask(s.kernel.local_memory[p.name], f"local_memory[{p.name!r}]"))
+            n = self.c.sizes.resolve(self.evaluate(s.kernel.local_memory[p.name], f"local_memory[{p.name!r}]"))
             return _parameter_node(p.name, _P.local, i=n, dtype=found[0])
         return self._number(s, p)
 
     def _number(self, s: _Source, p: _Parameter) -> Node:
         if p.name in s.kernel.values:
-            value = self.ask(s.kernel.values[p.name], f"values[{p.name!r}]")
+            value = self.evaluate(s.kernel.values[p.name], f"values[{p.name!r}]")
             is_symbol = isinstance(value, torch.SymInt | torch.SymBool | torch.SymFloat)
             value = self.c.sizes.number(value) if is_symbol else value
         else:
@@ -306,8 +306,8 @@ class _Call:
             plain = make_fx(run, tracing_mode="symbolic")(*tensors)
             graph = make_fx(torch.func.functionalize(plain), decompositions(), tracing_mode="symbolic")(*tensors)
         except Exception as e:
-            said = str(e).splitlines()[0] if str(e) else ""
-            raise Error(f"{self.op.name}: torch cannot trace its reference: {type(e).__name__}: {said}") from e
+            message = str(e).splitlines()[0] if str(e) else ""
+            raise Error(f"{self.op.name}: torch cannot trace its reference: {type(e).__name__}: {message}") from e
         results = next(n for n in graph.graph.nodes if n.op == "output").args[0]
         return graph, [r.meta["val"] for r in results]
 
@@ -319,14 +319,17 @@ class _Call:
             same = fake.dtype == got.dtype and fake.dim() == got.dim()
             if same and all(statically_known_true(a == b) for a, b in zip(fake.shape, got.shape, strict=True)):
                 continue
-            raise Error(f"{self.op.name}: {name} is {_told(fake)} by its fake kernel, {_told(got)} by its reference")
+            raise Error(
+                f"{self.op.name}: {name} is {_described_tensor(fake)} by its fake kernel, "
+                f"{_described_tensor(got)} by its reference"
+            )
 
 
 def _parameter_node(name: str, kind: schema.CustomParameterKind, **fields: Any) -> Node:
     return Node("CustomParameter", {"name": name, "kind": kind, **fields})
 
 
-def _told(t: torch.Tensor) -> str:
+def _described_tensor(t: torch.Tensor) -> str:
     return f"{str(t.dtype).removeprefix('torch.')} ({', '.join(map(str, t.shape))})"
 
 

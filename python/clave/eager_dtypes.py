@@ -12,13 +12,13 @@ from torch.export import ExportedProgram
 from clave.private import OpOverload, pytree, schema_of
 from clave.rebuild import copied_graph, rebuilt
 
-_MOST = 1 << 16  # elements of the largest tensor on which an op is run
+_MAX_ELEMENTS = 1 << 16  # elements of the largest tensor on which an op is run
 
 
 def with_eager_dtypes(program: ExportedProgram) -> ExportedProgram:
     """Returns the program with a cast to eager mode's dtype after each such op. A cast of a result that has that dtype
     already vanishes when the program is decomposed."""
-    if not any(_asked(n) for n in _nodes(program.graph_module)):
+    if not any(_has_mixed_dtypes(n) for n in _nodes(program.graph_module)):
         return program
     module = copied_graph(program)
     moved: set[torch.fx.Node] = set()  # nodes whose dtype differs from what torch inferred
@@ -39,12 +39,12 @@ def _nodes(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
 def _cast_result(node: torch.fx.Node, moved: set[torch.fx.Node]) -> bool:
     """Inserts the cast. Returns False if none is needed or the op cannot be run."""
     follows = any(a in moved for a in node.all_input_nodes) and isinstance(node.meta.get("val"), torch.Tensor)
-    found = _eager_dtype(node) if _asked(node) or follows else None
+    found = _eager_dtype(node) if _has_mixed_dtypes(node) or follows else None
     if found is None:
         return False
     if found != node.meta["val"].dtype:
         moved.add(node)
-    if not _asked(node):
+    if not _has_mixed_dtypes(node):
         node.meta["val"] = node.meta["val"].to(found)
         return False
     with node.graph.inserting_before(node):
@@ -56,7 +56,7 @@ def _cast_result(node: torch.fx.Node, moved: set[torch.fx.Node]) -> bool:
     return True
 
 
-def _asked(node: torch.fx.Node) -> bool:
+def _has_mixed_dtypes(node: torch.fx.Node) -> bool:
     """True for a call of a torch op that returns one new tensor and has real operands of several dtypes, at least one
     of them floating-point."""
     if not isinstance(node.target, OpOverload) or not isinstance(node.meta.get("val"), torch.Tensor):
@@ -99,6 +99,6 @@ def _stand_in(a: Any, sizes: dict[int, int] | None) -> Any:
         raise TypeError("an operand that is not a tensor")
     hints = [int(s) if isinstance(s, int) else int(s.node.hint) for s in val.shape]
     shape = hints if sizes is None else [sizes.setdefault(n, 1 + len(sizes)) for n in hints]
-    if torch.Size(shape).numel() > _MOST:
+    if torch.Size(shape).numel() > _MAX_ELEMENTS:
         raise ValueError("too large an operand")
     return torch.full(shape, 0.5 if val.dtype.is_floating_point else 0, dtype=val.dtype)

@@ -46,13 +46,15 @@ def parse(text: Any) -> Groups | Blocks | Stored:
 
 @dataclass(frozen=True)
 class Stored:
-    """The bytes of a matrix that is already quantised. rows: (n, bytes of a row), uint8, in the encoding `form`."""
+    """The bytes of a matrix that is already quantised. rows: (n, bytes of a row), uint8, in `encoding`."""
 
-    form: schema.Encoding
+    encoding: schema.Encoding
     rows: np.ndarray
 
+    form = property(lambda self: self.encoding)  # the name of `encoding` in 0.2
+
     def table(self) -> schema.Encoding:
-        return self.form
+        return self.encoding
 
     def encode(self, weight: Any) -> np.ndarray:
         """Returns the stored rows, without reading the matrix (n, k). Raises Error if the number of rows differs."""

@@ -80,30 +80,30 @@ class UnsupportedOp(Error):
         self.reasons = dict(reasons or {})
         self.places = {op: list(where) for op, where in (places or {}).items()}
         noun = "op" if len(ops) == 1 else "ops"
-        super().__init__(f"{len(ops)} unsupported {noun}: {', '.join(map(self._told, ops))}", Code.UNSUPPORTED)
+        super().__init__(f"{len(ops)} unsupported {noun}: {', '.join(map(self._described, ops))}", Code.UNSUPPORTED)
 
-    def _told(self, op: str) -> str:
+    def _described(self, op: str) -> str:
         where = self.places.get(op, [])
         many = len({o.method for places in self.places.values() for o in places}) > 1
-        parts = (self.reasons.get(op), f"{len(where)} calls" if len(where) > 1 else "", _told_places(where, many))
-        said = "; ".join(filter(None, parts))
-        return f"{op} ({said})" if said else op
+        parts = (self.reasons.get(op), f"{len(where)} calls" if len(where) > 1 else "", _described_places(where, many))
+        detail = "; ".join(filter(None, parts))
+        return f"{op} ({detail})" if detail else op
 
 
-_TOLD = 3  # places of an op that a message names
+_MAX_PLACES = 3  # places of an op that a message names
 
 
-def _told_places(where: list[Origin], many: bool) -> str:
+def _described_places(where: list[Origin], many: bool) -> str:
     """Describes the first places of calls, grouped by line. many: there are several methods, whose names are added."""
     by_line: dict[str, list[str]] = {}
-    for o in where[:_TOLD]:
+    for o in where[:_MAX_PLACES]:
         modules = by_line.setdefault(o.line, [])
         name = " of ".join(filter(None, (o.module, f"method {o.method!r}" if many else "")))
         if name and name not in modules:
             modules.append(name)
-    told = [" at ".join(filter(None, (", ".join(modules), line))) for line, modules in by_line.items()]
-    rest = f"{len(where) - _TOLD} more" if len(where) > _TOLD else ""
-    return ", ".join(filter(None, (*told, rest)))
+    described = [" at ".join(filter(None, (", ".join(modules), line))) for line, modules in by_line.items()]
+    rest = f"{len(where) - _MAX_PLACES} more" if len(where) > _MAX_PLACES else ""
+    return ", ".join(filter(None, (*described, rest)))
 
 
 class Unsupported(Exception):

@@ -41,8 +41,8 @@ class Evaluator:
         return self._compute(node) if self.is_known(node) else None
 
     def sources(self, node: Node) -> tuple[dict[str, torch.Tensor], list[float]]:
-        """Returns the constants on which a known call depends, by name, and the floats among the arguments of the calls
-        between."""
+        """Returns the constants on which a known call depends, by name, and the float arguments of the calls that lead
+        from them to it."""
         tensors: dict[str, torch.Tensor] = {}
         numbers: list[float] = []
         stack, seen = [node], {node}

@@ -35,10 +35,10 @@ from clave.lowering.registry import COMPLEX, Complex, Filled, apply, dtype_of, w
 from clave.naming import Names, by_method, dim_names, rename
 from clave.packed import pack
 from clave.places import Missing, Origins, failed, name_of, nodes_of, origin_of, users_line
-from clave.private import OpOverload, alone, is_fake, meaning_of, schema_of
+from clave.private import OpOverload, export_lock, is_fake, meaning_of, schema_of
 from clave.program import Program
 from clave.progress import Progress
-from clave.quantize import Wish, check_wish, join
+from clave.quantize import Choice, check_choice, join
 from clave.quantize import quantize as quantize_weights
 from clave.quiet import quiet
 from clave.shared import Shared, States, data_of, is_state_update
@@ -54,7 +54,7 @@ def export(
     args: tuple[Any, ...] = (),
     kwargs: dict[str, Any] | None = None,
     dynamic_shapes: Any = None,
-    quantize: Wish = None,
+    quantize: Choice = None,
     *,
     strict: bool | None = None,
     verify: bool = False,
@@ -90,7 +90,7 @@ def export(
     """
     entries = entries_of(module, args, kwargs, dynamic_shapes)
     verify, report = arguments.flag("verify", verify), arguments.flag("report", report)
-    check_wish(quantize)
+    check_choice(quantize)
     if dtype is not None:
         entries = converted(entries, Conversion(dtype))
     options = Options(
@@ -100,7 +100,7 @@ def export(
         by_method("output_names", output_names, list(entries)),
         passes if passes is None else arguments.names("passes", passes),
     )
-    with alone, quiet, Progress() as progress:
+    with export_lock, quiet, Progress() as progress:
         program = _export_or_error(entries, options, verify, progress, quantize)
     if report:
         print(program.report)
@@ -108,11 +108,11 @@ def export(
 
 
 def _export_or_error(
-    entries: dict[str, Any], options: Options, verify: bool, progress: Progress, wish: Wish
+    entries: dict[str, Any], options: Options, verify: bool, progress: Progress, choice: Choice
 ) -> Program:
     """Exports, and raises Error for any exception of torch, numpy or a function of the caller."""
     try:
-        return _export(entries, options, verify, progress, wish)
+        return _export(entries, options, verify, progress, choice)
     except Error:
         raise
     except Exception as e:
@@ -131,7 +131,7 @@ class Options:
     passes: Iterable[str] | None = None
 
 
-def _export(entries: dict[str, Any], options: Options, verify: bool, progress: Progress, wish: Wish) -> Program:
+def _export(entries: dict[str, Any], options: Options, verify: bool, progress: Progress, choice: Choice) -> Program:
     captured, captures = {}, trace.Captures()
     for name, entry in entries.items():
         with progress.stage("capturing", name):
@@ -146,15 +146,15 @@ def _export(entries: dict[str, Any], options: Options, verify: bool, progress: P
     with progress.stage("lowering"):
         builder = build(captured, states, origins, options)
     errors: dict[str, float] = {}
-    if wish is None or references:
+    if choice is None or references:
         made = _rewritten(builder, origins, options, progress)
         with progress.stage("verifying"):
             errors = made.errors = verify_program(made, references, origins)
-        if wish is None:
+        if choice is None:
             return made
     with progress.stage("quantising"):
         builder.finish()  # removes dead nodes and unused constants
-        quantize_weights(builder, wish)
+        quantize_weights(builder, choice)
     quantised = _rewritten(builder, origins, options, progress)
     quantised.errors = errors
     return quantised
@@ -172,14 +172,14 @@ def _made(built: tuple[Any, list[torch.Tensor]], origins: Origins) -> Program:
         raise origins.located(e) from None
 
 
-def lowered(graphs: Mapping[str, Any], wish: Wish = None, passes: Iterable[str] | None = None) -> Program:
+def lowered(graphs: Mapping[str, Any], choice: Choice = None, passes: Iterable[str] | None = None) -> Program:
     """Makes a program of functional, decomposed graphs, one method each. graphs: ExportedPrograms, or objects with the
-    same parts. Methods share state that is one tensor. wish, passes: as quantize and passes of export."""
+    same parts. Methods share state that is one tensor. choice, passes: as quantize and passes of export."""
     origins = Origins()
     builder = build({name: (g, {}) for name, g in graphs.items()}, States(dict(graphs)), origins)
-    if wish is not None:
+    if choice is not None:
         builder.finish()  # removes dead nodes and unused constants
-        quantize_weights(builder, wish)
+        quantize_weights(builder, choice)
     return _made((builder.finish(), [data for _, data in builder.constants]), origins).optimized(passes)
 
 
@@ -369,7 +369,7 @@ class Method:
         encoded = self.shared.encoded(packed.stored, packed.dtype, packed.shape, packed.name)
         plain = self.builder.emit("Dequantize", x=encoded, out=self.builder.temp(encoded.dtype, packed.shape))
         self.values[node] = plain
-        if packed.turned:
+        if packed.is_transposed:
             self.values[node] = self.builder.view("Permute", plain, packed.shape[::-1], dims=[1, 0])
         return True
 
@@ -389,7 +389,7 @@ class Method:
             if name not in LOWERINGS:
                 raise Unsupported("")
             self.builder.source = name_of(node).replace(mutation.KIND, name.split(".")[1])
-            call = mutation.take_apart(node)
+            call = mutation.split_call(node)
             made = LOWERINGS[name](context, *(self._argument(a) for a in call.arguments))
             self.values[node] = [made[i] for i in call.order]
         except Unsupported as e:

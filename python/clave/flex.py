@@ -34,7 +34,7 @@ def flex_attention(
     """
     k, v = (x if x.shape[0] == q.shape[0] else x.expand(q.shape[0], *x.shape[1:]) for x in (k, v))
     shown = None if _is_all(block_mask[-1]) else _shown(block_mask[-1], q, k, mask_buffers)
-    only_masked = _gives_its_score(score_mod) and not (options["OUTPUT_LOGSUMEXP"] or options["OUTPUT_MAX"])
+    only_masked = _returns_its_score(score_mod) and not (options["OUTPUT_LOGSUMEXP"] or options["OUTPUT_MAX"])
     if only_masked:
         grouped = q.shape[1] != k.shape[1]
         out = torch.nn.functional.scaled_dot_product_attention(q, k, v, shown, scale=scale, enable_gqa=grouped)
@@ -71,7 +71,7 @@ def _scores(
     """Returns the scores (B, H, Lq, Lk) before the mask, in f32, or in f64 if q is f64."""
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
     scores = q.to(wide) @ _of_each_head(k, q).to(wide).transpose(-2, -1) * scale
-    if _gives_its_score(score_mod):
+    if _returns_its_score(score_mod):
         return scores
     every = over_all_scores(score_mod, prefix=(0,), suffix=(None,) * len(buffers))
     return every(scores, *_places(q, k), *buffers).to(wide)  # type: ignore[no-any-return]
@@ -84,7 +84,7 @@ def _result(function: torch.fx.GraphModule) -> tuple[torch.fx.Node, torch.fx.Nod
     return nodes[0], result[0] if isinstance(result, tuple | list) else result
 
 
-def _gives_its_score(score_mod: torch.fx.GraphModule) -> bool:
+def _returns_its_score(score_mod: torch.fx.GraphModule) -> bool:
     score, result = _result(score_mod)
     return result is score
 

@@ -116,7 +116,7 @@ class LLM(L.Uncopied):
     def _take(self, native: NativeOptions, given: Mapping[str, Any]) -> Conversation:
         """Returns a conversation for one answer. Reuses the state of the last conversation if the options allow it."""
         with self._lock:
-            handle, options = self._idle.pop(native.lasting, (None, native))
+            handle, options = self._idle.pop(native.fixed_options, (None, native))
             self._idle.clear()  # at most one idle conversation keeps its memory
         if handle is None:
             return self._conversation(native, given)
@@ -135,12 +135,12 @@ class LLM(L.Uncopied):
         native = NativeOptions(self._sampling(options, "greedy" if template is None else "chat"))
         check_limits(*limits)
 
-        def give_back(talk: Conversation) -> None:
+        def keep_idle(talk: Conversation) -> None:
             with self._lock:
-                if native.lasting is not None and not self._idle and not self._handle.is_closed:
-                    self._idle[native.lasting] = talk._handle, talk._options
+                if native.fixed_options is not None and not self._idle and not self._handle.is_closed:
+                    self._idle[native.fixed_options] = talk._handle, talk._options
 
-        return Stream(self._take(native, options).prompt(prompt, **(template or {})), *limits, give_back)
+        return Stream(self._take(native, options).prompt(prompt, **(template or {})), *limits, keep_idle)
 
     @overload
     def generate(

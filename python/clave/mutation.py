@@ -24,7 +24,7 @@ class Changing:
     order: list[int]  # for each result of the node, its index in the lowering's results
 
 
-def take_apart(node: Node) -> Changing:
+def split_call(node: Node) -> Changing:
     """Returns the parts of a call. Raises Unsupported if a changed argument is a view of another tensor, because all of
     that tensor would have to be copied."""
     schema = schema_of(node.args[0])  # type: ignore[arg-type]

@@ -16,8 +16,8 @@ def rope(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: boo
     pairs = x.unflatten(-1, (-1, 2)) if interleaved else x.unflatten(-1, (2, -1)).transpose(-1, -2)
     a, b = pairs.unbind(-1)
     cos, sin = cos.unsqueeze(-2), sin.unsqueeze(-2)
-    turned = torch.stack((a * cos - b * sin, a * sin + b * cos), -1)
-    return (turned if interleaved else turned.transpose(-1, -2)).reshape(x.shape)
+    rotated = torch.stack((a * cos - b * sin, a * sin + b * cos), -1)
+    return (rotated if interleaved else rotated.transpose(-1, -2)).reshape(x.shape)
 
 
 @rope.register_fake

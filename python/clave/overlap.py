@@ -57,11 +57,11 @@ def _share(a: np.ndarray, b: np.ndarray) -> bool:
 def _overlaps_itself(x: np.ndarray) -> bool:
     """True if two elements share a byte."""
     reach, sizes = x.itemsize, sorted((abs(s), n) for s, n in zip(x.strides, x.shape, strict=True) if n > 1)
-    is_apart = True
+    is_disjoint = True
     for stride, n in sizes:
-        is_apart = is_apart and stride >= reach
+        is_disjoint = is_disjoint and stride >= reach
         reach += stride * (n - 1)
-    if is_apart:
+    if is_disjoint:
         return False
     if x.size > _ELEMENTS:
         return True
@@ -71,7 +71,7 @@ def _overlaps_itself(x: np.ndarray) -> bool:
     return bool((np.diff(np.sort(places)) < x.itemsize).any())
 
 
-def check_apart(names: list[str], given: dict[int, Any], changed: Iterable[int]) -> None:
+def check_disjoint(names: list[str], given: dict[int, Any], changed: Iterable[int]) -> None:
     """Raises Error if one of the inputs `changed` shares memory with another input or with itself. given: inputs by
     position."""
     changed = list(changed)

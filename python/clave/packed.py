@@ -32,20 +32,21 @@ _PARAMETRIZED = re.compile(r"\bparametrizations\.(\w+)\.original\d*$")
 
 @dataclass(frozen=True)
 class Packed:
-    """A weight (n, ...) as rows of codes. turned: the weight is a matrix, and the node's value is its transpose."""
+    """A weight (n, ...) as rows of codes. is_transposed: the node's value is the weight's transpose. Such a
+    weight is a matrix."""
 
     name: str
     dtype: torch.dtype
     shape: tuple[int, ...]
     stored: Stored
-    turned: bool
+    is_transposed: bool
 
 
 def pack(node: Node, evaluator: Evaluator) -> Packed | None:
     """Returns the value of a node as codes if it is the weight of a product, an embedding or a convolution, is computed
     from fewer bytes than its own, and codes reproduce it bit for bit. Otherwise returns None."""
-    turned = _is_weight(node)
-    if turned is None or not evaluator.is_known(node):
+    is_transposed = _is_weight(node)
+    if is_transposed is None or not evaluator.is_known(node):
         return None
     tensors, numbers = evaluator.sources(node)
     if not tensors:
@@ -54,13 +55,13 @@ def pack(node: Node, evaluator: Evaluator) -> Packed | None:
     val = node.meta["val"]
     if sum(t.nbytes for t in known) >= val.numel() * val.element_size():
         return None
-    weight = evaluator.value(node).T if turned else evaluator.value(node)
+    weight = evaluator.value(node).T if is_transposed else evaluator.value(node)
     evaluator.forget()
     found = recover(weight.flatten(1), known, numbers)
     if found is None:
         return None
     largest = max(tensors, key=lambda name: tensors[name].nbytes)
-    return Packed(_PARAMETRIZED.sub(r"\1", largest), weight.dtype, tuple(weight.shape), found, turned)
+    return Packed(_PARAMETRIZED.sub(r"\1", largest), weight.dtype, tuple(weight.shape), found, is_transposed)
 
 
 def _is_weight(node: Node) -> bool | None:
@@ -68,13 +69,13 @@ def _is_weight(node: Node) -> bool | None:
     val = node.meta.get("val")
     if node.op != "call_function" or not isinstance(val, torch.Tensor) or val.dim() < 2 or val.dtype not in _SCALES:
         return None
-    for table, turned in ((_ROWS, False), (_COLUMNS, True)):
-        if turned and val.dim() > 2:
+    for table, is_transposed in ((_ROWS, False), (_COLUMNS, True)):
+        if is_transposed and val.dim() > 2:
             return None
         for user in node.users:
             at = table.get(op_name(user.target))
             if at is not None and at < len(user.args) and user.args[at] is node:
-                return turned
+                return is_transposed
     return None
 
 
@@ -141,7 +142,7 @@ def _integers(weight: torch.Tensor, scales: torch.Tensor) -> Stored | None:
     if not torch.equal(_times(numbers, scales).to(weight.dtype), weight):
         return None
     low, high = numbers.amin(2).clamp(max=0), numbers.amax(2).clamp(min=0)
-    encoding = _least_bits(k, scales, low, high)
+    encoding = _min_bits(k, scales, low, high)
     if encoding is None:
         return None
     zeros = -low if encoding.zeros else torch.full_like(low, 2 ** (encoding.bits - 1))
@@ -149,7 +150,7 @@ def _integers(weight: torch.Tensor, scales: torch.Tensor) -> Stored | None:
     return encoding.stored(codes, scales, zeros.to(scales.dtype) if encoding.zeros else None)
 
 
-def _least_bits(k: int, scales: torch.Tensor, low: torch.Tensor, high: torch.Tensor) -> Groups | None:
+def _min_bits(k: int, scales: torch.Tensor, low: torch.Tensor, high: torch.Tensor) -> Groups | None:
     """Returns the smallest encoding that holds numbers from low to high, both (n, groups), or None. A zero point costs
     as many bits as a scale."""
     around = next((b for b in _BITS if low.min() >= -(2 ** (b - 1)) and high.max() < 2 ** (b - 1)), None)

@@ -34,7 +34,8 @@ def _is_users(file: str) -> bool:
 
 
 def _line_of(trace: str) -> str:
-    """Returns the innermost line of the model in a node's stack trace, "file.py:12: text", or "" if there is none."""
+    """Returns the innermost line of the model in a node's stack trace, "file.py:12: text", or "" if the trace has no
+    such line."""
     frames = [m.groups() for m in _FRAME.finditer(trace)]
     users = [f for f in frames if _is_users(f[0])]
     if not users:
@@ -44,13 +45,14 @@ def _line_of(trace: str) -> str:
 
 
 def users_line(e: BaseException) -> str:
-    """Returns the innermost line that torch called and that is neither torch's nor clave's, or "" if there is none."""
+    """Returns the innermost line that torch called and that is neither torch's nor clave's, or "" without such a
+    line."""
     below = itertools.dropwhile(lambda f: not f.filename.startswith(_TORCHS), traceback.extract_tb(e.__traceback__))
     inner = [f for f in below if f.line and _is_users(f.filename)]
     return f"; at {inner[-1].filename}:{inner[-1].lineno}: {inner[-1].line}" if inner else ""
 
 
-def _told(node: Node) -> bool:
+def _has_line(node: Node) -> bool:
     return bool(node.meta.get("nn_module_stack") or node.meta.get("stack_trace"))
 
 
@@ -58,11 +60,11 @@ def _nearest(node: Node) -> Node:
     """Returns the node, or the nearest one before it that torch traced, because nodes of a rewrite have no line."""
     seen, queue = {node}, [node]
     for n in queue:
-        if _told(n):
+        if _has_line(n):
             return n
         queue += [i for i in n.all_input_nodes if i not in seen]
         seen.update(n.all_input_nodes)
-    return next((u for u in node.users if _told(u)), node)
+    return next((u for u in node.users if _has_line(u)), node)
 
 
 def origin_of(node: Node, method: str) -> Origin:
@@ -75,14 +77,14 @@ def failed(e: Exception, op: str, origin: Origin) -> Error:
     has a place."""
     if isinstance(e, Error) and e.__cause__ is not None:
         return e
-    said, code = (str(e), e.code) if isinstance(e, Error) else (f"{type(e).__name__}: {e}", Code.INVALID)
-    return Error("; ".join(filter(None, (f"lowering {op}: {' '.join(said.split())}", str(origin)))), code)
+    message, code = (str(e), e.code) if isinstance(e, Error) else (f"{type(e).__name__}: {e}", Code.INVALID)
+    return Error("; ".join(filter(None, (f"lowering {op}: {' '.join(message.split())}", str(origin)))), code)
 
 
 _NAME = "clave.name"  # a key of a node's meta
 
 
-def give_names(module: torch.fx.GraphModule) -> None:
+def name_nodes(module: torch.fx.GraphModule) -> None:
     """Names each call of a graph and of its bodies by the module that makes it: by the path if the module makes one
     call, otherwise by the path and the op. Calls outside of modules keep torch's names. name_of reads the names."""
     calls = [n for n in nodes_of(module) if n.op == "call_function" and n.target is not operator.getitem]
@@ -146,16 +148,16 @@ class Origins:
     def find(self, method: str, name: str) -> str:
         """Returns "; from layers.3 at file.py:12: text" if one node has the name, otherwise ""."""
         found = self._nodes.get(method, {}).get(name, [])
-        told = str(origin_of(found[0], "")) if len(found) == 1 else ""
-        return f"; from {told}" if told else ""
+        place = str(origin_of(found[0], "")) if len(found) == 1 else ""
+        return f"; from {place}" if place else ""
 
     def located(self, e: Error) -> Error:
         """Returns the verifier's error with the place of the node that it names."""
         message = str(e)
         methods = _METHOD.findall(message) or list(self._nodes)
         names = _NODE.findall(message)
-        told = self.find(methods[-1], names[0]) if names and methods else ""
-        return Error(message + told, e.code)
+        place = self.find(methods[-1], names[0]) if names and methods else ""
+        return Error(message + place, e.code)
 
 
 def nodes_of(module: torch.fx.GraphModule) -> Iterator[Node]:

@@ -65,7 +65,6 @@ __all__ = [
     "OpOverload",
     "OpOverloadPacket",
     "ValueRanges",
-    "alone",
     "as_python",
     "attention_of",
     "buffers_of",
@@ -73,6 +72,8 @@ __all__ = [
     "class_in",
     "conditions_of",
     "eager_function",
+    "export_lock",
+    "export_patches",
     "function_of",
     "is_bitwise",
     "is_fake",
@@ -87,10 +88,9 @@ __all__ = [
     "promoted",
     "pytree",
     "recurrent_networks",
-    "scanning",
+    "replaced_functions",
     "schema_of",
     "silent_prints",
-    "standing_in",
     "sympy_functions",
     "version_of",
 ]
@@ -232,9 +232,9 @@ def meaning_of(e: Exception) -> str:
     """Returns torch's message, or its meaning, in one line."""
     lines = [line.strip() for line in str(e).splitlines() if line.strip()]
     first = lines[0] if lines else ""
-    for said, meaning in _MEANINGS:
-        if said in first:
-            return meaning.format(first.partition(said)[2].partition("(unhinted")[0].strip())
+    for phrase, meaning in _MEANINGS:
+        if phrase in first:
+            return meaning.format(first.partition(phrase)[2].partition("(unhinted")[0].strip())
     if first.startswith("Constraints violated"):
         first = _violations(lines)
     elif "but export 0/1 specialized due to hint of" in str(e):
@@ -250,15 +250,15 @@ _HINTED = re.compile(r"specialized due to hint of ()(\d) for dimension ([^ ]+\])
 
 def _violations(lines: list[str]) -> str:
     """Returns how the model restricts sizes that are marked as dynamic, and torch's suggestions."""
-    said = [line[2:].partition(". ")[0].removesuffix(".") for line in lines if line.startswith("- ")]
-    small = [found for line in said if (found := _FIXED.match(line)) and _is_of_small_example(*found.groups())]
-    said = [line for line in said if line not in {found[0] for found in small}]
+    reasons = [line[2:].partition(". ")[0].removesuffix(".") for line in lines if line.startswith("- ")]
+    small = [found for line in reasons if (found := _FIXED.match(line)) and _is_of_small_example(*found.groups())]
+    reasons = [line for line in reasons if line not in {found[0] for found in small}]
     names = {found[1] for found in small}
     after = lines[lines.index("Suggested fixes:") + 1 :] if "Suggested fixes:" in lines else []
     fixes = [line for line in after if re.match(r"\w+ = ", line) and line.partition(" ")[0] not in names]
-    told = [_of_small_examples([("", found[2], found[1]) for found in map(_of_dim, small)])] if small else []
+    size_reasons = [_of_small_examples([("", found[2], found[1]) for found in map(_of_dim, small)])] if small else []
     suggested = [f"torch suggests {', '.join(fixes)}"] if fixes else []
-    return "; ".join([lines[0].partition("!")[0], *told, *said, *suggested])
+    return "; ".join([lines[0].partition("!")[0], *size_reasons, *reasons, *suggested])
 
 
 def _is_of_small_example(name: str, size: str) -> bool:
@@ -269,7 +269,8 @@ def _is_of_small_example(name: str, size: str) -> bool:
 
 
 def _of_dim(found: re.Match[str]) -> tuple[str, str, str]:
-    """Returns the text, name and size of a fixed size. For a multiple of a Dim, name and size are the Dim's."""
+    """Returns the text, name and size of a fixed size. For a multiple of a Dim, these are the name and size of the
+    Dim."""
     factor, _, name = found[1].rpartition("*")
     return found[0], name.strip(), str(int(found[2]) // int(factor or 1))
 
@@ -301,7 +302,7 @@ def is_sqrt(e: Any) -> bool:
 
 # torch.export runs in one thread at a time, because its modes, and its tracers' patches of torch.nn.Module, affect the
 # whole process. Code that captures, or runs a module for comparison, holds this lock.
-alone = threading.RLock()
+export_lock = threading.RLock()
 
 
 def recurrent_networks() -> list[OpOverload]:
@@ -362,10 +363,10 @@ def _transforms_ended() -> Iterator[None]:
 
 
 @contextmanager
-def standing_in(flex_attention: Callable[..., Any] | None = None) -> Iterator[None]:
+def export_patches(flex_attention: Callable[..., Any] | None = None) -> Iterator[None]:
     """Within the block, recurrent networks have any length, and torch.nn.attention's flex_attention calls the function
     that is given, if any. Blocks nest; one thread at a time."""
-    with alone, _transforms_ended(), _any_number_of_steps():
+    with export_lock, _transforms_ended(), _any_number_of_steps():
         own = FlexAttentionHOP.__call__
         try:
             if flex_attention is not None:
@@ -376,11 +377,11 @@ def standing_in(flex_attention: Callable[..., Any] | None = None) -> Iterator[No
 
 
 @contextmanager
-def scanning(model: torch.nn.Module, functions: dict[str, Callable[..., Any]]) -> Iterator[None]:
+def replaced_functions(model: torch.nn.Module, functions: dict[str, Callable[..., Any]]) -> Iterator[None]:
     """Within the block, replaces functions by name in the files of a transformers model, whose layers call them. Skips
     classes whose file is not a registered module."""
     files = {f for m in model.modules() if (f := sys.modules.get(type(m).__module__))}
-    with alone:
+    with export_lock:
         kept = [(f, name, getattr(f, name)) for f in files for name in functions if hasattr(f, name)]
         try:
             for file, name, _ in kept:

@@ -133,7 +133,7 @@ class Program:
         refuses the program."""
         from clave import schema
         from clave._generated.serialize import serialize
-        from clave.constants import take
+        from clave.constants import snapshots_of
 
         if not isinstance(built, schema.Program):
             raise arguments.refused("built", "a schema.Program, which clave.export makes (a file: clave.load)", built)
@@ -144,7 +144,7 @@ class Program:
         self._holds: list[Callable[[], None]] = []
         if not isinstance(constants, list | tuple) or len(constants) != len(built.constants):
             raise arguments.refused("constants", f"a list of {len(built.constants)} tensors", constants)
-        self._taken = take([c.name for c in built.constants], constants)
+        self._snapshots = snapshots_of([c.name for c in built.constants], constants)
         views = [_tensors.of_torch(c)[0] for c in constants]
         flat = serialize(built)
         array = (L.Tensor * len(views))(*views)
@@ -227,7 +227,7 @@ class Program:
         made.handle = L.Handle("clave_program_optimize", "clave_program_destroy", *given, keep=(self.handle,))
         made.methods = _read_methods(made.handle)
         made.passes, made.refused, made.errors = found, refused, self.errors
-        made._taken, made._holds = self._taken, self._holds
+        made._snapshots, made._holds = self._snapshots, self._holds
         return made
 
     @classmethod
@@ -235,7 +235,7 @@ class Program:
         """Reads a program file, .clv or .json. Raises Error (a RuntimeError) if the file cannot be read or is
         malformed."""
         self = cls.__new__(cls)
-        self.passes, self.refused, self.errors, self._taken, self._holds = {}, {}, {}, [], []
+        self.passes, self.refused, self.errors, self._snapshots, self._holds = {}, {}, {}, [], []
         self.handle = L.Handle("clave_program_load", "clave_program_destroy", arguments.path("path", path), None)
         self.methods = _read_methods(self.handle)
         return self
@@ -256,7 +256,7 @@ class Program:
         """Raises Error if a weight that the program shares with a module was changed after the export, or if a check of
         `must_hold` fails. docs/howto/export.md says which changes are noticed."""
         self.check_held()
-        for taken in self._taken:
+        for taken in self._snapshots:
             taken.check()
 
     def own_weights(self) -> None:
@@ -264,11 +264,11 @@ class Program:
         file stay there. Raises Error if a weight was changed already."""
         with _owning:
             self.check_unchanged()
-            if self._holds or not self._taken:
+            if self._holds or not self._snapshots:
                 return
             L.call("clave_program_own_constants", self.handle.pointer)
             self.check_unchanged()  # otherwise the copy may be partly old, partly new
-            self._taken = []
+            self._snapshots = []
 
     def check_held(self) -> None:
         """Raises Error if a check of `must_hold` fails. Sessions call it after each run."""
@@ -332,7 +332,7 @@ def _of_bytes(data: bytes, passes: dict[str, int], refused: dict[str, str], erro
     aligned = room[-room.ctypes.data % _ALIGNMENT :][: len(data)]
     aligned[:] = np.frombuffer(data, np.uint8)
     made = Program.__new__(Program)
-    made.passes, made.refused, made.errors, made._taken, made._holds = passes, refused, errors, [], []
+    made.passes, made.refused, made.errors, made._snapshots, made._holds = passes, refused, errors, [], []
     given = (aligned.ctypes.data, len(data), b"a copy of a program")
     made.handle = L.Handle("clave_program_load_bytes", "clave_program_destroy", *given, keep=(room,))
     made.methods = _read_methods(made.handle)
@@ -376,7 +376,7 @@ def _read_json(text: bytes | None) -> dict[str, Any]:
 
 
 def _read_metadata(text: bytes | None) -> dict[str, Any]:
-    """Returns the exporter's description of arguments and results, or {} if there is none."""
+    """Returns the exporter's description of arguments and results, or {} without one."""
     found = _read_json(text)
     return found if {"inputs", "outputs"} <= set(found) else {}
 

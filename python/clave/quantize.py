@@ -1,7 +1,7 @@
 """Quantises, by rows, the weights of a program that is being built: the weights of products (including products of
 grouped rows, as of experts), embeddings and convolutions.
 
-If another op also reads such a weight, the weight is decoded for this op. A wish, the argument `quantize` of
+If another op also reads such a weight, the weight is decoded for this op. A choice, the argument `quantize` of
 clave.export, is a text for all weights (which does not store convolutions in llama.cpp's blocks), or a function of a
 weight's name and tensor. The function returns a text, bytes that are already quantised (encodings.Stored), or None to
 leave the weight unchanged.
@@ -22,46 +22,46 @@ from clave.builder import Body, MethodBuilder, Node, ProgramBuilder, Slot
 from clave.encodings import Blocks, Groups, Stored, parse
 from clave.errors import Error
 
-Wish = str | Callable[[str, torch.Tensor], str | Stored | None] | None
+Choice = str | Callable[[str, torch.Tensor], str | Stored | None] | None
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 _PRODUCTS = {"Matmul": 2, "GroupedMatmul": 3}  # dimensions of an operand b that may be encoded
 _FLOATS = (schema.DType.F32, schema.DType.F16, schema.DType.BF16)
 
 
-def check_wish(wish: Any) -> None:
-    """Raises Error if the wish is not a text, a function or None."""
-    if wish is not None and not callable(wish) and not isinstance(wish, str):
-        raise refused("quantize", "a text such as 'int8', a function of a weight's name and tensor, or None", wish)
+def check_choice(choice: Any) -> None:
+    """Raises Error if the choice is not a text, a function or None."""
+    if choice is not None and not callable(choice) and not isinstance(choice, str):
+        raise refused("quantize", "a text such as 'int8', a function of a weight's name and tensor, or None", choice)
 
 
-def quantize(builder: ProgramBuilder, wish: Wish) -> list[str]:
+def quantize(builder: ProgramBuilder, choice: Choice) -> list[str]:
     """Encodes constants in place and returns their names. Raises Error for an unknown encoding, or if a weight cannot
     have its encoding."""
-    if not callable(wish):
-        parse(wish)
+    if not callable(choice):
+        parse(choice)
     users = _Users(builder)
     done = []
     for i, (slot, data) in enumerate(builder.constants):
         if slot.encoding or slot.rank < 2 or slot.dtype not in _FLOATS:
             continue
-        turned = users.products_with_columns(slot)
-        multiplied = turned or users.reads_rows(slot)
+        transposed = users.products_with_columns(slot)
+        multiplied = transposed or users.reads_rows(slot)
         if not (users.convolves(slot) or multiplied):
             continue
-        text = _asked(wish, slot.name, data) if callable(wish) else wish
-        if text is None or (text is wish and not multiplied and isinstance(parse(text), Blocks)):
+        text = _chosen(choice, slot.name, data) if callable(choice) else choice
+        if text is None or (text is choice and not multiplied and isinstance(parse(text), Blocks)):
             continue
         axis = slot.rank - 1 if multiplied else 1
-        made = _encoded(slot, data.mT if turned else data, parse(text), axis)
+        made = _encoded(slot, data.mT if transposed else data, parse(text), axis)
         builder.constants[i] = made
-        users.replace(slot, made[0], bool(turned))
+        users.replace(slot, made[0], bool(transposed))
         done.append(slot.name)
     return done
 
 
-def _asked(wish: Callable[[str, torch.Tensor], Any], name: str, data: torch.Tensor) -> Any:
+def _chosen(choice: Callable[[str, torch.Tensor], Any], name: str, data: torch.Tensor) -> Any:
     try:
-        return wish(name, data)
+        return choice(name, data)
     except Error:
         raise
     except Exception as e:
@@ -75,7 +75,7 @@ def join(builder: ProgramBuilder) -> None:
         plain = node.fields["out"]
         if id(plain) not in users.kept:
             node.dead = True
-            users.replace(plain, node.fields["x"], turned=False)
+            users.replace(plain, node.fields["x"], transposed=False)
 
 
 def _encoded(
@@ -133,14 +133,14 @@ class _Users:
         users = self.of(out)
         return users if id(out) not in self.kept and all(_multiplies(n, out) for n in users) else []
 
-    def replace(self, old: Slot, new: Slot, turned: bool) -> None:
+    def replace(self, old: Slot, new: Slot, transposed: bool) -> None:
         plain: Slot | None = None
         for node in self.of(old):
-            products = [node] if turned else self.products(node)
+            products = [node] if transposed else self.products(node)
             for product in products:
                 product.fields.update(b=new, b_transposed=True)
-            if products or turned:
-                node.dead = not turned
+            if products or transposed:
+                node.dead = not transposed
             elif _picks(node, old):
                 node.fields["x"] = new
             elif _convolves(node, old) and new.encoding.axis == 1:

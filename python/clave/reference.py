@@ -26,7 +26,7 @@ from clave.entries import entry_of
 from clave.errors import Error
 from clave.exporter import Options, capture_method, converted
 from clave.places import name_of, users_line
-from clave.private import alone, meaning_of, pytree
+from clave.private import export_lock, meaning_of, pytree
 from clave.quiet import quiet
 from clave.verification import Recorder, Reference, graph_inputs, parts
 
@@ -69,7 +69,7 @@ def reference(
 
 
 def _reference(entry: tuple[Any, Any, Any, Any], strict: bool | None) -> dict[str, torch.Tensor]:
-    with alone, quiet:
+    with export_lock, quiet:
         program, _ = capture_method(trace.Captures(), "forward", entry, Options(strict))
         of = Reference.of("forward", *entry[:3], program)
         trace.erase_dead(of.graph)

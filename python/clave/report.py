@@ -15,7 +15,8 @@ from clave.dtypes import NUMPY
 class MethodReport:
     """One method. ops: number of ops of each kind, including those of bodies. memory: the most bytes that temporaries
     and outputs need at once, at the upper bounds of sizes; None if a size has no upper bound. error: the largest
-    difference in verification, divided by the largest magnitude of its tensor; None if there was no verification.
+    difference that verification found, divided by the largest magnitude of its tensor; None if the method was not
+    verified.
     """
 
     name: str

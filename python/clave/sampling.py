@@ -96,14 +96,14 @@ class Sampling:
     logits: Change | None = None
 
     def __post_init__(self) -> None:
-        settle = functools.partial(object.__setattr__, self)
+        set_field = functools.partial(object.__setattr__, self)
         for name, bits in _INTEGERS.items():
-            settle(name, integer(name, getattr(self, name), 0, 2**bits - 1))
+            set_field(name, integer(name, getattr(self, name), 0, 2**bits - 1))
         for name, (low, high) in _NUMBERS.items():
-            settle(name, number(name, getattr(self, name), low, high))
-        settle("ignore_stop_ids", flag("ignore_stop_ids", self.ignore_stop_ids))
-        settle("logit_bias", _biases(self.logit_bias))
-        settle("stop", _stops(self.stop))
+            set_field(name, number(name, getattr(self, name), low, high))
+        set_field("ignore_stop_ids", flag("ignore_stop_ids", self.ignore_stop_ids))
+        set_field("logit_bias", _biases(self.logit_bias))
+        set_field("stop", _stops(self.stop))
         if self.logits is not None and not callable(self.logits):
             raise Error(f"logits: expected a function of logits and ids, or None, got {self.logits!r}"[:200])
 
@@ -144,8 +144,8 @@ _FIELDS = tuple(f.name for f in dataclasses.fields(Sampling))
 class NativeOptions:
     """clave_llm_conversation_options, and the memory to which it points. raised: holds the logits function's exception.
 
-    lasting: the options that a conversation cannot change. An idle conversation can be reused for equal ones. None if
-    there is a logits function.
+    fixed_options: the options that a conversation cannot change. An idle conversation can be reused for equal ones.
+    None if there is a logits function.
     """
 
     def __init__(self, s: Sampling) -> None:
@@ -154,7 +154,7 @@ class NativeOptions:
         how = {n: getattr(s, n) for n in (*_NUMBERS, "penalty_window", "top_k", "seed")}
         self.sampler = L.SamplerOptions(bias=self._bias, n_bias=len(self._bias), **how)
         stops = [t.encode("utf-8", "surrogatepass") for t in s.stop]
-        self.lasting = None if s.logits else (tuple(stops), s.ignore_stop_ids, s.prefill_chunk)
+        self.fixed_options = None if s.logits else (tuple(stops), s.ignore_stop_ids, s.prefill_chunk)
         self._stops = (C.c_char_p * len(stops))(*stops)
         self._change = L.LOGITS_FN(_changer(s.logits, self.raised)) if s.logits else L.LOGITS_FN()
         self.struct = L.ConversationOptions(

@@ -40,16 +40,16 @@ def _text(x: Any) -> Any:
 
 
 _log = logging.getLogger("clave")
-_told: set[str] = set()
+_logged: set[str] = set()
 
 
-def _tell(ctx: object, line: bytes) -> None:
+def _log_note(ctx: object, line: bytes) -> None:
     note = line.decode(errors="replace")
-    _log.log(logging.DEBUG if note in _told else logging.WARNING, "%s", note)
-    _told.add(note)
+    _log.log(logging.DEBUG if note in _logged else logging.WARNING, "%s", note)
+    _logged.add(note)
 
 
-_TELL = L.MESSAGE_FN(_tell)
+_LOG_NOTE = L.MESSAGE_FN(_log_note)
 
 
 _SPECS = "'cpu', 'opencl', 'opencl:N', 'opencl:TEXT', a comma list of such, or None"
@@ -71,7 +71,7 @@ class Device(L.Uncopied):
         name = None if spec is None else arguments.text("spec", spec, _SPECS)
         self.spec = spec
         only = not arguments.flag("fallback", fallback)
-        options = C.byref(L.DeviceOptions(size=C.sizeof(L.DeviceOptions), no_fallback=only, message=_TELL))
+        options = C.byref(L.DeviceOptions(size=C.sizeof(L.DeviceOptions), no_fallback=only, message=_LOG_NOTE))
         self.handle = L.Handle("clave_device_open", "clave_device_destroy", name, options)
 
     def __repr__(self) -> str:
@@ -181,14 +181,14 @@ class Session(L.Uncopied):
             "warm_up": _WARM_UPS.index(arguments.choice("warm_up", warm_up, _WARM_UPS)),
             "allow_custom_kernels": arguments.flag("allow_custom_kernels", allow_custom_kernels),
         }
-        asked = {} if fallback is None else {"fallback": arguments.flag("fallback", fallback)}
-        if isinstance(device, Device) and asked:
+        fallback_option = {} if fallback is None else {"fallback": arguments.flag("fallback", fallback)}
+        if isinstance(device, Device) and fallback_option:
             raise Error("fallback: pass it where the Device is opened, Device(spec, fallback=...), not to a session")
         if not isinstance(program, Program):
             program = Program.load(os.fsdecode(arguments.path("program", program, "a clave.Program or a path")))
         self.program = program
         self._take_weights()
-        self.device = open_device(device, **asked)
+        self.device = open_device(device, **fallback_option)
         owners = (self.program.handle, self.device.handle)
         pointers = (o.pointer for o in owners)
         options = C.byref(L.SessionOptions(size=C.sizeof(L.SessionOptions), **how))
@@ -241,7 +241,7 @@ class Session(L.Uncopied):
     def _run_bound(self, m: Method, given: dict[int, Any]) -> tuple[np.ndarray, ...]:
         """Runs a method. given: the inputs by position."""
         name, owners = m.name.encode(), []
-        overlap.check_apart([a.name for a in m.inputs], given, (i for i, _ in m.metadata.get("changed", ())))
+        overlap.check_disjoint([a.name for a in m.inputs], given, (i for i, _ in m.metadata.get("changed", ())))
         try:
             for index, value in sorted(given.items()):
                 owners.append(self._set(m, index, value))
@@ -347,7 +347,7 @@ class Session(L.Uncopied):
         names = [a.name for a in m.inputs]
         if m.metadata and not (kwargs and not inputs and self._is_by_name(m, names, kwargs)):
             return structure.bind(m.metadata["inputs"], m.metadata.get("parameters", []), inputs, kwargs)
-        # a program of another importer, or named inputs: first those by position, then those by name
+        # an importer other than clave.export, or inputs by name: inputs by position come first
         unknown = [k for k in kwargs if k not in names]
         if unknown:
             raise structure.unknown_input(unknown[0], names)

@@ -55,8 +55,8 @@ def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 class States:
-    """The tensors that any method changes. Such a tensor is state in all methods that have it, whatever its names are:
-    equally named buffers of two modules are two states, and a buffer of a module with two names is one state.
+    """The tensors that any method changes. Such a tensor is state in all methods that have it, under any name: equally
+    named buffers of two modules are two states, and a buffer of a module with two names is one state.
 
     exported: the methods that are graphs of torch.export, not modules. If they were saved and loaded, it is unknown
     which tensors they share, so two tensors with the same name raise Error.
@@ -153,11 +153,11 @@ class Shared:
     def encoded(self, stored: Stored, dtype: torch.dtype, shape: tuple[int, ...], name: str) -> Slot:
         """Returns the slot of a weight (n, ...) that is stored as codes, by rows. Equal weights share a slot."""
         rows, own = torch.from_numpy(stored.rows), dtype_of(dtype)
-        alike = self._by_content.setdefault((own, shape, repr(stored.form), fingerprint(rows)), [])
+        alike = self._by_content.setdefault((own, shape, repr(stored.encoding), fingerprint(rows)), [])
         for slot, known in alike:
             if same_bytes(known, rows):
                 return slot
-        slot = Slot(own, shape, "constant", name, encoding=stored.form)
+        slot = Slot(own, shape, "constant", name, encoding=stored.encoding)
         return self._add(slot, rows, alike)
 
     def _by_bytes(self, data: torch.Tensor, name: str) -> Slot:

@@ -19,17 +19,17 @@ from clave.errors import Code, Error
 from clave.flex import flex_attention
 from clave.lowering import LOWERINGS
 from clave.lowering.registry import COMPLEX, op_name
-from clave.places import give_names, nodes_of, origin_of, users_line
+from clave.places import name_nodes, nodes_of, origin_of, users_line
 from clave.private import (
     OpOverload,
     OpOverloadPacket,
     conditions_of,
+    export_patches,
     is_fake,
     meaning_of,
     overload_name,
     pytree,
     schema_of,
-    standing_in,
 )
 from clave.quiet import quiet
 from clave.rebuild import copied_graph, rebuilt
@@ -48,11 +48,11 @@ def capture(
 ) -> ExportedProgram:
     """Captures a module with torch.export. strict: None tries non-strict first, then strict. Raises Error, from torch's
     first exception, if torch cannot capture it."""
-    args, kwargs = _apart(checked(module), args, kwargs)
+    args, kwargs = _separate_inputs(checked(module), args, kwargs)
     first: Exception | None = None
     for way in (False, True) if strict is None else (strict,):
         try:
-            with standing_in(), quiet:
+            with export_patches(), quiet:
                 return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=way)
         except Exception as e:
             first = first or e
@@ -86,19 +86,19 @@ def _kind(x: Any) -> Any:
     return type(x), repr(x) if isinstance(x, int | float | str | None) else id(x)
 
 
-def _apart(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any) -> tuple[tuple[Any, ...], Any]:
-    """Returns the example inputs with copies of tensors that appear twice or are the module's. torch would treat equal
-    tensors as one input, and the program would read only one of them."""
+def _separate_inputs(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any) -> tuple[tuple[Any, ...], Any]:
+    """Returns the example inputs with copies of tensors that appear twice or belong to the module. torch would treat
+    equal tensors as one input, and the program would read only one of them."""
     seen = {id(t) for t in (*module.parameters(), *module.buffers())}
 
-    def apart(x: Any) -> Any:
+    def separate(x: Any) -> Any:
         if not isinstance(x, torch.Tensor):
             return x
         x = x.detach().clone().requires_grad_(x.requires_grad) if id(x) in seen else x
         seen.add(id(x))
         return x
 
-    return pytree.tree_map(apart, (args, kwargs))  # type: ignore[no-any-return]
+    return pytree.tree_map(separate, (args, kwargs))  # type: ignore[no-any-return]
 
 
 def checked(module: Any) -> torch.nn.Module:
@@ -143,15 +143,15 @@ def decompose(program: ExportedProgram, own: Mapping[Any, Any] | None = None) ->
     is not supported."""
     refuse_training(program)
     refuse_changed_windows(program)
-    program = _without_idle_fakes(program)
+    program = _without_unread_fakes(program)
     try:
-        with standing_in(flex_attention), quiet:
+        with export_patches(flex_attention), quiet:
             table = decompositions() | written_in_torch(program) | decompositions_of(own or {})
-            made = _without_idle_expands(with_eager_dtypes(program)).run_decompositions(table)
+            made = _without_trivial_expands(with_eager_dtypes(program)).run_decompositions(table)
     except Exception as e:
         raise Error(f"torch cannot decompose the graph: {meaning_of(e)}{users_line(e)}") from e
     made.graph_module.meta[CONDITIONS] = conditions_of(made)
-    give_names(made.graph_module)
+    name_nodes(made.graph_module)
     return made
 
 
@@ -297,7 +297,7 @@ def _is_broadcast(node: torch.fx.Node) -> bool:
     return isinstance(made, torch.fx.Node) and op_name(made.target) in _BROADCASTS
 
 
-def _without_idle_expands(program: ExportedProgram) -> ExportedProgram:
+def _without_trivial_expands(program: ExportedProgram) -> ExportedProgram:
     """Returns the program with a view in place of each changed expand that repeats nothing. torch would change the
     tensor through an expand by adding differences, which are rounded."""
     if not any(_is_expand(n) and _is_changed(n) for n in nodes_of(program.graph_module)):
@@ -311,7 +311,7 @@ def _without_idle_expands(program: ExportedProgram) -> ExportedProgram:
     return rebuilt(program, module, program.constants)
 
 
-def _without_idle_fakes(program: ExportedProgram) -> ExportedProgram:
+def _without_unread_fakes(program: ExportedProgram) -> ExportedProgram:
     """Returns the program without unread calls on constants that have no elements. torch records such calls for
     transforms of torch.func, and cannot trace them again. Raises Error if the results depend on such a constant, which
     represents the value of an input."""
@@ -322,7 +322,7 @@ def _without_idle_fakes(program: ExportedProgram) -> ExportedProgram:
     inputs = (n for n in module.graph.nodes if n.op == "placeholder")
     specs = program.graph_signature.input_specs
     above = {node for node, spec in zip(inputs, specs, strict=True) if spec.target in fakes}
-    reached = [n for n in module.graph.nodes if n.op == "call_function" and _joins(above, n)]
+    reached = [n for n in module.graph.nodes if n.op == "call_function" and _add_if_dependent(above, n)]
     for node in reversed(reached):
         if not node.users:
             module.graph.erase_node(node)
@@ -339,7 +339,7 @@ def _without_idle_fakes(program: ExportedProgram) -> ExportedProgram:
     return rebuilt(program, module, {**program.constants, **nothing})
 
 
-def _joins(above: set[torch.fx.Node], node: torch.fx.Node) -> bool:
+def _add_if_dependent(above: set[torch.fx.Node], node: torch.fx.Node) -> bool:
     """Adds the node to the set if it depends on a node of the set. Returns True if it does."""
     found = not above.isdisjoint(node.all_input_nodes)
     if found:
@@ -393,10 +393,10 @@ def _is_harmless(windows: torch.fx.Node) -> bool:
     if isinstance(length, int) and step == size and length % max(size, 1) == 0:
         return True
     others = [user for user in base.users if user is not windows]
-    return _makes_its_own(base) and all(user < windows and _makes_its_own(user) for user in others)
+    return _returns_new_memory(base) and all(user < windows and _returns_new_memory(user) for user in others)
 
 
-def _makes_its_own(node: torch.fx.Node) -> bool:
+def _returns_new_memory(node: torch.fx.Node) -> bool:
     """True for a call whose results share no memory with its arguments."""
     target = node.target
     return isinstance(target, OpOverload) and all(a.alias_info is None for a in schema_of(target).arguments)

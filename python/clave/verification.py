@@ -36,8 +36,8 @@ class _Session(Session):
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 TOLERANCE |= {torch.float8_e4m3fn: 0.13, torch.float8_e5m2: 0.26}
 # If a result exceeds the tolerance, the module runs SHAKES times with all intermediate values changed by up to
-# SHAKE_ULPS units in the last place. The result may differ by UNREST times the change that this causes.
-SHAKE_ULPS, SHAKES, UNREST = 8, 4, 3
+# SHAKE_ULPS units in the last place. The result may differ by SENSITIVITY_FACTOR times the change that this causes.
+SHAKE_ULPS, SHAKES, SENSITIVITY_FACTOR = 8, 4, 3
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Reference:
             results = module(*args, **kwargs)
         return (results, (args, kwargs)) if self.changes_inputs() else results
 
-    def unrest(self, args: tuple[Any, ...], kwargs: dict[str, Any], want: Any) -> list[float]:
+    def sensitivity(self, args: tuple[Any, ...], kwargs: dict[str, Any], want: Any) -> list[float]:
         """Returns how much each result changes if every intermediate value changes in its last places. A value next to
         a rounding boundary, for example of quantised activations, may be rounded either way."""
         leaves = pytree.tree_leaves(want)
@@ -129,7 +129,7 @@ def verify(program: Program, references: dict[str, Reference], origins: Origins)
             got = session(*given[0], method=name, **given[1])
             got = (got, given) if reference.changes_inputs() else got
             what = _difference(got, want)
-            if what and _difference(got, want, reference.unrest(args, kwargs, want)):
+            if what and _difference(got, want, reference.sensitivity(args, kwargs, want)):
                 where = _first_node(program, name, reference, args, kwargs, origins)
                 raise Error(f"method {name!r} does not return the module's results: {what}; {where}")
             largest[name] = max(largest[name], _largest(got, want))
@@ -139,14 +139,15 @@ def verify(program: Program, references: dict[str, Reference], origins: Origins)
 # ---------------------------------------------------------------- comparison
 
 
-def _difference(got: Any, want: Any, unrest: list[float] | None = None) -> str | None:
-    """Describes the first difference, None if there is none. unrest: changes of the module's own results."""
+def _difference(got: Any, want: Any, sensitivity: list[float] | None = None) -> str | None:
+    """Returns a description of the first difference, or None if results agree. sensitivity: changes of the module's own
+    results."""
     a, b = pytree.tree_leaves(got), pytree.tree_leaves(want)
     if len(a) != len(b):
         return f"{len(a)} results, not {len(b)}"
     for i, (x, y) in enumerate(zip(a, b, strict=True)):
-        more = UNREST * unrest[i] if unrest else 0.0
-        what = _apart(x, y, more) if isinstance(y, torch.Tensor) else _other_number(x, y)
+        more = SENSITIVITY_FACTOR * sensitivity[i] if sensitivity else 0.0
+        what = _tensor_difference(x, y, more) if isinstance(y, torch.Tensor) else _other_number(x, y)
         if what:
             return f"result {i} is {what}"
     return None
@@ -156,7 +157,7 @@ def _other_number(got: Any, want: Any) -> str | None:
     return None if got == want or (got != got and want != want) else f"{got}, not {want}"  # NaN is not itself
 
 
-def _apart(got: Any, want: torch.Tensor, more: float = 0.0) -> str | None:
+def _tensor_difference(got: Any, want: torch.Tensor, more: float = 0.0) -> str | None:
     """Describes the difference of two tensors, None if it is allowed. more: allowed in addition to the tolerance."""
     want = want.detach()
     if isinstance(got, torch.Tensor) and got.dtype == want.dtype and want.is_complex():
@@ -254,7 +255,7 @@ def _first_node(
         if isinstance(want, torch.Tensor):
             want = parts(want)
         if isinstance(want, torch.Tensor) and got.shape == want.shape and got.dtype == want.dtype:
-            what = _apart(got, want)
+            what = _tensor_difference(got, want)
             if what:
                 place, origin = places[node], origins.find(name, places[node].name)
                 raise _Found(f"the first node that differs is {place.name} ({place.op}), {what}{origin}")

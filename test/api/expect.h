@@ -20,7 +20,7 @@ static inline void expect_invalid(clave_status st, const char *part) {
   clave_status_free(st);
 }
 
-/* The size of a caller's struct is not set, or smaller than the first version of `type`. */
+/* Expects the error of a `type` whose size is not set or below that of the first version. */
 static inline void expect_too_small(clave_status st, const char *type, size_t got) {
   char expected[160], ending[48];
   (void)snprintf(expected, sizeof expected, "%s: size: expected sizeof(%s), ", type, type);

@@ -1,6 +1,6 @@
 #ifndef TEST_API_OPENCL_HOST_H
 #define TEST_API_OPENCL_HOST_H
-/* A host program's own OpenCL: the loader opened by itself, a context, queues, buffers. */
+/* A host program's own OpenCL: a loader that it opened itself, a context, queues and buffers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -20,7 +20,7 @@
 #include "test/opencl_calls.h"
 
 static cl_platform_id host_platform;
-static cl_device_id host_device, other_device; /* devices of one platform; the other may be NULL */
+static cl_device_id host_device, other_device; /* both of one platform; other_device may be NULL */
 
 static inline void right(cl_int code) {
   if (code != CL_SUCCESS) fail_msg("OpenCL error %d", code);
@@ -44,7 +44,7 @@ static inline void find_on(cl_platform_id platform, const char *name) {
   host_platform = platform;
 }
 
-/* Returns true if there is a device. Else prints why not, and that no test has run. */
+/* Returns true if there is a device. Else prints the reason, and that no test has run. */
 static inline bool find_host_device(void) {
   clave_device_info info = {.size = sizeof info};
   info.index = -1;
@@ -122,7 +122,7 @@ static inline bool is_held(cl_mem memory, cl_uint times) {
   return false;
 }
 
-/* By way of buffers that are open to the host, as these may not be. */
+/* They copy by way of a buffer that the host may access, as the tested one may be closed to it. */
 static inline cl_mem open_buffer(cl_command_queue q, cl_mem_flags flags, size_t bytes, void *host) {
   cl_context context;
   right(cl.clGetCommandQueueInfo(q, CL_QUEUE_CONTEXT, sizeof context, &context, NULL));

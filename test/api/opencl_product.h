@@ -1,6 +1,7 @@
 #ifndef TEST_API_OPENCL_PRODUCT_H
 #define TEST_API_OPENCL_PRODUCT_H
-/* A host's device of clave's, a program for it, and buffers for the program's input and outputs. */
+/* A clave device in a host's OpenCL context, a program for it, and buffers for the program's input
+ * and outputs. */
 #include "clave_builder.h"
 #include "clave_opencl.h"
 #include "test/api/opencl_host.h"
@@ -9,7 +10,7 @@ enum {
   IN = 96,
   OUT = 40,
   MAX_ROWS = 64,
-  GUARD = 64 /* guard bytes on both sides of the bound range */
+  GUARD = 64 /* number of guard elements on both sides of the bound range */
 };
 
 /* ---------------------------------------------------------------- a host, its device */
@@ -103,7 +104,7 @@ static inline void expect_near(const float *got, const float *want, size_t n) {
       fail_msg("element %zu is %g, not %g", i, (double)got[i], (double)want[i]);
 }
 
-/* ---------------------------------------------------------------- buffers of the host's */
+/* ---------------------------------------------------------------- host buffers */
 
 /* Creates a buffer of `capacity` floats between guards, all filled with a pattern. */
 static inline cl_mem guarded(const host *host, cl_mem_flags flags, size_t capacity) {
@@ -161,7 +162,7 @@ static inline void expect_shape(clave_session *session, uint32_t index, int64_t 
               tensor.dims[1] == OUT);
 }
 
-/* Runs on x of this seed, which the host's queue writes first, and compares with the CPU. */
+/* Runs on inputs from this seed, which the host's queue writes, and compares with the CPU. */
 static inline void run_product(const host *host, clave_program *program, clave_session *session,
                                const buffers *buffers, int64_t rows, unsigned seed) {
   static float x[MAX_ROWS * IN], y[MAX_ROWS * OUT + 1], z[MAX_ROWS * OUT + 1], got[MAX_ROWS * OUT];

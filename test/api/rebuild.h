@@ -9,7 +9,7 @@
 #include "serialize/fields.h"
 #include "serialize/program.h"
 
-/* Ids of the new builder by the old program's numbers. */
+/* Ids in the new builder, indexed by the old program's numbers. */
 typedef struct rebuilding {
   const ir_program *p;
   clave_builder *b;
@@ -139,7 +139,7 @@ static inline void rebuild_lists(const rebuilding *rebuilding, const ir_field *f
   } else if (field->kind == IR_FIELD_TABLES) {
     rebuild_steps(rebuilding, at);
   } else {
-    abort(); /* a kind of field that the builder does not know */
+    abort(); /* the builder lacks this kind of field */
   }
 }
 
@@ -245,7 +245,7 @@ static inline void rebuild_instruction(rebuilding *rebuilding, const ir_instruct
                    ins->name);
   for (uint32_t i = 0; i < op->table->n_fields; i++) {
     const ir_field *field = &op->table->fields[i];
-    /* A body may be chain 0, which is a number's default. */
+    /* A body is set even if it is 0, the default of numbers, because chain 0 is a body. */
     bool set = !field_is_default(field, ins->op) || (n && field->kind == IR_FIELD_U32);
     if (set) rebuild_field(rebuilding, field, (const char *)ins->op + field->offset, n > 0);
   }
@@ -278,8 +278,8 @@ static inline void rebuild_method(rebuilding *rebuilding, const ir_method *metho
   }
 }
 
-/* Constants are borrowed and copied in turn: program outlives what is made. ops: how many of each
- * there were is added, by ir_op. */
+/* Rebuilds a program. Constants are borrowed and copied in turn, so `program` must outlive the
+ * result. ops: the number of nodes of each ir_op is added. */
 static inline clave_status rebuild_program(const program *program, uint32_t *ops,
                                            clave_program **out) {
   rebuilding rebuilding = {.p = &program->ir};

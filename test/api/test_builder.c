@@ -1,5 +1,5 @@
-/* Programs built by hand: they run as the same program from JSON does, errors name the node and the
- * field, and no call crashes, whatever it is given. */
+/* Tests programs that are built call by call. They run like the same program from JSON, errors name
+ * the node and the field, and no arguments make a call crash. */
 #include "test/serialize/sample.h"
 
 #include "clave_builder.h"
@@ -176,7 +176,7 @@ static void test_constants(void **state) {
   clave_program_destroy(program);
 }
 
-/* A state that counts its runs, in a body of an If. */
+/* A body of an If has a state that counts its runs. */
 static void test_state_and_bodies(void **state) {
   (void)state;
   int64_t one[] = {1}, start[] = {5};
@@ -406,12 +406,12 @@ static void test_before_the_first_method(void **state) {
     if (i == 1) clave_builder_input(builder, "x", 0);
     if (i == 2) (void)clave_builder_body(builder, "b", NULL, 0);
     if (i == 3) clave_builder_set_int(builder, "axis", 0);
-    static const char *const said[] = {"no method has begun: call clave_builder_method first",
-                                       "no method has begun: call clave_builder_method first",
-                                       "no method has begun: call clave_builder_method first",
-                                       "field 'axis' is set before an op has begun",
-                                       "the program has no methods"};
-    expect_error(clave_builder_finish(builder, &program), said[i]);
+    static const char *const expected[] = {"no method has begun: call clave_builder_method first",
+                                           "no method has begun: call clave_builder_method first",
+                                           "no method has begun: call clave_builder_method first",
+                                           "field 'axis' is set before an op has begun",
+                                           "the program has no methods"};
+    expect_error(clave_builder_finish(builder, &program), expected[i]);
     clave_builder_destroy(builder);
   }
 }

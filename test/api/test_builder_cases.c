@@ -1,5 +1,5 @@
-/* Every program at hand, built again through clave_builder.h, has the same bytes: the examples, the
- * sound ones that fuzzing found, and the op cases (which are every op) where they are built.
+/* A program that is rebuilt through clave_builder.h has the same bytes. Tests the examples, the
+ * valid programs that fuzzing found, and the op cases, which have every op, if they are built.
  *
  *   test_builder_cases [FOLDER of op cases]
  *
@@ -104,8 +104,8 @@ static void test_op_cases(void **state) {
 
 static int found_sound;
 
-/* True if the program has only parts that a builder writes: no encodings, constants or kernels, and
- * chains in the order of the methods. */
+/* True if the program has only parts that a builder can write: no encodings, constants or kernels,
+ * and chains in the order of the methods. */
 static bool is_usual(const program *program) {
   for (uint32_t i = 0; i < program->ir.tensors.count; i++)
     if (program->ir.tensors.items[i].encoding) return false;

@@ -1,11 +1,12 @@
-/* Lists of built programs, and what compiles, tunes and runs them, with 0, 1, 2 and many elements:
- * without elements the array may be NULL. */
+/* Tests the lists of the calls that build, compile, tune and run programs, with 0, 1, 2 and many
+ * elements. An array without elements may be NULL. */
 #include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "clave_builder.h"
 #include "clave_compile.h"
 #include "clave_host.h"
@@ -29,13 +30,13 @@ static int close_device(void **state) {
 
 /* ---------------------------------------------------------------- built programs */
 
-/* Returns the program, or NULL if building fails with an error that contains `said`. */
-static clave_program *finish(clave_builder *builder, const char *said) {
+/* Returns the program, or NULL if building fails with an error that contains `expected`. */
+static clave_program *finish(clave_builder *builder, const char *expected) {
   clave_program *program = NULL;
   clave_status st = clave_builder_finish(builder, &program);
   clave_builder_destroy(builder);
-  if (said) {
-    expect_invalid(st, said);
+  if (expected) {
+    expect_invalid(st, expected);
     assert_null(program);
   } else {
     good(st);
@@ -48,7 +49,7 @@ static clave_id tensor_of(clave_builder *builder, clave_slot_kind kind, const ch
   return clave_builder_tensor(builder, kind, name, CLAVE_F32, 1, &size, NULL);
 }
 
-/* A builder with the tensors of a program of one input, `in`, and one output, `out`. */
+/* Returns a builder with one input, `in`, and one output, `out`. */
 static clave_builder *begin(clave_id *in, clave_id *out) {
   clave_builder *builder;
   good(clave_builder_create(&builder));
@@ -70,7 +71,7 @@ static void add_steps(clave_builder *builder, const char *kind, const clave_id *
   clave_builder_set_tensor(builder, "out", out);
 }
 
-/* n inputs, of n open sizes where they are named, and n outputs, their negatives. */
+/* Returns a program whose n outputs are its negated n inputs. open: sizes are dynamic. */
 static clave_program *build_arguments(size_t n, bool open) {
   clave_builder *builder;
   static clave_id x[MANY], y[MANY];
@@ -177,7 +178,7 @@ static void test_operands(void **state) {
     }
 }
 
-/* Lists of numbers: of dimensions, as many as the tensor has. */
+/* Lists of dimensions have as many numbers as the tensor has dimensions. */
 static void test_sizes(void **state) {
   (void)state;
   static int64_t ones[MANY];
@@ -212,7 +213,7 @@ static void test_sizes(void **state) {
     }
 }
 
-/* A While that never repeats, of so many carried tensors. */
+/* A While with so many carried tensors, whose body never runs. */
 static void test_bodies(void **state) {
   (void)state;
   EACH_COUNT(n) {
@@ -274,9 +275,9 @@ static void test_dims_of_compile(void **state) {
   (void)state;
   static clave_compile_dim dims[MANY + 1];
   static char names[MANY + 1][24];
-  char folder[64], command[80];
+  char folder[64];
+  uint64_t bytes;
   (void)snprintf(folder, sizeof folder, "/tmp/clave_lists_%ld.c", (long)getpid());
-  (void)snprintf(command, sizeof command, "rm -r %s", folder);
   for (int i = 0; i <= MANY; i++) {
     (void)snprintf(names[i], sizeof names[i], "n%d", i);
     dims[i] = (clave_compile_dim){names[i], 3};
@@ -286,9 +287,9 @@ static void test_dims_of_compile(void **state) {
     clave_compile_options options = {
         .size = sizeof options, .dims = n ? dims : NULL, .n_dims = (uint32_t)n};
     good(clave_compile_sources(program, folder, &options));
-    assert_int_equal(system(command), 0);
+    assert_true(folder_remove(folder, &bytes));
     options.dims = dims;
-    options.n_dims++; /* one that the program has not */
+    options.n_dims++; /* a dimension that the program lacks */
     expect_invalid(clave_compile_sources(program, folder, &options), names[n]);
     dims[n].name = names[0]; /* one twice */
     if (n) expect_invalid(clave_compile_sources(program, folder, &options), "n0");
@@ -326,7 +327,7 @@ static bool count_event(void *ctx, const clave_tune_event *event) {
   return true;
 }
 
-/* Kernel choices of a program with so many products, all of different sizes. */
+/* Tunes a program with so many products, all of different sizes. */
 static void test_choices_of_tuning(void **state) {
   (void)state;
   enum { FEW = 12 };

@@ -1,5 +1,5 @@
-/* Programs whose bytes are in memory, as in an executable that carries them: they are read and run
- * in place. Run from the project's root. */
+/* Programs whose bytes are in memory, like those in an executable, are read and run in place. Run
+ * from the project's root. */
 #include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -59,7 +59,7 @@ static void test_runs_in_place(void **state) {
   clave_program_destroy(in_memory);
 }
 
-/* Constants are copied where they are not aligned. */
+/* Constants are copied if they are not aligned. */
 static void test_runs_from_anywhere(void **state) {
   (void)state;
   const size_t n = read_mnist();

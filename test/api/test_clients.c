@@ -1,6 +1,6 @@
-/* Several clients of one device: eight threads with a session each, on one set of weights,
- * CLAVE_TEST_RUNS runs each (30 if that is not set); a process that is forked off; two processes on
- * one cache of kernels. Run from the project's root. */
+/* Tests several clients of one device: eight threads, each with a session, on one set of weights,
+ * with CLAVE_TEST_RUNS runs each (default 30); a forked process; two processes with one kernel
+ * cache. Run from the project's root. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static int count_runs(void) {
   return text ? atoi(text) : 30;
 }
 
-/* Fills the k + 1 images of kind k; each kind has other images. */
+/* Fills the k + 1 images of kind k. Images of different kinds differ. */
 static void fill_images(float *values, int kind) {
   unsigned seed = (unsigned)kind + 1;
   for (int i = 0; i < (kind + 1) * PIXELS; i++)
@@ -136,7 +136,7 @@ static void test_clients_opencl(void **state) {
 
 /* ---------------------------------------------------------------- forks */
 
-/* Returns the number of the line, less 100, from a child's function if the condition is false. */
+/* Returns the line number minus 100 from a child's function if the condition is false. */
 #define CHILD_EXPECT(condition) \
   if (!(condition)) return __LINE__ - 100
 
@@ -171,7 +171,7 @@ static int live_as_child(family *family) {
     CHILD_EXPECT(says_forked(clave_device_open("opencl", NULL, &device)) && !device);
   clave_session_destroy(family->session);
   clave_device_destroy(family->device);
-  clave_device_destroy(family->idle); /* its threads do not exist in the child */
+  clave_device_destroy(family->idle); /* the device's threads do not exist in the child */
   /* ThreadSanitizer does not support threads in a forked process. */
   const clave_device_options alone = {.size = sizeof alone, .n_threads = SANITIZED};
   clave_status st = clave_device_open("cpu", &alone, &device);

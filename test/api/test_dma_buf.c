@@ -1,5 +1,5 @@
-/* Inputs and outputs in dma-bufs (clave_host.h): in shared memory, which devices of the host map,
- * and which the stub OpenCL imports where CLAVE_STUB_DMA_BUF says so. */
+/* Tests inputs and outputs in dma-bufs (clave_host.h), simulated by shared memory. CPU devices map
+ * it; the stub OpenCL imports it if CLAVE_STUB_DMA_BUF is set. */
 #include <cmocka.h>
 #include <dirent.h>
 #include <dlfcn.h>
@@ -80,7 +80,7 @@ static void free_shared(shared *shared) {
  * calls. */
 static struct {
   bool is_on;
-  int fail_at; /* the call that fails, from 1; 0: none */
+  int fail_at; /* number of the call that fails, from 1; 0: no call fails */
   int calls, begun, ended;
 } kernel;
 
@@ -126,7 +126,7 @@ static void fill(char *to, int64_t rows, unsigned seed) {
   }
 }
 
-/* results and values of text, in plain memory on the CPU backend. */
+/* Computes the results and values of a text in plain memory, on the CPU backend. */
 static void compute(char *text, int64_t rows, float *results, float *values) {
   clave_device *cpu;
   clave_session *session;
@@ -193,7 +193,7 @@ static void check_rows(clave_session *session, const shared *in, shared *results
   assert_true(out.rank == 2 && out.dims[0] == rows && out.dims[1] == WIDTH);
 }
 
-/* Checks how many buffers the device imported and how often it acquired and released them. */
+/* Checks the numbers of imported buffers, and of their acquisitions and releases. */
 static void expect_imports(long imports, long transfers) {
   const bool is_khr =
       getenv("CLAVE_STUB_DMA_BUF") && strcmp(getenv("CLAVE_STUB_DMA_BUF"), "khr") == 0;
@@ -248,7 +248,7 @@ static void test_bound_again(void **state) {
   free_shared(&first), free_shared(&second), free_shared(&results);
 }
 
-/* A result may overwrite an input, through whichever descriptor: it is written after all reads. */
+/* A result, written after all reads, may overwrite an input, also by another descriptor. */
 static void test_results_on_inputs(void **state) {
   (void)state;
   static float want[2][MOST * WIDTH + 1];
@@ -276,7 +276,7 @@ static bool look(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *va
   return true;
 }
 
-/* The host observes every intermediate result, also those in dma-bufs. */
+/* The host observes every intermediate result, also results in dma-bufs. */
 static void test_observed(void **state) {
   (void)state;
   int seen = 0;
@@ -401,7 +401,7 @@ static void test_outputs_apart(void **state) {
   free_shared(&shared), free_shared(&other);
 }
 
-/* Binding memory of the session or of the host instead releases the dma-buf. */
+/* A dma-buf is released when memory of the session or of the host is bound instead. */
 static void test_unbound(void **state) {
   (void)state;
   static float want[2][2 * WIDTH + 1];
@@ -435,7 +435,7 @@ static void test_unbound(void **state) {
   free_shared(&in), free_shared(&results);
 }
 
-/* A device that neither imports nor runs on the host. */
+/* Checks a device that neither imports dma-bufs nor runs on the host. */
 static int check_unsupported(void) {
   shared shared = new_shared();
   const clave_tensor shape = shape_of(1, NULL);

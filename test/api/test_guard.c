@@ -1,4 +1,4 @@
-/* Files that are cut short while a host reads them in its own mapping, or as tensors. */
+/* Tests files that are truncated while a host reads them in its own mapping, or as tensors. */
 #include <cmocka.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -76,7 +76,7 @@ static void test_mappings_of_the_host(void **state) {
   assert_int_equal(truncate(path, SHORT), 0);
   assert_int_equal(pages[size - 1], 0);
   assert_true(is_cut);
-  pages[size - 1] = 1; /* its own, which it may write */
+  pages[size - 1] = 1; /* a mapping of its own, which the host may write */
   assert_int_equal(pages[size - 1], 1);
   clave_guard_destroy(guard);
   assert_int_equal(munmap(pages, size), 0);

@@ -1,5 +1,5 @@
-/* A host may have set another rounding mode, flushed subnormal numbers or enabled traps: results
- * are the same bits on every device, no trap is taken, and the host's setting is what it was. Run
+/* A host may have set another rounding mode, flushed subnormal numbers or enabled traps. Results
+ * still have the same bits on every device, no trap occurs, and the host's settings are kept. Run
  * from the project's root. */
 #include <cmocka.h>
 #include <fenv.h>
@@ -33,7 +33,7 @@ static void set_host(host h) {
   if (h == TRAPPED) (void)feenableexcept(FE_ALL_EXCEPT);
 }
 
-/* The floating-point environment without its exception flags. */
+/* Returns the floating-point environment without its exception flags. */
 static unsigned tell_host(void) {
   unsigned told = (unsigned)fegetround() | (unsigned)fegetexcept() << 16;
 #ifdef __x86_64__
@@ -58,8 +58,8 @@ static void keep(results *results, const void *data, size_t n) {
   results->size += n;
 }
 
-/* Zeros, subnormals, numbers near the ends of the range and plain ones. No arithmetic: it would
- * follow the host. */
+/* Writes zeros, subnormals, numbers near the ends of the range and ordinary numbers. Uses no
+ * arithmetic, which would depend on the host's settings. */
 static void fill(float *values) {
   uint32_t bits = 12345;
   static const uint32_t special[] = {0,          0x80000000, 1,          0x00012345, 0x007FFFFF,
@@ -108,7 +108,7 @@ static clave_program *build(float *constant) {
   return program;
 }
 
-/* NaNs compare equal whatever their bits are: OpenCL leaves the bits to the device. */
+/* Keeps floats for comparison. All NaNs become one, because their bits depend on the device. */
 static void keep_floats(results *results, const float *y_values, size_t n) {
   for (size_t i = 0; i < n; i++) {
     uint32_t bits;
@@ -141,7 +141,7 @@ static void run_steps(const char *spec, results *results) {
   clave_program_destroy(program);
 }
 
-/* Convolutions and products in the threads of a pool that is made now. */
+/* Runs convolutions and products in the threads of a new pool. */
 static void classify(const char *spec, results *results) {
   static float images[8 * 28 * 28];
   const int64_t dims[] = {8, 1, 28, 28};
@@ -206,7 +206,7 @@ static void sample(results *results) {
   clave_sampler_destroy(sampler);
 }
 
-/* A language model from end to end: tokenizer, prompt, sampled tokens, their probabilities. */
+/* Runs a language model from end to end: tokenizer, prompt, sampled tokens, their probabilities. */
 static void talk(const char *spec, results *results) {
   clave_device *device;
   clave_llm *llm;

@@ -1,6 +1,6 @@
-/* Structs that begin with their size: what the caller's has is read and written, and no byte
- * beyond; a size that is not set is an error. Blocks of exactly the struct's size let the sanitizer
- * see the rest. Run from the project's root. */
+/* Tests structs that begin with their size. Exactly the bytes of the caller's struct are read and
+ * written, and a size that is not set is an error. Blocks have exactly the struct's size, so that
+ * the sanitizer sees other accesses. Run from the project's root. */
 #include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,7 +86,7 @@ static clave_status get_llm(const objects *objects, void *info) {
   return clave_llm_get_info(objects->llm, info);
 }
 
-/* first: bytes of the first version; size: of the struct in the header. */
+/* first: bytes of the first version. size: bytes of the struct in the header. */
 static const struct getter {
   const char *type;
   clave_status (*get)(const objects *, void *);
@@ -122,7 +122,7 @@ static void expect_refused(clave_status st) {
   clave_status_free(st);
 }
 
-/* Checks the blocks of a session: none holds a constant, since constants are stored elsewhere. */
+/* Checks the blocks of a session. Constants are stored elsewhere, so no block holds one. */
 static void check_blocks(const clave_session *session, uint32_t blocks, uint32_t commands) {
   for (uint32_t i = 0; i < blocks; i++) {
     clave_block_info info = {.size = sizeof info};
@@ -170,7 +170,7 @@ static void close_objects(objects *objects) {
   clave_device_destroy(objects->device);
 }
 
-/* A struct of `size` bytes that says it has them, filled with a pattern. */
+/* Returns a struct of `size` bytes, filled with a pattern, whose size member is `size`. */
 static uint8_t *make_struct(size_t size) {
   uint8_t *bytes = malloc(size);
   assert_non_null(bytes);
@@ -179,10 +179,10 @@ static uint8_t *make_struct(size_t size) {
   return bytes;
 }
 
-/* The first and the last field of the first version; there may be padding between. */
+/* Expects equal first and last fields of the first version; there may be padding between them. */
 static void expect_same_ends(const uint8_t *small, const uint8_t *large, size_t first) {
   assert_memory_equal(small + sizeof(size_t), large + sizeof(size_t), 8);
-  size_t last = first % 4 ? 1 : 4; /* a bool, or the end of something wider */
+  size_t last = first % 4 ? 1 : 4; /* size of the last field: a bool, or part of a wider one */
   assert_memory_equal(small + first - last, large + first - last, last);
 }
 
@@ -253,7 +253,7 @@ static void test_options_too_small(void **state) {
   close_objects(&objects);
 }
 
-/* A caller of a later version: its options are longer, the known part of them counts. */
+/* The options of a caller of a later version are longer. Their known part is used. */
 static void test_longer_options(void **state) {
   (void)state;
   clave_device *device;
@@ -294,9 +294,10 @@ static void test_device_list(void **state) {
   }
   assert_int_equal(defaults, 1);
   assert_string_equal(info.kind, "cpu");
-  char said[96];
-  (void)snprintf(said, sizeof said, "index %d is out of range: there are %d devices", count, count);
-  expect_invalid(clave_devices_get(count, &info), said);
+  char expected[96];
+  (void)snprintf(expected, sizeof expected, "index %d is out of range: there are %d devices", count,
+                 count);
+  expect_invalid(clave_devices_get(count, &info), expected);
   expect_invalid(clave_devices_get(-1, &info), "index -1 is out of range");
 }
 

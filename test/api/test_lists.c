@@ -1,4 +1,4 @@
-/* Lists of the C API with 0, 1, 2 and many elements: without elements the array may be NULL. */
+/* Tests lists of the C API with 0, 1, 2 and many elements. Empty arrays may be NULL. */
 #include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static void test_passes(void **state) {
   for (uint32_t n = 0; n < 3; n++) {
     clave_optimize_options options = {
         .size = sizeof options, .passes = names + 2, .n_passes = n > 0};
-    if (n == 0) options.passes = names; /* none of them, which is not all of them */
+    if (n == 0) options.passes = names; /* no passes, which differs from the default, all passes */
     clave_status st = clave_program_optimize(program, &options, &made);
     if (n == 0) {
       good(st);

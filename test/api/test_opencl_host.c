@@ -1,5 +1,5 @@
-/* A program that uses OpenCL itself (clave_opencl.h): sessions in its context, on its buffers,
- * after what its queue holds. Run from the project's root. */
+/* Tests a host that uses OpenCL itself (clave_opencl.h): sessions run in its context and on its
+ * buffers, after the commands in its queue. Run from the project's root. */
 #include <pthread.h>
 #include <time.h>
 
@@ -12,7 +12,7 @@ enum { PIXELS = 28 * 28, CLASSES = 10 };
 
 /* ---------------------------------------------------------------- results */
 
-/* Sizes that change, and two sessions on the same buffers, one of which is profiled. */
+/* Sizes change, and two sessions, one of which is profiled, use the same buffers. */
 static void test_product(void **state) {
   (void)state;
   static const int64_t sizes[] = {0, 1, 3, 3, 17, 64};
@@ -46,8 +46,8 @@ static void classify(clave_session *session, clave_tensor *in, float *logits) {
   memcpy(logits, out.data, (size_t)in->dims[0] * CLASSES * 4);
 }
 
-/* A convolution's results are those of the same session from the host's memory, to the bit: runs in
- * turn with a session's own memory, the other buffer, the first again. */
+/* A convolution has the same bits as in a session with the host's memory. Runs alternate between
+ * the session's own memory, another buffer and the first buffer. */
 static void test_convolutions(void **state) {
   (void)state;
   enum { MOST = 9 };
@@ -96,7 +96,7 @@ static void test_convolutions(void **state) {
 
 static backend_vtable watched;
 static const backend_vtable *real;
-static int n_moved; /* copies of more than a scalar, and reads and writes by the host */
+static int n_moved; /* copies of more than a scalar, plus reads and writes by the host */
 static ir_op refused;
 
 static clave_status watch_write(stream *stream, buffer *to, size_t offset, const void *from,
@@ -125,7 +125,7 @@ static bool refuse(backend *backend, const rule_context *context, const ir_instr
   return ins->op_type != refused && real->supports(backend, context, ins, reason);
 }
 
-/* From here on the device's calls are counted, and it refuses that op (IR_OP_COUNT: every op). */
+/* Begins to count the device's calls. It refuses the op not_this (IR_OP_COUNT: every op). */
 static void watch(const host *host, ir_op not_this) {
   real = host->device->set.backends[0]->vt;
   watched = *real;
@@ -138,13 +138,13 @@ static void watch(const host *host, ir_op not_this) {
   host->device->set.backends[0]->vt = &watched;
 }
 
-/* Nothing moves where all ops run on the device; an input and results of others do, also where the
- * buffers are closed to the host. */
+/* Nothing is copied if all ops run on the device. If other devices run ops, their inputs and
+ * results are copied, also if the host may not access the buffers. */
 static void test_devices(void **state) {
   (void)state;
   static const struct {
     ir_op refused;
-    int moves; /* moves per run: x; y; y, z */
+    int moves; /* copies per run: x; y; y and z */
   } rows[] = {{IR_OP_COUNT, 0}, {IR_OP_SOFTMAX, 2}, {IR_OP_MATMUL, 3}};
   clave_program *program = make_product();
   for (unsigned i = 0; i < 6; i++) {
@@ -219,7 +219,7 @@ static void test_order(void **state) {
   clave_program_destroy(program);
 }
 
-/* Simulates a driver that reports a failed command of the caller's; PoCL itself aborts then. */
+/* Simulates a driver that reports that a command of the caller failed. PoCL itself aborts. */
 static bool fails;
 static cl_int CL_API_CALL tell_failure(cl_event event, cl_event_info what, size_t size, void *value,
                                        size_t *got) {
@@ -263,7 +263,7 @@ static void test_failed_commands_before(void **state) {
 
 /* ---------------------------------------------------------------- lifetimes */
 
-/* The caller's handles, program and device are released first; the session has its own
+/* The caller's handles, the program and the device are released first. The session has its own
  * references. */
 static void test_destroyed_in_any_order(void **state) {
   (void)state;

@@ -5,7 +5,7 @@
 
 /* ---------------------------------------------------------------- overlaps */
 
-/* A result may overwrite an input: it is written after all reads. */
+/* A result may overwrite an input, because it is written after all reads. */
 static void check_result_on_input(const host *host, clave_program *program, cl_mem in,
                                   size_t in_offset, cl_mem out, size_t out_offset) {
   enum { ROWS = 8 };
@@ -94,7 +94,7 @@ static clave_program *make_difference(void) {
   return program;
 }
 
-/* One buffer as two inputs, overlapping parts, and a result over both. */
+/* One buffer is two inputs, which may overlap, and a result may overlap both. */
 static void test_inputs_on_inputs(void **state) {
   (void)state;
   enum { PART = 4096, FLOATS = 2 * PART / 4, BYTES = COUNT * 4 };
@@ -120,7 +120,7 @@ static void test_inputs_on_inputs(void **state) {
   good(clave_session_create(program, h.device, NULL, &session));
   fill(all, FLOATS, 9);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    for (size_t z = 0; z < 3; z++) { /* the result: on x, on y, on some of both */
+    for (size_t z = 0; z < 3; z++) { /* the result is at x, at y, or overlaps both */
       const size_t out = z == 0   ? rows[i].x_begins
                          : z == 1 ? rows[i].y_begins
                                   : (rows[i].x_begins + rows[i].y_begins) / 8 * 4 + 4;
@@ -141,7 +141,7 @@ static void test_inputs_on_inputs(void **state) {
   close_host(&h);
 }
 
-/* Buffers over the same memory of the host's, and that memory itself. */
+/* Results go to buffers over the same host memory, and to that memory itself. */
 static void test_results_in_the_hosts_memory(void **state) {
   (void)state;
   enum { BYTES = 4096, PART = 1024 };
@@ -201,7 +201,7 @@ static void no_note(void *ctx, const char *line) {
   fail_msg("a note: %s", line);
 }
 
-/* Both sessions run, one after the other, and store the binaries of their kernels. */
+/* Runs two sessions, one after the other, which store the binaries of their kernels. */
 static void run_on_both(cl_context both, const cl_device_id *devices) {
   char folder[] = "/tmp/clave-test-XXXXXX";
   cache_stats kept, before = {0};
@@ -230,7 +230,7 @@ static void run_on_both(cl_context both, const cl_device_id *devices) {
   assert_true(folder_remove(folder, &bytes));
 }
 
-/* A context of two devices, and one without the device. */
+/* Tests a context of two devices, and a context without the session's device. */
 static void test_other_devices(void **state) {
   (void)state;
   clave_device *device;
@@ -255,7 +255,7 @@ static void expect_bad_input(clave_session *session, cl_mem m, size_t offset, co
                  "input 0 ('x') of method 'forward' was not given");
 }
 
-/* After an error the output is in the session's own memory again. */
+/* Expects an error, after which the output is in the session's own memory again. */
 static void expect_bad_output(clave_session *session, cl_mem m, size_t offset, const char *part) {
   expect_invalid(clave_session_bind_output_mem(session, NULL, 0, m, offset, 2 * OUT * 4), part);
   clave_tensor tensor;
@@ -375,7 +375,7 @@ static void test_bad_calls(void **state) {
   close_host(&h);
 }
 
-/* While the CPU backend answers, a session refuses memory of the device. */
+/* While the CPU backend runs a session, the session refuses memory of the device. */
 static void test_memory_while_warming_up(void **state) {
   (void)state;
   const clave_session_options options = {.size = sizeof options,

@@ -1,5 +1,5 @@
-/* Placement of nodes, queried before a session exists and from a session. Run from the project's
- * root. */
+/* Tests the placement of nodes, queried before a session exists and from a session. Run from the
+ * project's root. */
 #include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -93,7 +93,7 @@ static void test_ops_are_those_of_the_program(void **state) {
   clave_device_destroy(device);
 }
 
-/* A device on which the first kernel to be prepared fails. */
+/* Simulates a device on which the first kernel to be prepared fails. */
 static clave_status (*real_prepare)(stream *stream, const recording *recording, void **state);
 static int n_prepared;
 static clave_status refuse_first(stream *stream, const recording *recording, void **state) {
@@ -101,7 +101,7 @@ static clave_status refuse_first(stream *stream, const recording *recording, voi
                       : UNSUPPORTED("the kernel is too large");
 }
 
-/* Records as a device does that has no other kernel for the node. */
+/* Records like a device that has no other kernel for the node. */
 static clave_status (*real_record)(backend *, const node *, bool, recording **);
 static clave_status record_last(backend *backend, const node *node, bool fast, recording **out) {
   clave_status st = real_record(backend, node, fast, out);
@@ -141,7 +141,7 @@ static void test_moved_in_a_run(void **state) {
       moved += is_moved && strcmp(info.where, "cpu") == 0;
       there += strcmp(info.where, "opencl") == 0;
     }
-    assert_int_equal(moved, 1); /* others may be fused into it */
+    assert_int_equal(moved, 1); /* other nodes may be fused into it */
     assert_true(there > 0);
     clave_placement_destroy(places);
   }

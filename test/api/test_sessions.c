@@ -1,4 +1,4 @@
-/* Promises of clave.h beyond a single run: sessions in several threads on one device and one
+/* Tests promises of clave.h beyond a single run: sessions in several threads on one device and one
  * program, any order of destruction, a memory budget that is checked before the run, strided
  * inputs, placement. Run from the project's root. */
 #include <cmocka.h>
@@ -75,7 +75,7 @@ static void run_threads(const char *spec) {
         (worker){.program = program, .device = device, .n = helper[i].n, .seed = helper[i].seed};
     work(&alone);
     good(alone.status);
-    /* Results have the same bits each time, alone or beside other sessions. */
+    /* results have the same bits each time, also beside other sessions */
     assert_memory_equal(helper[i].first, helper[i].again,
                         (size_t)helper[i].n * CLASSES * sizeof(float));
     assert_memory_equal(helper[i].first, alone.first,
@@ -111,7 +111,7 @@ static void test_session_outlives_what_made_it(void **state) {
   clave_session_destroy(session);
 }
 
-/* Retains and releases a device that the first thread has given up. */
+/* Retains and releases a device that the first thread has already released. */
 static void *share_device(void *arg) {
   clave_device *device = arg;
   for (int i = 0; i < 1000; i++) clave_device_destroy(clave_device_retain(device));
@@ -142,8 +142,8 @@ static void test_device_is_retained(void **state) {
   clave_device_destroy(NULL);
 }
 
-/* A device's copy of a program's constants is freed with the last session on it: the next device
- * may have the same address. */
+/* A device's copy of a program's constants is freed with the last session on the device. The next
+ * device, which may have the same address, gets a new copy. */
 static void change_devices(const char *name) {
   clave_program *program;
   float image[PIXELS] = {0}, logits[CLASSES], first[CLASSES];
@@ -182,7 +182,7 @@ static void expect_cancelled(clave_status st) {
   clave_status_free(st);
 }
 
-/* Wherever a run is cancelled, also while kernels are built, the next run is right. */
+/* The next run is right wherever a run is cancelled, also while kernels are built. */
 static void cancel_everywhere(const char *name) {
   clave_device *device;
   clave_program *program;
@@ -345,17 +345,17 @@ static void test_bad_calls(void **state) {
       clave_session_output(session, "forward", 0, &tensor),
       clave_session_write_profile(session, "build/never.json"),
   };
-  const char *const said[] = {"not given",
-                              "'forward'",
-                              "27",
-                              "F16",
-                              "has 1 of them",
-                              "has not run",
-                              "without the option `profile`"};
+  const char *const expected[] = {"not given",
+                                  "'forward'",
+                                  "27",
+                                  "F16",
+                                  "has 1 of them",
+                                  "has not run",
+                                  "without the option `profile`"};
   for (size_t i = 0; i < sizeof st / sizeof *st; i++) {
     assert_int_equal(clave_status_code(st[i]), CLAVE_INVALID);
-    if (!strstr(clave_status_message(st[i]), said[i]))
-      fail_msg("%s: no '%s'", clave_status_message(st[i]), said[i]);
+    if (!strstr(clave_status_message(st[i]), expected[i]))
+      fail_msg("%s: no '%s'", clave_status_message(st[i]), expected[i]);
     clave_status_free(st[i]);
   }
   clave_session_destroy(session);

@@ -1,4 +1,4 @@
-/* Session state: read, written, copied to other sessions; and data that a program carries. */
+/* Tests session state, which is read, written and copied, and data that a program carries. */
 #include "test/serialize/sample.h"
 
 #include "clave_host.h"
@@ -174,7 +174,7 @@ static void test_states_rotate(void **state) {
   "{\"idx\": " out "}}}"
 #define I32_OF_3(name) "{\"dtype\": \"I32\", \"shape\": [{\"literal\": 3}], \"name\": \"" name "\"}"
 
-/* y = a + b + a, in two nodes that are fused; a and b are swapped. */
+/* y = a + b + a, in two nodes that are fused. The states a and b are swapped. */
 static const char joined_program[] =
     "{\"version\": 2, \"tensors\": [" I32_OF_3("y") ", " I32_OF_3("a") ", " I32_OF_3(
         "b") ", " I32_OF_3("sum") "], \"n_outputs\": 1, \"n_state\": 2, \"chains\": "
@@ -188,7 +188,7 @@ static const char joined_program[] =
                                        "{\"idx\": 1}}]}]}";
 
 static void count_timing(void *ctx, const clave_timing *timing) {
-  uint32_t *counts = ctx; /* by node; [2]: updates of state */
+  uint32_t *counts = ctx; /* counts by node; [2]: of state updates */
   assert_true(timing->node <= 2);
   assert_int_equal(strcmp(timing->name, "state update") == 0, timing->node == 2);
   counts[timing->node]++;
@@ -221,7 +221,7 @@ static clave_peak peak_of(const char *device, clave_dtype dtype, double flops, d
                       .bytes_a_second = bytes};
 }
 
-/* The peak of the node's own dtype is used, or else F32's. */
+/* The peak of the node's own dtype is used, or of F32 if none exists. */
 static void look_at_work(void *ctx, const clave_timing *timing) {
   const double *want = ctx; /* compute_ns, memory_ns */
   if (timing->kind != CLAVE_TIMING_NODE) return;

@@ -1,9 +1,9 @@
-/* State whose size a session chooses: resized, copied, refused. */
+/* Tests state whose size a session chooses: it is resized, copied and refused. */
 #include "test/serialize/sample.h"
 
 #include "test/api/expect.h"
 
-/* Two states I32 (2, n, 3), n from 1 to 8, which are swapped in each run. */
+/* Two states, I32 (2, n, 3) with n from 1 to 8, which each run swaps. */
 #define STATE(name)                                                              \
   "{\"dtype\": \"I32\", \"shape\": [{\"literal\": 2}, {\"vid\": {\"idx\": 0}}, " \
   "{\"literal\": 3}], \"name\": \"" name "\"}"
@@ -43,7 +43,7 @@ static void close_program(const opened *opened) {
 
 static size_t bytes_of(int n) { return (size_t)(ROWS * n * ROW) * sizeof(int); }
 
-/* 100 i + 10 k + j at (i, k, j), plus `more`. */
+/* Writes 100 i + 10 k + j + more at (i, k, j). */
 static void write_rows(clave_session *session, uint32_t state, int n, int more) {
   int x[ROWS * LARGEST * ROW];
   for (int at = 0; at < ROWS * n * ROW; at++)
@@ -51,7 +51,7 @@ static void write_rows(clave_session *session, uint32_t state, int n, int more) 
   good(clave_session_write_state(session, state, x, bytes_of(n)));
 }
 
-/* Rows below `kept` are as written, the rows after them zeros. */
+/* Expects rows below `kept` as write_rows wrote them, and zeros after them. */
 static void expect_rows(clave_session *session, uint32_t state, int n, int kept, int more) {
   int x[ROWS * LARGEST * ROW];
   good(clave_session_read_state(session, state, x, bytes_of(n)));

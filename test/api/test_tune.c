@@ -1,5 +1,5 @@
-/* Tuning through the public API: its reports, the table it keeps, cancellation, and which sessions
- * use the table. Run from the project's root. */
+/* Tests tuning through the public API: its reports, the table that it keeps, cancellation, and the
+ * sessions that use the table. Run from the project's root. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,8 +21,8 @@ typedef struct bench {
   clave_program *program;
   clave_session *session;
   float image[PIXELS];
-  uint32_t measured, known, changed, of_one, most; /* most: calls of `report` before it cancels; 0:
-                                                    * all */
+  uint32_t measured, known, changed, of_one, most; /* most: number of calls of `report` before it
+                                                    * cancels; 0: never */
 } bench;
 
 static clave_session *make_session(bench *bench) {
@@ -148,7 +148,7 @@ static void test_stopped(void **state) {
                  "index 0 is out of range: the tuning table has 0 rows");
 }
 
-/* A session that was made before keeps its kernels; a later one has another executable. */
+/* An earlier session keeps its kernels; a later one has another executable. */
 static void test_who_has_it(void **state) {
   bench *bench = *state;
   clave_session *same = make_session(bench);
@@ -172,19 +172,19 @@ static const backend_vtable *real;
 static struct {
   const recording *r;
   uint32_t slot;
-  bool rounds_apart;
+  bool changes_rounding;
 } wrong[64];
 static int n_wrong;
-static bool does_nothing; /* a wrong variant; else one bit of its result is wrong: the last one, or,
-                           in a family whose last bits may differ, one of the exponent */
+static bool does_nothing; /* the wrong variant; else one bit of its result is wrong: the last, or
+                             one of the exponent in a family whose last bits may differ */
 
 static clave_status record_wrong(backend *backend, const node *node, bool fast, recording **out) {
   TRY(real->record(backend, node, fast, out));
   const variant_choices *choices = node->choices;
   for (int i = 0; choices && choices->first && i < choices->n; i++) {
-    if (choices->items[i].taken == choices->items[i].by_rule || n_wrong == 64) continue;
+    if (choices->items[i].chosen == choices->items[i].by_rule || n_wrong == 64) continue;
     wrong[n_wrong].r = *out;
-    wrong[n_wrong].rounds_apart = choices->items[i].rounds_apart;
+    wrong[n_wrong].changes_rounding = choices->items[i].changes_rounding;
     wrong[n_wrong++].slot = first_slot(node->instruction, true);
     break;
   }
@@ -200,9 +200,9 @@ static clave_status run_wrong(stream *stream, const recording *recording, void *
     unsigned char first; /* byte of a result */
     if (wrong[i].r != recording) continue;
     const bound_tensor *tensor = &operands->tensors[wrong[i].slot];
-    const size_t at = tensor->buffer_offset + (wrong[i].rounds_apart ? sizeof(float) - 1 : 0);
+    const size_t at = tensor->buffer_offset + (wrong[i].changes_rounding ? sizeof(float) - 1 : 0);
     TRY(real->read(stream, tensor->buf, at, &first, 1));
-    first ^= wrong[i].rounds_apart ? 0x40 : 1;
+    first ^= wrong[i].changes_rounding ? 0x40 : 1;
     TRY(real->write(stream, tensor->buf, at, &first, 1));
     break;
   }
@@ -215,7 +215,7 @@ static void forget_wrong(backend *backend, recording *recording) {
   real->recording_destroy(backend, recording);
 }
 
-/* All variants but the rule's are wrong: none of them is measured. */
+/* All variants except the one that the rule chooses are wrong. None of them is measured. */
 static void tune_wrong(bench *bench) {
   backend *cpu = bench->device->set.backends[0];
   real = cpu->vt;

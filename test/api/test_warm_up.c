@@ -1,5 +1,5 @@
-/* Sessions that the CPU backend answers while a device builds their kernels: several at once on one
- * device, what their notes say, what is refused. Run from the project's root. */
+/* Tests sessions that the CPU backend runs while a device builds their kernels: several at once on
+ * one device, their notes, and refused calls. Run from the project's root. */
 #include <cmocka.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -77,7 +77,7 @@ typedef struct worker {
   clave_status status;
 } worker;
 
-/* Runs once; the result has the bits of the backend that answered. */
+/* Runs once. The result must have the bits of the backend that ran it. */
 static clave_status check_run(worker *worker, clave_session *session, bool *by_device) {
   float logits[THREADS * CLASSES];
   int64_t n = 1 + worker->number;
@@ -89,7 +89,7 @@ static clave_status check_run(worker *worker, clave_session *session, bool *by_d
   return NULL;
 }
 
-/* Sessions that are destroyed at once, after a run, and after they have moved. */
+/* Destroys sessions at once, after a run, and after they have moved to the device. */
 static void *work(void *arg) {
   worker *worker = arg;
   for (int i = 0; i < SESSIONS && !worker->status; i++) {
@@ -158,7 +158,8 @@ static void test_placement(void **state) {
   close_mnist(&opened);
 }
 
-/* Tuning is refused while the CPU backend answers: it would not measure the device. */
+/* Tuning is refused while the CPU backend runs the session, because it would not measure the
+ * device. */
 static void test_tuning_waits(void **state) {
   (void)state;
   if (clave_devices_hint()) skip();

@@ -1,6 +1,6 @@
 #ifndef TEST_BACKEND_ENCODED_ROWS_H
 #define TEST_BACKEND_ENCODED_ROWS_H
-/* Encoded matrices with arbitrary codes and the caller's scales. */
+/* Makes encoded matrices with arbitrary codes and the caller's scales. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,11 +1,11 @@
 #ifndef TEST_BACKEND_FOLLOWED_H
 #define TEST_BACKEND_FOLLOWED_H
-/* Elementwise steps that kernels apply to the results they just stored, against the same steps over
- * the whole result. */
+/* Compares elementwise steps that kernels apply to the results that they just stored with the same
+ * steps over the whole result. */
 #include "backend/cpu/kernels/elementwise/elementwise.h"
 #include "backend/kernel_pool.h"
 
-enum { FOLLOWED_ALONE = 2, FOLLOWED_LISTS = 4 }; /* the first ones have no other inputs */
+enum { FOLLOWED_ALONE = 2, FOLLOWED_LISTS = 4 }; /* the first lists have no other inputs */
 
 #define STEP(k, n, ...)                                                                    \
   (kstep) {                                                                                \
@@ -14,7 +14,7 @@ enum { FOLLOWED_ALONE = 2, FOLLOWED_LISTS = 4 }; /* the first ones have no other
     }                                                                                      \
   }
 
-/* List i over n results in rows; `others`: n floats. */
+/* Returns list i of steps over n results in rows. others: n floats. */
 static inline short_elementwise_args followed_list(int i, int64_t n, int64_t row, float *others) {
   const kstep_operand operand = {KSTEP_INPUT, 0}, kstep_operand = {KSTEP_INPUT, 1};
   short_elementwise_args args = {

@@ -1,7 +1,7 @@
 #ifndef TEST_BACKEND_KERNEL_POOL_H
 #define TEST_BACKEND_KERNEL_POOL_H
-/* A context for kernels of the CPU backend: tasks run in reverse order, and scratch memory is
- * refused after `grants` requests. */
+/* A kernel context for tests: tasks run in reverse order, and scratch memory is refused after
+ * `grants` requests. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,8 +12,9 @@
 #include <cmocka.h>
 
 #include "base/kernel.h"
+#include "base/memory.h"
 
-/* A guard after scratch memory, where no sanitizer looks: a kernel that writes there fails. */
+/* A guard after scratch memory, for builds without sanitizers. Kernels that write there fail. */
 #ifdef __SANITIZE_ADDRESS__
 enum { MAX_GRANTS = 64, SCRATCH_GUARD = 0 };
 #else
@@ -37,7 +38,7 @@ static void *grant(void *pool, size_t bytes) {
   test_pool *test_pool = pool;
   if (test_pool->n >= test_pool->grants || bytes > SIZE_MAX / 4) return NULL;
   const size_t capacity = kernel_scratch_size(bytes > 0 ? bytes : 1);
-  char *memory = aligned_alloc(64, capacity + SCRATCH_GUARD);
+  char *memory = memory_alloc_aligned(64, capacity + SCRATCH_GUARD);
   assert_non_null(memory);
   test_pool->taken += kernel_scratch_size(bytes);
   memset(memory, 0xff, bytes); /* NaN, so that a missing write is noticed */
@@ -52,7 +53,7 @@ static void free_pool(test_pool *pool) {
   for (int i = 0; i < pool->n; i++) {
     const char *guard = (char *)pool->memory[i] + pool->bytes[i];
     if (SCRATCH_GUARD > 0) assert_memory_equal(guard, intact, SCRATCH_GUARD);
-    free(pool->memory[i]);
+    memory_free(pool->memory[i]);
   }
   pool->n = 0;
 }
@@ -65,8 +66,8 @@ static kernel_context make_context(test_pool *pool, kernel_fault *fault) {
                           .scratch = grant};
 }
 
-/* Runs a kernel and checks that it takes as much memory as it declares; the memory stays in `pool`
- * to be freed. */
+/* Runs a kernel and checks that it requests as much memory as it declares. The memory stays in
+ * `pool`, which frees it. */
 static inline void run_kernel(const kernel_desc *desc, const void *args, int n_threads,
                               test_pool *pool) {
   kernel_fault fault = {0};
@@ -78,8 +79,8 @@ static inline void run_kernel(const kernel_desc *desc, const void *args, int n_t
   assert_int_equal(pool->taken, kernel_scratch_size(bytes));
 }
 
-/* Packs the weight first, runs the kernel on it and frees the packed weight. packed: where args
- * points to it. */
+/* Packs the weight first, runs the kernel on it and frees the packed weight. packed: the pointer in
+ * args that is set to the packed weight. */
 static inline void run_packed_kernel(const kernel_desc *pack, const kernel_desc *keys,
                                      const void *args, const void **packed, int n_threads) {
   test_pool weights, pool;

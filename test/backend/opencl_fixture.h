@@ -62,7 +62,7 @@ static inline void finish(session *session, device_fault *fault) {
   good(session->device->vt->finish(session->stream, fault));
 }
 
-/* A recorder, and what it records. */
+/* Returns a recorder. expected: the recording that it fills. */
 static inline cl_recorder new_recorder(session *session, recorded *expected) {
   cl_recording *made = calloc(1, sizeof *made);
   assert_non_null(made);
@@ -70,7 +70,7 @@ static inline cl_recorder new_recorder(session *session, recorded *expected) {
   return (cl_recorder){.device = (cl_device *)session->device, .out = made};
 }
 
-/* Records out = value, n floats, by the kernel `full`; cache: of the instruction. */
+/* Records out = value, n floats, by the kernel `full`. cache: the instruction's cache. */
 static inline clave_status fill_again(session *session, void **cache, bound_tensor *out,
                                       double value) {
   recorded recorded;

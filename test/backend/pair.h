@@ -33,9 +33,9 @@ typedef struct pair_case {
   const void *fields;
   const char *tensors;
   const char *types; /* the dtypes for T, in turn */
-  /* In units of f32's epsilon (F64: of f64's), relative to the larger of |expected| and the
-   * output's root mean square: what may be lost before a result is rounded to its dtype
-   * (compare.h). 0: nothing may differ. */
+  /* Allowed error before a result is rounded to its dtype (compare.h), in units of f32's epsilon
+   * (F64: of f64's), relative to the larger of |expected| and the output's root mean square. 0:
+   * results must be equal. */
   double tolerance;
 } pair_case;
 
@@ -196,7 +196,7 @@ static void pair_fill(pair_node *node, int slot) {
   }
 }
 
-/* Elements of the storage: the highest one reached, and a guard. */
+/* Returns the number of elements of the storage, up to the highest one used, plus a guard. */
 static int64_t pair_extent(const tensor *tensor) {
   int64_t last = tensor->offset;
   for (int d = 0; d < tensor->rank; d++)
@@ -231,7 +231,7 @@ static void pair_check(clave_status st, const char *what) {
   fail();
 }
 
-/* The rule must accept the case: it is what the verifier would let through. */
+/* Checks that the op's rule accepts the case, since the verifier lets only such nodes through. */
 static void pair_check_rule(const pair_case *pair_case, const pair_node *node) {
   tensor types[PAIR_MAX_SLOTS];
   for (int i = 0; i < node->n_slots; i++) types[i] = node->slots[i].bound.tensor;
@@ -240,8 +240,8 @@ static void pair_check_rule(const pair_case *pair_case, const pair_node *node) {
   pair_check(op_table[pair_case->op].rule(&rules, pair_case->fields), pair_case->name);
 }
 
-/* Runs the node `times` times; results[i]: bytes of slot i for the caller to free, NULL if not
- * written. */
+/* Runs the node `times` times; results[i]: the bytes of slot i, which the caller frees; NULL if it
+ * is not written. */
 static void pair_run(backend *backend, const pair_case *pair_case, pair_node *pair_node, int times,
                      char **results, device_fault *fault) {
   stream *stream;
@@ -297,8 +297,8 @@ static tolerance pair_tolerance(double units, dtype t, const double *want, size_
   return (tolerance){.rtol = part, .atol = finite > 0 ? part * sqrt(squares / finite) : 0};
 }
 
-/* Prints what is wrong with n values of a float dtype; also where wrong ones would not be noticed.
- */
+/* Compares n values of a float dtype and prints the first problem, also if wrong values would pass.
+ * Returns the number of failures. */
 static int pair_compare_floats(const char *name, dtype t, double units, const double *want,
                                const double *got, size_t n) {
   float_format format = pair_format(t);
@@ -361,8 +361,8 @@ static int pair_compare_faults(const pair_case *pair_case, const device_fault *c
   return 1;
 }
 
-/* CLAVE_TEST_ONLY: cases with that in their name; else CLAVE_TEST_SHARE=N: one in N, others with
- * each CLAVE_TEST_TURN (a commit). */
+/* True if the case runs. CLAVE_TEST_ONLY selects cases by a part of their name; else
+ * CLAVE_TEST_SHARE=N selects one in N, which differ by CLAVE_TEST_TURN (a commit). */
 static bool pair_is_wanted(const pair_case *pair_case, char letter) {
   const char *only = getenv("CLAVE_TEST_ONLY"), *share = getenv("CLAVE_TEST_SHARE"),
              *turn = getenv("CLAVE_TEST_TURN");

@@ -1,6 +1,6 @@
 #ifndef TEST_BACKEND_RECORDED_H
 #define TEST_BACKEND_RECORDED_H
-/* One node on a backend, without a schedule: recorded, run some times, and forgotten. */
+/* Records one node on a backend without a schedule, runs it some times, and frees the recording. */
 #include <stdlib.h>
 
 #include "backend/backend.h"

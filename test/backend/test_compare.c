@@ -1,4 +1,4 @@
-/* The comparison of computed floats: right answers pass, wrong answers fail. */
+/* Tests the comparison of computed floats: right results pass, wrong results fail. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@ static const tolerance of_f32 = {.rtol = 1e-6};
 
 static double nearest(double x) { return f16_to_f32(f32_to_f16((float)x)); }
 
-/* Numbers in [-2, 2) that f16 cannot represent. */
+/* Returns number i of a sequence in [-2, 2) that f16 cannot represent. */
 static double number(int i) { return 4 * fmod(i * 0.6180339887, 1) - 2; }
 
 static const char *fault(double (*f)(int), double (*want)(int), int n, tolerance tolerance) {

@@ -1,5 +1,5 @@
-/* Attention of many queries in floats against a plain computation in doubles, by all levels of
- * instructions and numbers of threads; and keys that no query sees. */
+/* Compares attention of many queries in floats with a plain computation in doubles, for all levels
+ * of instructions and numbers of threads. Also tests keys that no query sees. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -21,9 +21,9 @@ enum { KV = 2, MOST = 1 << 17 }; /* MOST: elements of an operand */
 typedef struct shape {
   int64_t share, queries, keys, head_dim, v_dim;
   bool causal, empty_nan;
-  dtype mask; /* BOOL, F32 or, for none, I64 */
+  dtype mask; /* BOOL or F32; I64: no mask */
   double masked;
-  dtype cache; /* dtype of k and v: F16 or BF16; else F32 */
+  dtype cache; /* dtype of k and v: F16, BF16 or F32 */
 } shape;
 
 typedef struct operands {
@@ -34,7 +34,7 @@ typedef struct operands {
 } operands;
 
 /* Elements of the largest operand. */
-static int64_t most_elements(const shape *shape) {
+static int64_t max_elements(const shape *shape) {
   const int64_t widest = larger(shape->head_dim, shape->v_dim);
   const int64_t n = larger(KV * larger(shape->share * shape->queries, shape->keys) * widest,
                            shape->mask == DTYPE_I64 ? 0 : shape->queries * shape->keys);
@@ -58,7 +58,7 @@ static void fill(float *values, double *wide, int64_t n, uint32_t seed) {
 /* Rounds k and v to the cache's type. */
 static void narrow(const shape *shape, operands *operands) {
   for (int of = 0; of < 2; of++)
-    for (int64_t i = 0; i < most_elements(shape); i++) {
+    for (int64_t i = 0; i < max_elements(shape); i++) {
       const float v = of ? operands->v[i] : operands->k[i];
       const bool is_f16 = shape->cache == DTYPE_F16;
       const uint16_t h = operands->halves[of][i] = is_f16 ? f32_to_f16(v) : f32_to_bf16(v);
@@ -71,7 +71,7 @@ static operands *make_operands(const shape *shape) {
   operands *operands = calloc(1, sizeof *operands);
   assert_non_null(operands);
   float *floats[] = {operands->q, operands->k, operands->v, operands->mask};
-  const int64_t n = most_elements(shape);
+  const int64_t n = max_elements(shape);
   for (uint32_t i = 0; i < 4; i++) fill(floats[i], operands->wide[i], n, i + 1);
   if (shape->cache) narrow(shape, operands);
   for (int64_t i = 0; i < n; i++) {
@@ -124,8 +124,8 @@ static void run(const attention_args *args, int n_threads) {
   free_pool(&pool);
 }
 
-/* Results are at most 1, like the values. Their error is some roundings, and the error of scores of
- * magnitude 5, which their exponentials inherit. */
+/* Compares results, which like the values are at most 1. Their error is that of some roundings, and
+ * of scores of magnitude 5, which exponentials inherit. */
 static void compare(const shape *shape, const operands *operands, double allowed) {
   for (int64_t i = 0; i < KV * shape->share * shape->queries * shape->v_dim; i++) {
     const double got = (double)operands->out[i], want = operands->wide[4][i];
@@ -135,8 +135,8 @@ static void compare(const shape *shape, const operands *operands, double allowed
   }
 }
 
-/* Compares with attention of rounded operands in doubles. The weights, whose products with the
- * values sum to at most 1, are off by half a unit of 8 bits. Nothing is rounded where pairs are no
+/* Compares with attention of rounded operands in doubles. Weights, whose products with the values
+ * sum to at most 1, are off by half a unit of 8 bits. Nothing is rounded if pairs are not
  * faster. */
 static void check_rounded(const shape *shape, operands *operands, const float *plain) {
   const attention_args wide = args_of(shape, operands, DTYPE_F64);
@@ -150,7 +150,7 @@ static void check_rounded(const shape *shape, operands *operands, const float *p
     return;
   }
   for (int of = 0; of < 3; of++)
-    for (int64_t i = 0; i < most_elements(shape); i++)
+    for (int64_t i = 0; i < max_elements(shape); i++)
       operands->wide[of][i] = (double)bf16_to_f32(f32_to_bf16((float)operands->wide[of][i]));
   run(&wide, 1);
   compare(shape, operands, 0x1p-9 + 2e-6);
@@ -201,8 +201,8 @@ static void test_shapes(void **state) {
   }
 }
 
-/* A key and a value that are not finite change nothing for the queries that do not see them; beside
- * such a value weights and values are not rounded. */
+/* A key and a value that are not finite do not affect queries that do not see them. In a block with
+ * such a value, weights and values are not rounded. */
 static void check_hidden(int64_t row, float value, bool rounds) {
   static float before[MOST];
   const shape shape = {1, 150, 150, 8, 8, .causal = true, .mask = DTYPE_I64};
@@ -241,8 +241,8 @@ static void compare_bits(const attention_args *args, const operands *operands,
   assert_memory_equal(operands->out, before, sizeof operands->out);
 }
 
-/* Numbers beyond BF16's range with finite scores: in a key that only a float mask hides, and in a
- * query's dimension where all keys are 0. */
+/* Tests numbers beyond the range of BF16 whose scores are finite: in a key that only a float mask
+ * hides, and in a query's dimension in which all keys are 0. */
 static void check_beyond_bf16(float value, bool rounds) {
   enum { ROW = 77 };
   static float before[MOST];
@@ -268,11 +268,11 @@ static void test_beyond_bf16(void **state) {
     check_beyond_bf16(FLT_MAX, rounds);
     check_beyond_bf16(-FLT_MAX, rounds);
     check_beyond_bf16(0x1.fep127F, rounds); /* the largest of BF16 */
-    check_beyond_bf16(0x1.ffp127F, rounds); /* the least that is infinite there */
+    check_beyond_bf16(0x1.ffp127F, rounds); /* the smallest number that is infinite in BF16 */
   }
 }
 
-/* If one score exceeds the others by that much, its key has all of the weight. */
+/* If one score is much larger than the others, its key has all of the weight. */
 static void test_huge_scores(void **state) {
   (void)state;
   enum { ONE = 37 };

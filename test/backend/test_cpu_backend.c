@@ -1,4 +1,4 @@
-/* The CPU backend through backend.h: buffers, the fault record, node numbers, host scalars,
+/* Tests the CPU backend through backend.h: buffers, the fault record, node numbers, host scalars,
  * times. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -75,7 +75,7 @@ static void test_empty_and_wrapped_buffers(void **state) {
   close_bench(&bench);
 }
 
-/* out = a <kind> bench over vectors of I32. */
+/* Runs out = a <kind> b over vectors of I32. */
 static void run_binary(bench *bench, ir_step_kind kind, uint32_t number) {
   ir_operand operands[] = {{.source = IR_OPERAND_SOURCE_INPUT, .index = 0},
                            {.source = IR_OPERAND_SOURCE_INPUT, .index = 1}};

@@ -1,9 +1,9 @@
-/* Convolutions in float against sums in double, with the baseline instructions and with all that
- * this processor has. They cover kernels of one element (kernels/pointwise.c), outputs in lanes
- * (kernels/conv_direct.c) and their epilogues. Sizes are around those of tiles, panels and blocks;
- * there are groups, images, strides, padding, depth, numbers of threads, weights of 16 bits, and
- * empty dimensions. All of it is repeated with operands rounded to BF16, and some with x, out and
- * what is added stored as BF16. */
+/* Compares convolutions in float with sums in double, with the baseline instructions and with all
+ * that this processor has. They cover kernels of one element (kernels/pointwise.c), outputs in
+ * lanes (kernels/conv_direct.c) and their epilogues. Sizes are around those of tiles, panels and
+ * blocks; there are groups, images, strides, padding, depth, numbers of threads, weights of 16
+ * bits, and empty dimensions. All of it is repeated with operands rounded to BF16, and some with x,
+ * out and what is added stored as BF16. */
 #include <float.h>
 #include <math.h>
 
@@ -16,11 +16,11 @@
 #include "backend/cpu_levels.h"
 #include "backend/followed.h"
 
-enum { MOST_OUT = 1 << 17, MOST_WEIGHT = 1 << 17, MOST_OUTPUTS = 256, GUARD = 1024 };
+enum { MAX_OUT = 1 << 17, MAX_WEIGHT = 1 << 17, MAX_OUTPUTS = 256, GUARD = 1024 };
 
-static float weight[MOST_WEIGHT], bias[MOST_OUTPUTS], added[MOST_OUT];
-static float out[MOST_OUT + GUARD], other[MOST_OUT + GUARD], followed[MOST_OUT + GUARD];
-static double sums[MOST_OUT]; /* products of weight and x, before the epilogue */
+static float weight[MAX_WEIGHT], bias[MAX_OUTPUTS], added[MAX_OUT];
+static float out[MAX_OUT + GUARD], other[MAX_OUT + GUARD], followed[MAX_OUT + GUARD];
+static double sums[MAX_OUT]; /* sums of products of weight and x, before the epilogue */
 
 static uint32_t seed;
 /* Uniform in [-2, 2). */
@@ -60,22 +60,22 @@ static int64_t x_size(const conv_args *args) {
 static int64_t weight_size(const conv_args *args) {
   return args->groups * args->outputs * args->channels * kernel_size(args);
 }
-/* Bytes of the results and of the guard. */
+/* Returns the bytes of the results and of the guard. */
 static size_t written_bytes(const conv_args *args) {
   return (size_t)(result_size(args) + GUARD) * sizeof *out;
 }
 
-/* A separate block for x, so that a read beyond its end is found. */
+/* Returns random numbers for x in a separate block, so that a read beyond its end is found. */
 static float *draw_numbers(conv_args *args) {
   const int64_t n = x_size(args);
   float *made = malloc((size_t)(n > 0 ? n : 1) * sizeof *made);
   assert_non_null(made);
-  assert_true(result_size(args) <= MOST_OUT && args->groups * args->outputs <= MOST_OUTPUTS);
-  assert_true(weight_size(args) <= MOST_WEIGHT);
+  assert_true(result_size(args) <= MAX_OUT && args->groups * args->outputs <= MAX_OUTPUTS);
+  assert_true(weight_size(args) <= MAX_WEIGHT);
   seed = 1;
   for (int64_t i = 0; i < n; i++) made[i] = draw();
   for (int64_t i = 0; i < weight_size(args); i++) weight[i] = draw();
-  for (int i = 0; i < MOST_OUTPUTS; i++) bias[i] = draw();
+  for (int i = 0; i < MAX_OUTPUTS; i++) bias[i] = draw();
   for (int64_t i = 0; i < result_size(args); i++) added[i] = draw();
   args->x = made;
   return made;
@@ -165,7 +165,7 @@ static void check_outputs(const conv_args *args) {
   for (int64_t n = 0; n < GUARD; n++) assert_true(out[result_size(args) + n] == -99);
 }
 
-/* Several threads compute the same bits. */
+/* Checks an epilogue, and that several threads compute the same bits. */
 static void check_epilogue(const kernel_desc *pack, const kernel_desc *keys, conv_args *args) {
   run(pack, keys, args, 1);
   check_outputs(args);
@@ -176,7 +176,7 @@ static void check_epilogue(const kernel_desc *pack, const kernel_desc *keys, con
   }
 }
 
-/* The results have the same bits as with the steps applied to all of `other` afterwards. */
+/* Checks that results have the bits of steps that are applied to all of `other` afterwards. */
 static void check_steps(const kernel_desc *pack, const kernel_desc *keys, conv_args args) {
   const int64_t n = result_size(&args);
   for (int i = 0; i < FOLLOWED_LISTS && n > 0; i++) {
@@ -227,12 +227,12 @@ static void check_form(const kernel_desc *pack, const kernel_desc *keys, conv_ar
 static void check_pointwise(int64_t images, int64_t groups, int64_t channels, int64_t outputs,
                             int64_t cells) {
   conv_args args = form(images, groups, channels, outputs, one(), dim_of(cells, 1, 1, 0));
-  const conv_part part = {
+  const conv_phase phase = {
       .args = &args,
       .d = {whole_window(&args.dims[0]), whole_window(&args.dims[1]), whole_window(&args.dims[2])}};
   for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX && cells >= 32; level = next_level(level)) {
     cpu_use_at_most(level);
-    assert_true(pointwise_fits(&part) && conv_rounds(&args) == !conv_is_depthwise(&args));
+    assert_true(pointwise_fits(&phase) && conv_rounds(&args) == !conv_is_depthwise(&args));
   }
   check_form(&kernel_conv_pack, &kernel_conv, args);
 }
@@ -245,7 +245,7 @@ static void test_pointwise(void **state) {
     check_pointwise(2, 2, 65, 7, cells[i]);
   }
   check_pointwise(2, 1, 131, 25, 100);
-  check_pointwise(1, 1, 600, 200, 40); /* more weight than the cache keeps */
+  check_pointwise(1, 1, 600, 200, 40); /* a weight that is larger than the cache */
   check_pointwise(3, 1, 64, 1, 64);
   check_pointwise(1, 3, 1, 4, 35);
   check_pointwise(0, 1, 4, 4, 64);
@@ -276,7 +276,7 @@ static void test_windows(void **state) {
 static void test_lane_shapes(void **state) {
   (void)state;
   conv_args far = form(1, 1, 2, 16, dim_of(3, 2, 200000, 100000), dim_of(4, 2, 200000, 100000));
-  assert_false(conv_is_direct(&far)); /* whose planes would be copied with all that padding */
+  assert_false(conv_is_direct(&far)); /* its planes would be copied with all of the padding */
   far.dims[1] = dim_of(3, 2, 3, 1), far.dims[2] = dim_of(4, 2, 3, 1);
   assert_true(conv_is_direct(&far));
   conv_args deep = form(1, 2, 3, 20, dim_of(6, 3, 2, 1), dim_of(7, 1, 1, 0));
@@ -333,7 +333,7 @@ static void check_spread(int64_t images, int64_t groups, int64_t channels, int64
                         (conv_dim){rows, rows * stride, stride, stride, 0, 1, stride, stride},
                         (conv_dim){columns, columns * 2, 2, 2, 0, 1, 2, 2});
   args.transposed = args.rounds = true;
-  assert_true(conv_amx_takes_transposed(&args));
+  assert_true(conv_amx_accepts_transposed(&args));
   float *values = draw_numbers(&args);
   for (int i = 0; i < 2; i++, args.bias = NULL) {
     run(&kernel_conv_direct_pack, &kernel_conv_direct, &args, 1);
@@ -353,7 +353,7 @@ static void check_spread(int64_t images, int64_t groups, int64_t channels, int64
 static void test_spread(void **state) {
   (void)state;
   cpu_use_at_most(CPU_AMX);
-  if (!cpu_has_amx()) skip(); /* they are products of patches there */
+  if (!cpu_has_amx()) skip(); /* without AMX they are products of patches */
   check_spread(1, 1, 33, 16, 4, 8, 2);
   check_spread(2, 2, 12, 17, 7, 7, 2);
   check_spread(1, 1, 64, 33, 1, 300, 1);
@@ -361,14 +361,14 @@ static void test_spread(void **state) {
   check_spread(3, 1, 13, 1, 5, 10, 3);
   conv_args args = form(1, 1, 16, 16, dim_of(6, 2, 1, 0), dim_of(8, 2, 2, 0));
   args.transposed = args.rounds = true;
-  assert_false(conv_amx_takes_transposed(&args)); /* whose outputs see several inputs */
+  assert_false(conv_amx_accepts_transposed(&args)); /* whose outputs see several inputs */
 }
 
 /* ---------------------------------------------------------------- other weights */
 
-/* Halves of BF16 are the upper bits of floats. */
+/* BF16 numbers are the upper bits of floats. */
 static void test_narrow_weight(void **state) {
-  static uint16_t halves[MOST_WEIGHT];
+  static uint16_t halves[MAX_WEIGHT];
   (void)state;
   conv_args args = form(1, 2, 24, 35, dim_of(9, 3, 2, 1), dim_of(12, 3, 2, 1));
   float *values = draw_numbers(&args);
@@ -393,7 +393,7 @@ static void test_narrow_weight(void **state) {
   free(values);
 }
 
-/* A NaN remains a NaN whatever the epilogue is; infinities are clamped. */
+/* A NaN stays a NaN with every epilogue; infinities are clamped. */
 static void check_special(const kernel_desc *pack, const kernel_desc *keys, conv_args args,
                           bool rounds) {
   args.rounds = rounds && may_round(keys, &args);
@@ -411,7 +411,7 @@ static void check_special(const kernel_desc *pack, const kernel_desc *keys, conv
   free(values);
 }
 
-/* An infinity beside an output's inputs does not change it. */
+/* An infinity next to the inputs of an output does not change the output. */
 static void check_beside(conv_args args, int64_t at, bool rounds) {
   args.rounds = rounds;
   float *values = draw_numbers(&args);
@@ -447,9 +447,9 @@ static void round_all(float *values, uint16_t *stored, int64_t n) {
   for (int64_t i = 0; i < n; i++) values[i] = bf16_to_f32(stored[i] = f32_to_bf16(values[i]));
 }
 
-/* Checks that results are the rounded ones of the same values stored as F32. */
+/* Checks that results equal the rounded results of the same values stored as F32. */
 static void check_stored(conv_args args) {
-  static uint16_t stored_added[MOST_OUT];
+  static uint16_t stored_added[MAX_OUT];
   args.rounds = true;
   float *x = draw_numbers(&args);
   uint16_t *stored_x = malloc((size_t)x_size(&args) * sizeof *stored_x);

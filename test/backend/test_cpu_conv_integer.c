@@ -1,7 +1,7 @@
-/* Convolutions of integers against plain sums, with the baseline instructions and with all that
- * this processor has. Kernels have one to five dimensions of taps; there are remainders of words
- * and tiles, groups, and all products at their largest. The weight is plain or in tiles; codes are
- * made from sums and from whole tensors, with and without an added tensor. */
+/* Compares convolutions of integers with plain sums, with the baseline instructions and with all
+ * that this processor has. Kernels have one to five dimensions of taps; there are remainders of
+ * words and tiles, groups, and all products at their largest. The weight is plain or in tiles;
+ * codes are made from sums and from whole tensors, with and without an added tensor. */
 #include "backend/cpu/kernels/conv/conv_integer.h"
 
 #include <math.h>
@@ -126,7 +126,7 @@ static int code_of(const requantise_args *args, int32_t sum, int64_t i, int64_t 
   return args->type == DTYPE_I8 ? (int8_t)(int)v : (uint8_t)(int)v;
 }
 
-/* t: the type of the n numbers that are added. */
+/* Fills the n numbers that are added. t: their type. */
 static void fill_codes(dtype t, int64_t n) {
   for (int i = 0; i < 256; i++) {
     scales[i] = (float)(random_byte() + 1) * 1e-5F;
@@ -278,7 +278,7 @@ static void test_most_sums(void **state) {
       form(2, 6, 1, 1, one, dim(7, 5, 1, 2, 1), dim(70, 5, 1, 2, 1)),
       /* rows of more than ROW_BLOCK */
       form(2, 3, 1, 2, one, dim(6, 3, 2, 1, 2), dim(600, 9, 2, 4, 1)),
-      /* more than MOST_TERMS taps */
+      /* more than MAX_TERMS taps */
       form(1, 2, 1, 1, one, dim(12, 9, 1, 4, 1), dim(12, 8, 1, 3, 1)),
       form(0, 3, 1, 2, one, one, one),
       form(1, 1, 129, 66, one, one, dim(9, 1, 1, 0, 1)),
@@ -291,7 +291,7 @@ static void test_most_sums(void **state) {
   check_forms(forms, (int)(sizeof forms / sizeof forms[0]));
 }
 
-/* Rows that vectors of depthwise outputs do not fill, windows beyond the planes; whole tiles. */
+/* Depthwise rows that do not fill vectors, windows that exceed the planes, and whole tiles. */
 static void test_more_sums(void **state) {
   (void)state;
   const conv_dim one = dim(1, 1, 1, 0, 1);
@@ -301,7 +301,7 @@ static void test_more_sums(void **state) {
       form(1, 4, 1, 1, one, dim(3, 5, 1, 4, 1), dim(3, 5, 1, 4, 1)),
       form(1, 3, 1, 2, one, dim(20, 3, 3, 2, 2), dim(66, 3, 4, 1, 1)),
       form(1, 1, 4, 11, one, one, dim(200, 1, 1, 0, 1)),
-      /* whole steps of AMX; more tiles than tasks */
+      /* k is whole steps of AMX; there are more tiles than tasks */
       form(1, 2, 64, 40, one, one, dim(100, 1, 1, 0, 1)),
       form(1, 1, 4, 2, one, dim(70, 3, 1, 0, 1), dim(70, 3, 1, 0, 1)),
       /* pairs of strips and one more output; two blocks of channels; phases, images */
@@ -312,7 +312,7 @@ static void test_more_sums(void **state) {
   check_forms(forms, (int)(sizeof forms / sizeof forms[0]));
 }
 
-/* Whole tiles and sixteens get the same codes where the scaled sums do not fit into 32 bits. */
+/* Whole tiles and vectors of 16 have the same codes if the scaled sums do not fit into 32 bits. */
 static void test_codes_of_large_sums(void **state) {
   (void)state;
   static const float scales[] = {1e12F, -1e12F, 1, 0.01F, NAN, INFINITY};
@@ -357,7 +357,7 @@ static int32_t put_first(void *to, dtype t, int64_t i) {
   return v;
 }
 
-/* Three images of five channels of `row` elements. */
+/* Checks three images of five channels with `row` elements. */
 static void check_tensor(dtype first, int64_t row, int which) {
   _Alignas(float) static unsigned char firsts[3 * 5 * 300 * sizeof(float)];
   const conv_integer_args shape = {.conv = {.images = 3, .groups = 1, .outputs = 5}};
@@ -380,7 +380,7 @@ static void check_tensor(dtype first, int64_t row, int which) {
   assert_int_equal(codes[n], 0x5a);
 }
 
-/* Rows of less than sixteen elements, of whole sixteens, with a rest, and of more than a block. */
+/* Rows have fewer than 16 elements, multiples of 16, a remainder, or more elements than a block. */
 static void test_codes_of_tensors(void **state) {
   (void)state;
   static const dtype types[] = {DTYPE_U8, DTYPE_I8, DTYPE_I32, DTYPE_F32};

@@ -1,5 +1,5 @@
-/* Depthwise convolutions in float against sums in double, with the baseline instructions and with
- * all that this processor has. Sizes are around those of vectors and of the rows made at once;
+/* Compares depthwise convolutions in float with sums in double, with the baseline instructions and
+ * with all that this processor has. Sizes are around those of vectors and of the rows made at once;
  * there are all paddings below the kernel's size, planes of several strips, and more planes than
  * lanes. Also numbers of threads, and weights and inputs that are infinite or NaN. */
 #include <float.h>
@@ -11,11 +11,10 @@
 #include "backend/cpu_levels.h"
 #include "backend/followed.h"
 
-enum { MOST_OUT = 1 << 18, MOST_OUTPUTS = 38, MOST_WEIGHT = MOST_OUTPUTS * 25, GUARD = 64 };
+enum { MAX_OUT = 1 << 18, MAX_OUTPUTS = 38, MAX_WEIGHT = MAX_OUTPUTS * 25, GUARD = 64 };
 
-static float weight[MOST_WEIGHT], bias[MOST_OUTPUTS], out[MOST_OUT + GUARD],
-    other[MOST_OUT + GUARD];
-static float added[MOST_OUT], followed[MOST_OUT + GUARD];
+static float weight[MAX_WEIGHT], bias[MAX_OUTPUTS], out[MAX_OUT + GUARD], other[MAX_OUT + GUARD];
+static float added[MAX_OUT], followed[MAX_OUT + GUARD];
 
 static uint32_t seed;
 /* Uniform in [-2, 2). */
@@ -49,16 +48,16 @@ static int64_t result_size(const conv_args *args) {
   return args->images * args->groups * args->outputs * out_size(args);
 }
 
-/* A separate block for x, so that a read beyond its end is found. */
+/* Returns random numbers for x in a separate block, so that a read beyond its end is found. */
 static float *draw_numbers(conv_args *args) {
   int64_t n = args->images * args->groups * in_size(args);
   float *made = malloc((size_t)(n > 0 ? n : 1) * sizeof *made);
   assert_non_null(made);
-  assert_true(result_size(args) <= MOST_OUT);
+  assert_true(result_size(args) <= MAX_OUT);
   seed = 1;
   for (int64_t i = 0; i < n; i++) made[i] = draw();
-  for (int i = 0; i < MOST_WEIGHT; i++) weight[i] = draw();
-  for (int i = 0; i < MOST_OUTPUTS; i++) bias[i] = draw();
+  for (int i = 0; i < MAX_WEIGHT; i++) weight[i] = draw();
+  for (int i = 0; i < MAX_OUTPUTS; i++) bias[i] = draw();
   for (int64_t i = 0; i < result_size(args); i++) added[i] = draw();
   args->x = made;
   return made;
@@ -109,7 +108,7 @@ static void check_epilogue(conv_args args) {
     assert_true(out[i] == -99);
 }
 
-/* The results have the same bits as with the steps applied to all of `other` afterwards. */
+/* Checks that results have the bits of steps that are applied to all of `other` afterwards. */
 static void check_steps(conv_args args) {
   const int64_t n = result_size(&args);
   for (int i = 0; i < FOLLOWED_LISTS && n > 0; i++) {
@@ -154,7 +153,7 @@ static void check_sizes(int64_t side, int64_t stride) {
       }
 }
 
-/* Whole and partial sixteens of planes, of several images; several bands of rows. */
+/* Tests whole and partial groups of 16 planes, of several images, and several bands of rows. */
 static void check_lanes(int64_t side, int64_t stride) {
   static const struct {
     int64_t images, groups, outputs, rows, columns;
@@ -194,8 +193,8 @@ static void test_sizes(void **state) {
   }
 }
 
-/* An infinite weight that falls outside of the image has no effect; NaN and infinities reach only
- * the outputs that read them. */
+/* An infinite weight whose input is outside of the image has no effect; NaN and infinities reach
+ * only the outputs that read them. */
 static void test_special(void **state) {
   (void)state;
   for (int64_t stride = 1; stride <= 2; stride++) {
@@ -210,7 +209,7 @@ static void test_special(void **state) {
   }
 }
 
-/* Rows beside such a weight, many more than memory for bands of them. */
+/* Tests planes with an infinite weight and many more rows than the bands in memory. */
 static void test_special_and_tall(void **state) {
   (void)state;
   conv_args args = form(1, 7, 1, dim_of(1400, 3, 1, 1, 1), dim_of(9, 3, 1, 1, 1));

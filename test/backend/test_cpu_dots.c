@@ -1,5 +1,5 @@
-/* Products of rows that are rounded to 8 bits with panels of codes, against the same sums one by
- * one, bit for bit, with each of the processor's instruction sets. Numbers of rows and columns are
+/* Compares products of rows that are rounded to 8 bits and panels of codes with the same sums one
+ * by one, bit for bit, for each instruction set of the processor. Numbers of rows and columns are
  * odd; there are more rows than a task has, and more of k than the first-level cache holds. */
 #include <math.h>
 
@@ -10,14 +10,14 @@
 #include "base/code_panels.h"
 #include "base/rounded.h"
 
-enum { MOST_ROWS = 139, MOST_COLUMNS = 83, MOST_K = 1280, BATCHES = 2 };
+enum { MAX_ROWS = 139, MAX_COLUMNS = 83, MAX_K = 1280, BATCHES = 2 };
 
 static float random_float(void) { return (float)(random_number() % 4001) / 1000 - 2; }
 
 /* Rounds a row in groups of base/rounded.h. */
 typedef struct row_codes {
-  int8_t q[MOST_K];
-  float scale[MOST_K / ROUNDED_GROUP];
+  int8_t q[MAX_K];
+  float scale[MAX_K / ROUNDED_GROUP];
 } row_codes;
 
 static row_codes codes_of_row(const matmul_args *args, int64_t batch, int64_t row) {
@@ -79,7 +79,7 @@ static void compare(const char *name, const matmul_args *args, const float *got)
 }
 
 static void run(const char *name, const matmul_args *args) {
-  static float out[BATCHES * MOST_ROWS * MOST_COLUMNS];
+  static float out[BATCHES * MAX_ROWS * MAX_COLUMNS];
   matmul_args own = *args;
   test_pool pool = {.grants = 1};
   kernel_fault fault = {0};
@@ -92,19 +92,19 @@ static void run(const char *name, const matmul_args *args) {
   compare(name, args, out);
 }
 
-static float a[BATCHES * MOST_ROWS * MOST_K], bias[MOST_COLUMNS];
+static float a[BATCHES * MAX_ROWS * MAX_K], bias[MAX_COLUMNS];
 
-/* Groups of different magnitudes; one of zeros, one with elements that are not finite. */
+/* Fills rows with groups of different magnitudes, of zeros, and with elements not finite. */
 static void fill_rows(int64_t k) {
-  for (int64_t i = 0; i < BATCHES * MOST_ROWS * MOST_K; i++)
+  for (int64_t i = 0; i < BATCHES * MAX_ROWS * MAX_K; i++)
     a[i] = ldexpf(random_float(), (int)(i / ROUNDED_GROUP % 7) - 3);
   memset(a, 0, ROUNDED_GROUP * sizeof *a);
   a[2 * k + k / 2] = INFINITY;
-  for (int i = 0; i < MOST_COLUMNS; i++) bias[i] = random_float();
+  for (int i = 0; i < MAX_COLUMNS; i++) bias[i] = random_float();
 }
 
 static void check_rows(const char *name, matmul_args args) {
-  static const int64_t numbers[] = {1, 2, 3, 4, 5, 6, 7, 17, MOST_ROWS};
+  static const int64_t numbers[] = {1, 2, 3, 4, 5, 6, 7, 17, MAX_ROWS};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
     args.m = numbers[i];
     run(name, &args);
@@ -167,7 +167,7 @@ static void test_sums(void **state) {
                                 {"int4:16", 1264, 0, 0},
                                 {"int8:48:zeros:f32", 643, 0, 0},
                                 {"int2:16:zeros", 48, 0, 0}};
-  static const int64_t columns[] = {1, 16, 33, MOST_COLUMNS};
+  static const int64_t columns[] = {1, 16, 33, MAX_COLUMNS};
   for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
     cpu_use_at_most(level);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)

@@ -1,5 +1,5 @@
-/* The processor features that kernels see: the real ones, or those of a kind that a thread
- * simulates. */
+/* Tests the processor features that kernels see: the real ones, or those that a thread pretends to
+ * have. */
 #include "backend/cpu/kernels/support/features.h"
 
 #include <cmocka.h>
@@ -74,7 +74,7 @@ static size_t scratch_of_kind(const kernel_context *ctx, const void *args) {
   return (size_t)(cpu_has_avx512() ? 100 : cpu_has_avx2() ? 300 : 200) * (size_t)ctx->n_threads;
 }
 
-/* Scratch memory is the most that any kind of processor needs, or the need of the named level. */
+/* Scratch memory suffices for every kind of processor, or for the named level. */
 static void test_scratch_memory(void **state) {
   (void)state;
   const kernel_desc desc = {.name = "some", .scratch = scratch_of_kind}, none = {.name = "none"};

@@ -1,6 +1,6 @@
-/* The pure CPU kernels in their difficult cases: step functions at their edges, roundings, and the
- * blocked matrix product against a plain one over odd sizes, layouts, threads and failing scratch
- * memory. */
+/* Tests difficult cases of the CPU kernels: step functions at their limits, rounding, and the
+ * blocked matrix product, which is compared with a plain one for odd sizes, layouts, threads and
+ * failing scratch memory. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -66,7 +66,7 @@ static void test_float_steps(void **state) {
   assert_true(isnan(step_remainder_f32(1, 0)));
   assert_true(step_fmod_f32(-7, 3) == -1);
   assert_true(step_floor_divide_f32(-7, 2) == -4);
-  assert_true(step_floor_divide_f64(1, 0.1) == 9); /* not 10: 0.1 is a little more than a tenth */
+  assert_true(step_floor_divide_f64(1, 0.1) == 9); /* not 10: 0.1 is a little more than 1/10 */
   assert_true(step_floor_divide_f32(1, 0) == INFINITY);
   assert_true(isnan(step_floor_divide_f32(0, 0)));
   assert_true(signbit(step_floor_divide_f32(-0.0F, 3)));
@@ -131,7 +131,7 @@ static void test_vector_functions_round_well(void **state) {
 
 /* ---- rows */
 
-/* Lengths around a vector's, with the largest element or a NaN at each place. */
+/* Tests lengths around that of a vector, with the largest element or a NaN at each position. */
 static void test_largest(void **state) {
   (void)state;
   float x[40] = {0};
@@ -168,7 +168,7 @@ static void test_double_to_half_rounds_once(void **state) {
   double tie = 1 + 0x1p-11;
   assert_int_equal(store_half(tie), 0x3c00); /* to even */
   assert_int_equal(store_half(tie + 0x1p-40),
-                   0x3c01); /* above the tie: via float it would be one */
+                   0x3c01); /* above the midpoint, to which float would round it first */
   assert_int_equal(store_half(-tie - 0x1p-40), 0xbc01);
   assert_int_equal(store_half(tie - 0x1p-40), 0x3c00);
   assert_int_equal(store_half(65520 - 0x1p-30), 0x7bff);
@@ -188,7 +188,7 @@ static void test_halves_survive(void **state) {
     for (int stride = 1; stride <= 2; stride++)
       for (int type = 0; type < 4; type++) {
         dtype t = type % 2 ? DTYPE_BF16 : DTYPE_F16;
-        compute_class c = type / 2 ? COMPUTE_F64 : COMPUTE_F32;
+        compute_type c = type / 2 ? COMPUTE_F64 : COMPUTE_F32;
         for (int i = 0; i < ROW_BLOCK; i++) in[i * stride] = (uint16_t)(at + i);
         load_row(c, t, in, stride, ROW_BLOCK, &block);
         store_row(c, t, out, stride, ROW_BLOCK, &block);
@@ -371,7 +371,7 @@ static void test_scratch_runs_out(void **state) {
   free(out.data);
 }
 
-/* ---- reductions: a long one is split, the parts joined */
+/* ---- reductions: a long one is split, and the parts are merged */
 
 /* Runs over all of ktensor, in as much memory as the kernel declares. */
 static float reduce_all(kreduce_kind kind, const ktensor *ktensor, const kernel_context *ctx) {
@@ -408,7 +408,7 @@ static void test_split_variance(void **state) {
   free(values);
 }
 
-/* ---- attention over a ring: pieces of any size at any position are what rows one by one are */
+/* ---- attention over a ring: pieces of any size at any position equal rows one by one */
 
 enum { TOKENS = 24, RING = 9, WINDOW = 4, HEADS = 4, KV = 2, DIM = 3 };
 
@@ -424,7 +424,7 @@ static void fill_ring(ring *ring) {
   for (int i = 0; i < KV * TOKENS * DIM; i++) values[i] = (float)(i * 11 % 29 - 14) / 8;
 }
 
-/* Rows [at, at + n) of (heads, rows, DIM). */
+/* Returns rows [at, at + n) of (heads, rows, DIM). */
 static ktensor some_rows(void *data, int64_t heads, int64_t rows, int64_t at, int64_t n) {
   return (ktensor){(float *)data + at * DIM,
                    DTYPE_F32,
@@ -474,7 +474,7 @@ static void test_rings(void **state) {
       }
 }
 
-/* Reported at the run, for no other position; nothing is stored. */
+/* The run reports exactly the invalid positions, and then stores nothing. */
 static void test_ring_positions(void **state) {
   (void)state;
   static const int64_t wrong[] = {-1, INT64_MIN, INT64_MAX - RING};
@@ -505,7 +505,7 @@ static void test_ring_positions(void **state) {
   }
 }
 
-/* Rows times, and plus, a number each, in several shares; the numbers are either operand. */
+/* Multiplies each row by a number, or adds it, in several shares; either operand has them. */
 static void test_rows_with_numbers(void **state) {
   enum { OUTER = 3, ROWS = 5, ROW = 5000, N = OUTER * ROWS * ROW };
   float *values = malloc(sizeof *values * N), *out = malloc(sizeof *out * N), numbers[ROWS];

@@ -1,6 +1,6 @@
-/* Products of integers against plain sums, with the baseline instructions and with all that this
- * processor has. There are remainders of words and of tiles of rows and columns, empty sums, and
- * all products at their largest. Results are sums, floats or codes, with and without an added
+/* Compares products of integers with plain sums, with the baseline instructions and with all that
+ * this processor has. There are remainders of words and of tiles of rows and columns, empty sums,
+ * and all products at their largest. Results are sums, floats or codes, with and without an added
  * tensor and a step in between; b is plain or in tiles. */
 #include "backend/cpu/kernels/gemm/matmul_integer.h"
 
@@ -12,12 +12,12 @@
 #include "backend/cpu_levels.h"
 #include "backend/kernel_pool.h"
 
-enum { MOST = 1 << 19, MOST_COLUMNS = 1024, BEHIND = 64 };
+enum { MOST = 1 << 19, MAX_COLUMNS = 1024, BEHIND = 64 };
 
 static uint8_t a[MOST];
 static int8_t b[MOST];
-static int32_t bias[MOST_COLUMNS], sums[MOST];
-static float scale[MOST_COLUMNS], shift[MOST_COLUMNS], added[MOST];
+static int32_t bias[MAX_COLUMNS], sums[MOST];
+static float scale[MAX_COLUMNS], shift[MAX_COLUMNS], added[MOST];
 static union {
   int32_t sums[MOST];
   float floats[MOST];
@@ -36,7 +36,7 @@ static void find_sums(const matmul_integer_args *args) {
     }
 }
 
-/* Evaluates in the formula's order, with the step relu if there is one. */
+/* Returns the value of element i, computed in the formula's order, with relu if args has a step. */
 static float float_at(const matmul_integer_args *args, int64_t i) {
   const requantise_args *own = &args->formula;
   float x = (float)sums[i] * scale[i % args->n];
@@ -81,7 +81,7 @@ static void check(const matmul_integer_args *args) {
   free_pool(&pool);
 }
 
-/* which: bits that select an added tensor, a step, limits, signed codes. */
+/* Checks a formula. which: bits that select an added tensor, a step, limits and signed codes. */
 static void check_formula(const matmul_integer_args *given, integer_result makes, int which) {
   matmul_integer_args args = *given;
   args.makes = makes;
@@ -117,14 +117,14 @@ static void fill(int64_t k, bool largest) {
     b[i] = largest ? -128 : (int8_t)(seed >> 12);
     added[i] = (float)(int)(seed >> 28) - 8;
   }
-  for (int i = 0; i < MOST_COLUMNS; i++) {
+  for (int i = 0; i < MAX_COLUMNS; i++) {
     bias[i] = i * 1000 - 77;
     scale[i] = (float)(i % 5 + 1) / 4096 / (float)(k + 1);
     shift[i] = (float)(i % 7) - 3;
   }
 }
 
-/* By each set of instructions, of which the processor has the last; two of the formulas. */
+/* Checks two formulas with each instruction set that the processor has. */
 static void check_levels(const matmul_integer_args *args, int which) {
   for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
     cpu_use_at_most(level);

@@ -1,6 +1,6 @@
-/* Products of floats that are rounded to BF16, two k at a time, against products in double, within
- * the error of sums in f32, with each of the processor's instruction sets. Rows and columns fill no
- * tile, k is odd, and elements are also infinite, NaN or subnormal. */
+/* Compares products of floats that are rounded to BF16, two k at a time, with products in double,
+ * within the error of sums in f32, with each of the processor's instruction sets. Rows and columns
+ * fill no tile, k is odd, and elements are also infinite, NaN or subnormal. */
 #include <math.h>
 
 #include "backend/cpu/kernels/gemm/matmul.h"
@@ -8,10 +8,10 @@
 #include "backend/cpu/kernels/support/rows.h"
 #include "backend/kernel_pool.h"
 
-enum { MOST_ROWS = 61, MOST_COLUMNS = 67, MOST_K = 523 };
+enum { MAX_ROWS = 61, MAX_COLUMNS = 67, MAX_K = 523 };
 
-static float a[MOST_ROWS * MOST_K], b[MOST_COLUMNS * MOST_K]; /* large enough for any type */
-static float bias[MOST_COLUMNS];
+static float a[MAX_ROWS * MAX_K], b[MAX_COLUMNS * MAX_K]; /* large enough for any type */
+static float bias[MAX_COLUMNS];
 
 static float rounded(dtype t, const void *data, int64_t i) {
   float x;
@@ -51,7 +51,7 @@ static void compare(const matmul_args *args, const float *got) {
 }
 
 static void check(matmul_args args) {
-  static float out[MOST_ROWS * MOST_COLUMNS];
+  static float out[MAX_ROWS * MAX_COLUMNS];
   test_pool packed = {.grants = 1}, pool = {.grants = 1};
   kernel_fault fault = {0};
   kernel_context pack = make_context(&packed, &fault), run = make_context(&pool, &fault);
@@ -91,9 +91,9 @@ static const dtype types[] = {DTYPE_F16, DTYPE_BF16};
 
 static void test_sums(void **state) {
   (void)state;
-  static const int64_t rows[] = {1, 2, 3, 16, 12, 13, 48, MOST_ROWS},
-                       columns[] = {1, 8, 31, 32, 33, MOST_COLUMNS},
-                       depths[] = {1, 2, 65, 128, 257, MOST_K};
+  static const int64_t rows[] = {1, 2, 3, 16, 12, 13, 48, MAX_ROWS},
+                       columns[] = {1, 8, 31, 32, 33, MAX_COLUMNS},
+                       depths[] = {1, 2, 65, 128, 257, MAX_K};
   for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
     cpu_use_at_most(level);
     for (int i = 0; i < 48; i++) {
@@ -121,8 +121,8 @@ static void set(dtype t, void *data, int64_t i, float x) {
   store_row(COMPUTE_F32, t, element_at(data, t, i), 1, 1, &x);
 }
 
-/* Special values in rows and in columns. The largest F16 rounds to 65536 in BF16. Subnormals may
- * count as zeros, so they meet no infinity. */
+/* Tests special values in rows and in columns. The largest F16 rounds to 65536 in BF16. Subnormals
+ * may count as zeros, so they are not multiplied by an infinity. */
 static void test_special(void **state) {
   (void)state;
   for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {

@@ -1,7 +1,7 @@
-/* Products with a packed b against the same with a plain one, bit for bit. All operands are small
- * integers times powers of two, so that every sum is exact. Each number of rows that has a kernel
- * is tested, around panels' widths, with the baseline instructions and with all that this processor
- * has. */
+/* Compares products with a packed b with the same products with a plain b, bit for bit. All
+ * operands are small integers times powers of two, so that every sum is exact. Each number of rows
+ * that has a kernel is tested, around panels' widths, with the baseline instructions and with all
+ * that this processor has. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "base/code_panels.h"
 #include "base/hash.h"
 
-enum { MOST_ROWS = 60, MOST_COLUMNS = 70, MOST_K = 512, BATCHES = 2 };
+enum { MAX_ROWS = 60, MAX_COLUMNS = 70, MAX_K = 512, BATCHES = 2 };
 
 /* 1/2 or 2. */
 static float exact_factor(void) { return random_number() % 2 ? 0.5F : 2; }
@@ -44,7 +44,7 @@ static void run(const matmul_args *args) {
 
 /* Checks that both products have the same results. */
 static void check(const char *name, matmul_args args, void *panels) {
-  enum { SIZE = BATCHES * MOST_ROWS * MOST_COLUMNS + 16 };
+  enum { SIZE = BATCHES * MAX_ROWS * MAX_COLUMNS + 16 };
   static float want[SIZE], got[SIZE]; /* large enough for any type */
   memset(want, 0x5a, sizeof want);
   memset(got, 0x5a, sizeof got);
@@ -62,18 +62,18 @@ static void check(const char *name, matmul_args args, void *panels) {
              (int)args.n, (int)args.batches);
 }
 
-/* Rows of a, and a bias, of each type. */
+/* The rows of a, and a bias, in each type. */
 typedef struct operands {
-  float a[BATCHES * MOST_ROWS * MOST_K], bias[MOST_COLUMNS]; /* large enough for any type */
+  float a[BATCHES * MAX_ROWS * MAX_K], bias[MAX_COLUMNS]; /* large enough for any type */
 } operands;
 static operands of_type[DTYPE_COUNT];
 
 static void fill_operands(dtype t) {
-  for (int64_t i = 0; i < BATCHES * MOST_ROWS * MOST_K; i++) {
+  for (int64_t i = 0; i < BATCHES * MAX_ROWS * MAX_K; i++) {
     int64_t v = (int64_t)(random_number() % 5) - 2;
     store_row(COMPUTE_I64, t, element_at(of_type[t].a, t, i), 1, 1, &v);
   }
-  for (int64_t i = 0; i < MOST_COLUMNS; i++)
+  for (int64_t i = 0; i < MAX_COLUMNS; i++)
     store_row(COMPUTE_I64, t, element_at(of_type[t].bias, t, i), 1, 1, &i);
 }
 
@@ -93,9 +93,9 @@ static matmul_args args_of(dtype t, int64_t m, int64_t n, int64_t k) {
                        .epilogue = conv_epilogue_none};
 }
 
-static const int64_t numbers_of_columns[] = {1, 8, 9, 15, 16, 17, 33, MOST_COLUMNS};
+static const int64_t numbers_of_columns[] = {1, 8, 9, 15, 16, 17, 33, MAX_COLUMNS};
 
-/* CLAVE_TEST_TURN (a commit): one in 6 numbers of rows, others with each. */
+/* True if m rows are tested: with CLAVE_TEST_TURN (a commit) one m in 6, others each turn. */
 static bool is_wanted(const char *name, int64_t m) {
   const char *turn = getenv("CLAVE_TEST_TURN");
   char text[128];
@@ -105,7 +105,7 @@ static bool is_wanted(const char *name, int64_t m) {
 
 /* Tests all numbers of rows; a few also with a bias, a transposed a, batches. */
 static void check_rows(const char *name, matmul_args args, void *panels) {
-  for (args.m = 0; args.m <= MOST_ROWS; args.m++) {
+  for (args.m = 0; args.m <= MAX_ROWS; args.m++) {
     if (!is_wanted(name, args.m)) continue;
     check(name, args, panels);
     if (args.m % 7 != 5) continue;
@@ -141,15 +141,15 @@ static void check_encoded(const encoded *encoded) {
   }
 }
 
-/* Splits, also into parts larger than the product, along panels and within them. */
+/* Tests cuts along panels and within them, also into parts larger than the product. */
 static void test_cuts(void **state) {
   (void)state;
   static const gemm_cut cuts[] = {{64, 0}, {128, 0}, {512, 0}, {0, 96}};
-  static float want[MOST_ROWS * MOST_COLUMNS], got[MOST_ROWS * MOST_COLUMNS];
+  static float want[MAX_ROWS * MAX_COLUMNS], got[MAX_ROWS * MAX_COLUMNS];
   for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
     cpu_use_at_most(level);
     for (size_t i = 0; i < sizeof numbers_of_columns / sizeof *numbers_of_columns; i++) {
-      matmul_args args = args_of(DTYPE_F32, MOST_ROWS, numbers_of_columns[i], 67);
+      matmul_args args = args_of(DTYPE_F32, MAX_ROWS, numbers_of_columns[i], 67);
       args.b = of_type[DTYPE_F32].a + 1;
       args.b_k = args.n;
       args.b_n = 1;
@@ -190,11 +190,11 @@ static void test_encoded(void **state) {
   }
 }
 
-/* Every code of 8-bit floats, one a column, times 2 and times 1. NaN codes follow them, which no
- * product may read. */
+/* Multiplies every code of 8-bit floats, one per column, by 2 and by 1. NaN codes follow the
+ * columns, which no product may read. */
 static void check_floats(const char *name, float (*value)(uint8_t)) {
   enum { CODES = 256 };
-  static float x[MOST_ROWS], got[MOST_ROWS * CODES];
+  static float x[MAX_ROWS], got[MAX_ROWS * CODES];
   uint8_t rows[CODES * (DECODED_AT_ONCE + 4)];
   const float scale = 0.5F;
   matmul_args args = args_of(DTYPE_F32, 1, CODES, 1);
@@ -206,14 +206,14 @@ static void check_floats(const char *name, float (*value)(uint8_t)) {
     rows[i * (DECODED_AT_ONCE + 4)] = (uint8_t)i;
     memcpy(rows + i * (DECODED_AT_ONCE + 4) + DECODED_AT_ONCE, &scale, sizeof scale);
   }
-  for (int i = 0; i < MOST_ROWS; i++) x[i] = i % 2 ? 2 : 4;
+  for (int i = 0; i < MAX_ROWS; i++) x[i] = i % 2 ? 2 : 4;
   args.a = x;
   args.b = rows;
   args.b_k = args.b_n = 1;
   args.out = got;
   args.panels = pack(&args, &pool);
   args.is_packed = true;
-  for (args.m = 1; args.m <= MOST_ROWS; args.m++) {
+  for (args.m = 1; args.m <= MAX_ROWS; args.m++) {
     run(&args);
     for (int64_t i = 0; i < args.m * CODES; i++) {
       float want = x[i / CODES] / 2 * value((uint8_t)(i % CODES));

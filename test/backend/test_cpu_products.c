@@ -1,6 +1,6 @@
-/* Products in float, with a bias and an epilogue, against sums in double: around strips, panels and
- * blocks of k, with the baseline instructions and with all that this processor has. Any number of
- * threads has the same bits; nothing after the result is written. */
+/* Compares products in float, with a bias and an epilogue, with sums in double, for sizes around
+ * strips, panels and blocks of k, with the baseline instructions and with all that this processor
+ * has. Results have the same bits with any number of threads, and nothing after them is written. */
 #include <float.h>
 #include <math.h>
 
@@ -9,13 +9,13 @@
 #include "backend/cpu_levels.h"
 #include "backend/followed.h"
 
-enum { MOST_A = 1 << 18, MOST_B = 1 << 19, MOST_OUT = 1 << 16, GUARD = 1024, MOST_THREADS = 8 };
+enum { MAX_A = 1 << 18, MAX_B = 1 << 19, MAX_OUT = 1 << 16, GUARD = 1024, MAX_THREADS = 8 };
 
-static float a[MOST_A], b[MOST_B], bias[MOST_OUT], added[MOST_OUT];
-static double sums[MOST_OUT];
-static float out[MOST_OUT + GUARD], before[MOST_OUT + GUARD], followed[MOST_OUT + GUARD];
+static float a[MAX_A], b[MAX_B], bias[MAX_OUT], added[MAX_OUT];
+static double sums[MAX_OUT];
+static float out[MAX_OUT + GUARD], before[MAX_OUT + GUARD], followed[MAX_OUT + GUARD];
 
-/* In [-1, 1), bits mixed so that no two are like each other, however far apart. */
+/* Fills n values in [-1, 1) with mixed bits, so that no two values are related. */
 static void fill(float *values, int64_t n, uint32_t seed) {
   for (int64_t i = 0; i < n; i++) {
     uint32_t bits = (uint32_t)i * 0x9e3779b9 + seed;
@@ -55,7 +55,7 @@ static matmul_args args_of(const sizes *sizes) {
                        .epilogue = conv_epilogue_none};
 }
 
-/* A bias of the result's size is stored where the result is written. */
+/* Runs the product. A bias of the result's size is first copied to the memory of the result. */
 static void multiply(const matmul_args *args, int n_threads) {
   test_pool pool;
   for (int64_t i = 0; i < result_size(args) + GUARD; i++) out[i] = -99;
@@ -105,16 +105,16 @@ static void compare(const matmul_args *args) {
 static void check_threads(const matmul_args *args) {
   const size_t bytes = (size_t)(result_size(args) + GUARD) * sizeof *out;
   memcpy(before, out, bytes);
-  for (int n_threads = 2; n_threads <= MOST_THREADS; n_threads += 3) {
+  for (int n_threads = 2; n_threads <= MAX_THREADS; n_threads += 3) {
     multiply(args, n_threads);
     assert_memory_equal(out, before, bytes);
   }
 }
 
-/* The results have the same bits as with sums, limits and steps applied afterwards, in `before`. */
+/* Checks that results have the bits of sums, limits and steps applied afterwards, in `before`. */
 static void check_followed(matmul_args args) {
   const int64_t n = result_size(&args);
-  if (!matmul_takes_epilogue(&args)) return;
+  if (!matmul_accepts_epilogue(&args)) return;
   matmul_args own = args;
   own.epilogue = (conv_epilogue){.added = added, .low = -0.5F, .high = 2};
   multiply(&own, 3);
@@ -136,8 +136,8 @@ static void check_one(const matmul_args *args) {
   check_followed(*args);
 }
 
-/* No bias; factors and a number for each row; a row for all rows; a full bias stored where the
- * result is written. */
+/* Four kinds of bias: none; one number per row, with factors; one row for all rows; a full bias in
+ * the memory of the result. */
 static void check_biases(matmul_args args) {
   find_sums(&args);
   check_one(&args);
@@ -176,8 +176,8 @@ static void test_products(void **state) {
     cpu_use_at_most(level);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
       const matmul_args args = args_of(&all[i]);
-      assert_true(result_size(&args) <= MOST_OUT && args.batches * args.n * args.k <= MOST_B);
-      assert_true(args.batches * args.m * args.k <= MOST_A);
+      assert_true(result_size(&args) <= MAX_OUT && args.batches * args.n * args.k <= MAX_B);
+      assert_true(args.batches * args.m * args.k <= MAX_A);
       check_biases(args);
       if (args.k == 0) continue;
       check_batches_of_b(args);
@@ -189,9 +189,9 @@ static void test_products(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_products)};
-  fill(a, MOST_A, 1);
-  fill(b, MOST_B, 2);
-  fill(bias, MOST_OUT, 3);
-  fill(added, MOST_OUT, 4);
+  fill(a, MAX_A, 1);
+  fill(b, MAX_B, 2);
+  fill(bias, MAX_OUT, 3);
+  fill(added, MAX_OUT, 4);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
-/* Winograd convolutions against sums in double, with the baseline instructions and with all that
- * this processor has: remainders of tiles, lanes and panels, groups, all kinds of padding. Errors
- * are compared with the bound that direct sums have in the op cases (test/cases/conv.py), and with
- * errors of direct sums of the same numbers. Also numbers of threads and infinite inputs. */
+/* Compares Winograd convolutions with sums in double, with the baseline instructions and with all
+ * that this processor has, for remainders of tiles, lanes and panels, groups, all kinds of padding.
+ * Errors are compared with the bound that direct sums have in the op cases (test/cases/conv.py),
+ * and with errors of direct sums of the same numbers. Also numbers of threads and infinite
+ * inputs. */
 #include <float.h>
 #include <math.h>
 
@@ -11,12 +12,12 @@
 #include "backend/cpu_levels.h"
 #include "backend/followed.h"
 
-enum { MOST_X = 1 << 19, MOST_WEIGHT = 1 << 18, MOST_OUT = 1 << 18, MOST_OUTPUTS = 256, TAPS = 9 };
+enum { MAX_X = 1 << 19, MAX_WEIGHT = 1 << 18, MAX_OUT = 1 << 18, MAX_OUTPUTS = 256, TAPS = 9 };
 enum { GUARD = 1024 };
 
-static float x[MOST_X], weight[MOST_WEIGHT], bias[MOST_OUTPUTS];
-static float out[MOST_OUT + GUARD], other[MOST_OUT], added[MOST_OUT], followed[MOST_OUT];
-static double want[MOST_OUT];
+static float x[MAX_X], weight[MAX_WEIGHT], bias[MAX_OUTPUTS];
+static float out[MAX_OUT + GUARD], other[MAX_OUT], added[MAX_OUT], followed[MAX_OUT];
+static double want[MAX_OUT];
 
 static uint32_t seed;
 /* Uniform in [0, 1). */
@@ -24,7 +25,7 @@ static double draw(void) {
   seed = seed * 1664525U + 1013904223U;
   return (double)(seed >> 8) / (1 << 24);
 }
-/* Random numbers as in the op cases: uniform in [-2, 2), or normal with the same variance, 4/3. */
+/* Random numbers as in the op cases: uniform in [-2, 2), or normal of the same variance, 4/3. */
 static float uniform(void) { return (float)(4 * draw() - 2); }
 static float normal(void) {
   double sum = -6;
@@ -34,10 +35,10 @@ static float normal(void) {
 
 static void fill(float (*next)(void)) {
   seed = 1;
-  for (int i = 0; i < MOST_X; i++) x[i] = next();
-  for (int i = 0; i < MOST_WEIGHT; i++) weight[i] = next();
-  for (int i = 0; i < MOST_OUTPUTS; i++) bias[i] = next();
-  for (int i = 0; i < MOST_OUT; i++) added[i] = next();
+  for (int i = 0; i < MAX_X; i++) x[i] = next();
+  for (int i = 0; i < MAX_WEIGHT; i++) weight[i] = next();
+  for (int i = 0; i < MAX_OUTPUTS; i++) bias[i] = next();
+  for (int i = 0; i < MAX_OUT; i++) added[i] = next();
 }
 
 static int64_t result_size(const winograd_args *args) {
@@ -65,7 +66,7 @@ static double sum_at(const winograd_args *args, int64_t image, int64_t output, i
 
 static void find_want(const winograd_args *args) {
   int64_t n = 0;
-  assert_true(result_size(args) <= MOST_OUT);
+  assert_true(result_size(args) <= MAX_OUT);
   for (int64_t image = 0; image < args->images; image++)
     for (int64_t o = 0; o < args->groups * args->outputs; o++)
       for (int64_t y = 0; y < args->out_rows; y++)
@@ -109,7 +110,7 @@ static double bound(const winograd_args *args, double size) {
 }
 
 typedef struct errors {
-  double rms;  /* over that of the outputs, in units of half of FLT_EPSILON */
+  double rms;  /* errors' over outputs', in units of FLT_EPSILON / 2 */
   double most; /* in parts of the bound */
 } errors;
 
@@ -165,7 +166,7 @@ static void check_epilogue(winograd_args args) {
     assert_true(out[i] == fminf(fmaxf(other[i] + added[i], -1), 2));
 }
 
-/* The results have the same bits as with the steps applied to all of `other` afterwards. */
+/* Checks that results have the bits of steps that are applied to all of `other` afterwards. */
 static void check_steps(winograd_args args) {
   const int64_t n = result_size(&args);
   for (int i = 0; i < FOLLOWED_ALONE && n > 0; i++) {
@@ -228,7 +229,7 @@ static void test_shapes(void **state) {
 
 /* ---------------------------------------------------------------- errors */
 
-/* Errors stay within the bound, and within these multiples of a direct sum's. */
+/* Checks that errors are within the bound and within these multiples of a direct sum's. */
 static void check_errors(winograd_args args) {
   static const double multiples[] = {[2] = 1.4, [4] = 4.2};
   run_direct(&args);
@@ -241,9 +242,9 @@ static void check_errors(winograd_args args) {
                   errors.most);
     assert_true(errors.most < 1);
     assert_true(errors.rms < multiples[args.tile] * direct.rms);
-    assert_true(errors.rms > direct.rms); /* else the table of variants is out of date */
+    assert_true(errors.rms > direct.rms); /* otherwise the table of variants is out of date */
     memcpy(other, out, result_bytes(&args));
-    run_tiles(&args, 3); /* which share several blocks, of many channels */
+    run_tiles(&args, 3); /* threads share several blocks of many channels */
     assert_memory_equal(out, other, result_bytes(&args));
   }
   print_message("\n");
@@ -264,9 +265,9 @@ static void test_errors(void **state) {
 
 /* ---------------------------------------------------------------- other weights */
 
-/* BF16 are the upper bits of floats. */
+/* Stores the weight as BF16, which are the upper bits of floats. */
 static void make_halves(uint16_t *to) {
-  for (int64_t i = 0; i < MOST_WEIGHT; i++) {
+  for (int64_t i = 0; i < MAX_WEIGHT; i++) {
     uint32_t bits;
     memcpy(&bits, &weight[i], sizeof bits);
     to[i] = (uint16_t)(bits >> 16);
@@ -277,7 +278,7 @@ static void make_halves(uint16_t *to) {
 
 /* Encodes the weight as Q8_0 blocks: a scale of 2^-6 in F16, and 32 bytes. */
 static void make_codes(uint8_t *to) {
-  for (int64_t i = 0; i < MOST_WEIGHT; i += 32, to += 34) {
+  for (int64_t i = 0; i < MAX_WEIGHT; i += 32, to += 34) {
     to[0] = 0, to[1] = 0x24;
     for (int k = 0; k < 32; k++) {
       const int code = (int)(weight[i + k] * 60);
@@ -287,8 +288,8 @@ static void make_codes(uint8_t *to) {
   }
 }
 
-/* Codes have the same results as the floats they encode, also in tiles that are computed
- * directly. */
+/* Checks that codes have the same results as the floats that they encode, also in tiles that are
+ * computed directly. */
 static void check_weights(winograd_args args) {
   for (args.tile = 2; args.tile <= 4; args.tile += 2) {
     winograd_args plain = args;
@@ -301,8 +302,8 @@ static void check_weights(winograd_args args) {
 }
 
 static void test_weights(void **state) {
-  static uint16_t halves[MOST_WEIGHT];
-  static uint8_t codes[MOST_WEIGHT / 32 * 34];
+  static uint16_t halves[MAX_WEIGHT];
+  static uint8_t codes[MAX_WEIGHT / 32 * 34];
   (void)state;
   winograd_args args = sized(form(1, 2, 64, 20), 9, 10, 1, 1, 1, 1);
   fill(uniform);
@@ -319,7 +320,7 @@ static void test_weights(void **state) {
 
 /* ---------------------------------------------------------------- infinity and NaN */
 
-/* Each output is infinite or NaN where the direct sum is, else within the bound. */
+/* Checks that an output is infinite or NaN if the direct sum is, and else within the bound. */
 static void check_special(winograd_args *args) {
   find_want(args);
   for (args->tile = 2; args->tile <= 4; args->tile += 2) {
@@ -352,7 +353,7 @@ static void test_special(void **state) {
   check_special(&args);
   fill(uniform);
   for (int64_t i = 0; i < plane; i++) x[7 * plane + i] = i % 10 == 4 && i / 10 == 5 ? 3e38F : 0;
-  for (int64_t o = 0; o < 20; o++) /* finite directly, too large for factors */
+  for (int64_t o = 0; o < 20; o++) /* direct sums are finite, but factors overflow */
     for (int tap = 0; tap < TAPS; tap++) weight[(o * 64 + 7) * TAPS + tap] = tap == 4 ? 1 : 0;
   find_want(&args);
   args.tile = 4;

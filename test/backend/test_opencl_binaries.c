@@ -1,5 +1,5 @@
-/* Kernel binaries that a device is opened with replace compilation if they match the device and are
- * ignored if not. Damaged ones never cause wrong results. */
+/* Kernel binaries with which a device is opened replace compilation if they match the device and
+ * are ignored if not. Damaged ones never cause wrong results. */
 #include <unistd.h>
 
 #include "backend/opencl/program/binaries.h"
@@ -33,7 +33,7 @@ static cl_program no_source(cl_context c, cl_uint n, const char **texts, const s
   return NULL;
 }
 
-/* A device whose driver refuses to build from source. */
+/* Makes the device's driver refuse to build from source. Returns the functions to restore. */
 static cl_functions forbid_sources(session *session) {
   cl_device *device = (cl_device *)session->device;
   cl_functions all = *device->cl;
@@ -65,7 +65,7 @@ static void test_no_source_is_built(void **state) {
   ((cl_device *)own.device)->cl = &all;
   good(fill_with(&own));
   assert_string_equal(notes, "");
-  good(opencl_save_binaries(own.device, path)); /* binaries that were read are saved again */
+  good(opencl_save_binaries(own.device, path)); /* binaries that were read can be saved again */
   close_session(&own);
   session other = open_with(NULL, 0);
   ((cl_device *)other.device)->cl = &all;

@@ -1,5 +1,5 @@
-/* The OpenCL backend below the ops: devices, buffers, the error record, times, the cache on disk,
- * kernels from a folder. */
+/* Tests the OpenCL backend below the ops: devices, buffers, the error record, times, the cache on
+ * disk, kernels from a folder. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -79,6 +79,55 @@ static void test_large_buffers(void **state) {
     vt->buffer_destroy(session.device, buffer);
   }
   close_session(&session);
+}
+
+typedef struct recorded_fill {
+  size_t offset, bytes;
+} recorded_fill;
+static recorded_fill fills[4];
+static int n_fills;
+
+static cl_int CL_API_CALL record_fill(cl_command_queue queue, cl_mem memory, const void *pattern,
+                                      size_t pattern_size, size_t offset, size_t bytes, cl_uint n,
+                                      const cl_event *list, cl_event *event) {
+  (void)queue, (void)memory, (void)pattern, (void)pattern_size, (void)n, (void)list, (void)event;
+  assert_true(n_fills < 4);
+  fills[n_fills++] = (recorded_fill){offset, bytes};
+  return n_fills == 3 ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
+}
+
+/* A fill of more than 1 GB is divided into several calls, which cover it without a gap. */
+static void test_large_fills(void **state) {
+  (void)state;
+  session session = open_session(NULL, NULL);
+  cl_stream *stream = (cl_stream *)session.stream;
+  const cl_functions *real = stream->cl;
+  cl_functions calls = *real;
+  cl_buffer memory = {.base = {.bytes = SIZE_MAX}};
+  const size_t part = (size_t)1 << 30;
+  calls.clEnqueueFillBuffer = record_fill;
+  stream->cl = &calls;
+  good(session.device->vt->fill_zero(session.stream, &memory.base, 12, part + 1));
+  assert_int_equal(n_fills, 2);
+  assert_true(fills[0].offset == 12 && fills[0].bytes == part);
+  assert_true(fills[1].offset == 12 + part && fills[1].bytes == 1);
+  bad(session.device->vt->fill_zero(session.stream, &memory.base, 0, 2 * part), "CL_OUT_OF");
+  assert_int_equal(n_fills, 3); /* an error ends it */
+  stream->cl = real;
+  close_session(&session);
+}
+
+/* Tests when the host's memory is used in place, and the size of the mapping. */
+static void test_wraps(void **state) {
+  (void)state;
+  backend_info gpu = {.shares_host_memory = true, .wrap_alignment = 4096, .wrap_multiple = 64},
+               never = {.shares_host_memory = true};
+  char *page = (char *)(uintptr_t)8192;
+  assert_true(backend_wraps_in_place(&gpu, page, 65, false));
+  assert_false(backend_wraps_in_place(&gpu, page, 65, true));
+  assert_true(backend_wraps_in_place(&gpu, page, 128, true));
+  assert_false(backend_wraps_in_place(&gpu, page + 64, 128, false));
+  assert_false(backend_wraps_in_place(&never, page, 4096, false));
 }
 
 static void test_fault(void **state) {
@@ -179,23 +228,27 @@ static void test_cache_trims_the_oldest(void **state) {
   (void)state;
   char dir[256], path[512];
   const uint8_t data[100] = {0};
-  const cache_entry binary = {.data = data, .size = sizeof data};
-  uint64_t removed;
+  cache_entry binary = {
+      .data = data, .size = sizeof data, .about = "p\nd\nv\nkernel\n\n", .n_about = 14};
+  uint64_t removed, keys[3][2];
   bool damaged;
   cache_entry entry;
   snprintf(dir, sizeof dir, "%s/trim", folder);
   good(cache_open(dir));
-  for (uint64_t k = 1; k <= 3; k++) {
-    good(cache_save(dir, (uint64_t[]){k, 0}, &binary));
-    snprintf(path, sizeof path, "%s/%016llx%016x.clbin", dir, (unsigned long long)k, 0);
-    time_t age = k == 2 ? 1000 : 2000;
+  for (int k = 0; k < 3; k++) {
+    binary.origin.source[0] = (uint64_t)k;
+    cache_key(&binary.origin, keys[k]);
+    good(cache_save(dir, &binary));
+    snprintf(path, sizeof path, "%s/%016llx%016llx.clbin", dir, (unsigned long long)keys[k][0],
+             (unsigned long long)keys[k][1]);
+    time_t age = k == 1 ? 1000 : 2000;
     assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[]){{age, 0}, {age, 0}}, 0), 0);
   }
-  good(cache_trim(dir, 400, &removed));
+  good(cache_trim(dir, 600, &removed));
   assert_true(removed > 0);
-  assert_false(cache_load(dir, (uint64_t[]){2, 0}, &entry, &damaged));
-  for (uint64_t k = 1; k <= 3; k += 2) {
-    assert_true(cache_load(dir, (uint64_t[]){k, 0}, &entry, &damaged));
+  assert_false(cache_load(dir, keys[1], &entry, &damaged));
+  for (int k = 0; k < 3; k += 2) {
+    assert_true(cache_load(dir, keys[k], &entry, &damaged));
     file_map_close(&entry.map);
   }
 }
@@ -309,20 +362,49 @@ static void test_cache_by_source(void **state) {
   }
 }
 
-/* Platforms whose header of built-in functions is replaced have a guard in the quirks table. */
-static void test_quirk_of_headers(void **state) {
+/* Returns those build options of a kernel that its driver may refuse, or "". */
+static const char *more_options(const char *platform, const char *extensions, uint32_t min_lanes,
+                                const char *kernel) {
+  const device_entry entry = {.info = {.platform = platform, .extensions = extensions},
+                              .traits.min_lanes = min_lanes};
+  const char *text = quirk_build_options(&entry, kernel).text;
+  return text ? text : "";
+}
+
+/* Build options depend on the platform, on extensions and on the kernel. */
+static void test_quirk_of_builds(void **state) {
   (void)state;
   const char *pocl = "Portable Computing Language (OpenCL 3.0 PoCL 3.1+debian  Linux, LLVM 15)";
-  assert_string_equal(quirk_header(pocl), "_OPENCL_H_");
+  const char *intel = "Intel(R) OpenCL Graphics (OpenCL 3.0)",
+             *sizes = "cl_khr_fp16 cl_intel_required_subgroup_size";
+  assert_string_equal(more_options(pocl, "", 0, "full"), " -D OWN_BUILTINS=1 -D _OPENCL_H_");
   assert_non_null(quirk_empty(pocl)); /* another row's answer */
   assert_true(quirk_slow_binaries(pocl));
   assert_true(quirk_first_alone(pocl));
   assert_false(quirk_slow_binaries("NVIDIA CUDA (OpenCL 3.0)"));
-  assert_null(quirk_header("Oclgrind (OpenCL 1.2)"));
-  assert_null(quirk_header("Intel(R) OpenCL (OpenCL 3.0 LINUX)"));
+  assert_string_equal(more_options("Oclgrind (OpenCL 1.2)", "", 0, "full"), "");
+  assert_string_equal(more_options(intel, "cl_khr_fp16", 8, "conv_groups"), "");
+  assert_string_equal(more_options(intel, sizes, 8, "conv_groups"),
+                      " -cl-intel-256-GRF-per-thread");
+  assert_string_equal(more_options(intel, sizes, 16, "conv_groups"),
+                      " -D SUB_GROUP=16 -cl-intel-256-GRF-per-thread");
+  assert_string_equal(more_options(intel, sizes, 16, "conv"), "");
 }
 
-/* The source of a program has one kernel and everything in the file that is not a kernel. */
+/* Tests the lanes per compute unit, by which devices are ranked, and the names of vendors. */
+static void test_quirks_of_makers(void **state) {
+  (void)state;
+  assert_int_equal(quirk_unit_lanes("NVIDIA CUDA (OpenCL 3.0)", "NVIDIA GeForce RTX 3060"), 128);
+  assert_int_equal(quirk_unit_lanes("Intel(R) OpenCL Graphics (OpenCL 3.0)", "Iris"), 8);
+  assert_int_equal(quirk_unit_lanes("rusticl (OpenCL 3.0)", "AMD Radeon RX 6600"), 64);
+  assert_true(quirk_unit_lanes("another", "another") > 0);
+  assert_string_equal(quirk_maker("QUALCOMM Snapdragon(TM) (OpenCL 3.0)"), "QUALCOMM");
+  assert_null(quirk_maker("ARM Platform (OpenCL 3.0)"));
+  assert_true(quirk_copies("ARM Platform (OpenCL 3.0)"));
+  assert_false(quirk_copies("Intel(R) OpenCL Graphics (OpenCL 3.0)"));
+}
+
+/* The source of a program has one kernel, and all of the file's text outside of kernels. */
 static void test_one_kernel_a_program(void **state) {
   (void)state;
   session session = open_session(NULL, NULL);
@@ -331,7 +413,8 @@ static void test_one_kernel_a_program(void **state) {
     text source = {0};
     char head[96];
     snprintf(head, sizeof head, "__kernel void %s(", signature->kernel);
-    good(source_of_kernel((cl_device *)session.device, signature, &source));
+    const kernel_request request = {.device = (cl_device *)session.device, .signature = signature};
+    good(source_of_kernel(&request, &source));
     const char *at = strstr(source.data, "__kernel");
     assert_true(at && strncmp(at, head, strlen(head)) == 0);
     assert_null(strstr(at + 1, "__kernel"));
@@ -346,6 +429,8 @@ int main(void) {
       cmocka_unit_test(test_devices),
       cmocka_unit_test(test_buffers),
       cmocka_unit_test(test_large_buffers),
+      cmocka_unit_test(test_large_fills),
+      cmocka_unit_test(test_wraps),
       cmocka_unit_test(test_fault),
       cmocka_unit_test(test_times),
       cmocka_unit_test(test_cache),
@@ -354,7 +439,8 @@ int main(void) {
       cmocka_unit_test(test_unusable_cache),
       cmocka_unit_test(test_kernel_folder),
       cmocka_unit_test(test_cache_by_source),
-      cmocka_unit_test(test_quirk_of_headers),
+      cmocka_unit_test(test_quirk_of_builds),
+      cmocka_unit_test(test_quirks_of_makers),
       cmocka_unit_test(test_one_kernel_a_program),
   };
   if (!find_device()) return 0;

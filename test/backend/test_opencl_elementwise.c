@@ -1,5 +1,5 @@
-/* Elementwise lists, copies, Arange, Full and Matmul on the CPU backend and on an OpenCL device,
- * and every matrix product by each implementation that can take it. Environment as in
+/* Compares elementwise lists, copies, Arange, Full and Matmul on an OpenCL device with the CPU
+ * backend, and each matrix product by every implementation that accepts it. Environment as in
  * test_opencl_families.c. */
 #include "backend/opencl/launch/stream.h"
 #include "backend/opencl/ops/gemm/gemm.h"
@@ -33,7 +33,7 @@
 static bool has_double(const pair_case *pair_case, char letter) {
   return strchr(pair_case->tensors, 'd') || (letter == 'd' && strchr(pair_case->tensors, 'T'));
 }
-static bool device_takes(const pair_case *pair_case, char letter) {
+static bool device_accepts(const pair_case *pair_case, char letter) {
   return ((cl_device *)pair.device)->entry->traits.has_fp64 || !has_double(pair_case, letter);
 }
 
@@ -41,7 +41,8 @@ static int run_all(const pair_case *cases, size_t n) {
   int failures = 0;
   for (size_t i = 0; i < n; i++)
     for (const char *t = cases[i].types; *t; t++)
-      if (device_takes(&cases[i], *t)) failures += pair_test(pair.cpu, pair.device, &cases[i], *t);
+      if (device_accepts(&cases[i], *t))
+        failures += pair_test(pair.cpu, pair.device, &cases[i], *t);
   return failures;
 }
 #define RUN(cases) assert_int_equal(run_all(cases, sizeof cases / sizeof *cases), 0)
@@ -119,7 +120,7 @@ static void test_elementwise(void **state) {
   RUN(walks);
 }
 
-/* Every dtype to every other; floats stay in the range of the integer. */
+/* Casts every dtype to every other. Floats are in the range of the integer dtype. */
 static void test_casts(void **state) {
   (void)state;
   int failures = 0;
@@ -133,13 +134,13 @@ static void test_casts(void **state) {
       ir_step step = {.kind = IR_STEP_KIND_CAST, .dtype = (dtype)to, .operands = {&x, 1}};
       ir_elementwise op = {.inputs = TIDS(0), .steps = {&step, 1}, .out = 1};
       pair_case pair_case = {name, IR_OP_ELEMENTWISE, &op, tensors, "f", 1};
-      if (device_takes(&pair_case, 'f'))
+      if (device_accepts(&pair_case, 'f'))
         failures += pair_test(pair.cpu, pair.device, &pair_case, 'f');
     }
   assert_int_equal(failures, 0);
 }
 
-/* A host scalar changes between runs of one kernel. */
+/* A host scalar changes between two runs of one kernel. */
 static void test_values(void **state) {
   (void)state;
   ir_operand operands[2] = {IN(0), {.source = IR_OPERAND_SOURCE_VALUE, .index = 0}};
@@ -258,18 +259,20 @@ static void test_matmul(void **state) {
 typedef struct implementation {
   const char *name;
   clave_status (*run)(const void *);
-  bool (*takes)(const gemm *);
+  bool (*accepts)(const gemm *);
 } implementation;
-static bool takes_all(const gemm *gemm) { return gemm->desc.k > 0; }
-static bool takes_few_rows(const gemm *gemm) {
+static bool accepts_all(const gemm *gemm) { return gemm->desc.k > 0; }
+static bool accepts_few_rows(const gemm *gemm) {
   return gemm->desc.m <= 8 && gemm->desc.b_k == 1 && gemm->desc.a_k == 1;
 }
-static bool takes_few_columns(const gemm *gemm) { return gemm->desc.m <= 8 && gemm->desc.b_n == 1; }
+static bool accepts_few_columns(const gemm *gemm) {
+  return gemm->desc.m <= 8 && gemm->desc.b_n == 1;
+}
 static const implementation implementations[] = {
-    {"tile", gemm_tile, takes_all},
+    {"tile", gemm_tile, accepts_all},
     {"packed", gemm_packed, gemm_packed_usable},
-    {"rows", gemm_rows, takes_few_rows},
-    {"columns", gemm_columns, takes_few_columns},
+    {"rows", gemm_rows, accepts_few_rows},
+    {"columns", gemm_columns, accepts_few_columns},
     {"clblast", gemm_clblast, gemm_clblast_usable},
 };
 
@@ -337,8 +340,7 @@ static int check_product(const implementation *implementation, const gemm *gemm,
   return wrong;
 }
 
-/* Runs each implementation that accepts the product on each product of one batch, whichever would
- * be chosen. */
+/* Runs each product of one batch by every implementation that accepts it. */
 static int check_implementations(const pair_case *pair_case, char letter) {
   pair_node pair_node;
   stream *stream;
@@ -361,9 +363,9 @@ static int check_implementations(const pair_case *pair_case, char letter) {
   cl_recorder recorder = {.device = (cl_device *)pair.device};
   gemm gemm = {.recorder = &recorder, .node = &node};
   describe_matmul(&node, &gemm.desc);
-  bool turned = gemm.desc.a != &bound[0]; /* a column for b: reference() does not follow */
+  bool turned = gemm.desc.a != &bound[0]; /* b is a column, which reference() does not support */
   for (size_t i = 0; i < sizeof implementations / sizeof *implementations; i++)
-    if (!turned && gemm.desc.batches == 1 && implementations[i].takes(&gemm))
+    if (!turned && gemm.desc.batches == 1 && implementations[i].accepts(&gemm))
       failures += check_product(&implementations[i], &gemm, stream, &pair_node);
   if (failures) print_error("%s (%c)\n", pair_case->name, letter);
   pair.device->vt->stream_destroy(pair.device, stream);

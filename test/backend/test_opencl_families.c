@@ -1,8 +1,8 @@
-/* Every op family on the CPU backend and on an OpenCL device: same nodes, same data, same results.
- * Odd sizes, strides, NaN, empty dimensions, indices out of range. Environment: CLAVE_TEST_OPENCL
- * the device's number (default 0), CLAVE_TEST_ONLY part of a case's name, CLAVE_TEST_ALL=1 every
- * dtype of a case (else its first and one other), CLAVE_TEST_CLASS=cpu or gpu the
- * kernels that such devices get, whatever this one is, CLAVE_TEST_CACHE a folder for kernel
+/* Runs every op family on the CPU backend and on an OpenCL device, and compares results of the same
+ * nodes and data. Odd sizes, strides, NaN, empty dimensions, indices out of range. Environment:
+ * CLAVE_TEST_OPENCL the device's number (default 0), CLAVE_TEST_ONLY part of a case's name,
+ * CLAVE_TEST_ALL=1 every dtype of a case (else its first and one other), CLAVE_TEST_CLASS=cpu or
+ * gpu the kernels that such devices get, whatever this one is, CLAVE_TEST_CACHE a folder for kernel
  * binaries, CLAVE_KERNEL_DIR one of kernel files. */
 #include "backend/opencl/launch/stream.h"
 #include "backend/pair.h"
@@ -60,7 +60,7 @@ static const pair_case reduce_cases[] = {
     REDUCE(SUM, "T();>T()", "fi", 1, .keepdim = false),
     REDUCE(MEAN, "T(4,0);>T(4)", FLOATS, 0, LAST),
     REDUCE(MEAN, "T(2,70);>T(70)", "hb", 0,
-           FIRST), /* exact, except for the one rounding of the store */
+           FIRST), /* exact except for one rounding when it is stored */
     REDUCE(MEAN, "T(2,8,7,7);>T(2,8)", FLOATS, 10, .axes = AXES(2, 3)),
     REDUCE(MEAN, "T(5,16,3);>T(5,3)", FLOATS, 10, .axes = AXES(1)),
     REDUCE(PROD, "T(6,19);>T(6)", "fd", 40, LAST),
@@ -271,7 +271,7 @@ static const pair_case conv_cases[] = {
         &(ir_conv_integer){.x = 0, .weight = 1, .bias = 2, .out = 3, __VA_ARGS__}, tensors, "cu", \
         0                                                                                         \
   }
-/* Weights that are all positive make sums of more than 2^24. */
+/* With weights that are all positive, sums exceed 2^24. */
 static const pair_case conv_integer_cases[] = {
     CONV_INTEGER("T(2,3,9,11)~128;c(8,3,3,3)~128;i(8)~999999;>i(2,8,9,11)", EACH_STRIDE(1),
                  EACH_PAD(1), EACH_DILATION(1), .groups = 1, .padding_value = 77),
@@ -421,7 +421,7 @@ static const pair_case index_cases[] = {
     INDEX_COPY("T(6,9);I(9)<12;T(9,9);%T(6,9)", "f", 0),
 };
 
-/* Lines of 1024 entries and more are sorted on a GPU. */
+/* Lines of 1024 or more entries are sorted on a GPU. */
 #define SCATTER(k, tensors, types, tolerance, a)                                                \
   {                                                                                             \
     "scatter " #k " " tensors, IR_OP_SCATTER,                                                   \

@@ -1,4 +1,4 @@
-/* Kernel launches: arguments by name, wrong arguments, and programs that are reused. */
+/* Tests kernel launches: arguments by name, wrong arguments, and reused programs. */
 #include "backend/opencl_fixture.h"
 
 static void test_launch(void **state) {
@@ -83,7 +83,7 @@ static void test_wrong_launches(void **state) {
   close_scene(&scene);
 }
 
-/* Errors that the C compiler cannot see: numbers that do not fit a parameter, no arguments. */
+/* Tests errors that the C compiler cannot detect: numbers that do not fit, no arguments. */
 static void test_wrong_numbers(void **state) {
   (void)state;
   scene scene;
@@ -116,7 +116,7 @@ static const launch_value *value_of(const launch *launch, const char *name) {
   return NULL;
 }
 
-/* Each argument gets to the parameter of its name, whatever the order; also those in a group. */
+/* Each argument is passed to the parameter of its name in any order, also arguments in a group. */
 static void test_arguments_by_name(void **state) {
   (void)state;
   scene scene;
@@ -169,7 +169,7 @@ static void test_arguments_by_name(void **state) {
   close_scene(&scene);
 }
 
-/* 64-bit indices: for many elements, and for few that are far apart in either direction. */
+/* 64-bit indices are used for many elements, and for few that are far apart. */
 static void test_wide(void **state) {
   (void)state;
   session session = open_session(NULL, NULL);
@@ -226,7 +226,7 @@ static void test_kernel_of_each_dtype(void **state) {
   close_session(&session);
 }
 
-/* A kernel of numbers of each size, among each other, that says what it got. */
+/* Writes a kernel with numbers of each size, in mixed order, which stores its arguments. */
 static clave_status write_report(const void *ctx, text *source, arg_info *args, int *n_args) {
   static const arg_info all[] = {{.name = "out", .type = "__global void *", .kind = ARG_BUFFER},
                                  {.name = "out_offset", .type = "long", .kind = ARG_LONG},
@@ -292,6 +292,51 @@ static void test_numbers_reach_the_kernel(void **state) {
   close_session(&session);
 }
 
+/* A kernel for GPUs declares its local size, so each size has its own program. A driver refuses a
+ * launch with another group size. */
+static void test_local_sizes(void **state) {
+  static const size_t sizes[] = {64, 16, 64};
+  static const uint64_t group[3] = {16, 4, 1};
+  (void)state;
+  scene scene;
+  open_scene(&scene);
+  for (int i = 0; i < 3; i++) {
+    recorded recorded;
+    const size_t global = 10;
+    cl_recorder recorder = new_recorder(&scene.s, &recorded);
+    launch launch;
+    launch_begin(&launch, &recorder, &scene.n);
+    launch_dtype(&launch, "OUT_TYPE", DTYPE_F32);
+    launch_args(&launch,
+                &(full_args){.out = buffer_arg(&scene.out), .n = 10, .value = i, .int_value = i});
+    good(launch_run(&launch, 1, &global, &sizes[i]));
+    good(run_recorded(&recorded, &scene.out, 0));
+    check_filled(&scene.s, &scene.out, (float)i);
+    free_recorded(&recorded);
+  }
+  const cl_device *device = (const cl_device *)scene.s.device;
+  if (!device->entry->traits.is_cpu) assert_int_equal(device->n_programs, 2);
+  text head = {0};
+  args_write_head(&head, &kernel_signatures[KERNEL_FULL], group);
+  assert_non_null(
+      strstr(head.data, "__kernel __attribute__((reqd_work_group_size(16, 4, 1))) void full("));
+  text_free(&head);
+  close_scene(&scene);
+}
+
+/* The arguments of every kernel, with padding and 64-bit indices, are within the size that all
+ * devices accept. */
+static void test_bytes_of_arguments(void **state) {
+  (void)state;
+  size_t most = 0;
+  for (int i = 0; i < N_KERNELS; i++) {
+    const size_t bytes = args_max_bytes(&kernel_signatures[i]);
+    assert_true(bytes <= MAX_LAUNCH_BYTES);
+    if (bytes > most) most = bytes;
+  }
+  assert_true(most > MAX_LAUNCH_BYTES / 2);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_launch),
@@ -301,6 +346,8 @@ int main(void) {
       cmocka_unit_test(test_wide),
       cmocka_unit_test(test_kernel_of_each_dtype),
       cmocka_unit_test(test_numbers_reach_the_kernel),
+      cmocka_unit_test(test_local_sizes),
+      cmocka_unit_test(test_bytes_of_arguments),
   };
   return find_device() ? cmocka_run_group_tests(tests, NULL, NULL) : 0;
 }

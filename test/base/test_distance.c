@@ -1,4 +1,4 @@
-/* Distances between numbers, and the median magnitude of many. */
+/* Tests distances between numbers, and the median magnitude of many numbers. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* Simulated dma-bufs, on any machine: memfds whose descriptors answer as the kernel's do. */
+/* Tests dma-bufs, simulated on any machine by memfds whose descriptors respond like them. */
 #include "base/dma_buf.h"
 
 #include <cmocka.h>
@@ -16,8 +16,8 @@ enum { BYTES = 3 * 4096 + 100, READ = 1, WRITE = 2, END = 4 };
 /* State of the mocked ioctl: how it answers DMA_BUF_IOCTL_SYNC, and the flags that it got. */
 static struct {
   bool answers;   /* true if memfds count as dma-bufs */
-  bool has_files; /* in a separate file system, as from Linux 5.3 on */
-  int busy;       /* calls that fail before one succeeds */
+  bool has_files; /* true if dma-bufs are in a separate file system, as since Linux 5.3 */
+  int busy;       /* number of calls that fail before one succeeds */
   int error;
   uint64_t flags[16];
   int n;
@@ -75,7 +75,7 @@ static void test_a_dma_buf(void **state) {
   expect_flags(2, (uint64_t[]){READ, READ | END});
   assert_true(dma_buf.is_open && dma_buf.is_synchronised && dma_buf.size == BYTES &&
               dma_buf.fd != fd);
-  assert_false(dma_buf.is_distinct); /* its file is not of the kernel's dma-bufs */
+  assert_false(dma_buf.is_distinct); /* its file is not a dma-buf of the kernel */
   assert_null(dma_buf_map(&dma_buf, false));
   assert_null(dma_buf_begin(&dma_buf));
   kernel.busy = 2;
@@ -90,7 +90,7 @@ static void test_a_dma_buf(void **state) {
   close(fd);
 }
 
-/* From Linux 5.3 on the file system identifies a dma-buf, without a cache synchronization. */
+/* Since Linux 5.3 the file system identifies a dma-buf, without a cache synchronization. */
 static void test_told_by_its_files(void **state) {
   (void)state;
   const int fd = new_file(BYTES, 0);

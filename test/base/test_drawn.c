@@ -1,4 +1,4 @@
-/* Elements that are drawn, and digests of elements. */
+/* Tests random elements, and digests of elements. */
 #include "base/drawn.h"
 
 #include <cmocka.h>
@@ -24,7 +24,7 @@ static void test_drawn_floats(void **state) {
   assert_true(x[0] != x[1]);
 }
 
-/* Always the same, on all machines. */
+/* The first elements are always the same, on all machines. */
 static void test_the_first_ones(void **state) {
   (void)state;
   uint16_t half[2], brain[2];

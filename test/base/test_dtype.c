@@ -1,5 +1,5 @@
-/* Floats of 8 and 16 bits: every value converted there and back, and rounding against exact
- * arithmetic in double. Elements as doubles. */
+/* Tests floats of 8 and 16 bits: every value is converted to another type and back, and rounding is
+ * compared with exact arithmetic in double. Also tests elements as doubles. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,8 +29,8 @@ static void test_f16_round_trip(void **state) {
   }
 }
 
-/* Between neighbours lo < hi: values below the middle round down, values above it up, the middle to
- * the even one. */
+/* Between neighbours lo < hi, values below the midpoint round down, values above it up, and the
+ * midpoint rounds to even. */
 static void test_f16_rounding(void **state) {
   (void)state;
   for (uint32_t h = 0; h < 0x7BFF; h++) {
@@ -72,14 +72,14 @@ static void test_bf16(void **state) {
 
 typedef struct float8 {
   int mantissa, bias;
-  uint8_t largest, above; /* the code of the largest number, and of all beyond it */
+  uint8_t largest, above; /* the codes of the largest number and of all larger ones */
   float (*decode)(uint8_t);
   uint8_t (*encode)(float);
 } float8;
 static const float8 formats[] = {{3, 7, 0x7E, 0x7E, f8_e4m3_to_f32, f32_to_f8_e4m3},
                                  {2, 15, 0x7B, 0x7C, f8_e5m2_to_f32, f32_to_f8_e5m2}};
 
-/* Decodes by the definition of the format. */
+/* Returns the value of a code, by the definition of the format. */
 static double float8_value(const float8 *float8, int code) {
   int exponent = code >> float8->mantissa, mantissa = code & ((1 << float8->mantissa) - 1);
   if (exponent)
@@ -117,7 +117,7 @@ static void test_float8(void **state) {
   }
   assert_true(isinf(f8_e5m2_to_f32(0x7C)) && f8_e5m2_to_f32(0xFC) < 0);
   assert_int_equal(f32_to_f8_e4m3(464.1f), 0x7E);
-  assert_int_equal(f32_to_f8_e5m2(61439.0f), 0x7B); /* the middle to infinity is 61440 */
+  assert_int_equal(f32_to_f8_e5m2(61439.0f), 0x7B); /* 61440 is the midpoint to infinity */
   assert_int_equal(f32_to_f8_e5m2(61440.0f), 0x7C);
 }
 

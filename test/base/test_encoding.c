@@ -1,6 +1,6 @@
-/* Names of encodings there and back, sizes of rows, codes and factors against decoded elements,
- * and the layout of panels of codes. What elements of named blocks are is compared with PyPI's gguf
- * in test/python/test_encodings.py. */
+/* Tests names of encodings in both directions, sizes of rows, codes and factors, which are compared
+ * with decoded elements, and the layout of panels of codes. test/python/test_encodings.py compares
+ * elements of named blocks with PyPI's gguf. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -107,7 +107,7 @@ static void test_split(void **state) {
   for (int i = 0; i < NAMES; i++) expect_split(names[i]);
 }
 
-/* Each code, less the least, fits the bits that a panel has for it. */
+/* Expects that each code minus the least code fits the bits that a panel has for it. */
 static void expect_codes_fit(const char *name) {
   encoding encoding = parsed(name);
   code_panels panels;
@@ -163,7 +163,7 @@ static void test_panels(void **state) {
   assert_int_equal(code_block_at(&panels, 8), panels.block_bytes);
 }
 
-/* Spans that share a scale within a block of 8 parts. */
+/* Tests spans that share a scale within a block of 8 parts. */
 static void test_periods(void **state) {
   (void)state;
   const struct {

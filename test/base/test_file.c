@@ -1,4 +1,4 @@
-/* Atomic writes of files; pools, text, hashes. */
+/* Tests atomic writes of files, pools, text and hashes. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -139,7 +139,9 @@ static void test_folders_and_locks(void **state) {
   file_lock *lock, *second;
   assert_true(file_lock_take(lock_path, 0, &lock));
   assert_false(file_lock_take(lock_path, 20, &second));
+  assert_true(file_lock_is_held(lock_path));
   file_lock_release(lock);
+  assert_false(file_lock_is_held(lock_path));
   assert_true(file_lock_take(lock_path, 0, &second));
   file_lock_release(second);
   expect_error(make_folders(lock_path, FOLDERS_SHARED), "expected a folder");
@@ -173,6 +175,8 @@ static void test_library(void **state) {
   assert_null(library_open("libm.so.6", &library));
   assert_non_null(library_symbol(library, "cos"));
   assert_null(library_symbol(library, "no_such_symbol"));
+  assert_true(library_stamp(library_symbol(library, "cos")) != 0);
+  assert_true(library_stamp(&library) == 0);
   library_close(library);
   expect_error(library_open("libno_such_thing.so.9", &library), "libno_such_thing.so.9");
 }
@@ -271,7 +275,7 @@ static void test_trees(void **state) {
   assert_non_null(tree);
   assert_string_not_equal(tree, other);
   assert_true(folder_is_private(tree));
-  assert_true(folder_takes_code(tree));
+  assert_true(folder_accepts_code(tree));
   char *deep = path_join(tree, "a/b"), *link = path_join(deep, "link");
   assert_null(make_folders(deep, FOLDERS_PRIVATE));
   make_file(tree, "1");
@@ -282,7 +286,7 @@ static void test_trees(void **state) {
   assert_int_equal(bytes, 15);
   assert_int_equal(files, 3);
   assert_int_equal(symlink(other, link), 0);
-  assert_false(folder_remove(tree, &bytes)); /* a link stays, and what it points to */
+  assert_false(folder_remove(tree, &bytes)); /* a link stays, and so does its target */
   assert_int_equal(bytes, 10);
   assert_int_equal(unlink(link), 0);
   assert_true(folder_remove(tree, &bytes));
@@ -291,8 +295,8 @@ static void test_trees(void **state) {
   assert_int_equal(bytes, 5);
   assert_false(folder_remove(other, &bytes));
   assert_null(folder_create_unique(other, "in-"));
-  assert_false(folder_takes_code(other));
-  assert_false(folder_takes_code("/proc"));
+  assert_false(folder_accepts_code(other));
+  assert_false(folder_accepts_code("/proc"));
   free(link), free(deep), free(tree), free(other);
 }
 

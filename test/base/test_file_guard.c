@@ -1,5 +1,5 @@
-/* Mapped files that are truncated: reads see zeros and report an error, whatever SIGBUS handlers
- * the process has. Other faults are not affected. */
+/* Tests mapped files that are truncated. Reads see zeros and report an error, with any SIGBUS
+ * handlers of the process. Other faults are not affected. */
 #include <cmocka.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -71,13 +71,13 @@ static void test_zeros_behind_the_end(void **state) {
   open_map(other_path, &other);
   assert_null(file_map_check(&map, "m.clv", NULL));
   assert_int_equal(truncate(path, SHORT), 0);
-  expect_cut(&map); /* seen ahead of a fault, too */
+  expect_cut(&map); /* the truncation is also detected before a fault */
   assert_int_equal(map.data[SHORT - 1], 'a');
   assert_int_equal(map.data[LARGE - 1], 0);
   assert_int_equal(map.data[LARGE / 2], 0);
   expect_cut(&map);
   assert_int_equal(truncate(path, LARGE), 0);
-  expect_cut(&map); /* for good: zeros may have been read */
+  expect_cut(&map); /* the error stays, because zeros may have been read */
   assert_null(file_map_check(&other, "other", NULL));
   assert_int_equal(other.data[LARGE - 1], 'b');
   file_map_close(&map);
@@ -153,7 +153,7 @@ static void test_writers_say_which_file(void **state) {
   file_map_close(&map);
 }
 
-/* A file that another process writes is read as a whole, however many mapped files are truncated
+/* A file that another process writes is read as a whole, even if mapped files are truncated
  * meanwhile. */
 static void test_writers_of_other_memory_go_on(void **state) {
   (void)state;
@@ -199,7 +199,7 @@ static void chaining_handler(int number, siginfo_t *info, void *context) {
     _exit(7);
 }
 
-/* Faults in memory that no guard covers. */
+/* Causes a fault in memory that no guard covers. */
 static void fault_elsewhere(void) {
   int fd = open(other_path, O_RDWR | O_CREAT | O_TRUNC, 0600);
   if (ftruncate(fd, 8192) != 0) _exit(4);
@@ -235,12 +235,12 @@ static int try_hosts(bool chains, bool is_first, bool opens_first) {
   write_file(path, LARGE, 'a');
   pid_t child = fork();
   if (child == 0) {
-    (void)signal(SIGBUS, SIG_DFL); /* cmocka's */
+    (void)signal(SIGBUS, SIG_DFL); /* the handler of cmocka */
     file_map kept = {0};
     if (is_first) set_handler(chains);
     if (opens_first && file_map_open(path, &kept)) _exit(5);
     if (!is_first) set_handler(chains);
-    if (opens_first) file_guard_renew(); /* as each check of a guard does */
+    if (opens_first) file_guard_renew(); /* each check of a guard does this */
     if (kept.data && kept.data[LARGE - 1] != 'a') _exit(5);
     cut_and_read();
     if (kept.data && kept.data[LARGE - 2]) _exit(6);

@@ -1,4 +1,4 @@
-/* Code of a loaded library: its pages are released, and are read again when it runs. */
+/* Pages of a loaded library's code are released, and are read again when the code runs. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "base/loaded_code.h"
 
-/* Returns the KB of libcmocka's code that are in memory; this program runs by it. */
+/* Returns the KB of libcmocka's code that are in memory. This program uses the library. */
 static long code_in_memory(void) {
   FILE *file = fopen("/proc/self/smaps", "r");
   char line[4096];

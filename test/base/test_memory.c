@@ -1,4 +1,4 @@
-/* Device memory: any size, aligned, writable as a whole; NULL for impossible sizes. */
+/* Tests device memory: blocks are aligned and writable; impossible sizes return NULL. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static void test_sizes(void **state) {
     assert_int_equal((uintptr_t)at % MEMORY_ALIGNMENT, 0);
     memset(at, 7, sizes[i]);
     assert_true(sizes[i] == 0 || at[sizes[i] - 1] == 7);
-    free(at);
+    memory_free(at);
   }
 }
 

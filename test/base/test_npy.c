@@ -1,4 +1,4 @@
-/* Headers of .npy files, written and read again. */
+/* Tests headers of .npy files, which are written and read again. */
 #include "base/npy.h"
 
 #include <cmocka.h>

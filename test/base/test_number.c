@@ -1,5 +1,5 @@
-/* Numbers as text and the floating-point environment, in hosts with other locales, rounding modes
- * and traps. */
+/* Tests numbers as text, and the floating-point environment, in hosts with other locales, rounding
+ * modes and traps. */
 #include "base/number.h"
 
 #include <cmocka.h>
@@ -53,7 +53,7 @@ static void test_rounding(void **state) {
   }
 }
 
-/* The runner sets LOCPATH to a folder with these, where localedef made it. */
+/* The runner sets LOCPATH to a folder with these locales, if localedef could make it. */
 static void test_locales(void **state) {
   (void)state;
   static const char *const names[] = {"C", "de_DE.UTF-8", "de_CH.UTF-8", "tr_TR.UTF-8",

@@ -42,8 +42,8 @@ static void test_talk(void **state) {
   assert_true(socket_receive(other, answer, 9, 5000));
   assert_string_equal(answer, "question");
   assert_false(socket_receive(other, answer, 1, 20)); /* it says nothing more */
-  child_end(child, 5000);
-  child_end(NULL, 0);
+  assert_int_equal(child_end(child, 5000), 0);
+  assert_int_equal(child_end(NULL, 0), 0);
   assert_int_equal(count_descriptors(), before);
   assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no zombie */
 }
@@ -58,7 +58,7 @@ static void expect_answer(const char *script, const char *answer) {
 
 static void test_surroundings(void **state) {
   (void)state;
-  int inherited = dup(0); /* a host's, not closed by exec */
+  int inherited = dup(0); /* a descriptor of the host that exec does not close */
   setenv("CLAVE_TEST_SETTING", "as it was", 1);
   setenv("CLAVE_TEST_SETTING_2", "kept", 1);
   expect_answer("printf \"$CLAVE_TEST_SETTING, $CLAVE_TEST_SETTING_2\" >&0", "as set, kept");
@@ -70,7 +70,7 @@ static void test_surroundings(void **state) {
   assert_string_equal(getenv("CLAVE_TEST_SETTING"), "as it was");
 }
 
-/* A child that has exited, or one that does not end, neither blocks us nor raises a signal. */
+/* A child that has exited, or that does not end, neither blocks the caller nor raises a signal. */
 static void test_bad_children(void **state) {
   (void)state;
   static char much[1 << 20];
@@ -80,16 +80,18 @@ static void test_bad_children(void **state) {
   assert_int_equal(socket_wait(&other, 1, 5000), 0);
   assert_false(socket_send(other, much, sizeof much, 1000));
   assert_false(socket_receive(other, much, 1, 1000));
-  child_end(child, 0);
+  assert_int_equal(child_end(child, 5000), 3);
+  child = start_shell("kill -SEGV $$");
+  assert_int_equal(child_end(child, 5000), 128 + SIGSEGV);
   child = start_shell("trap '' TERM; while :; do sleep 100; done");
   int64_t begin = clock_ns();
   assert_false(socket_send(child_socket(child), much, sizeof much, 50)); /* it does not read */
-  child_end(child, 50);
+  assert_int_equal(child_end(child, 50), 128 + SIGKILL);
   assert_true(clock_ns() - begin < INT64_C(20) * 1000000000);
   assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
-/* A child that listens ends, though a process that the host forked has the socket, too. */
+/* A child that listens ends, even if a process that the host forked also has the socket. */
 static void test_hang_up(void **state) {
   (void)state;
   child *child = start_shell("read -r line; exit 0");
@@ -102,7 +104,7 @@ static void test_hang_up(void **state) {
   assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
-/* A host whose children the system reaps. */
+/* Tests a host whose children are reaped by the system. */
 static void test_ignored_children(void **state) {
   (void)state;
   signal(SIGCHLD, SIG_IGN);
@@ -149,13 +151,13 @@ static int run_tool(const char *script, const char *log) {
 
 static void test_tools(void **state) {
   (void)state;
-  char log[] = "/tmp/clave_tool_XXXXXX", said[64];
+  char log[] = "/tmp/clave_tool_XXXXXX", output[64];
   int before = count_descriptors(), fd = mkstemp(log);
   assert_int_equal(run_tool("pwd; echo bad >&2; cat; exit 3", log), 3);
   assert_int_equal(run_tool("kill -9 $$", log), 128 + 9);
   assert_int_equal(run_tool("echo more", log), 0);
-  ssize_t n = read(fd, said, sizeof said);
-  assert_memory_equal(said, "/\nbad\nmore\n", 11);
+  ssize_t n = read(fd, output, sizeof output);
+  assert_memory_equal(output, "/\nbad\nmore\n", 11);
   assert_int_equal(n, 11);
   const char *none[] = {"no-such-tool", NULL};
   tool *tool;
@@ -168,15 +170,15 @@ static void test_tools(void **state) {
   assert_int_equal(count_descriptors(), before);
 }
 
-static void expect_said(const tool_log *log, const char *text) {
-  file_map said;
-  assert_null(file_map_open(log->path, &said));
-  assert_int_equal(said.size, strlen(text));
-  assert_memory_equal(said.data, text, said.size);
-  file_map_close(&said);
+static void expect_output(const tool_log *log, const char *text) {
+  file_map output;
+  assert_null(file_map_open(log->path, &output));
+  assert_int_equal(output.size, strlen(text));
+  assert_memory_equal(output.data, text, output.size);
+  file_map_close(&output);
 }
 
-/* If no memory descriptor can be had, the log is a file. */
+/* If no memory file can be created, the log is a file on disk. */
 static void test_logs(void **state) {
   (void)state;
   char folder[] = "/tmp/clave_tool_XXXXXX";
@@ -194,11 +196,11 @@ static void test_logs(void **state) {
     assert_int_equal(log.memory >= 0, has_memory);
     assert_int_equal(run_tool("echo one", log.path), 0);
     assert_int_equal(run_tool("echo more >&2", log.path), 0);
-    expect_said(&log, "one\nmore\n");
+    expect_output(&log, "one\nmore\n");
     tool_log_close(&log);
   }
   tool_log_close(&(tool_log){0});
-  /* Without a standard input, the memory gets descriptor 0; a second log is open beside it. */
+  /* without a standard input, the memory file gets descriptor 0; a second log is open, too */
   const int input = fcntl(0, F_DUPFD_CLOEXEC, 3);
   tool_log first, second;
   close(0);
@@ -207,7 +209,7 @@ static void test_logs(void **state) {
   assert_int_equal(first.memory, 0);
   assert_string_not_equal(first.path, second.path);
   assert_int_equal(run_tool("cat; echo one", first.path), 0);
-  expect_said(&first, "one\n");
+  expect_output(&first, "one\n");
   tool_log_close(&second);
   tool_log_close(&first);
   assert_int_equal(dup2(input, 0), 0);

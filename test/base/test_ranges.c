@@ -1,5 +1,5 @@
-/* Every item is taken exactly once, however many threads take part; each thread begins with a range
- * of adjacent items. */
+/* Every item is taken exactly once, by any number of threads. Each thread begins with a range of
+ * adjacent items. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,8 +39,8 @@ static void test_parts(void **state) {
     }
 }
 
-/* 10 items in 3 ranges (0 to 3, 4 to 6, 7 to 9): a thread takes from the begin of its own range,
- * then from the end of the others. */
+/* 10 items in 3 ranges (0 to 3, 4 to 6, 7 to 9): a thread takes items from the start of its own
+ * range, then from the ends of the others. */
 static void test_order(void **state) {
   static const int64_t expected[] = {4, 5, 6, 9, 8, 7, 3, 2, 1, 0};
   taking taking;
@@ -62,7 +62,7 @@ static void test_turns(void **state) {
   int64_t at[2] = {0, 1}, item = -1;
   (void)state;
   begin_taking(&taking, 7, 2);
-  for (int i = 0; i < 2; i++) { /* 4 and 5 by their owner; 6 and 3 by the other */
+  for (int i = 0; i < 2; i++) { /* the owner takes 4 and 5, the other thread 6 and 3 */
     assert_true(ranges_take(taking.ranges, 7, 2, 1, &at[1], &item));
     assert_int_equal(item, 4 + i);
   }

@@ -1,4 +1,4 @@
-/* Rows rounded to 8 bits: integers and scales of chosen groups, and the bound over many. */
+/* Tests rows rounded to 8 bits: integers and scales of some groups, and the error bound. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -39,7 +39,7 @@ static void test_groups_that_have_no_scale(void **state) {
   assert_true(isfinite(rounded_group(large, 2, q)) && q[0] == 127 && q[1] == -127);
 }
 
-/* Groups count from a row's first element; the last may be shorter. */
+/* Groups begin at a row's first element; the last group may be shorter. */
 static void test_rows(void **state) {
   (void)state;
   enum { N = 1000 };

@@ -1,4 +1,4 @@
-/* SHA-256 beside the standard's own examples, in pieces of all sizes. */
+/* Compares SHA-256 with the examples of the standard, in pieces of all sizes. */
 #include "base/sha256.h"
 
 #include <cmocka.h>
@@ -23,7 +23,7 @@ static void test_examples(void **state) {
     expect(two, 56, piece, "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
 }
 
-/* Messages whose padding needs an additional block, and some whose does not. */
+/* Tests messages whose padding needs an additional block, and messages whose padding does not. */
 static void test_ends_of_blocks(void **state) {
   (void)state;
   static const struct {

@@ -8,7 +8,7 @@
 
 #include "base/sized.h"
 
-/* The first version ended with `a`; `b` was added. A later one has `c`. */
+/* The first version ended with `a`, then `b` was added. A later version adds `c`. */
 typedef struct known {
   size_t size;
   int64_t a, b;

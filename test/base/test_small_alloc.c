@@ -1,4 +1,4 @@
-/* Allocation of small objects from a buffer, as programs with static memory use it. */
+/* Tests the allocation of small objects from a buffer, which programs with static memory use. */
 #define MEMORY_STATIC 1024
 #define small_alloc static_take
 #define small_realloc static_resize

@@ -1,4 +1,4 @@
-/* Messages are one line, whatever text is inserted. */
+/* Messages have one line, even if inserted text has several. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

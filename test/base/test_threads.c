@@ -1,5 +1,5 @@
-/* The pool visits every index once, from any number of threads, also nested; and a small loop has
- * little overhead. */
+/* The pool visits every index once, with any number of threads, also in nested loops. A small loop
+ * has little overhead. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -251,7 +251,7 @@ typedef struct meeting {
   pthread_t caller;
 } meeting;
 
-/* Waits for the other thread, a second at most. */
+/* Waits at most a second for the other thread. */
 static void meet(void *ctx, int64_t begin, int64_t end) {
   meeting *meeting = ctx;
   (void)end;
@@ -262,8 +262,8 @@ static void meet(void *ctx, int64_t begin, int64_t end) {
     (void)usleep(10);
 }
 
-/* A worker that sleeps is woken for every loop. Each thread begins with its part of the range,
- * which is the same each time. */
+/* A worker that sleeps is woken for every loop. Each thread begins with its own part of the range,
+ * the same each time. */
 static void test_own_parts(void **state) {
   (void)state;
   thread_pool *pool;

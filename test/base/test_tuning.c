@@ -1,4 +1,4 @@
-/* Tuning tables: rows, choices by them, and files that are damaged, foreign or of others. */
+/* Tests tuning tables: rows, their choices, and files that are damaged or foreign. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <inttypes.h>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/tuning.h"
 
@@ -70,7 +72,7 @@ static void test_refused(void **state) {
   refused(tuning, "a", "k\x80", "v");
   refused(tuning, longest, "k", "v");
   refused(tuning, "a", "k", longest);
-  for (int i = 1; i < TUNING_MOST; i++) {
+  for (int i = 1; i < TUNING_MAX; i++) {
     (void)snprintf(number, sizeof number, "%d", i);
     good(tuning_put(tuning, "n", number, "v"));
   }
@@ -121,7 +123,7 @@ static void test_choices(void **state) {
   assert_string_equal(choices.items[0].names[1], "last");
   good(tuning_put(first, "family", "x=F32 m=7", "last"));
   assert_int_equal(choose(tuning, &choices, 7), 2);
-  assert_int_equal(choices.items[1].taken, 1);
+  assert_int_equal(choices.items[1].chosen, 1);
   assert_int_equal(choices.items[1].by_rule, 0);
   tuning_destroy(tuning);
   tuning_destroy(first);
@@ -132,7 +134,8 @@ static double cost_by_size(const void *problem, const kernel_variant *variant) {
   return n > variant->parameters[0] ? ON_REQUEST : variant->cost;
 }
 
-/* The usable variant with the lowest cost, the first on a tie; none if all are on request. */
+/* Chooses the usable variant with the lowest cost, the first on a tie; never a variant on
+ * request. */
 static void test_cost(void **state) {
   (void)state;
   static const kernel_variant table[] = {
@@ -150,7 +153,7 @@ static void test_cost(void **state) {
   assert_null(variant_by_cost(&all));
 }
 
-/* Each encoding has its own key; a plain operand is not named in the key. */
+/* Each encoding has its own key. A plain operand adds nothing to the key. */
 static void test_encoded_keys(void **state) {
   (void)state;
   static const char *const texts[] = {"int4:32", "int4:64", "int4:32:zeros", "Q4_0", "Q4_K"};
@@ -169,7 +172,7 @@ static void test_encoded_keys(void **state) {
   }
 }
 
-/* Keys that are too long are shortened: they still differ if they begin alike, and can be rows. */
+/* Keys that are too long are shortened. They stay valid, and differ if they begin alike. */
 static void test_long_keys(void **state) {
   (void)state;
   variant_choices choices = {.n = 0};
@@ -228,7 +231,7 @@ static void save_one(const fixture *fixture, const char *key) {
   tuning_destroy(tuning);
 }
 
-/* Two processes save what each has found: neither loses a row. */
+/* Two processes save their rows, and neither loses one. */
 static void test_merged(void **state) {
   const fixture *fixture = *state;
   size_t n;
@@ -263,7 +266,7 @@ static void test_own_rows_alone(void **state) {
   assert_int_equal(tuning_count(now), 2);
   assert_true(tuning_find(now, "family", "m=1", &row));
   assert_string_equal(row.variant, "better");
-  good(tuning_put(old, "family", "m=10", "variant")); /* nor do rows that were kept before */
+  good(tuning_put(old, "family", "m=10", "variant")); /* rows that were kept before do not either */
   good(tuning_put(now, "family", "m=9", "better"));
   good(tuning_save(now, fixture->folder, "device"));
   good(tuning_save(old, fixture->folder, "device"));
@@ -276,24 +279,49 @@ static void test_own_rows_alone(void **state) {
   tuning_destroy(now);
 }
 
-/* A full table reads a full file of the same rows, but not one row more. */
+/* A full table reads a full file of the same rows, but no additional row. */
 static void test_full(void **state) {
   const fixture *fixture = *state;
   const char *why;
   char number[24];
   tuning *tuning = make();
-  for (int i = 0; i < TUNING_MOST; i++) {
+  for (int i = 0; i < TUNING_MAX; i++) {
     (void)snprintf(number, sizeof number, "%d", i);
     good(tuning_put(tuning, "n", number, "v"));
   }
   good(tuning_save(tuning, fixture->folder, "device"));
   good(tuning_load(tuning, fixture->path, "device", &why));
   assert_null(why);
-  assert_int_equal(tuning_count(tuning), TUNING_MOST);
+  assert_int_equal(tuning_count(tuning), TUNING_MAX);
   tuning_clear(tuning);
   good(tuning_put(tuning, "n", "one more", "v"));
   good(tuning_load(tuning, fixture->path, "device", &why));
   assert_string_equal(why, "the file has too many rows");
+  assert_int_equal(tuning_count(tuning), 1);
+  tuning_destroy(tuning);
+}
+
+/* A row that is malformed, under a right hash, makes the whole file useless. The table keeps what
+ * it had. */
+static void test_malformed(void **state) {
+  const fixture *fixture = *state;
+  static const char *const rows[] = {"family\tm=1\tv\nfamily m=2 v\n", "family\tm=1\t\n", "\n"};
+  const char *why;
+  tuning_row row;
+  tuning *tuning = make();
+  good(tuning_put(tuning, "family", "m=1", "own"));
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char bytes[256];
+    (void)snprintf(bytes, sizeof bytes, "clave tuning 1\ndevice\n%s", rows[i]);
+    FILE *out = fopen(fixture->path, "w");
+    fprintf(out, "%shash %016" PRIx64 "\n", bytes, hash_bytes(bytes, strlen(bytes)));
+    fclose(out);
+    good(tuning_load(tuning, fixture->path, "device", &why));
+    assert_string_equal(why, "the file has a malformed row");
+    assert_int_equal(tuning_count(tuning), 1);
+    assert_true(tuning_find(tuning, "family", "m=1", &row));
+    assert_string_equal(row.variant, "own");
+  }
   tuning_destroy(tuning);
 }
 
@@ -360,6 +388,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_merged, setup, teardown),
       cmocka_unit_test_setup_teardown(test_own_rows_alone, setup, teardown),
       cmocka_unit_test_setup_teardown(test_full, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_malformed, setup, teardown),
       cmocka_unit_test_setup_teardown(test_foreign, setup, teardown),
       cmocka_unit_test_setup_teardown(test_damaged, setup, teardown),
       cmocka_unit_test_setup_teardown(test_folders, setup, teardown),

@@ -49,7 +49,7 @@ def cases():
 
 
 def special_cases():
-    """Scores that are finite only after scaling, and infinite values."""
+    """Computes scores that are finite only after scaling, and infinite values."""
     for dtype in (F32, BF16):
         tol = {"rtol": TOLERANCE[dtype], "atol": TOLERANCE[dtype]}
         for queries, keys, dim in ((1, 6, 3), (20, 6, 3), (1, 9, 300), (20, 9, 300)):
@@ -272,7 +272,7 @@ def ring_cases():
 
 
 def block_cases():
-    """More rows than a block of rows, and more keys and columns; several heads share keys."""
+    """Has more rows, keys and columns than a block; several heads share keys."""
     tol = {"rtol": 2e-5, "atol": 2e-5}
     grouped = lambda q, k, v: attention(q, k, v, is_causal=True, enable_gqa=True)
     yield Case("blocks_causal", grouped, qkv(F32, 1, 6, 2, queries=75, keys=75, dim=64), **tol)

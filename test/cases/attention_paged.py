@@ -32,7 +32,7 @@ DIMS = [torch.export.Dim(name, min=1, max=2000) for name in ("length", "sequence
 
 
 def open_sizes(a, b):
-    """Returns the dynamic shapes: the sizes that differ between the two runs."""
+    """Returns the dynamic shapes, whose sizes differ between the two runs."""
     at = [(3, 0, 0), (5, 0, 1), (5, 1, 2)]  # input, axis, size
     length, sequences, pages = (DIMS[d] if a[i].shape[k] != b[i].shape[k] else None for i, k, d in at)
     one, many = ({0: length} if length else None), ({1: length} if length else None)

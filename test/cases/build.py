@@ -1,9 +1,9 @@
 """Builds the op cases: exports each described case and writes torch's expected results (reference.py).
 
-    build.py --out build/cases [--only TEXT] [--jobs N] [--list] [--eager] [--replay PATH]
+    build.py --out build/cases [--only TEXT] [--share N] [--jobs N] [--list] [--eager] [--replay PATH]
 
 Writes OUT/<family>/<name>.clv, OUT/<family>/<name>.safetensors and a row of OUT/index.tsv for each case. test/replay.c
-describes the format of the index. Rows that --only excludes stay. Prints `N passed, N failed`. A case fails if its
+describes the format of the index. Rows that --only excludes stay. --share builds one case in N, by its name. Prints `N passed, N failed`. A case fails if its
 export fails, or if its tolerance would accept zeros, the negated result or a result that is 2 % larger.
 """
 
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 import warnings
+import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -87,7 +88,7 @@ def build_case(job):
             if not eager:
                 export_case(case, out / family / f"{case.name}.clv")
             safetensors.torch.save_file(evaluate(case), out / family / f"{case.name}.safetensors")
-    except Exception as error:  # any failure is this case's result
+    except Exception as error:  # any failure is the result of this case
         return None, f"FAIL {family}/{case.name}: {type(error).__name__}: {str(error).strip()[:600]}"
     stem = f"{family}/{case.name}"
     numbers = map(repr, (case.rtol, case.atol, case.steps))
@@ -116,13 +117,14 @@ def cases_of(family):
     return list(importlib.import_module(family).cases())
 
 
-def all_jobs(out, only, eager):
+def all_jobs(out, only, eager, share=1):
     names = set()
     for family in families():
         for i, case in enumerate(cases_of(family)):
             assert (family, case.name) not in names, f"two cases are called {family}/{case.name}"
             names.add((family, case.name))
-            if not only or only in f"{family}/{case.name}":
+            name = f"{family}/{case.name}"
+            if (not only or only in name) and zlib.crc32(name.encode()) % share == 0:
                 yield family, i, out, eager
 
 
@@ -165,6 +167,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/cases")
     parser.add_argument("--only", help="cases whose family/name contains this")
+    parser.add_argument("--share", type=int, default=1, help="one case in N, always the same ones")
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count())
     parser.add_argument("--list", action="store_true", help="print only names, and why a reference is not op by op")
     parser.add_argument("--eager", action="store_true", help="run only torch: check the descriptions")
@@ -172,12 +175,12 @@ def main():
     args = parser.parse_args()
     args.replay = args.replay or args.out.parent / "test/replay"
     begin = time.monotonic()
-    jobs = list(all_jobs(args.out, args.only, args.eager))
+    jobs = list(all_jobs(args.out, args.only, args.eager, args.share))
     if args.list:
         print_list(jobs)
         return 0
     index, stamp = args.out / "index.tsv", args.out / "stamp"
-    mark = fingerprint(sources()) + f" torch {torch.__version__} {args.only} {len(jobs)}"
+    mark = fingerprint(sources()) + f" torch {torch.__version__} {args.only} {args.share} {len(jobs)}"
     if stamp.exists() and stamp.read_text() == mark:
         wrong = taken_for_right(args.replay, index, args.only)
         print(*wrong, f"{len(jobs)} cases are up to date\n{len(jobs)} passed, {len(wrong)} failed", sep="\n")

@@ -21,7 +21,7 @@ def batch(*axes):
 
 
 class Gate(torch.nn.Module):
-    """A branch over parameters. A buffer is changed outside the branch."""
+    """Branches read parameters. A buffer is changed outside of the branch."""
 
     def __init__(self):
         super().__init__()
@@ -37,7 +37,7 @@ class Gate(torch.nn.Module):
 
 def cond_cases():
     def values(x, y):
-        """Several results: computed, passed through, views, the same result twice; of several dtypes."""
+        """Branches return several results: computed, passed through, views, or the same twice, of several dtypes."""
         n = x.shape[0]
         then = lambda x, y: (x * 2 + y, y.clone(), x[0].clone(), (x > 0).int(), y.t().clone())
         other = lambda x, y: (y - x, x + 0.0, y[n - 1] * 1, (y > 0).int(), x.t() * 3)
@@ -73,7 +73,7 @@ def cond_cases():
     yield Case("cond_empty", both, [T((0, 3))], **TOL)
 
     def kept(x, u):
-        """A result from which the same body also makes an updated copy."""
+        """Returns a result, of which the same body also makes an updated copy."""
         twice, thrice = lambda x, u: (x * 2, u * 3), lambda x, u: (x * 3, u * 2)
         part = lambda x, u: (x, torch.slice_scatter(x, u, 0, 1, 3))
         then, other = lambda x, u: part(*twice(x, u)), lambda x, u: part(*thrice(x, u))
@@ -84,7 +84,7 @@ def cond_cases():
 
 def while_cases():
     def power(x, n):
-        """Carries that are computed, swapped, unchanged and counted."""
+        """The carries are computed, swapped, unchanged and counted."""
         step = lambda i, a, b, c: (i + 1, b.clone(), a + c, c.clone())
         return while_loop(lambda i, a, b, c: i < n, step, (torch.zeros((), dtype=I64), x.sin(), x * 2, x.cos()))
 
@@ -95,7 +95,7 @@ def while_cases():
     yield Case("while_data", halve, [T((3, 5))], other=[T((6, 5), high=90)], dynamic_shapes=batch(0), **TOL)
 
     def fill(buffer, x):
-        """A tensor changed in place, one row per step, at a position that the host must read."""
+        """Changes a tensor in place, one row per step, at a position that the host must read."""
 
         def step(i, buffer):
             row = x * i
@@ -108,7 +108,7 @@ def while_cases():
     )
 
     def newton(x):
-        """A loop in a loop, and a branch in the inner loop."""
+        """Has a loop in a loop, and a branch in the inner loop."""
         z = x.abs()
 
         def inner(i, y):
@@ -149,7 +149,7 @@ def scan_cases():
     )  # fmt: skip
 
     def many(x, y, n):
-        """Several carries and stacked results: integers, unchanged tensors, views, and the same tensor twice."""
+        """Has several carries and stacked results: integers, unchanged tensors, views, and the same tensor twice."""
 
         def step(carry, xs):
             a, b, n = carry
@@ -165,7 +165,7 @@ def scan_cases():
     )  # fmt: skip
 
     def nested(x):
-        """A scan over scans with a branch."""
+        """Scans over scans, with a branch."""
 
         def row(total, x):
             total = torch.cond(x > 0, lambda t, x: t + x, lambda t, x: t * 0.5, (total, x))

@@ -26,7 +26,7 @@ PRODUCTS = {
     "batches": ((2, 65, 67), (33, 67), {}),
     "tiles": ((2, 1, 70, 64), (16, 64), {}),
     "square": ((20, 24), (20, 24), {}),  # as many rows as columns
-    "square_batch": ((1, 24, 24), (20, 24), {}),  # as many batches, rows and terms
+    "square_batch": ((1, 24, 24), (20, 24), {}),  # the numbers of batches, rows and terms are equal
 }
 VOLUMES = {
     "plain": ((2, 3, 5, 6, 7), (4, 3, 2, 3, 3), {"padding": 1}), "strided": ((1, 4, 7, 6, 9), (6, 2, 3, 3, 2), {"stride": (2, 1, 2), "padding": (1, 0, 1), "dilation": (2, 1, 1), "groups": 2}),
@@ -57,7 +57,7 @@ FORMS = {
 
 def tolerance(dtype, weight):
     terms = torch.Size(weight[1:]).numel()
-    # torch's 16-bit convolutions may sum in blocks that are rounded: one more unit of a sum's size.
+    # torch's 16-bit convolutions may round the sums of blocks, which adds one unit of a sum's size
     return {"rtol": ulps(dtype, 8), "atol": 2 * products(dtype, terms + 1)}
 
 
@@ -189,7 +189,7 @@ class Weighted(torch.nn.Module):
 
 
 class Tiled(torch.nn.Module):
-    """Constant weights with at least 64 channels, which the Winograd kernels run (conv_takes_winograd in ops/conv.c),
+    """Constant weights with at least 64 channels, which the Winograd kernels run (conv_accepts_winograd in ops/conv.c),
     and convolutions of similar sizes that they do not. Infinity and NaN must stay in their outputs."""
 
     def __init__(self):

@@ -16,7 +16,7 @@ ANY = [
     fn.softplus, lambda x: fn.softplus(x, 2.0, 3.0), fn.elu, lambda x: fn.elu(x, 0.5), fn.leaky_relu, fn.mish, fn.relu6,
     torch.square, torch.isnan, torch.isinf, torch.logical_not, lambda x: fn.rrelu(x, 0.1, 0.4),
 ]  # fmt: skip
-# Separate, because their values at infinity are accidental: torch's vector and scalar code differ.
+# These are separate, because torch's vector and scalar code differ at infinity.
 GELU = [fn.gelu, lambda x: fn.gelu(x, approximate="tanh")]
 POSITIVE = [torch.sqrt, torch.rsqrt, torch.reciprocal, torch.log, torch.log2, torch.log10, torch.log1p]
 UNIT = [torch.asin, torch.acos, torch.atanh]
@@ -45,7 +45,7 @@ SPECIALS = (NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 2.5, 100.0, -100.0)
 
 
 def each(functions):
-    """Returns a function that returns every function's result."""
+    """Returns a function that returns the results of all these functions."""
     return lambda *args: tuple(f(*args) for f in functions)
 
 
@@ -360,7 +360,7 @@ def chain_cases():
             rtol=4 * ulps(dtype, 8),
             atol=4 * ulps(dtype, 8),
         )
-    for dtype in (F16, BF16):  # y is less than a unit in the last place of x: without rounding, the result would be y
+    for dtype in (F16, BF16):  # y is less than a unit in the last place of x, so without rounding the result would be y
         yield Case(f"chain_rounds_{name_of(dtype)}", lambda x, y: (x + y) - x, [T((7, 31), dtype, 64, 127), T((31,), dtype, -0.4, 0.4)])  # fmt: skip
     long = lambda x: torch.stack([x + i for i in range(12)]).sum(0) + sum((x * i).sin() for i in range(20))
     yield Case("chain_long", long, [T((5, 7))], rtol=1e-5, atol=1e-4)

@@ -111,7 +111,7 @@ class Experts(Weight):
 
 
 def experts_case(name, values, stored, k, rows, ends, turned=False, dtype=F32):
-    stored = Stored(stored.form, stored.rows[:66])
+    stored = Stored(stored.encoding, stored.rows[:66])
     return Case(
         f"experts_{name}",
         Experts(values, turned, dtype),

@@ -13,7 +13,7 @@ SIZES = {"row": (1, 300, 67), "few": (5, 65, 130), "some": (24, 96, 33), "many":
 
 
 def tolerance(dtype, k, factor=1, cancels=False):
-    # A 16-bit result of the op may round to the other neighbour; steps that cancel do not reduce this error.
+    # a 16-bit result of the op may round to the other neighbour, and steps that cancel do not reduce this error
     neighbour = 4 * torch.finfo(dtype).eps if dtype in (F16, BF16) and cancels else 0
     return {"rtol": ulps(dtype, 16), "atol": factor * 2 * products(dtype, k) + neighbour, "steps": 1}
 

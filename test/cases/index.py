@@ -71,7 +71,7 @@ def shape_cases():
 
 
 def error_cases():
-    """Indices with which no kernel may read: just beyond the end, far beyond it, negative, very negative."""
+    """Reads with invalid indices, which no kernel may use: just beyond the end, far beyond it, very negative."""
     good = T((4,), I64, 0, 4)
     x = T((5, 5), F32)
     for name, value in {"end": 5, "far": 2**40, "negative": -1, "wraps": -(2**62)}.items():

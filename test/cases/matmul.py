@@ -33,7 +33,7 @@ PAIRS = {  # a, b
 
 
 def tolerance(dtype, k):
-    # torch may use bf16 or f16 dot products that round between blocks: one more unit of a sum's size.
+    # torch may use bf16 or f16 dot products, whose rounding between blocks adds one unit of a sum's size
     return {"rtol": ulps(dtype, 8), "atol": 2 * products(dtype, k)}
 
 
@@ -56,7 +56,7 @@ def matmul_cases():
     yield Case("large_f32", torch.matmul, large, **tolerance(F32, 513))
     scaled = lambda c, a, b: torch.addmm(c, a, b, alpha=0.5, beta=3)
     yield Case("large_addmm_f32", scaled, [T((260,)), *large], **tolerance(F32, 513))
-    # An added number for all elements, or one for each row: neither is a row from which sums could start.
+    # A number is added to all elements, or one to each row. Neither is a row from which sums could start.
     spread = lambda c, r, a, b: (torch.addmm(c, a, b), torch.addmm(r, a, b))
     yield Case("addmm_spread_f32", spread, [T((1,)), T((9, 1)), T((9, 20)), T((20, 70))], **tolerance(F32, 20))
     yield Case("big_addmm_f16", scaled, [T((70, 1), F16), T((70, 600), F16), T((600, 90), F16)], **tolerance(F16, 600))
@@ -68,8 +68,8 @@ def matmul_cases():
         **tolerance(F16, 512),
     )
     yield Case("gemv_linear_f32", fn.linear, [T((1, 1000)), T((333, 1000))], **tolerance(F32, 1000))
-    # GPU tiles: several tiles, chains of sums, rows that are whole words of 16 bytes and other rows, each operand by
-    # rows and by columns.
+    # For tiles on GPUs: several tiles and chains of sums, rows with and without whole texels of 16 bytes, and each
+    # operand by rows and by columns.
     for k, dtype in ((72, F16), (75, F32), (80, BF16)):
         a, b, a_t, b_t = T((133, k), dtype), T((k, 136), dtype), T((k, 133), dtype), T((136, k), dtype)
         orders = lambda a, b, a_t, b_t: (a @ b, a @ b_t.t(), a_t.t() @ b, a_t.t() @ b_t.t())
@@ -206,7 +206,7 @@ def groups(a, b, first, second):
     return {"inputs": [a, b, ends[0]], "other": [a, b, ends[1]]}
 
 
-ROWS = (1, 2, 3, 4, 5, 8, 9, 17, 31, 32, 33, 70)  # around each number of rows for which a kernel is compiled
+ROWS = (1, 2, 3, 4, 5, 8, 9, 17, 31, 32, 33, 70)  # numbers of rows around those for which a kernel is compiled
 
 
 class Constants(torch.nn.Module):

@@ -44,7 +44,7 @@ def extremes(axes, keepdim):
 
 
 def cases():
-    # A row per group of work-items, small enough for oclgrind.
+    # A group of work-items sums a row, which is small enough for oclgrind.
     yield Case("teams_f32", lambda x: (x.sum(-1), x.amax(-1)), [T((3, 200))], rtol=1e-5, atol=1e-5)
     for dtype in FLOATS:
         d = name_of(dtype)

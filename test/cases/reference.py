@@ -116,7 +116,7 @@ NEAR = {torch.float64: 1e-9, torch.float32: 1e-3, torch.float16: 2**-6, torch.bf
 
 
 def difference(own, precise):
-    """Describes a difference between torch's result and the precise one that is not rounding, or returns ""."""
+    """Describes a difference between torch's result and the precise one beyond rounding, or returns ""."""
     if own.dtype != precise.dtype or own.shape != precise.shape:
         return f"{precise.dtype} {tuple(precise.shape)}, not {own.dtype} {tuple(own.shape)}"
     if own.dtype.is_floating_point and own.itemsize == 1:  # only the target of casts: torch's own results

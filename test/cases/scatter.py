@@ -63,7 +63,7 @@ def cases():
 
 
 def long_sums(dtype):
-    """Thousands of numbers added at one place: a sum that is kept in 16 bits stops growing."""
+    """Adds thousands of numbers at one place, where a sum in 16 bits would stop growing."""
     sums = lambda x, i, s: (
         x.scatter_add(0, i, s),
         x.scatter_reduce(0, i, s, "sum"),
@@ -134,7 +134,7 @@ def mask_cases():
 
 
 def error_cases():
-    """Indices outside x: nothing may be written."""
+    """Uses indices outside of x. Nothing may be written there."""
     x, s = T((5, 3)), T((4, 3))
     good = T((4,), I64, 0, 2)
     uses = {

@@ -30,7 +30,7 @@ def everything(x):
 
 
 def long_rows(x):
-    """Whole sorted rows, and the first few or many elements, the last of which equals some that are not returned."""
+    """Returns sorted rows, and their first few or many elements, the last of which equals some that are dropped."""
     top = (
         () if x.dtype is BOOL else [gathered(lambda x, k=k: torch.topk(x, k, 1, k != 45), 1)(x) for k in (20, 45, 200)]
     )

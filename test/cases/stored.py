@@ -190,7 +190,7 @@ def computed_cases():
 
 
 def behind_product_cases():
-    """Steps that run within a product: the values that they read, and the dtypes to which they round in between."""
+    """Steps that run in a product read such values, and round to these dtypes in between."""
     product = lambda x, w, s: (
         (x @ w) * s.to(F32),
         torch.relu(x @ w + s.to(F32)).to(F8_E4M3).to(F32) - 1,
@@ -206,7 +206,7 @@ def behind_product_cases():
 
 
 class Kept(torch.nn.Module):
-    """State of a dtype that is only stored."""
+    """Keeps state of a dtype that is only stored."""
 
     def __init__(self, dtype):
         super().__init__()

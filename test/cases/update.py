@@ -6,7 +6,7 @@ from describe import BF16, BOOL, F16, F32, F64, I32, I64, Case, T, name_of
 
 
 class Module(torch.nn.Module):
-    """A module with one buffer and a function of it."""
+    """A module with one buffer, which applies a function to it."""
 
     def __init__(self, function, buffer):
         super().__init__()
@@ -49,7 +49,7 @@ def read_before_write(cache, x):
 
 
 def overlapping(cache, x):
-    """A view taken before the write reads the written values: torch's views share memory."""
+    """A view that is taken before the write reads the written values, because torch's views share memory."""
     view = cache[0]
     cache[:, 2:5] = x
     return view * 1
@@ -128,7 +128,7 @@ def value_cases():
         yield Case(
             f"index_copy_{d}", copy, [T((5, 6), dtype, -9, 9), T((3,), I64, values=(4, 0, 2)), T((3, 6), dtype, -9, 9)]
         )
-    # The source of the write is the same memory: in place, later elements would read written ones.
+    # the source of the write is in the same memory, so in place, later elements would read written ones
     yield Case(
         "of_itself",
         lambda x, i: (
@@ -151,7 +151,7 @@ def value_cases():
     bad = [T((5, 6)), T((2,), I64, values=(4, 5)), T((2, 6))]
     good = [T((5, 6)), T((2,), I64, values=(4, 1)), T((2, 6))]
     yield Case("error_index_copy", lambda x, i, u: torch.index_copy(x, 0, i, u), bad, other=good, error="out of range")
-    # A start index in a tensor: known only when the program runs.
+    # the start index is in a tensor, so it is known only when the program runs
     update = lambda x, u, i: torch.select_scatter(x, u, 0, start_of(i))
     rows = lambda i: [T((5, 3)), T((3,)), T((), I64, values=(i,))]
     yield Case("start_read", update, rows(4), other=rows(0))

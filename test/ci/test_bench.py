@@ -1,4 +1,4 @@
-"""The guard of bench/: the rows that it considers over their bound, and the tables of the pages."""
+"""Tests the guard of bench/: the rows that it reports as over their bound, and the tables of the pages."""
 
 import re
 import subprocess
@@ -113,7 +113,7 @@ def test_options_that_are_wrong(root, process, options, words):
 
 
 def test_calls_in_turns(process):
-    """The first two turns are the warm-up, and each turn has all calls."""
+    """The first two turns warm up, and each turn makes all calls."""
     called = []
     times = process.times_in_turns([lambda: called.append("a"), lambda: called.append("b")], 3, lambda: len(called))
     assert called == ["a", "b"] * 5 and times == [[1, 1, 1], [1, 1, 1]]

@@ -17,7 +17,7 @@ def bench(root):
 
 
 class Made:
-    """A model whose executable by `--target c` has the given error."""
+    """Returns a model whose executable by `--target c` has the given error."""
 
     made = {"c": 2.5, "iree": 7.25}
 
@@ -57,7 +57,7 @@ def test_a_wrong_model_has_no_time(bench, error):
 
 
 def test_slower_than_the_interpreter(bench):
-    """A slow row exceeds its bound; the peer's row has no bound."""
+    """A slow row exceeds its bound. The row of the other engine has no bound."""
     turns = [t | {"c": 6} for t in TIMES]
     lines = [bench.table.row("MNIST", Made(), turns, name) for name in ("c", "iree")]
     assert list(bench.bounds.rows_over("compiled", [*bench.table.HEAD, *lines])) == ["MNIST, `--target c`"]

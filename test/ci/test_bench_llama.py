@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gguf import quants
 
-# TinyLlama's own count, and the count of 12 layers with tied embeddings.
+# The published count of TinyLlama, and the count of 12 layers with tied embeddings.
 PARAMETERS = {"110 M": 109_529_856, "1.1 B": 1_100_048_384}
 
 

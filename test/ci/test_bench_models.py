@@ -70,7 +70,7 @@ def relative(got, want):
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_small_model(bench, name):
-    """A model with few and narrow layers has results of a sane size, which depend on the batch norms' statistics."""
+    """Results of a model with few, narrow layers are neither huge nor tiny, and depend on batch norms' statistics."""
     module, inputs = bench.models.make(name, small=True)
     as_tuple = lambda y: y if isinstance(y, tuple) else (y,)
     want = as_tuple(module(*inputs))

@@ -57,7 +57,7 @@ def test_work_of_a_layer(bench):
 
 
 def test_table_and_picture(bench, tmp_path, monkeypatch):
-    """Small sweeps, with a dynamic size and without; each size has a point in each curve."""
+    """Small sweeps, with and without a dynamic size, have a point for each size in each curve."""
 
     def linear(n):
         return torch.nn.Linear(8, 8).eval().requires_grad_(False), (torch.randn(n, 8),)
@@ -69,7 +69,7 @@ def test_table_and_picture(bench, tmp_path, monkeypatch):
     }
     monkeypatch.setattr(bench.sweeps, "SWEEPS", sweeps)
     monkeypatch.setattr(bench.sweeps, "PICTURE", tmp_path / "sweeps.svg")
-    monkeypatch.setattr(bench.sweeps, "LEAST_S", 1e-5)
+    monkeypatch.setattr(bench.sweeps, "MIN_S", 1e-5)
     args = argparse.Namespace(device="cpu", idle=False, print=False, rows=None)
     lines = bench.sweeps.bench_sweeps(args, turns=2)
     rows = [bench.bounds.cells(line) for line in lines[2:4]]
@@ -83,14 +83,14 @@ def test_table_and_picture(bench, tmp_path, monkeypatch):
 
 
 def test_axis_of_powers(bench):
-    """Twice the minimum is half way up to four times the minimum."""
+    """In the picture, twice the minimum is half way up to four times the minimum."""
     lines = "".join(bench.plot.doubling(0, 0, (1, 2, 4), {"cpu": [4, 2, 1]}))
     h = bench.plot.HEIGHT
     assert f'points="0.0,0.0 {bench.plot.WIDTH / 2:.1f},{h / 2:.1f} {bench.plot.WIDTH:.1f},{h:.1f}"' in lines
 
 
 def test_shared_fairly_and_not(bench):
-    """Each turn runs alone, alone, both. One run takes twice as long beside another; the other run starves."""
+    """Each turn runs one, the other, then both. Together, one takes twice as long and the other starves."""
     before = threading.active_count()
     take = lambda beside: lambda: time.sleep(0.01 * (beside if threading.active_count() > before + 1 else 1))
     found = bench.sharing.ratios([take(2), take(8)], duration=0.05, turns=1)

@@ -84,7 +84,7 @@ def test_compile_commands(build):
     ],
 )
 def test_one_goal_is_made_on_every_processor(goals, jobs, monkeypatch, tmp_path):
-    """make starts as many jobs as -j says, if it is present; several goals run one after another."""
+    """make starts the number of jobs given by -j, if present. Several goals run one after another."""
     monkeypatch.delenv("MAKELEVEL", raising=False)
     more = tmp_path / "more.mk"
     more.write_text("include Makefile\nshow:\n\t@echo jobs $(filter -j%,$(MAKEFLAGS))\n")
@@ -188,7 +188,7 @@ def compiled(root, files):
 
 
 def test_layers_reads_the_link_graph(tmp_path):
-    """A use that no include shows: the function is declared outside its own header."""
+    """A use without an include is found: the function is declared outside its own header."""
     use = "int helper(void);\nint {}(void) {{ return helper(); }}\n"
     hidden = {"jinja/a.c": use.format("a"), "base/b.c": "int helper(void) { return 1; }\n"}
     compiled(tmp_path, hidden | {"build/obj/gen/a.c": ""})
@@ -275,12 +275,12 @@ def test_runner_counts_skips():
     assert found == {"test/x.py:12: no data": 2, "no device": 1, "odd": 1}
     bounds = [(1, runner.re.compile("no data"), "where there is none"), (1, runner.re.compile("device"), "nor here")]
     lines, wrong = runner.judge_skips(found, bounds)
-    assert wrong == 2 and len(lines) == 3, lines  # one too many without data, one unknown
+    assert wrong == 2 and len(lines) == 3, lines  # there is one too many without data, and one unknown
     assert runner.judge_skips({}, bounds) == ([], 0)
 
 
 class Index(http.server.BaseHTTPRequestHandler):
-    """A package index with one file of torch, whose size is that given to the server."""
+    """Serves a package index with one file of torch, whose size is the given one."""
 
     def do_GET(self):
         self.send_response(200)
@@ -300,7 +300,7 @@ class Index(http.server.BaseHTTPRequestHandler):
 
 @pytest.mark.parametrize("size, large", [(180 << 20, False), (860 << 20, True)])
 def test_a_cuda_size_torch_is_explained(tmp_path, size, large):
-    """The refusal precedes the download and says what to do instead; pip may find no other file."""
+    """The refusal precedes the download and names the alternative. pip finds no other file."""
     server = http.server.HTTPServer(("127.0.0.1", 0), Index)
     server.size = size
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -99,7 +99,7 @@ def test_debugging_information_is_apart(installed, build):
 
 
 def test_programs_are_compiled_and_the_plugin_opens(installed):
-    """Works without files of the checkout."""
+    """The installed package works without files of the checkout."""
     folder, library = installed[0], installed[0] / "usr/lib/x86"
     more = ("--static-library", library / "libclave.a")
     (model,) = readable(folder, MODEL)

@@ -1,4 +1,4 @@
-"""test/mutants/run.py: its verdict on a fault that is noticed, survives, or does not build."""
+"""Tests the verdicts of test/mutants/run.py on a fault that is noticed, survives, or does not build."""
 
 import importlib.util
 import pathlib

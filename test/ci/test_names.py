@@ -29,6 +29,10 @@ def run(tmp_path, name, text):
         ),
         ("int f(uint8_t const *s);\n", "base/a.c:1: the parameter s is a pointer: give it a word"),
         ("int f(enum kind *k, union value *value);\n", "base/a.c:1: the parameter k is a pointer: give it a word"),
+        ("bool op_takes_rows(int n);\n", "base/a.c:1: the name op_takes_rows has 'takes': better: accepts"),
+        ("enum { MOST_ROWS = 8 };\n", "base/a.c:1: the name MOST_ROWS has 'MOST': better: MAX"),
+        ("int ask_host(void);\n", "base/a.c:1: the name ask_host has 'ask': better: query, request"),
+        ("const char *said;\n", "base/a.c:1: the name said has 'said': better: what the variable holds"),
     ],
 )
 def test_refused(tmp_path, text, said):
@@ -40,8 +44,9 @@ def test_refused(tmp_path, text, said):
     [
         "int f(const node *node, int n) { return g(n * n, 2 * n); }\n",
         'const char *s = "/* Of it */ f(const node *n)";\n',
-        "/* Offsets (const node *n). */\n",
         "static int (*const f)(int n);\n",
+        "int give_up_command(int at_most, int most_of_a_buffer, int almost, int task);\n",
+        'int believes(int n); /* takes (const node *n). */ const char *text = "said";\n',
     ],
 )
 def test_taken(tmp_path, text):
@@ -68,6 +73,8 @@ def test_functions_have_names_of_their_own(tmp_path):
 def test_a_kernel_has_the_letters_of_its_formula(tmp_path):
     assert run(tmp_path, "kernels_cl/a.cl", "void f(__global const float *x, int n);\n") == []
     assert run(tmp_path, "backend/cpu/kernels/gemm/a.c", "void f(const float *x, int n);\n") == []
+    said = run(tmp_path, "kernels_cl/a.cl", "void f(__global float *pipe, int n); /* a pipe */\n")
+    assert said == ["kernels_cl/a.cl:1: pipe is a keyword of some compilers"]
 
 
 @pytest.mark.parametrize("name", ["model_run", "edit_line", "open_editor", "tuning_key_begin", "cpu_has_amx", "main"])

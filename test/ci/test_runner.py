@@ -15,7 +15,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "ci"))
-from runner import RINGS, Runner, Seats
+from runner import RINGS, CommandSlots, Runner
 
 
 def start(tmp_path, record):
@@ -76,18 +76,18 @@ def test_what_a_part_raises_ends_the_run(tmp_path):
 
 
 def test_a_free_seat_goes_to_the_earliest_part():
-    seats, order = Seats(1), []
+    slots, order = CommandSlots(1), []
 
     def sit(rank):
-        with seats.taken(rank):
+        with slots.reserved(rank):
             order.append(rank)
 
     threads = [threading.Thread(target=sit, args=[rank]) for rank in (2, 1, 3)]
-    with seats.taken(9):
+    with slots.reserved(9):
         for t in threads:
             t.start()
         deadline = time.monotonic() + 60
-        while len(seats.waiting) < 3 and time.monotonic() < deadline:
+        while len(slots.waiting) < 3 and time.monotonic() < deadline:
             time.sleep(0.01)
         assert not order
     for t in threads:

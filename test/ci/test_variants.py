@@ -17,7 +17,7 @@ def test_all_are_known(room, tables):
     known = {v for names, _ in tables.values() for v in names}
     assert variants.in_sources(ROOT, room) == known
     sources = "".join(p.read_text() for p in sorted((ROOT / room).rglob("*.c")))
-    named = re.findall(r'\.family = "([^"]+)"|choose_(?:parts|row_walk)\([\w>-]+, "([^"]+)"', sources)
+    named = re.findall(r'\.family = "([^"]+)"|choose_(?:splits|row_walk)\([\w>-]+, "([^"]+)"', sources)
     assert sorted("".join(n) for n in named) == sorted(tables)
 
 

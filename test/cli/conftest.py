@@ -8,7 +8,7 @@ import pytest
 
 
 class Tool:
-    """The built `clave`, run in a separate folder."""
+    """Runs the built `clave` in a separate folder."""
 
     def __init__(self, build, folder):
         self.exe, self.folder = str(build / "clave"), folder

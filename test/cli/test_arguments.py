@@ -85,7 +85,7 @@ WRITTEN["generate"] = ("--output-ids", "--logprobs", "--stats-json")
 
 @pytest.mark.parametrize(("command", "flag"), [(c, f) for c, flags in WRITTEN.items() for f in flags])
 def test_files_that_are_written_are_not_standard_output(tool, command, flag):
-    """They would mix with the printed output. No file is named "-"."""
+    """A file flag refuses "-", because the file would mix with the printed output. No file is named "-" either."""
     says = f'{flag}: expected a file, got "-": standard output is used for the output of {command}'
     assert tool.bad(2, command, "p.clv", flag, "-") == says
     assert tool.bad(2, command, "p.clv", f"{flag}=-") == says
@@ -104,7 +104,7 @@ MNIST = Path(__file__).parents[2] / "examples/mnist/mnist.clv"
 
 @pytest.mark.parametrize("command", ["run", "bench"])
 def test_what_is_read_is_not_written_over(tool, command):
-    """Neither the program nor its constants, named or not, are overwritten, by whatever path."""
+    """No path, such as a link, makes the tool overwrite the program or its constants."""
     tool.good("convert", MNIST, "p.json")
     (tool.folder / "there").mkdir()
     (tool.folder / "link").symlink_to("p.json")

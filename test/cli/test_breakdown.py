@@ -1,4 +1,4 @@
-"""clave bench --breakdown: its rows add up, count the work, and agree in tables, JSON, pictures and traces."""
+"""clave bench --breakdown: its rows add up, count the work, and are equal in tables, JSON, pictures and traces."""
 
 import json
 import os
@@ -82,9 +82,9 @@ def test_rates_follow_from_time_and_peaks(tool, program, inputs):
 
 
 def test_peaks_in_fast_precision(tool, program, inputs, monkeypatch):
-    """Rounded weights are constants, and so are those of the peaks: AMX multiplies them several times as fast."""
+    """Rounded weights are constants, also in measured peaks, because AMX multiplies those several times as fast."""
     best = {"strict": 0, "fast": 0}
-    for precision in ("strict", "fast") * 4:  # alternating, because a busy machine disturbs them
+    for precision in ("strict", "fast") * 4:  # runs alternate, because a busy machine disturbs them
         monkeypatch.setenv("CLAVE_PRECISION", precision)
         peaks = breakdown(tool, program, "--device", "cpu", *inputs)["peaks"]
         best[precision] = max([best[precision]] + [p["gflop_s"] for p in peaks if p["dtype"] == "F32"])

@@ -125,7 +125,7 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0)
 @always
 def test_kernels_of_several_sizes_are_kept(tool, helped, tmp_path):
     """A size that another process has launched compiles nothing, whatever was stored in between."""
-    made, large = make_program(), 1 << 21  # rows; more grid cells than 16 bits count
+    made, large = make_program(), 1 << 21  # rows; the grid has more cells than 16 bits can count
     made["values"][0]["max"] = large
     (tmp_path / "p.json").write_text(json.dumps(made))
     tool.good("convert", "p.json", "p.clv")
@@ -187,7 +187,7 @@ def test_child_that_hangs(helped, tmp_path):
 
 
 def test_lies_are_not_believed(helped, tmp_path):
-    """A child claims that all is built and saved, but did nothing."""
+    """A child reports that everything is built and saved, but did nothing."""
     body = """
     kind, _, g = hear()
     say(4, 0, g[:40])
@@ -210,7 +210,7 @@ TWO_PROGRAMS = """if True:
 
 @pytest.mark.parametrize("body", ["exit 1", "exec sleep 1000"], ids=["ends", "hangs"])
 def test_a_helper_that_never_greets_is_left_alone(tool, helped, program, root, tmp_path, body):
-    """Such a helper costs ten seconds once per process, not for each program."""
+    """A helper that does not respond costs ten seconds once per process, not for each program."""
     log = tmp_path / "log"
     helper = script(tmp_path, f"#!/bin/sh\necho $CLAVE_HELPER >> {log}\n{body}\n")
     env = helped.env | {"CLAVE_CACHE_DIR": "off", "CLAVE_HELPER": helper, "PYTHONPATH": str(root / "python")}
@@ -252,7 +252,7 @@ HOST = """if True:
 
 @pytest.mark.parametrize("kind", ["plain", "ignored"])
 def test_in_a_host(tool, helped, program, root, tmp_path, kind):
-    """Threads of a host that handles signals: no child, zombie or descriptor remains."""
+    """In threads of a host that handles signals, no child, zombie or descriptor remains."""
     env = helped.env | {"CLAVE_CACHE_DIR": "off", "CLAVE_HELPER": tool.exe, "PYTHONPATH": str(root / "python")}
     p = subprocess.run(
         [sys.executable, "-c", HOST, program, kind], env=env, capture_output=True, text=True, cwd=tool.folder

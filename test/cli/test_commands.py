@@ -1,4 +1,4 @@
-"""Each command on a small program: its output, the files that it writes, and its refusals."""
+"""Runs each command on a small program, and tests its output, the files that it writes, and its refusals."""
 
 import json
 import re
@@ -129,7 +129,7 @@ def test_run_with_lists_of_numbers(tool, program, literal, want):
 @pytest.mark.parametrize(
     "literal, says",
     [
-        ("5", "x"),  # the wrong size: the library reports it
+        ("5", "x"),  # wrong size, which the library reports
         ("[[1,2],[3]]", 'expected a tensor with lists of equal lengths, got "[[1,2],[3]]"'),
         ("1,2,", 'expected a number or a list of numbers, such as 5, 1,2,3 or [[1,2],[3,4]], got "1,2,"'),
         ("[[[1,2,3,4]]]", '"[[[1,2,3,4]]]" has 3 dimensions, and the input has 2'),
@@ -143,7 +143,7 @@ def test_run_refuses_numbers(tool, program, literal, says):
 
 
 def test_run_with_tokens(tool, root):
-    """Integers: a single one is the same as a list of one."""
+    """A single integer equals a list of one integer."""
     tinylm = [root / "examples/tinylm/tinylm.clv", "--input", "position=0"]
     one, same, three = (tool.good("run", *tinylm, "--input", f"tokens={t}") for t in ("5", "[[5]]", "5,6,7"))
     assert one == same != three
@@ -292,7 +292,7 @@ def test_inspect_survives_odd_names(tool):
 
 
 def test_inspect_shows_metadata(tool):
-    """JSON is shown unchanged, that of a language model in lines; other text is not metadata."""
+    """JSON is shown unchanged, or line by line for a language model. Other text is not metadata."""
     llm = {"max_context": 9, "chat_template": "{{ x }}" * 20, "stop_ids": [1, 2]}
     for said, want in ((json.dumps({"llm": llm}), {"llm": llm}), ("no {json", None), ("", None)):
         (tool.folder / "m.json").write_text(json.dumps(make_program() | {"metadata": said}))

@@ -1,4 +1,4 @@
-"""clave doctor: good and limited drivers, drivers that end the process, wrong kernels, a path that is not a cache."""
+"""Tests clave doctor: good and limited drivers, drivers that end the process, wrong kernels, a wrong cache path."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def test_report(tool, tmp_path):
 
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory):
-    """Returns a folder of kernels in which that of triangle is wrong."""
+    """Returns a folder of kernels in which the triangle kernel is wrong."""
     folder = tmp_path_factory.mktemp("kernels")
     shutil.copytree(ROOT / "kernels_cl", folder, dirs_exist_ok=True)
     for f in ("decode.h", "float8.h"):
@@ -83,7 +83,7 @@ def test_a_good_device(tool):
 
 
 def test_wrong_kernels_are_found(tool, kernels):
-    """A kernel with other comparisons, in a folder whose path is relative to the doctor's working folder."""
+    """A kernel has wrong comparisons, in a folder whose path is relative to the doctor's working folder."""
     if not has_opencl(tool):
         pytest.skip("no OpenCL device")
     report = doctor(
@@ -103,7 +103,7 @@ def test_wrong_kernels_are_found(tool, kernels):
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_hostile_loaders(tool, tmp_path, kind):
-    """The loader ends the calling process or returns wrong results: the doctor reports it."""
+    """The loader ends the calling process or returns wrong results, which the doctor reports."""
     head = "#include <stdlib.h>\n#include <unistd.h>\n"
     names = re.findall(r"X\((cl\w+)\)", (ROOT / "backend/opencl/device/device.h").read_text())
     rest = "".join(f"int {n}(void) {{ return -5; }}\n" for n in names if n + "(" not in HOSTILE[kind])
@@ -121,17 +121,19 @@ def test_hostile_loaders(tool, tmp_path, kind):
     assert kind != "lies" or [d["device"] for d in report["devices"]] == ["cpu"]
 
 
-@pytest.mark.parametrize("n", [3, 20, 60])
-def test_a_lost_device(tool, build, n):
-    """Every call from call n on fails: the device has an error, and the tool does not crash."""
+@pytest.mark.parametrize("n, function", [(3, ""), (20, ""), (1, "clFinish")])
+def test_a_lost_device(tool, build, n, function):
+    """Every call from call n on, or from a function's call n on, fails: the device has an error, and the tool does not
+    crash."""
     if not has_opencl(tool):
         pytest.skip("no OpenCL device")
     env = {"LD_LIBRARY_PATH": str(build / "stub"), "CLAVE_STUB_LOST_AT": str(n)}
+    env["CLAVE_STUB_FAIL_NAME"] = function
     env["CLAVE_STUB_REAL"] = str(next(pathlib.Path("/usr/lib").glob("*/libOpenCL.so.1")))
     r = tool.run("doctor", "--json", "--family", "cat", env=env | {"CLAVE_CACHE_DIR": "off"})
     report = json.loads(r.stdout)
     assert r.returncode == (1 if report["problems"] else 0)
-    assert report["problems"] if n == 60 else report["loader"]["note"]
+    assert report["problems"] if function else report["loader"]["note"]
     assert not any("signal" in p for p in report["problems"])
 
 
@@ -146,7 +148,8 @@ def test_a_device_without_doubles(tool, build):
 
 
 def test_no_loader_is_not_broken(tool, tmp_path):
-    (tmp_path / "libOpenCL.so.1").write_text("none")
+    for name in ("libOpenCL.so.1", "libOpenCL.so"):
+        (tmp_path / name).write_text("none")
     report = doctor(tool, "--family", "cat", LD_LIBRARY_PATH=str(tmp_path))
     assert "ocl-icd-libopencl1" in report["loader"]["note"] and report["problems"] == []
     assert [d["device"] for d in report["devices"]] == ["cpu"]
@@ -162,6 +165,17 @@ def test_a_cache_that_cannot_be_used(tool, tmp_path):
     file.write_text("")
     report = doctor(tool, "--device", "cpu", "--family", "cat", code=1, CLAVE_CACHE_DIR=str(file / "cache"))
     assert str(file) in report["problems"][0]
+
+
+def test_notes_of_a_device(tool):
+    if not has_opencl(tool):
+        pytest.skip("no OpenCL device")
+    words = "--device", "opencl:0", "--family", "cat"
+    report = doctor(tool, *words, CLAVE_CACHE_DIR="/proc/nowhere")
+    assert any("kernel binaries are not cached" in note for note in report["devices"][0]["notes"])
+    assert report["problems"] == []
+    text = tool.run("doctor", *words, env={"CLAVE_CACHE_DIR": "/proc/nowhere"}).stdout
+    assert "\n  note: " in text and "version OpenCL" in text
 
 
 def test_a_driver_that_was_removed(tool, tmp_path):

@@ -1,4 +1,4 @@
-"""Files that a driver (PoCL) stores beside our kernel binaries: in a folder that ends with the process."""
+"""Tests files that a driver (PoCL) stores beside our binaries, in a folder that is removed at the end."""
 
 import fcntl
 import os

@@ -1,5 +1,5 @@
-"""Drawings of clave inspect, laid out by graphviz if it is installed. Its answer is used if it fits the graph. Without
-it, or if it is late, fails or answers wrongly, the drawing is clave's own."""
+"""Tests drawings of clave inspect. graphviz lays them out if it is installed and its answer fits the graph. If it is
+missing, late or wrong, clave lays them out itself."""
 
 import json
 import os
@@ -32,7 +32,7 @@ open("placed", "w").write("\\n".join(lines) + "\\n")
 
 @pytest.fixture
 def drawn(tool, program):
-    """Returns a function that draws with a given program as dot, and returns the drawing and the notes."""
+    """Returns a function that draws with a given program instead of dot, and returns the drawing and the notes."""
 
     def draw(dot="off", **env):
         r = tool.run("inspect", program, "--svg", env={"CLAVE_DOT": str(dot)} | env)
@@ -75,7 +75,7 @@ def test_its_places_are_taken(drawn, fake):
     assert said == "" and svg != own
     boxes = boxes_of(svg)
     assert len(boxes) == len(boxes_of(own))
-    for i, (x, y, width, height) in enumerate(boxes):  # inches, upwards, within a margin of 24
+    for i, (x, y, width, height) in enumerate(boxes):  # in inches, with y upwards, within a margin of 24
         assert x + width / 2 == pytest.approx(24 + (i + 0.5) * 72, abs=0.1)
         assert y + height / 2 == pytest.approx(24 + 2.5 * 72, abs=0.1)
     assert 'd="M24.0 240.0 C24.0 276.0 96.0 276.0 96.0 312.0"' in svg

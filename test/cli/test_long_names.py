@@ -44,7 +44,7 @@ def test_names_of_every_length(tool, root, inputs, tmp_path, command):
     ending = COMMANDS[command][1]
     for length in LENGTHS:
         name = "n" * max(length - len(ending), 1) + ending
-        for path in (tmp_path / name,) * 2:  # once as a new file, once replacing it
+        for path in (tmp_path / name,) * 2:  # first as a new file, then replacing it
             done = write(tool, root, inputs, command, path)
             assert (done.returncode, done.stderr) == (0, b""), (length, done.stderr)
         assert [f.name for f in tmp_path.iterdir()] == [name]
@@ -69,7 +69,8 @@ def test_names_of_odd_bytes(tool, root, inputs, tmp_path, stem):
 
 @pytest.mark.parametrize("name", ("m.clv", "n" * 251 + ".clv"))
 def test_paths_as_long_as_paths_are(tool, root, inputs, tmp_path, monkeypatch, name):
-    """Paths of 4095 bytes work and longer ones do not, whatever the name of the temporary file beside them is."""
+    """Paths of 4095 bytes work and longer ones do not, although the name of the temporary file beside them is
+    longer."""
     for total in (4094, 4095, 4096):
         missing = total - len(os.fsencode(tmp_path)) - 1 - len(name)
         parts = ["d" * 200] * ((missing - 1) // 201)

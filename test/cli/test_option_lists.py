@@ -1,4 +1,4 @@
-"""Options that may be repeated, given 0, 1, 2 and many times."""
+"""Tests options that may be repeated, given 0, 1, 2 and many times."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def test_passes(tool, programs, n):
 @pytest.mark.parametrize("last", (False, True), ids=["first", "last"])
 @pytest.mark.parametrize("n", COUNTS)
 def test_stop_texts_and_biases(tool, root, n, last):
-    """Options without effect, and one with an effect before or after them: it is obeyed."""
+    """In a long list of options without effect, one option that has an effect applies, first or last."""
     model = root / "examples/tinylm/tinylm.clv"
     command = ("generate", model, "--prompt", "Once", "--max-new-tokens", "6", "--temperature", "0")
     plain = tool.good(*command)

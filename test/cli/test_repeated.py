@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 BUILD = Path(os.environ.get("CLAVE_BUILD", ROOT / "build"))
 MNIST, TINYLM = ROOT / "examples/mnist/mnist.clv", ROOT / "examples/tinylm/tinylm.clv"
 COUNTS = (0, 1, 2, 7)
-LISTS = {  # every repeatable option has a test below, or is of the same kind as one that has
+LISTS = {  # every repeatable option has a test below, or is of the same kind as an option that has one
     ("run", "--input"),
     ("bench", "--input"),
     ("bench", "--dim"),

@@ -29,7 +29,7 @@ def test_processes_share_the_cache(root, build, stub, tmp_path):
     assert results[0].argmax() == 7
     files = [f for f in (tmp_path / "cache").rglob("*") if f.is_file()]
     assert files
-    # No source is compiled any more: a compiling call is an error.
+    # Nothing is compiled from source any more, so a call that compiles is an error.
     refused = {"CLAVE_STUB_FAIL_NAME": "clCreateProgramWithSource", "CLAVE_STUB_LOST_AT": "0"}
     results.append(end(*start("after", **refused)))
     assert all(np.array_equal(r, results[0]) for r in results)

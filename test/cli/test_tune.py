@@ -102,8 +102,8 @@ def test_table_decides(tune, tmp_path, cache):
 
 @pytest.mark.by_turn(9)
 def test_same_bits(tool, tune, tmp_path, cache):
-    """Variants of the CPU backend change no bit, for a product with more rows and columns than every cut, and for one
-    whose columns are less than a cut and not whole panels."""
+    """Variants of the CPU backend do not change results. Tests a product with more rows and columns than every cut, and
+    one whose columns are fewer than a cut and not whole panels."""
     torch.manual_seed(0)
     net, x = torch.nn.Sequential(torch.nn.Linear(300, 2100), torch.nn.Linear(2100, 100)), torch.randn(200, 300)
     program, env = tmp_path / "p.clv", {"CLAVE_CACHE_DIR": str(cache)}
@@ -166,7 +166,7 @@ def test_convolutions(tool, tmp_path, cache):
 
 @pytest.mark.by_turn(6)
 def test_winograd_rule(tool, tmp_path, cache):
-    """Tiles are chosen by the area of an image; a line is summed directly."""
+    """Tiles are chosen by the area of an image. An image of one row is summed directly."""
     by_rule = {}
     for size in ((1, 40), (2, 40), (14, 14), (14, 40)):
         program = tmp_path / "c.clv"
@@ -259,7 +259,7 @@ def test_nowhere_to_keep(tool, tune, root, tmp_path, cache):
 
 
 def test_dim_of_a_scalar(tool, tmp_path):
-    """An integer input needs an integer of its dtype."""
+    """The values of an integer input must be integers of its dtype."""
     content = make_program()
     content["values"].append({"name": "flag", "type": "bool_"})
     content["methods"][0]["inputs"].append({"name": "flag", "value": {"idx": 2}})
@@ -360,7 +360,7 @@ def test_opencl(tool, root, tune, tmp_path):
 
 @pytest.mark.by_turn(9)
 def test_compiled(tool, root, tune, tmp_path, cache):
-    """clave compile --tune builds the table's variants in and produces the same bits."""
+    """clave compile --tune compiles the table's variants, which produce the same bits."""
     program, env = root / "examples/mnist/mnist.clv", {"CLAVE_CACHE_DIR": str(cache)}
     dry = tune("cpu", "--dry-run", "--dim", "batch=2")
     chosen = {"threads": "1", "gemm cut": "columns 64", "conv": "direct"}
@@ -379,7 +379,7 @@ def test_compiled(tool, root, tune, tmp_path, cache):
 @pytest.mark.by_turn(4)
 def test_compiled_for_all_sizes(tool, tmp_path, cache, monkeypatch):
     """An executable with the runtime has the table's rows, which apply if its device is the tuned one."""
-    monkeypatch.delenv("CLAVE_DEVICE_CLASS", raising=False)  # it is part of a device's name
+    monkeypatch.delenv("CLAVE_DEVICE_CLASS", raising=False)  # the class is part of a device's name
     torch.manual_seed(0)
     program, x = tmp_path / "c.clv", torch.randn(1, 64, 9, 10)
     batch = torch.export.Dim("batch", min=1, max=8)

@@ -1,4 +1,4 @@
-"""Compares a random graph's program, written out and compiled, with a session on the CPU backend."""
+"""Compares a random graph's program, written out as C and compiled, with a session on the CPU backend."""
 
 import pathlib
 import subprocess
@@ -18,7 +18,7 @@ def inputs_of(graph: Graph) -> list[Any]:
 
 
 def compare_graph(builder: Builder, graph: Graph, program: Any, folder: pathlib.Path) -> str:
-    """Returns "same", "carried" if it is not written out, "unfit", "refused: WHY" or the difference."""
+    """Returns "same", "carried" if the program is not written out as C, "unfit", "refused: WHY" or the difference."""
     program.save(folder / "m.clv")
     try:
         compare(builder, folder / "m.clv", inputs_of(graph), folder / "c")
@@ -34,7 +34,7 @@ def compare_graph(builder: Builder, graph: Graph, program: Any, folder: pathlib.
 
 
 def open_dims(exe: pathlib.Path, program: pathlib.Path, given: list[Any]) -> list[str]:
-    """Returns --dim for each size of the executable; some sizes follow from no single file."""
+    """Returns --dim for each size of the executable, because no single file determines some sizes."""
     said = subprocess.run([exe, "--help"], capture_output=True, text=True, check=True).stdout
     words = dims_of(program, given)
     pairs = zip(words[::2], words[1::2], strict=True)

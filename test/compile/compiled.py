@@ -20,7 +20,7 @@ import clave
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CLAVE_BUILD", ROOT / "build")).resolve()
-# Like the sessions here: conftest.py switches off the self-check, which may run the CPU backend instead of a kernel.
+# Variables of executables: as in conftest.py, the self-check is off, which may replace kernels by the CPU backend.
 ALONE = {"cpu": {}, "opencl": {"CLAVE_SELF_CHECK": "off", "HOME": os.environ.get("HOME", "/")}}
 SAN = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g")
 TURN = os.environ.get("CLAVE_TEST_TURN")
@@ -61,7 +61,7 @@ class Carried(Exception):
 
 
 class Builder:
-    """Builds executables from emitted sources, with one compiler and more flags."""
+    """Builds executables from emitted sources, with one compiler and additional flags."""
 
     def __init__(self, compiler: str = "gcc", flags: Sequence[str] = (LEVEL,), all_steps: bool = False):
         """all_steps: elementwise kernels have all steps, not only the program's, so that programs share them."""

@@ -1,5 +1,5 @@
-"""Random graphs, compiled: prints each whose executable differs from a session in a bit or does not compile without
-warnings, and `N passed, N failed`.
+"""Compiles random graphs. Prints each graph whose executable differs from a session in a bit or has compiler warnings,
+and `N passed, N failed`.
 
     graphs.py --seed S --count N [--compiler CC] [--sanitize]
 
@@ -28,11 +28,11 @@ from oracle import Unfit
 
 import clave
 
-LEAST_COMPILED = 0.8  # share of the graphs
+MIN_COMPILED = 0.8  # share of the graphs
 
 
 def carried_verdict(folder: pathlib.Path, inputs: list) -> str:
-    """Returns "carried" or the difference, for a graph that is not written out."""
+    """Returns "carried" or the difference, for a graph that is not written out as C."""
     r = command("compile", folder / "m.clv", "-o", folder / "m")
     try:
         assert r.returncode == 0, r.stderr
@@ -76,7 +76,7 @@ def main() -> int:
         found[kind] += 1
         if kind in ("refused", "wrong"):
             print(f"graph {seed}: {said}")
-    failed = found["wrong"] + (found["same"] + found["carried"] < LEAST_COMPILED * (args.count - found["unfit"]))
+    failed = found["wrong"] + (found["same"] + found["carried"] < MIN_COMPILED * (args.count - found["unfit"]))
     print(f"{dict(found)}\n{found['same'] + found['carried']} passed, {failed} failed")
     return 1 if failed else 0
 

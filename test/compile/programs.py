@@ -1,5 +1,5 @@
-"""Random programs, written out and compiled many at a time: prints each whose executable differs from a session in a
-bit or does not compile without warnings, and `N passed, N failed`.
+"""Compiles random programs, many at a time. Prints each program whose executable differs from a session in a bit or has
+compiler warnings, and `N passed, N failed`.
 
     programs.py [--jobs J] [--count N]           runs the programs of programs.tar.xz
     programs.py --write [--seed S] [--count N]   exports them anew
@@ -39,7 +39,7 @@ import clave
 
 ARCHIVE = HERE / "programs.tar.xz"
 BATCH, ROOM = 25, 1 << 29
-LEAST_COMPILED = 0.9  # share of the programs; the others carry the runtime
+MIN_COMPILED = 0.9  # minimum share of programs that are written out; the others carry the runtime
 DEFINED = re.compile(r"^static (?:const )?\w+ \**(\w+)[\[(; ]", re.M)
 FLAGS = ("-Dcompiled_model=(*batch_model)",)
 MAIN = """
@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
 
 
 class Program:
-    """A program of a batch: its file, the results of a session, its sources."""
+    """A program of a batch: its file, the results of a session and its sources."""
 
     def __init__(self, seed: int, path: pathlib.Path, folder: pathlib.Path):
         self.seed, self.folder = seed, folder
@@ -116,7 +116,7 @@ def take(seed: int, data: bytes, folder: pathlib.Path) -> tuple[Program | None, 
         return None, "carried"
     except Refused as e:
         return None, f"refused: {e}"
-    except clave.Error as e:  # the generator of graphs has changed since they were exported
+    except clave.Error as e:  # the generator of graphs has changed since the programs were exported
         return None, f"{e}; programs.py --write exports the programs anew"
 
 
@@ -204,7 +204,7 @@ def main() -> int:
     for seed, said in sorted(results):
         if said not in ("same", "carried"):
             print(f"graph {seed}: {said}")
-    failed = kinds["wrong"] + (kinds["same"] < LEAST_COMPILED * len(all_of)) + (len(results) != len(all_of))
+    failed = kinds["wrong"] + (kinds["same"] < MIN_COMPILED * len(all_of)) + (len(results) != len(all_of))
     print(f"{dict(kinds)}\n{kinds['same'] + kinds['carried']} passed, {failed} failed")
     return 1 if failed else 0
 

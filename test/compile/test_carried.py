@@ -32,7 +32,7 @@ def make(program, exe, *options):
 
 
 def form_of(target):
-    """Returns options with which a single method is carried, too, instead of written out."""
+    """Returns options with which a single method is also carried instead of written out."""
     return ("--target", target, "--method", "all")
 
 
@@ -68,7 +68,7 @@ def test_one_executable_for_all_batches_stands_alone(mnist, tmp_path):
     moved = shutil.copy(exe, tmp_path / "m")
     compare(MNIST, moved, [(images(n),) for n in (1, 3, 16)], target=target)
     assert needed(exe) <= {"libc", "libm", "libpthread", "libdl"}
-    assert exe.stat().st_size < 132_776 + 3_600_000  # 3.31 MB, which grow with the kernels' sources
+    assert exe.stat().st_size < 132_776 + 3_600_000  # the runtime has 3.31 MB, which grow with the kernels' sources
 
 
 def test_help(mnist):
@@ -123,7 +123,7 @@ def test_wrong_use(mnist, tmp_path, args, code, says):
 
 
 def test_no_device(tmp_path, mnist):
-    """No other device replaces an OpenCL device; the CPU target needs none."""
+    """No other device replaces an OpenCL device. The CPU target needs no device."""
     target, exe = mnist
     images(1).tofile(tmp_path / "in.bin")
     places = ("in.bin", "out.bin")
@@ -148,7 +148,8 @@ def test_no_device(tmp_path, mnist):
 
 
 def test_it_is_the_process_that_kernels_are_built_in(mnist, tmp_path):
-    """The library starts the executable with a socket to build kernels; without one, the word is a file name."""
+    """The library starts the executable with a socket to build kernels; without a socket, the same argument is a file
+    name."""
     _, exe = mnist
     ours, its = socket.socketpair()
     p = subprocess.Popen([exe, "build-kernels"], stdin=its, stderr=subprocess.PIPE, text=True)
@@ -160,7 +161,7 @@ def test_it_is_the_process_that_kernels_are_built_in(mnist, tmp_path):
 
 
 class Products(torch.nn.Module):
-    """Sizes that two files determine only together."""
+    """Two files together determine the sizes."""
 
     def forward(self, x, y):
         return x @ x.mT + y.sum(), y * 2
@@ -210,7 +211,7 @@ def test_sizes_of_several_files(tmp_path, target):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_size_that_does_not_follow(tmp_path, target):
-    """A file has a batch and a length: one of them must be given, and a wrong one is refused."""
+    """A file has a batch and a length. One of them must be given, and a wrong one is refused."""
     batch, length = torch.export.Dim("batch", max=5), torch.export.Dim("length", max=40)
     program = saved(tmp_path, Sequence(), noise(2, 6, 8), dynamic_shapes=({0: batch, 1: length},))
     exe = tmp_path / "m"
@@ -264,7 +265,7 @@ def test_numbers_stand_in_the_place_of_files(tmp_path, target):
 
 
 def test_a_number_that_is_a_float(tmp_path, monkeypatch):
-    """A .json program, which the executable carries as a .clv."""
+    """The executable carries a .json program as a .clv."""
     spec = importlib.util.spec_from_file_location("cli_programs", ROOT / "test/cli/conftest.py")
     of_cli = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(of_cli)
@@ -502,7 +503,7 @@ def sha256(path):
 
 
 def test_a_library_by_a_path_from_here(tmp_path):
-    """The SBOM has the library that was linked."""
+    """The SBOM names the library that was linked."""
     for name in ("libclave.a", "libclave_main.a"):
         (tmp_path / name).symlink_to(BUILD / name)
     args = ("-o", "m", "--static-library", "libclave.a", "--sbom", "s.json")
@@ -530,7 +531,7 @@ def test_libraries_beside_the_runtime_are_linked(tmp_path):
     path = pathlib.Path(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip())
     subprocess.run(["objcopy", "--strip-debug", path, tmp_path / path.name], check=True)
     with (tmp_path / path.name).open("ab") as archive:
-        archive.write(b"\n" * 2)  # so that it differs from the system's
+        archive.write(b"\n" * 2)  # makes it differ from the system's library
     args = ("-o", "m", "--static-library", tmp_path / "libclave.a", "--sbom", "s.json")
     r = command("compile", TINYLM, *args, cwd=tmp_path)
     assert r.returncode == 0, r.stderr

@@ -233,7 +233,7 @@ int main(void) {
 
 
 def calls_of(x, want: dict) -> str:
-    """Returns a caller with two runs, and one after a reset of the state."""
+    """Returns a C program that calls the object twice, and once after a reset of the state."""
     names, sizes = [f"y{k}" for k in range(len(want))], [want[f"output_{k}"].nbytes for k in range(len(want))]
     return USE % {
         "x": ", ".join(str(b) for b in bits_of(x).tobytes()),
@@ -254,7 +254,7 @@ def tensors_of(raw: bytes, like: dict) -> dict:
 
 @pytest.mark.parametrize("name", ["net", "counter"])
 def test_firmware(tmp_path, processor, name):
-    """An object, linked with a caller. Counting rounds alike on all processors."""
+    """Links an object with a caller. The state counts, which rounds alike on all processors."""
     module, (x,) = MODELS[name]
     program = saved(tmp_path, module(), x)
     want = session_of(program, (x,), tmp_path)

@@ -1,4 +1,4 @@
-"""A full disk, or a limit of file sizes, during compilation: one line reports it, and no file remains."""
+"""During compilation, a full disk or a limit of file sizes is reported in one line, and no file remains."""
 
 import os
 import resource
@@ -10,13 +10,13 @@ from compiled import BUILD, ROOT
 
 MNIST = ROOT / "examples/mnist/mnist.clv"
 ONE = ("--dim", "batch=1")
-# Finally lists the files that remain on the disk.
+# Runs a command on a disk of $1 bytes mounted at $2, then lists the files that remain.
 ON_A_DISK = 'mount -t tmpfs -o size="$1" tmpfs "$2"; cd "$2"; shift 2; "$@"; code=$?; ls -A; exit $code'
 NO_SPACE = "no space left on device"
 
 
 def bytes_of(folder):
-    """Returns the size of its files, in whole pages."""
+    """Returns the size of a folder's files, in whole pages."""
     return sum(-(-f.stat().st_size // 4096) * 4096 for f in folder.rglob("*") if f.is_file())
 
 
@@ -65,7 +65,7 @@ def test_no_room_for_the_object_of_the_weights(disk, sources, form, options):
 
 @pytest.mark.by_turn(3)
 def test_no_room_for_the_executable(disk, sources):
-    """Objects are as large as their sources; the executable has about 880 KB."""
+    """objects are as large as their sources, and the executable has about 880 KB"""
     left, line = disk(2 * sources["open"] + 500_000, "-o", "m")
     assert left == [] and "exit status 1 while linking" in line and NO_SPACE in line, line
 
@@ -86,7 +86,7 @@ def limited():
 
 
 def run_limited(folder, *command):
-    """The limit's signal does not end the tool."""
+    """Runs a command with a limit on file sizes. The tool must ignore the signal that exceeding it raises."""
     r = subprocess.run(command, capture_output=True, text=True, cwd=folder, preexec_fn=limited, check=False)
     assert (r.returncode, r.stdout, r.stderr.count("\n")) == (1, "", 1)
     assert "file too large" in r.stderr

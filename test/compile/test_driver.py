@@ -40,7 +40,7 @@ def call(exe, *args, **more):
 
 
 def test_mnist_stands_alone(mnist, tmp_path):
-    """A copy elsewhere, with an empty environment, has a session's bits."""
+    """A copy in another place, with an empty environment, has a session's bits."""
     exe = shutil.copy(mnist, tmp_path / "m")
     session = clave.Session(str(MNIST), device="cpu")
     for seed in range(3):
@@ -191,7 +191,7 @@ def test_constants_elsewhere(tmp_path):
 @pytest.mark.parametrize("flags", [("-o",), ("-o", "m", "--sbom")])
 @pytest.mark.parametrize("name", ["m.json", "weights.safetensors"])
 def test_what_is_read_is_not_written_over(tmp_path, flags, name):
-    """Input files are not overwritten, by whatever path."""
+    """No path, such as a link, makes the tool overwrite input files."""
     assert command("convert", MNIST, tmp_path / "m.json").returncode == 0
     (tmp_path / "consts.safetensors").rename(tmp_path / "weights.safetensors")
     read = [tmp_path / "m.json", tmp_path / "weights.safetensors"]
@@ -346,7 +346,7 @@ def test_what_a_source_needs_is_what_the_linker_finds(monkeypatch):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_leaves_nothing_behind(tmp_path, number):
-    """The running compiler is ended, too."""
+    """The compiler that is running is ended, too."""
     env = compiler(tmp_path, f"echo x >> {tmp_path}/started; sleep 60 & wait")
     before = sorted(tmp_path.iterdir())
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-/* Structs as initialisers, and strings as literals. */
+/* Tests structs that are written as initialisers, and strings as literals. */
 #include "compile/fields.h"
 
 #include <cmocka.h>
@@ -21,7 +21,7 @@ static const struct_info *args_of(const kernel_desc *desc) {
   return kernel_infos[i].args;
 }
 
-/* pointer: where in the struct there is one. */
+/* Expects this text for a struct. pointer: offset of the pointer in the struct. */
 static void expect(const kernel_desc *desc, const void *args, size_t pointer, const char *want) {
   text text = {0};
   write_struct(&text, args_of(desc), args, &(pointer_writer){write_place, &pointer});

@@ -1,4 +1,4 @@
-"""Compiled programs without threads, allocation or a host, and with the user's own kernels."""
+"""Tests compiled programs without threads, allocation or a host, and with the user's own kernels."""
 
 import ctypes
 import json
@@ -62,7 +62,7 @@ def test_static_memory(builder, tmp_path, name):
 
 
 def test_the_size_of_static_memory(tmp_path):
-    """The printed size is that in the sources."""
+    """The printed size equals the size in the sources."""
     program, _ = model_of(tmp_path, "net")
     r = command("compile", program, "--emit-c", tmp_path / "c", "--arena", "static")
     assert r.returncode == 0, r.stderr
@@ -133,7 +133,7 @@ def test_what_a_processor_must_have(tmp_path, limit, flags, says):
     """model.c refuses to compile: offsets would be truncated to 32 bits, and data be read in the wrong byte order."""
     rows = torch.export.Dim("rows", max=1 << 28)
     program = saved(tmp_path, torch.nn.Linear(8, 3), noise(4, 8), dynamic_shapes=({0: rows},))
-    emit(program, tmp_path / "c", "--dim", f"rows={100_000_000}")  # 3.2 GB in, 1.2 GB out
+    emit(program, tmp_path / "c", "--dim", f"rows={100_000_000}")  # 3.2 GB of inputs, 1.2 GB of outputs
     (tmp_path / "c/limits.h").write_text(LIMITS % limit)
     words = ["gcc", "-std=c11", "-fsyntax-only", "-I.", "-include", "limits.h", "-Wno-builtin-macro-redefined", *flags]
     r = subprocess.run([*words, "model.c"], cwd=tmp_path / "c", capture_output=True, text=True)
@@ -166,8 +166,8 @@ def literal(x) -> str:
 @pytest.mark.by_turn(6)
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_two_programs_in_one_firmware(tmp_path, compiler):
-    """All names that an object exports are its own, and it needs only memcpy and the like, and libm. An error in the
-    data is a code and a text."""
+    """An object exports only its own names, and needs only functions such as memcpy, and libm. An error in the data is
+    a code and a text."""
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     one, (x,) = model_of(tmp_path / "a", "views")

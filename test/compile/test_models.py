@@ -12,7 +12,7 @@ import clave
 
 
 class Net(torch.nn.Module):
-    """Convolutions of several kinds, norms, a pool, attention, a softmax."""
+    """Has convolutions of several kinds, norms, a pool, attention and a softmax."""
 
     def __init__(self):
         super().__init__()
@@ -31,7 +31,7 @@ class Net(torch.nn.Module):
 
 
 class Counter(torch.nn.Module):
-    """State that begins as a constant and as zeros."""
+    """Has state that begins as a constant, and state that begins as zeros."""
 
     def __init__(self):
         super().__init__()
@@ -45,7 +45,7 @@ class Counter(torch.nn.Module):
 
 
 class Loop(torch.nn.Module):
-    """A branch, a loop whose length depends on data, a scan."""
+    """Has a branch, a loop whose length depends on data, and a scan."""
 
     def forward(self, x, n):
         y = torch.cond(x.sum() > 0, lambda a: a.sin(), lambda a: a.cos(), (x,))
@@ -76,14 +76,14 @@ def noise(*shape):
 
 
 class Views(torch.nn.Module):
-    """Views that begin after the start of their source or go backwards."""
+    """Has views that begin after the start of their source or go backwards."""
 
     def forward(self, x):
         return x[2:, 1:].softmax(-1), x[1:].mT[2:] * 2, x[3].sum(), x.flip(0)[1:, ::2].cumsum(0)
 
 
 class Dice(torch.nn.Module):
-    """Random numbers, also in a loop's body: different ones each time."""
+    """Draws random numbers, also in a loop's body, which differ each time."""
 
     def forward(self, x, n):
         _, y = torch._higher_order_ops.while_loop(
@@ -93,7 +93,7 @@ class Dice(torch.nn.Module):
 
 
 class Steps(torch.nn.Module):
-    """Elementwise steps of floats and of integers: some of the first 64 kinds and some of the others."""
+    """Has elementwise steps of floats and of integers: some of the first 64 kinds and some of the others."""
 
     def forward(self, x, i):
         y = torch.where(x > 0, x.exp(), x.copysign(-x)).clamp(-1, 2)
@@ -101,7 +101,7 @@ class Steps(torch.nn.Module):
 
 
 class Codes(torch.nn.Module):
-    """Convolutions of 8-bit codes, as pt2e writes them: the next op makes codes, with a residual, or 16-bit floats."""
+    """Convolves 8-bit codes, as pt2e writes them. The next op makes codes, with a residual, or 16-bit floats."""
 
     def __init__(self):
         super().__init__()
@@ -188,7 +188,7 @@ def test_a_custom_op_runs_its_reference(builder, tmp_path):
 
 
 def test_an_index_out_of_range(builder, tmp_path):
-    """The executable's error is the session's."""
+    """The executable reports the same error as a session."""
     program = saved(tmp_path, Pick(), torch.tensor([3, 0, 6]))
     bad = torch.tensor([1, 7, 2])
     with pytest.raises(clave.Error) as e:

@@ -30,7 +30,8 @@ def check(exe, session, inputs, *options) -> None:
 
 
 def compare(builder, program, runs, *options, words=()) -> None:
-    """Compares all runs of one executable bit by bit. options: of the executable; words: of the compilation."""
+    """Compares all runs of one executable bit by bit. options: those of the executable. words: those of the
+    compilation."""
     exe = builder.build(emit(program, program.parent / "c", *words))
     session = clave.Session(str(program), device="cpu")
     for inputs in runs:
@@ -38,7 +39,7 @@ def compare(builder, program, runs, *options, words=()) -> None:
 
 
 class Rows(torch.nn.Module):
-    """Views, sums and products along a size that may be 0 or 1, broadcasts, copies, a constant result."""
+    """Has views, sums and products along a size that may be 0 or 1, broadcasts, copies and a constant result."""
 
     def __init__(self):
         super().__init__()
@@ -152,7 +153,7 @@ def test_one_size_is_fixed(builder, tmp_path):
 
 @pytest.mark.by_turn(14)
 def test_a_number_is_fixed(builder, tmp_path):
-    """The only thread is the caller's."""
+    """The executable starts no threads."""
     program = saved(tmp_path, Window(), noise(10, 2), 4, dynamic_shapes={"x": {0: DYNAMIC}, "n": DYNAMIC})
     exe = builder.build(emit(program, tmp_path / "c", "--dim", "n=5", "--threads", "0"))
     assert "-lpthread" not in (tmp_path / "c/Makefile").read_text() and "input 1" not in call(exe, "--help").stdout
@@ -182,7 +183,7 @@ def test_an_index_out_of_range(builder, tmp_path):
 
 @pytest.mark.by_turn(14)
 def test_a_number_that_is_a_float(builder, tmp_path):
-    """A float as input, and a size beyond its bounds."""
+    """An input is a float, and a size exceeds its bounds."""
     spec = importlib.util.spec_from_file_location("cli_programs", ROOT / "test/cli/conftest.py")
     of_cli = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(of_cli)
@@ -197,7 +198,7 @@ def test_a_number_that_is_a_float(builder, tmp_path):
 
 
 def test_what_is_carried_says_why(tmp_path):
-    """Bodies and sizes that depend on data are decided during a run."""
+    """Bodies and sizes that depend on data are determined during a run."""
     for module, args, dims, node in (
         (Loop, (noise(4, 5), torch.tensor(5)), ({0: DYNAMIC}, None), "(if, cond)"),
         (Nonzero, (noise(6),), ({0: DYNAMIC},), "(item, "),

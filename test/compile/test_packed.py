@@ -135,7 +135,7 @@ def test_a_packed_file_stays_packed(tmp_path, net):
 
 
 class Plane(torch.nn.Module):
-    """Winograd convolutions: tiles of 2 for small images and of 4 for others; lines read other packed weights."""
+    """Winograd convolutions use tiles of 2 for small images, of 4 for others. Single rows read other packed weights."""
 
     def __init__(self):
         super().__init__()
@@ -146,7 +146,7 @@ class Plane(torch.nn.Module):
 
 
 def test_sizes_that_nobody_packed_for(builder, tmp_path):
-    """Dynamic sizes are packed for sizes 1 and 64."""
+    """A program with dynamic sizes has weights that are packed for the sizes 1 and 64."""
     torch.manual_seed(0)
     side = torch.export.Dim("side", min=1, max=200)
     program = clave.export(Plane().eval(), (torch.zeros(1, 64, 8, 8),), dynamic_shapes=({2: side, 3: side},))
@@ -252,7 +252,7 @@ def test_damaged_ones_are_left_out(builder, tmp_path, at_less, net):
 
 def hash_anew(file):
     """Rehashes the sections of a .clv except its constants, then its header and table: docs/reference/formats.md."""
-    xxh3 = ctypes.CDLL(ctypes.util.find_library("xxhash")).XXH3_64bits  # libxxhash-dev has it, which builds need
+    xxh3 = ctypes.CDLL(ctypes.util.find_library("xxhash")).XXH3_64bits  # it comes with libxxhash-dev, which builds need
     xxh3.argtypes, xxh3.restype = [ctypes.c_char_p, ctypes.c_size_t], ctypes.c_uint64
     (n,) = struct.unpack_from("<I", file, 24)
     for at in range(64, 64 + 32 * n, 32):
@@ -295,7 +295,8 @@ def test_a_level_is_a_text(builder, tmp_path, at_less, net):
 
 @needs_levels
 def test_weights_of_another_size_are_left_out(tmp_path, at_less, net):
-    """A file claims that this processor's panels are another's, which would be read out of bounds."""
+    """A file declares panels of another layout as those of this processor, which would read them out of bounds. It is
+    refused."""
     program, _ = net
     less, full = packed_for_both(tmp_path, at_less, program)
     rename_levels(tmp_path / CONVERTED, {less: full, full: less})

@@ -11,7 +11,7 @@ from clave.lowering.registry import COMPLEX
 
 LISTED = pathlib.Path(__file__).with_name("aten.txt")
 
-# Core and listed ops that are not run, with the reason.
+# Core and listed ops that are not run, with the reasons.
 LEFT_OUT = {
     "aten.atan2.out": "writes into an operand; atan2.default is the op of a functional graph",
     "aten.resize_.default": "changes the shape of its operand in place",
@@ -71,7 +71,7 @@ def exporter(name: str) -> str:
     if op is None:
         return "no: torch has no such op"
     if op._schema.is_mutable:
-        return "decomposed"  # torch.export decomposes it: its graphs are functional
+        return "decomposed"  # torch.export decomposes it, because its graphs are functional
     composite = torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
     written = composite or op in _decompositions() or op in quantized.decompositions([op])
     return "decomposed" if written else "no: no lowering"

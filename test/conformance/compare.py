@@ -32,7 +32,7 @@ ROUNDED_TERMS = {"mvlgamma.mvlgamma_p_3", "mvlgamma.mvlgamma_p_5"}
 COMPOSED |= ROUNDED_TERMS
 # Functions with other zeros: gamma functions by reflection and recurrence, max(a, b) + log1p(exp(-|a - b|)).
 ZEROS = {"digamma", "lgamma", "mvlgamma.mvlgamma_p_1", "logaddexp", "logaddexp2"}
-# Relative change of the result by the change of a number rounded on the way. I0(x) changes by x, at most 12 here. A
+# Relative change of the result by the change of a rounded intermediate number. I0(x) changes by x, at most 12 here. A
 # weight p of a softmax changes by p (1 - p) <= 1/4 of its score, at most 9,694 here. An inverse changes by the matrix's
 # condition number, at most 109 here.
 AMPLIFIED = {
@@ -65,7 +65,7 @@ ANY_ZERO = {"nn.functional.softshrink", "fmax", "fmin"}
 
 @dataclasses.dataclass
 class Reference:
-    """The reference: torch's result, the same in f64 (or None) and the magnitude of the sums in it."""
+    """The reference: torch's result, the same computation in f64 (or None), and the magnitude of its sums."""
 
     want: list[Any]
     exact: list[Any] | None
@@ -75,7 +75,7 @@ class Reference:
 
 @dataclasses.dataclass
 class Difference:
-    """The largest error in units in the last place, and a description of an error that is too large."""
+    """Returns the largest error in units in the last place, and a description of an error that is too large."""
 
     ulp: float = 0.0
     wrong: str = ""
@@ -171,7 +171,7 @@ def _nearer_than_infinity(ours: Any, want: Any, exact: Any, dtype: torch.dtype) 
 
 
 def in_40_digits(function: Any, x: torch.Tensor, numbers: Any = ()) -> torch.Tensor:
-    """Returns function of each element and the numbers, rounded to f64; NaN at poles."""
+    """Returns function(element, *numbers) for each element, rounded to f64; NaN at poles."""
 
     def one(value: float) -> float:
         try:

@@ -37,7 +37,7 @@ TABLE_HEAD = (
     "op\tdtypes\tsamples\tdevice\tverdict\treason\n"
 )
 FAILED = ("wrong", "error", "crash", "timeout", "slow")  # never expected
-ALL = "all"  # devices, or samples of an op and dtype
+ALL = "all"  # stands for all devices, or all samples of an op and dtype
 
 Job = tuple[str, str]  # op, dtype
 
@@ -62,7 +62,7 @@ class Baseline:
         return where.get(device) or where.get(ALL) or RIGHT
 
     def listed(self, job: Job) -> set[int]:
-        """Returns the samples of a job that some device is expected not to have right."""
+        """Returns the samples of a job that are expected to fail on some device."""
         return {i for of, i in self.rows if of == job}
 
     def complaint(self, device: str, r: dict) -> str:

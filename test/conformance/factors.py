@@ -6,14 +6,14 @@ from typing import Any
 
 import torch
 
-# Op -> indices of (left vectors, values, right vectors) in its results, and True if the right vectors are rows.
+# Maps an op to the indices of (left vectors, values, right vectors) in its results; True: right vectors are rows.
 VECTORS = {
     "linalg.eigh": ((1, 0, 1), False),
     "linalg.svd": ((0, 1, 2), True),
     "svd": ((0, 1, 2), False),
     "pca_lowrank": ((0, 1, 2), False),
 }
-ROUNDINGS = 8  # roundings of the product's terms, each of the size of the largest value
+ROUNDINGS = 8  # roundings of the product's terms, each about the size of the largest value
 
 
 def canonical(name: str, ours: list[Any], want: list[Any]) -> list[Any]:

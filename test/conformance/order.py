@@ -6,7 +6,7 @@ from typing import Any
 import torch
 import torch.utils._pytree as pytree
 
-# Op -> the position of its dim. max and min are absent: their contract is the first of equal elements.
+# Maps an op to the position of its argument dim. max and min are absent: their contract is the first of equal elements.
 DIM = {"sort": 1, "argsort": 1, "topk": 2, "kthvalue": 2, "median": 1, "nanmedian": 1, "mode": 1}
 
 

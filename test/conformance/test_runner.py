@@ -91,7 +91,8 @@ def test_what_open_sizes_may_be_refused_for(op, message, refused):
 
 
 def test_our_own_exceptions_are_never_refusals(monkeypatch):
-    """Neither in the package's code that torch.export calls nor in the tests' own modules, also if torch wraps them."""
+    """An exception of the package's code that torch.export calls, or of a test's own module, is a failure, also if
+    torch wraps it."""
 
     def fail(*_):
         raise ValueError("ours")
@@ -273,7 +274,7 @@ def test_integers_dtypes_and_shapes_are_exact():
 
 
 def test_f64_result_may_decide():
-    """The result is as near to the f64 result as torch's, on its other side."""
+    """The result has the same distance from the f64 result as torch's result, with the opposite sign."""
     want, ours = torch.tensor([1.0]), torch.tensor([1.0002])
     assert difference(ours, want)
     assert not difference(ours, want, exact=[1.0001])
@@ -321,7 +322,8 @@ def test_factors_that_are_not_unique(change, right):
 
 
 def test_beyond_the_range_of_16_bits():
-    """Where torch overflows on the way, the f64 result counts in f16; if it is out of range, infinity counts."""
+    """Where torch overflows in an intermediate result, the f64 result counts in f16; if it is out of range, infinity
+    counts."""
     want = torch.tensor([NAN, NAN], dtype=torch.float16)
     exact = [100.0, -70000.0]
     assert not difference(torch.tensor([100.0, -INF], dtype=torch.float16), want, exact=exact)

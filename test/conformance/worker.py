@@ -1,8 +1,8 @@
 """Runs the samples of one op and dtype in a separate process, which reports each sample before and after it.
 
 A worker receives jobs (name, dtype, samples done, one by one?) over a pipe and sends ("begin", index or None for a
-batch, call), ("done", record) and ("end",). If it dies, its owner, run.py, charges the sample that it began last. A
-batch is then tried again sample by sample.
+batch, call), ("done", record) and ("end",). If it dies, its owner, run.py, attributes the failure to the sample that it
+began last. A batch is then tried again sample by sample.
 """
 
 import contextlib
@@ -34,10 +34,10 @@ from clave import errors, exporter, trace
 from clave.program import Program
 from clave.shared import States
 
-BATCH = 16  # calls in one program: exporting them so needs a tenth of the time
-SLOW_S = 1.0  # CPU seconds of a run; most samples need a thousandth
+BATCH = 16  # calls in one program, which needs a tenth of the time to export
+SLOW_S = 1.0  # CPU seconds of a run from which it is slow; most samples need a thousandth
 FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
-RUNS = 3  # runs of a slow sample: the first builds kernels, and the machine may be busy
+RUNS = 3  # runs of a slow sample, because the first builds kernels and the machine may be busy
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PACKAGE = ROOT / "python/clave"
 
@@ -117,7 +117,7 @@ def _ask_torch(s: samples.Sample) -> Task | dict[str, Any]:
     try:
         with torch.backends.mkldnn.flags(enabled=False) if own else contextlib.nullcontext():
             want = list(s.module(*(t.clone() for t in s.tensors)))
-    except Exception as e:  # torch refuses the sample: nothing to compare with
+    except Exception as e:  # torch refuses the sample, so there is nothing to compare with
         return {"verdict": "skipped", "message": f"torch: {_line(e)}"}
     if any(isinstance(t, torch.Tensor) and t.dtype not in samples.NAMES for t in [*want, *s.tensors]):
         return {"verdict": "skipped", "message": "a dtype that clave does not have"}
@@ -284,7 +284,7 @@ def reference(name: str, s: samples.Sample, want: list[Any]) -> compare.Referenc
     elif any(t.dtype in samples.LOW for t in want if isinstance(t, torch.Tensor)) and not scope.is_random(name):
         try:
             exact = list(module(*tensors))
-        except Exception:  # not every op supports f64: then torch's own result is the only reference
+        except Exception:  # if an op does not support f64, torch's own result is the only reference
             exact = None
     known = exact if exact is not None else want
     sums = not is_pointwise(name) or name in compare.COMPOSED

@@ -1,8 +1,8 @@
 #ifndef TEST_DELEGATE_CALLS_H
 #define TEST_DELEGATE_CALLS_H
-/* Sequences of calls of the plugin, right and wrong, that bytes select: handles of all kinds,
- * released or not, tensors of wrong sizes, runs in progress. In any sequence each call returns, an
- * error has a line, a good run has the right result, and in the end all is freed. */
+/* Makes sequences of calls of the plugin, right and wrong, which bytes select: with handles of all
+ * kinds, released or not, tensors of wrong sizes, and runs in progress. Each call must return, an
+ * error must have a line, a good run the right result, and in the end everything must be freed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ typedef struct calls {
   const uint8_t *bytes;
   size_t size, at;
   clave_delegate_handle devices[N_HANDLES], programs[N_HANDLES], instances[N_HANDLES];
-  int n_devices, n_programs, n_instances; /* number made; the last N_HANDLES of each are known */
+  int n_devices, n_programs, n_instances; /* objects made; the last N_HANDLES of each are known */
   int borrowed;                           /* payloads that the plugin still borrows */
   const void *clv;
   size_t clv_size;
@@ -30,7 +30,7 @@ static inline void must(const char *what, bool good) {
   abort();
 }
 
-/* The next choice of n; 0 when the bytes are used up. */
+/* Returns the next choice below n, or 0 when the bytes are used up. */
 static inline unsigned choose(calls *calls, unsigned n) {
   return calls->at < calls->size ? calls->bytes[calls->at++] % n : 0;
 }
@@ -43,7 +43,7 @@ static inline bool settle(const calls *calls, clave_status st) {
   return !st;
 }
 
-/* Returns a handle: mostly one of this list, sometimes one of another kind, an invalid one or 0. */
+/* Returns a handle, mostly one of this list, sometimes one of another kind, an invalid one or 0. */
 static inline clave_delegate_handle pick(calls *calls, const clave_delegate_handle *list, int n) {
   const unsigned way = choose(calls, 32);
   if (way == 0) return 0;
@@ -82,7 +82,7 @@ static inline void keep(clave_delegate_handle *list, int *count, clave_delegate_
 
 /* ---------------------------------------------------------------- payloads */
 
-/* A softmax of (n, 4), n up to 5, which bytes may have altered. */
+/* A graph with a softmax of (n, 4), n up to 5, which bytes may alter. */
 typedef struct small_graph {
   clave_delegate_size size;
   clave_delegate_tensor tensors[2];
@@ -255,7 +255,7 @@ static inline clave_tensor pick_tensor(calls *calls) {
   }
   if (tensor.strides[0] < 0 || tensor.strides[1] < 0 || tensor.strides[0] > COLUMNS ||
       tensor.dims[0] > ROOM || tensor.dims[1] > COLUMNS)
-    tensor.data = NULL; /* the tensor would reach beyond its memory */
+    tensor.data = NULL; /* the tensor would exceed its memory */
   return tensor;
 }
 

@@ -1,6 +1,6 @@
 #ifndef TEST_DELEGATE_MNIST_H
 #define TEST_DELEGATE_MNIST_H
-/* Runs a network through the plugin and through clave's own API, for the same bits. */
+/* Runs a network through the plugin and through clave's own API, which must have the same bits. */
 #include "clave.h"
 #include "test/delegate/plugin.h"
 

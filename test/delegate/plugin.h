@@ -1,6 +1,6 @@
 #ifndef TEST_DELEGATE_PLUGIN_H
 #define TEST_DELEGATE_PLUGIN_H
-/* libclave_delegate.so as a host has it: opened by its path, beside the test's build. */
+/* Opens libclave_delegate.so as a host does, by its path in the build that the test belongs to. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 static clave_delegate d = {.size = sizeof d};
 
-/* build/test/delegate/test_x: the plugin is in build. */
+/* Returns the path of the plugin. The test is build/test/delegate/test_x, the plugin in build. */
 static inline void plugin_path(char *path, size_t size) {
   static const char name[] = "/libclave_delegate.so";
   const ssize_t n = readlink("/proc/self/exe", path, size - sizeof name);

@@ -1,5 +1,5 @@
-/* A bare process, with nothing of clave linked, opens the plugin as a host of the first release
- * does; and the structs of today hold that host's members where it has them. Run from the project's
+/* A process that links nothing of clave opens the plugin like a host of the first release. Today's
+ * structs have the members of the first release at the same offsets. Run from the project's
  * root. */
 #include "test/delegate/plugin.h"
 #include "test/delegate/release_1/host.h"

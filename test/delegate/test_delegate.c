@@ -24,7 +24,7 @@ static void test_register(void **state) {
   assert_null(delegate.open);
 }
 
-/* A newer host finds NULL in fields that the plugin lacks; nothing after its table is written. */
+/* A newer host finds NULL in fields that the plugin lacks; nothing after its table changes. */
 static void test_a_newer_host(void **state) {
   struct {
     clave_delegate known;
@@ -312,7 +312,7 @@ static void test_dma_buf(void **state) {
   munmap(frame, 2 * ROOM);
 }
 
-/* Values that differ from input 0 in one way each. */
+/* Expects errors for values that differ from input 0 in one way each. */
 static void expect_bad_values(clave_delegate_handle in, clave_tensor value,
                               const clave_delegate_memory *memory) {
   clave_tensor bad = value;

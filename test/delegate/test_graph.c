@@ -1,4 +1,4 @@
-/* A host's own graph: queried node by node, passed as a payload; malformed descriptions. */
+/* Tests a host's own graph, queried and passed as a payload, and malformed descriptions. */
 #include "test/delegate/mnist.h"
 
 /* ---------------------------------------------------------------- graphs */
@@ -82,7 +82,7 @@ static void test_graph(void **state) {
     fine(d.set_input(in, NULL, 0, &value));
     fine(d.execute(in, NULL));
     fine(d.result(in, NULL, 0, &tensor));
-    const float *got = tensor.data; /* rows (5.25, -3), (1.75, -15) before relu */
+    const float *got = tensor.data; /* rows are (5.25, -3), (1.75, -15) before relu */
     const float want[] = {0.994780f, 0.005220f, 0.851953f, 0.148047f};
     for (int i = 0; i < 4; i++) assert_float_equal(got[i], want[i], 1e-5);
     fine(d.destroy(in));
@@ -231,7 +231,7 @@ static void test_query(void **state) {
   assert_non_null(strstr(answer[2].reason, "scores"));
 }
 
-/* Node by node, by method; wrong questions. What a device lacks: test_opencl.c. */
+/* Queries a program node by node, also invalidly. test_opencl.c tests ops that devices lack. */
 static void test_query_of_a_program(void **state) {
   (void)state;
   size_t size;
@@ -305,7 +305,7 @@ static void test_bad_graphs(void **state) {
   d.status_free(st);
 }
 
-/* z = x - y of two inputs in one memory, at these offsets, with the result over them. */
+/* Computes z = x - y of two inputs in one memory, at these offsets, with the result over them. */
 static void test_inputs_that_overlap(void **state) {
   (void)state;
   enum { COUNT = 16 };
@@ -358,7 +358,7 @@ typedef struct negatives {
   clave_delegate_graph g;
 } negatives;
 
-/* n inputs, each with a different open size, and n outputs, their negatives. */
+/* Initialises a graph of n inputs, each with its own dynamic size, and n negated outputs. */
 static void init_negatives(negatives *negatives, uint32_t n) {
   for (uint32_t i = 0; i < 2 * n; i++) {
     negatives->indices[i] = i;

@@ -1,5 +1,5 @@
-/* A host with its own OpenCL objects: ops that its device lacks, cl_mems bound at an offset. Run
- * from the project's root. */
+/* Tests a host with its own OpenCL objects: ops that its device lacks, and cl_mems bound at an
+ * offset. Run from the project's root. */
 #include <math.h>
 
 #include "test/delegate/mnist.h"

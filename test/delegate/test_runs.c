@@ -1,5 +1,5 @@
-/* Runs: submitted, waited for, cancelled, reported to a profiler; state; threads on one
- * instance. */
+/* Tests runs that are submitted, waited for, cancelled and reported to a profiler, state, and
+ * threads on one instance. */
 #include <pthread.h>
 #include <sys/wait.h>
 
@@ -9,16 +9,16 @@
 
 /* ---------------------------------------------------------------- submitted runs */
 
-enum { MOST_SECONDS = 240 };
+enum { MAX_SECONDS = 240 };
 
-/* A run that its event callback holds until the test releases it. */
+/* The state of an event callback that holds a run until the test releases it. */
 typedef struct latch {
   clave_delegate_handle instance;
   pthread_mutex_t m;
   pthread_cond_t changed;
   bool inside, go;
   int nodes, runs, done;
-  char inner[200]; /* result of a call of the instance from within the callback */
+  char inner[200]; /* message of a call of the instance from within the callback */
 } latch;
 
 static bool hold_run(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value) {
@@ -62,7 +62,7 @@ static void test_submit(void **state) {
   static float image[PIXELS], scores[CLASSES], want[CLASSES];
   latch latch = {.m = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
   bool over;
-  (void)alarm(MOST_SECONDS); /* a wait that nobody ends */
+  (void)alarm(MAX_SECONDS); /* a wait that nobody ends */
   clave_delegate_handle in = latch.instance = new_mnist();
   fill(image, PIXELS, 5);
   classify_plainly(image, 1, want);
@@ -168,7 +168,7 @@ static void step_lm(clave_delegate_handle in, int64_t token, int64_t position, f
   memcpy(last, logits.data, 16);
 }
 
-/* A cache belongs to an instance: reset, copied, read and written. */
+/* A cache is state of an instance, which is reset, copied, read and written. */
 static void test_state(void **state) {
   (void)state;
   size_t size;
@@ -219,7 +219,7 @@ static void *race(void *arg) {
   return NULL;
 }
 
-/* Threads on one instance: each call runs or is refused, and the results stay right. */
+/* If two threads use one instance, each call runs or is refused, and the results stay right. */
 static void test_two_threads_on_one_instance(void **state) {
   (void)state;
   static float image[PIXELS], scores[CLASSES], want[CLASSES];
@@ -265,7 +265,7 @@ static void test_fork(void **state) {
   fine(d.wait(in, -1, &over));
   const pid_t child = fork();
   if (child == 0) {
-    (void)alarm(MOST_SECONDS);
+    (void)alarm(MAX_SECONDS);
     _exit(live_as_child(in));
   }
   assert_int_equal(waitpid(child, &how, 0), child);

@@ -27,7 +27,7 @@ SECONDS = 20
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    """The search needs a server: browsers do not read its index from file://."""
+    """Serves the site, because browsers do not read the search's index from file://."""
 
     def log_message(self, *_):
         pass
@@ -60,13 +60,14 @@ def resize(driver, width):
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
 
-def problems(driver, address):
-    """Yields a line for each thing that is wrong with a page."""
+def problems(driver, address, known):
+    """Yields a line for each problem of a page. known: the addresses to which its menu may lead."""
     driver.get(address)
     headings = [h for h in driver.find_elements(By.TAG_NAME, "h1") if h.is_displayed() and h.text.strip()]
     if not headings:
         yield "shows no heading"
     yield from (f"{picture} is not shown" for picture in driver.execute_script(BROKEN_PICTURES))
+    yield from (f"the menu leads to {link}" for link in driver.execute_script(MENU) if link not in known)
     for width in WIDTHS:
         resize(driver, width)
         wider = driver.execute_script(WIDER)
@@ -74,14 +75,6 @@ def problems(driver, address):
             yield f"is {wider} px wider than a window of {width} px"
     resize(driver, WIDTHS[0])
     yield from (entry["message"] for entry in driver.get_log("browser"))
-
-
-def menu_problems(driver, root, pages):
-    """Yields a line for each link of the navigation that does not open a page of the site."""
-    known = {f"{root}/", *(f"{root}/{page}" for page in pages)}
-    for page in pages:
-        driver.get(f"{root}/{page}")
-        yield from (f"{page}: the menu leads to {link}" for link in driver.execute_script(MENU) if link not in known)
 
 
 def found_pages(driver, box, word):
@@ -113,8 +106,8 @@ def main(site):
     pages = [p for p in pages if p not in ("404.html", "search.html")]
     driver = browser()
     try:
-        found = [f"{p}: {line}" for p in pages for line in problems(driver, f"{root}/{p}")]
-        found += menu_problems(driver, root, pages)
+        known = {f"{root}/", *(f"{root}/{page}" for page in pages)}
+        found = [f"{p}: {line}" for p in pages for line in problems(driver, f"{root}/{p}", known)]
         found += search_problems(driver, root, "clave_session_run", "docs/reference/api/c_clave.html")
     finally:
         driver.quit()

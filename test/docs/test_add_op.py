@@ -78,7 +78,7 @@ clave.Session("conv.clv", device=clave.Device("opencl", fallback=False))(x)
 ADDED = """
 static clave_status record_added(const void *conv) {
   (void)conv;
-  return UNSUPPORTED("the added variant was recorded");
+  return INVALID("the added variant was recorded");
 }
 
 static const kernel_variant conv_variants[] = {"""

@@ -30,7 +30,7 @@ def all_blocks(language):
 
 
 def runnable(line):
-    """False for commands that run this test itself or take as long."""
+    """Returns False for commands that run this test itself or take as long."""
     return not line.startswith(("make quick", "make check", "make bench", "make fuzz"))
 
 

@@ -39,7 +39,7 @@ def test_what_nothing_explains_is_told(errors):
     told = list(errors.problems([("room/x.c", "a new message")], table))
     assert "room/x.c: a new message: no row of docs/errors.tsv explains it" in told
     assert any("jinja/: no message comes from there" in line for line in told)
-    assert any("no OpenCL loader" in line for line in told)
+    assert any("no OpenCL library" in line for line in told)
 
 
 def test_the_longest_path_counts(errors):
@@ -106,7 +106,7 @@ def test_the_c_reference_has_every_function():
 
 
 def test_the_c_reference_has_every_heading():
-    """Each title between dashes is a heading, also if its comment continues; the rest of it is text below."""
+    """Each title between dashes is a heading. If its comment continues, the rest is text below."""
     api = load("api")
     for header in api.HEADERS:
         titles = re.findall(r"^/\* -{20,} (.+?)(?: \*/)?$", header.read_text(), re.M)

@@ -1,6 +1,6 @@
-/* AMX's tiles in plain C, and a processor that has all instruction sets of x86-64 (features.h).
- * Follows the pseudocode of Intel's manual: TDPBF16PS sums the products of even and of odd elements
- * apart, and adds both sums to what the tile has. */
+/* Emulates AMX's tiles in plain C, on a processor that has all instruction sets of x86-64
+ * (features.h). Follows the pseudocode of Intel's manual: TDPBF16PS sums the products of even and
+ * of odd elements separately, and adds both sums to the tile. */
 #include <assert.h>
 
 #include "backend/cpu/kernels/support/features.h"

@@ -136,7 +136,7 @@ EMULATED __mmask16 _mm512_cmp_ps_mask(f32 a, f32 b, int order) {
   return (__mmask16)r;
 }
 
-/* Adds halves to each other until one element is left. */
+/* Adds the halves to each other until one element is left. */
 #define REDUCE(type, name, elements)                        \
   EMULATED type name(elements a) {                          \
     for (int n = sizeof a / sizeof a[0] / 2; n > 0; n /= 2) \
@@ -182,7 +182,7 @@ COMPARE(__mmask16, _mm512_cmpge_epi32_mask, i32, A(i32) >= B(i32))
 COMPARE(__mmask16, _mm512_cmplt_epi32_mask, i32, A(i32) < B(i32))
 COMPARE(__mmask32, _mm512_cmpgt_epi16_mask, i16, A(i16) > B(i16))
 
-/* Adds products of four bytes each; b's have signs. */
+/* Adds the products of four bytes to each sum; the bytes of b are signed. */
 EMULATED i64 _mm512_dpbusd_epi32(i64 sums, i64 a, i64 b) {
   i32 r = (i32)sums;
   for (int i = 0; i < 64; i++) r[i / 4] += A(u8) * B(i8);
@@ -212,7 +212,7 @@ EMULATED int32_t integer_of(float x) { return fabsf(x) < 0x1p31F ? (int32_t)x : 
 EACH(i64, _mm512_cvttps_epi32, (f32 a), i32, integer_of(a[i]))
 #define _mm512_cvt_roundps_epi32(x, nearest) _mm512_cvttps_epi32(emulated_nearest(x))
 
-/* BF16: floats below the smallest normal one are zeros, as operands and as results. */
+/* Returns x, or 0 if it is subnormal, as BF16 instructions read operands and store results. */
 EMULATED float flushed(float x) { return fabsf(x) < FLT_MIN ? copysignf(0, x) : x; }
 EMULATED float from_bf16(uint16_t x) {
   const uint32_t bits = (uint32_t)x << 16;
@@ -247,7 +247,7 @@ EACH(i64, _mm512_shuffle_epi8, TWO_SI, u8, B(i8) < 0 ? 0 : AT(u8, a, (i & ~15) +
 EACH(f32, _mm512_shuffle_f32x4, (f32 a, f32 b, int order), f32,
      (i < 8 ? a : b)[4 * (order >> i / 4 * 2 & 3) + i % 4])
 
-/* In each block of n elements (16 bytes) those of its lower or upper half, of a and b in turns. */
+/* Interleaves the lower or upper halves of each block of n elements (16 bytes) of a and b. */
 #define TURNS(elements, n, upper) \
   AT(elements, i % 2 ? b : a, i / n * n + upper * (n / 2) + i % n / 2)
 EACH(f32, _mm512_unpacklo_ps, TWO_PS, f32, TURNS(f32, 4, 0))
@@ -259,7 +259,7 @@ EACH(i64, _mm512_unpackhi_epi16, TWO_SI, u16, TURNS(u16, 8, 1))
 EACH(i64, _mm512_unpacklo_epi8, TWO_SI, u8, TURNS(u8, 16, 0))
 EACH(i64, _mm512_unpackhi_epi8, TWO_SI, u8, TURNS(u8, 16, 1))
 
-/* Elements of half their width, the nearest ones: in each 16 bytes a's, then b's. */
+/* Narrows elements with saturation. In each 16 bytes, the elements of a precede those of b. */
 EMULATED int clamped(int x, int low, int high) { return x < low ? low : x > high ? high : x; }
 #define BOTH(elements, n) AT(elements, i / n % 2 ? b : a, i / (2 * n) * n + i % n)
 EACH(i64, _mm512_packs_epi32, TWO_SI, i16, (int16_t)clamped(BOTH(i32, 4), INT16_MIN, INT16_MAX))

@@ -1,4 +1,4 @@
-"""The examples: the commands of their READMEs run unchanged, and their results are torch's.
+"""The examples: the commands of their READMEs run unchanged, and their results equal torch's.
 
 Tests that need the data of ../shared/data (or CLAVE_TEST_DATA) are skipped, with this reason, if it is absent.
 """
@@ -31,7 +31,7 @@ DEVICES = ["cpu", "opencl"]
 
 @pytest.fixture(autouse=True)
 def own_data(monkeypatch):
-    """Makes examples look for fetched data in the tests' data folder."""
+    """Makes examples search the tests' data folder for fetched data."""
     monkeypatch.setenv("CLAVE_TEST_DATA", str(DATA))
 
 
@@ -43,7 +43,7 @@ def commands(readme):
 
 def run_script(text):
     """Returns the standard output of a README's commands. The data that it fetches come from the tests' folder."""
-    # The script runs in this test's Python environment, wherever it is.
+    # The script runs in this test's Python environment.
     script = text.replace(".venv/bin/python", sys.executable)
     script = re.sub(r"^examples/fetch ", f"examples/fetch --from '{DATA}' ", script, flags=re.M)
     env = {k: v for k, v in os.environ.items() if k not in ("CLAVE_DEVICE", "CLAVE_LIBRARY", "MAKEFLAGS")}
@@ -264,14 +264,14 @@ def test_tinylm_knows_shakespeare():
 @needs_data
 @pytest.mark.parametrize("form", ["int8", "Q4_1"])
 def test_tinylm_in_fast_precision_loses_little(form, tmp_path):
-    """The columns of docs/howto/quantise.md, on one window."""
+    """Tests the columns of docs/howto/quantise.md, on one window."""
     out = tmp_path / "losses.json"
     command = ["quantise.py", "--precision", "strict", "fast", "--windows", "1", "--forms", form, "--json", out]
     env = os.environ | {"PYTHONPATH": str(ROOT / "python"), "CLAVE_DEVICE": "opencl", "CLAVE_DEVICE_CLASS": "cpu"}
     subprocess.run([sys.executable, *command], cwd=EXAMPLES / "tinylm", env=env, check=True)
     _, error, strict, fast = json.loads(out.read_text())[form]
     assert abs(fast - strict) < 0.01 and fast != strict
-    assert 0.5 < error < 0.7  # relative to half a step: errors that are evenly spread have 3 ** -0.5 of it
+    assert 0.5 < error < 0.7  # relative to half a step; for evenly spread errors it is 3 ** -0.5
 
 
 def published_story():
@@ -314,8 +314,8 @@ def told(program, device, folder):
 
 
 def expect_near_tie(program, ids, others):
-    """Where two greedy texts diverge, both tokens are equally likely within 16-bit rounding: within 2 % of all logits'
-    range in f32."""
+    """Where two greedy texts diverge, both tokens are equally likely up to 16-bit rounding: within 2 % of the range of
+    logits."""
     import clave
 
     n = next((i for i, (a, b) in enumerate(zip(ids, others, strict=True)) if a != b), None)

@@ -7,7 +7,7 @@ import time
 import dynamic
 import models
 import torch
-import zoo  # before transformers, which imports torchvision: it declares the ops that may be missing there
+import zoo  # imported before transformers, which imports torchvision: zoo declares ops that may be missing there
 
 import clave
 from clave.errors import UnsupportedOp

@@ -4,12 +4,12 @@ import models
 import torch
 from torch.utils import _pytree as pytree
 
-# How a family is run. fixed: as in its row; the others have dynamic batch and length, and that attention.
+# How a family is run. fixed: with the sizes of its row; eager, sdpa: with dynamic batch and length, and that attention.
 MODES = ("fixed", "eager", "sdpa")
 
 # Inputs whose second dimension is a sequence of tokens.
 SEQUENCES = {"input_ids", "attention_mask", "token_type_ids", "bbox", "decoder_input_ids", "decoder_attention_mask"}
-RUNS = 5  # more than the largest batch, because a row has one or two
+RUNS = 5  # more than the largest batch of SIZES, since a row has one or two
 SIZES = ((2, 0), (5, 3), (3, -1), (2, 0))  # (batch, tokens more than the row's) of the example and of the runs
 
 
@@ -18,7 +18,7 @@ def _name(path):
 
 
 def _grown(path, tensors, batch, more):
-    """Returns an input made from that of several runs, which are its rows; further tokens are appended."""
+    """Joins the inputs of several runs, as rows, to one input, and appends further tokens."""
     first = tensors[0]
     if not isinstance(first, torch.Tensor) or first.dim() == 0:
         return first

@@ -1,5 +1,5 @@
-/* The wrapped allocators: count, fail once when armed, else forward. Only calls of objects in this
- * link are wrapped, that is the library's and the test's own, not those of libc, a driver or the
+/* The wrapped allocators count calls, fail once when armed, and otherwise forward. Only calls in
+ * the linked objects are wrapped: those of the library and the test, not of libc, a driver or the
  * JSON parser. */
 #include "test/fault/alloc.h"
 

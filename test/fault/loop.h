@@ -1,19 +1,19 @@
 #ifndef TEST_FAULT_LOOP_H
 #define TEST_FAULT_LOOP_H
-/* Runs whole lives with one failure each: the Nth allocation, or the Nth OpenCL call, N = 0, 1, 2
- * ... until none is left to fail. Each life ends with a one-line error, or everything is right; its
- * objects still work when nothing fails any more; and no OpenCL object stays alive. The sanitizer
- * finds leaks. */
+/* Runs a scenario many times, with one failure each: the Nth allocation, or the Nth OpenCL call,
+ * for N = 0, 1, 2 ... until no such call is left. Each run ends with a one-line error or with the
+ * right results. Its objects still work after the failure, and no OpenCL object stays alive. The
+ * sanitizer finds leaks. */
 #include <stdbool.h>
 
 #include "clave.h"
 
 typedef struct fault_test {
-  void *life;                         /* empty, and so again after `end` */
-  clave_status (*run)(void *life);    /* the whole life; stops at the first error */
-  const char *(*wrong)(void *life);   /* after a good run: describes what is wrong, or NULL */
-  clave_status (*resume)(void *life); /* after an error: uses what exists; may do nothing */
-  void (*end)(void *life);            /* destroys the objects of a life that stopped anywhere */
+  void *scenario;                         /* state of a scenario; empty at first and after `end` */
+  clave_status (*run)(void *scenario);    /* runs the whole scenario; stops at the first error */
+  const char *(*wrong)(void *scenario);   /* after a good run: describes what is wrong, or NULL */
+  clave_status (*resume)(void *scenario); /* after an error: uses what exists; may do nothing */
+  void (*end)(void *scenario); /* destroys the objects of a scenario that stopped anywhere */
 } fault_test;
 
 /* kind: "alloc" or "calls", the latter with the stub OpenCL. Prints the failures and the counts and

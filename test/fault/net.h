@@ -1,7 +1,7 @@
 #ifndef TEST_FAULT_NET_H
 #define TEST_FAULT_NET_H
-/* A method's inputs and the outputs that torch computes, from a data file as test/replay.c reads
- * it: "in.A.0", ..., "out.0.0", ... */
+/* Reads a method's inputs and torch's outputs from a data file as test/replay.c does: "in.A.0",
+ * ..., "out.0.0", ... */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static inline bool same_values(const clave_tensor *got, const clave_tensor *want
   return true;
 }
 
-/* True if the first output of the last run is as in the data file. */
+/* True if the first output of the last run equals that in the data file. */
 static inline bool right_output(clave_session *session, const clave_tensors *data) {
   clave_tensor got, want;
   clave_status st = clave_session_output(session, "forward", 0, &got);

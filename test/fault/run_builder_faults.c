@@ -8,10 +8,10 @@
 #include "clave_builder.h"
 #include "test/fault/loop.h"
 
-typedef struct life {
+typedef struct scenario {
   clave_builder *b;
   clave_program *program;
-} life;
+} scenario;
 
 enum { ROWS = 2, COLUMNS = 3, NODES = 6 };
 static float table[ROWS * COLUMNS] = {1, 2, 3, 4, 5, 6};
@@ -89,43 +89,43 @@ static void add_means(clave_builder *builder, const slots *slots) {
 }
 
 static clave_status build(void *ctx) {
-  life *life = ctx;
+  scenario *scenario = ctx;
   slots slots;
-  TRY(clave_builder_create(&life->b));
-  declare(life->b, &slots);
-  clave_builder_method(life->b, "forward");
-  clave_builder_method_metadata(life->b, "{}");
-  clave_builder_input(life->b, "x", slots.x);
-  add_choice(life->b, &slots);
-  add_means(life->b, &slots);
-  clave_builder_output(life->b, "y", slots.y);
-  return clave_builder_finish(life->b, &life->program);
+  TRY(clave_builder_create(&scenario->b));
+  declare(scenario->b, &slots);
+  clave_builder_method(scenario->b, "forward");
+  clave_builder_method_metadata(scenario->b, "{}");
+  clave_builder_input(scenario->b, "x", slots.x);
+  add_choice(scenario->b, &slots);
+  add_means(scenario->b, &slots);
+  clave_builder_output(scenario->b, "y", slots.y);
+  return clave_builder_finish(scenario->b, &scenario->program);
 }
 
-static const char *wrong_life(void *ctx) {
-  const life *life = ctx;
+static const char *check_scenario(void *ctx) {
+  const scenario *scenario = ctx;
   clave_method_info info = {.size = sizeof info};
   clave_program_info program_info = {.size = sizeof program_info};
-  clave_status st = clave_program_get_info(life->program, &program_info);
-  if (!st) st = clave_program_method(life->program, 0, &info);
+  clave_status st = clave_program_get_info(scenario->program, &program_info);
+  if (!st) st = clave_program_method(scenario->program, 0, &info);
   if (st) return "no info";
   if (strcmp(program_info.producer, "a runner") != 0 || program_info.n_constants != 2)
     return "the program is another";
   return info.n_nodes == NODES + 1 ? NULL : "nodes are missing";
 }
 
-/* After an error there is no program, and the builder can only be destroyed. */
+/* Does nothing: after an error there is no program, and the builder can only be destroyed. */
 static clave_status resume(void *ctx) {
-  const life *life = ctx;
-  if (life->program) abort();
+  const scenario *scenario = ctx;
+  if (scenario->program) abort();
   return NULL;
 }
 
-static void end_life(void *ctx) {
-  life *alive = ctx;
+static void end_scenario(void *ctx) {
+  scenario *alive = ctx;
   clave_program_destroy(alive->program);
   clave_builder_destroy(alive->b);
-  *alive = (life){0};
+  *alive = (scenario){0};
 }
 
 int main(int argc, char **argv) {
@@ -133,7 +133,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "usage: run_builder_faults alloc [FIRST STEP]\n");
     return 2;
   }
-  life life = {0};
-  const fault_test test = {&life, build, wrong_life, resume, end_life};
+  scenario scenario = {0};
+  const fault_test test = {&scenario, build, check_scenario, resume, end_scenario};
   return fault_loop(&test, argv[1], argc > 2 ? atol(argv[2]) : 0, argc > 3 ? atol(argv[3]) : 1);
 }

@@ -2,8 +2,8 @@
  *
  *   run_opencl_faults alloc|calls PROGRAM DATA [FIRST STEP]
  *
- * PROGRAM: as for run_api_faults. The host's own calls go past the stub: they neither fail nor
- * count. */
+ * PROGRAM: as for run_api_faults. The host's own OpenCL calls do not go through the stub, so they
+ * neither fail nor count. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -30,18 +30,18 @@ static struct {
   cl_context context;
   cl_command_queue queue;
   cl_mem inputs[MAX_INPUTS];
-  cl_mem output, seen; /* the output is closed to the host, which sees a copy */
-  int shared;          /* memory as a dma-buf's: (MAX_INPUTS + 1, ROOM), the output last */
+  cl_mem output, seen; /* the host cannot map the output; it reads a copy */
+  int shared;          /* memory of a simulated dma-buf: (MAX_INPUTS + 1, ROOM), output last */
   char *mapped;
 } host;
 
-typedef struct life {
+typedef struct scenario {
   const char *program_path, *data_path, *binaries_path;
   clave_device *device;
   clave_program *program;
   clave_tensors *data;
   clave_session *session, *other;
-} life;
+} scenario;
 
 /* ---------------------------------------------------------------- the host */
 
@@ -56,7 +56,7 @@ static void must(cl_int code) {
   if (code != CL_SUCCESS) abort();
 }
 
-/* A context on the device, if clave can use it. */
+/* Creates a context on the device. Returns false if clave cannot use the device. */
 static bool try_device(cl_platform_id platform, cl_device_id id) {
   cl_int code;
   cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)platform, 0};
@@ -122,7 +122,7 @@ static size_t bytes_of(const clave_tensor *tensor) {
   return bytes;
 }
 
-/* ---------------------------------------------------------------- a life */
+/* ---------------------------------------------------------------- a scenario */
 
 /* Enqueues writes of the inputs, without waiting, and overwrites the output. */
 static clave_status bind_all(clave_session *session, const clave_tensors *data) {
@@ -191,56 +191,57 @@ static bool observe(void *ctx, uint32_t node, uint32_t slot, const clave_tensor 
   return value->rank >= 0;
 }
 
-static clave_status run_life(void *ctx) {
-  life *life = ctx;
-  TRY(clave_tensors_load(life->data_path, &life->data));
-  TRY(clave_device_create_from_opencl(host.context, host.device, host.queue, NULL, &life->device));
-  TRY(clave_program_load(life->program_path, NULL, &life->program));
-  TRY(clave_session_create(life->program, life->device, NULL, &life->session));
-  TRY(clave_session_observe(life->session, observe, NULL));
-  TRY(run_bound(life->session, life->data));
-  TRY(clave_session_observe(life->session, NULL, NULL));
-  TRY(clave_session_create(life->program, life->device, NULL, &life->other));
-  TRY(run_shared(life->other, life->data));
-  TRY(clave_session_reset(life->other));
-  TRY(run_bound(life->other, life->data));
-  TRY(clave_session_bind_output_mem(life->session, "forward", 0, NULL, 0, 0));
-  TRY(clave_session_run(life->session, "forward"));
-  TRY(clave_device_save_binaries(life->device, life->binaries_path));
-  return run_bound(life->other, life->data);
+static clave_status run_scenario(void *ctx) {
+  scenario *scenario = ctx;
+  TRY(clave_tensors_load(scenario->data_path, &scenario->data));
+  TRY(clave_device_create_from_opencl(host.context, host.device, host.queue, NULL,
+                                      &scenario->device));
+  TRY(clave_program_load(scenario->program_path, NULL, &scenario->program));
+  TRY(clave_session_create(scenario->program, scenario->device, NULL, &scenario->session));
+  TRY(clave_session_observe(scenario->session, observe, NULL));
+  TRY(run_bound(scenario->session, scenario->data));
+  TRY(clave_session_observe(scenario->session, NULL, NULL));
+  TRY(clave_session_create(scenario->program, scenario->device, NULL, &scenario->other));
+  TRY(run_shared(scenario->other, scenario->data));
+  TRY(clave_session_reset(scenario->other));
+  TRY(run_bound(scenario->other, scenario->data));
+  TRY(clave_session_bind_output_mem(scenario->session, "forward", 0, NULL, 0, 0));
+  TRY(clave_session_run(scenario->session, "forward"));
+  TRY(clave_device_save_binaries(scenario->device, scenario->binaries_path));
+  return run_bound(scenario->other, scenario->data);
 }
 
-static const char *wrong_life(void *ctx) {
-  const life *life = ctx;
-  if (!right_output(life->session, life->data))
+static const char *check_scenario(void *ctx) {
+  const scenario *scenario = ctx;
+  if (!right_output(scenario->session, scenario->data))
     return "the output in the session's memory is wrong";
-  if (!right_shared(life->data)) return "the output in the dma-buf is wrong";
-  return right_buffer(life->data) ? NULL : "the output in the host's buffer is wrong";
+  if (!right_shared(scenario->data)) return "the output in the dma-buf is wrong";
+  return right_buffer(scenario->data) ? NULL : "the output in the host's buffer is wrong";
 }
 
 static clave_status resume(void *ctx) {
-  const life *life = ctx;
-  clave_session *sessions[2] = {life->session, life->other};
+  const scenario *scenario = ctx;
+  clave_session *sessions[2] = {scenario->session, scenario->other};
   for (int i = 0; i < 2; i++) {
     if (!sessions[i]) continue;
     TRY(clave_session_observe(sessions[i], NULL, NULL));
     TRY(clave_session_reset(sessions[i]));
-    TRY(run_bound(sessions[i], life->data));
-    if (!right_buffer(life->data)) abort();
+    TRY(run_bound(sessions[i], scenario->data));
+    if (!right_buffer(scenario->data)) abort();
   }
   return NULL;
 }
 
-static void end_life(void *ctx) {
-  life *alive = ctx;
+static void end_scenario(void *ctx) {
+  scenario *alive = ctx;
   clave_device_destroy(alive->device);
   clave_session_destroy(alive->session);
   clave_session_destroy(alive->other);
   clave_program_destroy(alive->program);
   clave_tensors_destroy(alive->data);
-  *alive = (life){.program_path = alive->program_path,
-                  .data_path = alive->data_path,
-                  .binaries_path = alive->binaries_path};
+  *alive = (scenario){.program_path = alive->program_path,
+                      .data_path = alive->data_path,
+                      .binaries_path = alive->binaries_path};
 }
 
 int main(int argc, char **argv) {
@@ -251,7 +252,7 @@ int main(int argc, char **argv) {
   open_host();
   char binaries[4096];
   (void)snprintf(binaries, sizeof binaries, "%s.binaries", argv[3]);
-  life life = {.program_path = argv[2], .data_path = argv[3], .binaries_path = binaries};
-  const fault_test test = {&life, run_life, wrong_life, resume, end_life};
+  scenario scenario = {.program_path = argv[2], .data_path = argv[3], .binaries_path = binaries};
+  const fault_test test = {&scenario, run_scenario, check_scenario, resume, end_scenario};
   return fault_loop(&test, argv[1], argc > 4 ? atol(argv[4]) : 0, argc > 5 ? atol(argv[5]) : 1);
 }

@@ -1,7 +1,7 @@
 /* Counts the work that a steady run does beside its computation and prints one JSON object. A
  * session is run some times, then again and again with the same sizes, its inputs set and its
- * output read each time. Each count is the least of the later runs: occasional extras are the
- * system's.
+ * output read each time. Each count is the minimum over the later runs, because the system
+ * occasionally adds calls.
  *
  *   run_steady PROGRAM DATA DEVICE RUNS
  *

@@ -1,6 +1,6 @@
-/* Fails the Nth allocation of a whole life of a tokenizer (load, encode, decode, stream, destroy),
- * for N = 0, 1, 2 ... (beyond 300 not for every N) until nothing is left to fail. Each time there
- * is an error, or ids and text are right. Leaks are for the sanitizer that this is built with.
+/* Loads a tokenizer, encodes, decodes, streams and destroys it, and fails the Nth allocation, for N
+ * = 0, 1, 2 ... (beyond 300 not for every N) until there is no Nth allocation. Each run ends with
+ * an error or with the right ids and text. The sanitizer finds leaks.
  *
  *   run_text_faults FILE... */
 #include <stdio.h>
@@ -20,49 +20,49 @@ enum { REPEATS = 70, STRIDE = 300 };
 static const char part[] =
     "<s> The ab aab[x] A\n\t\xC3\xA9"
     "e\xCC\x81\xFF 1234 \xF0\x9F\x91\x8D\xE4\xBD\xA0 don't [CLS]  ";
-static char in[REPEATS * sizeof part]; /* long enough for what is remembered of a text */
+static char in[REPEATS * sizeof part]; /* long enough to fill the cache of encoded words */
 
-typedef struct life {
+typedef struct scenario {
   clave_tokenizer *tokenizer;
   clave_tokenizer_info info;
   clave_text_stream *stream;
   clave_ids ids;
   char *text;
   size_t size, streamed;
-} life;
+} scenario;
 
-static clave_status run_stream(life *life) {
+static clave_status run_stream(scenario *scenario) {
   const char *bytes;
   size_t n;
-  TRY(clave_text_stream_create(life->tokenizer, false, &life->stream));
-  for (size_t i = 0; i < life->ids.count; i++) {
-    TRY(clave_text_stream_next(life->stream, life->ids.items[i], &bytes, &n));
-    life->streamed += n;
+  TRY(clave_text_stream_create(scenario->tokenizer, false, &scenario->stream));
+  for (size_t i = 0; i < scenario->ids.count; i++) {
+    TRY(clave_text_stream_next(scenario->stream, scenario->ids.items[i], &bytes, &n));
+    scenario->streamed += n;
   }
-  TRY(clave_text_stream_finish(life->stream, &bytes, &n));
-  life->streamed += n;
+  TRY(clave_text_stream_finish(scenario->stream, &bytes, &n));
+  scenario->streamed += n;
   return NULL;
 }
 
-static clave_status run_life(life *life, const char *path) {
+static clave_status run_scenario(scenario *scenario, const char *path) {
   clave_encode_options options = {sizeof options, true, true, CLAVE_SPECIAL_MATCH};
-  life->info.size = sizeof life->info;
-  TRY(clave_tokenizer_load(path, NULL, &life->tokenizer));
-  TRY(clave_tokenizer_get_info(life->tokenizer, &life->info));
-  TRY(clave_tokenizer_encode(life->tokenizer, in, strlen(in), &options, &life->ids));
-  TRY(clave_tokenizer_decode(life->tokenizer, life->ids.items, life->ids.count, false, &life->text,
-                             &life->size));
-  return run_stream(life);
+  scenario->info.size = sizeof scenario->info;
+  TRY(clave_tokenizer_load(path, NULL, &scenario->tokenizer));
+  TRY(clave_tokenizer_get_info(scenario->tokenizer, &scenario->info));
+  TRY(clave_tokenizer_encode(scenario->tokenizer, in, strlen(in), &options, &scenario->ids));
+  TRY(clave_tokenizer_decode(scenario->tokenizer, scenario->ids.items, scenario->ids.count, false,
+                             &scenario->text, &scenario->size));
+  return run_stream(scenario);
 }
 
-static void end_life(life *life) {
-  clave_text_stream_destroy(life->stream);
-  clave_ids_free(&life->ids);
-  clave_text_free(life->text);
-  clave_tokenizer_destroy(life->tokenizer);
+static void end_scenario(scenario *scenario) {
+  clave_text_stream_destroy(scenario->stream);
+  clave_ids_free(&scenario->ids);
+  clave_text_free(scenario->text);
+  clave_tokenizer_destroy(scenario->tokenizer);
 }
 
-static bool same_life(const life *left, const life *right) {
+static bool same_scenario(const scenario *left, const scenario *right) {
   return left->info.n_ids == right->info.n_ids && left->ids.count == right->ids.count &&
          left->size == right->size && left->streamed == right->streamed &&
          (left->ids.count == 0 ||
@@ -70,27 +70,27 @@ static bool same_life(const life *left, const life *right) {
          (!left->text || !memcmp(left->text, right->text, left->size));
 }
 
-/* Runs life n and returns a description of what is wrong with it, or NULL. `good`: the results of a
- * life without a failure; `loads`: that life had no error. */
-static const char *fault(const char *path, const life *good, bool loads, long n, bool *fired) {
+/* Runs scenario n and returns a description of its problem, or NULL. good: the results of a
+ * scenario without a failure. loads: that scenario had no error. */
+static const char *fault(const char *path, const scenario *good, bool loads, long n, bool *fired) {
   static char message[400];
-  life life = {0};
+  scenario scenario = {0};
   alloc_arm(n);
-  clave_status st = run_life(&life, path);
+  clave_status st = run_scenario(&scenario, path);
   *fired = alloc_disarm();
   (void)snprintf(message, sizeof message, "%s", st ? clave_status_message(st) : "");
   const char *wrong = NULL;
   if (st && loads && !*fired) wrong = message;
   if (st && (!*message || strchr(message, '\n'))) wrong = "the message is not one line";
-  if (!st && !same_life(&life, good)) wrong = "no error, yet ids or text are wrong";
+  if (!st && !same_scenario(&scenario, good)) wrong = "no error, yet ids or text are wrong";
   clave_status_free(st);
-  end_life(&life);
+  end_scenario(&scenario);
   return wrong;
 }
 
 static int run_file(const char *path, int *failed) {
-  life good = {0};
-  clave_status st = run_life(&good, path);
+  scenario good = {0};
+  clave_status st = run_scenario(&good, path);
   bool loads = !st;
   int passed = 0;
   clave_status_free(st);
@@ -101,7 +101,7 @@ static int run_file(const char *path, int *failed) {
     *(wrong ? failed : &passed) += 1;
     fired = came;
   }
-  end_life(&good);
+  end_scenario(&good);
   return passed;
 }
 

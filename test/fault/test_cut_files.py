@@ -240,7 +240,7 @@ def inputs(files, build):
 @pytest.mark.parametrize("name", ("x.npy", "x.safetensors"))
 @pytest.mark.parametrize("tool", ("run", "compiled"))
 def test_inputs_while_their_file_is_written(inputs, tmp_path, build, tool, name):
-    """The results of a successful run are those of the whole file."""
+    """A run that succeeds has the results of the whole file."""
     copy, result = tmp_path / name, tmp_path / "y.safetensors"
     whole, outcomes = (inputs / name).read_bytes(), set()
     given = ["--input", f"input={copy}"] if name == "x.npy" else ["--inputs", copy]

@@ -4,6 +4,7 @@ names: rules that choose kernels accordingly, and launches that such a device wo
 import json
 import os
 import subprocess
+import sys
 
 import pytest
 import safetensors.torch
@@ -11,11 +12,12 @@ import torch
 
 import clave
 
-KERNELS = [
-    ("QUALCOMM Snapdragon(TM)", "QUALCOMM Adreno(TM) 740", "image"),
-    ("ARM Platform", "Mali-G78 r0p1", "direct"),
-    ("ARM Platform", "another", "local"),
-    ("NVIDIA CUDA", "NVIDIA H100", "local"),
+KERNELS = [  # the last field is the kind of local memory: dedicated or global
+    ("QUALCOMM Snapdragon(TM)", "QUALCOMM Adreno(TM) 740", "image", 1),
+    ("ARM Platform", "Mali-G78 r0p1", "direct", 2),
+    ("ARM Platform", "Mali-G78 r0p1", "local", 1),
+    ("another", "another", "direct", 2),
+    ("NVIDIA CUDA", "NVIDIA H100", "local", 1),
 ]
 GRID = 65535
 
@@ -26,11 +28,12 @@ def call(build, stub, platform, name, *words, **more):
     return subprocess.run(command, env=os.environ | stub | env | more, capture_output=True, text=True, timeout=120)
 
 
-@pytest.mark.parametrize("platform, name, kernel", KERNELS)
-def test_kernels_of_products(build, stub, tmp_path, platform, name, kernel):
+@pytest.mark.parametrize("platform, name, kernel, local", KERNELS)
+def test_kernels_of_products(build, stub, tmp_path, platform, name, kernel, local):
     linear = torch.nn.Linear(40, 50)
     clave.export(linear, (torch.randn(64, 40),), verify=False).save(tmp_path / "m.clv")
-    p = call(build, stub, platform, name, "tune", tmp_path / "m.clv", "--dry-run", "--json")
+    words = "tune", tmp_path / "m.clv", "--dry-run", "--json"
+    p = call(build, stub, platform, name, *words, CLAVE_STUB_LOCAL_TYPE=str(local))
     assert p.returncode == 0, p.stderr
     assert [(c["family"], c["variant"]) for c in json.loads(p.stdout)["choices"]][:1] == [("matmul", kernel)]
 
@@ -42,7 +45,7 @@ class Product(torch.nn.Module):
 
 @pytest.fixture(scope="module")
 def products(tmp_path_factory):
-    """Makes a program of as many products as its inputs have, and inputs of `GRID` and one more."""
+    """Makes a program with batches of products, and inputs with GRID products and with one more."""
     torch.manual_seed(1)
     folder, batch = tmp_path_factory.mktemp("products"), torch.export.Dim("batch", min=2)
     a, b = torch.randn(GRID + 1, 3, 2), torch.randn(GRID + 1, 2, 5)
@@ -130,3 +133,92 @@ def test_maps_that_wait(build, stub, tmp_path, platform, code):
         assert "clEnqueueMapBuffer: CL_INVALID_VALUE" in p.stderr
     else:
         assert torch.equal(safetensors.torch.load_file(tmp_path / "out.safetensors")["output_0"], x.relu())
+
+
+def described(build, stub, **told):
+    """Returns what `clave devices` says of the first device, and its notes."""
+    env = os.environ | stub | {f"CLAVE_STUB_{k}": v for k, v in told.items()}
+    command = [str(build / "clave"), "devices", "--json"]
+    p = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    assert p.returncode == 0, p.stderr
+    return json.loads(p.stdout)[0], p.stderr
+
+
+@pytest.mark.parametrize(
+    "profile, extensions, reason",
+    [
+        ("EMBEDDED_PROFILE", "", "the embedded profile without 64-bit integers (cles_khr_int64)"),
+        ("EMBEDDED_PROFILE", "not_cles_khr_int64 ", "the embedded profile without 64-bit integers"),
+        ("", "", "the embedded profile without 64-bit integers"),
+        ("EMBEDDED_PROFILE", "cles_khr_int64 ", None),
+        ("FULL_PROFILE", "", None),
+    ],
+)
+def test_profiles(build, stub, profile, extensions, reason):
+    """A device with the embedded profile is used if it has what kernels need."""
+    first, notes = described(build, stub, PROFILE=profile, EXTENSIONS=extensions)
+    assert (first["kind"] == "opencl") == (reason is None)
+    assert reason is None or reason in notes
+
+
+def test_an_embedded_device_runs(build, stub, tmp_path):
+    """Local memory is 1 KB, the minimum of the embedded profile. Ops that need more run on the CPU backend."""
+    model = torch.nn.Sequential(torch.nn.Linear(40, 50), torch.nn.Softmax(-1))
+    x = torch.randn(64, 40)
+    clave.export(model, (x,), verify=False).save(tmp_path / "m.clv")
+    safetensors.torch.save_file({"input_0": x}, tmp_path / "in.safetensors")
+    files = tmp_path / "m.clv", "--inputs", tmp_path / "in.safetensors", "--outputs", tmp_path / "out.safetensors"
+    limits = {"PROFILE": "EMBEDDED_PROFILE", "EXTENSIONS": "cles_khr_int64 ", "LOCAL_MEM": "1024"}
+    p = call(build, stub, "Vivante", "GC7000", "run", *files, **{f"CLAVE_STUB_{k}": v for k, v in limits.items()})
+    assert p.returncode == 0, p.stderr
+    found = safetensors.torch.load_file(tmp_path / "out.safetensors")["output_0"]
+    assert (found - model(x)).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    "platform, name, version, want",
+    [
+        ("QUALCOMM ", "QUALCOMM Adreno(TM)", "OpenCL 3.0 Adreno(TM) 740", "QUALCOMM Adreno(TM) 740"),
+        ("QUALCOMM ", "QUALCOMM ", "OpenCL 2.0  Adreno(TM)\033[640", "QUALCOMM Adreno(TM) [640"),
+        ("QUALCOMM ", "QUALCOMM Adreno(TM) 830", "OpenCL 3.0 Adreno(TM) 740", "QUALCOMM Adreno(TM) 830"),
+        ("QUALCOMM ", "QUALCOMM Adreno(TM)", "OpenCL 3.0", "QUALCOMM Adreno(TM)"),
+        ("another ", "a GPU", "OpenCL 3.0 model 740", "a GPU"),
+    ],
+)
+def test_names_without_a_model(build, stub, platform, name, version, want):
+    """The OpenCL version string completes the name of an Adreno."""
+    first, _ = described(build, stub, PLATFORM=platform, WHOLE_NAME=name, VERSION=version)
+    assert first["name"] == want and first["version"] == version.replace("\033", " ")
+
+
+WAITS = """
+import sys, time, ctypes, clave, numpy
+session, x = clave.Session(sys.argv[1], device="opencl"), numpy.ones((500, 500), "float32")
+session.run(x)
+waited = ctypes.CDLL("libOpenCL.so.1").stub_waited
+waited.restype = ctypes.c_int64
+before, begin = waited(), time.perf_counter()
+for _ in range(3):
+    session.run(x)
+print((waited() - before) / 1e6 / (time.perf_counter() - begin))
+"""
+
+
+class Powers(torch.nn.Module):
+    def forward(self, x):
+        for _ in range(12):
+            x = x @ x * 0.002
+        return x
+
+
+def test_waits_leave_the_core_idle(build, stub, tmp_path):
+    """NVIDIA's driver keeps a core busy in clFinish, so that clave sleeps until the work is done, and then calls it."""
+    shares = {}
+    clave.export(Powers(), (torch.ones(500, 500),), verify=False).save(tmp_path / "m.clv")
+    for platform in ("NVIDIA CUDA", "another"):
+        env = os.environ | stub | {"CLAVE_STUB_PLATFORM": platform, "CLAVE_CACHE_DIR": "off"}
+        command = [sys.executable, "-c", WAITS, str(tmp_path / "m.clv")]
+        p = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+        assert p.returncode == 0, p.stderr
+        shares[platform] = float(p.stdout)
+    assert shares["NVIDIA CUDA"] < 0.2 and shares["another"] > 0.5, shares

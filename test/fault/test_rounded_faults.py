@@ -20,7 +20,7 @@ def product(tmp_path_factory):
     return folder / "p.clv", folder / "data.safetensors"
 
 
-# Its kernels have the CPU's instructions, which are probed first, and are compared with rounded rows.
+# The product's kernels use instructions of the CPU, which are probed first, and are compared with rounded rows.
 ROUNDED = {
     "CLAVE_PRECISION": "fast",
     "CLAVE_DEVICE_CLASS": "cpu",

@@ -1,4 +1,4 @@
-"""A steady run: the same session with the same sizes again. It allocates, creates and packs nothing, and the thread
+"""A steady run: the same session with the same sizes again. Such a run allocates, creates and packs nothing. Its thread
 waits for the device once, after all work is enqueued."""
 
 import json
@@ -16,7 +16,7 @@ RUNS = 5
 MADE = ("Buffer", "SubBuffer", "Kernel", "ProgramWithSource", "ProgramWithBinary", "CommandQueue", "UserEvent")
 NEVER = [f"clCreate{what}" for what in MADE]
 NEVER += ["clBuildProgram", "clEnqueueCopyBuffer", "clEnqueueMapBuffer", "clWaitForEvents"]
-LOOP = "recurrent"  # its steps set the arguments that change
+LOOP = "recurrent"  # in which each step sets the arguments that change
 
 
 class Ordered(torch.nn.Module):
@@ -64,14 +64,14 @@ def measure(build, program, device, env):
 
 
 def test_on_the_cpu_backend(build, program):
-    """There are neither new pages nor waits: the kernel never puts the single thread to sleep."""
+    """There are no new pages and no waits: the system never puts the single thread to sleep."""
     found = measure(build, program, "cpu", {})
     assert {k: found[k] for k in ("allocations", "faults", "waits")} == {"allocations": 0, "faults": 0, "waits": 0}
 
 
 @pytest.mark.parametrize("device_class", ["cpu", pytest.param("gpu", marks=pytest.mark.by_turn(8))])
 def test_on_opencl(build, stub, program, device_class):
-    """An input is a write, an output a read, and one more read tells if an index was out of range."""
+    """An input is one write, an output one read, and one more read reports an index out of range."""
     name, _, _, inputs, outputs, packs = program
     found = measure(build, program, "opencl", stub | {"CLAVE_DEVICE_CLASS": device_class})
     assert found["allocations"] == 0

@@ -29,7 +29,7 @@ def talks(tmp_path_factory):
 
 @pytest.mark.parametrize("kind", ["own", "paged"])
 def test_conversations(talks, kind, build, tmp_path):
-    """Every allocation of a conversation, its fork and its file."""
+    """Every allocation of a conversation, its fork and its file fails once."""
     run_faults(binary(build, "run_talk_faults"), "alloc", *talks[kind], "cpu", tmp_path / "talk", least=200)
 
 

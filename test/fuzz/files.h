@@ -30,7 +30,7 @@ static inline void remove_fuzz_folder(void) {
   (void)rmdir(fuzz_folder);
 }
 
-/* A folder for this process, removed when it exits. */
+/* Returns a folder for this process, which is removed when it exits. */
 static inline const char *open_fuzz_folder(void) {
   static int is_made;
   if (!is_made) require(mkdtemp(fuzz_folder) && atexit(remove_fuzz_folder) == 0);

@@ -11,7 +11,7 @@ enum { FACT_PROGRAM = 3, FACTS = 6, CONTEXT = 4, N_VOCAB = 5 };
 
 static clave_llm *llm; /* test/fuzz/talk.clv, written by make_programs.py */
 static int64_t program_hash;
-static const uint32_t said[2] = {3, 1};
+static const uint32_t prompt[2] = {3, 1};
 
 static const char *saved_file(void) {
   static char path[64];
@@ -22,7 +22,7 @@ static const char *saved_file(void) {
 static clave_llm_conversation *new_talk(void) {
   static clave_llm_conversation *talk;
   if (!talk) require(is_good(clave_llm_conversation_create(llm, NULL, &talk)));
-  require(is_good(clave_llm_reset(talk)) && is_good(clave_llm_prompt(talk, said, 2)));
+  require(is_good(clave_llm_reset(talk)) && is_good(clave_llm_prompt(talk, prompt, 2)));
   return talk;
 }
 
@@ -44,7 +44,7 @@ static void load_model(void) {
   read_program_hash();
 }
 
-/* The tensor's bytes within the input, NULL if it is not there or too short. */
+/* Returns the tensor's bytes in the input, or NULL if it is missing or too short. */
 static uint8_t *find_bytes(const tensor_file *file, const char *name, size_t bytes, uint8_t *input,
                            size_t size) {
   const tensor_entry *entry = tensor_file_find(file, name);
@@ -53,7 +53,7 @@ static uint8_t *find_bytes(const tensor_file *file, const char *name, size_t byt
   return at >= input && at < input + size ? at : NULL;
 }
 
-/* Makes the file belong to this program and its checksum match its contents. */
+/* Sets the program's identity and the right checksum in the file. */
 static void put_right(uint8_t *bytes, size_t size) {
   static const char *const parts[] = {"conversation", "ids",     "logits", "messages",
                                       "turns",        "state.0", "state.1"};
@@ -114,7 +114,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   } else {
     size_t n;
     const uint32_t *ids = clave_llm_ids(talk, &n);
-    require(n == 2 && memcmp(ids, said, sizeof said) == 0);
+    require(n == 2 && memcmp(ids, prompt, sizeof prompt) == 0);
   }
   free(bytes);
   return 0;

@@ -1,4 +1,4 @@
-/* Calls of the plugin, whose order and arguments the input chooses (test/delegate/calls.h). */
+/* Calls the plugin; the input chooses order and arguments (test/delegate/calls.h). */
 #include "test/delegate/calls.h"
 #include "test/fuzz/target.h"
 

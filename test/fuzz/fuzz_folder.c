@@ -1,5 +1,5 @@
-/* Hugging Face folders. An input is the files of one: "@NAME\n" at the beginning of a line, then
- * the file's bytes up to the next. */
+/* Hugging Face folders. An input has the files of a folder, each as "@NAME\n" at the start of a
+ * line, followed by its bytes. */
 #include "test/fuzz/files.h"
 #include "test/fuzz/use_tokenizer.h"
 

@@ -37,7 +37,7 @@ static void check_ids(const char *source, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  char *source = malloc(size ? size : 1); /* so that a sanitizer sees every read beyond it */
+  char *source = malloc(size ? size : 1); /* so that a sanitizer sees reads beyond it */
   require(source != NULL);
   if (size) memcpy(source, data, size);
   check_string(source, size);

@@ -1,4 +1,4 @@
-/* .npy files: an error, or a tensor whose every element can be read. */
+/* A .npy file is an error, or a tensor whose every element can be read. */
 #include <stdarg.h>
 
 #include "cli/npy.h"

@@ -1,6 +1,6 @@
-/* FlatBuffers programs that verify are run, twice, on small inputs and within limits, and half of
- * them again as the passes rewrite them, on the device that CLAVE_DEVICE names (the CPU backend if
- * unset): an error of one line, or outputs whose every byte is there. */
+/* Runs programs that verify twice, on small inputs and within limits, and half of them again after
+ * all passes, on CLAVE_DEVICE (default: the CPU backend). Each run ends with a one-line error, or
+ * with outputs whose every byte is readable. */
 #include <math.h>
 #include <stdio.h>
 
@@ -13,7 +13,7 @@
 #include "test/fuzz/target.h"
 
 enum {
-  MAX_ELEMENTS = 4096, /* elements of a tensor: an op's work is at most about their product */
+  MAX_ELEMENTS = 4096, /* elements of a tensor; an op's work is about a product of these */
   MAX_TENSORS = 200,
   MAX_STEPS = 400, /* steps that a run may take */
   MEMORY_BUDGET = 4 << 20
@@ -77,7 +77,7 @@ static bool is_small(const tensor *tensor) {
   return true;
 }
 
-/* Returns a size that is the same for every use of this name in the program. */
+/* Returns a size, the same for every use of its name in the program. */
 static int64_t choose_size(const clave_tensor_info *info, int i) {
   if (info->dims[i] != CLAVE_DYNAMIC) return info->dims[i];
   const char *name = info->dim_names[i];
@@ -155,7 +155,7 @@ static void run_optimized(clave_program *program, uint64_t seed) {
   clave_program_destroy(made);
 }
 
-/* A program of small tensors, with constants made for it. */
+/* Runs a program of small tensors, with constants made for it. */
 static void run_verified(const uint8_t *data, size_t size, const program *program) {
   uint32_t n = program->ir.constants.count;
   clave_tensor constants[MAX_TENSORS];

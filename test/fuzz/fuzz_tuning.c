@@ -1,5 +1,5 @@
-/* Tuning tables on disk, as they are and with a corrected hash: a damaged table is refused; an
- * accepted one can be used, and is the same after it is written and read again. */
+/* Reads tuning tables, unchanged and with a corrected hash. A damaged table is refused. An accepted
+ * one can be used, and stays the same when it is written and read again. */
 #include <inttypes.h>
 
 #include "base/file.h"
@@ -28,7 +28,7 @@ static void load(const char *path, const uint8_t *bytes, size_t size) {
   require(!why || tuning_count(tuning) == 0);
   use(tuning);
   size_t n = tuning_count(tuning);
-  clave_status st = n < TUNING_MOST ? tuning_put(tuning, "family", "a key of its own", "v") : NULL;
+  clave_status st = n < TUNING_MAX ? tuning_put(tuning, "family", "a key of its own", "v") : NULL;
   require(is_good(st) && is_good(tuning_save(tuning, open_fuzz_folder(), device)));
   require(is_good(tuning_load(again, path, device, &why)) && !why);
   use(again);

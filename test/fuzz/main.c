@@ -8,7 +8,7 @@
 
 static long n_files;
 
-/* The input in a block of exactly its size, so that a sanitizer sees every read beyond it. */
+/* Runs the input in a block of exactly its size, so that a sanitizer sees reads beyond it. */
 static int run_file(const char *path) {
   FILE *file = fopen(path, "rb");
   struct stat s;

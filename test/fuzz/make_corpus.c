@@ -29,7 +29,7 @@ static void put_program(const ir_program *ir, const char *name) {
   text_free(&bytes);
 }
 
-/* One op per program, so that each file is small. */
+/* Writes one program per op, so that each file is small. */
 static void put_samples(void) {
   uint32_t next_op = 0;
   for (uint64_t seed = 1; seed < IR_OP_COUNT; seed++) {
@@ -65,7 +65,7 @@ static void put_valid(void) {
   program_destroy(program);
 }
 
-/* The valid program with two packed forms of a constant. */
+/* Writes the valid program with two packed weights of a constant. */
 static void put_packed(void) {
   program *program;
   char path[] = "/tmp/clave_corpus.clv";
@@ -111,7 +111,7 @@ static void put_tensors(void) {
   }
 }
 
-/* SentencePiece models of each algorithm, with a piece of every type. */
+/* Writes SentencePiece models of each algorithm, with a piece of every type. */
 static void put_models(void) {
   for (uint64_t algorithm = 1; algorithm <= 4; algorithm++) {
     for (int bytes = 0; bytes < 2; bytes++) {

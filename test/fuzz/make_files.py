@@ -1,6 +1,6 @@
 """Writes talk.clv, the language model of fuzz_conversation, and the initial inputs of fuzz_run, fuzz_conversation,
-fuzz_npy, fuzz_cache and fuzz_folder. Run by hand: make_files.py build/cases build/fuzzing/corpus. `ci/fuzz --merge
-build/fuzzing` then adds useful inputs to test/fuzz/found."""
+fuzz_npy, fuzz_cache, fuzz_bundle and fuzz_folder. Run by hand: make_files.py build/cases build/fuzzing/corpus.
+`ci/fuzz --merge build/fuzzing` then adds useful inputs to test/fuzz/found."""
 
 import base64
 import io
@@ -126,7 +126,18 @@ def npy():
 
 def cache():
     for n in (0, 1, 100):
-        yield f"entry_{n}", struct.pack("<8s5Q", b"clvbin4", 1, 2, n // 50, n - n // 50 * 8, 0) + bytes(range(n))
+        head = struct.pack("<8s96x5Q", b"clvbin6", n // 50, n - n // 50 * 8, 0, 0, 14)
+        yield f"entry_{n}", head + b"p\nd\nv\nkernel\n\n\0\0" + bytes(range(n))
+
+
+def bundle():
+    head = struct.pack("<8s24s", b"clvkern1", b"0.2.0")
+    yield "empty", head + struct.pack("<QQ", 0, 0)
+    for name, entry in cache():
+        yield (
+            f"{name}_alone",
+            head + struct.pack("<Q", len(entry)) + entry + bytes(-len(entry) % 8) + struct.pack("<QQ", 0, 1),
+        )
 
 
 def folders():
@@ -152,6 +163,7 @@ def main(cases, out):
         "conversation": conversations(),
         "npy": npy(),
         "cache": cache(),
+        "bundle": bundle(),
         "folder": folders(),
     }
     for kind, files in kinds.items():

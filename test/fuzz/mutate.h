@@ -1,8 +1,8 @@
 #ifndef TEST_FUZZ_MUTATE_H
 #define TEST_FUZZ_MUTATE_H
-/* Changes one number of a program that decodes, found by the schema's descriptors, so that what
- * comes out is nearly right: bytes changed at random seldom get past the decoder. With luck every
- * equal number is changed with it (a size stands in many shapes). */
+/* Changes one number of a decoded program, found by the schema's descriptors, so that the result is
+ * nearly valid; programs with random bytes seldom pass the decoder. Sometimes all equal numbers are
+ * changed, because a size occurs in many shapes. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -11,13 +11,13 @@
 #include "serialize/encode.h"
 #include "serialize/fields.h"
 
-/* All numbers of a program, in the order of the walk: counts them, or changes one (or its equals).
- */
+/* The state of a walk over all numbers of a program, which counts them or changes one (or its
+ * equals). */
 typedef struct mutation {
   uint32_t count, target; /* target: UINT32_MAX while counting */
   uint64_t random;
   bool everywhere, found;
-  ir_field_kind kind; /* the target's kind, old value and new value */
+  ir_field_kind kind; /* kind, old value and new value of the changed number */
   int64_t was, becomes;
 } mutation;
 
@@ -46,8 +46,7 @@ static inline int64_t new_number(mutation *mutation, int64_t was) {
   }
 }
 
-/* The number at `at` as an integer, 4 or 8 bytes wide; enums and switches stay within their values.
- */
+/* Visits the number at `at`, 4 or 8 bytes wide. Enums and switches stay within their values. */
 static inline void visit_number(mutation *mutation, const ir_field *field, char *at, size_t width) {
   int64_t v = 0;
   memcpy(&v, at, width);
@@ -109,7 +108,7 @@ static inline void visit_field(mutation *mutation, const ir_field *field, char *
   }
 }
 
-/* The vector's length counts as a number too: it may lose its last entry. */
+/* Visits a vector's length, a number too: the vector may lose its last entry. */
 static inline void visit_vector(mutation *mutation, const ir_field *field, char *at) {
   ir_vector vector;
   ir_field item = vector_item_field(field);

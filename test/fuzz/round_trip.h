@@ -7,7 +7,7 @@
 #include "serialize/verify.h"
 #include "test/fuzz/target.h"
 
-/* Strings with what JSON cannot carry are refused at decoding, so everything decoded can be written
+/* The decoder refuses strings that JSON cannot represent, so each decoded program can be written
  * and read again. */
 static inline void check_round_trip(const ir_program *ir) {
   mem_pool *pool;
@@ -26,7 +26,7 @@ static inline void check_round_trip(const ir_program *ir) {
   mem_pool_destroy(pool);
 }
 
-/* Decodes with `decode`; what decodes is written, read, and verified. */
+/* Decodes with `decode`. A decoded program is written, read and verified. */
 static inline int fuzz_program(const uint8_t *data, size_t size,
                                clave_status (*decode)(const uint8_t *, size_t, mem_pool *,
                                                       ir_program *)) {

@@ -7,7 +7,7 @@
 #define FUZZ_CHECK(expr) \
   if (!(expr)) abort()
 
-/* Input that fuzzed files seldom handle by chance: special tokens, ill-formed bytes, emoji. */
+/* Input with special tokens, ill-formed bytes and emoji, which fuzzed files seldom contain. */
 static const char fuzz_text[] =
     " the \xE2\x96\x81 ab aab[x]<s></s><unk>A\n\n\t\xC3\xA9"
     "e\xCC\x81\xFF\xE2\x82 1234 \xF0\x9F\x91\x8D\xF0\x9F\x8F\xBD\xE4\xBD\xA0 don't  ";

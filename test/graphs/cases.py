@@ -1,4 +1,4 @@
-"""Graphs that always run: the smallest graphs that noticed a fault, by name."""
+"""Graphs that always run: the smallest graphs that detected a fault, by name."""
 
 from graph import Graph, Input, Statement
 
@@ -16,7 +16,7 @@ def makes(name: str, code: str, rounds: str = "once") -> Statement:
 ROWS, PLACES = Input("x0", "F32", (5, 6)), Input("x1", "I64", (5,))
 
 CASES = {
-    # A tensor changed in place is read through another view: only unshared bytes are really changed in place.
+    # A tensor that is changed in place is read through another view, so only unshared bytes may change in place.
     "index_put_of_itself": case(
         [ROWS, PLACES],
         [makes("x2", "x0 * 2"), Statement("x2.index_put_((x1 % 5,), old(x2), accumulate=True)", "x2", "adds")],
@@ -26,7 +26,7 @@ CASES = {
         [makes("x2", "x0 * 2"), Statement("x2.index_add_(0, x1 % 5, old(x2.flip(0)))", "x2", "adds")],
     ),
     "copy_of_itself_one_on": case([ROWS], [makes("x2", "x0 * 2"), Statement("x2[1:].copy_(old(x2[:-1]))", "x2", "no")]),
-    # More elements than a block, in columns and rows; sizes in the other order.
+    # Columns and rows have more elements than a block; sizes come in the other order.
     "softmax_of_long_columns": case(
         [Input("x0", "F32", ("a", "b"))],
         [makes("x1", "torch.softmax(x0, 0)", "sum")],
@@ -47,11 +47,11 @@ CASES = {
     "fused_half_steps": case(
         [Input("x0", "BF16", (300,), "wide")], [makes("x1", "x0 * 3"), makes("x2", "x1 + x0"), makes("x3", "x2 - x1")]
     ),
-    # A decomposition that keeps its operand's strides.
+    # The decomposition keeps its operand's strides.
     "lerp_of_transposed": case(
         [Input("x0", "BF16", (1, 2, 3)), Input("x1", "BF16", (1, 3, 2))], [makes("x2", "torch.lerp(x0.mT, x1, 0.25)")]
     ),
-    # Scores that are finite only after scaling.
+    # Scores are finite only after scaling.
     "attention_of_huge_queries": case(
         [Input("x0", "F32", (6, 20, 3), "special"), Input("x1", "F32", (6, 9, 3)), Input("x2", "F32", (6, 9, 2))],
         [makes("x3", "F.scaled_dot_product_attention(x0, x1, x2)", "sum")],
@@ -62,7 +62,7 @@ CASES = {
         [makes("x3", "F.scaled_dot_product_attention(x0, x1, x2)", "sum")],
         ({},) * 6,
     ),
-    # Fewer keys than a kernel reads at once; nothing after the last key counts.
+    # There are fewer keys than a kernel reads at once, and nothing after the last key may count.
     "attention_to_infinite_values": case(
         [Input("x0", "F32", (2, 20, 4)), Input("x1", "F32", (2, 6, 4)), Input("x2", "F32", (2, 6, 3), "special")],
         [makes("x3", "F.scaled_dot_product_attention(x0, x1, x2)", "sum")],

@@ -20,11 +20,11 @@ import clave
 from clave import _library as L
 from clave.errors import Raised
 
-TRIALS_A_DEVICE = 50  # then the device is opened again, without their kernels
+TRIALS_A_DEVICE = 50  # after so many the device is opened again, without their kernels
 
 
 class Failure(Exception):
-    """clave is wrong. kind: what a smaller graph must share to be the same fault."""
+    """A wrong result of clave. kind: equal for a smaller graph that shows the same fault."""
 
     def __init__(self, kind: str, text: str, runs: tuple = ()):
         super().__init__(text)
@@ -41,7 +41,7 @@ def opened(device: str, generation: int) -> clave.Device:
 
 
 class Session(clave.Session):
-    """A session with options that only tests use."""
+    """Makes a session with options that only tests use."""
 
     def __init__(self, program: Any, device: clave.Device, unfused: bool):
         self.program, self.device = program, device
@@ -73,7 +73,7 @@ def export(graph: Graph) -> tuple[Any, Any]:
             torchs = (
                 r"\(aten\.(unfold|expand)\.default\) is changed in place|tensor being mutated that has internal overlap"
             )
-            if re.search(torchs, str(e)):  # torch's own functional program is wrong, or there is none
+            if re.search(torchs, str(e)):  # torch's own functional program is wrong or missing
                 raise Unfit(str(e)) from None
             raise Failure("export", f"clave.export: {type(e).__name__}: {e}") from None
         except Exception as e:  # any exception other than Error is a fault, too
@@ -139,7 +139,7 @@ class Trial:
         return False
 
     def check(self, answers: list[list[Answer]], carried: list[list[Answer]]) -> None:
-        """answers: for each set of inputs, from the initial state; carried: for all of them in sequence."""
+        """answers: results for each set of inputs from the initial state. carried: results for all sets in sequence."""
         fused = self.session(unfused=False)
         first: list[Any] = []
         for k, want in enumerate(answers):

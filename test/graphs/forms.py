@@ -14,7 +14,7 @@ from graph import FLOATS, Statement
 
 
 class _Stop(Exception):
-    """torch refuses a statement, or its values are useless: the form ends there."""
+    """torch refuses a statement, or its values are useless; the form then ends."""
 
 
 def _put(b: Any, code: str, rounds: str = "once") -> str:
@@ -43,7 +43,7 @@ def _length(b: Any) -> Any:
 
 
 def _masked(b: Any, scores: str, shape: tuple) -> str:
-    """shape: that of the scores. The mask has any rank, and sizes of 1 anywhere."""
+    """Returns a mask for scores of this shape. It has any rank, and sizes of 1 anywhere."""
     kept = shape[b.rng.randrange(len(shape)) :]
     sizes = tuple(1 if b.rng.random() < 0.35 else n for n in kept)
     if b.rng.random() < 0.5:
@@ -158,7 +158,7 @@ def norm(b: Any) -> None:
         _put(b, f"{x} + {_input(b, (n,))}")
 
 
-# The factor of x, in two statements: 1 + the first cancels where x is far below 0.
+# The factor of x in two statements; 1 + the first cancels if x is far below 0.
 GELUS = (
     ("torch.erf(@ / 1.4142135623730951)", "0.5 * @ * (1 + %)"),
     ("torch.erf(@ * 0.7071067811865476)", "@ * 0.5 * (1 + %)"),
@@ -217,7 +217,7 @@ def batch_norm(b: Any) -> None:
 
 
 def _part(b: Any, x: str, inner: int, n: int) -> str:
-    """Adds a product of x and readers of its rows: some read them in place, some copy them."""
+    """Adds a product of x and readers of its rows, some of which copy them."""
     more = f", {_constant(b, n)}" if b.rng.random() < 0.3 else ""
     if b.rng.random() < 0.2:
         y = _put(b, f"{x} @ {_constant(b, inner, n)}", "sum")

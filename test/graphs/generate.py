@@ -145,7 +145,7 @@ class Builder:
         return f"x{self.count}"
 
     def try_statement(self, s: Statement) -> bool:
-        """Runs it at all sizes; keeps it if torch accepts it and its values are useful."""
+        """Runs a statement at all sizes, and keeps it if torch accepts it and its values are useful."""
         if self.inexact.intersection(s.exact):
             return False
         mark = [dict(env) for env in self.envs]

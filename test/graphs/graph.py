@@ -25,7 +25,7 @@ DTYPES = {
     "I64": torch.int64,
     "BOOL": torch.bool,
 }
-SCALAR = "INT"  # a Python number, as a size or step of the program
+SCALAR = "INT"  # the dtype of a Python number, such as a size or step
 FLOATS = ("F32", "F16", "BF16", "F64")
 NAMES = {d: n for n, d in DTYPES.items()}
 WORD = re.compile(r"\b[xs]\d+\b")
@@ -86,7 +86,7 @@ class Graph:
     statements: tuple
     outputs: tuple
     sizes: tuple  # dicts of symbol: value; the graph is exported with the first
-    turn: int | None = None  # the pass that is run alone; None: each pass
+    turn: int | None = None  # number of the pass that is run alone; None: each pass
 
     @property
     def state(self) -> list[Input]:
@@ -217,7 +217,7 @@ def prune(graph: Graph) -> Graph:
 
 
 def relations(graph: Graph) -> dict[str, set[str]]:
-    """Returns for each name those that may share its memory: one is made from the other."""
+    """Returns for each name the names that may share its memory, because one is made from the other."""
     group: dict[str, set[str]] = {i.name: {i.name} for i in graph.inputs}
     for s in graph.statements:
         if s.makes:

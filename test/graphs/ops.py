@@ -102,7 +102,7 @@ def sized(b: Any) -> Any:
 # ---- elementwise
 
 EXACT_UNARY = ("-@", "@.abs()", "torch.relu(@)", "@.clamp(-1, 1)", "@.clone()", "@.contiguous().clone()")
-# Near a zero of the result only one step may round, because the noise is relative to the result.
+# Only one step may round near a zero of the result, because the noise is relative to the result.
 FLOAT_UNARY = (
     "@ * 0.5 + 1",
     "@ - 0.25",

@@ -57,8 +57,8 @@ def rewritten(graph: Graph, plain: Any) -> dict[str, Any]:
 def attempt(
     graph: Graph, devices: list[str], beside: Callable[[Graph, Any], None] | None = None
 ) -> tuple[bool, list[str]]:
-    """Runs a graph everywhere. Raises Failure or Unfit; returns whether the oracle is sharp, and the passes that
-    applied. beside: called with the program before any pass, after it was right."""
+    """Runs a graph on all devices. Returns True if the oracle is sharp, and the passes that applied. Raises Failure or
+    Unfit. beside: called with the program before any pass, once that is right."""
     with torch.no_grad():
         fresh, carried = answers_of(graph, Trial(graph, None, None, ""))
         plain, exported = export(graph)
@@ -76,7 +76,7 @@ def attempt(
 
 
 class failures_of:
-    """Attributes failures inside to a device."""
+    """A context manager that attributes failures inside it to a device."""
 
     def __init__(self, device: str):
         self.device = device
@@ -90,7 +90,7 @@ class failures_of:
 
 
 def check(trial: Trial, programs: dict[str, Any], answers: list[Any]) -> None:
-    """trial: of the program before all passes; answers: for each set of inputs, then for all in sequence."""
+    """trial: of the program before all passes. answers: results for each set of inputs, then for all in sequence."""
     want = trial.outputs(trial.program)
     compare_with_oracle(trial, "no pass", want, answers)
     for label, p in programs.items():

@@ -36,8 +36,8 @@ class Unfit(Exception):
 
 @dataclasses.dataclass
 class Answer:
-    """One output: torch's, the exact one and the allowed distance from it (both f64, None unless it has floats);
-    unstable: elements that the noise makes finite or not."""
+    """One output: torch's result, the exact result and the allowed distance from it (both f64, None unless it has
+    floats); unstable: elements that the noise makes finite or not."""
 
     want: torch.Tensor
     exact: Any = None
@@ -170,11 +170,11 @@ def same(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _run_widened(graph: Graph, values: list[dict[str, torch.Tensor]], dtypes: list[Any]) -> list[Widened]:
-    """Runs the exact and the noisy runs by statements. values: of each run. Raises Unfit if a jump is within reach."""
+    """Runs the exact and the noisy runs by statements. Raises Unfit if rounding errors may reach a jump."""
     runs = [Widened(v, torch.Generator().manual_seed(graph.seed + k) if k else None) for k, v in enumerate(values)]
     with _default_f64():
         for s, dtype in zip(graph.statements, dtypes, strict=True):
-            for n in (n for n in s.exact if n in runs[0].env):  # an input that nothing reads is left out
+            for n in (n for n in s.exact if n in runs[0].env):  # inputs that nothing reads are missing in env
                 if any(not bool(same(r.env[n], runs[0].env[n]).all()) for r in runs[1:3]):
                     raise Unfit(f"{s.code} jumps at rounding errors of {n}")
             try:

@@ -10,7 +10,7 @@ from graph import Graph, describe
 from optimized import ALL, rewritten
 from oracle import Answer, Oracle
 
-FREE = 1e-3  # relative tolerance of the elements that are right; the bound of the wrong one is the absolute tolerance
+FREE = 1e-3  # relative tolerance of right elements; the absolute tolerance is the bound of the wrong one
 
 
 def write(graph: Graph, failure: Failure, folder: pathlib.Path) -> str:

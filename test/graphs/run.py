@@ -43,9 +43,9 @@ from report import write
 from shrink import shrink
 
 CLASSES = ("cpu", "gpu", "gpu", "cpu", "gpu", "gpu,wide")
-TIMEOUT = 300  # seconds for one graph, on a loaded machine
-MOST_SHRUNK = 5
-LEAST_SHARP, MOST_UNFIT = 0.85, 0.2  # shares of the graphs
+TIMEOUT = 300  # maximum seconds for one graph, on a loaded machine
+MAX_SHRUNK = 5
+MIN_SHARP, MAX_UNFIT = 0.85, 0.2  # shares of the graphs
 
 
 def graph_of(seed: int | str) -> Graph:
@@ -94,7 +94,7 @@ def work(seeds: list[int | str], args: argparse.Namespace, to: Any) -> None:
 
 
 class Workers:
-    """Processes that share seeds. A process that crashes or hangs costs its current graph and is replaced."""
+    """Processes that share seeds. A process that crashes or hangs loses its current graph and is replaced."""
 
     def __init__(self, args: argparse.Namespace, jobs: int):
         self.args = args
@@ -184,7 +184,7 @@ def explain(seed: int | str, found: tuple[str, str, tuple], args: argparse.Names
 
 
 def explain_safely(seed: int | str, found: tuple[str, str, tuple], args: argparse.Namespace) -> None:
-    """Reports a failure of this program, which costs only the shrunk graph."""
+    """Reports a failure of this program, which loses only the shrunk graph."""
     if found[0] == "harness":
         return
     print(f"\n---- graph {seed}, made small", flush=True)
@@ -232,18 +232,18 @@ def main() -> int:
     torch.set_num_threads(1)
     quick_export.speed_up_export()
     logging.disable(logging.CRITICAL)
-    export(make_graph(0))  # loads the modules that torch needs for that, once for all processes
+    export(make_graph(0))  # loads the modules that exports need, once for all processes
     with tempfile.TemporaryDirectory() as cache:
         os.environ.setdefault("CLAVE_CACHE_DIR", cache)
         counts, passes, failures = check(args)
-        for seed, found in [] if args.no_shrink else failures[:MOST_SHRUNK]:
+        for seed, found in [] if args.no_shrink else failures[:MAX_SHRUNK]:
             explain_safely(seed, found, args)
     passed = counts["sharp"] + counts["blunt"]
     print(f"seeds {args.seed} to {args.seed + args.count - 1}, {time.monotonic() - begin:.0f} s: {dict(counts)}")
     print(f"passes that applied: {dict(passes.most_common())}")
     for share, limit, what in (
-        (counts["unfit"], MOST_UNFIT * args.count, "have no oracle"),
-        (counts["blunt"], (1 - LEAST_SHARP) * args.count, "would accept results that are 2 % larger"),
+        (counts["unfit"], MAX_UNFIT * args.count, "have no oracle"),
+        (counts["blunt"], (1 - MIN_SHARP) * args.count, "would accept results that are 2 % larger"),
     ):
         if args.count >= 40 and share > limit:
             print(f"FAIL: {share} of {args.count} graphs {what}, at most {limit:.0f} should")

@@ -2,14 +2,14 @@
 
 import random
 
-# value: source. A size is drawn at, below or above one of these.
+# Maps a value to its source. A size is drawn at, below or above one of these.
 CONSTANTS = {
     4: "W of half vectors and BLOCK in matmul.cl; ROWS in distance.cl and gemv.cl; TILE_ROWS in copy.cl; MIN_PANELS in gemm_packed.c",
     6: "ROWS of gemm.cl with 8 floats a register",
     8: "W of AVX; KEYS in attention.cl, DEEP in gemv.cl, SIDE in matmul.cl; FEW_ROWS in matmul.c, CPU_STRIP in reduce.c",
     16: "W of vector.h; MIN_LINE in copy.c and elementwise.c, row_class in families.c, DEPTH in matmul.cl, GPU_RUN in sort.c",
     32: "CPU_RUN in sort.c, teams in families.c and norm.c; a panel of gemm.cl (2 registers)",
-    64: "LOCAL_SIZE in opencl.h, LANES and CHAIN in gemv.cl, CHAIN in gemm.cl, CPU_CHUNK in cat.c, CLBLAST_SIDE in matmul.c",
+    64: "LOCAL_SIZE in opencl.h, LANES and CHAIN in gemv.cl, CHAIN in gemm.cl, CPU_CHUNK in cat.c",
     128: "BLOCK in softmax.cl, reduce.cl and cumulate.cl; SPLIT_KEYS in attention.c, MAX_STRIP in gemm_packed.c",
     256: "DEPTH in gemm.cl, BLOCK in attention.cl, LARGEST_CLASS in attention.c, GPU_PART in cumulate.c",
     512: "BLOCK in conv.cl, MAX_SPLITS in cumulate.c",

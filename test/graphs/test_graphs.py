@@ -91,7 +91,7 @@ def test_what_fails_can_be_replayed(tmp_path):
 
 
 def test_refused_sizes_end_a_run_of_states():
-    """In a sequence of runs with state, runs after one whose sizes are refused have a different state from torch's."""
+    """After a refused run, the state of a sequence of runs differs from torch's."""
     graph = case([Input("x0", "F32", (4,))], [makes("x1", "x0 * 0.3")])
     trial = Trial(graph, *export(graph), "cpu")
     oracle = Oracle(graph)

@@ -15,9 +15,9 @@ typedef struct memory {
   uint32_t method;
   const graph *g;
   schedule *p;
-  location *at;                  /* (n_slots) where the commands have put each */
-  uint32_t *arena[MAX_BACKENDS]; /* (MAX_UNITS) storage, chunks one after the other */
-  uint32_t *whole;               /* by block: storage, of those that are in no arena */
+  location *at;                  /* (n_slots) location of each slot's contents */
+  uint32_t *arena[MAX_BACKENDS]; /* (MAX_UNITS) storage last written to each unit, for all chunks */
+  uint32_t *whole;               /* by block: storage last written to blocks outside of arenas */
   int64_t item;                  /* the value that the next Item reads */
   uint32_t commands;             /* number of commands seen */
   bool refused;                  /* no later schedule can be made of these values */
@@ -184,7 +184,7 @@ static inline void simulate_commands(memory *memory, range range) {
     if (command->kind == COMMAND_RUN) simulate_op(memory, command);
     if (command->kind == COMMAND_COPY) {
       expect_held(memory, command->x.storage, b, command->instruction, "the copied operand");
-      assert_true(tensor_is_contiguous(&command->out.t)); /* as the host's way to copy has it */
+      assert_true(tensor_is_contiguous(&command->out.t)); /* the host copies contiguous tensors */
       write_storage(memory, command->out.storage, b);
       uint32_t to = memory->p->storages[command->out.storage].block[b];
       if (memory->p->blocks[to].kind == BLOCK_STATE && command->instruction == memory->g->n)
@@ -210,12 +210,12 @@ static inline void write_inputs(memory *memory) {
     const storage *storage = &memory->p->storages[i];
     for (int b = 0; b < memory->x->devices.count; b++)
       if (storage->home == NO_HOME && storage->block[b] != NO_INDEX &&
-          memory->p->blocks[storage->block[b]].part == memory->p->number)
+          memory->p->blocks[storage->block[b]].segment == memory->p->number)
         write_storage(memory, i, b);
   }
 }
 
-/* Checks that slots of this schedule are where it says; others stay where commands put them. */
+/* Checks the locations of this schedule's slots; other slots stay where commands put them. */
 static inline void enter(memory *memory, schedule *schedule) {
   memory->p = schedule;
   for (uint32_t i = 0; i < slot_count(memory->x->prog); i++) {
@@ -240,8 +240,8 @@ static inline bool next_schedule(memory *memory, cursor from, const scalar_value
   return !memory->refused;
 }
 
-/* The current schedule and what follows it. */
-static inline void simulate_parts(memory *memory) {
+/* Simulates the current schedule and those that follow it. */
+static inline void simulate_segments(memory *memory) {
   for (;;) {
     schedule *schedule = memory->p, *next;
     simulate_commands(memory, (range){schedule->first_command, schedule->n_commands});
@@ -249,7 +249,7 @@ static inline void simulate_parts(memory *memory) {
     memory->item = memory->item % 2 + 1;
     scalar_value value = {.known = true, .i = memory->item, .f = (double)memory->item};
     if (!next_schedule(memory, schedule->rest, &value, &next)) return;
-    schedule_release(memory->x, next); /* its list holds it: no more than two values */
+    schedule_release(memory->x, next); /* the list keeps it, as there are at most two values */
     enter(memory, next);
   }
 }
@@ -265,7 +265,7 @@ static inline void simulate_late(memory *memory, const control *control, uint32_
   }
   schedule_release(memory->x, next);
   enter(memory, next);
-  simulate_parts(memory);
+  simulate_segments(memory);
   memory->p = before;
   memory->refused = false;
 }
@@ -299,7 +299,7 @@ static inline void simulate(executable *executable, uint32_t method, const scala
   for (int b = 0; b < executable->devices.count; b++)
     memset(memory.arena[b], 0xff, MAX_UNITS * sizeof **memory.arena);
   enter(&memory, schedule);
-  simulate_parts(&memory);
+  simulate_segments(&memory);
   if (!memory.refused) check_outputs(&memory);
   for (int b = 0; b < executable->devices.count; b++) free(memory.arena[b]);
   free(memory.at);

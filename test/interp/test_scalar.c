@@ -13,7 +13,7 @@
 #define LITERAL(n) \
   { .literal = (n), .vid = IR_NONE, .present = true }
 
-/* The sizes that results go to: unbounded, and in [1, 10]. */
+/* The values that receive results: unbounded, and in [1, 10]. */
 static ir_value values[] = {{.name = "n"}, {.name = "few", .min = {1, true}, .max = {10, true}}};
 static const ir_program program = {.values = {values, 2}};
 

@@ -36,7 +36,7 @@ def _json(value):
 
 
 class Template:
-    """A template's text, or (load) an argument of clave_template_load."""
+    """A template, made from its text, or with `load` from an argument of clave_template_load."""
 
     def __init__(self, source=None, load=None):
         self.handle = C.c_void_p()

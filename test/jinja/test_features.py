@@ -210,7 +210,7 @@ def fill(form, parts):
 
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products(name):
-    """All pairs; of larger products a sample, and all of them in the wider ring."""
+    """Tests all pairs, and a sample of larger products; make check-all tests all of these."""
     form, *tables = PRODUCTS[name]
     cases = list(itertools.product(*tables))
     if not ALL and len(cases) > 1200:
@@ -268,7 +268,7 @@ def numbers(seed, count):
 
 
 def test_digits_of_numbers():
-    """repr and JSON of doubles are Python's, digit by digit."""
+    """repr and JSON of doubles have the same digits as in Python."""
     every = [d for d in numbers(5, 100_000 if ALL else 8000) if d == d and abs(d) != float("inf")]
     t = Template("{{ l }}{{ l | tojson }}")
     for first in range(0, len(every), 5000):

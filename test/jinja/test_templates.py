@@ -116,7 +116,7 @@ EXTRA = [
 
 @pytest.fixture(autouse=True)
 def noon(monkeypatch):
-    """Both sides have the same time."""
+    """Both implementations see the same time."""
 
     class Clock(datetime.datetime):
         @classmethod
@@ -202,7 +202,7 @@ def test_random_templates(block):
 
 
 def test_every_character():
-    """Case, white space, and the escapes of repr and JSON; 200 characters per string."""
+    """Tests case, white space, and the escapes of repr and JSON, with 200 characters per string."""
     source = (
         "{{ s.upper() }}{{ s.lower() }}{{ s.title() }}{{ s.capitalize() }}{{ s.split() }}{{ [s] }}{{ s.isascii() }}"
         "{{ s | tojson }}{{ s | tojson(ensure_ascii=true) }}"
@@ -320,7 +320,7 @@ def model(tmp_path):
 
 
 def test_places(model):
-    """The places of a template, and their precedence."""
+    """Tests the places where a template may be, and their precedence."""
     config = model / "tokenizer_config.json"
     assert Template(load=config).render() == Template(load=model).render() == "<s>A</s>"
     (model / "chat_template.json").write_text('{"chat_template": "{{ bos_token }}B"}')

@@ -106,7 +106,7 @@ static void test_each_byte_of_a_string(void **state) {
   }
 }
 
-/* n containers, one in the other. */
+/* Parses n nested containers. */
 static clave_status parse_nested(size_t n) {
   char deep[2 * (JSON_MAX_DEPTH + 1)];
   memset(deep, '[', n);
@@ -122,7 +122,7 @@ static void test_limits(void **state) {
   expect_good(parse_nested(JSON_MAX_DEPTH));
   expect_error(parse_nested(JSON_MAX_DEPTH + 1), "values are nested too deeply");
   const size_t size =
-      2 * (size_t)JSON_MAX_VALUES + 1; /* the array, and this many values less one */
+      2 * (size_t)JSON_MAX_VALUES + 1; /* the array and its values exceed the limit by one */
   char *many = malloc(size);
   for (size_t i = 0; i < size; i++) many[i] = i % 2 ? '0' : ',';
   many[0] = '[';
@@ -147,7 +147,7 @@ static void test_numbers(void **state) {
   assert_int_equal(json_count(value), 9);
   assert_true(json_i64(at, &i) && i == INT64_C(9007199254740991));
   at = json_next(at);
-  assert_false(json_i64(at, &i)); /* 2^53 + 1 would read as the same */
+  assert_false(json_i64(at, &i)); /* 2^53 + 1 would be read as the same number */
   at = json_next(at);
   assert_false(json_i64(at, &i));
   assert_true(json_f64(at, &f) && f == 1.5);
@@ -207,7 +207,7 @@ static void test_fields(void **state) {
   json_free(value);
 }
 
-/* Every kind of value, as it nests. */
+/* Tests every kind of value, also nested. */
 static void test_trees(void **state) {
   (void)state;
   static const char source[] =

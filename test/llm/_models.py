@@ -18,8 +18,8 @@ class Next(nn.Module):
 
     def __init__(self, dtype=torch.float32, every=False, each=False, context=CONTEXT):
         super().__init__()
-        self.each = each  # the position of every token is an input
-        self.every = every  # returns the logits of every token: (1, L, V) instead of (1, V)
+        self.each = each  # if true, the position of every token is an input
+        self.every = every  # if true, returns the logits of every token, (1, L, V), instead of (1, V)
         self.register_buffer("seen", torch.zeros(1, 1, context, 1))
         table = torch.randn(97, VOCAB, generator=torch.Generator().manual_seed(4))
         self.register_buffer("table", table.to(dtype))

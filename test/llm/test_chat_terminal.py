@@ -16,7 +16,7 @@ from _terminal import Terminal
 from clave import LLM
 
 TEMPLATE = "{% for m in messages %}[{{ m.role[0] }}{{ m.content }}]{% endfor %}[a"
-PROMPT = "2004h> "  # after the sequence that makes the terminal mark pastes
+PROMPT = "2004h> "  # after the sequence that enables bracketed paste
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ class Chat(Terminal):
         return self.wait_for(PROMPT, self.prompts)
 
     def messages(self, llm):
-        """Returns the messages so far, by a file."""
+        """Returns the messages so far, read from a saved file."""
         before = len(self.seen)
         self.ask("/save talk")
         assert "clave: note: saved" in self.seen[before:]
@@ -87,7 +87,7 @@ def test_editing(chat, llm):
     chat.ask("Größe: 日本x\x1b[D\x1b[3~")
     assert chat.messages(llm)[2] == ("u", "Größe: 日本")
     chat.ask("/undo")
-    chat.ask("\x1b[A\x1b[A\x1b[A!")  # /undo, /save talk, the previous message
+    chat.ask("\x1b[A\x1b[A\x1b[A!")  # recalls /undo, /save talk, then the previous message
     assert chat.messages(llm)[2] == ("u", "Größe: 日本!")
     chat.type("dropped")
     chat.wait_for("dropped")
@@ -238,7 +238,7 @@ def blocked(thread):
 
 @pytest.mark.by_turn(4)
 def test_interrupts_of_other_threads(build, folder):
-    """Whichever thread of the process receives Ctrl-C, also one of a driver, the wait for a line ends."""
+    """The wait for a line ends, no matter which thread receives Ctrl-C, even one of a driver."""
     tgkill = {"x86_64": 234, "aarch64": 131}.get(platform.machine())
     if tgkill is None:
         pytest.skip("no number of tgkill for this processor")

@@ -270,7 +270,7 @@ def test_a_fork_goes_on_with_the_chat(folder):
     ],
 )
 def test_filters_make_no_special_tokens(folder, tokenizer, written):
-    """This also holds if a template splits a message's text, or joins it with its own."""
+    """An answer also counts if a template splits a message's text, or joins it with other text."""
     llm = with_metadata(
         folder, "named.clv", chat_template="{% for m in messages %}" + written + "<|im_end|>{% endfor %}"
     )

@@ -11,7 +11,7 @@ import pytest
 
 from clave import LLM, Error
 
-# Templates by their use of a list.
+# Templates, by their use of a list of parts.
 TEMPLATES = {
     "prints": "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}",
     "adds": "{% for m in messages %}{{ '<' + m.role + '>' + m.content + '\n' }}{% endfor %}",
@@ -184,7 +184,7 @@ READS = {
 
 @pytest.mark.parametrize("name", READS)
 def test_notes_on_what_is_ignored(build, folder, name, caplog):
-    """The command line and Python note each once."""
+    """The command line and Python print each note once."""
     (folder / "tools.json").write_text(json.dumps(TOOLS))
     (folder / "template.jinja").write_text(READS[name])
     (folder / "chat.json").write_text('[{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]')

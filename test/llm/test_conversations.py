@@ -62,7 +62,7 @@ def test_prompts_may_come_in_parts(llm):
 
 @pytest.mark.parametrize("form", ["scalar", "each"])
 def test_the_first_tokens_do_not_wait_for_kernels(tmp_path, form):
-    """The CPU backend makes them; the conversation, and its forks, then move to the device with their caches."""
+    """The CPU backend makes the first tokens; then conversation and forks move to the device with their caches."""
     llm = Llm(_models.export(tmp_path / "m.clv", form=form), Device("opencl"))
     talk, want, end = Talk(llm, warm_up=1), _models.reference(PROMPT, 40), time.monotonic() + 60
     assert talk.answered_by() is None
@@ -163,7 +163,7 @@ def safetensors(data):
 
 
 def damaged(data):
-    """Yields (what is wrong, the file's bytes)."""
+    """Yields (description of the fault, the file's bytes)."""
     header, body = safetensors(data)
     at = header["state.0"]["data_offsets"][0]
     yield "", data[: len(data) // 2]
@@ -242,7 +242,7 @@ def test_cancel(llm):
 
 
 def test_log_probabilities(llm):
-    """Log probabilities are of the model's own logits, whatever the sampler and a function change."""
+    """Log probabilities come from the model's own logits, not from logits that the sampler or a function changed."""
     model = _models.Next()
     for options in ({}, {"temperature": 2, "seed": 3, "top_k": 40}, {"change": lambda _, ids, out: True}):
         talk = Talk(llm, **options).prompt(PROMPT)

@@ -330,7 +330,7 @@ def test_chat_templates_by_name(clave):
 
 
 def test_tokens_that_only_the_template_has(clave, folder):
-    """They are named, including letters beyond ASCII, whether or not the processor's char has a sign."""
+    """A note names the tokens, including letters beyond ASCII, whether char is signed or not."""
     import clave as package
 
     program = package.load(folder / "m.clv")

@@ -111,7 +111,7 @@ def test_sampling_of_the_model(llm, folder):
 
 
 def test_answers_do_not_meet(llm):
-    """State between answers does not affect them: neither text, seed and options nor an abandoned answer."""
+    """Answers do not depend on earlier text, seeds, options or an abandoned answer."""
     how = {"temperature": 3, "seed": 5, "max_new_tokens": 6, "ignore_stop_ids": True}
     one = llm.conversation(**{k: v for k, v in how.items() if k != "max_new_tokens"})
     want = one.prompt(PROMPT).generate(max_new_tokens=6).ids
@@ -198,7 +198,7 @@ def test_nul_in_a_message(llm, tmp_path):
 
 
 def test_default_system_message(folder, tmp_path):
-    """It precedes messages that do not begin with a system message, however these are written."""
+    """The default system message precedes messages that do not begin with a system message, in any JSON notation."""
     program = clave.load(folder / "m.clv")
     program.metadata = {"llm": {"chat_template": TEMPLATE, "max_context": 200, "default_system": "D"}}
     program.save(tmp_path / "m.clv")

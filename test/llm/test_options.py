@@ -56,7 +56,7 @@ def test_sampling_options(name):
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_limits(llm, name):
-    """The limits hold in every call that makes an answer; a stream checks them when it is made."""
+    """Limits apply in every call that makes an answer; a stream checks them when it is created."""
     talk = llm.conversation()
     calls = (
         lambda v: llm.generate("A", **{"max_new_tokens": 2, name: v}),

@@ -1,5 +1,5 @@
-/* Conversations share a pool if all session options are equal, whatever the padding of the struct
- * holds, and do not if one differs. Methods have the names of the pool's program. */
+/* Conversations share a pool only if all session options are equal; padding of the struct does not
+ * matter. Methods have the names of the pool's program. */
 #include "api/expect.h"
 #include "clave_llm.h"
 #include "llm/page_pool.h"
@@ -62,7 +62,7 @@ static int tear_down(void **state) {
 static page_pool *take(const fixture *fixture, clave_session_options options) {
   page_pool *pool;
   options.size = sizeof options;
-  good(page_pool_take(fixture->llm, &options, &pool));
+  good(page_pool_acquire(fixture->llm, &options, &pool));
   return pool;
 }
 
@@ -76,10 +76,10 @@ static void test_each_option_tells_pools_apart(void **state) {
   }
   for (int i = 0; i < N; i++) {
     assert_ptr_equal(take(fixture, different[i]), pools[i]);
-    page_pool_give(fixture->llm, pools[i]);
-    page_pool_give(fixture->llm, pools[i]);
+    page_pool_release(fixture->llm, pools[i]);
+    page_pool_release(fixture->llm, pools[i]);
   }
-  page_pool_give(fixture->llm, first);
+  page_pool_release(fixture->llm, first);
   assert_null(fixture->llm->pools);
 }
 
@@ -97,10 +97,10 @@ static void test_padding_does_not_matter(void **state) {
   options.cancel = NULL;
   options.progress_ctx = options.cancel_ctx = NULL;
   options.warm_up = plain.warm_up;
-  good(page_pool_take(fixture->llm, &options, &again));
+  good(page_pool_acquire(fixture->llm, &options, &again));
   assert_ptr_equal(first, again);
-  page_pool_give(fixture->llm, first);
-  page_pool_give(fixture->llm, again);
+  page_pool_release(fixture->llm, first);
+  page_pool_release(fixture->llm, again);
 }
 
 /* Sessions of a program find a method by the address of its name, without comparing text. */

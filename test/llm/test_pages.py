@@ -94,12 +94,12 @@ def test_as_likely_as_in_torch(device, tmp_path):
 
 @pytest.mark.parametrize("prompt", [[], PROMPT])
 def test_a_file_without_rows(prompt, tinylm, tmp_path):
-    """Before a run, each file has a row of zeros, whatever the pages, or the memory, contained."""
+    """Before a run, each file has a row of zeros, regardless of the previous contents of pages and memory."""
     llm = Llm(tinylm, Device("cpu"))
     used = Talk(llm).prompt([5])
     used.next()
     for i in range(3):
-        used.save(tmp_path / "used")  # frees memory of the same sizes
+        used.save(tmp_path / "used")  # frees memory of the same sizes for reuse
         talk = Talk(llm)
         if prompt:
             talk.prompt(prompt)
@@ -121,7 +121,7 @@ def test_who_answered_is_of_the_conversation(tinylm):
 
 @DEVICES
 def test_forks_share_what_they_have_in_common(device, tinylm, tmp_path):
-    """Each fork continues separately, whatever the others write, rewind or end with."""
+    """Each fork continues separately when others write, rewind or end."""
     llm = Llm(tinylm, Device(device))
     new = lambda ids: Talk(llm, ignore_stop_ids=True).prompt(ids)
     texts = [[i + 1, 2 * i + 3] for i in range(5)]
@@ -162,7 +162,7 @@ def test_forks_take_little_memory(tinylm):
             more[-1].next()
     assert len(more) > 5 and first.take(1)
     with pytest.raises(Error, match=r"which has 0.0"):
-        Talk(llm, budget=1000).prompt([1]).take(1)  # not with the memory of the others
+        Talk(llm, budget=1000).prompt([1]).take(1)  # impossible within the memory of the others
     more.clear()
     Talk(llm, budget=budget).prompt(PROMPT).take(3)
 
@@ -214,7 +214,7 @@ def test_bad_lists(own, tinylm):
 
 
 def test_one_of_many_fails(tinylm):
-    """Its token is missing, and so are later ones; all conversations continue."""
+    """Only the failed conversation lacks its token; all conversations continue."""
     llm, good = Llm(tinylm, Device("cpu")), [True]
     change = lambda logits, ids, raw: good[0]
     talks = [Talk(llm).prompt([1]), Talk(llm, change=change).prompt([2]), Talk(llm).prompt([3])]

@@ -182,7 +182,7 @@ def test_programs_in_pages_score_in_pieces(folder, device):
 
 
 def test_perplexity_of_a_program_in_pages(clave, folder):
-    """Pieces of any size have the same perplexity, which is torch's."""
+    """The perplexity does not depend on the size of pieces, and equals torch's."""
     ids, nats, n = list(TEXT), 0.0, 0
     for begin in range(0, len(ids), 39):
         scores = paged_log_probabilities([1, *ids[begin : begin + 39]])[1:]

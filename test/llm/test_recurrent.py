@@ -1,4 +1,4 @@
-"""Conversations whose state has no row per token: of a convolution and of a recurrence, on both devices."""
+"""Tests conversations whose state, of a convolution or a recurrence, has no row per token, on both devices."""
 
 import time
 

@@ -87,7 +87,7 @@ def fresh(llm, ids, n=6, **options):
 
 @pytest.mark.parametrize("name", ["next", "attends"])
 def test_a_second_question(folder, device, name, tmp_path):
-    """Also for a forked or saved conversation, and after several rewinds."""
+    """A question can be replaced, also in a forked or saved conversation and after several rewinds."""
     llm = Llm(folder / f"{name}.clv", device)
     talk = Talk(llm, chunk=5).prompt(PROMPT)
     talk.take(20)
@@ -109,7 +109,7 @@ def test_going_on_without_a_prompt(folder, device, name):
     for keep in (19, 18, 9, 8):
         assert talk.rewind(keep).take(20 - keep)[0] == want[keep - 8 :]
     assert talk.rewind(20).take(1) == talk.rewind(20).take(1)
-    kept = talk.ids()[:10]  # as many ids again as those whose logits are gone
+    kept = talk.ids()[:10]  # more ids than those whose logits are kept
     n = len(talk.ids()) - 1
     assert talk.rewind(10).prompt([3] * (n - 10)).take(1)[0] == fresh(llm, kept + [3] * (n - 10), 1)
     before = talk.stats()
@@ -144,7 +144,7 @@ def test_a_ring(folder, device):
     """16 rows, of which a token sees 6: rewinding is possible until one of them is overwritten."""
     llm = Llm(folder / "ring.clv", device)
     talk = Talk(llm, chunk=4).prompt(PROMPT)
-    talk.take(22)  # 30 ids, 29 run: rows of 13 and later
+    talk.take(22)  # 30 ids, of which 29 were run: rows of 13 and later remain
     for keep in (29, 22, 19):
         kept = talk.ids()[:keep]
         fork = talk.fork().rewind(keep)
@@ -291,7 +291,7 @@ def test_undo_of_a_rewritten_past(folder, tmp_path):
 
 
 def test_a_restored_chat_goes_on(folder, tmp_path):
-    """Its messages are in the file: the next question follows them."""
+    """The file has the chat's messages, and the next question follows them."""
     llm = chat(folder, tmp_path, template=SHORT, default_system="S")
     talk = answer(folder, Talk(llm).prompt([("user", 'q"\n')]), "A")
     talk.save(tmp_path / "talk")

@@ -102,7 +102,7 @@ static void test_top_p(void **state) {
   assert_int_equal(draw(options, logits, 8, counts), 8);
   options.top_p = 1;
   assert_int_equal(draw(options, logits, 8, counts), 8);
-  /* top-k first: of the three that are left, the likeliest two have 6/7 */
+  /* top-k applies first; the likeliest two of the remaining three have 6/7 */
   options.top_k = 3;
   options.top_p = 0.85F;
   assert_int_equal(draw(options, logits, 8, counts), 2);
@@ -117,7 +117,7 @@ static void test_min_p(void **state) {
   assert_int_equal(draw(options, logits, 8, counts), 3);
   options.min_p = 1;
   assert_int_equal(draw(options, logits, 8, counts), 1);
-  logits[5] = logits[0]; /* as likely as the likeliest: kept */
+  logits[5] = logits[0]; /* as likely as the likeliest, so it is kept */
   assert_int_equal(draw(options, logits, 8, counts), 2);
 }
 
@@ -227,8 +227,8 @@ static void test_bad_options(void **state) {
   clave_sampler_destroy(NULL);
 }
 
-/* Ids by the reference of test_sampler.py: a compiler or a processor that rounds differently shows.
- */
+/* Expects the ids of test_sampler.py's reference, so a compiler or processor that rounds
+ * differently is detected. */
 static void test_repeatable(void **state) {
   (void)state;
   static const uint32_t want[2][8] = {{423, 760, 940, 982, 585, 880, 713, 799},

@@ -13,14 +13,14 @@ static void test_taking_turns(void **state) {
   scratch_pool pool = {0};
   sampler_scratch *first, *second, *again;
   assert_null(scratch_pool_init(&pool));
-  assert_null(scratch_take(&pool, &first));
-  assert_null(scratch_take(&pool, &second));
+  assert_null(scratch_acquire(&pool, &first));
+  assert_null(scratch_acquire(&pool, &second));
   assert_ptr_not_equal(first, second);
-  scratch_give(&pool, first);
-  assert_null(scratch_take(&pool, &again));
+  scratch_release(&pool, first);
+  assert_null(scratch_acquire(&pool, &again));
   assert_ptr_equal(again, first);
-  scratch_give(&pool, second);
-  scratch_give(&pool, again);
+  scratch_release(&pool, second);
+  scratch_release(&pool, again);
   scratch_pool_free(&pool);
 }
 

@@ -1,4 +1,4 @@
-/* Stop texts: random texts of few letters in random pieces, against a search in the whole. */
+/* Compares stop texts, found in random pieces of random texts, with a search in the whole text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,8 +63,9 @@ static void run(const char *text, size_t n, const span *stops, size_t n_stops) {
     end = at + piece == n && below(2);
     clave_status st = stop_text_add(&stop_text, text + at, piece, end, &found);
     assert_null(st);
-    memcpy(given + n_given, stop_text.given.data ? stop_text.given.data : "", stop_text.given.size);
-    n_given += stop_text.given.size;
+    memcpy(given + n_given, stop_text.released.data ? stop_text.released.data : "",
+           stop_text.released.size);
+    n_given += stop_text.released.size;
     at += piece;
     if (!found && !end) check_held(text, at, stops, n_stops, stop_text.held.size);
   }

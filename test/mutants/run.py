@@ -49,7 +49,7 @@ sys.path.insert(0, str(ROOT / "ci"))
 from runner import quiet_vendors
 
 WORK = ROOT / "build/mutants"
-BUILT = ["gen", "obj", "test", "stub", "clave", "flags"]  # parts of a build folder
+BUILT = ["gen", "obj", "test", "stub", "imitated", "clave", "flags"]  # parts of a build folder
 BUILT += [
     "libclave.a",
     "libclave_main.a",
@@ -249,7 +249,7 @@ def san_test(rest):
 
 
 def python_test(arguments):
-    goals = ["all", "tests"] if "test/fault" in arguments else ["all", f"build/{RUNNER}"]
+    goals = ["all", "tests"] if re.search("test/fault|test/imitated", arguments) else ["all", f"build/{RUNNER}"]
     return goals, [], [f".venv/bin/python -m pytest -q -x -p no:cacheprovider {arguments}"], {}
 
 

@@ -1,7 +1,7 @@
 #ifndef TEST_OPS_FIXTURE_H
 #define TEST_OPS_FIXTURE_H
-/* A program of a few tensors and values, made in place, and checks of what a rule says about an op.
- * Each test starts with fixture_reset(). */
+/* Makes a program of a few tensors and values, and checks the result of an op's rule. Each test
+ * starts with fixture_reset(). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +35,7 @@ static inline rule_context fixture_context(void) {
   return (rule_context){&fix.program, fix.tensors, fix.values};
 }
 
-/* A tensor slot with `rank` dimensions, given as int. */
+/* Returns a tensor slot with `rank` dimensions, which are passed as int. */
 static inline uint32_t slot(dtype type, int rank, ...) {
   uint32_t tid = fix.program.tensors.count++;
   tensor *tensor = &fix.tensors[tid];

@@ -37,7 +37,7 @@ static void expect_product(const matmul_desc *desc, int64_t batches, int64_t m, 
   assert_int_equal(desc->batch_a.rank, desc->batch_bias.rank);
 }
 
-/* Batches of one b are rows, all of them or the innermost. */
+/* Batches that share a b become rows: all of them, or the innermost. */
 static void batches_become_rows(void **state) {
   (void)state;
   fixture_reset();
@@ -52,7 +52,7 @@ static void batches_become_rows(void **state) {
   assert_int_equal(desc.batch_b.strides[0], 30);
 }
 
-/* Rows of a single batch take the batch's stride; uneven ones stay batches. */
+/* If batches have single rows, the batch's stride becomes the row stride; uneven batches stay. */
 static void rows_step_evenly(void **state) {
   (void)state;
   fixture_reset();
@@ -68,7 +68,7 @@ static void rows_step_evenly(void **state) {
   expect_product(&desc, 3, 4, 6, 5);
 }
 
-/* A bias of all rows can be folded, one of each batch's rows cannot; beta 0 drops it. */
+/* A bias that all rows share is kept when batches become rows; a beta of 0 removes the bias. */
 static void bias_goes_along(void **state) {
   (void)state;
   fixture_reset();
@@ -87,7 +87,7 @@ static void bias_goes_along(void **state) {
   assert_null(desc.bias);
 }
 
-/* One column: the transposed operands, one row. */
+/* A product with one column becomes one with one row, of transposed operands. */
 static void a_column_is_a_row(void **state) {
   (void)state;
   fixture_reset();

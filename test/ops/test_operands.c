@@ -1,4 +1,4 @@
-/* Operand walks: over every op with each of its fields filled, and over ops whose operands nest. */
+/* Tests operand walks over every op with each of its fields filled, and over nested operands. */
 #include "ops/fixture.h"
 
 /* The slot numbers that a walk visited, in order, and how many of them were written. */

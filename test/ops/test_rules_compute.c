@@ -574,7 +574,7 @@ static void control_flow(void **state) {
   s.args.count = 0;
   expect_bad(IR_OP_SCAN, &s, "the chain's args: expected 2, got 3");
   s.xs.count = 0;
-  expect_bad(IR_OP_SCAN, &s, "there are no xs, so nothing tells the number of steps");
+  expect_bad(IR_OP_SCAN, &s, "there are no xs, so the number of steps is unknown");
 }
 
 int main(void) {

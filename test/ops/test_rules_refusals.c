@@ -1,9 +1,9 @@
-/* Refusals of the rules that no other test names (ci/messages lists those that are left). */
+/* Tests refusals of the rules that no other test checks (ci/messages lists the untested ones). */
 #include <math.h>
 
 #include "test/ops/fixture.h"
 
-/* Decoders take no number without a name, a program made in memory may have one. */
+/* Decoders refuse enum values without a name, but a program made in memory may have one. */
 static void unknown_kinds(void **state) {
   (void)state;
   fixture_reset();

@@ -132,7 +132,7 @@ static void slices(void **state) {
   expect_bad(IR_OP_FLIP, &f, "axis 0 is listed twice");
 }
 
-/* The last element that strides reach is the last of x, and none is before the first. */
+/* Accepts strides up to the last element of x, and none before the first. */
 static void strides_within(void **state) {
   (void)state;
   fixture_reset();
@@ -230,11 +230,11 @@ static void bad_steps(void **state) {
       {STEP(IR_STEP_KIND_ADD, DTYPE_BOOL, input(2), scalar(vi)),
        "value 0, which does not fit BOOL"},
       {STEP(IR_STEP_KIND_SQRT, DTYPE_I8, input(1)),
-       "operands are I8, which this step does not take"},
+       "operands are I8, which this step does not accept"},
       {STEP(IR_STEP_KIND_NEG, DTYPE_BOOL, input(2)),
-       "operands are BOOL, which this step does not take"},
+       "operands are BOOL, which this step does not accept"},
       {STEP(IR_STEP_KIND_BITWISE_AND, DTYPE_F32, input(0), input(0)),
-       "operands are F32, which this step does not take"},
+       "operands are F32, which this step does not accept"},
       {STEP(IR_STEP_KIND_EQ, DTYPE_F32, input(0), input(0)), "result: expected BOOL, got F32"},
       {STEP(IR_STEP_KIND_EQ, DTYPE_BOOL, imm_int(1), imm_int(2)),
        "at least one operand must be an input or a step"},
@@ -352,7 +352,7 @@ static void made_of_numbers(void **state) {
   expect_good(IR_OP_FULL, &f);
 }
 
-/* Rows of 64, of int4 in groups of 32. */
+/* Returns a slot of `rows` rows of 64, encoded as int4 in groups of 32. */
 static uint32_t encoded(int rows, uint8_t axis) {
   uint32_t tid = slot(DTYPE_F32, 2, rows, 64);
   fix.tensors[tid].encoding =

@@ -27,8 +27,9 @@ static void every_other_op_refuses(void **state) {
         if (field->kind == IR_FIELD_TIDS)
           *(ir_u32s *)(void *)(op.bytes + field->offset) = (ir_u32s){none, 1};
       }
-      bool takes = info->moves || info->is_view || info->is_control || op_type == IR_OP_ELEMENTWISE;
-      if (takes || !has_tensor) continue;
+      bool accepts =
+          info->moves || info->is_view || info->is_control || op_type == IR_OP_ELEMENTWISE;
+      if (accepts || !has_tensor) continue;
       char text[80];
       snprintf(text, sizeof text, "is %s, which is only moved and cast", dtype_name(stored[k]));
       expect_bad((ir_op)op_type, op.bytes, text);
@@ -126,7 +127,7 @@ static void steps_cast_alone(void **state) {
                     .operands = {operands, (uint32_t)info->arity}};
       e = one_step(&s, chooses ? where : inputs, 2, info->result == STEP_BOOL ? truth : inputs[0]);
       if (!chooses) operands[2].index = 0;
-      expect_bad(IR_OP_ELEMENTWISE, &e, "which this step does not take");
+      expect_bad(IR_OP_ELEMENTWISE, &e, "which this step does not accept");
       operands[2].index = 1;
     }
   }

@@ -1,5 +1,5 @@
-/* Layouts against brute force: the storage positions of all elements in row-major order say what a
- * layout means. */
+/* Compares layouts with brute force: the storage positions of all elements in row-major order
+ * define a layout. */
 #include "ops/fixture.h"
 #include "ops/node.h"
 
@@ -90,7 +90,7 @@ static void collapse_merges_all_it_can(void **state) {
   assert_int_equal(value.dims[0], 24);
   tensor pair[2] = {fix.tensors[slot(DTYPE_F32, 3, 2, 3, 4)],
                     fix.tensors[slot(DTYPE_F32, 3, 2, 3, 4)]};
-  pair[1].strides[0] = 0; /* a broadcast leading dimension stays apart */
+  pair[1].strides[0] = 0; /* a broadcast leading dimension is not merged */
   tensors_collapse(pair, 2);
   assert_int_equal(pair[0].rank, 2);
   tensor empty = fix.tensors[slot(DTYPE_F32, 3, 2, 0, 4)];
@@ -145,7 +145,8 @@ static void broadcast_repeats(void **state) {
   for (int k = 0; k < 24; k++) assert_int_equal(at[k], k / 4 % 3);
 }
 
-/* The strides a reshape would have, if any: those of its unit steps must explain every element. */
+/* Finds the strides of a reshape, if they exist: those of unit steps must be right for every
+ * element. */
 static bool reshape_by_force(const tensor *input, tensor *out) {
   static int64_t old[MAX_ELEMENTS], new[MAX_ELEMENTS];
   int n = list_positions(input, old);

@@ -1,4 +1,4 @@
-/* Counts of operations and bytes against counts by hand: a multiply-add is two operations, an
+/* Compares counts of operations and bytes with counts by hand: a multiply-add is two operations, an
  * elementwise step one. */
 #include "ops/work.h"
 
@@ -243,7 +243,7 @@ static void cached_attention(void **state) {
   op.window = (ir_opt_i64){.value = 4, .present = true};
   EXPECT(ATTENTION_CACHED, &op, .counts = &known, .n_counts = 1, .flops = 2 * 2 * (4 + 4) * 16,
          .bytes = around + 2 * (2 * 8 * (5 + 2)));
-  op.window.present = false; /* the most: the last positions of the cache */
+  op.window.present = false; /* the maximum is counted: the last positions of the cache */
   EXPECT(ATTENTION_CACHED, &op, .flops = 2 * 2 * (31 + 32) * 16,
          .bytes = around + 2 * (2 * 8 * (32 + 2)));
 }

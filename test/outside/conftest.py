@@ -23,8 +23,8 @@ def git(*arguments, cwd=ROOT, **more):
 
 @pytest.fixture(scope="session")
 def clone(tmp_path_factory):
-    """A fresh clone of the repository, with the working tree's changes to tracked files committed. Nothing is built in
-    it and no `../shared` is beside it. Tests that write into it copy it first."""
+    """A fresh clone of the repository, with the working tree's changes to tracked files committed. The clone is not
+    built, and there is no `../shared` beside it. Tests that write into it copy it first."""
     folder = tmp_path_factory.mktemp("outside") / "clave"
     git("clone", "-q", "--no-hardlinks", str(ROOT), str(folder))
     changes = git("diff", "HEAD", "--binary")

@@ -132,7 +132,7 @@ def test_a_wrong_file_is_refused(fetch, examples, mirror, content, said, left):
 
 
 def test_bad_bytes_that_were_left_do_not_stay(fetch, examples, server):
-    """The rest of the right file is appended to wrong bytes: it is refused once, then fetched whole."""
+    """The rest of the right file is appended to wrong bytes. The result is refused once, then fetched as a whole."""
     (examples / "data/numbers").mkdir(parents=True)
     (examples / "data/numbers/a.bin.part").write_bytes(b"?" * 1000)
     if server[2]:

@@ -94,8 +94,8 @@ def test_kernels_by_a_relative_path(folder, build, root, outsider):
 
 
 def test_the_library_by_a_relative_path(folder, build, root, outsider):
-    """It starts the `clave` beside it, which builds kernels if drivers build one at a time. This one does not, so the
-    process builds them itself."""
+    """The library starts the `clave` in its own folder, which builds kernels for drivers that build one at a time. The
+    file here does not, so the process builds them itself."""
     (folder / "tools").mkdir()
     shutil.copy(build / "libclave.so", folder / "tools")
     (folder / "tools/clave").write_text(f"#!/bin/sh\n: >{folder}/started\n")
@@ -111,7 +111,7 @@ def test_the_library_by_a_relative_path(folder, build, root, outsider):
 
 
 def test_a_language_model_by_a_relative_path(folder, build, root, outsider):
-    """Its weights are mapped: they are read while it runs."""
+    """Weights are mapped and read while the program runs."""
     script = """
     model = clave.LLM("language.clv", device="cpu")
     os.chdir("elsewhere")

@@ -8,9 +8,9 @@ import subprocess
 import pytest
 
 EVERYTHING = bool(os.environ.get("CLAVE_TEST_ALL"))
-LOCALES = ("de_DE", "tr_TR")  # a decimal comma and points between thousands; a dotless i
+LOCALES = ("de_DE", "tr_TR")  # one with a decimal comma and points between thousands, one with a dotless i
 MNIST, DIGIT = "examples/mnist/mnist.clv", "examples/mnist/digits/7.npy"
-# Programs of the C suite that read or write numbers; the wider ring runs all of it.
+# Programs of the C suite that read or write numbers; make check-all runs all of it.
 ROOMS = ("base", "json", "serialize", "tokenizer", "interp/graph")
 
 PRELOAD = """
@@ -122,7 +122,7 @@ ENVIRONMENTS = {
     "name", [n if n == "empty" else pytest.param(n, marks=pytest.mark.by_turn(5)) for n in ENVIRONMENTS]
 )
 def test_environments(build, root, name, helper):
-    """OpenCL, if present, builds its kernels; no missing variable ends the process."""
+    """OpenCL, if present, builds its kernels, and missing variables do not end the process."""
     env = ENVIRONMENTS[name] | helper | {"CLAVE_CACHE_DIR": "off"}
     command = [build / "clave", "bench", MNIST, "--device", "opencl,cpu", "--runs", "1", "--warmup", "1", "--json"]
     p = subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, timeout=300)

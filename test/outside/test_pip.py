@@ -10,7 +10,7 @@ import tarfile
 import pytest
 
 MODEL, DIGIT, TEXT = "examples/mnist/mnist.clv", "examples/mnist/digits/7.npy", "examples/tinylm/tinylm.clv"
-# Objects of this checkout, which a clone with the same flags uses as its own.
+# Objects of this checkout, which a clone with the same flags can use.
 OBJECTS = ("flags", "gen", "obj")
 HERE = ("--no-build-isolation",)  # uses the installed setuptools, which saves the time to install one
 
@@ -85,7 +85,7 @@ def test_a_folder(built, python, outsider, root, tmp_path):
 
 
 def test_a_git_address(clone, python, outsider, root, build):
-    """The library, which takes more than a minute to build, is this checkout's."""
+    """Uses the library of this checkout, because building one takes more than a minute."""
     address = f"git+file://{clone}#subdirectory=python"
     run(python, "-m", "pip", "install", "-q", address, env=outsider | {"CLAVE_WHEEL": "pure"})
     env = outsider | {"CLAVE_LIBRARY": str(build / "libclave.so")}
@@ -108,7 +108,7 @@ def test_an_editable_install(built, python, outsider, root):
 
 @pytest.mark.by_turn(4)
 def test_a_source_archive_has_the_sources(clone, python, outsider, root, build, tmp_path):
-    """It builds a wheel in a folder without other files of the repository."""
+    """The archive builds a wheel in a folder without other files of the repository."""
     folder = tmp_path / "clave"
     shutil.copytree(clone, folder, symlinks=True)
     make = f"import setuptools.build_meta as b; b.build_sdist({str(tmp_path)!r})"  # as `python -m build --sdist` does
@@ -154,7 +154,7 @@ def test_without_a_compiler(clone, python, outsider, tmp_path, tools, said):
 
 
 def test_a_copy_of_the_folder_alone(clone, python, outsider, tmp_path):
-    """There are no sources above it, and one line says so."""
+    """One line says that there are no sources above the folder."""
     shutil.copytree(clone / "python", tmp_path / "alone")
     out = run(python, "-m", "pip", "install", *HERE, "./alone", env=outsider, cwd=tmp_path, code=1)
     assert "install from a clone of the whole repository" in out and "Traceback" not in out

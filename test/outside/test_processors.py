@@ -121,7 +121,8 @@ def test_march_builds_what_it_has_alone(tmp_path):
 
 
 def test_portable_code_has_no_variants(tmp_path):
-    """It uses none of x86-64's larger registers, and its answers are clave's on such a processor."""
+    """The executable uses none of x86-64's larger registers, and its results equal those of clave on such a
+    processor."""
     exe = tmp_path / "digit"
     words = ["compile", MNIST / "mnist.clv", "-o", exe, "--dim", "batch=1", "--processor", "portable"]
     run(BUILD / "clave", *words, "--pack", "--packed-only", "--verify")

@@ -29,7 +29,7 @@ def scratch():
 def bare(**more):
     """Returns an environment without this checkout's settings."""
     kept = {k: v for k, v in os.environ.items() if k in ("PATH", "LANG", "TMPDIR", "OCL_ICD_VENDORS")}
-    pip = {k: v for k, v in os.environ.items() if k.startswith("PIP_")}  # the machine's way to the package index
+    pip = {k: v for k, v in os.environ.items() if k.startswith("PIP_")}  # how the machine reaches the package index
     return kept | pip | {"CLAVE_CACHE_DIR": "off", "HOME": "/dev/null"} | more
 
 

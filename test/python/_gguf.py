@@ -106,7 +106,7 @@ class Written:
     """A model and its tensors as in a file. `model` has the values of the file's tensors."""
 
     def __init__(self, name, kind="F32", output=None, **others):
-        """kind, output: types of the matrices, and of the embedding and the output."""
+        """kind: type of the matrices. output: type of the embedding and the output."""
         self.architecture, self.kind, self.output = MODELS[name][0], kind, output or kind
         self.model = model_of(name, **others)
         self.config = self.model.config

@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "ci"))
 
 import classes
 
-NARROW = next(c for c in classes.LESSER if c.name == "registers of 4 floats")
+NARROW = next(c for c in classes.LIMITED if c.name == "registers of 4 floats")
 
 
 @pytest.mark.parametrize("case", ["encoded/rows_12", "encoded/deep_70"])

@@ -14,7 +14,7 @@ from torch import nn
 import clave
 
 pytestmark = pytest.mark.skipif(not PAIRS, reason="no instruction for pairs of BF16")
-TURN = os.environ.get("CLAVE_TEST_TURN")  # a commit's turn selects eight others
+TURN = os.environ.get("CLAVE_TEST_TURN")  # each commit selects eight others
 N = int(os.environ.get("CLAVE_NARROW_GRAPHS", "8" if TURN else "60"))
 FIRST = zlib.crc32((TURN or "").encode()) % 100_000
 STEPS = (nn.ReLU, nn.ReLU6, nn.SiLU, nn.Hardswish, nn.GELU, nn.Sigmoid, Steps, nn.Identity)

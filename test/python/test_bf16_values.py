@@ -270,7 +270,7 @@ def is_bf16(x):
 
 
 def check(program, inputs, count, monkeypatch, bound=2.0**-6):
-    """Rounding each value, and each weight, by 2^-9 of itself changes answers by little."""
+    """Rounding each value and each weight by 2^-9 of itself changes answers little."""
     kept, all_kept = [], []
     see = lambda node, value: (all_kept.append(node), kept.append(node) if is_bf16(value) else None)
     strict = run(program, inputs, "strict", monkeypatch)
@@ -311,7 +311,7 @@ class OwnBias(nn.Module):
 
 
 def test_rows_that_are_the_bias(monkeypatch):
-    """They stay floats, because sums begin with floats."""
+    """Rows that are a bias stay floats, because sums begin with floats."""
     torch.manual_seed(6)
     x = torch.randn(96, 96)
     program = clave.export(OwnBias().eval(), (x,), verify=False)
@@ -332,7 +332,7 @@ class Tied(nn.Module):
 
 
 def test_tied(monkeypatch):
-    """Each has its own packed weight, whichever is made first."""
+    """Each op has its own packed weight, whichever is packed first."""
     torch.manual_seed(5)
     x = torch.randn(1, 32, 26, 38)
     program = clave.export(Tied().eval(), (x,), verify=False)
@@ -383,7 +383,7 @@ def test_open_sizes(monkeypatch):
 
 @pytest.mark.by_turn(4)
 def test_turned_weight(monkeypatch):
-    """Its copy is not a constant, so its reader has only F32 kernels."""
+    """A copy of the weight is not a constant, so its reader has only F32 kernels."""
     module = sequence([Turned()])
     x = torch.randn(2, 16, 20, 22)
     program = clave.export(module, (x,), verify=False)
@@ -408,7 +408,7 @@ def test_no_numbers(monkeypatch):
 @pytest.mark.by_turn(6)
 @pytest.mark.parametrize("columns", [13, 60])
 def test_infinite_weights(columns, monkeypatch):
-    """The weights of a depthwise convolution, whose padding is then skipped."""
+    """A depthwise convolution with weights of infinity or NaN skips its padding."""
     module = sequence([conv(16, 24), depthwise(24, 3, 1), conv(24, 8)])
     with torch.no_grad():
         module[1].weight[5, 0, 1, 0] = np.inf

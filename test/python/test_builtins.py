@@ -8,7 +8,7 @@ from pathlib import Path
 KERNELS = Path(__file__).resolve().parents[2] / "kernels_cl"
 CALL = re.compile(r"\b([a-z]\w*)\s*\(")
 # Functions called if a device has the extension; its driver declares them.
-BY_EXTENSION = re.compile(r"(intel_)?sub_group_|get_(num_|max_|enqueued_num_)?sub_group|dot_4x8packed")
+BY_EXTENSION = re.compile(r"(intel_)?sub_group_|get_(num_|max_|enqueued_num_)?sub_group|dot_4x8packed|arm_dot")
 
 
 def declared(*options):

@@ -98,7 +98,8 @@ def test_a_module_by_name(models):
 
 @pytest.mark.parametrize("source", ["ready", "Counter"])
 def test_what_a_name_may_be(models, source):
-    """It names a module, or a function that makes one, in a file; forward may have any number of inputs."""
+    """The name is that of a module, or of a function that makes one, in a file; forward may have any number of
+    inputs."""
     assert export(f"{models}.py:{source}", "--args", "f32[n, 2], f32[n, 2]", "--dynamic", "n=64") == 0
     session = clave.Session(clave.load("m.clv"), "cpu")
     assert session(torch.ones(5, 2), torch.ones(5, 2)).tolist() == [10, 10]

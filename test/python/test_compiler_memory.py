@@ -19,7 +19,7 @@ print(sum(int(size) for size, _ in code), sum(int(rss) for _, rss in code))
 @pytest.mark.by_turn(4)
 @pytest.mark.skipif(sys.platform != "linux", reason="no /proc")
 def test_code_is_let_go(root, tmp_path):
-    """With cached kernels, none of it is called. If the driver's compiler is elsewhere, there is nothing to free."""
+    """With cached kernels, the compiler is not called. If it is not in a library, there is nothing to free."""
     env = os.environ | {"CLAVE_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     tmp_path.chmod(0o700)
     command = [sys.executable, "-c", MEASURE, str(root / "examples/mnist/mnist.clv")]

@@ -299,7 +299,7 @@ def test_more_rows_than_scratch_memory_holds_at_once(processes):
 
 
 def changes(x, y, mask):
-    """Fills and changes complex tensors in part, and sums the earlier values."""
+    """Fills and changes parts of complex tensors, and sums the earlier values."""
     whole, real, part = torch.zeros_like(x), torch.zeros_like(x), x.clone()
     whole.copy_(y[0])
     real.copy_(y.real)

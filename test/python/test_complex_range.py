@@ -167,7 +167,7 @@ def test_functions_of_two_numbers(name, dtype, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_powers_with_a_real_exponent_of_zero(device):
-    """0 to the 0 is 1, as with a number as exponent; torch's is NaN if the exponent is a tensor."""
+    """0 to the power of 0 is 1, as for a number as exponent; torch returns NaN if the exponent is a tensor."""
     x = torch.complex(torch.tensor([0.0, 0.0, 2.0]), torch.tensor([0.0, 1.0, 0.0]))
     program = clave.export(Fn(lambda x, y: x**y).eval(), (x, x.real.clone()), verify=False)
     got = clave.Session(program, device)(x, torch.tensor([0.0, 2.0, 3.0]))

@@ -48,7 +48,7 @@ class Forced:
         self.stack.close()
 
 
-# A driver for CPUs compiles GPU kernels for many seconds, once for all tests.
+# A driver for CPUs takes many seconds to compile GPU kernels, once for all tests.
 GPU = pytest.param("gpu", marks=pytest.mark.by_turn(4, together="variants of convolutions for GPUs"))
 
 
@@ -171,7 +171,7 @@ def test_planes(forced, case):
     np.testing.assert_allclose(result, exactly(module, x), rtol=1e-4, atol=1e-4)
 
 
-# Channels, the image, options: rows narrower and wider than vectors, planes of few elements, padding on one side.
+# Channels, image and options: with rows narrower and wider than vectors, small planes, and padding on one side.
 NARROW = (
     (37, (2, 37, 7, 7), {"kernel_size": 5, "padding": 2}),
     (16, (1, 16, 2, 3), {"kernel_size": 3, "padding": 1, "bias": False}),

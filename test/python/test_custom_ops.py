@@ -215,7 +215,7 @@ def test_a_device_without_a_kernel_runs_the_reference():
     kinds = {d["type"] for d in clave.devices() if d["kind"] == "opencl"}
     clave.register_op(TWICE, elementwise(TWICE_SOURCE, device="gpu" if "CPU" in kinds else "cpu"))
     program = clave.export(Fn(lambda x: TWICE(x) * 2), (torch.ones(3),))
-    s = clave.Session(program, "opencl")  # the program's own op would not run
+    s = clave.Session(program, "opencl")  # the custom op itself would not run
     assert s(torch.ones(3)).tolist() == [4, 4, 4]
     assert where(s) == [("reference", "the custom op has no kernel for devices of this type")]
 

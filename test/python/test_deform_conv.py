@@ -31,7 +31,7 @@ class Deform(torch.nn.Module):
 
 
 def inputs(call, n=2, h=7, w=8, dtype=torch.float32):
-    """Some offsets point exactly at elements, some far out of the picture."""
+    """Returns offsets, some of which point exactly at elements, some far out of the picture."""
     groups, sides = call[7], zip((h, w), (3, 2), call[:2], call[2:4], call[4:6], strict=True)
     out = [(size + 2 * padding - dilation * (k - 1) - 1) // stride + 1 for size, k, stride, padding, dilation in sides]
     g = torch.Generator().manual_seed(h)

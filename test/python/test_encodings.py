@@ -76,8 +76,8 @@ def decoded(program, n):
 @pytest.mark.parametrize("zeros", ["", ":zeros"])
 @pytest.mark.parametrize("bits", range(2, 9))
 def test_an_integer_is_half_a_step_off(bits, zeros):
-    """By squares over a group: a step is its range, including 0, divided by its codes. Elements within half a step of
-    an end may be a whole step off, and so may the zero. A 16-bit scale adds a sixteenth of a step."""
+    """Checks the error of groups: a step is the range of a group, including 0, divided by its codes. Elements within
+    half a step of an end may be a whole step off, and so may the zero. A 16-bit scale adds a sixteenth of a step."""
     torch.manual_seed(bits)
     weight = torch.cat([torch.randn(9, 48), torch.rand(2, 48), torch.zeros(1, 48), torch.full((1, 48), -3.0)])
     groups = (0, 16, 32)

@@ -224,7 +224,7 @@ def test_derived_sizes():
 
 @pytest.mark.parametrize("mask", [3, 22, 0, -1, -4, -23])
 def test_bits_of_sizes(mask):
-    """Negative numbers, too, in two's complement."""
+    """Negative numbers are shifted in two's complement."""
 
     def f(x):
         n = x.shape[0]

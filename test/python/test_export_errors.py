@@ -1,4 +1,4 @@
-"""An export's message on failure: the place in the model, in the user's words, on one line, and nothing else."""
+"""Tests the message of a failed export: it names the place in the model, in the user's words, on one line."""
 
 import logging
 import os
@@ -209,7 +209,7 @@ class Branches(torch.nn.Module):
 @pytest.mark.parametrize("verify", [False, True])
 @pytest.mark.parametrize("whole", [False, True], ids=["module", "graph"])
 def test_sizes_for_which_the_model_goes_another_way(whole, verify):
-    """torch.export keeps the example's branch: other sizes are refused, with the condition on them."""
+    """torch.export keeps the example's branch. Other sizes are refused with an error that names the condition."""
     module, args = Branches().eval(), (torch.ones(4, 2), torch.ones(7, 2))
     shapes = ({0: Dim.AUTO}, {0: Dim.AUTO})
     if whole:
@@ -338,7 +338,7 @@ def test_weights_made_in_inference_mode_are_taken():
 
 def test_weights_that_differ_between_the_looked_at_elements_are_two():
     a, b = torch.zeros(5000), torch.zeros(5000)
-    b[100] = 1  # between two runs of sampled elements
+    b[100] = 1  # index between two ranges of sampled elements
     program = clave.export(Fn(lambda x: x + a + b + a.clone()).eval(), (torch.zeros(5000),))
     assert clave.Session(program, "cpu")(torch.zeros(5000))[100] == 1
 

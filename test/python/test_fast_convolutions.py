@@ -134,7 +134,7 @@ def test_not_rounded(name, device, monkeypatch):
 @pytest.mark.by_turn(2)
 @pytest.mark.parametrize("name", ["of one element", "of one element, small plane"])
 def test_codes_are_not_rounded(name, monkeypatch):
-    """OpenCL decodes them to floats."""
+    """OpenCL decodes codes to floats."""
     _, inputs, program = made(name, *ROUNDED[name], quantize="int8")
     strict, fast = runs(program, inputs, "opencl", monkeypatch)
     np.testing.assert_array_equal(fast, strict)

@@ -29,7 +29,8 @@ N, GROUP = 67, 32
 FLAGS = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else []
 EXTENSION = "cl_khr_integer_dot_product"  # Intel's runtime has it
 PACKED = [EXTENSION] if any(EXTENSION in d["extensions"] for d in clave.devices()) else []
-# OpenCL as a GPU, without the extension and with it; the last is the CPU backend.
+SIGNED = "emulated_v_dot4"  # emulates instructions of AMD and Arm: products of signed bytes, for tests
+# OpenCL as a GPU, without and with the extension, and the CPU backend.
 VARIANTS = ["gpu", *PACKED, "cpu"]
 FORMS = ["int8", "int8:128:zeros", "int6:64:zeros", "int5:32", "int4", "int4:32", "int4:32:zeros", "int4:128:bf16"]
 FORMS += ["int4:16", "int8:48:zeros"]
@@ -73,7 +74,7 @@ def session(processes):
         process = processes["cpu" if variant == "opencl as a CPU" else "gpu"]
         if variant == "cpu":
             device = {"device": "cpu"}
-        env = {"CLAVE_ASM": EXTENSION if variant == EXTENSION else "0"}
+        env = {"CLAVE_ASM": variant if variant in (EXTENSION, SIGNED) else "0"}
         env |= {"CLAVE_PRECISION": precision, "CLAVE_SELF_CHECK": check}
         cache = "off" if kernels else os.environ.get("CLAVE_CACHE_DIR")
         return process.open(program, **device, **env, CLAVE_KERNEL_DIR=kernels, CLAVE_CACHE_DIR=cache)
@@ -108,8 +109,8 @@ def parts_of(k):
 
 
 def assert_is_product_of_rounded(got, x, values, bias=0.0):
-    """Allows only f32 roundings of each group's sums, factors and total. An element may be the difference of a code and
-    a zero, each as large as the range of its row."""
+    """Checks results, allowing only f32 roundings of each group's sums, factors and total. An element may be the
+    difference of a code and a zero, each as large as the range of its row."""
     rows, w = rounded_rows(x), values.astype(np.float64)
     terms = np.abs(w) + 2 * np.ptp(w, axis=1, keepdims=True)
     want, size = rows @ w.T + bias, np.abs(rows) @ terms.T + np.abs(bias)
@@ -166,7 +167,7 @@ def test_every_form(form, session):
 def test_variants_give_the_same_bits(form, k, session):
     weight, values = stored(form, k)
     program = exported(weight, k)
-    sessions = [session(program, v) for v in VARIANTS]
+    sessions = [session(program, v) for v in (*VARIANTS, *[SIGNED] * (k == 33))]
     for m in (1, 2, 3, 6, 9):
         x = random_rows(m, k, seed=m)
         got = [run(s, x) for s in sessions]
@@ -192,7 +193,7 @@ def test_groups_of_rows(form, session):
     """Each group's rows are rounded and multiplied as in a separate product; rows after the last group are zeros."""
     k = 512 if form in BLOCKS else 131
     weight, values = stored(form, k)
-    weight = Stored(weight.form, weight.rows[:66])
+    weight = Stored(weight.encoding, weight.rows[:66])
     x, ends = random_rows(33, k), np.array([4, 4, 29], np.int32)
     program = clave.export(
         Experts(values[:66], False),
@@ -208,7 +209,8 @@ def test_groups_of_rows(form, session):
 
 
 def test_many_columns(session):
-    """So many columns and rows that the CPU backend has several groups of panels; the last group is smaller."""
+    """There are so many columns and rows that the CPU backend has several groups of panels; the last group is
+    smaller."""
     columns = 1300 * min(os.cpu_count() or 1, 16) + 1
     weight, values = stored("int4:32:zeros", 288, n=columns)
     program = exported(weight, 288)
@@ -221,10 +223,10 @@ def test_many_columns(session):
 
 
 @pytest.mark.by_turn(11)
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", [*VARIANTS, SIGNED])
 @pytest.mark.parametrize("form", ["int8:32:f32", "int4:32:f32"])
 def test_exact_where_all_scales_are_powers_of_two(form, variant, session):
-    """Then only rows are rounded, so the integers must be exact."""
+    """If all scales are powers of two, only rows are rounded, so the integers must be exact."""
     random, k, groups = np.random.default_rng(3), 160, parse(form)
     bits = groups.bits
     codes = random.integers(0, 2**bits, (N, k))
@@ -327,7 +329,7 @@ def test_where_rows_are_rounded(device, device_class, rounds, tmp_path):
 
 
 def test_rows_that_something_else_of_the_node_reads(session):
-    """A bias and operands of the epilogue are not rounded, as the self-check knows."""
+    """A bias and operands of the epilogue are not rounded, neither by kernels nor by the self-check."""
 
     class Residual(Product):
         def forward(self, x):
@@ -336,7 +338,7 @@ def test_rows_that_something_else_of_the_node_reads(session):
 
     k = 64
     weight, values = stored("int8:32:f32", k)
-    weight, values = Stored(weight.form, weight.rows[:k]), values[:k]
+    weight, values = Stored(weight.encoding, weight.rows[:k]), values[:k]
     x, constant = random_rows(4, k), torch.from_numpy(random_rows(5, k, seed=2))
     module = Residual(k, torch.float32, None)
     module.w = torch.nn.Parameter(torch.zeros(k, k), requires_grad=False)
@@ -357,8 +359,8 @@ FAULTS = {
     "offset": ("gemm/gemm_dots_pack.cl", ": LEAST * sum;", ": sum;"),
     "half of a part": (
         "gemm/gemm_dots_pack.cl",
-        "store_words(q1, to + WORDS / 2 * M);",
-        "store_words(q0, to + WORDS / 2 * M);",
+        "store_words(q1, to + m * ROW_STEP + WORDS / 2 * WORD_STEP);",
+        "store_words(q0, to + m * ROW_STEP + WORDS / 2 * WORD_STEP);",
     ),
     "rounding": ("gemm/gemm_dots_pack.cl", "rint(x1 * inverse)", "trunc(x1 * inverse)"),
     "scale": ("gemm/gemm_dots_pack.cl", "limit = as_uint(127.0f)", "limit = as_uint(126.0f)"),
@@ -369,7 +371,8 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_self_check_notices(fault, tmp_path, session):
-    """It rounds the CPU backend's rows, too, so even small faults show; the bound of rounding would let them pass."""
+    """The self-check also rounds the rows for the CPU backend, so it detects faults smaller than the rounding
+    errors."""
     file, right, wrong = FAULTS[fault]
     shutil.copytree(ROOT / "kernels_cl", tmp_path / "kernels")
     text = (tmp_path / "kernels" / file).read_text()
@@ -391,9 +394,9 @@ def test_the_self_check_notices(fault, tmp_path, session):
 @pytest.mark.skipif(not PACKED, reason="no device has cl_khr_integer_dot_product")
 @pytest.mark.parametrize("function", ["dot_4x8packed_uu_uint", "no_such_function"])
 def test_same_bits_where_the_extension_is_wrong(function, tmp_path, session):
-    """The probe detects it, and other kernels run."""
+    """The probe detects wrong products, and other kernels run."""
     shutil.copytree(ROOT / "kernels_cl", tmp_path / "kernels")
-    header = tmp_path / "kernels/dots.h"
+    header = tmp_path / "kernels/support/add_dots.h"
     header.write_text(header.read_text().replace("dot_4x8packed_us_int", function))
     program, x = exported(stored("int8", 160)[0], 160), random_rows(5, 160)
     got = [session(program, v, kernels=str(tmp_path / "kernels")).run(x)[0] for v in (EXTENSION, "gpu", "cpu")]
@@ -402,7 +405,7 @@ def test_same_bits_where_the_extension_is_wrong(function, tmp_path, session):
 
 def test_names_of_instructions(processes):
     program = exported(stored("int8", 32)[0], 32)
-    names = "cl_khr_integer_dot_product, subgroups, mma_sync or mma_local"
+    names = "cl_khr_integer_dot_product, dot_4x8packed_ss_int, dp4a, v_dot4, .*mma_sync, .* or emulated_dpas_16"
     with pytest.raises(clave.Error, match=f"CLAVE_ASM: expected 0, {names}, got 'sse'"):
         processes["gpu"].open(program, CLAVE_ASM="sse")
 

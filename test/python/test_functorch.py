@@ -82,4 +82,4 @@ def test_what_torch_cannot_trace_is_refused_and_nothing_stays_open(name, strict)
     with pytest.raises(clave.Error, match=r"torch\.func|backward"):
         clave.export(Module(REFUSED[name]).eval(), (X.clone(),), strict=strict)
     torch.nn.Linear(2, 2)  # draws numbers, which an open vmap refuses
-    jvp(torch.sin, (X,), (X,))  # refused inside an open forward mode
+    jvp(torch.sin, (X,), (X,))  # refused inside an open forward-mode transform

@@ -16,7 +16,7 @@ import clave
 from clave.gguf.architectures import read_numbers
 from clave.gguf.file import File
 
-PIECES = (11, 1, 1, 5, 1, 17)  # beyond windows, and beyond the context of 32 before rope was scaled
+PIECES = (11, 1, 1, 5, 1, 17)  # together longer than windows, and than the original context of 32
 IDS = torch.randint(3, VOCAB, (1, sum(PIECES)), generator=torch.Generator().manual_seed(0))
 
 
@@ -66,7 +66,7 @@ def test_longrope_as_converters_write_it(change, tmp_path):
 
 
 def test_short_factors_of_longrope(tmp_path):
-    """They apply to texts within the original context, 32 here."""
+    """Short factors apply to texts within the original context, 32 here."""
     written = Written("phi3")
     session = clave.Session(clave.from_gguf(written.write(tmp_path / "m.gguf"), max_context=32, kv="f32"), "cpu")
     with torch.no_grad():
@@ -137,7 +137,8 @@ def test_layers_with_a_window(tmp_path):
 
 
 def test_scores_of_the_largest_gemmas(tmp_path):
-    """They are scaled by embedding size / heads. The number of layers identifies Gemma 2 and 3 with 27 billion."""
+    """Scores are scaled by embedding size / heads. Gemma 2 and 3 with 27 billion parameters are identified by their
+    number of layers."""
     for name, layers in (("gemma2", 46), ("gemma3", 62)):
         found = {n: numbers(tmp_path, name, block_count=(n, "uint32")).scale for n in (26, layers)}
         assert found == {26: 32**-0.5, layers: (64 / 4) ** -0.5}

@@ -343,7 +343,7 @@ def test_factors_of_rope(factor, tmp_path):
     said = refused(written.write(tmp_path / "m.gguf"))
     assert said in (
         "has rope factors that are not positive numbers",
-        "rope's base, factor or factors give frequencies that are not finite",
+        "rope's base, factor or factors produce frequencies that are not finite",
     )
 
 
@@ -468,7 +468,7 @@ def test_a_file_that_changes_while_it_is_saved(name, tmp_path, monkeypatch):
 
 
 def test_a_file_that_is_replaced(tmp_path):
-    """Another file of the same name is not a change."""
+    """A new file of the same name does not count as a change of the old one."""
     path = tiny().write(tmp_path / "m.gguf")
     program = clave.from_gguf(path)
     other = tmp_path / "other"

@@ -61,7 +61,7 @@ def mostly_zero(rows, k):
 
 PLANES = codes(2, 3, 6, 7)
 CONV, MATMUL = "ConvInteger", "MatmulInteger"
-LAYERS = {  # with an input, and the operands of the sums if they are integers
+LAYERS = {  # with an input; the operands of sums, if these are integers
     "conv": (conv(), PLANES, CONV),
     "signed": (
         conv(before=lambda x: dequantised(x, 0.1, -128, I8), bias=False),

@@ -138,7 +138,7 @@ def run(folder, device, env, variant=None):
 
 
 def check(module, op, xs, tmp_path, environments):
-    """Results are eager's, and have the same bits everywhere."""
+    """Results equal those of eager mode, and have the same bits on all devices."""
     program = clave.export(module, xs)
     program.save(tmp_path / "m.clv")
     save_file({f"input_{i}": x for i, x in enumerate(xs)}, tmp_path / "in.safetensors")
@@ -147,7 +147,7 @@ def check(module, op, xs, tmp_path, environments):
         got = want[f"output_{i}"]
         assert got.dtype == expected.dtype
         if got.dtype is torch.bool:
-            assert (got != expected).sum() <= 1  # one of 30,000: sums of floats are not exact
+            assert (got != expected).sum() <= 1  # one of 30,000 may differ, because sums of floats are not exact
         else:
             rtol, atol = CLOSE.get(got.dtype, (1e-5, 3e-4))
             torch.testing.assert_close(got.double(), expected.double(), rtol=rtol, atol=atol)

@@ -69,7 +69,7 @@ def test_20_shapes_build_no_kernel_twice(tmp_path, monkeypatch):
 
 
 class IntegerMode(torch.nn.Module):
-    """Kernels whose NaN checks compare an integer with itself."""
+    """Finds kernels whose NaN checks compare an integer with itself."""
 
     def forward(self, x):
         return torch.mode(x, 1)[0], torch.cummax(x, 1)[0]

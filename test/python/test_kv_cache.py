@@ -196,7 +196,7 @@ FAMILIES = {
     "Gemma3": {"head_dim": 16, "sliding_window": 5, "query_pre_attn_scalar": 10, "layer_types": SLIDING},
     "Phi3": {"sliding_window": 6},
     "Cohere2": {"sliding_window": 5, "layer_types": SLIDING},
-    "StableLm": {},  # its layers pass no unknown arguments to attention
+    "StableLm": {},  # its layers do not pass unknown arguments to attention
     "Nemotron": {},
     "JetMoe": {},  # reads the result of attention as a view
     "Mixtral": {"num_local_experts": 4},
@@ -303,7 +303,7 @@ def test_the_model_is_called_through_its_cache():
 
 @torch.no_grad()
 def test_a_model_that_no_way_fits_is_refused_and_as_it_was(monkeypatch):
-    """Here the reason is a cache that forgets its tokens."""
+    """Here the reason is that the cache forgets its tokens."""
     model = model_of("Llama")
     before = model(IDS).logits
     monkeypatch.setattr(clave.llm.KVCache, "forward", lambda self, q, *_: q * 0)

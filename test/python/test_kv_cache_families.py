@@ -82,7 +82,7 @@ def check_logits(run, want):
 @torch.no_grad()
 @pytest.mark.parametrize("family", FAMILIES)
 def test_logits_are_those_of_the_whole_text(family):
-    """Also if rows that are not written yet contain another text."""
+    """Cached steps compute the logits of the whole text, even if rows that are not written yet contain another text."""
     model = model_of(family)
     want, own = model(input_ids=IDS, use_cache=False).logits[0], model.config._attn_implementation
     cached = use_kv_cache(model, CONTEXT)
@@ -97,7 +97,7 @@ def test_logits_are_those_of_the_whole_text(family):
 
 @torch.no_grad()
 def test_a_model_that_leaves_a_single_token_to_the_mask(monkeypatch):
-    """Like LED and Kosmos-2, it masks later rows itself only if there are several tokens."""
+    """Masks later rows itself only if there are several tokens, like LED and Kosmos-2."""
     code = sys.modules[transformers.GPTJForCausalLM.__module__]
     causal = code.create_causal_mask
 
@@ -189,7 +189,7 @@ ROPE = {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta":
 
 @torch.no_grad()
 def test_rope_whose_frequencies_grow_with_the_text():
-    """They grow only beyond max_position_embeddings."""
+    """Frequencies grow only beyond max_position_embeddings."""
     torch.manual_seed(0)
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**BERT | ROPE)).eval()
     want = model(IDS).logits[0]
@@ -216,7 +216,7 @@ def test_rope_with_factors_by_the_length_of_the_text(name):
     torch.manual_seed(0)
     config = getattr(transformers, f"{name}Config")(**BERT | {"rope_parameters": LONG} | ORIGINAL)
     model = getattr(transformers, f"{name}ForCausalLM")(config).eval()
-    long, short = model(IDS).logits[0], model(IDS[:, :20]).logits[0]  # leaves the long factors in the model
+    long, short = model(IDS).logits[0], model(IDS[:, :20]).logits[0]  # this run leaves the long factors in the model
     message = r"rope of type longrope: beyond 20 tokens .* at most 20, or long_factors \(--long-factors\), got 21"
     for context in (21, 21, 64):
         with pytest.raises(clave.Error, match=message if context == 21 else "got 64"):

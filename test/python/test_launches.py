@@ -1,4 +1,4 @@
-"""Counts the kernels that a decoder layer launches for one token: no pass and no kernel may be lost."""
+"""Counts the kernels that a decoder layer launches for one token: their number may not grow."""
 
 import functools
 import json
@@ -19,7 +19,7 @@ from clave.llm import use_kv_cache
 
 CONTEXT = 64
 N_LAYERS = 4  # layers of tinylm
-# Norm, q k v, rope, attention, product, norm, gate and up, silu, product.
+# The kernels are norm, q k v, rope, attention, product, norm, gate and up, silu, product.
 MOST = 9
 COUNT = """
 import ctypes, sys, numpy, clave
@@ -105,7 +105,7 @@ def test_launches_of_a_layer(llamas, stub, device_class, most, names):
 @pytest.mark.by_turn(6)
 @pytest.mark.parametrize("device_class", ["cpu", "gpu"])
 def test_launches_of_a_convolution(stub, tmp_path, device_class):
-    """Its image is padded, unless groups of work-items compute it. Its weight is read directly, or was decoded in the
+    """A convolution pads its image, unless work-groups compute it. Its weight is read in place, or was decoded in the
     first run."""
     x = torch.randn(1, 8, 9, 9, dtype=torch.float16)
     clave.export(torch.nn.Conv2d(8, 8, 3, padding=1).half().eval(), (x,)).save(tmp_path / "conv.clv")
@@ -121,7 +121,7 @@ def ops(build, path, trace, device, *inputs):
 
 @pytest.mark.parametrize("device", ["cpu", "opencl"])
 def test_ops_of_a_layer(llamas, build, tmp_path, device):
-    """The ops that remain of a layer when it is prepared for a device."""
+    """Counts the ops that remain of a layer when it is prepared for a device."""
     np.save(tmp_path / "tokens.npy", np.ones((1, 1), np.int64))
     inputs = ("--input", f"tokens={tmp_path / 'tokens.npy'}", "--input", "position=5")
     counts = [len(ops(build, llamas(n)[0], tmp_path / "trace.json", device, *inputs)) for n in ("f32, 1", "f32")]
@@ -158,7 +158,7 @@ def test_ops_of_a_residual_block(build, tmp_path, device):
 
 @pytest.mark.by_turn(11)
 def test_tinylm_and_gguf(root, build, stub, tmp_path):
-    """Existing files, and those of llama.cpp. If there are more cores than heads, the keys are split."""
+    """Tests existing files, and those of llama.cpp. If there are more cores than heads, keys are split."""
     paths = [tmp_path / "tinylm.clv", tmp_path / "gguf.clv"]
     example = root / "examples" / "tinylm"
     subprocess.run(

@@ -57,8 +57,8 @@ def test_every_family_gives_transformers_tokens(name, tmp_path):
 @pytest.mark.parametrize("name", ["gpt2", "llama_tied", "bloom", "mamba", "mixtral", "gpt_oss"])
 @torch.no_grad()
 def test_quantised_matrices_are_those_of_the_model(name, tmp_path):
-    """They are quantised as clave.export quantises a model in memory. In gpt2 and by gpt-oss' experts they are read
-    transposed; in mamba one is multiplied from the left and stays."""
+    """Matrices are quantised as clave.export quantises a model in memory. gpt2 and the experts of gpt-oss read them
+    transposed. In mamba one matrix is multiplied from the left and is not quantised."""
     folder, model = folder_of(tmp_path / "m", name)
     path = LLMExporter(folder, max_context=CONTEXT).quantize("int8", "int8").save(tmp_path / "m.clv")
     encoded = {t.name for t in clave.load(path).schema.tensors if t.encoding is not None}

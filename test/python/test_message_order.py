@@ -1,4 +1,4 @@
-"""Messages say what was expected, then what was found: `expected ..., got ...`. Another order would be ambiguous."""
+"""Messages say first what was expected, then what was found: `expected ..., got ...`."""
 
 import pathlib
 import re
@@ -46,7 +46,7 @@ def messages():
 def wrong_order(text):
     if any(other in text for other in OTHERS):
         return None
-    if "expected once" in text:  # passed by position and by name
+    if "expected once" in text:  # passed both by position and by name
         text = ""
     return next((name for name, pattern in WRONG_ORDERS.items() if pattern.search(text)), None)
 

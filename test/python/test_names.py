@@ -123,7 +123,7 @@ def test_a_folded_norm_has_its_own_path():
 
 
 def test_the_first_node_that_differs_has_its_path(build, tmp_path):
-    """It is found by the names in a reference file, too."""
+    """The names in a reference file also find the first node that differs."""
     import clave.reference
 
     module, program = exported("clash")

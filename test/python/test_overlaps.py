@@ -364,7 +364,7 @@ def last_result(session, index):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_results_are_inputs_of_the_next_run(device):
-    """They are read in place, in memory that the run replaces as they grow."""
+    """Results are read in place, in memory that the run replaces when they grow."""
 
     class Grows(nn.Module):
         def forward(self, x, y):

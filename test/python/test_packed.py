@@ -172,7 +172,7 @@ CONVOLUTIONS = {
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions(name, monkeypatch):
-    """They read codes with the same bits as decoded weights of older programs; no run decodes those again."""
+    """Convolutions that read codes compute the same bits as with the decoded weights in older programs."""
     module, form = CONVOLUTIONS[name]
     x = torch.randn(3, 8, *[9, 11][: module.q.dim() - 2], generator=seeded(3)).float()
     program = check(module, (x,), form)
@@ -201,7 +201,8 @@ def test_versions(tmp_path):
 
 
 def test_norms_fold_into_scales():
-    """As much as with plain weights, except after a transposed convolution, whose channels are not rows."""
+    """As many patterns apply as with plain weights, except after transposed convolutions, whose channels are not
+    rows."""
     torch.manual_seed(0)
     layers = [nn.Conv2d(8, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 16, 1), nn.BatchNorm2d(16)]
     layers += [nn.ConvTranspose2d(16, 4, 2), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(256, 10), nn.BatchNorm1d(10)]
@@ -299,7 +300,7 @@ def test_what_no_form_holds_is_computed(name):
 
 
 def test_a_weight_of_floats_is_not_looked_at():
-    """Weight norm computes it from as many bytes as it has."""
+    """Weight norm computes the weight from as many bytes as it has, so it is not kept as codes."""
     module = nn.utils.parametrizations.weight_norm(nn.Linear(K, N)).eval()
     assert not encoded(_export.check(module, (torch.randn(5, K),)))
 

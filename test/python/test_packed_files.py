@@ -144,7 +144,7 @@ def forms_of(file):
 
 @pytest.mark.parametrize("level", ["avx2", "portable"])
 def test_other_levels_pack_their_own(tool, folder, level):
-    """Weights packed for this processor do not matter to kernels that use fewer instructions, and vice versa."""
+    """Kernels that use fewer instructions ignore weights packed for this processor, and vice versa."""
     name, of = packed(tool, "cpu")
     other, of_other = packed(tool, "cpu", CLAVE_DEVICE_CLASS=level)
     has_more = {"avx2": "avx512f", "portable": "avx2"}[level] in pathlib.Path("/proc/cpuinfo").read_text()
@@ -214,7 +214,7 @@ PAIRS, TILES = "avx512_bf16" in FLAGS, "amx_bf16" in FLAGS
 OF_PAIRS = {
     "cpu 4 x86-64 avx512": "228bfc881a39468920d86d86538a40522b3ea728facf9ad483bd2a88b770654c",
 }
-# And with tiles: weights of few channels have other layouts, with the same versions.
+# Hashes with AMX tiles: weights of few channels have other layouts, with the same versions.
 OF_TILES = {
     "cpu 4 x86-64 avx512": "f39ae679af9ccd3fa14e6a0c5a1157498a146bbf3ae6b66c01cc8c0836c3b8a6",
 }

@@ -203,23 +203,24 @@ def test_functions_of_a_model_are_put_back():
     model = transformers.MambaForCausalLM(config)
     file = sys.modules[type(model).__module__]
     before = file.mamba_selective_scan
-    with pytest.raises(ValueError), private.scanning(model, {"mamba_selective_scan": len, "no_such_function": len}):
+    replacements = {"mamba_selective_scan": len, "no_such_function": len}
+    with pytest.raises(ValueError), private.replaced_functions(model, replacements):
         assert file.mamba_selective_scan is len and not hasattr(file, "no_such_function")
         raise ValueError
     assert file.mamba_selective_scan is before
     own = type("Own", (type(model),), {"__module__": "of.no.registered.file"})(config)
-    with private.scanning(own, {"mamba_selective_scan": len}):
+    with private.replaced_functions(own, {"mamba_selective_scan": len}):
         assert file.mamba_selective_scan is len  # its layers are transformers'
     assert file.mamba_selective_scan is before
 
 
 def test_what_is_replaced_is_put_back():
-    """Also nested, and if the inner one fails."""
+    """Replacements are undone, also if they are nested and the inner one fails."""
     hop, op = type(torch.ops.higher_order.flex_attention), _op()
     before = (hop.__call__, dict(op.py_kernels), private.decomposition_table[op])
-    with pytest.raises(ValueError), private.standing_in():
+    with pytest.raises(ValueError), private.export_patches():
         inside = op.py_kernels.copy()
-        with private.standing_in(lambda *args: "own"):
+        with private.export_patches(lambda *args: "own"):
             assert torch.ops.higher_order.flex_attention(1) == "own"
         assert op.py_kernels == inside != before[1] and hop.__call__ is before[0]
         raise ValueError
@@ -242,7 +243,7 @@ def test_others_are_not(package, version):
 
 @pytest.mark.parametrize("package", private.OLDEST)
 def test_the_oldest_version_that_is_promised_is_the_one_that_is_tested(root, package):
-    """In pyproject.toml, in the check at import, and among the packages that the tests install."""
+    """The version is equal in pyproject.toml, in the check at import, and in the packages that tests install."""
     oldest = ".".join(map(str, private.OLDEST[package]))
     assert f'"{package}>={oldest}"' in (root / "python" / "pyproject.toml").read_text()
     assert f"\n{package}=={oldest}." in (root / "ci" / "requirements.txt").read_text()

@@ -101,7 +101,8 @@ def test_sequence():
 
 
 def distance(sample, cdf):
-    """Returns the Kolmogorov-Smirnov distance: the largest difference from a cdf times sqrt(n). 1 in 1000 is > 1.95."""
+    """Returns the Kolmogorov-Smirnov distance: the largest difference from a cdf, times sqrt(n). 1 in 1000 exceeds
+    1.95."""
     x = np.sort(np.asarray(sample, np.float64))
     steps = np.arange(len(x) + 1) / len(x)
     at = cdf(x)

@@ -75,7 +75,7 @@ class Public:
         self.folder = folder
 
     def calls(self):
-        """Yields (name, function, the arguments that it needs)."""
+        """Yields (name, function, valid arguments)."""
         p, s, d, t, out = self.program, self.session, self.device, self.tokenizer, self.folder / "out.clv"
         yield "devices", clave.devices, {}
         yield "load", clave.load, {"path": self.file}
@@ -293,7 +293,7 @@ def test_the_packages_names():
 
 
 def test_tensors_that_stand_for_others():
-    """Fakes of a trace and tensors inside a transform of torch.func have no memory of their own."""
+    """Fake tensors of a trace, and tensors inside a transform of torch.func, have no memory of their own."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     session = clave.Session(clave.export(LAYER, (X,)), device="cpu")

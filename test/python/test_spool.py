@@ -25,7 +25,7 @@ def test_pages_that_were_looked_at_are_let_go(tmp_path, monkeypatch):
     with weights.released():
         tensor = weights.tensor(at, (8, 1 << 20), torch.float32)
         monkeypatch.setattr(
-            constants, "after_looking", [lambda: kept.append(resident(tensor)), *constants.after_looking]
+            constants, "after_sampling", [lambda: kept.append(resident(tensor)), *constants.after_sampling]
         )
         constants.fingerprint(tensor)
         assert resident(tensor) == 0 < kept[0]

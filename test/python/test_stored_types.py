@@ -165,7 +165,7 @@ def test_verify_finds_wrong_float8():
 
 
 def test_kernels_of_custom_ops_take_them():
-    """A tensor's type in a kernel is the storage type of its dtype."""
+    """In a kernel, a tensor has the storage type of its dtype."""
 
     def halve(x: torch.Tensor) -> torch.Tensor:
         return (x.to(torch.int32) // 2).to(torch.uint16)
@@ -198,7 +198,7 @@ def test_host_scalars_given_as_them():
 
 
 def test_elements_read_as_numbers():
-    """item() returns a number of the host."""
+    """item() returns a number on the host."""
 
     class Repeated(torch.nn.Module):
         def forward(self, x, n):

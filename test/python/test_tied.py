@@ -81,7 +81,7 @@ def stored_as(form, rows, k):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("forms", FORMS)
 def test_rows_of_codes(forms, device):
-    """The last block of a panel is partial; so is, for groups, a row's last part."""
+    """The last block of a panel is partial, and for groups also the last part of a row."""
     rows, k = 37, 1280 if forms[0] in BLOCKS else 976
     tables = [torch.randn(rows, k) + i / 4 for i in range(len(forms))]  # zero points other than 0
     stored = iter([stored_as(form, rows, k) for form in forms])

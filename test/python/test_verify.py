@@ -163,7 +163,7 @@ def test_a_wrong_axis(verify, folder):
 
 
 def test_a_wrong_fold(verify, folder):
-    """A constant that a pass has computed is off by a thousandth."""
+    """A constant that a pass computed is off by a thousandth."""
     program = clave.Program.load(folder / "m.json").schema
     tensors = load_file(folder / "consts.safetensors")
     constants = [tensors[c.name].clone() for c in program.constants]
@@ -179,7 +179,7 @@ def test_a_wrong_fold(verify, folder):
 
 @pytest.mark.by_turn(9)
 def test_a_wrong_kernel(verify, folder):
-    """A kernel of the device, which is compared with the CPU backend without a reference."""
+    """A kernel of the device is wrong; without a reference, it is compared with the CPU backend."""
     kernels = folder / "kernels"
     shutil.copytree(ROOT / "kernels_cl", kernels)
     source = kernels / "softmax.cl"
@@ -228,7 +228,7 @@ def test_a_reference_of_other_weights(verify, folder):
 
 
 def test_outputs_alone(verify, folder):
-    """A file without nodes: the output is named."""
+    """If the file has no nodes, the error names the output."""
     tensors = {k: x for k, x in load_file(folder / "r.safetensors").items() if not k.startswith("node.")}
     path = folder / "outputs.safetensors"
     save_file(tensors, path)
@@ -259,7 +259,7 @@ def test_an_executable(verify, build, tmp_path):
 
 @pytest.mark.by_turn(22)
 def test_an_executable_for_opencl(verify, build, tmp_path):
-    """It is compared with the device on which it runs."""
+    """The executable is compared with a session on the device on which it runs."""
     weight = torch.nn.Linear(40, 30)
     clave.export(Fn(lambda x: weight(x.exp()).softmax(1)), (torch.ones(5, 40),)).save(tmp_path / "m.clv")
     words = [build / "clave", "compile", tmp_path / "m.clv", "-o", tmp_path / "right", "--target", "opencl"]

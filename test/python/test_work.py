@@ -90,7 +90,7 @@ def test_products_are_counted_as_torch_does(bench, name):
 @pytest.mark.by_turn(15)
 @pytest.mark.parametrize("name", ["ResNet-18", "MobileNetV2", "ViT-S/16", "BERT-base, 128 tokens", "UNet"])
 def test_models_are_counted_as_torch_does(bench, root, monkeypatch, name):
-    """Except the steps of epilogues, and constants."""
+    """Counts agree, except the steps of epilogues, and constants."""
     monkeypatch.syspath_prepend(str(root / "bench"))
     import models
 
@@ -112,7 +112,7 @@ def test_an_epilogue_is_its_ops(bench):
 
 
 def test_norms_are_counted_by_hand(bench):
-    """Sum, difference, its square and their sum, scale: 5 for each element, then weight and bias."""
+    """A norm counts 5 per element (sum, difference, square, sum, scale), and then weight and bias."""
     x = torch.randn(3, 8)
     (row,) = bench.nodes(clave.export(nn.LayerNorm(8).eval(), (x,), verify=False), [x])
     assert (row["flop"], row["bytes"]) == (7 * 24, 4 * (24 + 8 + 8 + 24))

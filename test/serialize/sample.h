@@ -1,7 +1,7 @@
 #ifndef TEST_SERIALIZE_SAMPLE_H
 #define TEST_SERIALIZE_SAMPLE_H
-/* Programs to test the formats with: any table filled from a seed by its descriptor, deep
- * comparison, and a small valid program as text. */
+/* Programs for tests of the formats: fills any table from a seed by its descriptor, compares tables
+ * deeply, and has a small valid program as text. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,8 +28,8 @@ typedef struct sampler {
   uint64_t seed;
   uint32_t next_op; /* ops in turn */
   int depth;
-  int tame; /* 1: no -0, which flatc treats as the default 0; 2: numbers that survive any
-             * printing */
+  int tame; /* 1: no -0, which flatc treats as the default 0; 2: only numbers that any text format
+             * preserves */
 } sampler;
 
 static inline uint32_t sample_bits(sampler *sampler) {
@@ -230,8 +230,8 @@ static inline void assert_same_table(const ir_table *table, const void *left, co
 
 /* ---------------------------------------------------------------- a valid program */
 
-/* Two methods that share a weight and a state; a size known only at run time; control flow; every
- * kind of slot. */
+/* A program with two methods that share a weight and a state, a dynamic size, control flow, and
+ * every kind of slot. */
 #define SAMPLE_PROGRAM                                                                             \
   "{\"version\": 1, \"producer\": \"test\",\n"                                                     \
   "\"tensors\": [\n"                                                                               \
@@ -293,7 +293,7 @@ static inline void expect_good(clave_status st) {
 static const float sample_weights[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
 static const int64_t sample_start[2] = {5, -7};
 
-/* The JSON as a program over the two constants above. */
+/* Makes a program from the JSON and the two constants above. */
 static inline clave_status sample_program(const char *json_text, program **out) {
   static const int64_t dims[2][2] = {{3, 4}, {2, 0}};
   const constant_data constants[2] = {{DTYPE_F32, 2, dims[0], sample_weights},

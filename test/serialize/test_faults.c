@@ -1,5 +1,4 @@
-/* Out of memory at the Nth allocation of load and save, for all N: an error, no leak, nothing
- * half-written. */
+/* Fails the Nth allocation of load and save, for all N: an error, no leak, no incomplete file. */
 #include "test/fault_alloc.h"
 
 #include "test/serialize/sample.h"
@@ -29,7 +28,7 @@ static clave_status create(const job *job) {
   return NULL;
 }
 
-/* An error that is not about memory, whose own message needs some. */
+/* Causes an error that is not about memory, but whose message needs memory. */
 static clave_status fail_to_load(const job *job) {
   program *program;
   clave_status st = program_load(job->from, NULL, &program);
@@ -51,7 +50,7 @@ static size_t count_files(void) {
 }
 
 static void run_job(const job *job) {
-  expect_good(job->run(job)); /* once well, so that its files are there */
+  expect_good(job->run(job)); /* one good run, so that its files exist */
   size_t files = count_files();
   for (long n = 0; n < MAX_FAULTS; n++) {
     long live = fault_live;

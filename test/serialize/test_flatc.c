@@ -1,4 +1,4 @@
-/* flatc against our own code, over programs with every op and field: it reads our JSON and our
+/* Compares our code with flatc, over programs with every op and field: flatc reads our JSON and our
  * FlatBuffers, and its conversions are the same program. Skipped where flatc is not installed. */
 #include "test/serialize/sample.h"
 

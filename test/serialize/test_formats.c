@@ -1,4 +1,4 @@
-/* FlatBuffers and JSON: every op and field there and back, damaged and hostile input. */
+/* Tests FlatBuffers and JSON: round trips of every op and field, damaged and hostile input. */
 #include "test/serialize/sample.h"
 
 typedef clave_status (*decode_fn)(const void *bytes, size_t size, mem_pool *pool, ir_program *out);
@@ -11,7 +11,7 @@ static clave_status try_decode(decode_fn decode, const void *bytes, size_t size)
   mem_pool *pool;
   ir_program ir = {0};
   expect_good(mem_pool_create(&pool));
-  uint8_t *exact = malloc(size ? size : 1); /* so that a sanitizer sees every read beyond it */
+  uint8_t *exact = malloc(size ? size : 1); /* so that a sanitizer sees reads beyond it */
   memcpy(exact, bytes, size);
   clave_status st = decode(exact, size, pool, &ir);
   free(exact);
@@ -51,7 +51,7 @@ static void test_round_trip(void **state) {
 static void test_truncation(void **state) {
   (void)state;
   text bytes = encode_sample();
-  size_t padding = 8; /* the file's end is padded; what is cut there is nothing */
+  size_t padding = 8; /* the file ends with padding, which may be missing */
   for (size_t n = 0; n < bytes.size; n++) {
     clave_status st = try_decode(decode_flatbuffer, bytes.data, n);
     if (!st && n + padding < bytes.size) fail_msg("%zu of %zu bytes decode", n, bytes.size);
@@ -66,7 +66,7 @@ static void test_truncation(void **state) {
   }
 }
 
-/* Every byte changed in turn, to several values: an error or a program, never a crash. */
+/* Changes every byte to several values. Each result is an error or a program, never a crash. */
 static void test_changed_bytes(void **state) {
   (void)state;
   static const uint8_t changes[] = {0x01, 0x80, 0xFF, 0x7F};
@@ -83,8 +83,8 @@ static void test_changed_bytes(void **state) {
 
 static void put_u32(uint8_t *at, uint32_t v) { memcpy(at, &v, sizeof v); }
 
-/* A vector of tables that all point to one table, whose own vector does the same: the budget ends
- * it. */
+/* A vector's entries all point to one table, whose own vector does the same. The decoder's budget
+ * ends this. */
 static void test_shared_tables_are_bounded(void **state) {
   (void)state;
   enum { N = 100000, HEAD = 64 };

@@ -4,7 +4,7 @@
 
 enum { BYTES = 5000, HEAD = 16, ENTRY = 232 };
 
-/* Form `n` of the sample's first constant. */
+/* Returns packed weight `n` of the sample's first constant. */
 static program_packed_weight form_of(int n) {
   program_packed_weight desc = {
       .layout = "cpu 1 test",
@@ -119,7 +119,7 @@ static file open_file(void) {
   program_destroy(program);
   file file;
   void *read = read_bytes(path, &file.size);
-  file.bytes = aligned_alloc(4096, (file.size + 4096) / 4096 * 4096);
+  file.bytes = memory_alloc_aligned(4096, (file.size + 4096) / 4096 * 4096);
   assert_non_null(file.bytes);
   memcpy(file.bytes, read, file.size);
   free(read);
@@ -134,12 +134,12 @@ static file open_file(void) {
   return file;
 }
 
-/* The entry of form i in the index. */
+/* Returns the entry of packed weight i in the index. */
 static uint8_t *entry(const file *file, int i) {
   return file->bytes + get(file->index + 8) + HEAD + (size_t)i * ENTRY;
 }
 
-/* With the hashes of index and table put right. */
+/* Reads the file after correcting the hashes of index and table. */
 static clave_status read_file(const file *file, program **out) {
   uint32_t n;
   memcpy(&n, file->bytes + 24, sizeof n);
@@ -195,7 +195,7 @@ static void damaged_entries(void **state) {
     file file = open_file();
     memcpy(entry(&file, 1) + bad[i].at, &bad[i].value, (size_t)bad[i].size);
     refused(&file, bad[i].why);
-    free(file.bytes);
+    memory_free(file.bytes);
   }
 }
 
@@ -221,11 +221,11 @@ static void damaged_sections(void **state) {
   put(file.packed_weights + 8, get(file.packed_weights + 8) + 64);
   put(file.packed_weights + 16, get(file.packed_weights + 16) - 64);
   refused(&file, "section 'FORM' is missing or not at a multiple of 4096");
-  free(file.bytes);
+  memory_free(file.bytes);
   file = open_file();
   memcpy(file.index, "ELSE", 4);
   refused(&file, "section 'FIDX' is missing");
-  free(file.bytes);
+  memory_free(file.bytes);
 }
 
 /* Packed bytes are checked when they are used, not when the file is loaded. */
@@ -240,7 +240,7 @@ static void damaged_bytes(void **state) {
   expect_error(program_check_hashes(program),
                "the packed weight of constant 'w' for 'cpu 1 test' is damaged (hash)");
   program_destroy(program);
-  free(file.bytes);
+  memory_free(file.bytes);
 }
 
 /* Packed weights of other constants are ignored without an error. */
@@ -253,7 +253,7 @@ static void of_other_constants(void **state) {
   expect_good(read_file(&file, &program));
   assert_int_equal(program->n_packed_weights, 0);
   program_destroy(program);
-  free(file.bytes);
+  memory_free(file.bytes);
 }
 
 /* A reader that does not know the tags of the two sections can still check their hashes. */
@@ -266,7 +266,7 @@ static void sections_have_hashes(void **state) {
     assert_int_equal(get(bytes + 24), hash_bytes(file.bytes + get(bytes + 8), get(bytes + 16)));
     assert_int_equal(bytes[4] & 1, 0);
   }
-  free(file.bytes);
+  memory_free(file.bytes);
 }
 
 int main(void) {

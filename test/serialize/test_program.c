@@ -1,5 +1,5 @@
-/* Programs in files: .clv and .json there and back, whose constants may be replaced, damaged and
- * foreign files. */
+/* Tests program files: round trips of .clv and .json, saving over used files, damaged and foreign
+ * files. */
 #include "base/hash.h"
 #include "test/serialize/sample.h"
 
@@ -49,7 +49,7 @@ static void test_create(void **state) {
   text_free(&bytes);
 }
 
-/* Both formats, and each from the other. */
+/* Saves and loads both formats, and each from the other. */
 static void test_round_trips(void **state) {
   (void)state;
   static const char *const names[] = {"a.clv", "b.json", "c.clv", "b.json"};
@@ -117,11 +117,11 @@ static clave_status load_bytes(const char *name, const void *bytes, size_t n, pr
 static clave_status read_clv(const uint8_t *bytes, size_t n) {
   program *program;
   expect_good(program_new(&program));
-  uint8_t *exact = aligned_alloc(64, (n + 64) / 64 * 64);
+  uint8_t *exact = memory_alloc_aligned(64, (n + 64) / 64 * 64);
   memcpy(exact, bytes, n);
   clave_status st = clv_read(program, exact, n);
   program_destroy(program);
-  free(exact);
+  memory_free(exact);
   return st;
 }
 
@@ -152,7 +152,7 @@ static void test_damaged_clv(void **state) {
     status_free(st);
     bytes[i] ^= 0x10;
   }
-  bytes[4096] ^= 1; /* a weight: load checks structure only */
+  bytes[4096] ^= 1; /* a weight, which load does not check */
   write_bytes(path, bytes, n);
   expect_good(program_load(path, NULL, &bad));
   expect_error(program_check_hashes(bad), "the constants are not those of the program");
@@ -162,10 +162,10 @@ static void test_damaged_clv(void **state) {
   program_destroy(program);
 }
 
-/* A .clv that is changed and hashed again. */
+/* A change of a .clv, whose hashes are then corrected. */
 typedef struct patch {
   size_t section; /* SIZE_MAX: the header */
-  size_t at;      /* in the table's entry, or the header */
+  size_t at;      /* offset in the table's entry, or in the header */
   uint64_t value;
   size_t bytes;
   const char *error;
@@ -326,7 +326,7 @@ static void test_constants_of_json(void **state) {
   program_destroy(program);
 }
 
-/* Another program: the same text, another weight. */
+/* Returns a program with the same text and another weight. */
 static program *make_other(float first) {
   static float weights[12];
   static const int64_t dims[2][2] = {{3, 4}, {2, 0}};
@@ -355,7 +355,7 @@ static void test_whose_constants(void **state) {
   expect_good(program_save(program, right));                   /* the same constants */
   expect_error(program_save(other, right), "is also used by"); /* a's too */
   (void)file_remove(left);
-  expect_good(program_save(other, right)); /* only b's */
+  expect_good(program_save(other, right)); /* only the constant of b */
   expect_error(program_save(program, left), "has the constants of another program");
   assert_false(file_exists(left));
   write_bytes(consts, "x", 1);
@@ -374,7 +374,7 @@ static void test_whose_constants(void **state) {
   program_destroy(other);
 }
 
-/* A program may be saved over the files it is mapped from. */
+/* A program may be saved over the files from which it is mapped. */
 static void test_save_over_itself(void **state) {
   (void)state;
   static const char *const names[] = {"self.clv", "self.json"};

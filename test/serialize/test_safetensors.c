@@ -1,11 +1,11 @@
-/* safetensors: there and back, every dtype, damaged headers. */
+/* Tests safetensors files: round trips, every dtype, damaged headers. */
 #include "test/serialize/sample.h"
 
 static clave_status parse(const void *bytes, size_t size, tensor_file **out) {
   return tensor_file_parse(bytes, size, out);
 }
 
-/* A file of the header and `data_bytes` zeros, parsed. */
+/* Parses a file of the header and `data_bytes` zeros. */
 static clave_status parse_header(const char *header, size_t data_bytes) {
   uint64_t length = strlen(header);
   uint8_t *bytes = calloc(1, 8 + length + data_bytes);
@@ -23,7 +23,7 @@ static void test_round_trip(void **state) {
   static const uint8_t data[8 * 6] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
   tensor_entry entries[DTYPE_COUNT + 2] = {{0}};
   char names[DTYPE_COUNT][8];
-  for (int i = 0; i < DTYPE_COUNT; i++) { /* small ones first: the writer has to sort */
+  for (int i = 0; i < DTYPE_COUNT; i++) { /* small dtypes first, so that the writer has to sort */
     dtype t = (dtype)(DTYPE_COUNT - 1 - i);
     (void)snprintf(names[i], sizeof names[i], "t%d", i);
     entries[i] = (tensor_entry){names[i], t, 2, {2, 3}, data + dtype_size(t), 6 * dtype_size(t)};

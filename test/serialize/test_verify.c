@@ -1,4 +1,4 @@
-/* The verifier: one edit of a valid program each, and the one line it is refused with. */
+/* Tests the verifier: each test makes one edit of a valid program, and expects a one-line error. */
 #include "serialize/limits.h"
 #include "test/serialize/sample.h"
 
@@ -6,7 +6,7 @@ typedef struct edit {
   const char *from, *to, *error;
 } edit;
 
-/* The text with the first `from` replaced. */
+/* Returns the text with the first `from` replaced. */
 static char *replace(const char *source, const char *from, const char *to) {
   const char *at = strstr(source, from);
   if (!at) fail_msg("'%s' is not in the program", from);
@@ -385,7 +385,7 @@ static void test_versions(void **state) {
   free(path);
 }
 
-/* A name of many bytes, and one with control characters: refused, escaped. */
+/* A name of many bytes is refused; control characters of a name are escaped. */
 static void test_names(void **state) {
   (void)state;
   char big[LIMIT_NAME + 10];

@@ -1,8 +1,8 @@
 /* Importing dma-bufs, for stub.c: by cl_khr_external_memory_dma_buf (CLAVE_STUB_DMA_BUF=khr) or
- * cl_arm_import_memory_dma_buf (=arm), over memory that is mapped. What the specifications leave
- * undefined or refuse is an error here, and a violation that is counted: properties or flags that
- * are not right, memory that commands use without being acquired, or that other commands than
- * kernels use where the second extension imported it. */
+ * cl_arm_import_memory_dma_buf (=arm), over memory that is mapped. Uses that the specifications
+ * refuse or leave undefined are errors here and are counted as violations: wrong properties or
+ * flags, commands on memory that is not acquired, and, with the second extension, commands other
+ * than kernels. */
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -115,7 +115,7 @@ static cl_mem hook_clCreateBufferWithProperties(
 static cl_mem CL_API_CALL import_by_arm(cl_context context, cl_mem_flags flags,
                                         const intptr_t *intptr, void *fd, size_t size,
                                         cl_int *code) {
-  cl_int own = stub_call("clImportMemoryARM");
+  cl_int own = stub_call("clImportMemoryARM", NULL);
   cl_mem m = NULL;
   if (!own && (!intptr || intptr[0] != 0x40B2 || intptr[1] != 0x40B4 || intptr[2]))
     own = violate("properties of clImportMemoryARM are wrong");
@@ -146,7 +146,7 @@ static cl_int CL_API_CALL acquire_external(cl_command_queue queue, cl_uint n, co
                                            cl_uint n_waits, const cl_event *waits,
                                            cl_event *event) {
   (void)queue, (void)n_waits, (void)waits, (void)event;
-  cl_int code = stub_call("clEnqueueAcquireExternalMemObjectsKHR");
+  cl_int code = stub_call("clEnqueueAcquireExternalMemObjectsKHR", NULL);
   return code ? code : change_acquired(n, list, 1);
 }
 
@@ -154,7 +154,7 @@ static cl_int CL_API_CALL release_external(cl_command_queue queue, cl_uint n, co
                                            cl_uint n_waits, const cl_event *waits,
                                            cl_event *event) {
   (void)queue, (void)n_waits, (void)waits, (void)event;
-  cl_int code = change_acquired(n, list, -1); /* as other releases it never fails */
+  cl_int code = change_acquired(n, list, -1); /* like other releases, it never fails */
   return code;
 }
 

@@ -9,7 +9,10 @@
  *   CLAVE_STUB_FAIL_AT=N    call N fails with CLAVE_STUB_ERROR (-5, out of resources, by default);
  *                           releases never fail
  *   CLAVE_STUB_LOST_AT=N    call N and all later ones fail
+ *   CLAVE_STUB_HANGS=1      after a call that waits has failed, every later call hangs
  *   CLAVE_STUB_FAIL_NAME=F  only calls of function F are counted for the two above
+ *   CLAVE_STUB_FAIL_TEXT=T  only calls about a program whose source or options contain T, or about
+ *                           a kernel whose name does, are counted
  *   CLAVE_STUB_MAX_ALLOC=B  a buffer has at most B bytes: reported, and larger ones are refused
  *   CLAVE_STUB_MAX_GROUP=N  a work-group has at most N work-items: reported, for each kernel too,
  *                           and larger ones are refused
@@ -24,32 +27,38 @@
  *   CLAVE_STUB_PLATFORM=TEXT, CLAVE_STUB_NAME=TEXT  begin the names of the platform, whose other
  *                           oddities stay, and of the device
  *   CLAVE_STUB_DRIVER=TEXT  begins the driver's version
+ *   CLAVE_STUB_WHOLE_NAME=TEXT, CLAVE_STUB_VERSION=TEXT, CLAVE_STUB_PROFILE=TEXT  the device's
+ *                           name, version and profile
+ *   CLAVE_STUB_EXTENSIONS=TEXT  begins the device's extensions
+ *   CLAVE_STUB_LOCAL_TYPE=N the device's kind of local memory: 2 is global. A GPU has 1
  *   CLAVE_STUB_SEPARATE=1   the device says that it shares no memory with the host, and copies
  *                           where it is given a host pointer
  *   CLAVE_STUB_NO_FP64=1    the device lacks doubles
+ *   CLAVE_STUB_EXTENSION=" X" the device also lists the extension X
+ *   CLAVE_STUB_NO_FMA=1     the device has no instruction for fma()
  *   CLAVE_STUB_NO_FP16=1    the device lacks halves
  *   CLAVE_STUB_GPU=1        the device says that it is a GPU
  *   CLAVE_STUB_DMA_BUF=khr  the device imports dma-bufs, by one extension or (=arm) another, see
  *                           dma_buf.h
+ *   CLAVE_STUB_HARM="HOW CALL TEXT"  calls that crash or hang, see harm.h
  *   CLAVE_STUB_CLOCK=N      times of events are N seconds later
+ *   CLAVE_STUB_HOSTILE=SEED some answers are untrue, see hostile.h
  *   CLAVE_STUB_LOG=FILE     at exit: the number of calls, and the objects that are still alive
  *
  * In the same process stub_arm(n, error) and stub_disarm() do what FAIL_AT does; stub_calls() and
- * stub_live() count calls and live objects; dma_buf.h's count what is imported. */
-#define CL_TARGET_OPENCL_VERSION 300
-#define CL_USE_DEPRECATED_OPENCL_1_0_APIS
-#define CL_USE_DEPRECATED_OPENCL_1_1_APIS
-#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
-#define CL_USE_DEPRECATED_OPENCL_2_0_APIS
-#define CL_USE_DEPRECATED_OPENCL_2_1_APIS
-#define CL_USE_DEPRECATED_OPENCL_2_2_APIS
-#include <CL/cl.h>
-#include <CL/cl_ext.h>
+ * stub_live() count calls and live objects, stub_waited() microseconds in clFinish; dma_buf.h's
+ * count what is imported. */
+#define _GNU_SOURCE
+#include "test/stub_opencl/opencl.h"
+
 #include <dlfcn.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 enum {
   CommandQueue_OBJECTS,
@@ -63,6 +72,7 @@ enum {
 static const char *const object_names[N_OBJECTS] = {"queues",   "contexts", "memory",
                                                     "programs", "kernels",  "events"};
 
+static int64_t waited_us;
 static long n_calls, fail_at = LONG_MAX, lost_at = LONG_MAX, live[N_OBJECTS], fired;
 static cl_int fail_code = CL_OUT_OF_RESOURCES;
 static void *real_library;
@@ -76,25 +86,98 @@ static void stub_count(int kind, long change) {
   __atomic_fetch_add(&live[kind], change, __ATOMIC_RELAXED);
 }
 
-/* Counts a call. Returns CL_SUCCESS, or the error that it must return. */
-static cl_int stub_call(const char *name) {
-  const char *only = getenv("CLAVE_STUB_FAIL_NAME");
-  if (only && *only && strcmp(only, name)) return CL_SUCCESS;
-  long n = __atomic_fetch_add(&n_calls, 1, __ATOMIC_RELAXED);
-  if (n != fail_at && n < lost_at) return CL_SUCCESS;
-  __atomic_store_n(&fired, 1, __ATOMIC_RELAXED);
-  return fail_code;
-}
-
 static void load_real(const char *name, void *function, size_t size) {
   void *from = real_library ? dlsym(real_library, name) : NULL;
   if (!from && real_library) fprintf(stderr, "stub OpenCL: the real library has no %s\n", name);
   memcpy(function, &from, size);
 }
 
+static void stub_wait_idle(cl_command_queue queue) {
+  static cl_int(CL_API_CALL * finish)(cl_command_queue);
+  if (!finish) load_real("clFinish", (void *)&finish, sizeof finish);
+  finish(queue);
+}
+
+/* ---- calls that fail */
+
+/* The program or the kernel that a call concerns, and its options or name; NULL if none. */
+typedef struct subject {
+  cl_program program;
+  cl_kernel kernel;
+  const char *text;
+} subject;
+
+/* True if the program's source contains the text. */
+static bool has_source(cl_program program, const char *text) {
+  cl_int (*query)(cl_program, cl_program_info, size_t, void *, size_t *);
+  load_real("clGetProgramInfo", (void *)&query, sizeof query);
+  size_t size = 0;
+  if (query(program, CL_PROGRAM_SOURCE, 0, NULL, &size)) return false;
+  char *source = calloc(1, size + 1);
+  const bool found =
+      source && !query(program, CL_PROGRAM_SOURCE, size, source, NULL) && strstr(source, text);
+  free(source);
+  return found;
+}
+
+/* True if the kernel's name contains the text. */
+static bool has_name(cl_kernel kernel, const char *text) {
+  cl_int (*query)(cl_kernel, cl_kernel_info, size_t, void *, size_t *);
+  char name[256] = "";
+  load_real("clGetKernelInfo", (void *)&query, sizeof query);
+  return !query(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name - 1, name, NULL) && strstr(name, text);
+}
+
+static bool is_about(const subject *about, const char *text) {
+  if (!text || !*text) return true;
+  if (!about) return false;
+  return (about->text && strstr(about->text, text)) ||
+         (about->kernel && has_name(about->kernel, text)) ||
+         (about->program && has_source(about->program, text));
+}
+
+/* True for calls that fail once a device is lost: a driver may hang in any call after them. */
+static bool stub_call_waits(const char *name) {
+  return !strcmp(name, "clFinish") || !strcmp(name, "clFlush") || !strcmp(name, "clWaitForEvents");
+}
+
+static int is_hung;
+
+static cl_int fail_call(const char *name) {
+  __atomic_store_n(&fired, 1, __ATOMIC_RELAXED);
+  if (stub_call_waits(name) && number_of("CLAVE_STUB_HANGS", 0))
+    __atomic_store_n(&is_hung, 1, __ATOMIC_RELAXED);
+  return fail_code;
+}
+
+/* Counts a call. Returns CL_SUCCESS, or the error that it must return. */
+static cl_int stub_call(const char *name, const subject *about) {
+  while (__atomic_load_n(&is_hung, __ATOMIC_RELAXED)) pause();
+  const char *only = getenv("CLAVE_STUB_FAIL_NAME");
+  if (only && *only && strcmp(only, name)) return CL_SUCCESS;
+  if (!is_about(about, getenv("CLAVE_STUB_FAIL_TEXT"))) return CL_SUCCESS;
+  long n = __atomic_fetch_add(&n_calls, 1, __ATOMIC_RELAXED);
+  return n == fail_at || n >= lost_at ? fail_call(name) : CL_SUCCESS;
+}
+
 #include "test/stub_opencl/dma_buf.h"
+#include "test/stub_opencl/harm.h"
+#include "test/stub_opencl/hostile.h"
 
 /* ---- answers that are changed */
+
+static int64_t stub_now_us(void) {
+  struct timespec t;
+  (void)clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+static cl_int hook_clFinish(cl_int (*real)(cl_command_queue), cl_command_queue queue) {
+  const int64_t begin = stub_now_us();
+  const cl_int code = real(queue);
+  __atomic_fetch_add(&waited_us, stub_now_us() - begin, __ATOMIC_RELAXED);
+  return code;
+}
 
 static cl_int hook_clGetPlatformIDs(cl_int (*real)(cl_uint, cl_platform_id *, cl_uint *), cl_uint n,
                                     cl_platform_id *platforms, cl_uint *count) {
@@ -112,6 +195,14 @@ static void begin_text(const char *variable, size_t size, char *value, size_t *l
   if (!value || strlen(value) + n >= size) return;
   memmove(value + n, value, strlen(value) + 1);
   memcpy(value, text, n);
+}
+
+static cl_int answer_text(const char *text, size_t size, void *value, size_t *size_ret) {
+  const size_t n = strlen(text) + 1;
+  if (size_ret) *size_ret = n;
+  if (value && size < n) return CL_INVALID_VALUE;
+  if (value) memcpy(value, text, n);
+  return CL_SUCCESS;
 }
 
 typedef cl_int (*platform_query)(cl_platform_id, cl_platform_info, size_t, void *, size_t *);
@@ -139,6 +230,8 @@ static void add_extensions(char *list, size_t size, const char *words) {
 /* Text to append to the device's list of extensions. */
 static const char *added_extensions(void) {
   if (imports_by("khr")) return " cl_khr_external_memory cl_khr_external_memory_dma_buf ";
+  const char *more = getenv("CLAVE_STUB_EXTENSION");
+  if (more) return more;
   return imports_by("arm") ? " cl_arm_import_memory cl_arm_import_memory_dma_buf " : "";
 }
 
@@ -152,6 +245,10 @@ static void bound_sizes(const char *variable, size_t *sizes, size_t count) {
 static void change_info(cl_device_info what, size_t size, void *value) {
   const cl_device_type gpu = CL_DEVICE_TYPE_GPU;
   if (what == CL_DEVICE_TYPE && number_of("CLAVE_STUB_GPU", 0)) memcpy(value, &gpu, sizeof gpu);
+  const long kind =
+      number_of("CLAVE_STUB_LOCAL_TYPE", number_of("CLAVE_STUB_GPU", 0) ? CL_LOCAL : 0);
+  const cl_device_local_mem_type local_type = (cl_device_local_mem_type)kind;
+  if (what == CL_DEVICE_LOCAL_MEM_TYPE && kind) memcpy(value, &local_type, sizeof local_type);
   if (what == CL_DEVICE_EXTENSIONS) add_extensions(value, size, added_extensions());
   cl_bool no = CL_FALSE;
   cl_ulong limit = (cl_ulong)number_of("CLAVE_STUB_MAX_ALLOC", 0);
@@ -165,6 +262,8 @@ static void change_info(cl_device_info what, size_t size, void *value) {
     memcpy(value, driver, strlen(driver) < size ? strlen(driver) : size - 1);
   if (what == CL_DEVICE_DOUBLE_FP_CONFIG && number_of("CLAVE_STUB_NO_FP64", 0))
     memcpy(value, &none, sizeof none);
+  if (what == CL_DEVICE_SINGLE_FP_CONFIG && number_of("CLAVE_STUB_NO_FMA", 0))
+    *(cl_device_fp_config *)value &= ~(cl_device_fp_config)CL_FP_FMA;
   if (what == CL_DEVICE_EXTENSIONS && number_of("CLAVE_STUB_NO_FP64", 0))
     drop_extension(value, "cl_khr_fp64");
   if (what == CL_DEVICE_EXTENSIONS && number_of("CLAVE_STUB_NO_FP16", 0))
@@ -181,7 +280,14 @@ static cl_int hook_clGetDeviceInfo(cl_int (*real)(cl_device_id, cl_device_info, 
                                                   size_t *),
                                    cl_device_id device, cl_device_info what, size_t size,
                                    void *value, size_t *size_ret) {
+  const char *whole = what == CL_DEVICE_NAME      ? getenv("CLAVE_STUB_WHOLE_NAME")
+                      : what == CL_DEVICE_VERSION ? getenv("CLAVE_STUB_VERSION")
+                      : what == CL_DEVICE_PROFILE ? getenv("CLAVE_STUB_PROFILE")
+                                                  : NULL;
+  if (whole) return answer_text(whole, size, value, size_ret);
   cl_int code = real(device, what, size, value, size_ret);
+  if (code == CL_SUCCESS && what == CL_DEVICE_EXTENSIONS)
+    begin_text("CLAVE_STUB_EXTENSIONS", size, value, size_ret);
   if (code == CL_SUCCESS && what == CL_DEVICE_NAME)
     begin_text("CLAVE_STUB_NAME", size, value, size_ret);
   if (code == CL_SUCCESS && size_ret && what == CL_DEVICE_EXTENSIONS)
@@ -287,6 +393,8 @@ __attribute__((constructor)) static void open_real(void) {
   fail_at = number_of("CLAVE_STUB_FAIL_AT", LONG_MAX);
   lost_at = number_of("CLAVE_STUB_LOST_AT", LONG_MAX);
   fail_code = (cl_int)number_of("CLAVE_STUB_ERROR", CL_OUT_OF_RESOURCES);
+  const char *seed = getenv("CLAVE_STUB_HOSTILE");
+  if (seed && *seed) stub_seed(strtoull(seed, NULL, 10));
 }
 
 __attribute__((destructor)) static void write_log(void) {
@@ -298,6 +406,9 @@ __attribute__((destructor)) static void write_log(void) {
   if (violations) fprintf(file, "violations %ld\n", violations);
   fclose(file);
 }
+
+int64_t stub_waited(void);
+int64_t stub_waited(void) { return __atomic_load_n(&waited_us, __ATOMIC_RELAXED); }
 
 void stub_arm(long n, int error);
 void stub_arm(long n, int error) {
@@ -311,7 +422,7 @@ long stub_calls(void);
 long stub_calls(void) { return n_calls; }
 
 int stub_disarm(void);
-/* True if the armed call came. */
+/* Returns true if the armed call occurred. */
 int stub_disarm(void) {
   fail_at = LONG_MAX;
   return fired != 0;

@@ -12,7 +12,8 @@ def encoded(ours, text, options):
 
 
 def differences(ours, texts, encode, decode, **options):
-    """Yields (what, text, expected, got) of all differences; encode(text), decode(ids, skip) are the library's."""
+    """Yields (what, text, expected, got) of all differences; encode(text) and decode(ids, skip) are functions of the
+    other library."""
     for text in texts:
         ids = encode(text)
         got = encoded(ours, text, options)

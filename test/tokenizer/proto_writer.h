@@ -48,7 +48,7 @@ static inline void put_piece(text *model, const char *piece, float score, uint64
   put_message(model, 1, &message);
 }
 
-/* A table of one-byte replacements, in darts-clone's layout: 'A' to "b", 'C' to nothing. */
+/* Writes a table of one-byte replacements, in darts-clone's layout: 'A' by "b", 'C' by nothing. */
 static inline void put_charsmap(text *text) {
   static const char texts[] = "b\0";
   uint32_t units[512] = {[0] = 256u << 10};
@@ -79,7 +79,7 @@ static inline void put_spec(text *model, uint32_t number) {
   put_message(model, number, &spec);
 }
 
-/* A model with a piece of every type, of bytes if there is fallback to them. */
+/* Writes a model with a piece of every type, and with bytes if byte_fallback. */
 static inline void put_model(text *text, uint64_t algorithm, bool byte_fallback) {
   put_piece(text, "<unk>", 0, 2);
   put_piece(text, "<s>", 0, 3);

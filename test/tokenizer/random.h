@@ -1,6 +1,6 @@
 #ifndef TEST_TOKENIZER_RANDOM_H
 #define TEST_TOKENIZER_RANDOM_H
-/* Numbers that are the same in every run (splitmix64). */
+/* Random numbers that are the same in every run (splitmix64). */
 #include <stdint.h>
 
 static inline uint32_t random_below(uint64_t *seed, uint32_t n) {

@@ -1,4 +1,4 @@
-/* BPE against the definition: join the leftmost of the best pairs until no pair is left. */
+/* Compares BPE with its definition: join the leftmost of the best pairs until no pair is left. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +53,7 @@ static size_t naive(const vocab *vocab, const bpe_merge *merges, const float *sc
   }
 }
 
-/* A vocabulary of letters and of joined pieces, each made by the merge of its place. */
+/* Returns a vocabulary of letters and of joined pieces; merge i makes joined piece i. */
 static vocab *random_vocab(uint64_t *seed, bpe_merge *merges, float *scores) {
   vocab *vocab;
   assert_null(vocab_create(N_PIECES, &vocab));
@@ -71,7 +71,7 @@ static vocab *random_vocab(uint64_t *seed, bpe_merge *merges, float *scores) {
       if (vocab_find(vocab, piece) == VOCAB_NONE) break;
     }
     assert_null(vocab_add(vocab, id, piece, NULL));
-    scores[id] = (float)random_below(seed, 30) - 20; /* with ties, and not by id */
+    scores[id] = (float)random_below(seed, 30) - 20; /* has ties, and is not ordered by id */
   }
   return vocab;
 }
@@ -172,7 +172,8 @@ static void test_whole_first(void **state) {
   vocab_destroy(vocab);
 }
 
-/* User-defined pieces are never split nor joined; unused ones fall apart as they were made. */
+/* User-defined pieces are never split or joined. Unused pieces are split into the pieces from which
+ * they were merged. */
 static void test_kinds(void **state) {
   (void)state;
   vocab *vocab = VOCAB_OF("a", "b", "c", "ab", "abc", "bc", "abcb", "<ab>");
@@ -213,8 +214,8 @@ static void test_long_word(void **state) {
   free(text);
 }
 
-/* A pair whose second part has grown waits for its new rank, in short texts as in long ones: "xabc"
- * is "xa bc", though a, b came before x, a. */
+/* A pair whose second part has grown waits for its new rank, in short and in long texts. "xabc" is
+ * "xa bc", although a, b was joined before x, a. */
 static void test_rank_of_a_grown_pair(void **state) {
   (void)state;
   enum { X, A, B, C, BC, AB, XA, ABC, CX, MOST = 50 };

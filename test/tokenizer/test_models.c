@@ -1,4 +1,4 @@
-/* Unigram against the definition of its best path; WordPiece and whole words by example. */
+/* Compares Unigram with the definition of its best path; tests WordPiece, words by example. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,19 +9,19 @@
 
 #include "test/tokenizer/random.h"
 #include "test/tokenizer/vocab_of.h"
-#include "tokenizer/piece_cache.h"
+#include "tokenizer/pretoken_cache.h"
 
 enum { N_PIECES = 60, LONGEST = 300 };
 
 /* ---------------------------------------------------------------- Unigram */
 
-typedef struct lattice { /* the best path to each byte */
+typedef struct lattice { /* the score and start of the best path to each byte */
   double score[LONGEST + 1];
   size_t start[LONGEST + 1];
   uint32_t id[LONGEST + 1];
 } lattice;
 
-/* The best of all pieces that end here, the longest of equals. */
+/* Finds the best of all pieces that end here, the longest of equal ones. */
 static void best_end(const vocab *vocab, const double *scores, span range, size_t end,
                      lattice *lattice) {
   bool found = false;
@@ -171,7 +171,7 @@ static void test_words(void **state) {
 
 /* ---------------------------------------------------------------- repeated pieces */
 
-static void test_piece_cache(void **state) {
+static void test_pretoken_cache(void **state) {
   (void)state;
   static const char *const words[] = {"a", "ab", "abab", "aaaaaaaaaaaaaaaaaaaaaaaaaaaab", "b", ""};
   vocab *vocab = VOCAB_OF("a", "b", "ab");
@@ -179,20 +179,20 @@ static void test_piece_cache(void **state) {
   token_model *model;
   id_list once = {0}, again = {0};
   uint64_t seed = 7;
-  assert_null(piece_cache_create(10));
-  piece_cache *cache = piece_cache_create(100000);
+  assert_null(pretoken_cache_create(10));
+  pretoken_cache *cache = pretoken_cache_create(100000);
   assert_non_null(cache);
   assert_null(bpe_create(vocab, &options, &model));
   for (int i = 0; i < 5000; i++) {
     span word = text_of(words[random_below(&seed, 6)]);
-    assert_null(piece_cache_encode(cache, model, word, &again));
-    assert_null(piece_cache_encode(NULL, model, word, &once));
+    assert_null(pretoken_cache_encode(cache, model, word, &again));
+    assert_null(pretoken_cache_encode(NULL, model, word, &once));
   }
   assert_int_equal(once.count, again.count);
   assert_memory_equal(once.items, again.items, once.count * sizeof *once.items);
   id_list_free(&once);
   id_list_free(&again);
-  piece_cache_destroy(cache);
+  pretoken_cache_destroy(cache);
   model->destroy(model);
   vocab_destroy(vocab);
 }
@@ -204,25 +204,25 @@ static clave_status encode_size(const token_model *model, span piece, id_list *o
   return out->failed ? status_no_memory() : NULL;
 }
 
-static void test_piece_cache_of_zeros(void **state) {
+static void test_pretoken_cache_of_zeros(void **state) {
   (void)state;
   const token_model model = {.encode = encode_size};
-  piece_cache *cache = piece_cache_create(100000);
+  pretoken_cache *cache = pretoken_cache_create(100000);
   id_list ids = {0};
   assert_non_null(cache);
   for (uint32_t i = 0; i < 60; i++) {
-    assert_null(piece_cache_encode(cache, &model, (span){"a\0\0\0", 1 + i % 3}, &ids));
+    assert_null(pretoken_cache_encode(cache, &model, (span){"a\0\0\0", 1 + i % 3}, &ids));
     assert_int_equal(ids.items[i], 1 + i % 3);
   }
   id_list_free(&ids);
-  piece_cache_destroy(cache);
+  pretoken_cache_destroy(cache);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_unigram_definition), cmocka_unit_test(test_unigram_kinds),
       cmocka_unit_test(test_wordpiece),          cmocka_unit_test(test_words),
-      cmocka_unit_test(test_piece_cache),        cmocka_unit_test(test_piece_cache_of_zeros),
+      cmocka_unit_test(test_pretoken_cache),     cmocka_unit_test(test_pretoken_cache_of_zeros),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

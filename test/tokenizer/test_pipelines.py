@@ -13,7 +13,7 @@ from strings import strings
 N, P = normalizers, pre_tokenizers
 BEHAVIORS = ["removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous"]
 TOKENS = ["<s>", "New York", "<mask>"]
-# Characters newer than the library's Unicode (test_unicode.py): in scripts, as letters.
+# Characters newer than the library's Unicode (test_unicode.py), in scripts and as letters.
 NEW = {"\U0001f9d1", "\u312f", *map(chr, range(0x363, 0x370))}
 TEXTS = [
     t

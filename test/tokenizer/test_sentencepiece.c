@@ -22,7 +22,7 @@
 enum { UNIGRAM = 1, BPE = 2 };
 
 static clave_status create(const text *file, clave_tokenizer **out) {
-  char *exact = malloc(file->size + 1); /* separate, so that sanitizers see overruns */
+  char *exact = malloc(file->size + 1); /* an exact block, so that sanitizers see overruns */
   assert_non_null(exact);
   if (file->size > 0) memcpy(exact, file->data, file->size);
   clave_status st = clave_tokenizer_create(exact, file->size, NULL, out);
@@ -30,7 +30,7 @@ static clave_status create(const text *file, clave_tokenizer **out) {
   return st;
 }
 
-/* Every function on a tokenizer that a damaged file made. */
+/* Calls every function with a tokenizer from a damaged file. */
 static void use(const clave_tokenizer *tokenizer) {
   static const char in[] = " abA[x]CC\xC3\xA9 a\xFF<s>ab";
   clave_tokenizer_info info = {.size = sizeof info};
@@ -140,7 +140,7 @@ static void test_truncated(void **state) {
     put_model(&file, algorithm, false);
     size_t size = file.size, n_good = 0;
     for (file.size = 0; file.size < size; file.size++) n_good += try_file(&file);
-    assert_true(n_good < 12); /* only where a piece or a spec ends */
+    assert_true(n_good < 12); /* truncated files are valid only where a piece or a spec ends */
     text_free(&file);
   }
 }

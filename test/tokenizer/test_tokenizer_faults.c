@@ -1,5 +1,5 @@
-/* Out of memory at the Nth allocation of a tokenizer's life, for all N: an error without a leak, or
- * the right ids and text. */
+/* Fails the Nth allocation of a tokenizer's scenario, for all N: an error without a leak, or the
+ * right ids and text. */
 #include "test/fault_alloc.h"
 
 #include <setjmp.h>
@@ -21,38 +21,38 @@ static const char *const folders[] = {"test/fuzz/corpus/tokenizer_json",
                                       "test/fuzz/corpus/tiktoken",
                                       "test/fuzz/corpus/sentencepiece"};
 
-typedef struct life {
+typedef struct scenario {
   clave_tokenizer *tokenizer;
   clave_text_stream *stream;
   clave_ids ids;
   char *back;
   size_t size;
-} life;
+} scenario;
 
-static clave_status live(life *life, const char *path) {
+static clave_status run_scenario(scenario *scenario, const char *path) {
   clave_encode_options options = {.size = sizeof options, .bos = true, .eos = true};
   const char *part;
   size_t n;
-  TRY(clave_tokenizer_load(path, NULL, &life->tokenizer));
-  TRY(clave_tokenizer_encode(life->tokenizer, text, sizeof text - 1, &options, &life->ids));
-  TRY(clave_tokenizer_decode(life->tokenizer, life->ids.items, life->ids.count, false, &life->back,
-                             &life->size));
-  TRY(clave_text_stream_create(life->tokenizer, false, &life->stream));
-  for (size_t i = 0; i < life->ids.count; i++) {
-    TRY(clave_text_stream_next(life->stream, life->ids.items[i], &part, &n));
+  TRY(clave_tokenizer_load(path, NULL, &scenario->tokenizer));
+  TRY(clave_tokenizer_encode(scenario->tokenizer, text, sizeof text - 1, &options, &scenario->ids));
+  TRY(clave_tokenizer_decode(scenario->tokenizer, scenario->ids.items, scenario->ids.count, false,
+                             &scenario->back, &scenario->size));
+  TRY(clave_text_stream_create(scenario->tokenizer, false, &scenario->stream));
+  for (size_t i = 0; i < scenario->ids.count; i++) {
+    TRY(clave_text_stream_next(scenario->stream, scenario->ids.items[i], &part, &n));
   }
-  return clave_text_stream_finish(life->stream, &part, &n);
+  return clave_text_stream_finish(scenario->stream, &part, &n);
 }
 
-static void end(life *alive) {
+static void end(scenario *alive) {
   clave_text_stream_destroy(alive->stream);
   clave_text_free(alive->back);
   clave_ids_free(&alive->ids);
   clave_tokenizer_destroy(alive->tokenizer);
-  *alive = (life){0};
+  *alive = (scenario){0};
 }
 
-static void check_same(const life *left, const life *right) {
+static void check_same(const scenario *left, const scenario *right) {
   assert_int_equal(left->ids.count, right->ids.count);
   assert_memory_equal(left->ids.items, right->ids.items, left->ids.count * sizeof *left->ids.items);
   assert_int_equal(left->size, right->size);
@@ -60,9 +60,9 @@ static void check_same(const life *left, const life *right) {
 }
 
 static void fail_each(const char *path) {
-  life good = {0};
-  clave_status st = live(&good, path);
-  if (st) { /* some of the corpus are wrong, or their texts are not for them */
+  scenario good = {0};
+  clave_status st = run_scenario(&good, path);
+  if (st) { /* some files of the corpus are invalid, or cannot encode the texts */
     clave_status_free(st);
     end(&good);
     return;
@@ -70,9 +70,9 @@ static void fail_each(const char *path) {
   bool came = true;
   for (long n = 0; came && n < MAX_FAULTS; n++) {
     long before = fault_live;
-    life life = {0};
+    scenario scenario = {0};
     fault_arm(n);
-    st = live(&life, path);
+    st = run_scenario(&scenario, path);
     came = fault_disarm();
     assert_true(came || !st);
     if (st) {
@@ -81,10 +81,10 @@ static void fail_each(const char *path) {
       }
       assert_int_equal(clave_status_code(st), CLAVE_NO_MEMORY);
     } else {
-      check_same(&life, &good);
+      check_same(&scenario, &good);
     }
     clave_status_free(st);
-    end(&life);
+    end(&scenario);
     assert_int_equal(fault_live, before);
   }
   end(&good);

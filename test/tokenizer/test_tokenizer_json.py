@@ -80,7 +80,7 @@ def test_gpt2(test_data):
     ours = compare(reference, TEXTS)
     for v in vectors(folder / "hf46_gpt-2.jsonl"):
         assert ours.encode(v["text"]) == v["ids"]
-    old = json.loads(reference.to_str())  # merges were strings, and models had no type
+    old = json.loads(reference.to_str())  # older files: merges were strings, and models had no type
     old["model"]["merges"] = [" ".join(m) for m in old["model"]["merges"]]
     del old["model"]["type"]
     compare(reference, SOME, Tokenizer(json.dumps(old).encode()))

@@ -1,4 +1,4 @@
-"""Every character in the normalizers and in the character classes of splitters, against the libraries.
+"""Compares every character in the normalizers and in the character classes of splitters with the libraries.
 
 Theirs and ours have different versions of Unicode: tokenizers has 9 in its normal forms, 8 in its categories, 16 in
 patterns and lower case; ours has 14, from PCRE2 and utf8proc. The exceptions are printed (pytest -s), and their number

@@ -1,4 +1,4 @@
-/* The vocabulary, the list of ids and the trie, against what is plainly right. */
+/* Compares the vocabulary, the list of ids and the trie with simple implementations. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,7 +68,7 @@ static void test_ids(void **state) {
   assert_null(list.items);
 }
 
-/* Random keys over few letters, so that many share prefixes, and some over all bytes. */
+/* Tests random keys of few letters, so that many share prefixes, and some of any bytes. */
 static void test_trie(void **state) {
   (void)state;
   enum { N = 3000 };

@@ -1,6 +1,6 @@
 #ifndef TEST_TOKENIZER_VOCAB_OF_H
 #define TEST_TOKENIZER_VOCAB_OF_H
-/* Vocabularies of a few pieces, and what a model makes of a text. */
+/* Makes vocabularies of a few pieces, and returns the pieces into which a model splits a text. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

@@ -30,7 +30,7 @@ static void int_range(void *ctx, int64_t begin, int64_t end) {
 
 static bool arange(const kernel_context *ctx, const void *args) {
   arange_args own = *(const arange_args *)args;
-  bool is_float = compute_class_of(own.type) != COMPUTE_I64;
+  bool is_float = compute_type_of(own.type) != COMPUTE_I64;
   ctx->parallel_for(ctx->pool, own.n, GRAIN, is_float ? float_range : int_range, &own);
   return true;
 }

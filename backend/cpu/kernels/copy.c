@@ -37,7 +37,7 @@ void fill_row(size_t size, int64_t n, const void *value, void *to, int64_t to_st
 }
 
 typedef struct copy_task {
-  size_t size; /* bytes of an element; strides are in elements */
+  size_t size; /* bytes of an element; all strides are in elements */
   int rank;
   int64_t dims[KERNEL_MAX_RANK], from_strides[KERNEL_MAX_RANK], to_strides[KERNEL_MAX_RANK];
   const char *from;
@@ -70,27 +70,27 @@ static void copy_range(void *ctx, int64_t begin, int64_t end) {
 }
 
 static void convert_row(const convert_task *task, int64_t n, int64_t from, int64_t to) {
-  const int64_t step = task->c.from_strides[task->c.rank - 1],
-                to_step = task->c.to_strides[task->c.rank - 1];
+  const int64_t stride = task->c.from_strides[task->c.rank - 1],
+                to_stride = task->c.to_strides[task->c.rank - 1];
   const void *x = element_at(task->c.from, task->from, from);
   void *y = element_at(task->c.to, task->to, to);
   row_block some;
-  if (step == 1 && to_step == 1 && task->to == DTYPE_BF16) {
+  if (stride == 1 && to_stride == 1 && task->to == DTYPE_BF16) {
     row_to_bf16(x, n, y);
     return;
   }
-  if (step == 1 && to_step == 1) {
+  if (stride == 1 && to_stride == 1) {
     widen_row(x, n, y);
     return;
   }
   for (int64_t i = 0, m; i < n; i += m) {
     m = n - i < ROW_BLOCK ? n - i : ROW_BLOCK;
-    load_row(COMPUTE_F32, task->from, element_at(x, task->from, i * step), step, m, &some);
-    store_row(COMPUTE_F32, task->to, element_at(y, task->to, i * to_step), to_step, m, &some);
+    load_row(COMPUTE_F32, task->from, element_at(x, task->from, i * stride), stride, m, &some);
+    store_row(COMPUTE_F32, task->to, element_at(y, task->to, i * to_stride), to_stride, m, &some);
   }
 }
 
-/* copy_range for operands of different dtypes. */
+/* Works like copy_range, for operands of different dtypes. */
 static void convert_range(void *ctx, int64_t begin, int64_t end) {
   const convert_task *task = ctx;
   const copy_task *copy_task = &task->c;

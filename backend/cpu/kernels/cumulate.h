@@ -12,8 +12,8 @@ typedef enum kcumulate_kind {
   KCUMULATE_LOGSUMEXP
 } kcumulate_kind;
 
-/* indices (of extremes, absent if not wanted): I64, the position of the extreme so far, the last of
- * equal ones; NaN stays. */
+/* indices: I64, only of extremes, absent if not wanted. An element is the position of the extreme
+ * so far, the last of equal ones. NaN is more extreme than any number. */
 typedef struct cumulate_args {
   kcumulate_kind kind;
   ktensor x, out, indices; /* (*, row) of n_rows rows; out and indices have equal strides */

@@ -1,5 +1,6 @@
-/* Distances. The usual norms of floats up to F32 are computed by tiles of rows, whose terms are
- * added in f32, many Euclidean ones by a matrix product, and others row by row in f64. */
+/* Distances. For floats up to F32, the norms 1, 2 and infinity are computed by tiles of rows, whose
+ * terms are added in f32; many Euclidean ones by a matrix product. Others are computed row by row
+ * in f64. */
 #include "backend/cpu/kernels/distance.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 #include "base/counts.h"
 
 enum { GRAIN = 16 * 1024, TILES_GRAIN = 8, PACK_GRAIN = 64 };
-/* Product: least number of rows and terms, and columns per task, a multiple of the panel width. */
+/* Minimum rows and terms of a product, and its columns per task, a multiple of the panel width. */
 enum { PRODUCT_ROWS = 32, PRODUCT_TERMS = 32, PRODUCT_COLUMNS = 256 };
 
 /* ---------------------------------------------------------------- row by row */
@@ -67,15 +68,15 @@ static void distance_range(void *ctx, int64_t begin, int64_t end) {
 typedef struct tiles {
   const distance_args *args;
   float *b; /* (n_panels, m, DISTANCE_LANES) per batch: columns are rows of b, padded with 0 */
-  const float *a; /* (rows of all batches, m): those of the operand, or `widened` */
+  const float *a; /* (rows of all batches, m): the operand itself, or `widened` */
   float *widened;
   int64_t n_panels, n_groups;   /* per batch; groups of DISTANCE_ROWS rows of a */
   float *squares_a, *squares_b; /* sum of the squares of each row, for the product */
 } tiles;
 
-static bool kernel_distance_takes_tiles(const distance_args *args) {
+static bool kernel_distance_accepts_tiles(const distance_args *args) {
   const bool usual = args->p == 1 || args->p == 2 || isinf(args->p);
-  return usual && compute_class_of(args->a.type) == COMPUTE_F32 && args->n_a >= DISTANCE_ROWS &&
+  return usual && compute_type_of(args->a.type) == COMPUTE_F32 && args->n_a >= DISTANCE_ROWS &&
          args->m > 0 && args->n_out > 0;
 }
 
@@ -144,16 +145,16 @@ static void kernel_distance_run_tiles(void *ctx, int64_t begin, int64_t end) {
 /* ---------------------------------------------------------------- by a product */
 
 /* True if |x|^2 + |y|^2 - 2 xy is used. It is as exact as the sum of squared differences unless
- * that is much smaller than the squares, which these conditions make unlikely. Such distances
+ * this sum is much smaller than the squares. These conditions make that unlikely. Such distances
  * (distance_is_near) are recomputed by tiles. */
-static bool kernel_distance_takes_products(const distance_args *args) {
-  return kernel_distance_takes_tiles(args) && args->p == 2 && args->a.type == DTYPE_F32 &&
+static bool kernel_distance_accepts_products(const distance_args *args) {
+  return kernel_distance_accepts_tiles(args) && args->p == 2 && args->a.type == DTYPE_F32 &&
          args->m >= PRODUCT_TERMS && args->n_a >= PRODUCT_ROWS && args->n_b >= PRODUCT_ROWS;
 }
 
 static size_t squares_bytes(const distance_args *args) {
   const size_t bytes = (size_t)(batches_of(args) * (args->n_a + args->n_b)) * sizeof(float);
-  return kernel_distance_takes_products(args) ? kernel_scratch_size(bytes) : 0;
+  return kernel_distance_accepts_products(args) ? kernel_scratch_size(bytes) : 0;
 }
 
 static void add_squares(void *ctx, int64_t begin, int64_t end) {
@@ -178,7 +179,7 @@ static void kernel_distance_pack_rows(const void *user, int64_t batch, int64_t l
 static void kernel_distance_pack_columns(const void *user, int64_t batch, int64_t lane,
                                          int64_t lanes, int64_t k, int64_t kn, int64_t width,
                                          void *to) {
-  enum { AT_ONCE = 8 /* divides the width of all tiles and panels */ };
+  enum { AT_ONCE = 8 /* rows at once; divides the width of all tiles and panels */ };
   const tiles *tiles = user;
   const float *b = tiles->b + batch * tiles->n_panels * tiles->args->m * DISTANCE_LANES;
   for (int64_t j = 0; j < lanes; j += AT_ONCE) {
@@ -192,10 +193,10 @@ static void kernel_distance_pack_columns(const void *user, int64_t batch, int64_
 static gemm_place place_products(const void *user, int64_t batch) {
   const distance_args *args = ((const tiles *)user)->args;
   return (gemm_place){.c = (float *)args->out.data + batch * args->n_a * args->n_b,
-                      .c_step = args->n_b};
+                      .c_stride = args->n_b};
 }
 
-/* Computes n given rows of a with a panel by tiles. */
+/* Computes the distances of n given rows of a to a panel, by tiles. */
 static void kernel_distance_run_rows(const tiles *tiles, int64_t batch, int64_t panel,
                                      const int64_t *rows, int n) {
   const distance_args *args = tiles->args;
@@ -212,7 +213,7 @@ static void kernel_distance_run_rows(const tiles *tiles, int64_t batch, int64_t 
            (size_t)min_i64(DISTANCE_LANES, args->n_b - column) * sizeof(float));
 }
 
-/* Recomputes by tiles all distances of rows that have a near one in a panel. */
+/* Recomputes by tiles all distances of the rows that have a near distance in a panel. */
 static void run_near(const tiles *tiles, int64_t batch, int64_t row, int64_t rows, int64_t panel) {
   const distance_args *args = tiles->args;
   const int64_t first = batch * args->n_a + row, column = panel * DISTANCE_LANES,
@@ -277,7 +278,7 @@ static void distance_by_products(const kernel_context *ctx, tiles *tiles, char *
 static size_t products_bytes(const kernel_context *ctx, const distance_args *args) {
   const tiles tiles = {.args = args};
   const kgemm kgemm = products_of(&tiles);
-  return kernel_distance_takes_products(args) ? squares_bytes(args) + gemm_bytes(ctx, &kgemm) : 0;
+  return kernel_distance_accepts_products(args) ? squares_bytes(args) + gemm_bytes(ctx, &kgemm) : 0;
 }
 static size_t kernel_distance_panel_bytes(const distance_args *args) {
   return kernel_scratch_size(b_bytes(args) + kernel_distance_a_bytes(args));
@@ -301,7 +302,7 @@ static bool distance_by_tiles(const kernel_context *ctx, const distance_args *ar
   }
   ctx->parallel_for(ctx->pool, batches * tiles.n_panels, PACK_GRAIN / DISTANCE_LANES,
                     kernel_distance_pack_panels, &tiles);
-  if (kernel_distance_takes_products(args))
+  if (kernel_distance_accepts_products(args))
     distance_by_products(ctx, &tiles, scratch + kernel_distance_panel_bytes(args));
   else
     ctx->parallel_for(ctx->pool, batches * tiles.n_groups * tiles.n_panels, TILES_GRAIN,
@@ -313,14 +314,14 @@ static bool distance_by_tiles(const kernel_context *ctx, const distance_args *ar
 
 static size_t distance_scratch(const kernel_context *ctx, const void *args) {
   const distance_args *own = args;
-  return kernel_distance_takes_tiles(own)
+  return kernel_distance_accepts_tiles(own)
              ? kernel_scratch_size(kernel_distance_panel_bytes(own) + products_bytes(ctx, own))
              : 0;
 }
 
 static bool distance(const kernel_context *ctx, const void *args) {
   distance_args own = *(const distance_args *)args;
-  if (kernel_distance_takes_tiles(&own)) return distance_by_tiles(ctx, &own);
+  if (kernel_distance_accepts_tiles(&own)) return distance_by_tiles(ctx, &own);
   ctx->parallel_for(ctx->pool, own.n_out, GRAIN / (own.m + 1) + 1, distance_range, &own);
   return true;
 }

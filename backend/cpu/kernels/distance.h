@@ -9,7 +9,7 @@ typedef struct distance_args {
   ktensor a, b; /* (*, n_a, m), (*, n_b, m) */
   ktensor out;  /* (*, n_a, n_b) of n_out elements */
   int64_t n_out, n_a, n_b, m;
-  double p; /* the norm's order, 0 and infinity included */
+  double p; /* the norm's order; may be 0 or infinite */
 } distance_args;
 KERNEL(distance, distance_args);
 

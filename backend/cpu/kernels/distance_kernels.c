@@ -1,4 +1,4 @@
-/* Distances, one term of all pairs at a time: each lane is a pair of rows. */
+/* Computes distances, one term of all pairs at a time. Each lane is a pair of rows. */
 #include "backend/cpu/kernels/distance_kernels.h"
 
 #include <math.h>
@@ -93,10 +93,10 @@ void distance_run_tile(distance_norm norm, const distance_tile *tile) {
 
 /* ---------------------------------------------------------------- distances from products */
 
-/* Added to the bits of an infinity or NaN it sets the sign bit, for any NaN. */
-enum { LEAST_EXPONENT = 1 << 23 };
+/* Added to the bits of an infinity or of any NaN, it sets the sign bit. */
+enum { MIN_EXPONENT = 1 << 23 };
 
-/* distance_of_products, compiled for each instruction set. */
+/* Implements distance_of_products, for each instruction set. */
 KERNEL_INLINE bool of_products(float squares, const float *others, int64_t n, float *c) {
   lane_bits near = {0};
   bool is_near = false;
@@ -112,7 +112,7 @@ KERNEL_INLINE bool of_products(float squares, const float *others, int64_t n, fl
     for (int i = 0; i < LANES; i++) roots[i] = sqrtf(roots[i]);
     memcpy(&root, roots, sizeof root);
     const lanes margin = DISTANCE_MARGIN(all, root);
-    near |= (lane_bits)margin | ((lane_bits)margin + LEAST_EXPONENT);
+    near |= (lane_bits)margin | ((lane_bits)margin + MIN_EXPONENT);
     memcpy(c + j, &root, sizeof root);
   }
   for (; j < n; j++) {

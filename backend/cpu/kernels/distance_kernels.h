@@ -9,7 +9,7 @@ enum { DISTANCE_ROWS = 4, DISTANCE_LANES = 16 };
 
 typedef enum distance_norm { DISTANCE_SUM, DISTANCE_EUCLIDEAN, DISTANCE_LARGEST } distance_norm;
 
-/* Sums are taken in f32 over blocks of 64 terms, then added up: the same bits on all processors. */
+/* Sums are over blocks of 64 terms in f32, then added up, with the same bits on all processors. */
 typedef struct distance_tile {
   const float *a[DISTANCE_ROWS]; /* (m) each */
   const float *b;                /* (m, DISTANCE_LANES) */
@@ -19,9 +19,9 @@ typedef struct distance_tile {
 /* Computes the distances of all pairs of rows of a tile. */
 void distance_run_tile(distance_norm norm, const distance_tile *tile);
 
-/* True if a distance computed as |x|^2 + |y|^2 - 2 xy is unreliable. `squares` is |x|^2 + |y|^2.
- * The distance is near if cancellation lost more than four bits, or if it is NaN or infinite. The
- * caller then recomputes it from differences. */
+/* DISTANCE_MARGIN is negative or NaN for a "near" distance, one for which |x|^2 + |y|^2 - 2 xy is
+ * unreliable: cancellation lost more than four bits, or it is NaN or infinite. The caller then
+ * recomputes it from differences. squares: |x|^2 + |y|^2. */
 #define DISTANCE_MARGIN(squares, distance) ((distance) * (distance) - (squares) * (1 / 16.0F))
 static inline bool distance_is_near(float squares, float distance) {
   const float margin = DISTANCE_MARGIN(squares, distance);

@@ -27,7 +27,7 @@ static int64_t bag_start(const bag_task *task, int64_t b) {
   return checked(task, load_index(&args->offsets, b * args->offsets.strides[0]), 0, b == 0 ? 0 : n);
 }
 
-/* Returns the row of entry i, or -1 if it does not count. */
+/* Returns the table row of entry i, or -1 if the entry is skipped or out of range. */
 static int64_t bag_row(const bag_task *task, int64_t i) {
   const embedding_bag_args *args = task->args;
   int64_t row = checked(task, load_index(&args->indices, i * args->indices.strides[0]), 0,

@@ -38,7 +38,7 @@ static point times_real(point a, double s) { return (point){a.re * s, a.im * s};
 static point times_i(point a) { return (point){-a.im, a.re}; }
 static point conjugate(point a) { return (point){a.re, -a.im}; }
 
-/* Returns exp(-2 pi i k / n), 0 <= k < n < 2^60, by an angle of at most pi / 4. */
+/* Returns exp(-2 pi i k / n), 0 <= k < n < 2^60, computed from an angle of at most pi / 4. */
 static point root_of_unity(int64_t k, int64_t n) {
   static const double quarter_pi = 0.78539816339744830962;
   int64_t octant = 8 * k / n, rest = 8 * k % n;
@@ -67,7 +67,7 @@ static void butterfly_four(bool inverse, point *x) {
   x[3] = minus(even_rest, odd_rest);
 }
 
-/* roots: (r) the roots of the radix. The roots of k and r - k are conjugates. */
+/* Transforms x (r) in place. roots: (r), the radix's roots; those of k and r - k are conjugates. */
 static void butterfly_odd(int r, const point *roots, point *x) {
   point sum[KFFT_MAX_RADIX / 2 + 1], rest[KFFT_MAX_RADIX / 2 + 1], first = x[0];
   for (int k = 1; k <= r / 2; k++) {
@@ -219,7 +219,7 @@ static void fill_chirp(fft_task *task, point *spare) {
   task->spectrum = transform(task, kernel, spare);
 }
 
-/* Bytes of the roots and, with a chirp, of the chirp and two tables of `length`. */
+/* Returns the bytes of the roots and, with a chirp, of the chirp and two tables of `length`. */
 static size_t kernel_fft_table_bytes(const fft_args *args) {
   int64_t points = args->length + (args->chirp ? args->n + 2 * args->length : 0);
   return (size_t)points * sizeof(point);

@@ -8,7 +8,7 @@ typedef enum kfft_kind { KFFT_COMPLEX, KFFT_FROM_REAL, KFFT_TO_REAL } kfft_kind;
 enum { KFFT_MAX_PASSES = 64, KFFT_MAX_RADIX = 13 };
 
 /* out[k] = scale * sum over j < n of x[j] * exp(-2 pi i j k / n), +2 pi i if inverse. x has n_in
- * elements; with KFFT_TO_REAL the rest follows by symmetry. n_out results are stored. */
+ * elements; with KFFT_TO_REAL the others follow by symmetry. The first n_out results are stored. */
 typedef struct fft_args {
   kfft_kind kind;
   ktensor x, out; /* F32 or F64: (*, n_in) and (*, n_out) of n_rows rows, the real parts */

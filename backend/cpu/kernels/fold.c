@@ -1,5 +1,5 @@
-/* im2col copies, with zeros where a window exceeds the plane. col2im adds in the order of the
- * kernel's elements and rounds after each. */
+/* im2col copies elements, with zeros where a window exceeds the plane. col2im adds elements in the
+ * order of the kernel and rounds after each addition. */
 #include "backend/cpu/kernels/fold.h"
 
 #include <string.h>
@@ -35,14 +35,15 @@ static bool im2col(const kernel_context *ctx, const void *args) {
   return true;
 }
 
-/* Finds the window position whose element k covers cell i of dimension d; false if none does. */
+/* Finds the window position whose element k covers cell i of dimension d; returns false if none
+ * does. */
 static bool find_position(const fold_args *args, int d, int64_t i, int64_t k, int64_t *position) {
   int64_t from = i + args->padding[d] - k * args->dilation[d];
   *position = from / args->stride[d];
   return from >= 0 && from % args->stride[d] == 0 && *position < args->positions[d];
 }
 
-static void kernel_fold_add_element(compute_class c, dtype t, const void *x, void *sum) {
+static void kernel_fold_add_element(compute_type c, dtype t, const void *x, void *sum) {
   union {
     float f;
     double d;
@@ -60,7 +61,7 @@ static void kernel_fold_add_element(compute_class c, dtype t, const void *x, voi
 }
 
 static void fold_element(const fold_args *args, int64_t plane, int64_t y, int64_t x, void *out) {
-  compute_class c = compute_class_of(args->type);
+  compute_type c = compute_type_of(args->type);
   uint64_t sum = 0; /* zero of any class */
   for (int64_t ky = 0; ky < args->kernel[0]; ky++)
     for (int64_t kx = 0; kx < args->kernel[1]; kx++) {

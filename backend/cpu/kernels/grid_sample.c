@@ -53,7 +53,7 @@ static double unnormalize(const grid_sample_args *args, double v, int64_t size) 
 }
 
 /* Adds a tap at a whole-numbered position. A tap outside of x has weight 0 in a volume. In a plane
- * its element is 0 instead, so that a NaN weight shows. */
+ * its element is replaced by 0, and the weight is kept, so that a NaN weight yields NaN. */
 static void add_tap(const grid_sample_args *args, const double *at, double weight, tap_list *taps) {
   int64_t offset = 0;
   bool inside = true;

@@ -1,5 +1,5 @@
-/* Reads at positions that tensors hold: each index moves a whole slice of the dimensions that it
- * does not touch. */
+/* Reads at positions that index tensors hold. Each index selects a whole slice of the dimensions
+ * that are not indexed. */
 #include "backend/cpu/kernels/index.h"
 
 #include <string.h>
@@ -27,8 +27,8 @@ int64_t load_row_index(const kernel_context *ctx, const ktensor *index, int64_t 
   return 0;
 }
 
-/* Returns the index if it is in [low, size), counted from the end if negative. Else records a fault
- * and returns the nearest valid index (0 if size is 0). */
+/* Returns index i if it is in [low, size); a negative index counts from the end. Else records a
+ * fault and returns the nearest valid index (0 if size is 0). */
 static int64_t check_index(const kernel_context *ctx, int64_t i, int64_t low, int64_t size) {
   if (i >= low && i < size) return i < 0 ? i + size : i;
   kernel_fault_set(ctx->fault, KERNEL_FAULT_INDEX, i, low, size - 1);
@@ -64,7 +64,7 @@ typedef struct pick_task {
   bool empty;             /* x is empty */
 } pick_task;
 
-/* Copies slices [begin, end) of (front, picks). */
+/* Copies slices [begin, end), counted over (front, picks). */
 static void pick_slices(void *ctx, int64_t begin, int64_t end) {
   const pick_task *task = ctx;
   const ktensor *x = &task->args->x;

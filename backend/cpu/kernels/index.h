@@ -4,7 +4,7 @@
  * clamped. */
 #include "base/kernel.h"
 
-/* Positions from n index tensors: the sum over j of index[j] * steps[j] at each place. Valid
+/* Positions that n index tensors select: the sum over j of index[j] * steps[j] at each place. Valid
  * indices are in [0, sizes[j]), or with `wrap` in [-sizes[j], sizes[j]). */
 typedef struct pick_list {
   int n;

@@ -1,4 +1,4 @@
-/* Nonzero: counts per chunk, then each chunk writes after the positions of those before it. */
+/* Nonzero counts per chunk. Then each chunk writes its positions after those of earlier chunks. */
 #include "backend/cpu/kernels/nonzero.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ typedef struct nonzero_task {
   int64_t *positions;
 } nonzero_task;
 
-/* Tests bits: a float zero has any sign; subnormal numbers and NaN are nonzero. */
+/* Tests bits: a float zero may have any sign; subnormal numbers and NaN are nonzero. */
 static bool is_nonzero(const ktensor *x, int64_t i) {
   int sign = dtype_is_float(x->type);
   switch (dtype_size(x->type)) {

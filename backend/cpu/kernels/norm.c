@@ -17,9 +17,9 @@ static double element_or(const ktensor *t, int64_t i, double absent) {
   return v;
 }
 
-/* Loads elements [at, at + n) of a contiguous tensor, or `fill` if it is absent. */
-static void kernel_norm_load_part(const ktensor *t, int64_t at, int64_t n, double fill,
-                                  double *to) {
+/* Loads elements [at, at + n) of a contiguous tensor. If it is absent, writes `fill` instead. */
+static void kernel_norm_load_range(const ktensor *t, int64_t at, int64_t n, double fill,
+                                   double *to) {
   if (t->data) {
     load_row(COMPUTE_F64, t->type, element_at(t->data, t->type, at), 1, n, to);
   } else {
@@ -32,13 +32,13 @@ static double sum_lanes(const double *lane) {
 }
 
 /* Returns the sum over elements [at, at + n) of x - shift, or of its square. */
-static double sum_part(const ktensor *x, int64_t at, int64_t n, double shift, bool square) {
+static double sum_range(const ktensor *x, int64_t at, int64_t n, double shift, bool square) {
   double lane[8] = {0}, block[ROW_BLOCK];
   if (x->type == DTYPE_F32)
-    return norm_rows_here().sum(n, (const float *)x->data + at, shift, square);
+    return choose_norm_rows().sum(n, (const float *)x->data + at, shift, square);
   for (int64_t done = 0; done < n; done += ROW_BLOCK) {
     int64_t m = n - done < ROW_BLOCK ? n - done : ROW_BLOCK, i = 0;
-    kernel_norm_load_part(x, at + done, m, 0, block);
+    kernel_norm_load_range(x, at + done, m, 0, block);
     for (int64_t k = 0; k < m; k++)
       block[k] = square ? (block[k] - shift) * (block[k] - shift) : block[k] - shift;
     for (; i + 8 <= m; i += 8)
@@ -50,16 +50,16 @@ static double sum_part(const ktensor *x, int64_t at, int64_t n, double shift, bo
 
 static void kernel_norm_measure(const ktensor *x, int64_t at, int64_t n, double eps, double *mean,
                                 double *inverse) {
-  *mean = sum_part(x, at, n, 0, false) / (double)n;
-  *inverse = 1 / sqrt(sum_part(x, at, n, *mean, true) / (double)n + eps);
+  *mean = sum_range(x, at, n, 0, false) / (double)n;
+  *inverse = 1 / sqrt(sum_range(x, at, n, *mean, true) / (double)n + eps);
 }
 
 /* ---------------------------------------------------------------- over rows */
 
 /* Returns elements [at, at + n) of a float parameter; if it is absent, `fill`, stored in `scratch`.
  */
-static const float *kernel_norm_find_part(const ktensor *t, int64_t at, int64_t n, float fill,
-                                          float *scratch) {
+static const float *kernel_norm_find_range(const ktensor *t, int64_t at, int64_t n, float fill,
+                                           float *scratch) {
   if (t->data) return (const float *)t->data + at;
   for (int64_t i = 0; i < n; i++) scratch[i] = fill;
   return scratch;
@@ -68,15 +68,15 @@ static const float *kernel_norm_find_part(const ktensor *t, int64_t at, int64_t 
 static bool kernel_norm_is_f32(const ktensor *t) { return !t->data || t->type == DTYPE_F32; }
 
 static void kernel_norm_scale_floats(const row_norm *norm, int64_t r, double mean, double inverse) {
-  const norm_rows rows = norm_rows_here();
+  const norm_rows rows = choose_norm_rows();
   const bool rounds = is_bf16(norm->out.type);
   float ones[ROW_BLOCK], zeros[ROW_BLOCK], scratch[ROW_BLOCK];
   for (int64_t at = 0; at < norm->row; at += ROW_BLOCK) {
     const int64_t n = norm->row - at < ROW_BLOCK ? norm->row - at : ROW_BLOCK,
                   i = r * norm->row + at;
     rows.scale(n, (const float *)norm->x.data + i, mean, inverse,
-               kernel_norm_find_part(&norm->weight, at, n, 1, ones),
-               kernel_norm_find_part(&norm->bias, at, n, 0, zeros),
+               kernel_norm_find_range(&norm->weight, at, n, 1, ones),
+               kernel_norm_find_range(&norm->bias, at, n, 0, zeros),
                rounds ? scratch : (float *)norm->out.data + i);
     if (rounds) row_to_bf16(scratch, n, (uint16_t *)norm->out.data + i);
   }
@@ -92,9 +92,9 @@ static void scale_row(const row_norm *norm, int64_t r, double mean, double inver
   }
   for (int64_t at = 0; at < norm->row; at += ROW_BLOCK) {
     int64_t n = norm->row - at < ROW_BLOCK ? norm->row - at : ROW_BLOCK;
-    kernel_norm_load_part(&norm->x, r * norm->row + at, n, 0, x);
-    kernel_norm_load_part(&norm->weight, at, n, 1, weight);
-    kernel_norm_load_part(&norm->bias, at, n, 0, bias);
+    kernel_norm_load_range(&norm->x, r * norm->row + at, n, 0, x);
+    kernel_norm_load_range(&norm->weight, at, n, 1, weight);
+    kernel_norm_load_range(&norm->bias, at, n, 0, bias);
     for (int64_t i = 0; i < n; i++) x[i] = (x[i] - mean) * inverse * weight[i] + bias[i];
     store_row(COMPUTE_F64, norm->out.type,
               element_at(norm->out.data, norm->out.type, r * norm->row + at), 1, n, x);
@@ -114,7 +114,7 @@ static void rms_norm_rows(void *ctx, int64_t begin, int64_t end) {
   const row_norm *norm = ctx;
   for (int64_t r = begin; r < end; r++)
     scale_row(norm, r, 0,
-              1 / sqrt(sum_part(&norm->x, r * norm->row, norm->row, 0, true) / (double)norm->row +
+              1 / sqrt(sum_range(&norm->x, r * norm->row, norm->row, 0, true) / (double)norm->row +
                        norm->eps));
 }
 
@@ -157,7 +157,7 @@ static void scale_block(const channel_norm *norm, int64_t at, int64_t n, double 
   if (is_bf16(norm->x.type))
     bf16_shift((const uint16_t *)norm->x.data + at, n, (float)scale, (float)shift, to);
   else
-    norm_rows_here().shift(n, (const float *)norm->x.data + at, scale, shift, to);
+    choose_norm_rows().shift(n, (const float *)norm->x.data + at, scale, shift, to);
   if (!rounds) {
     steps_in_place(&norm->steps, to, at, n, 1, 0);
     return;
@@ -166,15 +166,15 @@ static void scale_block(const channel_norm *norm, int64_t at, int64_t n, double 
   row_to_bf16(to, n, (uint16_t *)norm->out.data + at);
 }
 
-/* The same for any float dtype. */
+/* Works like scale_block, for any float dtype. */
 static void scale_any(const channel_norm *norm, int64_t at, int64_t n, double scale, double shift) {
   double x[ROW_BLOCK];
-  kernel_norm_load_part(&norm->x, at, n, 0, x);
+  kernel_norm_load_range(&norm->x, at, n, 0, x);
   for (int64_t i = 0; i < n; i++) x[i] = x[i] * scale + shift;
   store_row(COMPUTE_F64, norm->out.type, element_at(norm->out.data, norm->out.type, at), 1, n, x);
 }
 
-/* Plane `k` (of batch * channels). */
+/* Scales plane `k` of the batch * channels planes. */
 static void scale_plane(const channel_norm *norm, int64_t k, double scale, double shift) {
   for (int64_t at = 0; at < norm->plane; at += ROW_BLOCK) {
     const int64_t n = norm->plane - at < ROW_BLOCK ? norm->plane - at : ROW_BLOCK;
@@ -191,7 +191,7 @@ static void normalize_plane(const channel_norm *norm, int64_t k, double mean, do
   scale_plane(norm, k, scale, element_or(&norm->bias, c, 0) - mean * scale);
 }
 
-/* kernel_norm_measure() in one pass, by the sums of differences from the mean of the first
+/* Works like kernel_norm_measure() in one pass, by sums of differences from the mean of the first
  * elements. */
 static void measure_bf16(const channel_norm *norm, int64_t at, int64_t n, double *mean,
                          double *inverse) {

@@ -2,7 +2,7 @@
 #define BACKEND_CPU_KERNELS_NORM_H
 /* Normalisations of contiguous float tensors. Statistics and results are computed in double and
  * rounded once. Statistics of BF16 are computed in float, from differences from the mean of a
- * group's first elements; they are infinite if the square of a difference is. */
+ * group's first elements; they are infinite if the square of a difference is infinite. */
 #include "backend/cpu/kernels/elementwise/step_rows.h"
 
 /* x, out: (n_rows, row); weight, bias: (row), may be absent. If all others are F32, out may be

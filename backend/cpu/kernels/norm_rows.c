@@ -107,7 +107,7 @@ TARGET_AVX512 static void shift_avx512(int64_t n, const float *x, double scale, 
 }
 #endif
 
-norm_rows norm_rows_here(void) {
+norm_rows choose_norm_rows(void) {
 #if KERNEL_X86
   if (cpu_has_avx512()) return (norm_rows){norm_rows_sum_avx512, scale_avx512, shift_avx512};
   if (cpu_has_avx2()) return (norm_rows){norm_rows_sum_avx2, norm_rows_scale_avx2, shift_avx2};

@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_KERNELS_NORM_ROWS_H
 #define BACKEND_CPU_KERNELS_NORM_ROWS_H
-/* Sums and scaling of contiguous floats for norms. They compute in doubles without fused
+/* Sums and scaling of contiguous floats for norms. The kernels compute in doubles without fused
  * multiply-add, so that all processors yield the same bits. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,6 +18,6 @@ typedef struct norm_rows {
   norm_scale scale;
   norm_shift shift;
 } norm_rows;
-norm_rows norm_rows_here(void);
+norm_rows choose_norm_rows(void);
 
 #endif

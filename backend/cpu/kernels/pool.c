@@ -1,5 +1,6 @@
-/* Pooling. Maxima without indices are computed row by row of the output, tap by tap of the window.
- * Other pooling works per plane, in double or int64_t, each output cell over its window. */
+/* Pooling. Maxima without indices are computed row by row of the output, and for each row tap by
+ * tap of the window. Other pooling converts a plane to double or int64_t, then computes cell by
+ * cell. */
 #include "backend/cpu/kernels/pool.h"
 
 #include <math.h>
@@ -14,12 +15,12 @@
 enum { READS_PER_THREAD = 32 * 1024 };
 
 /* The positions first, first + step, ... below stop of a window in one dimension. padded: length of
- * a window without dilation if padding counts. */
+ * the window, without dilation, if padding counts in its size. */
 typedef struct window {
   int64_t first, stop, step, padded;
 } window;
 
-/* The windows of a cell, and the sizes of its plane. */
+/* The window of one output along each dimension, and the sizes `in` of its input plane. */
 typedef struct cell_window {
   window d[POOL_DIMS];
   const int64_t *in;
@@ -111,7 +112,7 @@ static int64_t divisor_of(const pool_args *args, const cell_window *window) {
   return kernel_pool_count_positions(window);
 }
 
-static void average_cell(const pool_args *args, compute_class c, const void *plane,
+static void average_cell(const pool_args *args, compute_type c, const void *plane,
                          const cell_window *window, int64_t to) {
   int64_t divisor = divisor_of(args, window);
   bool empty = kernel_pool_count_positions(window) == 0;
@@ -125,7 +126,7 @@ static void average_cell(const pool_args *args, compute_class c, const void *pla
   }
 }
 
-static void max_cell(const pool_args *args, compute_class c, const void *plane,
+static void max_cell(const pool_args *args, compute_type c, const void *plane,
                      const cell_window *window, int64_t to) {
   int64_t at = c == COMPUTE_I64 ? find_max_i64(plane, window) : find_max_f64(plane, window);
   double v = at < 0 ? -INFINITY : c == COMPUTE_I64 ? 0 : ((const double *)plane)[at];
@@ -144,10 +145,10 @@ typedef union cell_row {
   int64_t i64[ROW_BLOCK];
 } cell_row;
 
-/* Returns the dtype in which maxima of a dtype are computed. */
+/* Returns the dtype in which maxima of dtype t are computed. */
 static dtype max_type(dtype t) {
   if (is_small_int(t) || t == DTYPE_F64) return t;
-  return compute_class_of(t) == COMPUTE_F32 ? DTYPE_F32 : DTYPE_I64;
+  return compute_type_of(t) == COMPUTE_F32 ? DTYPE_F32 : DTYPE_I64;
 }
 
 /* Expands CALL(T, lowest, empty) for a dtype's C type; empty: the result of an empty window. */
@@ -181,7 +182,7 @@ static dtype max_type(dtype t) {
 #define PUT_EMPTY(T, lowest, empty) ((T *)values)[i] = empty;
 
 /* Replaces values[i] by x[i * step] if that is larger. */
-static inline void take_larger(dtype t, int64_t n, const void *restrict x, int64_t step,
+static inline void keep_larger(dtype t, int64_t n, const void *restrict x, int64_t step,
                                void *restrict values) {
   FOR_MAX_TYPE(t, TAKE_LARGER)
 }
@@ -198,16 +199,16 @@ typedef struct seen_rows {
 } seen_rows;
 
 #if KERNEL_X86
-enum { LANES = 16, MOST_TAPS = 8 };
+enum { LANES = 16, MAX_TAPS = 8 };
 
-TARGET_AVX512 KERNEL_INLINE __m512 larger_avx512(__m512 best, const float *x, uint32_t there,
+TARGET_AVX512 KERNEL_INLINE __m512 larger_avx512(__m512 best, const float *x, uint32_t valid,
                                                  int64_t stride) {
   const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   const __m512 lowest = _mm512_set1_ps(-INFINITY);
-  __m512 v = _mm512_mask_loadu_ps(lowest, (__mmask16)there, x);
+  __m512 v = _mm512_mask_loadu_ps(lowest, (__mmask16)valid, x);
   if (stride == 2)
     v = _mm512_permutex2var_ps(v, even,
-                               _mm512_mask_loadu_ps(lowest, (__mmask16)(there >> 16), x + LANES));
+                               _mm512_mask_loadu_ps(lowest, (__mmask16)(valid >> 16), x + LANES));
   return _mm512_mask_mov_ps(_mm512_max_ps(v, best), _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v);
 }
 
@@ -218,8 +219,8 @@ TARGET_AVX512 KERNEL_INLINE void max_floats(const pool_args *args, const seen_ro
   const int64_t taps = args->kernel[2], step = args->dilation[2];
   for (int64_t i = 0; i < n; i += LANES) {
     const int64_t column = (from + i) * stride - args->padding[2];
-    uint32_t there[MOST_TAPS];
-    for (int64_t k = 0; k < taps; k++) there[k] = columns_there(column + k * step, rows->in[2]);
+    uint32_t valid[MAX_TAPS];
+    for (int64_t k = 0; k < taps; k++) valid[k] = columns_mask(column + k * step, rows->in[2]);
     __m512 best = _mm512_set1_ps(-INFINITY);
     for (int64_t z = rows->z.first; z < rows->z.stop; z += rows->z.step)
       for (int64_t y = rows->y.first; y < rows->y.stop; y += rows->y.step) {
@@ -228,7 +229,7 @@ TARGET_AVX512 KERNEL_INLINE void max_floats(const pool_args *args, const seen_ro
             (uintptr_t)rows->plane +
             (uintptr_t)((z * rows->in[1] + y) * rows->in[2] + column) * sizeof(float);
         for (int64_t k = 0; k < taps; k++)
-          best = larger_avx512(best, (const float *)row + k * step, there[k], stride);
+          best = larger_avx512(best, (const float *)row + k * step, valid[k], stride);
       }
     const __mmask16 stored = n - i < LANES ? (__mmask16)bits_between(0, n - i) : 0xffff;
     _mm512_mask_storeu_ps(values + i, stored, best);
@@ -248,7 +249,7 @@ TARGET_AVX512 static void max_floats_2(const pool_args *args, const seen_rows *r
 static bool max_at_once(const pool_args *args, dtype t, const seen_rows *rows, int64_t from,
                         int64_t n, cell_row *values) {
 #if KERNEL_X86
-  if (t == DTYPE_F32 && args->stride[2] <= 2 && args->kernel[2] <= MOST_TAPS && cpu_has_avx512()) {
+  if (t == DTYPE_F32 && args->stride[2] <= 2 && args->kernel[2] <= MAX_TAPS && cpu_has_avx512()) {
     (args->stride[2] == 1 ? max_floats_1 : max_floats_2)(args, rows, from, n,
                                                          (float *)(void *)values);
     return true;
@@ -258,9 +259,10 @@ static bool max_at_once(const pool_args *args, dtype t, const seen_rows *rows, i
   return false;
 }
 
-/* Raises n cells from `from` on to the elements of a row that their windows cover. */
-static void take_row(const pool_args *args, dtype t, const char *row, int64_t from, int64_t n,
-                     cell_row *values) {
+/* Replaces each of n cells, from `from` on, by the maximum of it and the row's elements in its
+ * window. */
+static void max_with_row(const pool_args *args, dtype t, const char *row, int64_t from, int64_t n,
+                         cell_row *values) {
   int64_t stride = args->stride[2], size = (int64_t)dtype_size(t);
   for (int64_t tap = 0; tap < args->kernel[2]; tap++) {
     int64_t shift = tap * args->dilation[2] - args->padding[2], last = args->in[2] - 1 - shift;
@@ -272,17 +274,17 @@ static void take_row(const pool_args *args, dtype t, const char *row, int64_t fr
     const char *x = row + (first * stride + shift) * size;
     char *y = (char *)values + (first - from) * size;
     if (stride == 1) /* constant strides make the loops vectorise */
-      take_larger(t, stop - first, x, 1, y);
+      keep_larger(t, stop - first, x, 1, y);
     else if (stride == 2 && t == DTYPE_I16)
       bf16_larger_halves((const void *)x, stop - first, (void *)y);
     else if (stride == 2)
-      take_larger(t, stop - first, x, 2, y);
+      keep_larger(t, stop - first, x, 2, y);
     else
-      take_larger(t, stop - first, x, stride, y);
+      keep_larger(t, stop - first, x, stride, y);
   }
 }
 
-/* Computes the maxima of n cells of a row from `from` on. */
+/* Computes the maxima of n cells of a row, from cell `from` on. */
 static void max_cells(const pool_args *args, dtype t, const seen_rows *rows, int64_t from,
                       int64_t n, cell_row *values) {
   const int64_t size = (int64_t)dtype_size(t);
@@ -290,10 +292,11 @@ static void max_cells(const pool_args *args, dtype t, const seen_rows *rows, int
   fill_lowest(t, n, values);
   for (int64_t z = rows->z.first; z < rows->z.stop; z += rows->z.step)
     for (int64_t y = rows->y.first; y < rows->y.stop; y += rows->y.step)
-      take_row(args, t, rows->plane + (z * rows->in[1] + y) * rows->in[2] * size, from, n, values);
+      max_with_row(args, t, rows->plane + (z * rows->in[1] + y) * rows->in[2] * size, from, n,
+                   values);
 }
 
-/* Sets the cells [from, from + n) of a row whose windows are empty, as dilated ones may be. */
+/* Sets the cells in [from, from + n) of a row whose windows, which may be dilated, are empty. */
 static void empty_cells(const pool_args *args, dtype t, bool is_row_empty, int64_t from, int64_t n,
                         cell_row *values) {
   if (!is_row_empty && args->dilation[2] == 1) return;
@@ -319,10 +322,10 @@ static void kernel_pool_store_cells(const pool_args *args, dtype t, int64_t at, 
   else if (t == args->type)
     memcpy(to, values, (size_t)n * dtype_size(t));
   else
-    store_row(compute_class_of(t), args->type, to, 1, n, values);
+    store_row(compute_type_of(t), args->type, to, 1, n, values);
 }
 
-/* The same for results of bf16_larger. */
+/* Stores n results of bf16_larger from element `at` of out on. */
 static void store_ordered(const pool_args *args, int64_t at, int64_t n, const int16_t *order) {
   uint16_t bf16[ROW_BLOCK];
   uint16_t *to = rounds(args) ? (uint16_t *)args->out + at : bf16;
@@ -330,7 +333,7 @@ static void store_ordered(const pool_args *args, int64_t at, int64_t n, const in
   if (!rounds(args)) widen_row(bf16, n, (float *)args->out + at);
 }
 
-/* plane: of BF16. First takes the maximum over its rows. */
+/* Computes a row of maxima of a BF16 plane. First takes the maximum over the window's rows. */
 static void max_bf16_row(const pool_args *args, const uint16_t *plane, int64_t task, int64_t row,
                          int16_t *joined) {
   const int64_t columns = args->size[2];
@@ -338,14 +341,14 @@ static void max_bf16_row(const pool_args *args, const uint16_t *plane, int64_t t
                rows = kernel_pool_window_of(args, 1, row % args->size[1]);
   cell_row values;
   int16_t *order = (int16_t *)(void *)&values;
-  for (int64_t i = 0; i < args->in[2]; i++) joined[i] = BF16_LEAST;
+  for (int64_t i = 0; i < args->in[2]; i++) joined[i] = BF16_MIN;
   for (int64_t i = slices.first; i < slices.stop; i += slices.step)
     for (int64_t j = rows.first; j < rows.stop; j += rows.step)
       bf16_larger(plane + (i * args->in[1] + j) * args->in[2], args->in[2], joined);
   for (int64_t from = 0, n; from < columns; from += n) {
     n = columns - from < ROW_BLOCK ? columns - from : ROW_BLOCK;
-    for (int64_t i = 0; i < n; i++) order[i] = BF16_LEAST;
-    take_row(args, DTYPE_I16, (const char *)joined, from, n, &values);
+    for (int64_t i = 0; i < n; i++) order[i] = BF16_MIN;
+    max_with_row(args, DTYPE_I16, (const char *)joined, from, n, &values);
     store_ordered(args, (task * args->size[0] * args->size[1] + row) * columns + from, n, order);
   }
 }
@@ -378,7 +381,7 @@ static void max_plane(const pool_args *args, int64_t task, char *scratch) {
   }
   const void *x = element_at(args->x, args->type, task * size),
              *plane = t == args->type ? x : scratch;
-  if (t != args->type) load_row(compute_class_of(t), args->type, x, 1, size, scratch);
+  if (t != args->type) load_row(compute_type_of(t), args->type, x, 1, size, scratch);
   for (int64_t row = 0; row < rows; row++) max_row(args, t, plane, task, row);
 }
 
@@ -386,7 +389,7 @@ static void max_plane(const pool_args *args, int64_t task, char *scratch) {
 
 static void pool_plane(const void *user, int64_t task, char *scratch) {
   const pool_args *args = user;
-  compute_class c = compute_class_of(args->type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
+  compute_type c = compute_type_of(args->type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
   int64_t size = kernel_pool_volume(args->in), cells = kernel_pool_volume(args->size),
           columns = args->size[2], rows = args->size[1];
   if (!args->average && !args->adaptive && !args->indices) {

@@ -27,7 +27,7 @@ static void kernel_random_words_of(const random_task *task, uint64_t block, uint
 
 static uint64_t pair_of(const uint32_t *w) { return w[0] | (uint64_t)w[1] << 32; }
 
-/* Returns the high half of a 128-bit product: uniform in [0, range). */
+/* Returns the high half of the 128-bit product: a number uniform in [0, range). */
 static uint64_t kernel_random_scale(uint64_t bits, uint64_t range) {
   uint64_t a = bits >> 32, b = bits & UINT32_MAX, c = range >> 32, d = range & UINT32_MAX;
   uint64_t middle = a * d + (b * d >> 32), other = b * c + (middle & UINT32_MAX);
@@ -41,13 +41,13 @@ static int uniform_bits(dtype t) {
   return t == DTYPE_F64 ? 53 : 24;
 }
 
-/* Box-Muller transform: returns element 0 or 1 of the pair from u in (0, 1] and v in [0, 1). */
+/* Returns an element of the pair that Box-Muller computes from u in (0, 1] and v in [0, 1). */
 static double normal_of(double u, double v, bool second) {
   double angle = 2 * 3.14159265358979323846 * v, radius = sqrt(-2 * log(u));
   return radius * (second ? sin(angle) : cos(angle));
 }
 
-/* Returns element i of 64 bits: each block has two. */
+/* Returns element i, which has 64 bits; each block has two such elements. */
 static double wide_number(const random_task *task, int64_t i) {
   uint32_t w[4];
   kernel_random_words_of(task, (uint64_t)i / 2, w);

@@ -7,7 +7,7 @@
 
 typedef enum krandom_kind { KRANDOM_UNIFORM, KRANDOM_NORMAL, KRANDOM_INTEGER } krandom_kind;
 
-/* The seed and the run counter (`stretch`) come from the context. */
+/* The seed and the count of stretches (docs/reference/random.md) come from the context. */
 typedef struct random_args {
   krandom_kind kind;
   uint32_t stream;

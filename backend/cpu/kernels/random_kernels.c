@@ -26,8 +26,8 @@ KERNEL_INLINE void make_words(const random_blocks *blocks, random_words *to) {
   }
 }
 
-/* Returns the logarithm of m / 2^24, 0 < m <= 2^24: that of the exponent plus, for a mantissa x in
- * (sqrt(1/2), sqrt(2)], the series of 2 artanh((x - 1) / (x + 1)). */
+/* Returns the logarithm of m / 2^24, 0 < m <= 2^24. It adds, to the exponent times log(2), for the
+ * mantissa x in (sqrt(1/2), sqrt(2)] the series of 2 artanh((x - 1) / (x + 1)). */
 KERNEL_INLINE double log_of_fraction(int32_t m) {
   const double ln2 = 0.693147180559945309417, root2 = 1.41421356237309504880, value = (double)m;
   uint64_t bits, of_x;

@@ -6,8 +6,8 @@
 
 enum { RANDOM_BLOCKS = 64 };
 
-/* Numbers of blocks first, first + 1, ..., four per block: uniform with `bits` bits, or normal if
- * bits is 0. */
+/* The numbers of the blocks from `first` on, four per block. They are uniform with `bits` bits, or
+ * normal if bits is 0. */
 typedef struct random_blocks {
   uint64_t seed, first;
   uint32_t stream, run;

@@ -5,75 +5,75 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/kernels/reduce_parts.h"
+#include "backend/cpu/kernels/accumulators.h"
 #include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/walk.h"
 
 enum {
   GRAIN = 16 * 1024,       /* elements that justify waking a thread */
   SPLIT_OUTPUTS = 16,      /* split: fewer outputs than this, */
-  SPLIT_SIZE = 128 * 1024, /* with at least as many elements each */
+  SPLIT_SIZE = 128 * 1024, /* minimum elements of a chunk */
   SPLIT_CHUNKS =
-      64 /* at most; the number depends on sizes only, so results do not depend on threads */
+      64 /* chunks, at most; a function of sizes only, so results do not depend on threads */
 };
 
 /* The kept or the reduced dimensions of x; rank 1 at least. */
-typedef struct part {
+typedef struct axes {
   int rank;
   int64_t dims[KERNEL_MAX_RANK], strides[KERNEL_MAX_RANK], n;
-} part;
+} axes;
 
 typedef struct reduce_task {
   kreduce_kind kind;
-  compute_class c; /* COMPUTE_F64 or COMPUTE_I64 */
+  compute_type c; /* COMPUTE_F64 or COMPUTE_I64 */
   const ktensor *x, *out;
-  part kept, reduced;
+  axes kept, reduced;
   double divisor;
   int64_t chunk, n_chunks; /* chunks of a split reduction */
   accumulator *partial;    /* (kept.n, n_chunks) */
   bool minimum;            /* for arg_reduce */
 } reduce_task;
 
-static part kernel_reduce_make_part(const klayout *from) {
-  part part = {.rank = from->rank, .n = product_of(from->dims, from->rank)};
-  memcpy(part.dims, from->dims, sizeof part.dims);
-  memcpy(part.strides, from->strides, sizeof part.strides);
-  if (part.rank == 0) { /* one element: one row of it */
-    part.rank = 1;
-    part.dims[0] = 1;
+static axes kernel_reduce_make_axes(const klayout *from) {
+  axes axes = {.rank = from->rank, .n = product_of(from->dims, from->rank)};
+  memcpy(axes.dims, from->dims, sizeof axes.dims);
+  memcpy(axes.strides, from->strides, sizeof axes.strides);
+  if (axes.rank == 0) { /* one element, as a row of size 1 */
+    axes.rank = 1;
+    axes.dims[0] = 1;
   }
-  return part;
+  return axes;
 }
 
 /* Returns the element offset in x of output `k`. */
-static int64_t output_offset(const part *kept, int64_t k) {
+static int64_t output_offset(const axes *kept, int64_t k) {
   int64_t offset = 0;
   for (int d = kept->rank - 1; d >= 0; k /= kept->dims[d], d--)
     offset += k % kept->dims[d] * kept->strides[d];
   return offset;
 }
 
-/* Reads the elements [at, stop) of a part from offset `base` on, up to ROW_BLOCK; returns how
+/* Reads the elements [at, stop) of the axes from offset `base` on, up to ROW_BLOCK; returns how
  * many. */
-static int64_t gather_block(const reduce_task *task, const part *part, int64_t base, int64_t at,
+static int64_t gather_block(const reduce_task *task, const axes *axes, int64_t base, int64_t at,
                             int64_t stop, void *block) {
-  int last = part->rank - 1;
-  int64_t row = part->dims[last], column = at % row,
+  int last = axes->rank - 1;
+  int64_t row = axes->dims[last], column = at % row,
           n = stop - at < ROW_BLOCK ? stop - at : ROW_BLOCK;
-  walk w = {.rank = last, .dims = part->dims};
-  walk_add(&w, part->strides);
+  walk w = {.rank = last, .dims = axes->dims};
+  walk_add(&w, axes->strides);
   walk_seek(&w, at / row);
   for (int64_t done = 0; done < n; walk_next(&w), column = 0) {
     int64_t m = row - column < n - done ? row - column : n - done;
-    int64_t offset = base + w.offset[0] + column * part->strides[last];
+    int64_t offset = base + w.offset[0] + column * axes->strides[last];
     load_row(task->c, task->x->type, element_at(task->x->data, task->x->type, offset),
-             part->strides[last], m, (char *)block + done * 8);
+             axes->strides[last], m, (char *)block + done * 8);
     done += m;
   }
   return n;
 }
 
-/* True for sums of contiguous floats. */
+/* True if the task sums contiguous floats. */
 static bool is_float_sum(const reduce_task *task) {
   return (task->kind == KREDUCE_SUM || task->kind == KREDUCE_MEAN) &&
          (task->x->type == DTYPE_F32 || task->x->type == DTYPE_BF16) && task->reduced.rank == 1 &&
@@ -150,7 +150,7 @@ static void reduce_chunks(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* True for few outputs of many elements: ranges are split into chunks, joined in order. */
+/* True for few outputs of many elements, which are split into chunks and merged in order. */
 static bool is_split(const reduce_task *task) {
   return task->kept.n < SPLIT_OUTPUTS && task->reduced.n >= SPLIT_SIZE;
 }
@@ -189,10 +189,10 @@ static reduce_task make_task(const reduce_args *args) {
                       .x = &args->x,
                       .out = &args->out,
                       .divisor = args->divisor,
-                      .kept = kernel_reduce_make_part(&args->kept),
-                      .reduced = kernel_reduce_make_part(&args->over)};
+                      .kept = kernel_reduce_make_axes(&args->kept),
+                      .reduced = kernel_reduce_make_axes(&args->over)};
   bool is_integer =
-      compute_class_of(args->x.type) == COMPUTE_I64 && !kernel_reduce_is_float_kind(args->kind);
+      compute_type_of(args->x.type) == COMPUTE_I64 && !kernel_reduce_is_float_kind(args->kind);
   task.c = is_integer ? COMPUTE_I64 : COMPUTE_F64;
   task.chunk = (task.reduced.n + SPLIT_CHUNKS - 1) / SPLIT_CHUNKS;
   if (task.chunk < SPLIT_SIZE / 4) task.chunk = SPLIT_SIZE / 4;
@@ -273,9 +273,9 @@ static bool arg_reduce(const kernel_context *ctx, const void *args) {
   reduce_task task = {.x = &own->x,
                       .out = &own->out,
                       .minimum = own->minimum,
-                      .kept = kernel_reduce_make_part(&own->kept),
-                      .reduced = kernel_reduce_make_part(&own->over)};
-  task.c = compute_class_of(own->x.type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
+                      .kept = kernel_reduce_make_axes(&own->kept),
+                      .reduced = kernel_reduce_make_axes(&own->over)};
+  task.c = compute_type_of(own->x.type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
   ctx->parallel_for(ctx->pool, task.kept.n, grain_for(&task), find_extremes, &task);
   return true;
 }

@@ -4,7 +4,7 @@
 #include "backend/cpu/kernels/reduce_kind.h"
 #include "base/kernel.h"
 
-/* out: contiguous, for each place of `kept` the reduction of x's elements in `over`. */
+/* out: contiguous; for each place of `kept`, the reduction of x over the places of `over`. */
 typedef struct reduce_args {
   kreduce_kind kind;
   ktensor x, out;

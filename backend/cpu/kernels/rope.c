@@ -8,7 +8,7 @@ enum { GRAIN = 8 * 1024 /* elements that justify waking a thread */ };
 
 typedef struct rope_task {
   const rope_args *args;
-  compute_class c;
+  compute_type c;
 } rope_task;
 
 /* One block of up to ROW_BLOCK pairs. */
@@ -33,16 +33,17 @@ static void turn_f64(rope_block *block, int64_t n) {
 }
 
 /* Rotates the row of n_pairs pairs at x by row `angles` of the tables. */
-static void kernel_rope_turn_row(const rope_task *task, const void *x, int64_t angles, void *out) {
+static void kernel_rope_rotate_row(const rope_task *task, const void *x, int64_t angles,
+                                   void *out) {
   const rope_args *args = task->args;
-  int64_t step = args->interleaved ? 2 : 1, other = args->interleaved ? 1 : args->n_pairs;
+  int64_t stride = args->interleaved ? 2 : 1, other = args->interleaved ? 1 : args->n_pairs;
   dtype from = args->x.type, to = args->out.type, cos = args->cos.type, sin = args->sin.type;
   rope_block block;
   for (int64_t i = 0; i < args->n_pairs; i += ROW_BLOCK) {
     int64_t n = args->n_pairs - i < ROW_BLOCK ? args->n_pairs - i : ROW_BLOCK,
             angle = angles * args->n_pairs + i;
-    load_row(task->c, from, element_at(x, from, i * step), step, n, &block.a);
-    load_row(task->c, from, element_at(x, from, i * step + other), step, n, &block.b);
+    load_row(task->c, from, element_at(x, from, i * stride), stride, n, &block.a);
+    load_row(task->c, from, element_at(x, from, i * stride + other), stride, n, &block.b);
     load_row(task->c, cos, element_at(args->cos.data, cos, angle), 1, n, &block.cos);
     load_row(task->c, sin, element_at(args->sin.data, sin, angle), 1, n, &block.sin);
     if (task->c == COMPUTE_F64) {
@@ -50,8 +51,8 @@ static void kernel_rope_turn_row(const rope_task *task, const void *x, int64_t a
     } else {
       turn_f32(&block, n);
     }
-    store_row(task->c, to, element_at(out, to, i * step), step, n, &block.a);
-    store_row(task->c, to, element_at(out, to, i * step + other), step, n, &block.b);
+    store_row(task->c, to, element_at(out, to, i * stride), stride, n, &block.a);
+    store_row(task->c, to, element_at(out, to, i * stride + other), stride, n, &block.b);
   }
 }
 
@@ -62,9 +63,9 @@ static void kernel_rope_turn_rows(void *ctx, int64_t begin, int64_t end) {
   walk_add(&w, args->x.strides);
   walk_seek(&w, begin);
   for (int64_t r = begin; r < end; r++, walk_next(&w))
-    kernel_rope_turn_row(task, element_at(args->x.data, args->x.type, w.offset[0]),
-                         r / args->n_heads % args->n_angles,
-                         element_at(args->out.data, args->out.type, r * 2 * args->n_pairs));
+    kernel_rope_rotate_row(task, element_at(args->x.data, args->x.type, w.offset[0]),
+                           r / args->n_heads % args->n_angles,
+                           element_at(args->out.data, args->out.type, r * 2 * args->n_pairs));
 }
 
 static bool rope(const kernel_context *ctx, const void *args) {

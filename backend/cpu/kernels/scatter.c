@@ -1,6 +1,7 @@
-/* Scatter: walks the axis in order, so that equal positions combine in a fixed order. Threads share
- * the lines across it. If these are few, each thread has a range of the destinations and skips the
- * others. Sums and products of 16-bit floats are kept in F32 and rounded once. */
+/* Scatter: walks the axis in order, so that equal positions combine in a fixed order. The lines
+ * along the axis are divided among threads. If lines are few, each thread has a range of the
+ * destinations and skips the others. Sums and products of 16-bit floats are kept in F32 and rounded
+ * once. */
 #include "backend/cpu/kernels/scatter.h"
 
 #include "backend/cpu/kernels/copy.h"
@@ -14,9 +15,9 @@ enum { GRAIN = 8 * 1024 /* elements that justify waking a thread */ };
 typedef struct scatter_task {
   const kernel_context *ctx;
   const scatter_args *args;
-  int64_t lines, back; /* number of lines, and elements per line entry */
-  int64_t parts;       /* ranges of destinations */
-  float *wide;         /* F32 copy of out, combined in its place; NULL: out is combined */
+  int64_t lines, back; /* number of lines; elements of an entry of a line */
+  int64_t shares;      /* ranges of destinations */
+  float *wide; /* F32 copy of out in which values are combined; NULL: they are combined in out */
 } scatter_task;
 
 static void combine_f32(kscatter_kind kind, int64_t n, float *a, const float *b) {
@@ -46,7 +47,7 @@ static void combine_i64(kscatter_kind kind, int64_t n, int64_t *a, const int64_t
   }
 }
 
-/* Elements of an operand: of `type`, with the strides of `back` from `data` on. */
+/* Elements of an operand, from `data` on, of dtype `type`, with the strides of `back`. */
 typedef struct scatter_side {
   void *data;
   dtype type;
@@ -57,10 +58,11 @@ static scatter_side side_at(void *data, dtype type, const klayout *back, int64_t
   return (scatter_side){element_at(data, type, offset), type, back};
 }
 
-/* Combines n elements of `from` into those of `to`. KSCATTER_ASSIGN replaces them by a cast. */
+/* Combines n elements of `from` with those of `to`, and stores the results in `to`. KSCATTER_ASSIGN
+ * stores the elements of `from`, cast to the dtype of `to`. */
 static void combine_row(kscatter_kind kind, int64_t n, const scatter_side *from,
                         int64_t from_stride, const scatter_side *to, int64_t to_stride) {
-  compute_class c = compute_class_of(to->type);
+  compute_type c = compute_type_of(to->type);
   row_block present, added;
   for (int64_t at = 0; at < n; at += ROW_BLOCK) {
     int64_t count = n - at < ROW_BLOCK ? n - at : ROW_BLOCK;
@@ -139,13 +141,13 @@ static void each_entry(const scatter_task *task, const scatter_range *range,
   const scatter_args *args = task->args;
   const int64_t *offset = range->line->offset;
   for (int64_t k = 0; k < args->n; k++) {
-    int64_t given = load_index(&args->index, offset[0] + k * args->index_step), i = given;
+    int64_t given = load_index(&args->index, offset[0] + k * args->index_stride), i = given;
     if (i < 0 && args->wrap) i += args->size;
     if (i < 0 || i >= args->size) {
       kernel_fault_set(task->ctx->fault, KERNEL_FAULT_INDEX, given, args->wrap ? -args->size : 0,
                        args->size - 1);
     } else if (i >= range->low && i < range->high) {
-      action(task, offset[1] + k * args->source_step, offset[2] + i * args->out_step);
+      action(task, offset[1] + k * args->source_stride, offset[2] + i * args->out_stride);
     }
   }
 }
@@ -159,10 +161,10 @@ static void cast_range(const scatter_task *task, const scatter_range *range,
     return;
   }
   for (int64_t i = range->low; i < range->high; i++)
-    action(task, 0, range->line->offset[2] + i * task->args->out_step);
+    action(task, 0, range->line->offset[2] + i * task->args->out_stride);
 }
 
-/* Processes units [begin, end) of (line, range of destinations). */
+/* Processes units [begin, end). A unit is a line and a range of destinations. */
 static void scatter_units(void *ctx, int64_t begin, int64_t end) {
   const scatter_task *task = ctx;
   const scatter_args *args = task->args;
@@ -171,17 +173,17 @@ static void scatter_units(void *ctx, int64_t begin, int64_t end) {
   walk_add(&line, args->source.strides);
   walk_add(&line, args->out.strides);
   for (int64_t unit = begin; unit < end; unit++) {
-    int64_t part = unit % task->parts;
-    walk_seek(&line, unit / task->parts);
-    scatter_range range = {&line, args->size * part / task->parts,
-                           args->size * (part + 1) / task->parts};
+    int64_t share = unit % task->shares;
+    walk_seek(&line, unit / task->shares);
+    scatter_range range = {&line, args->size * share / task->shares,
+                           args->size * (share + 1) / task->shares};
     if (task->wide) cast_range(task, &range, kernel_scatter_widen);
     each_entry(task, &range, kernel_scatter_combine);
     if (task->wide) cast_range(task, &range, narrow);
   }
 }
 
-static int64_t kernel_scatter_count_parts(const scatter_task *task) {
+static int64_t kernel_scatter_count_shares(const scatter_task *task) {
   int64_t wanted = (task->ctx->n_threads + task->lines - 1) / task->lines, size = task->args->size;
   if (task->args->n * task->back < GRAIN) wanted = 1;
   return wanted < size ? wanted : size > 0 ? size : 1;
@@ -200,7 +202,7 @@ static size_t scatter_scratch(const kernel_context *ctx, const void *args) {
   if (!rounds || (own->out.type != DTYPE_F16 && own->out.type != DTYPE_BF16)) return 0;
   int64_t last = last_offset(own->out.rank, own->out.dims, own->out.strides) +
                  last_offset(own->out_back.rank, own->out_back.dims, own->out_back.strides) +
-                 (own->size - 1) * own->out_step;
+                 (own->size - 1) * own->out_stride;
   return last < 0 ? 0 : kernel_scratch_size((size_t)(last + 1) * sizeof(float));
 }
 
@@ -211,11 +213,11 @@ static bool scatter(const kernel_context *ctx, const void *args) {
                        .lines = ktensor_numel(&own->index),
                        .back = product_of(own->out_back.dims, own->out_back.rank)};
   if (task.lines * own->n * task.back == 0) return true;
-  task.parts = kernel_scatter_count_parts(&task);
+  task.shares = kernel_scatter_count_shares(&task);
   size_t wide = scatter_scratch(ctx, own);
   if (wide > 0 && !(task.wide = ctx->scratch(ctx->pool, wide))) return false;
-  int64_t work = own->n * task.back / task.parts + 1;
-  ctx->parallel_for(ctx->pool, task.lines * task.parts, GRAIN / work + 1, scatter_units, &task);
+  int64_t work = own->n * task.back / task.shares + 1;
+  ctx->parallel_for(ctx->pool, task.lines * task.shares, GRAIN / work + 1, scatter_units, &task);
   return true;
 }
 

@@ -9,7 +9,7 @@ enum { GRAIN = 1024 };
 typedef struct search_task {
   const kernel_context *ctx;
   const search_args *args;
-  compute_class c;
+  compute_type c;
 } search_task;
 
 static int64_t sorted_place(const search_task *task, int64_t row, int64_t i) {
@@ -73,7 +73,7 @@ static void search_range(void *ctx, int64_t begin, int64_t end) {
 
 static bool search_sorted(const kernel_context *ctx, const void *args) {
   search_task task = {.ctx = ctx, .args = args};
-  task.c = compute_class_of(task.args->x.type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
+  task.c = compute_type_of(task.args->x.type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
   ctx->parallel_for(ctx->pool, task.args->n_x, GRAIN, search_range, &task);
   return true;
 }

@@ -10,7 +10,7 @@
 
 enum { GRAIN = 4 * 1024 /* elements that justify waking a thread */ };
 
-/* A row of n elements of the operand or the result. */
+/* A row of n elements of the operand or of the result. */
 typedef struct row {
   char *data;
   dtype type;
@@ -21,12 +21,12 @@ static int64_t block_size(const row *row, int64_t at) {
   return row->n - at < ROW_BLOCK ? row->n - at : ROW_BLOCK;
 }
 
-static void load_block(compute_class c, const row *row, int64_t at, void *block) {
+static void load_block(compute_type c, const row *row, int64_t at, void *block) {
   load_row(c, row->type, element_at(row->data, row->type, at * row->stride), row->stride,
            block_size(row, at), block);
 }
 
-static void kernel_softmax_store_block(compute_class c, const row *row, int64_t at,
+static void kernel_softmax_store_block(compute_type c, const row *row, int64_t at,
                                        const void *block) {
   store_row(c, row->type, element_at(row->data, row->type, at * row->stride), row->stride,
             block_size(row, at), block);

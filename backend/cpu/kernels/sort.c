@@ -14,12 +14,12 @@
 #include "base/counts.h"
 
 enum {
-  ROW_WORK = 4096,      /* elements that justify waking a thread */
-  FEW = 8,              /* few elements are wanted if k < n / FEW */
-  LEAST_KEPT = 256,     /* least number of candidates */
-  GROUP = 16,           /* keys that are compared at once */
-  LEAST_PART = 1 << 15, /* elements of a row that are worth an additional thread */
-  MOST_PARTS = 64
+  ROW_WORK = 4096,     /* elements that justify waking a thread */
+  FEW = 8,             /* only the first k are kept while reading if k < n / FEW */
+  MIN_KEPT = 256,      /* least number of candidates */
+  GROUP = 16,          /* keys that are compared at once */
+  MIN_SHARE = 1 << 15, /* minimum elements of a row per additional thread */
+  MAX_SHARES = 64
 };
 static const uint64_t HIGH = UINT64_C(0xffffffff) << 32;
 
@@ -27,7 +27,7 @@ static const uint64_t HIGH = UINT64_C(0xffffffff) << 32;
 
 static bool is_long(dtype t) { return t == DTYPE_F64 || t == DTYPE_I64; }
 
-/* NaN is the greatest number; -0.0 has the key of 0.0. */
+/* Returns the key of a float. NaN is the greatest number; -0.0 has the key of 0.0. */
 static uint32_t key_of_f32(uint32_t bits) {
   const uint32_t size = bits & 0x7fffffffu, sign = 0x80000000u;
   const uint32_t key = size == 0 ? sign : bits & sign ? ~bits : bits | sign;
@@ -56,25 +56,25 @@ typedef union key_block {
 } key_block;
 
 /* Converts n elements in the block to keys in place. */
-static void make_keys(compute_class c, int64_t n, uint32_t turned, key_block *block) {
+static void make_keys(compute_type c, int64_t n, uint32_t flip, key_block *block) {
   uint32_t *to = block->bits;
   if (c == COMPUTE_F32)
-    for (int64_t i = 0; i < n; i++) to[i] = key_of_f32(to[i]) ^ turned;
+    for (int64_t i = 0; i < n; i++) to[i] = key_of_f32(to[i]) ^ flip;
   else
-    for (int64_t i = 0; i < n; i++) to[i] = (uint32_t)block->long_bits[i] ^ 0x80000000u ^ turned;
+    for (int64_t i = 0; i < n; i++) to[i] = (uint32_t)block->long_bits[i] ^ 0x80000000u ^ flip;
 }
 
-static void make_long_keys(compute_class c, int64_t n, uint64_t turned, uint64_t *to) {
+static void make_long_keys(compute_type c, int64_t n, uint64_t flip, uint64_t *to) {
   if (c == COMPUTE_F64)
-    for (int64_t i = 0; i < n; i++) to[i] = key_of_f64(to[i]) ^ turned;
+    for (int64_t i = 0; i < n; i++) to[i] = key_of_f64(to[i]) ^ flip;
   else
-    for (int64_t i = 0; i < n; i++) to[i] ^= UINT64_C(1) << 63 ^ turned;
+    for (int64_t i = 0; i < n; i++) to[i] ^= UINT64_C(1) << 63 ^ flip;
 }
 
 /* Loads the keys of elements [first, first + n) of the row at x, n <= ROW_BLOCK. */
 static void load_keys(const sort_args *args, const char *x, int64_t first, int64_t n,
                       key_block *to) {
-  const compute_class c = compute_class_of(args->x.type);
+  const compute_type c = compute_type_of(args->x.type);
   const int64_t stride = args->x.strides[args->x.rank - 1];
   load_row(c, args->x.type, element_at(x, args->x.type, first * stride), stride, n, &to->x);
   if (is_long(args->x.type))
@@ -87,7 +87,7 @@ static void load_keys(const sort_args *args, const char *x, int64_t first, int64
 
 /* Memory of a sort of at most n elements. */
 typedef struct sort_workspace {
-  uint64_t *keys, *a, *b; /* (n) each; keys: whole keys, none for rows of short keys */
+  uint64_t *keys, *a, *b; /* (n) each; keys: whole keys, unused for rows of short keys */
 } sort_workspace;
 
 static size_t workspace_bytes(int64_t n, bool with_keys) {
@@ -120,7 +120,7 @@ static const uint64_t *sorted_words(const sort_workspace *workspace, int64_t n, 
   return sort_words(now, now == workspace->a ? workspace->b : workspace->a, n, pool);
 }
 
-/* Returns the word of an element from its key; of long keys only the low half. */
+/* Returns the word of the element at `place`. It has the key, or the low half of a long key. */
 static uint64_t first_word(uint64_t key, int64_t place) { return key << 32 | (uint64_t)place; }
 
 /* Reads elements [from, end) of a row into the workspace of the whole row. */
@@ -145,13 +145,13 @@ static void kernel_sort_read_row(const sort_args *args, const char *x, int64_t f
 /* Candidates for the first k elements among those read so far. */
 typedef struct kept {
   uint64_t *keys, *places; /* (capacity) each */
-  uint64_t last;           /* once k elements are kept, the key that a further one must be below */
+  uint64_t last;           /* once k elements are kept, a further key must be below this one */
   int64_t count, k, capacity;
   bool long_keys, full;
   sort_workspace workspace; /* keys: as in sort_workspace */
 } kept;
 
-static int64_t capacity_of(int64_t k) { return k < LEAST_KEPT / 2 ? LEAST_KEPT : 2 * k; }
+static int64_t capacity_of(int64_t k) { return k < MIN_KEPT / 2 ? MIN_KEPT : 2 * k; }
 static size_t kept_bytes(int64_t k) {
   const size_t three = workspace_bytes(capacity_of(k), true);
   return three + three / 3;
@@ -169,7 +169,7 @@ static kept kept_at(const sort_args *args, char *scratch) {
 }
 
 /* Reduces the candidates to the first k, in order. */
-static void kernel_sort_settle(kept *kept) {
+static void kernel_sort_reduce(kept *kept) {
   for (int64_t i = 0; i < kept->count; i++) kept->workspace.a[i] = first_word(kept->keys[i], i);
   const uint64_t *words = sorted_words(&kept->workspace, kept->count, kept->long_keys, NULL);
   uint64_t *keys = words == kept->workspace.a ? kept->workspace.b : kept->workspace.a,
@@ -190,16 +190,16 @@ static void kernel_sort_settle(kept *kept) {
 static void kernel_sort_keep(kept *kept, uint64_t key, uint64_t place) {
   kept->keys[kept->count] = key;
   kept->places[kept->count++] = place;
-  if (kept->count == kept->capacity) kernel_sort_settle(kept);
+  if (kept->count == kept->capacity) kernel_sort_reduce(kept);
 }
 
 static void kernel_sort_offer(kept *kept, uint64_t key, int64_t place) {
   if (!kept->full || key < kept->last) kernel_sort_keep(kept, key, (uint64_t)place);
 }
 
-/* Offers GROUP keys, the first at position `at`. */
+/* Adds those of GROUP keys that are among the first k so far. The first key is at position `at`. */
 static void offer_group(kept *kept, const uint32_t *keys, int64_t at) {
-  if (kept->count > kept->capacity - GROUP) kernel_sort_settle(kept);
+  if (kept->count > kept->capacity - GROUP) kernel_sort_reduce(kept);
   const uint64_t last = kept->full ? kept->last : UINT64_MAX;
   for (int64_t i = 0; i < GROUP; i++) {
     kept->keys[kept->count] = keys[i];
@@ -229,11 +229,11 @@ static void keep_keys(const uint32_t *keys, int64_t n, int64_t at, kept *kept) {
   for (; i < n; i++) kernel_sort_offer(kept, keys[i], at + i);
 }
 
-/* Returns the number of leading groups of x (n) without an element to keep, determined without
- * computing keys. A group with a NaN always ends them. */
-static int64_t groups_to_pass(const kept *kept, const float *x, int64_t n, uint32_t turned) {
-  const float last = f32_of_key((uint32_t)kept->last ^ turned);
-  const vec4 sign = vec4_fill(turned ? -1 : 1), bound = vec4_fill(last) * sign;
+/* Returns the number of leading groups of x (n) that have no element to keep. It does not compute
+ * keys. A group with a NaN always counts as one to read. */
+static int64_t groups_to_pass(const kept *kept, const float *x, int64_t n, uint32_t flip) {
+  const float last = f32_of_key((uint32_t)kept->last ^ flip);
+  const vec4 sign = vec4_fill(flip ? -1 : 1), bound = vec4_fill(last) * sign;
   int64_t i = 0;
   for (; i + GROUP <= n; i += GROUP) {
     int4 above = {-1, -1, -1, -1};
@@ -245,19 +245,19 @@ static int64_t groups_to_pass(const kept *kept, const float *x, int64_t n, uint3
   return i / GROUP;
 }
 
-static void keep_floats(const float *x, int64_t from, int64_t end, uint32_t turned, kept *kept) {
+static void keep_floats(const float *x, int64_t from, int64_t end, uint32_t flip, kept *kept) {
   key_block block;
   for (int64_t at = from; at < end;) {
-    if (kept->full) at += groups_to_pass(kept, x + at, end - at, turned) * GROUP;
+    if (kept->full) at += groups_to_pass(kept, x + at, end - at, flip) * GROUP;
     const int64_t n = min_i64(GROUP, end - at);
     memcpy(block.bits, x + at, (size_t)n * sizeof *x);
-    make_keys(COMPUTE_F32, n, turned, &block);
+    make_keys(COMPUTE_F32, n, flip, &block);
     keep_keys(block.bits, n, at, kept);
     at += n;
   }
 }
 
-/* Among equal keys, the first ones read are kept. */
+/* Keeps the first k elements of [from, end). Among equal keys, those read first are kept. */
 static void keep_blocks(const sort_args *args, const char *x, int64_t from, int64_t end,
                         kept *kept) {
   key_block block;
@@ -276,7 +276,7 @@ static void keep_row(const sort_args *args, const char *x, int64_t from, int64_t
     keep_floats((const float *)(const void *)x, from, end, args->descending ? UINT32_MAX : 0, kept);
   else
     keep_blocks(args, x, from, end, kept);
-  if (kept->count > 0) kernel_sort_settle(kept);
+  if (kept->count > 0) kernel_sort_reduce(kept);
 }
 
 /* ---------------------------------------------------------------- rows */
@@ -301,17 +301,17 @@ static row_at kernel_sort_find_row(const sort_args *args, int64_t row) {
 static void store_row_results(const sort_args *args, const row_at *at, const uint64_t *words,
                               int64_t from, int64_t end) {
   const int64_t size = (int64_t)dtype_size(args->x.type),
-                x_step = args->x.strides[args->x.rank - 1] * size,
-                out_step = args->out.strides[args->out.rank - 1];
+                x_stride = args->x.strides[args->x.rank - 1] * size,
+                out_stride = args->out.strides[args->out.rank - 1];
   if (size == 4)
     for (int64_t i = from; i < end; i++)
-      memcpy(at->out + i * out_step * 4, at->x + (int64_t)(words[i] & ~HIGH) * x_step, 4);
+      memcpy(at->out + i * out_stride * 4, at->x + (int64_t)(words[i] & ~HIGH) * x_stride, 4);
   else
     for (int64_t i = from; i < end; i++)
-      memcpy(at->out + i * out_step * size, at->x + (int64_t)(words[i] & ~HIGH) * x_step,
+      memcpy(at->out + i * out_stride * size, at->x + (int64_t)(words[i] & ~HIGH) * x_stride,
              (size_t)size);
   if (!at->indices) return;
-  for (int64_t i = from; i < end; i++) at->indices[i * out_step] = (int64_t)(words[i] & ~HIGH);
+  for (int64_t i = from; i < end; i++) at->indices[i * out_stride] = (int64_t)(words[i] & ~HIGH);
 }
 
 static void sort_one(const void *user, int64_t row, char *scratch) {
@@ -333,64 +333,64 @@ static void keep_one(const void *user, int64_t row, char *scratch) {
 
 /* ---------------------------------------------------------------- a row by several threads */
 
-typedef struct row_parts {
+typedef struct row_shares {
   const sort_args *args;
   row_at at;
   sort_workspace workspace;
   const uint64_t *words; /* the sorted words */
-  char *scratch;         /* kept_bytes of each part */
-  int64_t parts;
-} row_parts;
+  char *scratch;         /* kept_bytes of each share */
+  int64_t shares;
+} row_shares;
 
-static int64_t kernel_sort_part_begin(const row_parts *parts, int64_t n, int64_t part) {
-  return share_begin(n, parts->parts, part);
+static int64_t kernel_sort_share_begin(const row_shares *shares, int64_t n, int64_t share) {
+  return share_begin(n, shares->shares, share);
 }
 
-static void kernel_sort_read_parts(void *ctx, int64_t begin, int64_t end) {
-  const row_parts *parts = ctx;
-  const int64_t from = kernel_sort_part_begin(parts, parts->args->n, begin);
-  kernel_sort_read_row(parts->args, parts->at.x, from,
-                       kernel_sort_part_begin(parts, parts->args->n, end), &parts->workspace);
+static void kernel_sort_read_shares(void *ctx, int64_t begin, int64_t end) {
+  const row_shares *shares = ctx;
+  const int64_t from = kernel_sort_share_begin(shares, shares->args->n, begin);
+  kernel_sort_read_row(shares->args, shares->at.x, from,
+                       kernel_sort_share_begin(shares, shares->args->n, end), &shares->workspace);
 }
 
-static void store_parts(void *ctx, int64_t begin, int64_t end) {
-  const row_parts *parts = ctx;
-  store_row_results(parts->args, &parts->at, parts->words,
-                    kernel_sort_part_begin(parts, parts->args->k, begin),
-                    kernel_sort_part_begin(parts, parts->args->k, end));
+static void store_shares(void *ctx, int64_t begin, int64_t end) {
+  const row_shares *shares = ctx;
+  store_row_results(shares->args, &shares->at, shares->words,
+                    kernel_sort_share_begin(shares, shares->args->k, begin),
+                    kernel_sort_share_begin(shares, shares->args->k, end));
 }
 
-static void sort_by_parts(const kernel_context *ctx, row_parts *parts, uint32_t *counts) {
-  const sort_pool pool = {ctx, parts->parts, counts};
-  ctx->parallel_for(ctx->pool, parts->parts, 1, kernel_sort_read_parts, parts);
-  parts->words =
-      sorted_words(&parts->workspace, parts->args->n, is_long(parts->args->x.type), &pool);
-  ctx->parallel_for(ctx->pool, parts->parts, 1, store_parts, parts);
+static void sort_by_shares(const kernel_context *ctx, row_shares *shares, uint32_t *counts) {
+  const sort_pool pool = {ctx, shares->shares, counts};
+  ctx->parallel_for(ctx->pool, shares->shares, 1, kernel_sort_read_shares, shares);
+  shares->words =
+      sorted_words(&shares->workspace, shares->args->n, is_long(shares->args->x.type), &pool);
+  ctx->parallel_for(ctx->pool, shares->shares, 1, store_shares, shares);
 }
 
-static void keep_parts(void *ctx, int64_t begin, int64_t end) {
-  const row_parts *parts = ctx;
+static void keep_shares(void *ctx, int64_t begin, int64_t end) {
+  const row_shares *shares = ctx;
   for (int64_t i = begin; i < end; i++) {
-    kept kept = kept_at(parts->args, parts->scratch + (size_t)i * kept_bytes(parts->args->k));
-    keep_row(parts->args, parts->at.x, kernel_sort_part_begin(parts, parts->args->n, i),
-             kernel_sort_part_begin(parts, parts->args->n, i + 1), &kept);
+    kept kept = kept_at(shares->args, shares->scratch + (size_t)i * kept_bytes(shares->args->k));
+    keep_row(shares->args, shares->at.x, kernel_sort_share_begin(shares, shares->args->n, i),
+             kernel_sort_share_begin(shares, shares->args->n, i + 1), &kept);
   }
 }
 
-/* Each part keeps its first k. Those of all parts, in order, are then reduced once more. */
-static void keep_by_parts(const kernel_context *ctx, row_parts *parts) {
-  const size_t bytes = kept_bytes(parts->args->k);
-  ctx->parallel_for(ctx->pool, parts->parts, 1, keep_parts, parts);
-  kept all = kept_at(parts->args, parts->scratch + (size_t)parts->parts * bytes);
-  for (int64_t part = 0; part < parts->parts; part++) {
-    const kept part_kept = kept_at(parts->args, parts->scratch + (size_t)part * bytes);
-    const int64_t n = kernel_sort_part_begin(parts, parts->args->n, part + 1) -
-                      kernel_sort_part_begin(parts, parts->args->n, part);
-    for (int64_t i = 0; i < min_i64(n, part_kept.k); i++)
-      kernel_sort_offer(&all, part_kept.keys[i], (int64_t)part_kept.places[i]);
+/* Finds the first k elements of each share, then the first k of all shares' results. */
+static void keep_by_shares(const kernel_context *ctx, row_shares *shares) {
+  const size_t bytes = kept_bytes(shares->args->k);
+  ctx->parallel_for(ctx->pool, shares->shares, 1, keep_shares, shares);
+  kept all = kept_at(shares->args, shares->scratch + (size_t)shares->shares * bytes);
+  for (int64_t share = 0; share < shares->shares; share++) {
+    const kept share_kept = kept_at(shares->args, shares->scratch + (size_t)share * bytes);
+    const int64_t n = kernel_sort_share_begin(shares, shares->args->n, share + 1) -
+                      kernel_sort_share_begin(shares, shares->args->n, share);
+    for (int64_t i = 0; i < min_i64(n, share_kept.k); i++)
+      kernel_sort_offer(&all, share_kept.keys[i], (int64_t)share_kept.places[i]);
   }
-  kernel_sort_settle(&all);
-  store_row_results(parts->args, &parts->at, all.places, 0, parts->args->k);
+  kernel_sort_reduce(&all);
+  store_row_results(shares->args, &shares->at, all.places, 0, shares->args->k);
 }
 
 /* ---------------------------------------------------------------- the kernel */
@@ -401,53 +401,56 @@ static int64_t kernel_sort_work_of(const sort_args *args) {
 static int64_t tasks_of(const sort_args *args) { return args->k > 0 ? args->n_rows : 0; }
 static bool wants_few(const sort_args *args) { return args->k < args->n / FEW; }
 
-/* Returns the number of parts of each row; 1 if rows are tasks. */
-static int64_t kernel_sort_parts_of(const kernel_context *ctx, const sort_args *args) {
+/* Returns the number of shares of each row, which is 1 if each row is a task. */
+static int64_t kernel_sort_shares_of(const kernel_context *ctx, const sort_args *args) {
   if (tasks_of(args) >= ctx->n_threads) return 1;
-  const int64_t parts = min_i64(min_i64(ctx->n_threads, MOST_PARTS), args->n / LEAST_PART);
-  return parts > 1 ? parts : 1;
+  const int64_t shares = min_i64(min_i64(ctx->n_threads, MAX_SHARES), args->n / MIN_SHARE);
+  return shares > 1 ? shares : 1;
 }
 
 static size_t kernel_sort_row_bytes(const sort_args *args) {
   return wants_few(args) ? kept_bytes(args->k) : workspace_bytes(args->n, is_long(args->x.type));
 }
 
-static size_t counts_bytes(int64_t parts) { return (size_t)parts * SORT_DIGITS * sizeof(uint32_t); }
+static size_t counts_bytes(int64_t shares) {
+  return (size_t)shares * SORT_DIGITS * sizeof(uint32_t);
+}
 
-static size_t parts_bytes(const sort_args *args, int64_t parts) {
-  if (wants_few(args)) return (size_t)(parts + 1) * kept_bytes(args->k);
-  return kernel_sort_row_bytes(args) + counts_bytes(parts);
+static size_t shares_bytes(const sort_args *args, int64_t shares) {
+  if (wants_few(args)) return (size_t)(shares + 1) * kept_bytes(args->k);
+  return kernel_sort_row_bytes(args) + counts_bytes(shares);
 }
 
 static size_t sort_scratch(const kernel_context *ctx, const void *args) {
   const sort_args *own = args;
-  const int64_t parts = kernel_sort_parts_of(ctx, own);
-  return parts > 1 ? kernel_scratch_size(parts_bytes(own, parts))
-                   : slots_bytes(ctx, tasks_of(own), kernel_sort_work_of(own),
-                                 kernel_sort_row_bytes(own));
+  const int64_t shares = kernel_sort_shares_of(ctx, own);
+  return shares > 1 ? kernel_scratch_size(shares_bytes(own, shares))
+                    : slots_bytes(ctx, tasks_of(own), kernel_sort_work_of(own),
+                                  kernel_sort_row_bytes(own));
 }
 
-static bool kernel_sort_run_parts(const kernel_context *ctx, const sort_args *args, int64_t parts) {
-  char *scratch = ctx->scratch(ctx->pool, parts_bytes(args, parts));
+static bool kernel_sort_run_shares(const kernel_context *ctx, const sort_args *args,
+                                   int64_t shares) {
+  char *scratch = ctx->scratch(ctx->pool, shares_bytes(args, shares));
   if (!scratch) return false;
-  row_parts row_parts = {.args = args,
-                         .parts = parts,
-                         .scratch = scratch,
-                         .workspace = workspace_at(scratch, args->n)};
+  row_shares row_shares = {.args = args,
+                           .shares = shares,
+                           .scratch = scratch,
+                           .workspace = workspace_at(scratch, args->n)};
   for (int64_t row = 0; row < tasks_of(args); row++) {
-    row_parts.at = kernel_sort_find_row(args, row);
+    row_shares.at = kernel_sort_find_row(args, row);
     if (wants_few(args))
-      keep_by_parts(ctx, &row_parts);
+      keep_by_shares(ctx, &row_shares);
     else
-      sort_by_parts(ctx, &row_parts, (uint32_t *)(void *)(scratch + kernel_sort_row_bytes(args)));
+      sort_by_shares(ctx, &row_shares, (uint32_t *)(void *)(scratch + kernel_sort_row_bytes(args)));
   }
   return true;
 }
 
 static bool sort(const kernel_context *ctx, const void *args) {
   const sort_args *own = args;
-  const int64_t parts = kernel_sort_parts_of(ctx, own);
-  if (parts > 1) return kernel_sort_run_parts(ctx, own, parts);
+  const int64_t shares = kernel_sort_shares_of(ctx, own);
+  if (shares > 1) return kernel_sort_run_shares(ctx, own, shares);
   return run_slots(ctx, tasks_of(own), kernel_sort_work_of(own), kernel_sort_row_bytes(own),
                    wants_few(own) ? keep_one : sort_one, own);
 }

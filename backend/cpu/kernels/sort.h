@@ -7,7 +7,7 @@
 typedef struct sort_args {
   ktensor x;       /* (*, n) of n_rows rows */
   ktensor out;     /* (*, k): the first k of each row in order, k <= n */
-  ktensor indices; /* I64, original positions; strides as out's; absent if not wanted */
+  ktensor indices; /* I64, original positions, with the strides of out; absent if not requested */
   int64_t n_rows, n, k;
   bool descending;
 } sort_args;

@@ -1,12 +1,12 @@
-/* Sorts few words by runs, made by insertion and merged two by two. Sorts many by digits of 8 bits,
- * the lowest first (LSD radix sort); a digit that all words share costs only the counting. */
+/* Few words are sorted as runs, which are then merged two by two. Many words are sorted by digits
+ * of 8 bits, the lowest first (LSD radix sort). A digit that all words share is only counted. */
 #include "backend/cpu/kernels/sort_words.h"
 
 #include <string.h>
 
 #include "base/counts.h"
 
-enum { RUN = 16, MOST_MERGED = 112, DIGIT_BITS = 8 };
+enum { RUN = 16, MAX_MERGED = 112, DIGIT_BITS = 8 };
 
 static uint32_t high_half(uint64_t word) { return (uint32_t)(word >> 32); }
 
@@ -61,50 +61,50 @@ static uint64_t *merge_sort(uint64_t *a, uint64_t *b, int64_t n) {
 typedef struct digit_pass {
   const uint64_t *from;
   uint64_t *to;
-  int64_t n, parts;
+  int64_t n, shares;
   int shift;        /* bit of the word at which the digit begins */
-  uint32_t *counts; /* (parts, SORT_DIGITS): a part's words by digit; then their destinations */
+  uint32_t *counts; /* (shares, SORT_DIGITS): words of a share with a digit; then their places */
 } digit_pass;
 
-static int64_t sort_words_part_begin(const digit_pass *pass, int64_t part) {
-  return share_begin(pass->n, pass->parts, part);
+static int64_t sort_words_share_begin(const digit_pass *pass, int64_t share) {
+  return share_begin(pass->n, pass->shares, share);
 }
 
 static int sort_words_digit_of(uint64_t word, int shift) {
   return (int)(word >> shift & (SORT_DIGITS - 1));
 }
 
-static void sort_words_count_parts(void *ctx, int64_t begin, int64_t end) {
+static void sort_words_count_shares(void *ctx, int64_t begin, int64_t end) {
   const digit_pass *pass = ctx;
-  for (int64_t part = begin; part < end; part++) {
-    uint32_t *counts = pass->counts + part * SORT_DIGITS;
+  for (int64_t share = begin; share < end; share++) {
+    uint32_t *counts = pass->counts + share * SORT_DIGITS;
     memset(counts, 0, SORT_DIGITS * sizeof *counts);
-    const int64_t stop = sort_words_part_begin(pass, part + 1);
-    for (int64_t i = sort_words_part_begin(pass, part); i < stop; i++)
+    const int64_t stop = sort_words_share_begin(pass, share + 1);
+    for (int64_t i = sort_words_share_begin(pass, share); i < stop; i++)
       counts[sort_words_digit_of(pass->from[i], pass->shift)]++;
   }
 }
 
-static void move_parts(void *ctx, int64_t begin, int64_t end) {
+static void move_shares(void *ctx, int64_t begin, int64_t end) {
   const digit_pass *pass = ctx;
-  for (int64_t part = begin; part < end; part++) {
-    uint32_t *next = pass->counts + part * SORT_DIGITS;
-    const int64_t stop = sort_words_part_begin(pass, part + 1);
-    for (int64_t i = sort_words_part_begin(pass, part); i < stop; i++) {
+  for (int64_t share = begin; share < end; share++) {
+    uint32_t *next = pass->counts + share * SORT_DIGITS;
+    const int64_t stop = sort_words_share_begin(pass, share + 1);
+    for (int64_t i = sort_words_share_begin(pass, share); i < stop; i++) {
       const uint64_t word = pass->from[i];
       pass->to[next[sort_words_digit_of(word, pass->shift)]++] = word;
     }
   }
 }
 
-/* Replaces counts by destinations: ordered by digit, then by part. Returns false if all words share
- * a digit. */
+/* Replaces counts by destinations: ordered by digit, then by share. Returns false if all words
+ * share a digit. */
 static bool place_digits(const digit_pass *pass) {
   uint32_t sum = 0;
   for (int digit = 0; digit < SORT_DIGITS; digit++) {
     const uint32_t before = sum;
-    for (int64_t part = 0; part < pass->parts; part++) {
-      uint32_t *count = &pass->counts[part * SORT_DIGITS + digit], n = *count;
+    for (int64_t share = 0; share < pass->shares; share++) {
+      uint32_t *count = &pass->counts[share * SORT_DIGITS + digit], n = *count;
       *count = sum;
       sum += n;
     }
@@ -115,7 +115,7 @@ static bool place_digits(const digit_pass *pass) {
 
 static void sort_words_run_pass(digit_pass *pass, const sort_pool *pool, kernel_body body) {
   if (pool)
-    pool->ctx->parallel_for(pool->ctx->pool, pass->parts, 1, body, pass);
+    pool->ctx->parallel_for(pool->ctx->pool, pass->shares, 1, body, pass);
   else
     body(pass, 0, 1);
 }
@@ -126,12 +126,12 @@ static uint64_t *digit_sort(uint64_t *a, uint64_t *b, int64_t n, const sort_pool
     digit_pass pass = {.from = a,
                        .to = b,
                        .n = n,
-                       .parts = pool ? pool->parts : 1,
+                       .shares = pool ? pool->shares : 1,
                        .shift = shift,
                        .counts = pool ? pool->counts : own};
-    sort_words_run_pass(&pass, pool, sort_words_count_parts);
+    sort_words_run_pass(&pass, pool, sort_words_count_shares);
     if (!place_digits(&pass)) continue;
-    sort_words_run_pass(&pass, pool, move_parts);
+    sort_words_run_pass(&pass, pool, move_shares);
     uint64_t *swap = a;
     a = b;
     b = swap;
@@ -140,5 +140,5 @@ static uint64_t *digit_sort(uint64_t *a, uint64_t *b, int64_t n, const sort_pool
 }
 
 uint64_t *sort_words(uint64_t *a, uint64_t *b, int64_t n, const sort_pool *pool) {
-  return n <= MOST_MERGED ? merge_sort(a, b, n) : digit_sort(a, b, n, pool);
+  return n <= MAX_MERGED ? merge_sort(a, b, n) : digit_sort(a, b, n, pool);
 }

@@ -5,11 +5,11 @@
 
 enum { SORT_DIGITS = 256 };
 
-/* Threads for a sort of many words. */
+/* The threads that share a sort of many words. */
 typedef struct sort_pool {
   const kernel_context *ctx;
-  int64_t parts;    /* number of parts that the words are divided into, at most n */
-  uint32_t *counts; /* (parts, SORT_DIGITS), scratch memory */
+  int64_t shares;   /* number of shares that the words are divided into, at most n */
+  uint32_t *counts; /* (shares, SORT_DIGITS), scratch memory */
 } sort_pool;
 
 /* Sorts the n < 2^32 words of a, with b (n) as a second buffer. Returns the one of both that has

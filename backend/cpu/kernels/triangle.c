@@ -8,8 +8,8 @@
 
 enum { GRAIN = 16 * 1024 /* elements that justify waking a thread */ };
 
-/* Returns the first column of row i in the upper part (upper), or the first one beyond the lower
- * part. */
+/* Returns the first column of row i that is in the upper part (if `upper`), or the first one after
+ * the lower part. */
 static int64_t boundary(const triangle_args *args, int64_t i) {
   int64_t n = args->columns, column;
   if (__builtin_add_overflow(i, args->diagonal, &column)) return args->diagonal < 0 ? 0 : n;

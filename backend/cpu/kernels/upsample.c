@@ -28,8 +28,8 @@ static int64_t kernel_upsample_out_size(const upsample_args *args) {
   return args->axes[0].out * args->axes[1].out * args->axes[2].out;
 }
 
-/* Returns one element: the sum over the outer dimension's taps of the sums over the next one's, in
- * this order. The sums begin at -0.0, which leaves every number unchanged. */
+/* Defines a function that returns one element. It sums, over the taps of the outer dimension, sums
+ * over the next one's taps. The sums begin at -0.0, which leaves every number unchanged. */
 #define DEFINE_BLEND(NAME, T, ZERO)                                               \
   static T NAME(const resize *r, const T *x, int64_t i, int64_t j, int64_t k) {   \
     const tap_table *a = &r->dims[0], *b = &r->dims[1], *c = &r->dims[2];         \
@@ -75,7 +75,7 @@ static void blend_row(const resize *resize, const void *x, int64_t i, int64_t j,
 static void blend_plane(const void *user, int64_t task, char *scratch) {
   const resize *resize = user;
   const upsample_args *args = resize->args;
-  compute_class c = compute_class_of(args->x_type);
+  compute_type c = compute_type_of(args->x_type);
   int64_t rows = args->axes[1].out, n = args->axes[2].out;
   char *row = scratch + kernel_upsample_in_size(args) * (int64_t)sizeof(double);
   load_row(c, args->x_type, element_at(args->x, args->x_type, task * kernel_upsample_in_size(args)),
@@ -123,7 +123,7 @@ static void spread_row(const resize *r, const void *x, void *to) {
   }
 }
 
-/* Returns the row of x's planes that is copied to row i of a plane of out. */
+/* Returns the row of a plane of x that is copied to row i of a plane of out. */
 static int64_t row_under(const resize *resize, int64_t i) {
   const tap_table *table = &resize->dims[1];
   return resize->dims[0].index[i / table->out] * table->in + table->index[i % table->out];
@@ -170,7 +170,7 @@ static size_t kernel_upsample_table_bytes(const resample_axis *axis) {
   return taps * (sizeof(int64_t) + sizeof(double)) + (size_t)axis->out * sizeof(int64_t);
 }
 
-/* Returns a table in memory of kernel_upsample_table_bytes. */
+/* Returns a table in `memory`, of kernel_upsample_table_bytes bytes. */
 static tap_table make_table(const resample_axis *axis, int precision, char *memory) {
   tap_table table = {.in = axis->in, .out = axis->out, .n_taps = axis->n_taps};
   table.index = (int64_t *)(void *)memory;

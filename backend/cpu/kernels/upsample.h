@@ -10,7 +10,7 @@ enum { UPSAMPLE_DIMS = 3 };
 typedef struct upsample_args {
   const void *x;          /* (planes, in...) */
   void *out;              /* (planes, out...) */
-  dtype x_type, out_type; /* the same, except that F32 may be stored as BF16 (bf16.h) */
+  dtype x_type, out_type; /* dtypes as stored: F32 may be stored as BF16 (bf16.h) */
   int64_t planes;
   resample_axis axes[UPSAMPLE_DIMS]; /* missing ones have size 1 */
   int precision; /* > 0: weights are integers, sums are divided by 2^precision, rounded and clamped

@@ -9,16 +9,19 @@ clave_status opencl_find_device(const void *device, int *index) {
   TRY(opencl_device_list(&list));
   for (*index = 0; *index < list->count; ++*index)
     if (list->entries[*index].id == device) return NULL;
-  return INVALID("the device is not one of the %d usable OpenCL devices of libOpenCL.so.1%s%s",
-                 list->count, list->reason ? "; " : "", list->reason ? list->reason : "");
+  const char *file;
+  TRY(opencl_library_file(&file));
+  return INVALID("the device is not one of the %d usable OpenCL devices of %s%s%s", list->count,
+                 file ? file : "any library", list->reason ? "; " : "",
+                 list->reason ? list->reason : "");
 }
 
 static clave_status check_context(const cl_device *device, cl_context context) {
-  cl_device_id ids[MAX_CONTEXT_DEVICES];
+  cl_device_id ids[MAX_CONTEXT_DEVICES] = {NULL};
   size_t size = 0;
   CL_TRY(device->cl->clGetContextInfo(context, CL_CONTEXT_DEVICES, sizeof ids, ids, &size),
          "clGetContextInfo");
-  for (size_t i = 0; i < size / sizeof ids[0]; i++)
+  for (size_t i = 0; i < size / sizeof ids[0] && i < MAX_CONTEXT_DEVICES; i++)
     if (ids[i] == device->entry->id) return NULL;
   return INVALID("the context does not belong to this device");
 }
@@ -45,7 +48,7 @@ clave_status adopt_context(cl_device *device, const opencl_options *options) {
   device->context = context;
   if (!queue) return NULL;
   CL_TRY(device->cl->clRetainCommandQueue(queue), "clRetainCommandQueue");
-  device->callers = queue;
+  device->caller_queue = queue;
   return NULL;
 }
 
@@ -57,7 +60,7 @@ typedef struct memory_info {
   size_t origin; /* byte offset within `whole` */
   size_t bytes;
   cl_mem_flags flags; /* flags of the buffer and its parent */
-  void *host;         /* start of host memory (CL_MEM_USE_HOST_PTR), or NULL */
+  void *host;         /* start of the host memory of CL_MEM_USE_HOST_PTR, or NULL */
 } memory_info;
 
 static clave_status query_memory(const cl_device *device, cl_mem memory, cl_mem_info what, void *to,
@@ -93,7 +96,7 @@ static clave_status describe_memory(const cl_device *device, cl_mem memory, memo
   return NULL;
 }
 
-/* A write-only buffer is refused even for results, because later commands may read them. */
+/* Fails for a write-only buffer, even for results, because later commands may read them. */
 static clave_status check_access(const memory_info *info, bool writable) {
   if (info->flags & CL_MEM_WRITE_ONLY)
     return INVALID("a buffer with CL_MEM_WRITE_ONLY cannot be bound, because it is also read");

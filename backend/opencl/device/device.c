@@ -1,8 +1,11 @@
-/* Notes about a device, sent to whoever opened it. */
+/* Notes about a device, which its opener receives, and the key of its binaries. */
 #include "backend/opencl/device/device.h"
 
 #include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "base/hash.h"
 #include "base/number.h"
 
 void device_note(cl_device *device, const char *format, ...) {
@@ -15,4 +18,28 @@ void device_note(cl_device *device, const char *format, ...) {
   mutex_lock(device->note_lock);
   device->message(device->message_ctx, line);
   mutex_unlock(device->note_lock);
+}
+
+/* Appends the "flags" or "Features" line of the first CPU, if there is one. */
+static void append_cpu_flags(text *text) {
+  FILE *file = fopen("/proc/cpuinfo", "r");
+  if (!file) return;
+  char line[4096];
+  while (fgets(line, sizeof line, file)) {
+    if (strncmp(line, "flags", 5) != 0 && strncmp(line, "Features", 8) != 0) continue;
+    text_append(text, line, strlen(line));
+    break;
+  }
+  fclose(file);
+}
+
+/* Includes the CPU's flags, because PoCL's code for one CPU may be illegal on another. */
+clave_status device_platform_key(const backend_info *info, uint64_t key[2]) {
+  text text = {0};
+  text_printf(&text, "%s\n%s\n%s\n%zu\n", info->platform, info->name, info->driver, sizeof(void *));
+  if (strcmp(info->type, "CPU") == 0) append_cpu_flags(&text);
+  clave_status st = text_status(&text);
+  if (!st) hash_bytes_128(text.data, text.size, key);
+  text_free(&text);
+  return st;
 }

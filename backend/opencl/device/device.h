@@ -3,7 +3,27 @@
 /* Devices and their memory: the loader's table of OpenCL functions, the list of devices and their
  * quirks, an opened device, its buffers. */
 #include "backend/opencl/opencl.h"
+#include "base/file.h"
 #include "base/threads.h"
+
+/* ---------------------------------------------------------------- libraries.c */
+
+/* An opened OpenCL library. */
+typedef struct opencl_library {
+  library *library;                /* owned */
+  char *file;                      /* owned: its name or path, as it was opened */
+  void *(*load)(const char *name); /* returns functions that the library does not export, or NULL */
+} opencl_library;
+/* Looks up the functions of a library. If it returns UNSUPPORTED, the next file is tried. */
+typedef clave_status (*opencl_library_check)(void *context, const opencl_library *library);
+/* Opens the first of this platform's files that passes `check`. CLAVE_OPENCL_LIBRARY names a file
+ * to open instead, or is "off". Fails with UNSUPPORTED and the reason if no file passes. */
+clave_status opencl_library_open(opencl_library_check check, void *context,
+                                 opencl_library *out) STATUS_CHECK;
+void *opencl_library_find(const opencl_library *library, const char *name); /* NULL if absent */
+void opencl_library_close(opencl_library *library); /* accepts a zeroed library */
+/* True if any code in the process has loaded one of the platform's files. */
+bool opencl_is_loaded(void);
 
 /* ---------------------------------------------------------------- loader.c */
 
@@ -21,7 +41,7 @@
   X(clEnqueueMapBuffer) X(clEnqueueUnmapMemObject)                                                \
   X(clRetainContext) X(clGetContextInfo) X(clRetainCommandQueue) X(clGetCommandQueueInfo)         \
   X(clRetainMemObject) X(clGetMemObjectInfo)                                                      \
-  X(clEnqueueMarkerWithWaitList) X(clEnqueueBarrierWithWaitList) X(clGetEventInfo)                \
+  X(clEnqueueMarkerWithWaitList) X(clEnqueueBarrierWithWaitList) X(clGetEventInfo) X(clWaitForEvents) \
   X(clGetExtensionFunctionAddressForPlatform)
 /* clang-format on */
 
@@ -32,11 +52,12 @@ typedef struct cl_functions {
   CL_FUNCTIONS(X)
 #undef X
   create_with_properties_fn create_with_properties; /* OpenCL 3.0; NULL if missing */
+  const char *file; /* name or path of the library, as it was opened */
 } cl_functions;
 
-/* Returns the functions of libOpenCL.so.1, which is opened once per process and never closed, since
- * drivers keep threads. Without a loader *out is NULL and *reason names the package to install. An
- * out-of-memory error is not remembered: the next call tries again. */
+/* Returns the functions of the OpenCL library, which is opened once per process and never closed,
+ * since drivers keep threads. Without a library *out is NULL, and *reason says what was tried and
+ * what to install. After an out-of-memory error the next call tries again. */
 clave_status opencl_functions(const cl_functions **out, const char **reason) STATUS_CHECK;
 /* Returns an error such as "clFinish: CL_OUT_OF_RESOURCES (-5)". CL_OUT_OF_HOST_MEMORY and
  * CL_MEM_OBJECT_ALLOCATION_FAILURE map to STATUS_NO_MEMORY, all others to STATUS_DEVICE. */
@@ -46,6 +67,8 @@ clave_status opencl_status(cl_int code, const char *call) STATUS_CHECK;
  * memory", "out of resources" or numbers that no header lists. If the device was lost instead, the
  * next copy or wait fails. */
 clave_status opencl_refusal(cl_int code, const char *call) STATUS_CHECK;
+/* Returns the code of a call that makes an object; an error also for success without an object. */
+cl_int opencl_made(const void *object, cl_int code);
 
 #define CL_TRY(call, name)                                      \
   do {                                                          \
@@ -66,55 +89,72 @@ typedef struct device_list {
   device_entry *entries; /* owned, as are infos and reason */
   backend_info *infos;
   int count;
-  bool explained; /* the reason tells why a platform has no device */
+  bool explained; /* the reason says why a platform has no device */
   bool has_files; /* a platform keeps files on disk, see quirk_files */
   char *reason;   /* why count is 0; else which devices were left out and why, or NULL */
 } device_list;
 /* Returns the list, which is made once per process. */
 clave_status opencl_device_list(const device_list **out) STATUS_CHECK;
 
-/* True if `word` is one of the words of `words`, which are separated by spaces. */
-bool has_word(const char *words, const char *word);
-
 /* ---------------------------------------------------------------- quirks.c */
 
 /* Returns why a device must not be used, or NULL. */
 const char *quirk_refusal(const char *platform, const char *device);
-/* Returns the program in PATH that the compiler of the device's platform needs, or NULL. */
+/* Returns the program in PATH that the platform's compiler needs, or NULL. */
 const char *quirk_linker(const char *platform, const char *device);
 /* Returns why a platform has no device, or NULL. */
 const char *quirk_empty(const char *platform);
 /* True if a CPU device runs the kernels for GPUs. */
 bool quirk_lanes(const char *platform, const char *device);
-/* True if two threads must not launch kernels for the first time at the same time. */
+/* True if two threads must not launch a kernel for the first time at once. */
 bool quirk_first_alone(const char *platform);
-/* True if a process builds one kernel at a time. */
+/* True if a process can build only one kernel at a time. */
 bool quirk_serial_builds(const char *platform);
 /* True if binaries are written when a session ends instead of after each run. */
 bool quirk_slow_binaries(const char *platform);
-/* Returns the global size from which on the driver compiles a kernel again, or 0 if never. */
+/* Returns the smallest global size for which the driver compiles a kernel again, or 0 for none. */
 size_t quirk_large_grid(const char *platform);
-/* Returns the names of the compiler's libraries in this process, for release_code, or NULL. */
+/* Returns the names of the libraries of the driver's compiler, for release_code, or NULL. */
 const char *quirk_compiler(const char *platform);
 /* Returns the largest number of groups in the second and third dimension of a launch. */
-size_t quirk_most_groups(const char *platform);
+size_t quirk_max_groups(const char *platform);
 /* Returns the environment variable that names the folder where the platform keeps files, or NULL.
- * quirk_files_variable returns that of any platform that has one, or "". */
+ * quirk_files_variable returns the variable of the platform that has one, or "". */
 const char *quirk_files(const char *platform);
 const char *quirk_files_variable(void);
-/* quirk_images: true if constants are read faster as images. quirk_local: true if local memory is
- * as slow as global memory. */
+/* quirk_images: true if constants are read faster as images. quirk_copies: true if host memory is
+ * never used in place. */
 bool quirk_images(const char *platform);
-bool quirk_local(const char *platform, const char *device);
-/* True if a map must wait before its memory is unmapped. */
+bool quirk_copies(const char *platform);
+/* Returns the registers per lane, which all waves of a SIMD unit share, or UINT32_MAX if they
+ * suffice for every kernel. */
+uint32_t quirk_registers(const char *platform, const char *device);
+/* Returns the maker's name, which completes device names without a model, or NULL. */
+const char *quirk_maker(const char *platform);
+/* Returns an estimate of the floats that a compute unit of a GPU processes at once. */
+uint32_t quirk_unit_lanes(const char *platform, const char *device);
+/* True if the device computes halves at twice the rate of floats, but does not report it. */
+bool quirk_doubles_halves(const char *platform, const char *device);
+/* True if a map must complete before its memory is unmapped. */
 bool quirk_blocking_maps(const char *platform);
-/* Returns the guard of the header that kernels_cl/support/builtins.h replaces, or NULL. */
-const char *quirk_header(const char *platform);
+bool quirk_spins(const char *platform);
+/* True if new programs need no trial in a child process. */
+bool quirk_trusted(const char *platform);
+/* True if `word` is one of the words of `words`, which are separated by spaces. */
+bool has_word(const char *words, const char *word);
+/* Build options of a kernel that its driver may refuse, and the consequence of a refusal. */
+typedef struct build_options {
+  const char *text;   /* each begins with a space; NULL: none */
+  const char *header; /* a file of kernels_cl that precedes the kernel's file and has no effect
+                         without the options; NULL: none */
+  const char *refusal;
+} build_options;
+build_options quirk_build_options(const device_entry *entry, const char *kernel);
 
 /* ---------------------------------------------------------------- an opened device */
 
-/* Shape classes whose results were right, as sorted hashes. A class beyond MAX_PROOFS is not stored
- * and is compared again. */
+/* Launch classes whose results were right, as sorted hashes. Classes beyond MAX_PROOFS are not
+ * stored and are compared again. */
 enum { MAX_PROOFS = 1024 };
 typedef struct proof_set {
   uint64_t *items; /* owned */
@@ -124,8 +164,9 @@ typedef struct proof_set {
 
 typedef struct kernel_program kernel_program; /* program.h */
 typedef struct builders builders;             /* program.h */
+typedef struct life_sign life_sign;           /* marks.h */
 
-/* The state of an instruction that kernels may use. UNUSED: absent, disabled or wrong. */
+/* The state of an instruction of the device (instructions.c). UNUSED: absent, disabled or wrong. */
 typedef enum instruction_state {
   INSTRUCTION_UNUSED,
   INSTRUCTION_UNTRIED,
@@ -136,9 +177,9 @@ struct cl_device {
   backend base;
   const cl_functions *cl;
   const device_entry *entry;
-  cl_context context;           /* retained */
-  cl_command_queue callers;     /* retained; runs wait for its commands; NULL if none */
-  char *cache_dir, *kernel_dir; /* owned; NULL: no cache on disk, embedded kernels */
+  cl_context context;            /* retained */
+  cl_command_queue caller_queue; /* retained; runs wait for its commands; NULL if none */
+  char *cache_dir, *kernel_dir;  /* owned; NULL: no cache on disk, embedded kernels */
   void (*message)(void *ctx, const char *line); /* may be NULL */
   void *message_ctx;
   uint64_t platform_key[2]; /* hash of device, driver and CPU flags; part of every cache key */
@@ -150,29 +191,44 @@ struct cl_device {
   kernel_program **programs; /* owned, (n_programs). Under `lock` */
   int n_programs;
   size_t cap_programs;
-  const void *binaries; /* borrowed: packed binaries for this device, or NULL */
+  const void *binaries; /* borrowed: binaries for this device (binaries.h), or NULL */
   size_t binaries_size;
-  bool cache_noted;       /* an unwritable cache was reported */
+  bool cache_noted;       /* a note has reported an unwritable cache */
   int index;              /* N of opencl:N */
   char weight_layout[32]; /* base.info.weight_layout points here */
-  builders *builders;     /* owned; NULL if the driver builds in parallel in this process */
-  void *blas;             /* owned by clblast.c */
-  proof_set blas_proven; /* classes of CLBlast launches that passed in this process. Under `lock` */
+  builders *builders;     /* owned; NULL if no child processes build kernels */
+  bool isolates;          /* new programs are first tried in a child process: trials.c */
+  int build_timeout_s;
+  uint64_t driver_stamp; /* changes with the driver's file */
+  life_sign *sign;       /* owned; NULL until needed. Under `trial_lock` */
+  mutex *trial_lock;     /* held while a program has a mark, so that a crash is attributed to it */
+  void *blas;            /* owned by clblast.c */
+  proof_set blas_proven; /* CLBlast's launch classes with right results. Under `lock` */
+  bool is_lost;          /* a wait failed, so the driver is no longer called. Atomic */
   bool blas_refused;     /* CLBlast failed, so our own kernels run instead. Atomic */
-  instruction_state instructions[4]; /* indexed as the table in instructions.c. Under `lock` */
+  instruction_state instructions[42]; /* indexed as the table in instructions.c. Under `lock` */
 };
+
+/* True once a wait has failed. The driver of a lost device may hang in any call, so the device's
+ * objects are leaked instead of released. */
+static inline bool device_is_lost(const cl_device *device) {
+  return __atomic_load_n(&device->is_lost, __ATOMIC_ACQUIRE);
+}
 
 /* ---------------------------------------------------------------- device.c */
 
+/* Hashes everything about the device that binaries depend on: platform, device, driver, size of
+ * pointers, and the flags of a CPU. */
+clave_status device_platform_key(const backend_info *info, uint64_t key[2]) STATUS_CHECK;
 /* Sends a line to the message callback of the opened device, if there is one. */
 void device_note(cl_device *device, const char *format, ...) STATUS_PRINTF(2, 3);
 
 /* ---------------------------------------------------------------- adopt.c: the caller's objects */
 
 enum { MAX_CONTEXT_DEVICES = 64 };
-/* Checks and retains the caller's context, and its queue if there is one, for the device. */
+/* Checks and retains the caller's context and queue, if any, for the device. */
 clave_status adopt_context(cl_device *device, const opencl_options *options) STATUS_CHECK;
-/* adopt of backend_sharing. */
+/* Implements adopt of backend_sharing. */
 clave_status opencl_buffer_adopt(backend *backend, void *handle, size_t offset, size_t bytes,
                                  bool writable, memory_start *place, buffer **out) STATUS_CHECK;
 
@@ -183,18 +239,18 @@ typedef struct cl_buffer {
   cl_mem memory;
   uint64_t serial;     /* unique in the process, never 0 */
   const char *host;    /* host memory that the buffer uses in place, or NULL */
-  bool is_closed;      /* the host cannot access it: reads and writes go through another buffer */
+  bool is_closed;      /* inaccessible to the host: another buffer is read and written */
   bool is_external;    /* imported: runs acquire and release it */
-  cl_mem image;        /* owned: image in words of 16 bytes, or NULL. Under the device's lock */
-  bool is_for_kernels; /* only kernels can use it; not commands that copy, fill or map */
+  cl_mem image;        /* owned: image of texels of 16 bytes, or NULL. Under the device's lock */
+  bool is_for_kernels; /* only kernels can use the memory, not commands that copy, fill or map */
 } cl_buffer;
-/* Takes ownership of a reference to the memory, on failure too. */
+/* Makes a buffer of a cl_mem, whose reference it owns from then on, on failure too. */
 clave_status opencl_buffer_of(cl_device *device, cl_mem memory, size_t bytes,
                               buffer **out) STATUS_CHECK;
 clave_status opencl_buffer_create(backend *backend, size_t bytes, buffer **out) STATUS_CHECK;
 clave_status opencl_buffer_wrap(backend *backend, const void *host, size_t bytes, bool writable,
                                 buffer **out) STATUS_CHECK;
-/* Returns the buffer's image in words of 16 bytes, made at the first call and owned by it. */
+/* Returns the image of the buffer's texels (16 bytes), made once; the buffer owns it. */
 clave_status opencl_buffer_image(cl_device *device, cl_buffer *buf, cl_mem *out) STATUS_CHECK;
 void opencl_buffer_destroy(backend *backend, buffer *buf);
 

@@ -8,21 +8,26 @@
 #include "base/device_class.h"
 #include "base/process.h"
 
-enum { MAX_PLATFORMS = 32, MAX_PLATFORM_DEVICES = 64 };
+enum { MAX_PLATFORMS = 32, MAX_PLATFORM_DEVICES = 64, MAX_TEXT = 1 << 16, MAX_UNITS = 1 << 16 };
 
 /* Extensions that are used if a device has them. */
 static const char *const used_extensions[] = {"cl_khr_fp64",
                                               "cl_khr_fp16",
                                               "cl_khr_integer_dot_product",
+                                              "cl_arm_integer_dot_product_accumulate_int8",
+                                              "cl_arm_integer_dot_product_int8",
+                                              "cl_qcom_dot_product8",
                                               "cl_khr_external_memory_dma_buf",
                                               "cl_arm_import_memory_dma_buf",
                                               "cl_khr_subgroups",
-                                              "cl_intel_subgroups"};
+                                              "cl_intel_required_subgroup_size",
+                                              "cl_intel_subgroups",
+                                              "cl_intel_subgroup_matrix_multiply_accumulate"};
 
-/* Returns a device string as one line, or NULL when memory is out. */
+/* Returns a device string as one line; NULL if memory runs out. MAX_TEXT limits its length. */
 static char *device_text(const cl_functions *cl, cl_device_id id, cl_device_info what) {
   size_t size = 0;
-  if (cl->clGetDeviceInfo(id, what, 0, NULL, &size) != CL_SUCCESS) size = 0;
+  if (cl->clGetDeviceInfo(id, what, 0, NULL, &size) != CL_SUCCESS || size > MAX_TEXT) size = 0;
   char *text = calloc(1, size + 1);
   if (text && size && cl->clGetDeviceInfo(id, what, size, text, NULL) != CL_SUCCESS) text[0] = 0;
   for (char *c = text; c && *c; c++)
@@ -32,7 +37,7 @@ static char *device_text(const cl_functions *cl, cl_device_id id, cl_device_info
 
 static char *platform_text(const cl_functions *cl, cl_platform_id id, cl_platform_info what) {
   size_t size = 0;
-  if (cl->clGetPlatformInfo(id, what, 0, NULL, &size) != CL_SUCCESS) size = 0;
+  if (cl->clGetPlatformInfo(id, what, 0, NULL, &size) != CL_SUCCESS || size > MAX_TEXT) size = 0;
   char *text = calloc(1, size + 1);
   if (text && size && cl->clGetPlatformInfo(id, what, size, text, NULL) != CL_SUCCESS) text[0] = 0;
   return text;
@@ -40,7 +45,7 @@ static char *platform_text(const cl_functions *cl, cl_platform_id id, cl_platfor
 
 static uint64_t device_number(const cl_functions *cl, cl_device_id id, cl_device_info what,
                               size_t size) {
-  uint64_t v = 0; /* the low bytes are filled, so this needs a little-endian host */
+  uint64_t v = 0; /* drivers fill the low bytes, so the host must be little-endian */
   return cl->clGetDeviceInfo(id, what, size, &v, NULL) == CL_SUCCESS ? v : 0;
 }
 static uint64_t device_uint(const cl_functions *cl, cl_device_id id, cl_device_info what) {
@@ -48,13 +53,6 @@ static uint64_t device_uint(const cl_functions *cl, cl_device_id id, cl_device_i
 }
 static uint64_t device_ulong(const cl_functions *cl, cl_device_id id, cl_device_info what) {
   return device_number(cl, id, what, sizeof(cl_ulong));
-}
-
-bool has_word(const char *words, const char *word) {
-  size_t n = strlen(word);
-  for (const char *at = strstr(words, word); at; at = strstr(at + 1, word))
-    if ((at == words || at[-1] == ' ') && (at[n] == ' ' || at[n] == 0)) return true;
-  return false;
 }
 
 static const char *opencl_devices_type_name(cl_device_type type) {
@@ -65,12 +63,25 @@ static const char *opencl_devices_type_name(cl_device_type type) {
 }
 
 /* True if "OpenCL <major>.<minor> ..." is at least this version. */
-static bool version_is(const char *version, int least, int least_minor) {
+static bool version_is(const char *version, int least, int min_minor) {
   int major = 0, minor = 0;
   const char *at = strncmp(version, "OpenCL ", 7) == 0 ? version + 7 : "";
   while (*at >= '0' && *at <= '9' && major < 1000) major = major * 10 + (*at++ - '0');
   if (*at == '.') minor = at[1] >= '0' && at[1] <= '9' ? at[1] - '0' : 0;
-  return major > least || (major == least && minor >= least_minor);
+  return major > least || (major == least && minor >= min_minor);
+}
+
+/* Returns why a device with the embedded profile cannot be used, or NULL. Kernels need 64-bit
+ * integers for element counts and infinities for masks. Its less exact functions and small limits
+ * only move single ops to the CPU backend. */
+static const char *refuse_embedded(const cl_functions *cl, cl_device_id id,
+                                   const char *extensions) {
+  const uint64_t single = device_ulong(cl, id, CL_DEVICE_SINGLE_FP_CONFIG);
+  if (!has_word(extensions, "cles_khr_int64"))
+    return "the device has the embedded profile without 64-bit integers (cles_khr_int64)";
+  if (!(single & CL_FP_INF_NAN))
+    return "the device has the embedded profile without infinities and NaN (CL_FP_INF_NAN)";
+  return NULL;
 }
 
 /* Sets *reason to why the device cannot be used, or NULL. `entry` has its names. */
@@ -84,18 +95,18 @@ static clave_status find_refusal(const cl_functions *cl, const device_entry *ent
     *reason = "the device is not available";
   if (!*reason && !device_uint(cl, entry->id, CL_DEVICE_COMPILER_AVAILABLE))
     *reason = "the driver has no compiler";
-  if (*reason) return NULL;
-  char *version = device_text(cl, entry->id, CL_DEVICE_VERSION),
-       *profile = device_text(cl, entry->id, CL_DEVICE_PROFILE);
-  clave_status st = version && profile ? NULL : status_no_memory();
-  if (!st && !version_is(version, 1, 2))
+  if (!*reason && !version_is(entry->info.version, 1, 2))
     *reason = "the device is older than OpenCL 1.2";
-  else if (!st && strcmp(profile, "FULL_PROFILE") != 0)
-    *reason = "the device has only the embedded profile";
-  else if (!st && !device_uint(cl, entry->id, CL_DEVICE_ENDIAN_LITTLE))
+  if (!*reason && !device_uint(cl, entry->id, CL_DEVICE_ENDIAN_LITTLE))
     *reason = "the device is big-endian";
-  free(version);
+  if (*reason) return NULL;
+  char *profile = device_text(cl, entry->id, CL_DEVICE_PROFILE),
+       *extensions = device_text(cl, entry->id, CL_DEVICE_EXTENSIONS);
+  clave_status st = profile && extensions ? NULL : status_no_memory();
+  if (!st && strcmp(profile, "FULL_PROFILE") != 0)
+    *reason = refuse_embedded(cl, entry->id, extensions);
   free(profile);
+  free(extensions);
   return st;
 }
 
@@ -144,6 +155,27 @@ static size_t largest_group(const cl_functions *cl, cl_device_id id) {
   return most;
 }
 
+/* Returns the smallest sub-group size that kernels can require, or 0 if it is unknown. */
+static uint32_t find_min_lanes(const cl_functions *cl, cl_device_id id, const char *extensions) {
+  enum { SUB_GROUP_SIZES_INTEL = 0x4108, MAX_SIZES = 16 };
+  size_t sizes[MAX_SIZES] = {0}, bytes = 0, least = 0;
+  if (!has_word(extensions, "cl_intel_required_subgroup_size") ||
+      cl->clGetDeviceInfo(id, SUB_GROUP_SIZES_INTEL, sizeof sizes, sizes, &bytes) != CL_SUCCESS)
+    return 0;
+  for (size_t i = 0; i < MAX_SIZES && i < bytes / sizeof *sizes; i++)
+    if (!least || sizes[i] < least) least = sizes[i];
+  return (uint32_t)least;
+}
+
+/* Returns the compute capability of an NVIDIA GPU, ten times the major number plus the minor one,
+ * or 0 if it is unknown. */
+static uint32_t find_capability(const cl_functions *cl, cl_device_id id, const char *extensions) {
+  enum { MAJOR_NV = 0x4000, MINOR_NV = 0x4001, MAX_MAJOR = 1000 };
+  if (!has_word(extensions, "cl_nv_device_attribute_query")) return 0;
+  const uint64_t major = device_uint(cl, id, MAJOR_NV), minor = device_uint(cl, id, MINOR_NV);
+  return major < MAX_MAJOR ? (uint32_t)(10 * major + (minor < 10 ? minor : 9)) : 0;
+}
+
 /* Sets is_cpu and is_gpu by the device's type or by CLAVE_DEVICE_CLASS. A device of several types
  * counts as a GPU: GPU kernels are right everywhere, unless groups are smaller than they need. */
 static clave_status describe_class(cl_device_type type, device_entry *entry) {
@@ -158,6 +190,7 @@ static clave_status describe_class(cl_device_type type, device_entry *entry) {
     traits->is_gpu = given.gpu;
   }
   traits->always_wide = given.wide;
+  traits->is_slow = given.slow;
   if (traits->max_local < LOCAL_SIZE) {
     traits->is_cpu = true;
     traits->is_gpu = false;
@@ -165,53 +198,110 @@ static clave_status describe_class(cl_device_type type, device_entry *entry) {
   return NULL;
 }
 
+/* Estimates the device's speed. Compute units alone cannot be compared: a unit has 128 lanes on one
+ * GPU and 8 on another. Adreno reports a clock of 1 MHz if it does not know its own. */
+static void describe_speed(backend_info *info) {
+  enum { USUAL_MHZ = 1000 };
+  const uint64_t clock = info->clock_mhz > 1 ? info->clock_mhz : USUAL_MHZ;
+  const bool is_gpu = strcmp(info->type, "GPU") == 0;
+  const uint64_t lanes = is_gpu ? quirk_unit_lanes(info->platform, info->name) : 1;
+  info->speed = (uint64_t)info->compute_units * lanes * clock / 1000;
+}
+
+/* Sets which host memory is used in place. Drivers of GPUs use pages of whole cache lines in place,
+ * and silently copy other memory. */
+static void describe_wraps(backend_info *info) {
+  enum { PAGE = 4096, LINE = 64 };
+  if (!info->shares_host_memory || quirk_copies(info->platform)) return;
+  info->wrap_alignment = info->runs_on_host ? info->alignment : PAGE;
+  info->wrap_multiple = info->runs_on_host ? 1 : LINE;
+}
+
 static void describe_limits(const cl_functions *cl, device_entry *entry, const char *extensions) {
   cl_device_type type = device_ulong(cl, entry->id, CL_DEVICE_TYPE);
   backend_info *info = &entry->info;
   device_traits *traits = &entry->traits;
   info->kind = "opencl";
+  info->is_trusted = quirk_trusted(info->platform);
   info->type = opencl_devices_type_name(type);
   info->memory = device_ulong(cl, entry->id, CL_DEVICE_GLOBAL_MEM_SIZE);
   info->max_alloc = device_ulong(cl, entry->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
   uint64_t align = device_uint(cl, entry->id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
   info->alignment = align > 64 && align <= 4096 ? (size_t)align : 64;
-  info->compute_units = (uint32_t)device_uint(cl, entry->id, CL_DEVICE_MAX_COMPUTE_UNITS);
+  uint64_t units = device_uint(cl, entry->id, CL_DEVICE_MAX_COMPUTE_UNITS);
+  info->compute_units = units < 1 ? 1 : units > MAX_UNITS ? MAX_UNITS : (uint32_t)units;
   info->clock_mhz = (uint32_t)device_uint(cl, entry->id, CL_DEVICE_MAX_CLOCK_FREQUENCY);
+  describe_speed(info);
   info->shares_host_memory = device_uint(cl, entry->id, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
   info->runs_on_host = info->shares_host_memory && strcmp(info->type, "CPU") == 0;
+  describe_wraps(info);
   traits->has_fp64 = has_word(extensions, "cl_khr_fp64");
+  const uint64_t width = device_uint(cl, entry->id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
+  traits->has_half = has_word(extensions, "cl_khr_fp16");
+  traits->doubles_halves = device_uint(cl, entry->id, CL_DEVICE_NATIVE_VECTOR_WIDTH_HALF) > width ||
+                           quirk_doubles_halves(info->platform, info->name);
   traits->shares_host_memory = info->shares_host_memory;
   traits->compute_units = info->compute_units;
-  uint64_t width = device_uint(cl, entry->id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
   traits->vector_width = width >= 16 ? 16 : width >= 8 ? 8 : 4;
   traits->max_local = largest_group(cl, entry->id);
-  traits->most_groups = quirk_most_groups(info->platform);
+  traits->min_lanes = find_min_lanes(cl, entry->id, extensions);
+  traits->max_groups = quirk_max_groups(info->platform);
+  traits->capability = find_capability(cl, entry->id, extensions);
+  traits->registers = quirk_registers(info->platform, info->name);
   traits->local_memory = device_ulong(cl, entry->id, CL_DEVICE_LOCAL_MEM_SIZE);
   traits->max_alloc = info->max_alloc;
   if (device_uint(cl, entry->id, CL_DEVICE_IMAGE_SUPPORT))
-    traits->image_words =
+    traits->image_texels =
         device_number(cl, entry->id, CL_DEVICE_IMAGE_MAX_BUFFER_SIZE, sizeof(size_t));
   traits->reads_images = quirk_images(info->platform);
-  traits->shares_badly = quirk_local(info->platform, info->name);
+  /* On a CPU, local memory is cached like all memory. */
+  traits->shares_badly = device_uint(cl, entry->id, CL_DEVICE_LOCAL_MEM_TYPE) == CL_GLOBAL &&
+                         strcmp(info->type, "CPU") != 0;
   uint64_t single = device_ulong(cl, entry->id, CL_DEVICE_SINGLE_FP_CONFIG);
   entry->correct_division = (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+  traits->has_fma = (single & CL_FP_FMA) != 0;
+}
+
+/* Returns the vendor's part of "OpenCL <major>.<minor> <vendor's part>". */
+static const char *vendor_part(const char *version) {
+  for (int words = 0; words < 2 && *version; words++) {
+    version += strcspn(version, " ");
+    version += strspn(version, " ");
+  }
+  return version;
+}
+
+/* Sets name and version. The vendor's part of the version replaces a name without a model. */
+static clave_status describe_name(const cl_functions *cl, device_entry *entry) {
+  char *name = device_text(cl, entry->id, CL_DEVICE_NAME),
+       *version = device_text(cl, entry->id, CL_DEVICE_VERSION);
+  entry->info.name = name;
+  entry->info.version = version;
+  if (!name || !version) return status_no_memory();
+  const char *maker = quirk_maker(entry->info.platform), *model = vendor_part(version);
+  if (!maker || !*model || strpbrk(name, "0123456789")) return NULL;
+  text full = {0};
+  text_printf(&full, "%s %s", maker, model);
+  clave_status st = text_status(&full);
+  if (st) text_free(&full);
+  if (st) return st;
+  free(name);
+  entry->info.name = full.data;
+  return NULL;
 }
 
 static clave_status describe_device(const cl_functions *cl, device_entry *entry) {
   TRY(describe_platform(cl, entry));
-  entry->info.name = device_text(cl, entry->id, CL_DEVICE_NAME);
+  TRY(describe_name(cl, entry));
   entry->info.driver = device_text(cl, entry->id, CL_DRIVER_VERSION);
-  char *extensions = device_text(cl, entry->id, CL_DEVICE_EXTENSIONS), *used = NULL,
-       *version = device_text(cl, entry->id, CL_DEVICE_VERSION);
-  clave_status st = entry->info.name && entry->info.driver && extensions && version
-                        ? describe_extensions(extensions, &used)
-                        : status_no_memory();
+  char *extensions = device_text(cl, entry->id, CL_DEVICE_EXTENSIONS), *used = NULL;
+  clave_status st = entry->info.driver && extensions ? describe_extensions(extensions, &used)
+                                                     : status_no_memory();
   entry->info.extensions = used;
-  entry->traits.opencl_3 = version && version_is(version, 3, 0);
+  entry->traits.opencl_3 = version_is(entry->info.version, 3, 0);
   if (!st) describe_limits(cl, entry, extensions);
   if (!st) st = describe_class(device_ulong(cl, entry->id, CL_DEVICE_TYPE), entry);
   free(extensions);
-  free(version);
   return st;
 }
 
@@ -219,6 +309,7 @@ static void free_entry(device_entry *entry) {
   free((char *)entry->info.name);
   free((char *)entry->info.platform);
   free((char *)entry->info.driver);
+  free((char *)entry->info.version);
   free((char *)entry->info.extensions);
 }
 
@@ -231,7 +322,7 @@ static void opencl_devices_free_list(device_list *list) {
   free(list);
 }
 
-/* Adds the device to the list, or appends the reason why not to `left_out`. */
+/* Adds the device to the list, or the reason for its absence to `left_out`. */
 static clave_status add_device(const cl_functions *cl, device_list *list, cl_platform_id platform,
                                cl_device_id id, text *left_out) {
   device_entry entry = {.platform = platform, .id = id};
@@ -273,15 +364,15 @@ static void explain_empty(const cl_functions *cl, cl_platform_id platform, devic
 
 static clave_status add_platform(const cl_functions *cl, device_list *list, cl_platform_id platform,
                                  text *left_out) {
-  cl_device_id ids[MAX_PLATFORM_DEVICES];
+  cl_device_id ids[MAX_PLATFORM_DEVICES] = {NULL};
   cl_uint n = 0;
   note_files(cl, platform, list);
   cl_int code = cl->clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MAX_PLATFORM_DEVICES, ids, &n);
-  if (code != CL_SUCCESS) { /* CL_DEVICE_NOT_FOUND, or a broken platform: others may work */
+  if (code != CL_SUCCESS) { /* no device, or a broken platform: others may work */
     explain_empty(cl, platform, list, left_out);
     return NULL;
   }
-  for (cl_uint i = 0; i < n && i < MAX_PLATFORM_DEVICES; i++)
+  for (cl_uint i = 0; i < n && i < MAX_PLATFORM_DEVICES && ids[i]; i++)
     TRY(add_device(cl, list, platform, ids[i], left_out));
   return NULL;
 }
@@ -294,11 +385,11 @@ static clave_status opencl_devices_fill_list(device_list *list, text *left_out) 
     text_printf(left_out, "%s", reason);
     return NULL;
   }
-  cl_platform_id ids[MAX_PLATFORMS];
+  cl_platform_id ids[MAX_PLATFORMS] = {NULL};
   cl_uint n = 0;
   if (cl->clGetPlatformIDs(MAX_PLATFORMS, ids, &n) != CL_SUCCESS)
     n = 0; /* -1001: the loader found no platform */
-  for (cl_uint i = 0; i < n && i < MAX_PLATFORMS; i++)
+  for (cl_uint i = 0; i < n && i < MAX_PLATFORMS && ids[i]; i++)
     TRY(add_platform(cl, list, ids[i], left_out));
   list->infos = calloc((size_t)list->count + 1, sizeof *list->infos);
   if (!list->infos) return status_no_memory();
@@ -331,7 +422,7 @@ clave_status opencl_device_list(const device_list **out) {
   device_list *mine, *expected = NULL;
   driver_folder_enter();
   clave_status st = opencl_devices_make_list(&mine);
-  driver_folder_leave(st || mine->has_files); /* after an error a later call may use the folder */
+  driver_folder_leave(st || mine->has_files); /* kept after an error: a later call may use it */
   if (st) return st;
   *out = mine;
   if (!__atomic_compare_exchange_n(&published, &expected, mine, false, __ATOMIC_ACQ_REL,

@@ -1,4 +1,4 @@
-/* A process's folder for files of drivers. A lock in it shows that the process is alive. */
+/* This process's folder for drivers' files. A lock file in it shows that the process is alive. */
 #include "backend/opencl/device/driver_folder.h"
 
 #include <stdlib.h>
@@ -10,15 +10,12 @@
 
 enum { LOCK_TIMEOUT_MS = 2000 };
 static const char stem[] = "driver-";
-static const char lock_name[] = "lock"; /* in each driver folder; held while its process is alive */
-static const char all_lock_name[] = "drivers"; /* held while folders are made or swept */
-
-/* Preferred because PoCL waits for the disk after each file that it writes. */
-static const char memory_place[] = "/dev/shm";
+static const char lock_name[] = "lock";        /* in each driver folder; locked by its process */
+static const char all_lock_name[] = "drivers"; /* locked while folders are made or swept */
 
 static struct {
   once made;
-  char *parent, *path; /* owned; NULL if there is none */
+  char *parent, *path; /* owned; NULL if none exists */
   file_lock *alive;
   long process; /* process that made the folder; a forked child does not remove it */
   bool is_set;  /* the environment variable is set. Atomic */
@@ -68,16 +65,16 @@ static uint64_t sweep(const char *folder) {
   return bytes;
 }
 
-/* Returns the user's folder in `place`, owned by the caller; NULL when memory is out. */
+/* Returns the user's folder in `place`, owned by the caller; NULL if memory runs out. */
 static char *users_folder(const char *place) {
   text path = {0};
-  text_printf(&path, "%s/clave-%lu", place, user_number());
+  text_printf(&path, "%s/clave-%lu", place, user_id());
   if (path.failed) text_free(&path);
   return path.data;
 }
 
 uint64_t driver_folders_sweep(const char *folder) {
-  const char *places[] = {memory_place, temporary_folder()};
+  const char *places[] = {memory_folder(), temporary_folder()};
   uint64_t bytes = sweep(folder);
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
     char *path = users_folder(places[i]);
@@ -119,7 +116,7 @@ static bool make_locked(const char *parent) {
 
 static bool make_in(const char *parent) {
   clave_status st = make_folders(parent, FOLDERS_PRIVATE);
-  bool good = !st && folder_is_private(parent) && folder_takes_code(parent);
+  bool good = !st && folder_is_private(parent) && folder_accepts_code(parent);
   status_free(st);
   file_lock *lock = good ? lock_in(parent, all_lock_name, LOCK_TIMEOUT_MS) : NULL;
   good = lock && make_locked(parent);
@@ -128,7 +125,7 @@ static bool make_in(const char *parent) {
 }
 
 static bool make_in_users(const char *place) {
-  char *parent = folder_takes_code(place) ? users_folder(place) : NULL;
+  char *parent = folder_accepts_code(place) ? users_folder(place) : NULL;
   bool good = parent && make_in(parent);
   free(parent);
   return good;
@@ -136,18 +133,20 @@ static bool make_in_users(const char *place) {
 
 static void make_own(void) {
   const char *variable = quirk_files_variable(), *given = getenv(variable);
-  if ((given && *given) || library_is_loaded("libOpenCL.so.1")) return;
-  if (!make_in_users(memory_place) && !(own.parent && make_in(own.parent)) &&
+  if ((given && *given) || opencl_is_loaded()) return;
+  /* The folder in memory is preferred, because PoCL waits for the disk after each file that it
+   * writes. */
+  if (!make_in_users(memory_folder()) && !(own.parent && make_in(own.parent)) &&
       !make_in_users(temporary_folder()))
     return;
-  own.process = process_number();
+  own.process = process_id();
   environment_set(variable, own.path);
   __atomic_store_n(&own.is_set, true, __ATOMIC_RELEASE);
 }
 
 static void remove_own(void) {
   uint64_t bytes;
-  if (own.path && own.process == process_number()) (void)folder_remove(own.path, &bytes);
+  if (own.path && own.process == process_id()) (void)folder_remove(own.path, &bytes);
   file_lock_release(own.alive);
   free(own.path);
   own.path = NULL;

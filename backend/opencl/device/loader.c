@@ -1,73 +1,86 @@
-/* Opens libOpenCL.so.1 at run time as a table of functions, and turns OpenCL's error codes into
+/* Opens the OpenCL library at run time as a table of functions, and turns OpenCL's error codes into
  * statuses. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/opencl/device/device.h"
-#include "base/file.h"
 
 typedef struct loaded {
   cl_functions functions;
-  library *library;
-  const char *reason; /* why it is unusable, or NULL */
+  opencl_library library;
+  clave_status refusal; /* owned: why there is no library; or NULL */
 } loaded;
 
-static const char *const no_loader =
-    "no OpenCL loader (libOpenCL.so.1): install the package ocl-icd-libopencl1, and "
-    "pocl-opencl-icd for the CPU";
-
-static void *loader_find_function(loaded *loaded, const char *name) {
-  void *from = library_symbol(loaded->library, name);
-  if (!from)
-    loaded->reason =
-        "libOpenCL.so.1 is older than OpenCL 1.2: install the package ocl-icd-libopencl1";
-  return from;
-}
-
-static clave_status load_functions(loaded *loaded) {
-  clave_status st = library_open("libOpenCL.so.1", &loaded->library);
-  if (st) {
-    if (status_code_of(st) == STATUS_NO_MEMORY) return st;
-    status_free(st);
-    loaded->reason = no_loader;
-    return NULL;
-  }
+static clave_status find_functions(void *functions_, const opencl_library *library) {
+  cl_functions *functions = functions_;
   void *from;
-#define X(name)                               \
-  from = loader_find_function(loaded, #name); \
-  memcpy(&loaded->functions.name, &from, sizeof from);
+#define X(name)                                                                              \
+  from = opencl_library_find(library, #name);                                                \
+  memcpy(&functions->name, &from, sizeof from);                                              \
+  if (!from)                                                                                 \
+    return UNSUPPORTED("%s has no function %s, so it is older than OpenCL 1.2 or no OpenCL", \
+                       library->file, #name);
   CL_FUNCTIONS(X)
 #undef X
-  from = library_symbol(loaded->library, "clCreateBufferWithProperties");
-  memcpy(&loaded->functions.create_with_properties, &from, sizeof from);
+  from = opencl_library_find(library, "clCreateBufferWithProperties");
+  memcpy(&functions->create_with_properties, &from, sizeof from);
+  functions->file = library->file;
   return NULL;
 }
 
 static clave_status load_new(loaded **out) {
   *out = calloc(1, sizeof **out);
   if (!*out) return status_no_memory();
-  clave_status st = load_functions(*out);
-  if (st) free(*out);
-  return st;
+  clave_status st = opencl_library_open(find_functions, &(*out)->functions, &(*out)->library);
+  if (st && status_code_of(st) == STATUS_NO_MEMORY) {
+    free(*out);
+    return st;
+  }
+  (*out)->refusal = st;
+  return NULL;
+}
+
+static void free_loaded(loaded *loaded) {
+  opencl_library_close(&loaded->library);
+  status_free(loaded->refusal);
+  free(loaded);
+}
+
+/* Sets *out to the functions, which are loaded once per process; a thread that loses the race to
+ * publish them frees its copy. */
+static clave_status get_loaded(const loaded **out) {
+  static loaded *published;
+  loaded *mine, *expected = NULL;
+  *out = __atomic_load_n(&published, __ATOMIC_ACQUIRE);
+  if (*out) return NULL;
+  TRY(load_new(&mine));
+  *out = mine;
+  if (!__atomic_compare_exchange_n(&published, &expected, mine, false, __ATOMIC_ACQ_REL,
+                                   __ATOMIC_ACQUIRE)) {
+    free_loaded(mine);
+    *out = expected;
+  }
+  return NULL;
 }
 
 clave_status opencl_functions(const cl_functions **out, const char **reason) {
-  static loaded *published;
-  loaded *loaded = __atomic_load_n(&published, __ATOMIC_ACQUIRE), *mine, *expected = NULL;
+  const loaded *loaded;
   *out = NULL;
   *reason = NULL;
-  if (!loaded) {
-    TRY(load_new(&mine));
-    loaded = mine;
-    if (!__atomic_compare_exchange_n(&published, &expected, mine, false, __ATOMIC_ACQ_REL,
-                                     __ATOMIC_ACQUIRE)) {
-      library_close(mine->library);
-      free(mine);
-      loaded = expected;
-    }
-  }
-  *reason = loaded->reason;
-  *out = loaded->reason ? NULL : &loaded->functions;
+  TRY(get_loaded(&loaded));
+  if (loaded->refusal)
+    *reason = status_message(loaded->refusal);
+  else
+    *out = &loaded->functions;
+  return NULL;
+}
+
+clave_status opencl_library_file(const char **out) {
+  const char *reason;
+  const cl_functions *cl;
+  *out = NULL;
+  TRY(opencl_functions(&cl, &reason));
+  if (cl) *out = cl->file;
   return NULL;
 }
 
@@ -75,6 +88,8 @@ typedef struct code_name {
   cl_int code;
   const char *name;
 } code_name;
+
+enum { NO_OBJECT = 1 }; /* our own code: the codes of drivers are not positive */
 
 #define ROW(code) \
   { code, #code }
@@ -117,12 +132,17 @@ static const code_name code_names[] = {
     ROW(CL_INVALID_BUFFER_SIZE),
     ROW(CL_INVALID_GLOBAL_WORK_SIZE),
     ROW(CL_INVALID_PROPERTY),
+    {NO_OBJECT, "success without an object"},
 };
 
 static const char *name_of_code(cl_int code) {
   for (size_t i = 0; i < sizeof code_names / sizeof *code_names; i++)
     if (code_names[i].code == code) return code_names[i].name;
   return "unknown error";
+}
+
+cl_int opencl_made(const void *object, cl_int code) {
+  return code == CL_SUCCESS && !object ? NO_OBJECT : code;
 }
 
 clave_status opencl_status(cl_int code, const char *call) {

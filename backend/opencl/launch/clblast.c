@@ -10,13 +10,24 @@ static bool clblast_find_function(library *library, const char *name, void *to) 
   return from != NULL;
 }
 
-static clblast *open_clblast(const cl_device *device) {
+/* CLBlast is linked with libOpenCL.so.1. If we use another library, CLBlast rejects our objects. */
+static bool uses_our_library(cl_device *device, library *library) {
+  void *theirs = library_symbol(library, "clGetPlatformIDs"), *ours;
+  memcpy(&ours, &device->cl->clGetPlatformIDs, sizeof ours);
+  if (theirs == ours) return true;
+  device_note(device, "CLBlast is not used: it is linked with another OpenCL library than %s",
+              device->cl->file);
+  return false;
+}
+
+static clblast *open_clblast(cl_device *device) {
   cl_int code;
   clblast *clblast = calloc(1, sizeof *clblast);
   if (!clblast) return NULL;
   status_free(library_open("libclblast.so.1", &clblast->library));
   if (!clblast->library) return clblast;
   bool all =
+      uses_our_library(device, clblast->library) &&
       clblast_find_function(clblast->library, "CLBlastSgemmWithTempBuffer", &clblast->gemm) &&
       clblast_find_function(clblast->library, "CLBlastSGemmTempBufferSize", &clblast->temp_size) &&
       clblast_find_function(clblast->library, "CLBlastSgemmStridedBatched", &clblast->batched);
@@ -41,8 +52,8 @@ clblast *clblast_of(cl_device *device) {
 void clblast_close(cl_device *device) {
   clblast *clblast = device->blas;
   if (!clblast) return;
-  if (clblast->queue) device->cl->clReleaseCommandQueue(clblast->queue);
-  library_close(clblast->library);
+  if (clblast->queue && !device_is_lost(device)) device->cl->clReleaseCommandQueue(clblast->queue);
+  if (!device_is_lost(device)) library_close(clblast->library); /* closing it calls the driver */
   free(clblast);
   device->blas = NULL;
 }
@@ -81,7 +92,7 @@ clave_status blas_run(cl_stream *stream, const blas_call *call, const run_operan
                          &stream->queue, event, temporary);
   }
   if (code != CLBlastSuccess) return opencl_status((cl_int)code, "CLBlastSgemm");
-  if (event) stream->n_events++;
+  if (event && *event) stream->n_events++;
   return NULL;
 }
 

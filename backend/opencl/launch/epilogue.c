@@ -1,7 +1,7 @@
-/* Runs an op's epilogue as the last part of one of its kernels. After its stores the kernel invokes
- * EPILOGUE(y, first, n): the work-item applies the steps to n neighbours of out from y on, the
- * first of which has index `first` in out. The kernel's file is compiled after the text of the
- * steps, whose operands follow the kernel's parameters. */
+/* Runs an op's epilogue at the end of one of its kernels. After its stores, the kernel invokes
+ * EPILOGUE(y, first, n): the work-item applies the steps to n neighbours of out from y on, which
+ * have index `first` and following in out. The source is the text of the steps, then the kernel's
+ * file; the steps' operands are appended to the kernel's parameters. */
 #include "ops/epilogue.h"
 
 #include <stdio.h>
@@ -11,18 +11,18 @@
 #include "backend/opencl/launch/stream.h"
 
 /* If the steps change the dtype of the result, a kernel that has the result in private memory
- * invokes STORE_RESULT(y, from, first, n) instead. It applies the steps to n neighbours from `from`
- * on and stores them from y on. Other kernels write the result to scratch memory, which a separate
- * launch of the steps reads. */
+ * invokes STORE_RESULT(y, from, first, n) instead, which applies the steps to n neighbours from
+ * `from` on and stores them from y on. Other kernels write the result to scratch memory, and a
+ * separate launch applies the steps. */
 
-struct epilogue_part {
+struct fused_epilogue {
   steps_text text;
   const kernel_signature *base; /* signature of the kernel that runs it */
 };
 
 /* ---------------------------------------------------------------- source text */
 
-/* Writes ", TYPE NAME" for each parameter, or ", NAME". */
+/* Writes ", TYPE NAME" for each parameter; without `types`, ", NAME". */
 static void write_list(text *text, const arg_info *args, int n, bool types) {
   for (int i = 0; i < n; i++) text_printf(text, ", %s %s", types ? args[i].type : "", args[i].name);
 }
@@ -55,64 +55,67 @@ static int list_own(const steps_text *text, arg_info *args) {
 
 static clave_status opencl_epilogue_write_file(const void *ctx, text *text, arg_info *args,
                                                int *n_args) {
-  const epilogue_part *part = ctx;
-  const kernel_signature *signature = part->base;
+  const fused_epilogue *fused = ctx;
+  const kernel_signature *signature = fused->base;
   memcpy(args, signature->args, sizeof *args * (size_t)signature->n_args);
-  int n = list_own(&part->text, args + signature->n_args);
+  int n = list_own(&fused->text, args + signature->n_args);
   *n_args = signature->n_args + n;
-  opencl_epilogue_write_function(&part->text, text, args + signature->n_args, n);
+  opencl_epilogue_write_function(&fused->text, text, args + signature->n_args, n);
   text_printf(text, "#include \"%s.cl\"\n", signature->stem);
   return text_status(text);
 }
 
 /* ---------------------------------------------------------------- launch */
 
-static bool opencl_epilogue_fits(const epilogue_part *part, const launch *launch) {
-  arg_info own[MAX_LAUNCH_ARGS];
-  return !steps_divide(&part->text) &&
-         launch->signature->n_args + list_own(&part->text, own) <= MAX_LAUNCH_ARGS;
+static bool opencl_epilogue_fits(const fused_epilogue *fused, const launch *launch) {
+  const int n = launch->signature->n_args;
+  arg_info all[2 * MAX_LAUNCH_ARGS];
+  memcpy(all, launch->signature->args, sizeof *all * (size_t)n);
+  const kernel_signature joined = {.args = all, .n_args = n + list_own(&fused->text, all + n)};
+  return !steps_divide(&fused->text) && joined.n_args <= MAX_LAUNCH_ARGS &&
+         args_max_bytes(&joined) <= MAX_LAUNCH_BYTES;
 }
 
-static void opencl_epilogue_join(launch *launch, epilogue_part *part) {
-  part->base = launch->signature;
+static void opencl_epilogue_join(launch *launch, fused_epilogue *fused) {
+  fused->base = launch->signature;
   launch->generate = opencl_epilogue_write_file;
-  launch->generate_ctx = part;
-  launch_define(launch, "EPILOGUE_RANK", part->text.rank);
-  launch_define(launch, "EPILOGUE_INNER", steps_inner_code(&part->text));
-  steps_push_inputs(&part->text, 1, launch);
-  steps_push_numbers(&part->text, launch);
+  launch->generate_ctx = fused;
+  launch_define(launch, "EPILOGUE_RANK", fused->text.rank);
+  launch_define(launch, "EPILOGUE_INNER", steps_inner_code(&fused->text));
+  steps_push_inputs(&fused->text, 1, launch);
+  steps_push_numbers(&fused->text, launch);
 }
 
 void launch_epilogue(launch *launch) { launch_epilogue_of_part(launch, true); }
 
 void launch_epilogue_of_part(launch *launch, bool last) {
-  epilogue_part *part = launch->recorder->epilogue;
-  if (!part || steps_change_dtype(&part->text) || !opencl_epilogue_fits(part, launch)) return;
+  fused_epilogue *fused = launch->recorder->epilogue;
+  if (!fused || steps_change_dtype(&fused->text) || !opencl_epilogue_fits(fused, launch)) return;
   if (last) launch->recorder->epilogue = NULL;
-  opencl_epilogue_join(launch, part);
+  opencl_epilogue_join(launch, fused);
 }
 
 /* ---------------------------------------------------------------- results whose dtype differs */
 
 bound_tensor op_result(const cl_recorder *recorder, const bound_tensor *out) {
-  const epilogue_part *part = recorder->epilogue;
-  return part && steps_change_dtype(&part->text) ? part->text.desc.result : *out;
+  const fused_epilogue *fused = recorder->epilogue;
+  return fused && steps_change_dtype(&fused->text) ? fused->text.desc.result : *out;
 }
 
 void launch_epilogue_of_result(launch *launch) {
-  epilogue_part *part = launch->recorder->epilogue;
+  fused_epilogue *fused = launch->recorder->epilogue;
   int i = 0;
-  if (!part || !steps_change_dtype(&part->text) || !opencl_epilogue_fits(part, launch)) return;
-  const arg_buffer out = buffer_arg(part->text.desc.out);
+  if (!fused || !steps_change_dtype(&fused->text) || !opencl_epilogue_fits(fused, launch)) return;
+  const arg_buffer out = buffer_arg(fused->text.desc.out);
   while (launch->values[i].kind != VALUE_RESULT) i++;
   launch->values[i] = out.value;
   launch->values[i + 1].as.i = out.offset;
   launch->recorder->epilogue = NULL;
-  launch_dtype(launch, "OUT_TYPE", part->text.desc.out->tensor.type);
-  opencl_epilogue_join(launch, part);
+  launch_dtype(launch, "OUT_TYPE", fused->text.desc.out->tensor.type);
+  opencl_epilogue_join(launch, fused);
 }
 
-/* Places the result in scratch memory after all that the op requested, now that this is known. */
+/* Places the result in scratch memory after everything that the op has requested there. */
 static clave_status opencl_epilogue_place_result(cl_recorder *recorder,
                                                  const bound_tensor *result) {
   const int64_t size = (int64_t)dtype_size(result->tensor.type),
@@ -132,14 +135,14 @@ static clave_status opencl_epilogue_place_result(cl_recorder *recorder,
 }
 
 clave_status record_with_epilogue(cl_recorder *recorder, const node *node) {
-  epilogue_part part = {.text.names = &epilogue_names};
+  fused_epilogue fused = {.text.names = &epilogue_names};
   bool changes = false;
-  if (describe_own_epilogue(node, &part.text.desc)) {
-    TRY(steps_plan(&part.text));
-    recorder->epilogue = &part;
-    changes = steps_change_dtype(&part.text);
+  if (describe_own_epilogue(node, &fused.text.desc)) {
+    TRY(steps_plan(&fused.text));
+    recorder->epilogue = &fused;
+    changes = steps_change_dtype(&fused.text);
   }
   TRY(opencl_table[node->instruction->op_type](recorder, node));
   if (recorder->epilogue) TRY(launch_epilogue_alone(recorder, node));
-  return changes ? opencl_epilogue_place_result(recorder, &part.text.desc.result) : NULL;
+  return changes ? opencl_epilogue_place_result(recorder, &fused.text.desc.result) : NULL;
 }

@@ -1,10 +1,9 @@
 /* Imports dma-bufs as buffers of a device, by cl_khr_external_memory_dma_buf or else
  * cl_arm_import_memory_dma_buf. */
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "backend/opencl/launch/stream.h"
+#include "base/dma_buf.h"
 
 /* Constants of CL/cl_ext.h, some of which have other names in older versions. */
 enum {
@@ -38,9 +37,10 @@ static clave_status import_external(const cl_device *device, int fd, size_t byte
   *out = NULL;
   if (!device->cl->create_with_properties)
     return UNSUPPORTED(
-        "libOpenCL.so.1 is older than OpenCL 3.0, which importing dma-bufs needs: install a newer "
-        "ocl-icd-libopencl1");
-  const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        "%s is older than OpenCL 3.0, which importing dma-bufs needs: install a newer "
+        "ocl-icd-libopencl1",
+        device->cl->file);
+  const int own = dma_buf_duplicate(fd);
   if (own < 0) return status_new(STATUS_IO, "dma-buf %d: duplicating the descriptor failed", fd);
   const cl_ulong properties[] = {HANDLE_DMA_BUF,
                                  (cl_ulong)own,
@@ -50,11 +50,12 @@ static clave_status import_external(const cl_device *device, int fd, size_t byte
                                  /* ends the list of properties */ 0};
   cl_mem memory = device->cl->create_with_properties(device->context, properties,
                                                      access_of(writable), bytes, NULL, &code);
+  code = opencl_made(memory, code);
   if (code == CL_SUCCESS) {
     *out = memory;
     return NULL;
   }
-  (void)close(own);
+  dma_buf_close_duplicate(own);
   return opencl_status(code, "clCreateBufferWithProperties");
 }
 
@@ -66,7 +67,7 @@ static clave_status import_arm(const cl_device *device, int fd, size_t bytes, bo
   *out = NULL;
   TRY(import_find_function(device, "clImportMemoryARM", &import, sizeof import));
   cl_mem memory = import(device->context, access_of(writable), properties, &fd, bytes, &code);
-  if (code != CL_SUCCESS) return opencl_status(code, "clImportMemoryARM");
+  CL_TRY(opencl_made(memory, code), "clImportMemoryARM");
   *out = memory;
   return NULL;
 }
@@ -100,8 +101,9 @@ clave_status opencl_buffer_import(backend *backend, int fd, size_t bytes, bool w
 
 /* ---------------------------------------------------------------- runs */
 
-/* Acquires or releases an external buffer. Buffers of the Arm extension need neither. */
-static clave_status hand_over(cl_stream *stream, const buffer *imported, const char *call) {
+/* Acquires or releases an imported buffer, by `call`. Buffers of the Arm extension need neither. */
+static clave_status acquire_or_release(cl_stream *stream, const buffer *imported,
+                                       const char *call) {
   const cl_buffer *memory = (const cl_buffer *)imported;
   hand_over_fn f;
   if (!memory->is_external) return NULL;
@@ -111,11 +113,11 @@ static clave_status hand_over(cl_stream *stream, const buffer *imported, const c
 }
 
 clave_status opencl_acquire(stream *stream, buffer *imported) {
-  return hand_over((cl_stream *)stream, imported, "clEnqueueAcquireExternalMemObjectsKHR");
+  return acquire_or_release((cl_stream *)stream, imported, "clEnqueueAcquireExternalMemObjectsKHR");
 }
 
 clave_status opencl_release(stream *stream, buffer *imported) {
-  return hand_over((cl_stream *)stream, imported, "clEnqueueReleaseExternalMemObjectsKHR");
+  return acquire_or_release((cl_stream *)stream, imported, "clEnqueueReleaseExternalMemObjectsKHR");
 }
 
 /* ---------------------------------------------------------------- copies */

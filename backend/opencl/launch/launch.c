@@ -1,5 +1,5 @@
-/* The only way to run a kernel: collects what a launch needs, finds the program by its key, checks
- * the arguments (args.c), and records the launch (submit.c runs recordings). */
+/* The only way to run a kernel: collects the macros and arguments of a launch, finds the program by
+ * its key, checks the arguments (args.c), and records the launch (submit.c runs recordings). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ void launch_compute(launch *launch, dtype t) {
 }
 void launch_dots(launch *launch, dots_kind kind) {
   launch_define(launch, "DOTS", (int)kind);
-  if (kind == DOTS_PACKED) launch->standard = "CL3.0";
+  if (kind == DOTS_PACKED || kind == DOTS_PACKED_SIGNED) launch->standard = "CL3.0";
 }
 void launch_subgroups(launch *launch, bool has) {
   launch_define(launch, "SUBGROUPS", has);
@@ -72,7 +72,7 @@ void launch_wide(launch *launch) { launch->wide = true; }
 
 /* ---------------------------------------------------------------- finding the program */
 
-/* A node's program and the launch key that finds it again without generating any text. */
+/* A node's program, and the launch key that finds it again without generating its source. */
 typedef struct known_program {
   struct known_program *next;
   const char *stem, *kernel;
@@ -137,8 +137,8 @@ void opencl_cache_destroy(backend *backend, void *cache) {
 
 /* ---------------------------------------------------------------- recording */
 
-/* Shrinks a group that is too large for the device. This is safe because no kernel for CPUs depends
- * on the group size. */
+/* Shrinks a group that is too large for the device, which then runs kernels for CPUs: these work
+ * with any group size. */
 static void shrink_group(const device_traits *traits, size_t group[3]) {
   enum { SMALL = 16 };
   if (!traits->is_cpu || group[0] * group[1] * group[2] <= traits->max_local) return;
@@ -149,6 +149,8 @@ static void shrink_group(const device_traits *traits, size_t group[3]) {
 clave_status launch_run(launch *launch, int dims, const size_t *global, const size_t *local) {
   if (!launch->kernel) return INVALID("a launch has no arguments, so its kernel is unknown");
   if (launch->wide) add_macro(launch, wide_name, DEFINE_INT, 1);
+  const bool is_split = launch->kernel != custom_kernel_name && launch_is_long(launch->recorder);
+  if (is_split) add_macro(launch, "SPLIT_LAUNCH", DEFINE_INT, 1);
   if (launch->overflow)
     return INVALID("kernel %s: more than %d macros or %d arguments", launch->kernel,
                    MAX_LAUNCH_DEFINES, MAX_LAUNCH_ARGS);
@@ -178,6 +180,7 @@ clave_status launch_run(launch *launch, int dims, const size_t *global, const si
   memcpy(recorded_launch.global, rounded, sizeof recorded_launch.global);
   memcpy(recorded_launch.local, group, sizeof recorded_launch.local);
   for (int i = 0; i < 3; i++) recorded_launch.items[i] = i < dims ? global[i] : 1;
+  if (is_split) split_launch(launch->recorder, &recorded_launch);
   return recorder_add(launch->recorder, &recorded_launch, launch->values);
 }
 

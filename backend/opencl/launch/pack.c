@@ -1,7 +1,7 @@
 /* Packs weights: runs the launches that a request recorded. */
 #include "backend/opencl/launch/stream.h"
 
-/* Launches that need more scratch memory than the packed weight has write to a temporary buffer. */
+/* Launches that need more scratch memory than the packed weight get a temporary buffer. */
 clave_status opencl_pack(stream *base, const packed_weight_request *request,
                          const bound_tensor *operands, bool clears, buffer *to) {
   cl_stream *queue = (cl_stream *)base;

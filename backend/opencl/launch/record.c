@@ -1,11 +1,12 @@
-/* Recordings of nodes: makes them, builds their programs ahead in parallel, and tracks which of
+/* Makes recordings of nodes, builds their programs in parallel before they run, and tracks which of
  * their launches are proven. */
 #include <stdlib.h>
 
 #include "backend/opencl/launch/stream.h"
 #include "base/loaded_code.h"
 
-/* *refused: a program of the recording that the driver refused before, or NULL. */
+/* Records the node once, with the rows that are not excluded. *refused: a program of the recording
+ * that the driver refused before, or NULL. */
 static clave_status record_once(cl_device *device, const node *node, bool fast, row_choices *rows,
                                 recording **out, kernel_program **refused) {
   *out = NULL;
@@ -19,7 +20,8 @@ static clave_status record_once(cl_device *device, const node *node, bool fast, 
                           .choices = node->choices,
                           .pack = &pack,
                           .rows = rows};
-  rows->n_taken = 0;
+  recorded->estimated_ns = estimate_work(device, node);
+  rows->n_chosen = 0;
   rows->n_at_refusal = -1;
   if (node->choices) node->choices->n = 0;
   clave_status st = record_with_epilogue(&recorder, node);
@@ -33,39 +35,41 @@ static clave_status record_once(cl_device *device, const node *node, bool fast, 
   return NULL;
 }
 
-/* Excludes the last row that was taken before the refused launch and has an alternative. Exclusions
- * among the rows after it are dropped, since they depended on it. Returns false if no row has one.
- */
+/* Excludes the last row that was chosen before the refused launch and has an alternative. Drops the
+ * exclusions of later rows, which depended on it. Returns false if there is no such row. */
 static bool exclude_row(row_choices *rows) {
-  int last = (rows->n_at_refusal < 0 ? rows->n_taken : rows->n_at_refusal) - 1;
-  while (last >= 0 && !rows->taken[last].has_others) last--;
+  int last = (rows->n_at_refusal < 0 ? rows->n_chosen : rows->n_at_refusal) - 1;
+  while (last >= 0 && !rows->chosen[last].has_others) last--;
   if (last < 0) return false;
   while (rows->n_excluded > 0 && rows->depth[rows->n_excluded - 1] > last) rows->n_excluded--;
-  if (rows->n_excluded == MOST_ROWS) return false;
+  if (rows->n_excluded == MAX_ROW_CHOICES) return false;
   rows->depth[rows->n_excluded] = last;
-  rows->excluded[rows->n_excluded++] = rows->taken[last].row;
+  rows->excluded[rows->n_excluded++] = rows->chosen[last].row;
   return true;
 }
 
 clave_status opencl_record(backend *backend, const node *node, bool fast, recording **out) {
-  enum { MOST_ATTEMPTS = 64 };
+  enum { MAX_ATTEMPTS = 64 };
   cl_device *device = (cl_device *)backend;
-  row_choices rows = {.n_taken = 0};
+  row_choices rows = {.n_chosen = 0};
   kernel_program *refused, *next;
-  TRY(record_once(device, node, fast, &rows, out, &refused));
-  if (!(*out)->is_refused || (node->choices && node->choices->first)) return NULL;
-  for (int i = 0; i < MOST_ATTEMPTS && exclude_row(&rows); i++) {
+  clave_status first = record_once(device, node, fast, &rows, out, &refused);
+  if (first ? status_code_of(first) != STATUS_UNSUPPORTED
+            : !(*out)->is_refused || (node->choices && node->choices->first))
+    return first;
+  for (int i = 0; i < MAX_ATTEMPTS && exclude_row(&rows); i++) {
     recording *other;
     clave_status st = record_once(device, node, fast, &rows, &other, &next);
     const bool is_good = !st && !other->is_refused;
-    status_free(st); /* a row that cannot record the node is no alternative */
+    status_free(st); /* the attempt failed: try the next row */
     opencl_recording_destroy(backend, is_good ? *out : other);
     if (!is_good) continue;
     *out = other;
-    program_note_replaced(device, refused);
+    if (refused) program_note_replaced(device, refused);
+    status_free(first);
     return NULL;
   }
-  return NULL;
+  return first;
 }
 
 /* ---------------------------------------------------------------- building */
@@ -90,7 +94,7 @@ clave_status opencl_request(stream *base, const recording *recording) {
     if (launch->instead && blas_is_refused(queue->device))
       TRY(opencl_request(base, &launch->instead->base));
     if (!launch->program || program_is_built(launch->program)) continue;
-    program_want(queue->device, launch->program, launch);
+    program_set_order(queue->device, launch->program, launch);
     TRY(request_build(queue, launch->program));
   }
   return NULL;
@@ -135,7 +139,7 @@ static void build_some(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Releases the driver's compiler after it has run, because packing needs the memory next. */
+/* Releases the memory of the driver's compiler, because packing needs memory next. */
 static void release_compiler(const cl_device *device) {
   const char *libraries = quirk_compiler(device->base.info.platform);
   if (libraries) release_code(libraries);

@@ -1,5 +1,6 @@
-/* The recorder that each op function receives: answers questions about the device and collects the
- * op's launches in a recording. */
+/* The recorder, which each op function receives. It has the properties of the device and collects
+ * the op's launches in a recording. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,8 +10,8 @@ const device_traits *recorder_traits(const cl_recorder *recorder) {
   return &recorder->device->entry->traits;
 }
 
-bool recorder_takes_groups(const cl_recorder *recorder, int64_t n) {
-  return (uint64_t)n <= recorder_traits(recorder)->most_groups;
+bool recorder_accepts_work_groups(const cl_recorder *recorder, int64_t n) {
+  return (uint64_t)n <= recorder_traits(recorder)->max_groups;
 }
 
 bool recorder_is_fast(const cl_recorder *recorder) { return recorder->fast; }
@@ -27,7 +28,7 @@ tuning_key recorder_key(const cl_recorder *recorder) {
 
 /* Returns true if the family has a row of finite cost that is neither excluded nor `taken`. */
 static bool has_other_row(const variants *left, const kernel_variant *taken) {
-  const kernel_variant *without[MOST_ROWS + 1];
+  const kernel_variant *without[MAX_ROW_CHOICES + 1];
   variants others = *left;
   for (int i = 0; i < left->n_excluded; i++) without[i] = left->excluded[i];
   without[left->n_excluded] = taken;
@@ -47,22 +48,21 @@ const kernel_variant *recorder_choose(cl_recorder *recorder, const variants *all
   const kernel_variant *taken = tuning_choose(tuning, recorder->choices, &left, key);
   const bool is_left = taken;
   if (!is_left) taken = tuning_choose(tuning, recorder->choices, all, key);
-  if (!taken || rows->n_taken == MOST_ROWS) return taken;
-  rows->taken[rows->n_taken].row = taken;
-  rows->taken[rows->n_taken++].has_others = is_left && has_other_row(&left, taken);
+  if (!taken || rows->n_chosen == MAX_ROW_CHOICES) return taken;
+  rows->chosen[rows->n_chosen].row = taken;
+  rows->chosen[rows->n_chosen++].has_others = is_left && has_other_row(&left, taken);
   return taken;
 }
 
 void recorder_note_refused(cl_recorder *recorder, kernel_program *program) {
   row_choices *rows = recorder->rows;
-  if (rows && rows->n_at_refusal < 0) rows->n_at_refusal = rows->n_taken;
+  if (rows && rows->n_at_refusal < 0) rows->n_at_refusal = rows->n_chosen;
   recorder->refused = program;
 }
 
 clave_status recorder_scratch(cl_recorder *recorder, size_t bytes) {
   if (bytes > recorder->device->base.info.max_alloc)
-    return status_new(STATUS_NO_MEMORY,
-                      "a workspace of %zu bytes exceeds the device's largest buffer", bytes);
+    return UNSUPPORTED("a workspace of %zu bytes exceeds the device's largest buffer", bytes);
   size_t *most = &recorder->out->base.scratch_bytes;
   if (bytes > *most) *most = bytes;
   return NULL;
@@ -76,6 +76,7 @@ bool recorder_may_pack(const cl_recorder *recorder, const bound_tensor *tensor) 
 static int opencl_recorder_request_weight(cl_recorder *recorder, const pack_request *request,
                                           recording *pack) {
   recording *recording = &recorder->out->base;
+  assert(recording->n_weights < MAX_PACKED_WEIGHTS);
   recording->weights[recording->n_weights] =
       (packed_weight_request){.constant = request->x->constant,
                               .view = request->x->tensor,
@@ -93,9 +94,8 @@ int recorder_packed_by_others(cl_recorder *recorder, const pack_request *request
 clave_status recorder_pack(cl_recorder *recorder, const pack_request *request, int *number,
                            cl_recorder **pack) {
   if (request->bytes > recorder->device->base.info.max_alloc)
-    return status_new(STATUS_NO_MEMORY,
-                      "a packed weight of %zu bytes exceeds the device's largest buffer",
-                      request->bytes);
+    return UNSUPPORTED("a packed weight of %zu bytes exceeds the device's largest buffer",
+                       request->bytes);
   cl_recording *out = calloc(1, sizeof *out);
   if (!out) return status_no_memory();
   *number = opencl_recorder_request_weight(recorder, request, &out->base);
@@ -118,6 +118,7 @@ clave_status recorder_add(cl_recorder *recorder, const recorded_launch *launch,
   }
   if (bytes) memcpy(copy, values, bytes);
   recording->launches[recording->n] = *launch;
+  recording->launches[recording->n].estimated_ns = recording->estimated_ns;
   recording->launches[recording->n++].values = copy;
   return NULL;
 }

@@ -70,8 +70,8 @@ static bool add_number(steps_text *text, const elementwise_operand *operand) {
   return true;
 }
 
-/* Collects the host scalars if `values`, else the immediates. Host scalars come first, because only
- * immediates can be written into the source. */
+/* Collects the host scalars if `values`, else the immediates. Host scalars are collected first,
+ * because immediates can also be written into the source. */
 static clave_status collect_numbers(steps_text *text, bool values) {
   for (int i = 0; i < text->desc.n_steps; i++) {
     const elementwise_step *step = &text->desc.steps[i];
@@ -108,7 +108,7 @@ bool steps_can_turn(const steps_text *text, int input) {
          tensor->strides[tensor->rank - 2] == 1 && input_dtype(text, input) == DTYPE_F32;
 }
 
-bool steps_take_strides(const steps_text *text, int input) {
+bool steps_need_strides(const steps_text *text, int input) {
   return text->rank > 1 || (text->rank == 1 && text->inner[input] == INNER_ANY);
 }
 
@@ -135,7 +135,7 @@ static int find_number(const steps_text *text, const elementwise_operand *operan
   return -1;
 }
 
-/* Writes a literal that is exact to the bit. */
+/* Writes a literal with the exact bits of the number. */
 static void write_literal(text *text, const elementwise_operand *operand) {
   union {
     double d;
@@ -203,8 +203,8 @@ static bool is_limited_to_int(const steps_text *text, const elementwise_operand 
          is_limited(&text->desc.steps[operand->index], &in_int) && in_int;
 }
 
-/* Returns step i if it is of `kind` in F32, of the result of step i - 1 and a known number; or
- * NULL. */
+/* Returns step i if it is of this kind, in F32, over the result of step i - 1 and a known number;
+ * else NULL. */
 static const elementwise_step *known_step(const elementwise_desc *desc, int i, ir_step_kind kind) {
   bool in_int;
   if (i >= desc->n_steps) return NULL;
@@ -227,8 +227,8 @@ static bool is_read_once(const elementwise_desc *desc, int step) {
   return n == 1;
 }
 
-/* True if clamp i is redundant: round(x scale) + zero, which follows, is clamped again within
- * the images of its limits. All these functions are non-decreasing and keep NaN. */
+/* True if clamp i is redundant: round(x scale) + zero follows, and is clamped again to limits
+ * inside the images of the first ones. All these functions are non-decreasing and keep NaN. */
 static bool is_limited_again(const elementwise_desc *desc, int i) {
   bool in_int;
   const elementwise_step *clamp = &desc->steps[i],
@@ -330,7 +330,7 @@ void steps_write(const steps_text *steps_text, text *text) {
 
 /* ---------------------------------------------------------------- lines */
 
-/* Writes i0 of the first element, the elements left in its line, and the line's indices i1, ... */
+/* Writes i0 of the first element, the number of elements left in its line, and i1, ... */
 static void steps_write_line(const steps_text *steps_text, text *text) {
   const char *dims = steps_text->names->dims;
   if (steps_text->rank <= 1) {
@@ -405,7 +405,7 @@ void steps_write_lines(const steps_text *steps_text, text *text, int first_input
               reads_from(steps_text, first_input) ? "  from += count;\n" : "");
 }
 
-/* Writes the block's part of the innermost dimension, its lines, and their indices i2, ... */
+/* Writes the block's range of the innermost dimension, its lines, and the lines' indices i2, ... */
 static void steps_write_block(const steps_text *steps_text, text *text) {
   const char *dims = steps_text->names->dims;
   text_printf(text,
@@ -457,7 +457,7 @@ void steps_list_inputs(const steps_text *text, int first, arg_info *args, int *c
   for (int i = first; i < text->desc.n_inputs; i++) {
     add_parameter(args, count, ARG_BUFFER, "__global const void *", text->names->inputs[i]);
     add_parameter(args, count, ARG_LONG, "long", text->names->offsets[i]);
-    if (steps_take_strides(text, i))
+    if (steps_need_strides(text, i))
       add_parameter(args, count, ARG_INDEX8, "index8", text->names->strides[i]);
   }
 }
@@ -474,7 +474,7 @@ void steps_push_inputs(const steps_text *text, int first, launch *launch) {
   if (text->rank > 1) launch_push_index8(launch, dims_arg(&text->desc.shapes[0]));
   for (int i = first; i < text->desc.n_inputs; i++) {
     launch_push_buffer(launch, buffer_arg(text->desc.inputs[i]));
-    if (steps_take_strides(text, i))
+    if (steps_need_strides(text, i))
       launch_push_index8(launch, strides_arg(&text->desc.shapes[1 + i]));
   }
 }

@@ -6,7 +6,7 @@
 #include "backend/opencl/opencl.h"
 #include "ops/elementwise.h"
 
-/* The most numbers that are passed as arguments; further immediates are written into the source. */
+/* Maximum count of numbers passed as arguments; further immediates are written into the source. */
 enum { MAX_NUMBERS = 24 };
 
 typedef enum inner_stride { INNER_ZERO, INNER_ONE, INNER_ANY } inner_stride;
@@ -23,7 +23,7 @@ typedef struct steps_text {
   elementwise_desc desc;
   const step_names *names;
   int rank;                            /* rank of desc.shapes */
-  inner_stride inner[MAX_STEP_INPUTS]; /* stride along the last dimension, known to the compiler */
+  inner_stride inner[MAX_STEP_INPUTS]; /* stride along the last dimension, if fixed */
   bool turned[MAX_STEP_INPUTS]; /* steps_write_tiles reads the input by tiles; set by the caller */
   const elementwise_operand *numbers[MAX_NUMBERS]; /* borrowed from desc */
   int n_numbers;
@@ -38,7 +38,7 @@ bool steps_divide(const steps_text *text);
 /* True if input 0 is an op's result whose dtype differs from that of out. */
 bool steps_change_dtype(const steps_text *text);
 /* True if the kernel has a parameter for the strides of an input. */
-bool steps_take_strides(const steps_text *text, int input);
+bool steps_need_strides(const steps_text *text, int input);
 /* Encodes all of `inner` in one number. */
 int steps_inner_code(const steps_text *text);
 
@@ -49,16 +49,16 @@ void steps_list_numbers(const steps_text *text, arg_info *args, int *count);
 void steps_push_inputs(const steps_text *text, int first, launch *launch);
 void steps_push_numbers(const steps_text *text, launch *launch);
 
-/* Writes the includes that the steps need. */
+/* Writes the #include lines that the steps need. */
 void steps_include(const steps_text *steps_text, text *text);
 /* Defines v<input> as the element of `pointer` at index `at`. */
 void steps_write_load(const steps_text *steps_text, text *text, int input, const char *pointer,
                       const char *at);
 /* Defines s0, s1, ... from v0, v1, ... */
 void steps_write(const steps_text *steps_text, text *text);
-/* Writes a loop over n neighbours of out from y on, whose first element has index `first` in out,
- * in vectors where the compiler can. If first_input is 1, input 0 is y, or `from` in private memory
- * if its dtype differs. */
+/* Writes a loop over n neighbours of out from y on, which have index `first` and following in out.
+ * The compiler may vectorise it. If first_input is 1, input 0 is y or, if its dtype differs, `from`
+ * in private memory. */
 void steps_write_lines(const steps_text *steps_text, text *text, int first_input);
 /* Writes code for one block of out, number `item`: `each` neighbours of 16 lines. Some inputs are
  * transposed in tiles (kernels_cl/support/turned.h). */

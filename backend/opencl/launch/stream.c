@@ -1,8 +1,9 @@
-/* A session's side of the device: in-order queue, fault record, event times. */
+/* The stream of a session: an in-order queue, the fault record, and event times. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/opencl/launch/stream.h"
+#include "base/clock.h"
 
 /* ---------------------------------------------------------------- the caller's queue */
 
@@ -11,11 +12,12 @@ static void drop_before(cl_stream *stream) {
   stream->before = NULL;
 }
 
-/* Makes the run wait for the caller's commands by a marker. Marker and barrier avoid a wait for the
- * caller's whole queue, which may be out of order. */
+/* Makes the run wait for the caller's earlier commands, by a marker in the caller's queue and a
+ * barrier in ours. The caller's queue, which may be out of order, is not drained. */
 clave_status opencl_begin(stream *base) {
   cl_stream *queue = (cl_stream *)base;
-  cl_command_queue callers = queue->device->callers;
+  cl_command_queue callers = queue->device->caller_queue;
+  TRY(device_alive(queue->device));
   if (!callers) return NULL;
   drop_before(queue);
   cl_int code = queue->cl->clEnqueueMarkerWithWaitList(callers, 0, NULL, &queue->before);
@@ -29,7 +31,7 @@ clave_status opencl_begin(stream *base) {
   return NULL;
 }
 
-/* Fails if the caller's commands failed, since the run's results are then void. */
+/* Fails if the caller's commands failed, because the run's results are then invalid. */
 static clave_status check_before(cl_stream *stream) {
   cl_int outcome = CL_COMPLETE;
   if (!stream->before) return NULL;
@@ -47,6 +49,7 @@ static clave_status make_queue(cl_stream *stream, bool profiling, cl_command_que
   cl_int code;
   *out = stream->cl->clCreateCommandQueue(stream->device->context, stream->device->entry->id,
                                           profiling ? CL_QUEUE_PROFILING_ENABLE : 0, &code);
+  code = opencl_made(*out, code);
   if (code == CL_SUCCESS) return NULL;
   *out = NULL;
   return opencl_status(code, "clCreateCommandQueue");
@@ -63,10 +66,12 @@ static clave_status clear_fault(cl_stream *stream) {
 static clave_status init_stream(cl_stream *stream) {
   stream->saves_late = quirk_slow_binaries(stream->device->base.info.platform);
   stream->blocking_maps = quirk_blocking_maps(stream->device->base.info.platform);
+  stream->spins = quirk_spins(stream->device->base.info.platform);
   TRY(make_queue(stream, false, &stream->queue));
   cl_int code;
   stream->fault = stream->cl->clCreateBuffer(stream->device->context, CL_MEM_READ_WRITE,
                                              sizeof(fault_record), NULL, &code);
+  code = opencl_made(stream->fault, code);
   if (code != CL_SUCCESS) {
     stream->fault = NULL;
     return opencl_status(code, "clCreateBuffer");
@@ -95,19 +100,32 @@ static void drop_events(cl_stream *stream) {
   stream->n_events = 0;
 }
 
+/* Resets the counters of queued work: the queue is empty. */
+static void forget_work(cl_stream *stream) {
+  if (stream->mark) stream->cl->clReleaseEvent(stream->mark);
+  stream->mark = NULL;
+  stream->unflushed = 0;
+  stream->unflushed_ns = stream->unmarked_ns = 0;
+}
+
+static void close_queue(cl_stream *stream) {
+  if (stream->queue) stream->cl->clFinish(stream->queue);
+  if (stream->unsaved) {
+    builders_wait(stream->device);
+    programs_save(stream->device);
+  }
+  drop_events(stream);
+  drop_before(stream);
+  forget_work(stream);
+  if (stream->fault) stream->cl->clReleaseMemObject(stream->fault);
+  if (stream->queue) stream->cl->clReleaseCommandQueue(stream->queue);
+}
+
 void opencl_stream_destroy(backend *backend, stream *base) {
   (void)backend;
   cl_stream *queue = (cl_stream *)base;
   if (!queue) return;
-  if (queue->queue) queue->cl->clFinish(queue->queue);
-  if (queue->unsaved) {
-    builders_wait(queue->device);
-    programs_save(queue->device);
-  }
-  drop_events(queue);
-  drop_before(queue);
-  if (queue->fault) queue->cl->clReleaseMemObject(queue->fault);
-  if (queue->queue) queue->cl->clReleaseCommandQueue(queue->queue);
+  if (!device_is_lost(queue->device)) close_queue(queue);
   free(queue->events);
   free(queue->requested);
   free(queue);
@@ -115,7 +133,7 @@ void opencl_stream_destroy(backend *backend, stream *base) {
 
 /* ---------------------------------------------------------------- finish */
 
-static clave_status take_fault(cl_stream *stream, device_fault *fault) {
+static clave_status read_fault(cl_stream *stream, device_fault *fault) {
   const fault_record *record = &stream->found;
   if (record->kind == KERNEL_FAULT_NONE) return NULL;
   fault->present = true;
@@ -127,6 +145,50 @@ static clave_status take_fault(cl_stream *stream, device_fault *fault) {
   return clear_fault(stream);
 }
 
+clave_status stream_lost(cl_stream *stream, cl_int code, const char *call) {
+  clave_status st = opencl_status(code, call);
+  if (stream->n_queued == 1)
+    st = status_while(st, "after a launch of kernel %s", stream->queued_last);
+  if (stream->n_queued > 1)
+    st = status_while(st, "after %u launches, from kernel %s to kernel %s", stream->n_queued,
+                      stream->queued_first, stream->queued_last);
+  if (status_code_of(st) == STATUS_NO_MEMORY) return st;
+  __atomic_store_n(&stream->device->is_lost, true, __ATOMIC_RELEASE);
+  return status_while(st, "the device was lost");
+}
+
+clave_status device_alive(const cl_device *device) {
+  if (!device_is_lost(device)) return NULL;
+  return status_new(STATUS_DEVICE, "%s was lost in an earlier call: open it again",
+                    device->base.info.name);
+}
+
+/* Waits for an event without keeping a core busy, where the driver's own wait does. Polls at first,
+ * which takes no longer than that wait, and then sleeps for a small share of the time that has
+ * passed. */
+static void poll_event(const cl_stream *stream, cl_event event) {
+  enum { POLLED_NS = 1000000, SHARE = 32, MAX_SLEEP_NS = 1000000 };
+  const int64_t begin = clock_ns();
+  for (;;) {
+    cl_int status = CL_COMPLETE;
+    const cl_int code = stream->cl->clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS,
+                                                   sizeof status, &status, NULL);
+    const int64_t past = clock_ns() - begin, share = past / SHARE;
+    if (code != CL_SUCCESS || status <= CL_COMPLETE || status > CL_QUEUED) return;
+    if (past > POLLED_NS) clock_sleep(share < MAX_SLEEP_NS ? share : MAX_SLEEP_NS);
+  }
+}
+
+/* Waits for the queued work. clFinish, which follows, reports all errors. */
+static void wait_asleep(const cl_stream *stream) {
+  cl_event event = NULL;
+  if (stream->cl->clEnqueueMarkerWithWaitList(stream->queue, 0, NULL, &event) != CL_SUCCESS ||
+      !event)
+    return;
+  if (stream->cl->clFlush(stream->queue) == CL_SUCCESS) poll_event(stream, event);
+  stream->cl->clReleaseEvent(event);
+}
+
 /* Waits for the queue and reads the fault record in the same wait. */
 static clave_status wait_for_all(cl_stream *stream) {
   stream->found.kind = KERNEL_FAULT_NONE;
@@ -134,7 +196,11 @@ static clave_status wait_for_all(cl_stream *stream) {
     CL_TRY(stream->cl->clEnqueueReadBuffer(stream->queue, stream->fault, CL_FALSE, 0,
                                            sizeof stream->found, &stream->found, 0, NULL, NULL),
            "clEnqueueReadBuffer");
-  CL_TRY(stream->cl->clFinish(stream->queue), "clFinish");
+  if (stream->spins) wait_asleep(stream);
+  const cl_int code = stream->cl->clFinish(stream->queue);
+  if (code != CL_SUCCESS) return stream_lost(stream, code, "clFinish");
+  stream->n_queued = 0;
+  forget_work(stream);
   stream->fault_armed = false;
   return NULL;
 }
@@ -142,9 +208,10 @@ static clave_status wait_for_all(cl_stream *stream) {
 clave_status opencl_finish(stream *base, device_fault *fault) {
   cl_stream *queue = (cl_stream *)base;
   *fault = (device_fault){0};
+  TRY(device_alive(queue->device));
   TRY(wait_for_all(queue));
   TRY(check_before(queue));
-  TRY(take_fault(queue, fault));
+  TRY(read_fault(queue, fault));
   builders_reap(queue->device);
   if (queue->unsaved && !queue->saves_late) {
     queue->unsaved = false;
@@ -160,7 +227,9 @@ clave_status opencl_profile(stream *base, bool on) {
   drop_events(s);
   if (on == s->profiling) return NULL;
   cl_command_queue queue;
-  CL_TRY(s->cl->clFinish(s->queue), "clFinish");
+  TRY(device_alive(s->device));
+  const cl_int code = s->cl->clFinish(s->queue);
+  if (code != CL_SUCCESS) return stream_lost(s, code, "clFinish");
   TRY(make_queue(s, on, &queue));
   s->cl->clReleaseCommandQueue(s->queue);
   s->queue = queue;
@@ -176,13 +245,13 @@ cl_event *stream_event(cl_stream *stream, clave_status *st) {
     *st = status_no_memory();
     return NULL;
   }
-  stream->events[stream->n_events].number = stream->number;
+  stream->events[stream->n_events] = (timed_event){.number = stream->number};
   return &stream->events[stream->n_events].event;
 }
 
 static clave_status event_times(const cl_stream *stream, cl_event e, int64_t *start_ns,
                                 int64_t *end_ns) {
-  cl_ulong start, end;
+  cl_ulong start = 0, end = 0;
   CL_TRY(stream->cl->clGetEventProfilingInfo(e, CL_PROFILING_COMMAND_START, sizeof start, &start,
                                              NULL),
          "clGetEventProfilingInfo");

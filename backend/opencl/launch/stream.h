@@ -10,6 +10,8 @@ typedef struct cl_stream cl_stream;
 
 /* Chooses which instructions kernels may use. Fails if CLAVE_ASM names an unknown one. */
 clave_status instructions_choose(cl_device *device) STATUS_CHECK;
+/* Runs the probe of an instruction, by its number in the table, unless the probe has run before. */
+void instruction_try(cl_device *device, int number);
 
 /* ---------------------------------------------------------------- launch.c */
 
@@ -19,34 +21,36 @@ void opencl_cache_destroy(backend *backend, void *cache); /* frees a node's cach
 
 struct cl_recording {
   recording base;
+  int64_t estimated_ns;      /* estimated time of the node, see estimate_work */
   recorded_launch *launches; /* owned */
   int n;
   size_t capacity;
 };
 
-typedef struct epilogue_part epilogue_part; /* epilogue.c */
+typedef struct fused_epilogue fused_epilogue; /* epilogue.c */
 typedef struct row_choices row_choices;
 struct cl_recorder {
   cl_device *device;
   bool fast; /* kernels may round less exactly */
   cl_recording *out;
-  epilogue_part *epilogue;  /* borrowed: the node's epilogue until a launch runs it, then NULL */
+  fused_epilogue *epilogue; /* borrowed: the node's epilogue until a launch runs it, then NULL */
   variant_choices *choices; /* node.choices */
-  cl_recorder *pack;        /* borrowed: for launches that pack a weight; NULL in itself */
-  row_choices *rows;        /* borrowed: the rows of variant tables that it takes */
+  cl_recorder *pack;        /* borrowed: records launches that pack a weight; NULL in itself */
+  row_choices *rows;        /* borrowed: the rows of variant tables that this attempt chooses */
   kernel_program *refused;  /* a recorded launch's program, refused by the driver before; or NULL */
 };
 
-/* The rows that an attempt to record took, in order, and rows that it must not take. */
-enum { MOST_ROWS = 24 };
+/* The rows of variant tables that an attempt to record chose, in order, and rows that it must not
+ * choose. */
+enum { MAX_ROW_CHOICES = 24 };
 struct row_choices {
   struct {
     const kernel_variant *row;
-    bool has_others; /* the family has another row, of finite cost */
-  } taken[MOST_ROWS];
-  int n_taken, n_at_refusal; /* n_at_refusal: n_taken at the first launch that was refused before */
-  const kernel_variant *excluded[MOST_ROWS];
-  int depth[MOST_ROWS]; /* by excluded row: its index in `taken` */
+    bool has_others; /* the family has another row of finite cost */
+  } chosen[MAX_ROW_CHOICES];
+  int n_chosen, n_at_refusal; /* n_at_refusal: n_chosen at the first refused launch */
+  const kernel_variant *excluded[MAX_ROW_CHOICES];
+  int depth[MAX_ROW_CHOICES]; /* for each excluded row, its index in `chosen` */
   int n_excluded;
 };
 /* Notes that a launch of the recording was refused before. */
@@ -97,8 +101,8 @@ struct cl_stream {
   cl_command_queue queue;
   cl_mem fault;       /* one fault_record */
   fault_record found; /* a copy of `fault` that finish reads */
-  bool fault_armed;   /* a kernel that may write `fault` was enqueued since the last finish */
-  cl_event before;    /* owned: complete when the caller's commands before the run are; or NULL */
+  bool fault_armed;   /* a kernel that may write `fault` has been enqueued since the last finish */
+  cl_event before;    /* owned: completes with the caller's commands before the run; or NULL */
   uint32_t number;    /* number of the node being run */
   bool profiling;
   timed_event *events; /* owned, (n_events); only while profiling */
@@ -106,11 +110,22 @@ struct cl_stream {
   bool unsaved;       /* a program or proof is new and may be missing in the cache on disk */
   bool saves_late;    /* binaries are saved when the stream is destroyed, see quirk_slow_binaries */
   bool blocking_maps; /* see quirk_blocking_maps */
+  bool spins;         /* see quirk_spins */
+  uint32_t n_queued;  /* launches since the last wait for all; the kernels of the first and last */
+  const char *queued_first, *queued_last;
+  int unflushed; /* launches and estimated work since the last flush, and since `mark` */
+  int64_t unflushed_ns, unmarked_ns;
+  cl_event mark;              /* owned: completes with all earlier work; or NULL */
   kernel_program **requested; /* programs for build_all to build */
   int n_requested;
   size_t cap_requested;
 };
 
+/* Returns the error of a call that waits, with the names of queued launches. Except after an
+ * out-of-memory error, the device is lost from then on. */
+clave_status stream_lost(cl_stream *stream, cl_int code, const char *call) STATUS_CHECK;
+/* Fails if the device was lost: its driver may hang in any later call. */
+clave_status device_alive(const cl_device *device) STATUS_CHECK;
 clave_status opencl_stream_create(backend *backend, stream **out) STATUS_CHECK;
 void opencl_stream_destroy(backend *backend, stream *stream);
 /* transfers.c */
@@ -130,9 +145,22 @@ clave_status opencl_finish(stream *stream, device_fault *fault) STATUS_CHECK;
 clave_status opencl_profile(stream *stream, bool on) STATUS_CHECK;
 clave_status opencl_times(stream *stream, uint32_t number, int64_t *start_ns,
                           int64_t *end_ns) STATUS_CHECK;
-/* Returns where to store the next command's event, or NULL unless profiling. Increment n_events
- * once the command was enqueued. */
+/* Returns the address for the next command's event, or NULL unless profiling. Increment n_events
+ * once the command is enqueued. */
 cl_event *stream_event(cl_stream *stream, clave_status *st);
+
+/* ---------------------------------------------------------------- bounded_work.c */
+
+/* Estimates the time of a node on the device, in nanoseconds. */
+int64_t estimate_work(const cl_device *device, const node *node);
+/* True if a launch of the recorder's node must be split into several. The kernels of a split launch
+ * compute get_group_id from global indices, see common.h. */
+bool launch_is_long(const cl_recorder *recorder);
+/* Sets n_splits and split_dim. */
+void split_launch(const cl_recorder *recorder, recorded_launch *launch);
+/* Call it after a launch is enqueued, with its estimated time. If the queue holds much work,
+ * flushes the queue and waits for earlier work. */
+clave_status bound_work(cl_stream *stream, int64_t ns) STATUS_CHECK;
 
 /* ---------------------------------------------------------------- submit.c */
 
@@ -161,7 +189,7 @@ clave_status copy_by_kernel(cl_stream *stream, buffer *to, size_t to_offset, con
 /* Enqueues a product of CLBlast. */
 clave_status blas_run(cl_stream *stream, const blas_call *call,
                       const run_operands *operands) STATUS_CHECK;
-/* True once the library has failed on the device; clave's own kernels multiply from then on. */
+/* True once the library has failed on the device; clave's own kernels then replace it. */
 bool blas_is_refused(const cl_device *device);
 /* Makes blas_is_refused true. Leaves a note the first time. */
 void blas_refuse(cl_device *device, const struct clave_error *why);

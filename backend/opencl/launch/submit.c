@@ -1,5 +1,5 @@
-/* Runs recordings. A stream has separate kernel objects for each recording, with their arguments
- * set. In the steady state it sets the few arguments that changed, and enqueues. */
+/* Runs recordings. A stream has separate kernel objects for each recording, which keep their
+ * arguments. Repeated runs only set the few arguments that changed, and enqueue. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ typedef struct bound_launch {
   cl_kernel handle;  /* owned; NULL until made */
   bool has_run;      /* all arguments have been set */
   uint64_t *serials; /* owned (n_pointers): serials of the buffers that were set */
-  uint8_t *numbers;  /* in the same allocation: the struct of numbers as last set */
+  uint8_t *numbers;  /* in the same allocation: the struct of numbers that was set last */
   void *instead;     /* owned: state of the recording that replaces CLBlast */
 } bound_launch;
 
@@ -26,14 +26,15 @@ void opencl_state_destroy(stream *base, void *state) {
   cl_state *c = state;
   if (!c) return;
   for (int i = 0; i < c->n; i++) {
-    if (c->launches[i].handle) queue->cl->clReleaseKernel(c->launches[i].handle);
+    if (c->launches[i].handle && !device_is_lost(queue->device))
+      queue->cl->clReleaseKernel(c->launches[i].handle);
     free(c->launches[i].serials);
     opencl_state_destroy(base, c->launches[i].instead);
   }
   free(c);
 }
 
-/* Ensures that *state is a state of this recording; replaces one of another recording. */
+/* Ensures that *state is a state of this recording; replaces the state of another recording. */
 static clave_status state_of(stream *stream, const cl_recording *recording, void **state) {
   cl_state *c = *state;
   if (c && c->serial == recording->base.serial) return NULL;
@@ -47,18 +48,25 @@ static clave_status state_of(stream *stream, const cl_recording *recording, void
 
 /* ---------------------------------------------------------------- arguments */
 
+/* Returns the error of a call that sets an argument: a refusal of the kernel, unless it has run. */
+static clave_status argument_error(const recorded_launch *launch, cl_int code) {
+  const size_t items = launch_group(launch);
+  if (program_has_launched(launch->program, items)) return opencl_status(code, "clSetKernelArg");
+  return program_refuse(launch->program, items, opencl_refusal(code, "clSetKernelArg"));
+}
+
 /* Sets argument i of the signature. */
 static clave_status submit_set(const cl_stream *stream, const recorded_launch *launch,
                                const bound_launch *bound_launch, int i, size_t size,
                                const void *data) {
   cl_int code = stream->cl->clSetKernelArg(bound_launch->handle, launch->places.at[i], size, data);
   if (code == CL_SUCCESS) return NULL;
-  return status_while(opencl_status(code, "clSetKernelArg"), "kernel %s argument %d (%s)",
+  return status_while(argument_error(launch, code), "kernel %s argument %d (%s)",
                       launch->signature->kernel, i, launch->signature->args[i].name);
 }
 
-/* Sets a buffer; NULL sets the stream's fault record, which also stands for absent tensors. Buffers
- * are compared by serial, since a new handle may equal a released one. */
+/* Sets a buffer. For NULL, an absent tensor, sets the stream's fault record. Buffers are compared
+ * by serial, because a new handle may equal a released one. */
 static clave_status set_memory(const cl_stream *stream, const recorded_launch *launch,
                                bound_launch *bound_launch, int i, const cl_buffer *buf) {
   const cl_mem *memory = buf ? &buf->memory : &stream->fault;
@@ -93,7 +101,7 @@ static const cl_buffer *launch_memory(const recorded_launch *launch, int i,
   return (const cl_buffer *)tensor->buf;
 }
 
-/* Sets a buffer, and the offset of element 0 after it. Sets *changed if the offset changed. */
+/* Sets a buffer and the number after it, its offset. Sets *changed if the offset changed. */
 static clave_status submit_set_operand(const cl_stream *stream, const recorded_launch *launch,
                                        bound_launch *bound_launch, int i,
                                        const run_operands *operands, bool *changed) {
@@ -103,14 +111,15 @@ static clave_status submit_set_operand(const cl_stream *stream, const recorded_l
   return set_memory(stream, launch, bound_launch, i, buf);
 }
 
-/* Sets an image of a packed weight, which is made once and lives as long as the weight. */
+/* Sets the image of a packed weight, which is made once and lives as long as the weight. */
 static clave_status set_image(const cl_stream *stream, const recorded_launch *launch,
                               bound_launch *bound_launch, int i, const run_operands *operands) {
   cl_buffer *weight = (cl_buffer *)operands->weights[launch->values[i].as.i];
   uint64_t *was = &bound_launch->serials[launch->places.at[i]];
   cl_mem image;
   if (*was == weight->serial && bound_launch->has_run) return NULL;
-  TRY(opencl_buffer_image(stream->device, weight, &image));
+  clave_status st = opencl_buffer_image(stream->device, weight, &image);
+  if (st) return program_refuse(launch->program, 1, st);
   TRY(submit_set(stream, launch, bound_launch, i, sizeof image, &image));
   *was = weight->serial;
   return NULL;
@@ -128,8 +137,8 @@ static clave_status set_numbers(const cl_stream *stream, const recorded_launch *
   if (code == CL_INVALID_ARG_SIZE && places->end < places->size)
     code = stream->cl->clSetKernelArg(bound_launch->handle, places->n_pointers, places->end,
                                       bound_launch->numbers);
-  CL_TRY(code, "clSetKernelArg");
-  return NULL;
+  if (code == CL_SUCCESS) return NULL;
+  return status_while(argument_error(launch, code), "kernel %s", launch->signature->kernel);
 }
 
 /* Sets the arguments that changed since the last run: buffers, random keys and the number of the
@@ -178,11 +187,11 @@ static clave_status set_constants(const cl_stream *stream, const recorded_launch
 
 /* ---------------------------------------------------------------- launches */
 
-/* Fails if the launch has more groups than the device allows, or larger ones than the kernel. The
- * latter is remembered. */
+/* Fails if the launch has more groups than the device allows, or groups larger than the kernel
+ * allows. The second case is remembered. */
 static clave_status submit_check_groups(const cl_stream *stream, const recorded_launch *launch,
                                         cl_kernel kernel) {
-  size_t most = stream->device->entry->traits.most_groups;
+  size_t most = stream->device->entry->traits.max_groups;
   const size_t items = launch_group(launch);
   for (int i = 1; i < launch->dims; i++)
     if (launch->global[i] / launch->local[i] > most)
@@ -211,25 +220,57 @@ static clave_status make_kernel(cl_stream *stream, const recorded_launch *launch
   return set_constants(stream, launch, bound_launch);
 }
 
-/* If the driver has accepted no launch of the program in groups of this size before, a failure
- * means that it refuses the kernel, else that the device is in trouble. */
-static clave_status enqueue(cl_stream *stream, const recorded_launch *launch,
-                            const bound_launch *bound_launch) {
+/* Enqueues split `i` of launch->n_splits. */
+static cl_int enqueue_split(const cl_stream *stream, const recorded_launch *launch,
+                            const bound_launch *bound_launch, size_t i, cl_event *event) {
+  size_t offset[3] = {0}, global[3];
+  const int dim = launch->split_dim;
+  const size_t groups = launch->global[dim] / launch->local[dim],
+               first = groups * i / launch->n_splits, end = groups * (i + 1) / launch->n_splits;
+  memcpy(global, launch->global, sizeof global);
+  offset[dim] = first * launch->local[dim];
+  global[dim] = (end - first) * launch->local[dim];
+  return stream->cl->clEnqueueNDRangeKernel(stream->queue, bound_launch->handle,
+                                            (cl_uint)launch->dims, offset, global, launch->local, 0,
+                                            NULL, event);
+}
+
+static cl_int enqueue_whole(const cl_stream *stream, const recorded_launch *launch,
+                            const bound_launch *bound_launch, cl_event *event) {
+  return stream->cl->clEnqueueNDRangeKernel(stream->queue, bound_launch->handle,
+                                            (cl_uint)launch->dims, NULL, launch->global,
+                                            launch->local, 0, NULL, event);
+}
+
+/* Enqueues a launch. A failure means that the driver refuses the kernel, if it has never accepted a
+ * launch of the program in groups of this size, and otherwise that the device has failed. */
+static clave_status enqueue_one(cl_stream *stream, const recorded_launch *launch,
+                                const bound_launch *bound_launch, size_t split) {
   const size_t items = launch_group(launch);
-  const bool first = !program_has_launched(launch->program, items);
+  const bool first = split == 0 && !program_has_launched(launch->program, items);
   clave_status st;
   cl_event *event = stream_event(stream, &st);
   if (st) return st;
-  cl_int code =
-      stream->cl->clEnqueueNDRangeKernel(stream->queue, bound_launch->handle, (cl_uint)launch->dims,
-                                         NULL, launch->global, launch->local, 0, NULL, event);
+  const cl_int code = launch->n_splits > 1
+                          ? enqueue_split(stream, launch, bound_launch, split, event)
+                          : enqueue_whole(stream, launch, bound_launch, event);
   if (code != CL_SUCCESS) {
     st = (first ? opencl_refusal : opencl_status)(code, "clEnqueueNDRangeKernel");
     st = status_while(st, "kernel %s", launch->signature->kernel);
     return first ? program_refuse(launch->program, items, st) : st;
   }
-  if (event) stream->n_events++;
-  return NULL;
+  if (event && *event) stream->n_events++;
+  if (!stream->n_queued++) stream->queued_first = launch->signature->kernel;
+  stream->queued_last = launch->signature->kernel;
+  const int64_t n_splits = launch->n_splits > 1 ? (int64_t)launch->n_splits : 1;
+  return bound_work(stream, launch->estimated_ns / n_splits);
+}
+
+static clave_status enqueue(cl_stream *stream, const recorded_launch *launch,
+                            const bound_launch *bound_launch) {
+  for (size_t i = 1; i < launch->n_splits; i++)
+    TRY(enqueue_one(stream, launch, bound_launch, i - 1));
+  return enqueue_one(stream, launch, bound_launch, launch->n_splits ? launch->n_splits - 1 : 0);
 }
 
 /* Enqueues the first launch of a kernel object. If the driver requires it, waits until a program's
@@ -243,7 +284,7 @@ static clave_status enqueue_first(cl_stream *stream, const recorded_launch *laun
   clave_status st = enqueue(stream, launch, bound_launch);
   cl_int code = is_first && !st ? stream->cl->clFinish(stream->queue) : CL_SUCCESS;
   mutex_unlock(device->first_lock);
-  return code == CL_SUCCESS ? st : opencl_status(code, "clFinish");
+  return code == CL_SUCCESS ? st : stream_lost(stream, code, "clFinish");
 }
 
 static void drop_kernel(const cl_stream *stream, bound_launch *launch) {
@@ -256,7 +297,7 @@ static clave_status submit_run_product(cl_stream *stream, const recorded_launch 
                                        bound_launch *bound_launch, const run_operands *operands) {
   if (!blas_is_refused(stream->device)) {
     clave_status st = blas_run(stream, launch->blas, operands);
-    if (!st) return NULL;
+    if (!st) return bound_work(stream, launch->estimated_ns);
     blas_refuse(stream->device, st);
     status_free(st);
   }
@@ -302,8 +343,9 @@ clave_status opencl_run(stream *base, const recording *recording, void **state,
   cl_stream *queue = (cl_stream *)base;
   const cl_recording *recorded = (const cl_recording *)recording;
   const cl_state *before = *state;
+  TRY(device_alive(queue->device));
   if (!before || before->serial != recording->serial)
-    TRY(opencl_prepare(base, recording, state)); /* makes all kernels before any runs */
+    TRY(opencl_prepare(base, recording, state)); /* makes all kernels before the first one runs */
   cl_state *b = *state;
   queue->number = number;
   for (int i = 0; i < recorded->n; i++)

@@ -3,14 +3,21 @@
 
 #include "backend/opencl/launch/stream.h"
 
-/* Maps and unmaps a buffer in host memory, so that the device and host see each other's changes. */
-static clave_status pass_over(const cl_stream *stream, const cl_buffer *buffer, size_t offset,
-                              size_t bytes, cl_map_flags flags, cl_bool waits) {
+/* Returns the status of a call that waited if `waits`. */
+static clave_status transfers_outcome(cl_stream *stream, cl_bool waits, cl_int code,
+                                      const char *call) {
+  if (code == CL_SUCCESS) return NULL;
+  return waits ? stream_lost(stream, code, call) : opencl_status(code, call);
+}
+
+/* Maps and unmaps a buffer over host memory, so that device and host see each other's changes. */
+static clave_status sync_with_host(cl_stream *stream, const cl_buffer *buffer, size_t offset,
+                                   size_t bytes, cl_map_flags flags, cl_bool waits) {
   cl_int code;
   void *mapped =
       stream->cl->clEnqueueMapBuffer(stream->queue, buffer->memory, waits || stream->blocking_maps,
                                      flags, offset, bytes, 0, NULL, NULL, &code);
-  if (code != CL_SUCCESS) return opencl_status(code, "clEnqueueMapBuffer");
+  TRY(transfers_outcome(stream, waits, code, "clEnqueueMapBuffer"));
   CL_TRY(stream->cl->clEnqueueUnmapMemObject(stream->queue, buffer->memory, mapped, 0, NULL, NULL),
          "clEnqueueUnmapMemObject");
   return NULL;
@@ -51,27 +58,29 @@ static clave_status read_closed(cl_stream *stream, const buffer *from, size_t of
 static clave_status transfers_write_buffer(cl_stream *stream, buffer *to, size_t offset,
                                            const void *from, size_t bytes, cl_bool waits) {
   if (bytes == 0) return NULL;
+  TRY(device_alive(stream->device));
   const cl_buffer *memory = (const cl_buffer *)to;
   if (memory->is_closed) return write_closed(stream, to, offset, from, bytes, waits);
   if (buffer_is_in_place(memory, offset, from))
-    return pass_over(stream, memory, offset, bytes, CL_MAP_WRITE_INVALIDATE_REGION, waits);
-  CL_TRY(stream->cl->clEnqueueWriteBuffer(stream->queue, memory->memory, waits, offset, bytes, from,
-                                          0, NULL, NULL),
-         "clEnqueueWriteBuffer");
-  return NULL;
+    return sync_with_host(stream, memory, offset, bytes, CL_MAP_WRITE_INVALIDATE_REGION, waits);
+  return transfers_outcome(stream, waits,
+                           stream->cl->clEnqueueWriteBuffer(stream->queue, memory->memory, waits,
+                                                            offset, bytes, from, 0, NULL, NULL),
+                           "clEnqueueWriteBuffer");
 }
 
 static clave_status transfers_read_buffer(cl_stream *stream, const buffer *from, size_t offset,
                                           void *to, size_t bytes, cl_bool waits) {
   if (bytes == 0) return NULL;
+  TRY(device_alive(stream->device));
   const cl_buffer *memory = (const cl_buffer *)from;
   if (memory->is_closed) return read_closed(stream, from, offset, to, bytes, waits);
   if (buffer_is_in_place(memory, offset, to))
-    return pass_over(stream, memory, offset, bytes, CL_MAP_READ, waits);
-  CL_TRY(stream->cl->clEnqueueReadBuffer(stream->queue, memory->memory, waits, offset, bytes, to, 0,
-                                         NULL, NULL),
-         "clEnqueueReadBuffer");
-  return NULL;
+    return sync_with_host(stream, memory, offset, bytes, CL_MAP_READ, waits);
+  return transfers_outcome(stream, waits,
+                           stream->cl->clEnqueueReadBuffer(stream->queue, memory->memory, waits,
+                                                           offset, bytes, to, 0, NULL, NULL),
+                           "clEnqueueReadBuffer");
 }
 
 clave_status opencl_write(stream *stream, buffer *to, size_t offset, const void *from,
@@ -105,15 +114,24 @@ static clave_status fill_by_kernel(cl_stream *stream, buffer *to, size_t offset,
   return st;
 }
 
+/* Maximum bytes per call: NVIDIA's driver hangs, or fails later, after a fill of 2 GB or more. */
+enum { MAX_FILL = 1 << 30 };
+
 clave_status opencl_fill_zero(stream *base, buffer *to, size_t offset, size_t bytes) {
   cl_stream *queue = (cl_stream *)base;
   static const cl_uchar zero;
   if (bytes == 0) return NULL;
+  TRY(device_alive(queue->device));
   if (((cl_buffer *)to)->is_for_kernels) return fill_by_kernel(queue, to, offset, bytes);
   cl_mem memory = ((cl_buffer *)to)->memory;
-  CL_TRY(queue->cl->clEnqueueFillBuffer(queue->queue, memory, &zero, sizeof zero, offset, bytes, 0,
-                                        NULL, NULL),
-         "clEnqueueFillBuffer");
+  while (bytes) {
+    const size_t part = bytes < MAX_FILL ? bytes : MAX_FILL;
+    CL_TRY(queue->cl->clEnqueueFillBuffer(queue->queue, memory, &zero, sizeof zero, offset, part, 0,
+                                          NULL, NULL),
+           "clEnqueueFillBuffer");
+    offset += part;
+    bytes -= part;
+  }
   return NULL;
 }
 
@@ -122,6 +140,7 @@ clave_status opencl_copy_buffer(stream *base, buffer *to, size_t to_offset, cons
   cl_stream *queue = (cl_stream *)base;
   const cl_buffer *memory = (const cl_buffer *)from, *b = (const cl_buffer *)to;
   if (bytes == 0) return NULL;
+  TRY(device_alive(queue->device));
   if (memory->is_for_kernels || b->is_for_kernels)
     return copy_by_kernel(queue, to, to_offset, from, from_offset, bytes);
   cl_mem source = memory->memory, target = b->memory;

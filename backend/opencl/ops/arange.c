@@ -1,4 +1,4 @@
-/* Arange and Full: tensors computed from numbers alone. */
+/* Arange and Full: tensors filled from numbers alone. */
 #include "ops/arange.h"
 
 #include "opencl_ops.h"

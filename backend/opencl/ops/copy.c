@@ -1,10 +1,10 @@
-/* Copy: any strides to contiguous, by lines, points or transposing tiles. */
+/* Copies any strides to a contiguous tensor, by lines, by points or by transposed tiles. */
 #include "ops/copy.h"
 
 #include "backend/opencl/ops/families.h"
 #include "opencl_ops.h"
 
-/* Below MIN_LINE an inner dimension fills no vector. PART: elements per work-item of a CPU. */
+/* MIN_LINE: shorter lines do not fill a vector. PART: elements per work-item on a CPU. */
 enum { MIN_LINE = 16, TILE = 16, TILE_ROWS = 4, PART = 4096 };
 
 static void opencl_copy_begin(launch *launch, cl_recorder *recorder, const node *node,
@@ -100,16 +100,16 @@ static int transposed_axis(const tensor *tensor) {
   return -1;
 }
 
-static bool opencl_copy_takes_tiles(const cl_recorder *recorder, const tensor *tensor, int axis) {
+static bool opencl_copy_accepts_tiles(const cl_recorder *recorder, const tensor *tensor, int axis) {
   const int64_t tiles = max_i64(tensor->dims[axis] * tensor->dims[tensor->rank - 1], 1);
-  return recorder_takes_groups(recorder, ceil_div(tensor->dims[axis], TILE)) &&
-         recorder_takes_groups(recorder, tensor_numel(tensor) / tiles);
+  return recorder_accepts_work_groups(recorder, ceil_div(tensor->dims[axis], TILE)) &&
+         recorder_accepts_work_groups(recorder, tensor_numel(tensor) / tiles);
 }
 
-static bool takes_lines(const cl_recorder *recorder, const tensor *tensor) {
+static bool accepts_lines(const cl_recorder *recorder, const tensor *tensor) {
   const int64_t line = tensor->rank ? tensor->dims[tensor->rank - 1] : 1;
   return tensor->rank <= 1 ||
-         (line >= MIN_LINE && recorder_takes_groups(recorder, tensor_numel(tensor) / line));
+         (line >= MIN_LINE && recorder_accepts_work_groups(recorder, tensor_numel(tensor) / line));
 }
 
 clave_status opencl_copy(cl_recorder *recorder, const node *node) {
@@ -117,9 +117,9 @@ clave_status opencl_copy(cl_recorder *recorder, const node *node) {
   describe_copy(node, &desc);
   const tensor *tensor = &desc.x.tensor;
   int axis = transposed_axis(tensor);
-  if (axis >= 0 && opencl_copy_takes_tiles(recorder, tensor, axis))
+  if (axis >= 0 && opencl_copy_accepts_tiles(recorder, tensor, axis))
     return copy_tiles(recorder, node, &desc, axis);
-  if (takes_lines(recorder, tensor))
+  if (accepts_lines(recorder, tensor))
     return opencl_copy_lines(recorder, node, &desc.x, buffer_arg(&desc.out));
   return copy_points(recorder, node, &desc);
 }

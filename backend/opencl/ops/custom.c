@@ -1,5 +1,5 @@
-/* Custom ops: the user's kernels, whose text is in the program. Their head is written here from the
- * parameters that the program lists, so that a tensor may begin at any offset of a buffer. */
+/* Custom ops: the user's kernels, whose text is in the program. Their heads are written here from
+ * the program's lists of parameters, so that a tensor may begin at any offset of a buffer. */
 #include "ops/custom.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ typedef struct custom_launch {
   const node *node;
   const ir_custom *op;
   const ir_custom_kernel *kernel;
-  char (*offsets)[OFFSET_NAME]; /* indexed by parameter: the name of its tensor's offset */
+  char (*offsets)[OFFSET_NAME]; /* by parameter: the name of the offset of its tensor */
 } custom_launch;
 
 /* ---------------------------------------------------------------- the text */

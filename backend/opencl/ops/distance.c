@@ -9,7 +9,7 @@
 enum { KIND_INFINITE = 4, KIND_ANY = 5, CPU_ROWS = 4, CPU_WIDTH = 16 };
 /* distance_panels: rows per work-item, and rows per tile. */
 enum { CHUNK = 120, WIDE_TILE = 8, NARROW_TILE = 4 };
-/* distance_products: least sizes, and rows and vectors per tile. */
+/* distance_products: minimum sizes, and rows and vectors per tile. */
 enum { PRODUCT_ROWS = 32, PRODUCT_TERMS = 32, PRODUCT_TILE = 6, PRODUCT_VECTORS = 4 };
 
 static int opencl_distance_kind_of(double p) {
@@ -17,16 +17,16 @@ static int opencl_distance_kind_of(double p) {
   return isinf(p) ? KIND_INFINITE : KIND_ANY;
 }
 
-/* A tile of few rows would waste most of its work. */
-static bool opencl_distance_takes_panels(const cl_recorder *recorder, const distance_desc *desc,
-                                         int kind) {
+/* With fewer rows, a tile would waste most of its work. */
+static bool opencl_distance_accepts_panels(const cl_recorder *recorder, const distance_desc *desc,
+                                           int kind) {
   const bool usual = kind == 1 || kind == 2 || kind == KIND_INFINITE;
   return recorder_traits(recorder)->is_cpu && usual && desc->a->tensor.type != DTYPE_F64 &&
          desc->m > 0 && desc->n_a >= NARROW_TILE && desc->n_b >= NARROW_TILE;
 }
 
 /* With fewer terms, rows are often close together, where products lose precision. */
-static bool opencl_distance_takes_products(const distance_desc *desc, int kind) {
+static bool opencl_distance_accepts_products(const distance_desc *desc, int kind) {
   return kind == 2 && desc->a->tensor.type == DTYPE_F32 && desc->m >= PRODUCT_TERMS &&
          desc->n_a >= PRODUCT_ROWS && desc->n_b >= PRODUCT_ROWS;
 }
@@ -34,7 +34,7 @@ static bool opencl_distance_takes_products(const distance_desc *desc, int kind) 
 static clave_status launch_panels(cl_recorder *recorder, const node *node,
                                   const distance_desc *desc, int kind) {
   const bool is_wide = recorder_traits(recorder)->vector_width >= CPU_WIDTH,
-             products = opencl_distance_takes_products(desc, kind);
+             products = opencl_distance_accepts_products(desc, kind);
   const int tile = !is_wide ? NARROW_TILE : products ? PRODUCT_TILE : WIDE_TILE;
   const int vectors = is_wide && products ? PRODUCT_VECTORS : 1;
   const int64_t chunks = ceil_div(desc->n_a, CHUNK),
@@ -74,7 +74,7 @@ clave_status opencl_distance(cl_recorder *recorder, const node *node) {
   describe_distance(node, &desc);
   if (desc.n_out == 0) return NULL;
   int kind = opencl_distance_kind_of(desc.p);
-  if (opencl_distance_takes_panels(recorder, &desc, kind))
+  if (opencl_distance_accepts_panels(recorder, &desc, kind))
     return launch_panels(recorder, node, &desc, kind);
   bool vector =
       recorder_traits(recorder)->is_cpu && kind != KIND_ANY; /* PoCL's pow of double16 is wrong */

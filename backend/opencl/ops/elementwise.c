@@ -1,10 +1,11 @@
-/* Elementwise lists: one kernel is generated for each list of steps, dtypes and walk, never for a
- * shape.
+/* Elementwise: one kernel is generated for each list of steps, dtypes and walk; kernels do not
+ * depend on shapes.
  *
  * There are four walks over the collapsed shape. LINES is a 2-D range of (inner dimension, all
- * others), with inner strides 0 and 1 known to the compiler. POINTS is for short inner dimensions
- * and divides indices for each element. On CPUs, LOOPS assigns each work-item a part of out, line
- * by line, and TILES a part of 16 lines, if neighbours of an input are stored across the lines. */
+ * others), whose inner strides of 0 and 1 are known to the compiler. POINTS, for short inner
+ * dimensions, divides indices for each element. On CPUs, a work-item of LOOPS has a range of out,
+ * line by line. A work-item of TILES has a range of 16 lines, because neighbours of an input are
+ * stored across the lines. */
 #include "ops/elementwise.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@
 #include "opencl_ops.h"
 #include "ops/epilogue.h"
 
-/* Below this a line does not fill a vector and POINTS is faster. */
+/* Shorter lines do not fill a vector, so POINTS is faster. */
 enum { MIN_LINE = 16 };
 
 typedef enum walk { LINES, POINTS, LOOPS, TILES } walk;
@@ -44,7 +45,7 @@ static int opencl_elementwise_list_parameters(const elementwise_kernel *kernel, 
   return n;
 }
 
-/* Writes the indices of the element: i0 (inner), ..., and `o`, its index in out. */
+/* Writes the indices of an element: i0 (inner), i1, ..., and `o`, its index in out. */
 static void write_indices(const elementwise_kernel *kernel, text *text) {
   text_printf(text, "  const index_t i = (index_t)get_global_id(0);\n  if (i >= n) return;\n");
   bool lines = kernel->how == LINES;
@@ -63,7 +64,7 @@ static void write_indices(const elementwise_kernel *kernel, text *text) {
   text_printf(text, "  const index_t i%d = r;\n", kernel->text.rank - 1);
 }
 
-static void write_load(const elementwise_kernel *kernel, text *words, int input) {
+static void write_load(const elementwise_kernel *kernel, text *load, int input) {
   const step_names *names = kernel->text.names;
   text pointer = {0}, at = {0};
   text_printf(&pointer, "%s + %s", names->inputs[input], names->offsets[input]);
@@ -73,8 +74,8 @@ static void write_load(const elementwise_kernel *kernel, text *words, int input)
     text_printf(&at, "%s", kernel->text.inner[input] == INNER_ONE ? "i0" : "0");
   for (int d = 1; d < kernel->text.rank; d++)
     text_printf(&at, " + i%d * %s.s%d", d, names->strides[input], d);
-  steps_write_load(&kernel->text, words, input, pointer.data, at.data);
-  if (pointer.failed || at.failed) words->failed = true;
+  steps_write_load(&kernel->text, load, input, pointer.data, at.data);
+  if (pointer.failed || at.failed) load->failed = true;
   text_free(&pointer);
   text_free(&at);
 }
@@ -121,11 +122,11 @@ static clave_status opencl_elementwise_write_kernel(const void *ctx, text *text,
 
 /* ---------------------------------------------------------------- launch */
 
-/* Limits on the neighbours per work-item that loops. */
-enum { LEAST_EACH = 1024, MOST_EACH = 16384, ITEMS_PER_CORE = 8 };
+/* Limits on the neighbours per work-item of LOOPS and TILES. */
+enum { MIN_EACH = 1024, MAX_EACH = 16384, ITEMS_PER_CORE = 8 };
 static int64_t opencl_elementwise_share_of(const cl_recorder *recorder, int64_t n) {
   int64_t items = ITEMS_PER_CORE * (int64_t)recorder_traits(recorder)->compute_units;
-  return min_i64(max_i64(ceil_div(n, items), LEAST_EACH), MOST_EACH);
+  return min_i64(max_i64(ceil_div(n, items), MIN_EACH), MAX_EACH);
 }
 
 /* Returns the number of work-items of TILES. */
@@ -158,7 +159,7 @@ static bool find_turned(elementwise_kernel *kernel) {
   return any;
 }
 
-/* Encodes all of `turned` in one number. */
+/* Returns the flags of the inputs that are read transposed as the bits of a number. */
 static int turned_code(const elementwise_kernel *kernel) {
   int code = 0;
   for (int i = 0; i < kernel->text.desc.n_inputs; i++) code = code * 2 + kernel->text.turned[i];
@@ -172,8 +173,9 @@ static walk opencl_elementwise_choose_walk(const cl_recorder *recorder,
   if (out->rank > 1 && line < MIN_LINE) return POINTS;
   if (recorder_traits(recorder)->is_cpu && !steps_divide(&kernel->text))
     return find_turned(kernel) ? TILES : LOOPS;
-  return out->rank > 1 && !recorder_takes_groups(recorder, kernel->text.desc.n / line) ? POINTS
-                                                                                       : LINES;
+  return out->rank > 1 && !recorder_accepts_work_groups(recorder, kernel->text.desc.n / line)
+             ? POINTS
+             : LINES;
 }
 
 static clave_status opencl_elementwise_launch_steps(cl_recorder *recorder, const node *node,
@@ -183,7 +185,7 @@ static clave_status opencl_elementwise_launch_steps(cl_recorder *recorder, const
   memset(kernel->text.turned, 0, sizeof kernel->text.turned);
   TRY(steps_plan(&kernel->text));
   kernel->how = opencl_elementwise_choose_walk(recorder, kernel);
-  kernel->each = kernel->how == TILES ? LEAST_EACH / 2
+  kernel->each = kernel->how == TILES ? MIN_EACH / 2
                                       : opencl_elementwise_share_of(recorder, kernel->text.desc.n);
   launch launch;
   launch_begin(&launch, recorder, node);

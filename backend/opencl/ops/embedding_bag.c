@@ -1,4 +1,4 @@
-/* Reductions over groups of table rows: kernels_cl/embedding_bag.cl. */
+/* Reductions over bags of table rows: kernels_cl/embedding_bag.cl. */
 #include "ops/embedding_bag.h"
 
 #include "backend/opencl/ops/families.h"
@@ -32,11 +32,11 @@ clave_status opencl_embedding_bag(cl_recorder *recorder, const node *node) {
                            .rows = desc.rows,
                            .n = desc.n,
                            .n_offsets = desc.n_offsets,
-                           .row_step = desc.weight->tensor.strides[0],
-                           .column_step = desc.weight->tensor.strides[1],
-                           .index_step = desc.indices->tensor.strides[0],
-                           .offset_step = desc.offsets->tensor.strides[0],
-                           .factor_step = desc.factors ? desc.factors->tensor.strides[0] : 0,
+                           .row_stride = desc.weight->tensor.strides[0],
+                           .column_stride = desc.weight->tensor.strides[1],
+                           .index_stride = desc.indices->tensor.strides[0],
+                           .offset_stride = desc.offsets->tensor.strides[0],
+                           .factor_stride = desc.factors ? desc.factors->tensor.strides[0] : 0,
                            .skipped = desc.skipped});
   return launch_loops(&launch, items, 1, (desc.n / max_i64(desc.bags, 1) + 1) * chunk);
 }

@@ -1,5 +1,5 @@
-/* Helpers that several op families share: operands, dimensions split into walked and kept ones,
- * group sizes for loops. */
+/* Helpers that several op families share: operands, the split of dimensions into walked and kept
+ * ones, work-group sizes for loops. */
 #include "backend/opencl/ops/families.h"
 
 dtype moved_type(dtype t) {
@@ -8,9 +8,9 @@ dtype moved_type(dtype t) {
   return by_size[dtype_size(t)];
 }
 
-/* A CPU runs a group on one core, so each core should get several groups, but each group enough
- * work. With little work any size will do: 16 saves PoCL a compilation, because more work uses it
- * as well. */
+/* A CPU runs a work-group on one core, so each core should get several groups, and each group
+ * enough work. With little work the size hardly matters: 16 saves PoCL a compilation, because it is
+ * used for more work, too. */
 size_t choose_local(const cl_recorder *recorder, int64_t items, int64_t work) {
   const device_traits *traits = recorder_traits(recorder);
   if (!traits->is_cpu) return LOCAL_SIZE;
@@ -22,16 +22,16 @@ size_t choose_local(const cl_recorder *recorder, int64_t items, int64_t work) {
   return 1;
 }
 
-/* parameters: work-items per group. Kernels for CPUs work with any group size. */
-static bool takes_group(const void *traits, const kernel_variant *variant) {
+/* parameters: work-items per work-group. Kernels for CPUs work with any group size. */
+static bool accepts_group(const void *traits, const kernel_variant *variant) {
   const device_traits *device_traits = traits;
   return device_traits->is_cpu && (size_t)variant->parameters[0] <= device_traits->max_local;
 }
 
 static const kernel_variant group_variants[] = {{.name = "rule"},
-                                                {"1", takes_group, .parameters = {1}},
-                                                {"16", takes_group, .parameters = {16}},
-                                                {"64", takes_group, .parameters = {LOCAL_SIZE}}};
+                                                {"1", accepts_group, .parameters = {1}},
+                                                {"16", accepts_group, .parameters = {16}},
+                                                {"64", accepts_group, .parameters = {LOCAL_SIZE}}};
 
 static size_t tuned_local(const launch *launch, int64_t items, int64_t others, int64_t work) {
   tuning_key key = recorder_key(launch->recorder);
@@ -59,16 +59,16 @@ clave_status launch_rows(launch *launch, int64_t rows, int64_t row_size, int tea
                   : launch_loops(launch, rows, 1, row_size);
 }
 
-/* A sum consists of blocks of up to 64 W TEAM elements, whose lanes are added in pairs. Its error
- * is at most n / (W TEAM) + log2(W TEAM) roundings of its elements' magnitudes. This is less than n
- * + 8, the bound that results are checked against. */
+/* Kernels add a row in blocks of up to 64 W TEAM elements, whose lanes are added in pairs. The
+ * error is at most n / (W TEAM) + log2(W TEAM) roundings of the sum of magnitudes, which is less
+ * than n + 8, the bound that results are checked against. */
 typedef struct rows_problem {
   const device_traits *traits;
   int64_t size;
 } rows_problem;
 
-/* parameters: team and width of a row_walk. A row must have elements for each lane of the team. */
-static bool takes_team(const void *problem, const kernel_variant *variant) {
+/* parameters: team and width of a row_walk. A row needs an element for each lane of the team. */
+static bool accepts_team(const void *problem, const kernel_variant *variant) {
   const rows_problem *rows_problem = problem;
   const int64_t team = variant->parameters[0], width = variant->parameters[1];
   return (size_t)team <= rows_problem->traits->max_local && rows_problem->size >= team * width;
@@ -78,10 +78,10 @@ static const kernel_variant rows_variants[] = {
     {.name = "rule"},
     {"alone", .parameters = {1, 1}},
     {"vector", .parameters = {1, 16}},
-    {"team 16", takes_team, .parameters = {16, 1}},
-    {"team 64", takes_team, .parameters = {64, 1}},
-    {"team 256", takes_team, .parameters = {256, 1}},
-    {"vector team 16", takes_team, .parameters = {16, 16}}};
+    {"team 16", accepts_team, .parameters = {16, 1}},
+    {"team 64", accepts_team, .parameters = {64, 1}},
+    {"team 256", accepts_team, .parameters = {256, 1}},
+    {"vector team 16", accepts_team, .parameters = {16, 16}}};
 
 row_walk choose_row_walk(cl_recorder *recorder, const char *family, const node *node,
                          const tensor *tensor, int64_t rows, int64_t size, row_walk by_rule) {
@@ -112,35 +112,35 @@ static bool all_unit_stride(const tensor *ts, int n) {
   return true;
 }
 
-row_class choose_row_class(const cl_recorder *recorder, const tensor *kept, const tensor *over,
-                           int n) {
+row_layout choose_row_layout(const cl_recorder *recorder, const tensor *kept, const tensor *over,
+                             int n) {
   bool is_cpu = recorder_traits(recorder)->is_cpu;
   int64_t inner = over->rank > 0 ? over->dims[over->rank - 1] : 1;
   if (inner > 1 && all_unit_stride(over, n))
-    return (row_class){
+    return (row_layout){
         .row = true, .team = !is_cpu && inner >= 32 ? LOCAL_SIZE : 1, .width = is_cpu ? 16 : 1};
   bool wide = is_cpu && kept_row_size(kept) >= 16 && all_unit_stride(kept, n);
-  return (row_class){.row = false, .team = 1, .width = wide ? 16 : 1};
+  return (row_layout){.row = false, .team = 1, .width = wide ? 16 : 1};
 }
 
-void launch_row_class(launch *launch, row_class class) {
-  launch_define(launch, "ROW", class.row);
-  launch_define(launch, "TEAM", class.team > 1 ? class.team : 1);
-  launch_define(launch, "W", class.width);
+void launch_row_layout(launch *launch, row_layout layout) {
+  launch_define(launch, "ROW", layout.row);
+  launch_define(launch, "TEAM", layout.team > 1 ? layout.team : 1);
+  launch_define(launch, "W", layout.width);
 }
 
 int64_t kept_row_size(const tensor *kept) {
   return kept->rank > 0 ? kept->dims[kept->rank - 1] : 1;
 }
 
-int64_t row_class_items(row_class class, const tensor *kept) {
+int64_t row_layout_items(row_layout layout, const tensor *kept) {
   int64_t rows = tensor_numel(kept), size = kept_row_size(kept);
-  return class.row || size == 0
+  return layout.row || size == 0
              ? rows
-             : rows / size * ceil_div(size, class.width * (class.strip > 1 ? class.strip : 1));
+             : rows / size * ceil_div(size, layout.width * (layout.strip > 1 ? layout.strip : 1));
 }
 
-bound_tensor take_images(const bound_tensor *tensor, int64_t first, int64_t count) {
+bound_tensor slice_images(const bound_tensor *tensor, int64_t first, int64_t count) {
   bound_tensor part = *tensor;
   int64_t size =
       tensor->tensor.dims[0] ? tensor_numel(&tensor->tensor) / tensor->tensor.dims[0] : 0;

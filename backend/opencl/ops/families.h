@@ -1,7 +1,7 @@
 #ifndef BACKEND_OPENCL_OPS_FAMILIES_H
 #define BACKEND_OPENCL_OPS_FAMILIES_H
-/* Helpers that several op families share: operands, dimensions split into walked and kept ones,
- * group sizes for loops. */
+/* Helpers that several op families share: operands, the split of dimensions into walked and kept
+ * ones, work-group sizes for loops. */
 #include "backend/opencl/opencl.h"
 #include "base/counts.h"
 
@@ -10,11 +10,11 @@ dtype moved_type(dtype t);
 
 /* Returns the local size for `items` work-items that each loop over about `work` elements. */
 size_t choose_local(const cl_recorder *recorder, int64_t items, int64_t work);
-/* Launches (items, others) work-items, `work` elements each. */
+/* Launches (items, others) work-items with `work` elements each. */
 clave_status launch_loops(launch *launch, int64_t items, int64_t others, int64_t work) STATUS_CHECK;
-/* Splits each of n tensors of rows_along into its last dimension (over) and the rest (kept). */
+/* Splits each tensor of rows_along into its last dimension, over[i], and the others, kept[i]. */
 void split_rows(const tensor *rows, int n, tensor *kept, tensor *over);
-/* Launches `rows` groups of `team` work-items, or one work-item per row if team is 1. */
+/* Launches a work-group of `team` work-items per row, or one work-item per row if team is 1. */
 clave_status launch_rows(launch *launch, int64_t rows, int64_t row_size, int team) STATUS_CHECK;
 
 /* A walk over a row of contiguous elements: by `team` work-items, W neighbours at a time. */
@@ -25,36 +25,37 @@ typedef struct row_walk {
 row_walk choose_row_walk(cl_recorder *recorder, const char *family, const node *node,
                          const tensor *tensor, int64_t rows, int64_t size, row_walk by_rule);
 
-/* The walk of a kernel with vector.h over rows: W neighbours at a time, alone or as a team. */
-typedef struct row_class {
+/* A walk over rows by a kernel with vector.h: W neighbours at a time, by a work-item or a team. */
+typedef struct row_layout {
   bool row;  /* the walked dimension is contiguous in every tensor */
-  int team;  /* TEAM: work-items that share a row; 1 if they do not */
+  int team;  /* TEAM: work-items that share a row */
   int width; /* W */
-  int strip; /* STRIP: vectors of kept elements per work-item without ROW; 0 and 1 mean one */
-} row_class;
-/* over[0..n): the walked dimensions; kept[0..n): the rest. */
-row_class choose_row_class(const cl_recorder *recorder, const tensor *kept, const tensor *over,
-                           int n);
-void launch_row_class(launch *launch, row_class class); /* defines ROW, TEAM, W */
-/* Returns the innermost kept dimension. Without ROW, a work-item has STRIP * W elements of it. */
+  int strip; /* STRIP: vectors of kept elements per work-item if `row` is false; 0 means 1 */
+} row_layout;
+/* over[0..n): the walked dimensions of each tensor; kept[0..n): its other dimensions. */
+row_layout choose_row_layout(const cl_recorder *recorder, const tensor *kept, const tensor *over,
+                             int n);
+void launch_row_layout(launch *launch, row_layout layout); /* defines ROW, TEAM, W */
+/* Returns the size of the innermost kept dimension. Unless layout.row, a work-item has STRIP *
+ * W. */
 int64_t kept_row_size(const tensor *kept);
 /* Returns the number of work-items (or teams) for the kept dimensions. */
-int64_t row_class_items(row_class class, const tensor *kept);
+int64_t row_layout_items(row_layout layout, const tensor *kept);
 
-/* Sorted positions along `axis` of every row of x: ascending by element, stable. They are 32-bit
- * integers in the stream's scratch memory, `step` apart. */
-typedef struct sorted_places {
-  int64_t offset, pitch, step; /* in 32-bit integers; pitch: distance between rows */
-} sorted_places;
+/* For every row of x along an axis, the positions of its elements in ascending order (stable). They
+ * are 32-bit integers in scratch memory, `stride` apart. */
+typedef struct sorted_positions {
+  int64_t offset, pitch, stride; /* in 32-bit integers; pitch: distance between rows */
+} sorted_positions;
 clave_status launch_sort(cl_recorder *recorder, const node *node, const bound_tensor *tensor,
-                         int axis, sorted_places *out) STATUS_CHECK;
+                         int axis, sorted_positions *out) STATUS_CHECK;
 
 /* out[i] = the mean of row i of `values` (rows, size). Both are contiguous floats, size > 0. */
 clave_status launch_means(cl_recorder *recorder, const node *node, const bound_tensor *values,
                           const bound_tensor *out, int64_t rows, int64_t size) STATUS_CHECK;
 
 /* Returns a view of the images [first, first + count) of a dense tensor. */
-bound_tensor take_images(const bound_tensor *tensor, int64_t first, int64_t count);
+bound_tensor slice_images(const bound_tensor *tensor, int64_t first, int64_t count);
 
 /* Copies `input` into `out` elementwise (equal dims and dtypes, any strides); kernels_cl/cat.cl. */
 clave_status move_elements(cl_recorder *recorder, const node *node, const bound_tensor *input,

@@ -1,28 +1,28 @@
 /* Discrete Fourier transforms: kernels_cl/fft.cl. The tables of roots are made first. Then rows are
- * loaded, go through the passes and are stored, as many at once as fit POINTS_AT_ONCE. */
+ * loaded, transformed by the passes and stored, as many at once as fit POINTS_AT_ONCE. */
 #include "ops/fft.h"
 
 #include "backend/opencl/ops/families.h"
 #include "opencl_ops.h"
 
-/* A CPU takes ROW_WIDTH rows through all passes in its cache. A GPU, or a CPU with few or long
- * rows, runs each pass over all rows. */
+/* A CPU runs all passes over ROW_WIDTH rows in its cache, then over the next ones. A GPU, or a CPU
+ * with few or long rows, runs each pass over all rows. */
 enum { POINTS_AT_ONCE = 1 << 22, ROW_WIDTH = 16, FEW_ROWS = 3, LONG_ROW = 1 << 16 };
 
 typedef struct transforming {
   cl_recorder *recorder;
   const node *node;
   fft_desc desc;
-  tensor kept[2], over[2]; /* x's and out's */
+  tensor kept[2], over[2]; /* [0]: of x; [1]: of out */
   int radices[FFT_MAX_PASSES], n_passes;
-  /* Offsets in scratch memory, in reals. Each pass swaps spectrum and work with the buffers beside
-   * them. */
-  int64_t roots, chirp, spectrum, work, beside_spectrum, beside_work;
+  /* Offsets in scratch memory, in reals. Each pass reads a buffer and writes the other one of its
+   * pair: spectrum and other_spectrum, work and other_work. */
+  int64_t roots, chirp, spectrum, work, other_spectrum, other_work;
   int64_t rows_at_once;
-  int64_t items; /* work-items that take rows through all passes; 0 if each pass is a launch */
+  int64_t items; /* work-items that run all passes; 0 if each pass is a launch */
 } transforming;
 
-static int64_t take_points(int64_t *reals, int64_t points) {
+static int64_t reserve_points(int64_t *reals, int64_t points) {
   int64_t at = *reals;
   *reals += 2 * points;
   return at;
@@ -45,12 +45,12 @@ static clave_status opencl_fft_lay_out(transforming *transforming) {
   transforming->items = opencl_fft_count_items(transforming);
   transforming->rows_at_once = max_i64(1, min_i64(desc->n_rows, POINTS_AT_ONCE / length));
   if (transforming->items > 0) transforming->rows_at_once = transforming->items * ROW_WIDTH;
-  transforming->roots = take_points(&reals, length);
-  transforming->chirp = take_points(&reals, desc->chirp ? desc->n : 0);
-  transforming->spectrum = take_points(&reals, desc->chirp ? length : 0);
-  transforming->beside_spectrum = take_points(&reals, desc->chirp ? length : 0);
-  transforming->work = take_points(&reals, transforming->rows_at_once * length);
-  transforming->beside_work = take_points(&reals, transforming->rows_at_once * length);
+  transforming->roots = reserve_points(&reals, length);
+  transforming->chirp = reserve_points(&reals, desc->chirp ? desc->n : 0);
+  transforming->spectrum = reserve_points(&reals, desc->chirp ? length : 0);
+  transforming->other_spectrum = reserve_points(&reals, desc->chirp ? length : 0);
+  transforming->work = reserve_points(&reals, transforming->rows_at_once * length);
+  transforming->other_work = reserve_points(&reals, transforming->rows_at_once * length);
   return recorder_scratch(transforming->recorder, (size_t)reals * dtype_size(desc->x->tensor.type));
 }
 
@@ -83,16 +83,16 @@ static clave_status launch_pass(const transforming *transforming, int radix, int
   return launch_loops(&launch, items, 1, 4 * radix);
 }
 
-/* Runs all passes. *data: offset of the rows; *beside: of an equal buffer. Passes swap them. */
+/* Runs all passes. *data: offset of the rows; *other: of a second buffer. Passes swap the two. */
 static clave_status launch_passes(const transforming *transforming, int64_t rows, int64_t *data,
-                                  int64_t *beside) {
+                                  int64_t *other) {
   int64_t stride = 1;
   for (int i = 0; i < transforming->n_passes; i++) {
-    TRY(launch_pass(transforming, transforming->radices[i], stride, rows, *data, *beside));
+    TRY(launch_pass(transforming, transforming->radices[i], stride, rows, *data, *other));
     stride *= transforming->radices[i];
     int64_t swap = *data;
-    *data = *beside;
-    *beside = swap;
+    *data = *other;
+    *other = swap;
   }
   return NULL;
 }
@@ -120,7 +120,7 @@ static clave_status launch_chirp(transforming *transforming) {
                                          .length = length,
                                          .inverse = transforming->desc.inverse});
   TRY(launch_loops(&launch, length, 1, 16));
-  return launch_passes(transforming, 1, &transforming->spectrum, &transforming->beside_spectrum);
+  return launch_passes(transforming, 1, &transforming->spectrum, &transforming->other_spectrum);
 }
 
 /* ---------------------------------------------------------------- rows */
@@ -131,7 +131,7 @@ static fft_in_params opencl_fft_input_of(const transforming *transforming) {
                          .chirp = desc->chirp ? scratch_arg(transforming->chirp) : absent_arg(),
                          .row_dims = dims_arg(&transforming->kept[0]),
                          .x_strides = strides_arg(&transforming->kept[0]),
-                         .x_step = transforming->over[0].strides[0],
+                         .x_stride = transforming->over[0].strides[0],
                          .x_pair = desc->pair[0],
                          .n_rows = desc->n_rows,
                          .n = desc->n,
@@ -143,7 +143,7 @@ static fft_out_params output_of(const transforming *transforming) {
   const fft_desc *desc = &transforming->desc;
   return (fft_out_params){.out = buffer_arg(desc->out),
                           .out_strides = strides_arg(&transforming->kept[1]),
-                          .out_step = transforming->over[1].strides[0],
+                          .out_stride = transforming->over[1].strides[0],
                           .out_pair = desc->pair[1],
                           .n_out = desc->n_out,
                           .scale = desc->scale};
@@ -192,10 +192,10 @@ static clave_status opencl_fft_launch_store(const transforming *transforming, in
 
 static clave_status launch_some(transforming *transforming, int64_t first_row, int64_t rows) {
   TRY(launch_load(transforming, first_row, rows));
-  TRY(launch_passes(transforming, rows, &transforming->work, &transforming->beside_work));
+  TRY(launch_passes(transforming, rows, &transforming->work, &transforming->other_work));
   if (transforming->desc.chirp) {
     TRY(launch_multiply(transforming, rows));
-    TRY(launch_passes(transforming, rows, &transforming->work, &transforming->beside_work));
+    TRY(launch_passes(transforming, rows, &transforming->work, &transforming->other_work));
   }
   return opencl_fft_launch_store(transforming, first_row, rows);
 }

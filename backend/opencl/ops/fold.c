@@ -6,7 +6,7 @@
 
 enum { CPU_CHUNK = 64 };
 
-/* items: number of chunks of rows. */
+/* items: number of chunks into which rows are divided. */
 static windows_params windows_of(const fold_desc *desc, int64_t items) {
   return (windows_params){.items = items,
                           .rows = desc->size[0],

@@ -23,10 +23,33 @@ static arg_buffer index_at(const pick_desc *desc, int i) {
   return optional_arg(i < desc->n ? desc->indices[i] : NULL);
 }
 
+/* Adds the dimensions of x's front or back, innermost first, without dimensions of size 1: an
+ * index8 has room only for the others. */
+static int add_dims(const tensor *part, int at, arg_index8 *dims, arg_index8 *strides) {
+  for (int i = part->rank - 1; i >= 0; i--) {
+    if (part->dims[i] == 1) continue;
+    dims->v[at] = part->dims[i];
+    strides->v[at++] = part->strides[i];
+  }
+  return at;
+}
+
+static void list_dims(const pick_desc *desc, arg_index8 *dims, arg_index8 *strides) {
+  *dims = (arg_index8){{1, 1, 1, 1, 1, 1, 1, 1}};
+  *strides = (arg_index8){{0}};
+  add_dims(&desc->front, add_dims(&desc->back, 0, dims, strides), dims, strides);
+  for (int i = 0; i < desc->n; i++) {
+    dims->v[7 - i] = desc->sizes[i];
+    strides->v[7 - i] = desc->strides[i];
+  }
+}
+
 static indices_params indices_of(const pick_desc *desc) {
+  arg_index8 dims, strides;
+  list_dims(desc, &dims, &strides);
   return (indices_params){.pick_dims = dims_arg(&desc->index[0]),
-                          .sizes = index8_arg(desc->sizes),
-                          .steps = index8_arg(desc->steps),
+                          .dims = dims,
+                          .strides = strides,
                           .kinds = kinds_of(desc),
                           .i0 = index_at(desc, 0),
                           .i0_strides = strides_arg(&desc->index[0]),
@@ -60,10 +83,6 @@ static clave_status opencl_index_launch_pick(cl_recorder *recorder, const node *
   launch_define(&launch, "WRAP", desc->wrap);
   launch_args(&launch, &(index_pick_args){.x = buffer_arg(desc->x),
                                           .out = buffer_arg(desc->out),
-                                          .front_dims = dims_arg(&desc->front),
-                                          .front_strides = strides_arg(&desc->front),
-                                          .back_dims = dims_arg(&desc->back),
-                                          .back_strides = strides_arg(&desc->back),
                                           .items = items,
                                           .n_picks = desc->n_picks,
                                           .n_back = n_back,
@@ -97,9 +116,9 @@ clave_status opencl_gather(cl_recorder *recorder, const node *node) {
   launch_args(&launch, &(index_gather_args){.x = buffer_arg(desc.x),
                                             .index = buffer_arg(desc.index),
                                             .out = buffer_arg(desc.out),
-                                            .dims = dims_arg(&desc.x_places),
-                                            .x_strides = strides_arg(&desc.x_places),
-                                            .index_strides = strides_arg(&desc.index_places),
+                                            .dims = dims_arg(&desc.x_layout),
+                                            .x_strides = strides_arg(&desc.x_layout),
+                                            .index_strides = strides_arg(&desc.index_layout),
                                             .items = desc.n,
                                             .size = desc.size,
                                             .step = desc.step});
@@ -113,7 +132,7 @@ clave_status opencl_ravel_index(cl_recorder *recorder, const node *node) {
   launch_begin(&launch, recorder, node);
   launch_define(&launch, "N_INDICES", desc.n);
   launch_define(&launch, "WRAP", desc.wrap);
-  if (desc.sizes[0] > 0 && desc.steps[0] > INT32_MAX / desc.sizes[0]) launch_wide(&launch);
+  if (desc.sizes[0] > 0 && desc.strides[0] > INT32_MAX / desc.sizes[0]) launch_wide(&launch);
   launch_args(&launch, &(index_ravel_args){.out = buffer_arg(desc.out),
                                            .items = desc.n_picks,
                                            .indices = indices_of(&desc)});

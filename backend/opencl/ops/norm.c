@@ -2,7 +2,7 @@
 #include "ops/norm.h"
 
 #include "backend/opencl/ops/families.h"
-#include "backend/opencl/ops/parts.h"
+#include "backend/opencl/ops/splits.h"
 #include "opencl_ops.h"
 #include "ops/epilogue.h"
 
@@ -13,7 +13,7 @@ static row_walk opencl_norm_choose_walk(cl_recorder *recorder, const node *node,
   return choose_row_walk(recorder, "norm", node, &desc->x->tensor, desc->rows, desc->row, by_rule);
 }
 
-/* The kernel is compiled separately with and without a weight or bias. */
+/* The kernel has variants with and without a weight or bias. */
 static void begin_norm(launch *launch, cl_recorder *recorder, const node *node,
                        const norm_desc *desc, row_walk walk, bool rms) {
   const bound_tensor *param = desc->weight ? desc->weight : desc->bias;
@@ -64,60 +64,59 @@ clave_status opencl_rms_norm(cl_recorder *recorder, const node *node) {
   return norm_rows(recorder, node, &desc, true);
 }
 
-/* With few groups of channels, rows are few and long. They are split into parts, each added by a
- * separate team. */
-static int64_t opencl_norm_count_parts(cl_recorder *recorder, const norm_desc *desc) {
-  enum { LEAST = 1024, OF_A_UNIT = 8 }; /* elements per part; teams per compute unit */
+/* Few groups of channels mean few, long rows. A separate team adds each of their splits. */
+static int64_t opencl_norm_count_splits(cl_recorder *recorder, const norm_desc *desc) {
+  enum { LEAST = 1024, OF_A_UNIT = 8 }; /* elements per split; teams per compute unit */
   if (recorder_traits(recorder)->is_cpu) return 1;
   tuning_key key = recorder_key(recorder);
   tuning_key_text(&key, "x", dtype_name(desc->x->tensor.type));
   tuning_key_int(&key, "rows", desc->rows);
   tuning_key_int(&key, "row", desc->row);
-  return choose_parts(recorder, "norm parts", &key, desc->rows, OF_A_UNIT, desc->row / LEAST,
-                      2 * desc->rows);
+  return choose_splits(recorder, "norm parts", &key, desc->rows, OF_A_UNIT, desc->row / LEAST,
+                       2 * desc->rows);
 }
 
-static clave_status opencl_norm_add_part(cl_recorder *recorder, const node *node,
-                                         const norm_desc *desc, row_walk walk, int64_t n_parts,
-                                         bool squares) {
+static clave_status opencl_norm_add_split(cl_recorder *recorder, const node *node,
+                                          const norm_desc *desc, row_walk walk, int64_t n_splits,
+                                          bool squares) {
   launch launch;
   begin_norm(&launch, recorder, node, desc, walk, false);
   launch_define(&launch, "SQUARES", squares);
-  const int64_t items = desc->rows * n_parts, size = ceil_div(desc->row, n_parts);
-  launch_args(&launch, &(norm_part_args){.x = buffer_arg(desc->x),
-                                         .sums = scratch_arg(0),
-                                         .items = items,
-                                         .n = desc->row,
-                                         .n_parts = n_parts,
-                                         .part_size = size});
+  const int64_t items = desc->rows * n_splits, size = ceil_div(desc->row, n_splits);
+  launch_args(&launch, &(norm_split_args){.x = buffer_arg(desc->x),
+                                          .sums = scratch_arg(0),
+                                          .items = items,
+                                          .n = desc->row,
+                                          .n_splits = n_splits,
+                                          .split_size = size});
   return launch_rows(&launch, items, size, walk.team);
 }
 
 static clave_status add_both(cl_recorder *recorder, const node *node, const norm_desc *desc,
-                             row_walk walk, int64_t n_parts) {
-  TRY(begin_parts(recorder, n_parts, 2 * desc->rows, desc->x->tensor.type));
-  TRY(opencl_norm_add_part(recorder, node, desc, walk, n_parts, false));
-  return opencl_norm_add_part(recorder, node, desc, walk, n_parts, true);
+                             row_walk walk, int64_t n_splits) {
+  TRY(begin_splits(recorder, n_splits, 2 * desc->rows, desc->x->tensor.type));
+  TRY(opencl_norm_add_split(recorder, node, desc, walk, n_splits, false));
+  return opencl_norm_add_split(recorder, node, desc, walk, n_splits, true);
 }
 
 clave_status opencl_group_norm(cl_recorder *recorder, const node *node) {
   norm_desc desc;
   describe_group_norm(node, &desc);
   const row_walk walk = opencl_norm_choose_walk(recorder, node, &desc);
-  const int64_t n_parts = desc.row ? opencl_norm_count_parts(recorder, &desc) : 1;
-  if (n_parts > 1) TRY(add_both(recorder, node, &desc, walk, n_parts));
+  const int64_t n_splits = desc.row ? opencl_norm_count_splits(recorder, &desc) : 1;
+  if (n_splits > 1) TRY(add_both(recorder, node, &desc, walk, n_splits));
   launch launch;
   begin_norm(&launch, recorder, node, &desc, walk, false);
-  launch_define(&launch, "IN_PARTS", n_parts > 1);
+  launch_define(&launch, "IN_SPLITS", n_splits > 1);
   launch_args(&launch, &(norm_groups_args){.norm = opencl_norm_arguments_of(&desc),
                                            .groups = desc.groups,
                                            .channels = desc.channels / desc.groups,
                                            .spatial = desc.plane,
-                                           .sums = n_parts > 1 ? scratch_arg(0) : absent_arg(),
-                                           .n_parts = n_parts,
-                                           .part_size = ceil_div(desc.row, n_parts)});
+                                           .sums = n_splits > 1 ? scratch_arg(0) : absent_arg(),
+                                           .n_splits = n_splits,
+                                           .split_size = ceil_div(desc.row, n_splits)});
   launch_epilogue(&launch);
-  return launch_rows(&launch, desc.row ? desc.rows * n_parts : 0, 4 * ceil_div(desc.row, n_parts),
+  return launch_rows(&launch, desc.row ? desc.rows * n_splits : 0, 4 * ceil_div(desc.row, n_splits),
                      walk.team);
 }
 

@@ -4,7 +4,7 @@
 #include "backend/opencl/ops/families.h"
 #include "opencl_ops.h"
 
-enum { CHUNK = 128, REACH = 64 }; /* pool_rows: elements at a time, columns of a window */
+enum { CHUNK = 128, REACH = 64 }; /* pool_rows: elements at a time; maximum columns of a window */
 
 static void begin_pool(launch *launch, cl_recorder *recorder, const node *node,
                        const pool_desc *desc) {
@@ -15,7 +15,7 @@ static void begin_pool(launch *launch, cl_recorder *recorder, const node *node,
   launch_define(launch, "BY_ROW", recorder_traits(recorder)->is_cpu);
 }
 
-/* Returns the number of rows of out on a CPU, else of its elements. */
+/* Returns the number of rows of out on a CPU; else the number of its elements. */
 static int64_t opencl_pool_count_items(const cl_recorder *recorder, const pool_desc *desc) {
   return desc->planes * desc->size[0] * desc->size[1] *
          (recorder_traits(recorder)->is_cpu ? 1 : desc->size[2]);
@@ -62,9 +62,9 @@ static void pass_average(launch *launch, const pool_desc *desc, int64_t items) {
                                            .divisor = desc->divisor});
 }
 
-/* True if max_rows can compute the maxima. The kernel does not handle empty windows of integers,
- * whose result is 0. Without dilation, windows of a nonempty input are never empty. */
-static bool opencl_pool_takes_rows(const cl_recorder *recorder, const pool_desc *desc) {
+/* True if max_rows can compute the maxima. It does not support empty windows of integers, whose
+ * result is 0. Without dilation, windows of a nonempty input are never empty. */
+static bool opencl_pool_accepts_rows(const cl_recorder *recorder, const pool_desc *desc) {
   for (int d = 0; d < SPATIAL_DIMS; d++)
     if ((desc->dilation[d] != 1 || desc->in[d] == 0) && dtype_is_int(desc->x->tensor.type))
       return false;
@@ -96,7 +96,7 @@ static clave_status max_rows(cl_recorder *recorder, const node *node, const pool
 clave_status opencl_pool(cl_recorder *recorder, const node *node) {
   pool_desc desc;
   describe_pool(node, &desc);
-  if (opencl_pool_takes_rows(recorder, &desc)) return max_rows(recorder, node, &desc);
+  if (opencl_pool_accepts_rows(recorder, &desc)) return max_rows(recorder, node, &desc);
   int64_t items = opencl_pool_count_items(recorder, &desc),
           reads = desc.kernel[0] * desc.kernel[1] * desc.kernel[2];
   launch launch;

@@ -9,7 +9,7 @@ enum {
   KIND_ARGMAX = 11,
   KIND_ARGMIN = 12,
   MAX_SPLITS = 256,
-  MIN_SPLIT_WORK = 16384, /* least elements per part on a CPU; MIN_ITEM_WORK: on a GPU */
+  MIN_SPLIT_WORK = 16384, /* minimum elements per split on a CPU; MIN_ITEM_WORK: on a GPU */
   MIN_ITEM_WORK = 128,
   CPU_STRIP = 8
 };
@@ -17,15 +17,15 @@ enum {
 typedef struct reduction {
   reduce_desc desc;
   int kind;
-  row_class rows;
-  int64_t n_outer, n_inner, inner_stride, n_splits; /* an output has n_outer * n_inner elements */
+  row_layout rows;
+  int64_t n_outer, n_inner, inner_stride, n_splits; /* n_outer * n_inner elements per output */
 } reduction;
 
 static bool is_arg(int kind) { return kind >= KIND_ARGMAX; }
 
 static int64_t magnitude(int64_t stride) { return stride < 0 ? -stride : stride; }
 
-/* Sorts dimensions so that memory is walked forwards. The order does not matter to these folds. */
+/* Sorts dimensions so that memory is read forwards, which does not change these reductions. */
 static void sort_dims(tensor *tensor) {
   for (int i = 1; i < tensor->rank; i++)
     for (int j = i; j > 0 && magnitude(tensor->strides[j]) > magnitude(tensor->strides[j - 1]);
@@ -49,7 +49,7 @@ static int64_t opencl_reduce_count_splits(const cl_recorder *recorder, const red
   int64_t wanted = (int64_t)traits->compute_units * (traits->is_cpu             ? 2
                                                      : reduction->rows.team > 1 ? 8
                                                                                 : 512);
-  int64_t items = row_class_items(reduction->rows, &reduction->desc.kept),
+  int64_t items = row_layout_items(reduction->rows, &reduction->desc.kept),
           total = reduction->n_outer * reduction->n_inner;
   int64_t lanes = opencl_reduce_lanes_of(reduction),
           least = traits->is_cpu ? MIN_SPLIT_WORK : MIN_ITEM_WORK * reduction->rows.team;
@@ -58,8 +58,8 @@ static int64_t opencl_reduce_count_splits(const cl_recorder *recorder, const red
 }
 
 /* parameters: number of splits. */
-static bool opencl_reduce_takes_splits(const void *problem, const kernel_variant *variant) {
-  enum { LEAST = 64 }; /* elements per part */
+static bool opencl_reduce_accepts_splits(const void *problem, const kernel_variant *variant) {
+  enum { LEAST = 64 }; /* elements per split */
   const reduction *reduction = problem;
   return variant->parameters[0] * LEAST <= reduction->n_outer * reduction->n_inner;
 }
@@ -67,14 +67,14 @@ static bool opencl_reduce_takes_splits(const void *problem, const kernel_variant
 static const kernel_variant splits_variants[] = {
     {.name = "rule"},
     {"1", .parameters = {1}},
-    {"2", opencl_reduce_takes_splits, .parameters = {2}},
-    {"4", opencl_reduce_takes_splits, .parameters = {4}},
-    {"8", opencl_reduce_takes_splits, .parameters = {8}},
-    {"16", opencl_reduce_takes_splits, .parameters = {16}},
-    {"32", opencl_reduce_takes_splits, .parameters = {32}},
-    {"64", opencl_reduce_takes_splits, .parameters = {64}},
-    {"128", opencl_reduce_takes_splits, .parameters = {128}},
-    {"256", opencl_reduce_takes_splits, .parameters = {MAX_SPLITS}}};
+    {"2", opencl_reduce_accepts_splits, .parameters = {2}},
+    {"4", opencl_reduce_accepts_splits, .parameters = {4}},
+    {"8", opencl_reduce_accepts_splits, .parameters = {8}},
+    {"16", opencl_reduce_accepts_splits, .parameters = {16}},
+    {"32", opencl_reduce_accepts_splits, .parameters = {32}},
+    {"64", opencl_reduce_accepts_splits, .parameters = {64}},
+    {"128", opencl_reduce_accepts_splits, .parameters = {128}},
+    {"256", opencl_reduce_accepts_splits, .parameters = {MAX_SPLITS}}};
 
 static int64_t opencl_reduce_choose_splits(cl_recorder *recorder, const reduction *reduction) {
   tuning_key key = recorder_key(recorder);
@@ -94,9 +94,9 @@ static int64_t opencl_reduce_choose_splits(cl_recorder *recorder, const reductio
 
 static void opencl_reduce_lay_out(cl_recorder *recorder, reduction *reduction) {
   if (!is_arg(reduction->kind)) sort_dims(&reduction->desc.over);
-  reduction->rows = choose_row_class(recorder, &reduction->desc.kept, &reduction->desc.over, 1);
+  reduction->rows = choose_row_layout(recorder, &reduction->desc.kept, &reduction->desc.over, 1);
   if (is_arg(reduction->kind) && !reduction->rows.row)
-    reduction->rows.width = 1; /* the index of an extreme is found element by element */
+    reduction->rows.width = 1; /* argmin and argmax compare element by element */
   reduction->rows.strip =
       !reduction->rows.row && reduction->rows.width > 1 &&
               kept_row_size(&reduction->desc.kept) >= CPU_STRIP * reduction->rows.width
@@ -116,7 +116,7 @@ static void define_types(launch *launch, const reduction *reduction) {
   launch_compute(launch, reduction->desc.x->tensor.type);
 }
 
-/* Scratch memory holds states of 8 bytes per part, then the indices. */
+/* Scratch memory holds states of 8 bytes per split, then the indices. */
 static int64_t places_offset(const reduction *reduction) {
   return 3 * reduction->n_splits * reduction->desc.n_kept;
 }
@@ -126,17 +126,17 @@ static clave_status launch_reduce(cl_recorder *recorder, const node *node,
   launch launch;
   launch_begin(&launch, recorder, node);
   define_types(&launch, reduction);
-  launch_row_class(&launch, reduction->rows);
+  launch_row_layout(&launch, reduction->rows);
   launch_define(&launch, "SPLIT", reduction->n_splits > 1);
   launch_define(&launch, "STRIP", reduction->rows.strip);
   tensor outer = take_dims(&reduction->desc.over, 0,
                            reduction->desc.over.rank > 0 ? reduction->desc.over.rank - 1 : 0);
-  int64_t items = row_class_items(reduction->rows, &reduction->desc.kept);
+  int64_t items = row_layout_items(reduction->rows, &reduction->desc.kept);
   bool split = reduction->n_splits > 1;
   launch_args(&launch,
               &(reduce_args){.x = buffer_arg(reduction->desc.x),
                              .out = buffer_arg(reduction->desc.out),
-                             .parts = split ? scratch_arg(0) : absent_arg(),
+                             .splits = split ? scratch_arg(0) : absent_arg(),
                              .places = split ? scratch_arg(places_offset(reduction)) : absent_arg(),
                              .kept_dims = dims_arg(&reduction->desc.kept),
                              .kept_strides = strides_arg(&reduction->desc.kept),
@@ -164,9 +164,9 @@ static clave_status opencl_reduce_launch_merge(cl_recorder *recorder, const node
   launch launch;
   launch_begin(&launch, recorder, node);
   define_types(&launch, reduction);
-  launch_row_class(&launch, (row_class){.row = true, .width = 1});
+  launch_row_layout(&launch, (row_layout){.row = true, .width = 1});
   launch_define(&launch, "SPLIT", 0);
-  launch_args(&launch, &(reduce_merge_args){.parts = scratch_arg(0),
+  launch_args(&launch, &(reduce_merge_args){.splits = scratch_arg(0),
                                             .places = scratch_arg(places_offset(reduction)),
                                             .out = buffer_arg(reduction->desc.out),
                                             .n_kept = reduction->desc.n_kept,

@@ -6,17 +6,17 @@
 enum {
   CPU_CHUNK = 64,
   GPU_ITEMS = 1 << 14,
-  MIN_SORTED = 1024,   /* least entries per line for which a sort pays off */
-  MAX_SORTED = 1 << 24 /* most entries of all lines, which bounds the sort's scratch memory */
+  MIN_SORTED = 1024,   /* minimum entries per line for which a sort is faster */
+  MAX_SORTED = 1 << 24 /* maximum entries of all lines, which bounds the sort's scratch memory */
 };
 
 static bool is_dense(const tensor *tensor) {
   return tensor->rank == 0 || (tensor->rank == 1 && tensor->strides[0] == 1);
 }
 
-/* Returns the number of ranges of destinations. A work-item has one range and walks all indices. */
-static int64_t opencl_scatter_count_parts(const cl_recorder *recorder, int64_t items,
-                                          int64_t size) {
+/* Returns the number of ranges of out. Each work-item writes one range and reads all indices. */
+static int64_t opencl_scatter_count_shares(const cl_recorder *recorder, int64_t items,
+                                           int64_t size) {
   const device_traits *traits = recorder_traits(recorder);
   int64_t wanted =
       ceil_div(traits->is_cpu ? (int64_t)traits->compute_units : GPU_ITEMS, max_i64(items, 1));
@@ -49,12 +49,12 @@ static scatter_params opencl_scatter_arguments_of(const scatter_desc *desc, int6
                           .n = desc->n,
                           .n_back = tensor_numel(&desc->back[SCATTER_OUT]),
                           .size = desc->size,
-                          .source_step = desc->step[SCATTER_SOURCE],
-                          .index_step = desc->step[SCATTER_INDEX],
-                          .out_step = desc->step[SCATTER_OUT]};
+                          .source_stride = desc->stride[SCATTER_SOURCE],
+                          .index_stride = desc->stride[SCATTER_INDEX],
+                          .out_stride = desc->stride[SCATTER_OUT]};
 }
 
-/* True if F16 or BF16 is combined in F32, in scratch memory with the offsets of out. */
+/* True if F16 or BF16 elements are combined in F32, in scratch memory with the layout of out. */
 static bool is_wide(const scatter_desc *desc) {
   bool rounds = desc->kind == IR_SCATTER_KIND_ADD || desc->kind == IR_SCATTER_KIND_MUL;
   return rounds && (desc->out->tensor.type == DTYPE_F16 || desc->out->tensor.type == DTYPE_BF16);
@@ -64,7 +64,7 @@ static clave_status launch_walk(cl_recorder *recorder, const node *node, const s
   int chunk = recorder_traits(recorder)->is_cpu ? CPU_CHUNK : 1;
   int64_t n_back = tensor_numel(&desc->back[SCATTER_OUT]);
   int64_t rows = tensor_numel(&desc->front[SCATTER_OUT]) * ceil_div(n_back, chunk),
-          parts = opencl_scatter_count_parts(recorder, rows, desc->size);
+          shares = opencl_scatter_count_shares(recorder, rows, desc->size);
   launch launch;
   if (is_wide(desc))
     TRY(recorder_scratch(recorder, (size_t)tensor_numel(&desc->out->tensor) * sizeof(float)));
@@ -75,15 +75,15 @@ static clave_status launch_walk(cl_recorder *recorder, const node *node, const s
   launch_define(&launch, "DENSE",
                 is_dense(&desc->back[SCATTER_SOURCE]) && is_dense(&desc->back[SCATTER_OUT]));
   launch_args(&launch,
-              &(scatter_walk_args){.scatter = opencl_scatter_arguments_of(desc, rows * parts),
+              &(scatter_walk_args){.scatter = opencl_scatter_arguments_of(desc, rows * shares),
                                    .wide = is_wide(desc) ? scratch_arg(0) : absent_arg(),
-                                   .parts = parts});
-  return launch_loops(&launch, rows * parts, 1, desc->n * min_i64(n_back, chunk));
+                                   .shares = shares});
+  return launch_loops(&launch, rows * shares, 1, desc->n * min_i64(n_back, chunk));
 }
 
 static clave_status launch_segments(cl_recorder *recorder, const node *node,
                                     const scatter_desc *desc) {
-  sorted_places places;
+  sorted_positions places;
   TRY(launch_sort(recorder, node, &desc->index, desc->axis, &places));
   int64_t items =
       tensor_numel(&desc->front[SCATTER_OUT]) * desc->n * tensor_numel(&desc->back[SCATTER_OUT]);
@@ -93,11 +93,11 @@ static clave_status launch_segments(cl_recorder *recorder, const node *node,
   launch_args(&launch, &(scatter_segments_args){.scatter = opencl_scatter_arguments_of(desc, items),
                                                 .places = scratch_arg(places.offset),
                                                 .pitch = places.pitch,
-                                                .place_step = places.step});
+                                                .place_stride = places.stride});
   return launch_loops(&launch, items, 1, 8);
 }
 
-/* True on a GPU with few lines, which is busy only with one work-item per entry. */
+/* True on a GPU that few lines cannot occupy: a sort has one work-item per entry. */
 static bool wants_sort(const cl_recorder *recorder, const scatter_desc *desc) {
   int64_t front = tensor_numel(&desc->front[SCATTER_OUT]),
           rows = front * tensor_numel(&desc->back[SCATTER_OUT]);

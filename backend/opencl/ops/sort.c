@@ -1,23 +1,27 @@
 /* Stable merge sort: kernels_cl/sort.cl. Only the first k entries of each run are kept, so a small
- * k costs little more than one pass over x. On CPUs runs span whole rows, or parts of rows so that
- * all cores have some. They are sorted by insertion if few entries are wanted, else by radix. */
+ * k costs little more than one pass over x. On CPUs a run is a whole row, or a range of it if there
+ * are fewer rows than cores. Runs are sorted by insertion if k is small, else by radix. */
 #include "ops/sort.h"
 
 #include "backend/opencl/ops/families.h"
 #include "opencl_ops.h"
 
-enum { CPU_RUN = 128, GPU_RUN = 16 }; /* most entries that are sorted by insertion */
+enum { CPU_RUN = 128, GPU_RUN = 16 }; /* maximum entries that are sorted by insertion */
 enum { CPU_CHUNK = 1024, GPU_CHUNK = 16 };
-enum { CPU_STRETCH = 4096, GPU_STRETCH = 1024 }; /* elements per run: least on CPUs, most on GPUs */
+enum {
+  MIN_CPU_RUN_SIZE = 4096,
+  MAX_GPU_RUN_SIZE = 1024
+}; /* per run: minimum on CPUs, maximum on GPUs */
 
 typedef struct sorting {
   cl_recorder *recorder;
   const node *node;
   sort_desc desc;
-  tensor kept[2], over[2]; /* x's and out's */
+  tensor kept[2], over[2]; /* [0]: of x; [1]: of out */
   bool long_key, by_digits;
-  int64_t stretch, length, m, pitch; /* length: of a run; m: entries of a row, at first `pitch` */
-  int now;                           /* half of the scratch memory that holds the entries */
+  int64_t stretch, length, m, pitch; /* stretch: elements per run; length: entries per run; m:
+                                        entries per row, `pitch` at first */
+  int half;                          /* half of the scratch memory that holds the entries */
 } sorting;
 
 static bool has_long_key(dtype t) { return t == DTYPE_F64 || t == DTYPE_I64; }
@@ -40,23 +44,23 @@ static clave_status make_entries(sorting *sorting) {
   return recorder_scratch(sorting->recorder, bytes);
 }
 
-/* Returns the useful number of runs: enough for all cores or lanes, but runs must be merged. */
+/* Returns the best number of runs: enough for all cores or lanes, but more cost more merges. */
 static int64_t wanted_runs(const sorting *sorting) {
   const device_traits *traits = recorder_traits(sorting->recorder);
   return (int64_t)traits->compute_units * (!traits->is_cpu ? 512 : sorting->by_digits ? 1 : 4);
 }
 
 /* Returns the run size, so that all runs of a row have about the same size. */
-static int64_t cpu_stretch(const sorting *sorting) {
+static int64_t cpu_run_size(const sorting *sorting) {
   int64_t least = max_i64(
-      CPU_STRETCH, ceil_div(sorting->desc.n_rows * sorting->desc.size, wanted_runs(sorting)));
+      MIN_CPU_RUN_SIZE, ceil_div(sorting->desc.n_rows * sorting->desc.size, wanted_runs(sorting)));
   return ceil_div(sorting->desc.size, ceil_div(sorting->desc.size, least));
 }
 
-static int64_t gpu_stretch(const sorting *sorting, int64_t run) {
+static int64_t gpu_run_size(const sorting *sorting, int64_t run) {
   if (sorting->desc.k >= run) return run;
-  return max_i64(
-      run, min_i64(GPU_STRETCH, sorting->desc.n_rows * sorting->desc.size / wanted_runs(sorting)));
+  return max_i64(run, min_i64(MAX_GPU_RUN_SIZE,
+                              sorting->desc.n_rows * sorting->desc.size / wanted_runs(sorting)));
 }
 
 static void opencl_sort_lay_out(sorting *sorting) {
@@ -65,7 +69,7 @@ static void opencl_sort_lay_out(sorting *sorting) {
   int64_t run = run_of(sorting);
   bool is_cpu = recorder_traits(sorting->recorder)->is_cpu;
   sorting->by_digits = is_cpu && sorting->desc.k > run;
-  sorting->stretch = is_cpu ? cpu_stretch(sorting) : gpu_stretch(sorting, run);
+  sorting->stretch = is_cpu ? cpu_run_size(sorting) : gpu_run_size(sorting, run);
   sorting->length = sorting->by_digits ? sorting->stretch : min_i64(sorting->desc.k, run);
   sorting->m = sorting->desc.size / sorting->stretch * sorting->length +
                min_i64(sorting->desc.size % sorting->stretch, sorting->length);
@@ -93,7 +97,7 @@ static clave_status launch_runs(sorting *sorting) {
                                          .per_row = per_row,
                                          .pitch = sorting->pitch,
                                          .n = sorting->desc.size,
-                                         .step = sorting->over[0].strides[0],
+                                         .stride = sorting->over[0].strides[0],
                                          .stretch = sorting->stretch,
                                          .keep = sorting->length});
   return launch_loops(&launch, sorting->desc.n_rows * per_row, 1, sorting->stretch * 4);
@@ -112,7 +116,7 @@ static clave_status launch_digits(sorting *sorting) {
                                   .items = sorting->desc.n_rows * per_row,
                                   .per_row = per_row,
                                   .n = sorting->desc.size,
-                                  .step = sorting->over[0].strides[0],
+                                  .stride = sorting->over[0].strides[0],
                                   .stretch = sorting->stretch,
                                   .keep = per_row > 1 ? sorting->stretch : sorting->desc.k});
   return launch_loops(&launch, sorting->desc.n_rows * per_row, 1, sorting->stretch * 8);
@@ -130,8 +134,8 @@ static clave_status opencl_sort_launch_merge(sorting *sorting) {
   int64_t chunk = min_i64(keep, recorder_traits(sorting->recorder)->is_cpu ? CPU_CHUNK : GPU_CHUNK);
   int64_t per_pair = ceil_div(keep, chunk), items = sorting->desc.n_rows * pairs * per_pair;
   launch_args(&launch,
-              &(sort_merge_args){.entries = scratch_arg(entries_offset(sorting, sorting->now)),
-                                 .out = scratch_arg(entries_offset(sorting, 1 - sorting->now)),
+              &(sort_merge_args){.entries = scratch_arg(entries_offset(sorting, sorting->half)),
+                                 .out = scratch_arg(entries_offset(sorting, 1 - sorting->half)),
                                  .items = items,
                                  .per_row = pairs,
                                  .per_pair = per_pair,
@@ -144,7 +148,7 @@ static clave_status opencl_sort_launch_merge(sorting *sorting) {
   sorting->m =
       sorting->m / (2 * sorting->length) * keep + min_i64(sorting->m % (2 * sorting->length), keep);
   sorting->length = keep;
-  sorting->now = 1 - sorting->now;
+  sorting->half = 1 - sorting->half;
   return NULL;
 }
 
@@ -157,13 +161,14 @@ static clave_status opencl_sort_launch_order(sorting *sorting) {
 }
 
 clave_status launch_sort(cl_recorder *recorder, const node *node, const bound_tensor *tensor,
-                         int axis, sorted_places *out) {
+                         int axis, sorted_positions *out) {
   sorting sorting = {.recorder = recorder, .node = node};
   describe_order(tensor, axis, &sorting.desc);
   opencl_sort_lay_out(&sorting);
   TRY(opencl_sort_launch_order(&sorting));
-  const int64_t step = (int64_t)(entry_bytes(&sorting) / sizeof(uint32_t));
-  *out = (sorted_places){entries_offset(&sorting, sorting.now) * step, sorting.pitch * step, step};
+  const int64_t stride = (int64_t)(entry_bytes(&sorting) / sizeof(uint32_t));
+  *out = (sorted_positions){entries_offset(&sorting, sorting.half) * stride, sorting.pitch * stride,
+                            stride};
   return NULL;
 }
 
@@ -177,7 +182,7 @@ static clave_status opencl_sort_launch_store(sorting *sorting) {
   launch_compute(&launch, DTYPE_I64);
   launch_args(&launch,
               &(sort_store_args){.x = buffer_arg(sorting->desc.x),
-                                 .entries = scratch_arg(entries_offset(sorting, sorting->now)),
+                                 .entries = scratch_arg(entries_offset(sorting, sorting->half)),
                                  .out = buffer_arg(sorting->desc.out),
                                  .indices = optional_arg(sorting->desc.indices),
                                  .kept_dims = dims_arg(&sorting->kept[0]),
@@ -186,8 +191,8 @@ static clave_status opencl_sort_launch_store(sorting *sorting) {
                                  .items = sorting->desc.n_rows * sorting->desc.k,
                                  .k = sorting->desc.k,
                                  .pitch = sorting->pitch,
-                                 .x_step = sorting->over[0].strides[0],
-                                 .out_step = sorting->over[1].strides[0]});
+                                 .x_stride = sorting->over[0].strides[0],
+                                 .out_stride = sorting->over[1].strides[0]});
   return launch_loops(&launch, sorting->desc.n_rows * sorting->desc.k, 1, 8);
 }
 

@@ -22,7 +22,7 @@ clave_status opencl_triangle(cl_recorder *recorder, const node *node) {
                                         .strides = strides_arg(&desc.rows),
                                         .items = items,
                                         .columns = desc.columns,
-                                        .step = desc.step,
+                                        .step = desc.stride,
                                         .diagonal = desc.diagonal});
   return launch_loops(&launch, items, 1, min_i64(desc.columns, chunk));
 }

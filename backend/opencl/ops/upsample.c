@@ -1,5 +1,5 @@
-/* Resizing: kernels_cl/upsample.cl. Computes the taps of all dimensions into scratch memory, then
- * applies them. */
+/* Resizing: kernels_cl/upsample.cl. Computes tables of weights and indices for each dimension in
+ * scratch memory, then applies them. */
 #include "ops/upsample.h"
 
 #include "backend/opencl/ops/families.h"

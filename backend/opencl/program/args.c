@@ -1,12 +1,12 @@
-/* Arguments of kernels: made from tensors, read from a kernel's struct, checked against its
- * signature, and converted for clSetKernelArg. */
+/* Arguments of kernels: makes them from tensors, reads them from a kernel's struct, checks them
+ * against its signature, and converts them for clSetKernelArg. */
 #include "backend/opencl/program/args.h"
 
 #include <string.h>
 
 #include "backend/opencl/program/program.h"
 
-/* With more elements than this, int indices could overflow when a kernel rounds up to its tile. */
+/* With more elements, int indices could overflow when a kernel rounds up to its tile. */
 static const int64_t max_narrow = INT32_MAX - (1 << 20);
 
 /* ---------------------------------------------------------------- arguments from ops */
@@ -122,30 +122,30 @@ static void take_run(launch *launch, const void *field) {
   args_add_value(launch, VALUE_RUN);
 }
 
-void launch_take(launch *call, const kernel_signature *signature, const void *args) {
-  static void (*const takers[])(launch *, const void *) = {[ARG_BUFFER] = args_take_buffer,
-                                                           [ARG_LOCAL] = take_local,
-                                                           [ARG_IMAGE] = take_image,
-                                                           [ARG_INT] = take_int,
-                                                           [ARG_UINT] = take_int,
-                                                           [ARG_LONG] = take_int,
-                                                           [ARG_ULONG] = take_int,
-                                                           [ARG_FLOAT] = take_float,
-                                                           [ARG_DOUBLE] = take_float,
-                                                           [ARG_REAL] = take_float,
-                                                           [ARG_INDEX] = take_int,
-                                                           [ARG_INDEX8] = take_index8,
-                                                           [ARG_SEED] = take_seed,
-                                                           [ARG_RUN] = take_run,
-                                                           [ARG_FAULT] = NULL,
-                                                           [ARG_FAULT_NODE] = NULL};
+void launch_set_args(launch *call, const kernel_signature *signature, const void *args) {
+  static void (*const setters[])(launch *, const void *) = {[ARG_BUFFER] = args_take_buffer,
+                                                            [ARG_LOCAL] = take_local,
+                                                            [ARG_IMAGE] = take_image,
+                                                            [ARG_INT] = take_int,
+                                                            [ARG_UINT] = take_int,
+                                                            [ARG_LONG] = take_int,
+                                                            [ARG_ULONG] = take_int,
+                                                            [ARG_FLOAT] = take_float,
+                                                            [ARG_DOUBLE] = take_float,
+                                                            [ARG_REAL] = take_float,
+                                                            [ARG_INDEX] = take_int,
+                                                            [ARG_INDEX8] = take_index8,
+                                                            [ARG_SEED] = take_seed,
+                                                            [ARG_RUN] = take_run,
+                                                            [ARG_FAULT] = NULL,
+                                                            [ARG_FAULT_NODE] = NULL};
   call->signature = signature;
   call->stem = signature->stem;
   call->kernel = signature->kernel;
   call->n_values = 0;
   for (int i = 0; i < signature->n_args; i++) {
     const arg_info *arg = &signature->args[i];
-    if (takers[arg->kind]) takers[arg->kind](call, (const char *)args + arg->at);
+    if (setters[arg->kind]) setters[arg->kind](call, (const char *)args + arg->at);
     if (arg->kind == ARG_BUFFER) i++; /* skips the offset */
   }
 }
@@ -183,14 +183,20 @@ void args_place(const kernel_signature *signature, bool wide, dtype compute, arg
   out->size = (uint16_t)((at + largest - 1) / largest * largest);
 }
 
+size_t args_max_bytes(const kernel_signature *signature) {
+  arg_places places;
+  args_place(signature, true, DTYPE_F64, &places);
+  return places.n_pointers * sizeof(uint64_t) + places.size;
+}
+
 static const char *const number_types[] = {
     [ARG_INT] = "int",     [ARG_UINT] = "uint",     [ARG_LONG] = "long",
     [ARG_ULONG] = "ulong", [ARG_FLOAT] = "float",   [ARG_DOUBLE] = "double",
     [ARG_REAL] = "real",   [ARG_INDEX] = "index_t", [ARG_INDEX8] = "index_t",
     [ARG_SEED] = "ulong",  [ARG_RUN] = "uint",      [ARG_FAULT_NODE] = "uint"};
 
-/* An index8 is written as eight index_t: a vector in a struct needs more alignment than some
- * drivers provide. */
+/* Writes the struct of numbers. An index8 is written as eight index_t, because a vector in a struct
+ * needs more alignment than some drivers provide. */
 static void args_write_struct(text *text, const kernel_signature *signature) {
   text_printf(text, "typedef struct %s_numbers {\n", signature->kernel);
   for (int i = 0; i < signature->n_args; i++) {
@@ -212,9 +218,23 @@ static void write_names(text *text, const kernel_signature *signature) {
   }
 }
 
-void args_write_head(text *text, const kernel_signature *signature) {
+/* Writes the local size, if it is fixed: compilers then assign all registers to these work-items,
+ * and drop barriers in groups that run in lockstep. quirk_build_options may define SUB_GROUP. */
+static void write_group(text *text, const uint64_t group[3]) {
+  text_printf(text,
+              "#ifdef SUB_GROUP\n__attribute__((intel_reqd_sub_group_size(SUB_GROUP)))\n#endif\n"
+              "__kernel __attribute__((reqd_work_group_size(%llu, %llu, %llu))) ",
+              (unsigned long long)group[0], (unsigned long long)group[1],
+              (unsigned long long)group[2]);
+}
+
+void args_write_head(text *text, const kernel_signature *signature, const uint64_t group[3]) {
   args_write_struct(text, signature);
-  text_printf(text, "__kernel void %s(", signature->kernel);
+  if (group)
+    write_group(text, group);
+  else
+    text_puts(text, "__kernel ");
+  text_printf(text, "void %s(", signature->kernel);
   for (int i = 0; i < signature->n_args; i++)
     if (arg_is_pointer(signature->args[i].kind))
       text_printf(text, "%s %s, ", signature->args[i].type, signature->args[i].name);
@@ -287,7 +307,7 @@ static bool raw_index8(raw_arg *arg, const int64_t v[8], bool wide) {
   return fits;
 }
 
-/* `real` has the type COMPUTE; as a long it holds whole numbers. */
+/* Converts a `real`, whose type is COMPUTE; a long must be a whole number. */
 static bool raw_real(raw_arg *arg, double v, arg_kind kind, dtype compute) {
   if (kind == ARG_REAL && compute == DTYPE_I64) return raw_long(arg, (int64_t)v);
   bool is_double = kind == ARG_DOUBLE || (kind == ARG_REAL && compute == DTYPE_F64);

@@ -1,21 +1,22 @@
 #ifndef BACKEND_OPENCL_PROGRAM_ARGS_H
 #define BACKEND_OPENCL_PROGRAM_ARGS_H
-/* Arguments of kernels: what an op passes by name, what is recorded of it, and the signatures
- * against which it is checked. kernel_args.h (generated) has a struct for each kernel. */
+/* Arguments of kernels: as an op passes them by name, as they are recorded, and the signatures that
+ * check them. kernel_args.h (generated) has a struct for each kernel. */
 #include "backend/backend.h"
 #include "base/memory.h"
 
-enum { MAX_LAUNCH_ARGS = 64 };
+/* All devices accept MAX_LAUNCH_BYTES of arguments. embed.py refuses kernels with more. */
+enum { MAX_LAUNCH_ARGS = 64, MAX_LAUNCH_BYTES = 1024 };
 
 /* ---------------------------------------------------------------- recorded */
 
 typedef enum value_kind {
-  VALUE_OPERAND, /* a slot's buffer; the next value is the offset from the slot's start */
+  VALUE_OPERAND, /* a slot's buffer; the next value is an offset from the slot's start */
   VALUE_SCRATCH,
-  VALUE_RESULT, /* scratch memory after all that the op requests; recorded as VALUE_SCRATCH */
+  VALUE_RESULT, /* after the op's scratch memory; recorded as VALUE_SCRATCH */
   VALUE_PACKED, /* packed weight, by its number in the recording */
-  VALUE_ABSENT, /* any buffer will do */
-  VALUE_IMAGE,  /* image of a packed weight in words of 16 bytes, by its number */
+  VALUE_ABSENT, /* an absent operand: any buffer */
+  VALUE_IMAGE,  /* image of the texels (16 bytes) of a packed weight, by its number */
   VALUE_SEED,   /* seed of the session's random numbers */
   VALUE_RUN,    /* the session's run counter for random numbers, see random_key */
   VALUE_INT,
@@ -28,7 +29,7 @@ typedef struct launch_value {
   union {
     struct {
       uint32_t slot;
-      dtype type; /* offsets count elements of this type */
+      dtype type; /* the element type that offsets count */
     } operand;
     int64_t i;
     double f;
@@ -49,18 +50,17 @@ typedef struct arg_buffer { /* two parameters: __global pointer, long offset of 
 typedef struct arg_index8 {
   int64_t v[8];
 } arg_index8;
-typedef struct arg_image { /* words of 16 bytes of a packed weight */
+typedef struct arg_image { /* texels (16 bytes) of a packed weight */
   int weight;
 } arg_image;
 typedef struct arg_local {
   size_t bytes;
 } arg_local;
 
-/* The slot number of a result that is not an operand: the op's own result, where the epilogue
- * changes its dtype. */
+/* The slot of the op's own result, which is not an operand, if the epilogue changes its dtype. */
 enum { RESULT_SLOT = INT32_MAX };
 arg_buffer buffer_arg(const bound_tensor *tensor);
-arg_buffer absent_arg(void);                         /* for an optional operand that is missing */
+arg_buffer absent_arg(void);                         /* for an absent optional operand */
 arg_buffer optional_arg(const bound_tensor *tensor); /* buffer_arg, or absent_arg for NULL */
 arg_buffer scratch_arg(int64_t offset);
 arg_buffer packed_arg(int number); /* number: from recorder_pack */
@@ -98,8 +98,8 @@ typedef struct arg_info {
   arg_kind kind;
   size_t at; /* byte offset in the kernel's struct */
 } arg_info;
-/* A numeric macro of the kernel's file, which the launch may redefine. shape_class.c classifies
- * sizes by these values. */
+/* A numeric macro of the kernel's file, such as a block size, which the launch may redefine.
+ * shape_class.c classifies sizes by these values. */
 typedef struct block_info {
   const char *name;
   int value;
@@ -115,16 +115,19 @@ extern const kernel_signature kernel_signatures[]; /* generated; indexed as in k
 
 /* ---------------------------------------------------------------- arguments for the driver */
 
-/* A compiled kernel has its pointers in their order, followed by one struct of all numbers, because
- * drivers spend time on each argument of each launch. */
+/* Where a compiled kernel has its arguments: first all pointers in order, then one struct of all
+ * numbers, because drivers spend time on each argument of each launch. */
 typedef struct arg_places {
   uint16_t at[MAX_LAUNCH_ARGS]; /* a pointer's argument index, or a number's byte offset */
   uint16_t n_pointers, size;    /* bytes of the struct */
   uint16_t end;                 /* byte offset after its last number */
 } arg_places;
 void args_place(const kernel_signature *signature, bool wide, dtype compute, arg_places *out);
+/* Returns the maximum bytes of the arguments, with 64-bit indices. */
+size_t args_max_bytes(const kernel_signature *signature);
 bool arg_is_pointer(arg_kind kind);
-/* Writes the kernel's first lines: the struct, the parameters, and a variable for every number. */
-void args_write_head(text *text, const kernel_signature *signature);
+/* Writes the kernel's first lines: the struct, the parameters, and a variable for every number.
+ * group: the local size of all its launches, or NULL if it is not fixed. */
+void args_write_head(text *text, const kernel_signature *signature, const uint64_t group[3]);
 
 #endif

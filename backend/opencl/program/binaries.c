@@ -5,13 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_BINARY = 1 << 28 }; /* bytes; a larger binary is not kept */
+
 /* ---------------------------------------------------------------- one program */
 
-/* Sets *out to the index of the device's binary among those of a program. In a shared context a
- * program from source has one for each device; PoCL counts only those it was built for. */
+/* Sets *out to the index of the device's binary among those of a program. In a shared context, a
+ * program from source has one per device; PoCL counts only devices that it was built for. */
 static clave_status own_binary(const cl_device *device, cl_program handle, size_t count,
                                size_t *out) {
-  cl_device_id ids[MAX_CONTEXT_DEVICES];
+  cl_device_id ids[MAX_CONTEXT_DEVICES] = {NULL};
   *out = 0;
   if (count == 1) return NULL;
   CL_TRY(device->cl->clGetProgramInfo(handle, CL_PROGRAM_DEVICES, sizeof ids, ids, NULL),
@@ -22,14 +24,14 @@ static clave_status own_binary(const cl_device *device, cl_program handle, size_
 
 clave_status binary_read(const cl_device *device, cl_program handle, unsigned char **data,
                          size_t *size) {
-  size_t sizes[MAX_CONTEXT_DEVICES], bytes = 0, own;
+  size_t sizes[MAX_CONTEXT_DEVICES] = {0}, bytes = 0, own;
   unsigned char *all[MAX_CONTEXT_DEVICES] = {NULL};
   CL_TRY(device->cl->clGetProgramInfo(handle, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, &bytes),
          "clGetProgramInfo");
   const size_t count = bytes / sizeof sizes[0];
-  if (!count) return NULL;
+  if (!count || count > MAX_CONTEXT_DEVICES) return NULL;
   TRY(own_binary(device, handle, count, &own));
-  *size = sizes[own];
+  *size = sizes[own] <= MAX_BINARY ? sizes[own] : 0;
   if (!*size) return NULL;
   *data = all[own] = malloc(*size);
   if (!*data) return status_no_memory();
@@ -46,15 +48,14 @@ typedef struct pack_header {
   char magic[8];
   uint64_t platform[2]; /* cl_device.platform_key */
   uint64_t size;        /* bytes after the header */
-  char device[256];     /* readable name, for messages */
+  char device[256];     /* name and driver, for messages */
 } pack_header;
 static const char magic[8] = "clvpack1";
 
 static size_t padded(size_t n) { return (n + 7) / 8 * 8; }
 
-/* Reads the entry at *at and advances *at past it. Returns false if it exceeds `size`. */
-static bool next_entry(const uint8_t *data, size_t size, size_t *at, const uint8_t **entry,
-                       uint64_t *bytes) {
+bool binaries_next(const uint8_t *data, size_t size, size_t *at, const uint8_t **entry,
+                   uint64_t *bytes) {
   if (size - *at < sizeof *bytes) return false;
   memcpy(bytes, data + *at, sizeof *bytes);
   const size_t left = size - *at - sizeof *bytes;
@@ -77,12 +78,12 @@ static clave_status check_pack(const uint8_t *data, size_t size) {
   if (header.size != size - sizeof header || header.device[sizeof header.device - 1])
     return INVALID("kernel binaries: %zu bytes, but the header has another size", size);
   while (at < size)
-    if (!next_entry(data, size, &at, &entry, &bytes))
+    if (!binaries_next(data, size, &at, &entry, &bytes))
       return INVALID("kernel binaries: the entry at byte %zu exceeds the data", at);
   return NULL;
 }
 
-clave_status binaries_take(cl_device *device, const opencl_options *options) {
+clave_status binaries_use(cl_device *device, const opencl_options *options) {
   if (!options->binaries) return NULL;
   TRY(check_pack(options->binaries, options->binaries_size));
   const pack_header *header = options->binaries;
@@ -103,17 +104,19 @@ bool binaries_find(const cl_device *device, const uint64_t key[2], cache_entry *
   uint64_t bytes;
   size_t at = sizeof(pack_header);
   while (device->binaries && at < device->binaries_size &&
-         next_entry(device->binaries, device->binaries_size, &at, &entry, &bytes))
-    if (cache_entry_read(entry, (size_t)bytes, key, out)) return true;
+         binaries_next(device->binaries, device->binaries_size, &at, &entry, &bytes))
+    if (cache_entry_has_key(entry, (size_t)bytes, key) &&
+        cache_entry_read(entry, (size_t)bytes, out))
+      return true;
   return false;
 }
 
-void binaries_append(text *to, const uint64_t key[2], const cache_entry *entry) {
+void binaries_append(text *to, const cache_entry *entry) {
   static const char zeros[8];
   const size_t begin = to->size;
   uint64_t bytes = 0;
   text_append(to, (const char *)&bytes, sizeof bytes);
-  cache_entry_append(to, key, entry);
+  cache_entry_append(to, entry);
   if (to->failed) return;
   bytes = to->size - begin - sizeof bytes;
   memcpy(to->data + begin, &bytes, sizeof bytes);

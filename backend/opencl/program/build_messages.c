@@ -9,7 +9,7 @@
 
 enum { TRANSFER_MS = 5000 };
 
-/* Hashes everything that both ends must have alike. */
+/* Hashes everything that must be equal on both ends. */
 static void library_version(uint64_t out[2]) {
   static const char version[] = CLAVE_VERSION;
   uint64_t all[6] = {sizeof(order), sizeof(greeting)};
@@ -41,7 +41,7 @@ bool message_receive(int socket, int timeout_ms, message *note, char **payload) 
   *note = (message){0};
   if (socket_wait(&socket, 1, timeout_ms) < 0) return false;
   if (!socket_receive(socket, note, sizeof *note, TRANSFER_MS)) return false;
-  if (note->kind < MESSAGE_GREETING || note->kind > MESSAGE_SAVED || note->size > MAX_ORDER_BYTES)
+  if (note->kind < MESSAGE_GREETING || note->kind > MESSAGE_TRIAL || note->size > MAX_ORDER_BYTES)
     return false;
   *payload = malloc((size_t)note->size + 1);
   if (*payload && socket_receive(socket, *payload, note->size, TRANSFER_MS)) {

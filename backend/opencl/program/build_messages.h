@@ -7,10 +7,13 @@
 typedef enum message_kind {
   MESSAGE_GREETING = 1, /* payload: a greeting, then the folder of kernel binaries or nothing */
   MESSAGE_ORDER, /* payload: an order, then its kernel, options and source, each NUL-terminated */
-  MESSAGE_SAVE,  /* keep the binaries of what was built */
+  MESSAGE_SAVE,  /* save the binaries of all built programs */
   MESSAGE_READY, /* from the builder; payload: its own greeting */
-  MESSAGE_BUILT, /* from the builder: the order of that number was tried */
-  MESSAGE_SAVED  /* from the builder: all binaries are kept */
+  MESSAGE_BUILT, /* from the builder: the order of this number was tried; payload: the binary of a
+                    trial if no folder keeps it, else nothing */
+  MESSAGE_SAVED, /* from the builder: all binaries are saved */
+  MESSAGE_TRIAL  /* an order for a trial: its binary is saved at once, or sent if no folder keeps
+                    it */
 } message_kind;
 
 typedef struct message {
@@ -18,16 +21,18 @@ typedef struct message {
 } message;
 
 typedef struct greeting {
-  uint64_t version[2], platform[2]; /* this library's; the device's, its driver's and CPU's */
-  int32_t device;                   /* N of opencl:N */
+  uint64_t version[2],
+      platform[2]; /* hashes of this library; of the device, its driver and the CPU */
+  int32_t device;  /* N of opencl:N */
   uint32_t spare;
 } greeting;
 
 enum { MAX_ORDER_BYTES = 4 << 20 };
 
-/* A program to build, and sizes to launch it with once. */
+/* A program to build, and the sizes of the one launch that follows. */
 typedef struct order {
-  uint32_t n_args, is_wide, compute, spare;
+  uint32_t n_args, is_wide, compute;
+  uint32_t instruction; /* 1 + the instruction that a trial launches; 0: none */
   uint64_t local_bytes; /* size of a parameter in local memory */
   uint64_t global[3], local[3];
   uint8_t kinds[MAX_LAUNCH_ARGS]; /* (n_args) arg_kind */

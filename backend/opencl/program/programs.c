@@ -1,6 +1,6 @@
-/* Programs of a device: one per kernel and options, or per generated source. All streams of the
- * device share them. They are built lazily or ahead, and their binaries are kept on disk. Only this
- * file builds programs and creates kernels. */
+/* Programs of a device: one per kernel and options, or per generated source, shared by all streams
+ * of the device. They are built before a run or at their first use, and their binaries are kept on
+ * disk. Only this file builds programs and creates kernels. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +12,13 @@
 #include "base/number.h"
 
 const char custom_kernel_name[] = "custom";
+enum { MAX_LOG = 1 << 24 }; /* bytes; a longer build log is not read */
 
 /* ---------------------------------------------------------------- finding */
 
 static void kernel_program_destroy(cl_device *device, kernel_program *program) {
   if (!program) return;
-  if (program->handle) device->cl->clReleaseProgram(program->handle);
+  if (program->handle && !device_is_lost(device)) device->cl->clReleaseProgram(program->handle);
   free(program->name);
   mutex_destroy(program->lock);
   if (program->generated) free((void *)program->signature.args);
@@ -26,6 +27,7 @@ static void kernel_program_destroy(cl_device *device, kernel_program *program) {
   free(program->options);
   free(program->source);
   free(program->refusal);
+  free(program->child_binary);
   free(program);
 }
 
@@ -41,9 +43,11 @@ static clave_status write_options(const cl_device *device, const launch *launch,
   const char *precision =
       device->entry->correct_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "";
   if (launch->fast) precision = " -D FAST -cl-mad-enable -cl-denorms-are-zero";
-  /* -w: clang-based drivers print their count of warnings to stderr */
+  /* -w, because clang-based drivers print the number of warnings to stderr */
   text_printf(out, "-cl-std=%s -w%s -D ON_CPU=%d", launch->standard, precision,
               device->entry->traits.is_cpu);
+  if (!device->entry->traits.has_fma) text_puts(out, " -D HAS_FMA=0");
+  if (!device->entry->traits.has_half) text_puts(out, " -D HAS_HALF=0");
   for (int i = 0; i < launch->n_macros; i++) {
     const launch_macro *macro = &launch->macros[i];
     const char *name = macro_name(macro);
@@ -55,7 +59,7 @@ static clave_status write_options(const cl_device *device, const launch *launch,
   return text_status(out);
 }
 
-/* Copies the arguments' names into arg_names; the generator owns the originals. */
+/* Copies the arguments' names to arg_names, because the generator owns the originals. */
 static clave_status copy_names(kernel_program *program, arg_info *args, int n) {
   text names = {0};
   for (int i = 0; i < n; i++) text_append(&names, args[i].name, strlen(args[i].name) + 1);
@@ -69,6 +73,20 @@ static clave_status copy_names(kernel_program *program, arg_info *args, int n) {
   return NULL;
 }
 
+static build_options options_of(const cl_device *device, const kernel_program *program) {
+  if (strcmp(program->kernel, custom_kernel_name) == 0)
+    return (build_options){0}; /* custom: any builtin */
+  return quirk_build_options(device->entry, program->kernel);
+}
+
+/* Only kernels for GPUs depend on their local size. */
+static kernel_request request_of(const cl_device *device, const kernel_program *program) {
+  return (kernel_request){.device = device,
+                          .signature = &program->signature,
+                          .header = options_of(device, program).header,
+                          .group = device->entry->traits.is_cpu ? NULL : program->variant.local};
+}
+
 static clave_status generate_source(const cl_device *device, const launch *launch,
                                     kernel_program *program) {
   arg_info args[MAX_LAUNCH_ARGS];
@@ -78,11 +96,12 @@ static clave_status generate_source(const cl_device *device, const launch *launc
   if (!st) st = text_status(&body);
   program->signature =
       (kernel_signature){.stem = launch->stem, .kernel = launch->kernel, .args = args, .n_args = n};
-  if (launch->signature) { /* a file with an epilogue: sizes are classified as without it */
+  if (launch->signature) { /* a file with an epilogue: sizes are classified as if it had none */
     program->signature.blocks = launch->signature->blocks;
     program->signature.n_blocks = launch->signature->n_blocks;
   }
-  if (!st) st = source_expand(device, &body, &program->signature, &full);
+  const kernel_request request = request_of(device, program);
+  if (!st) st = source_expand(&request, &body, &full);
   text_free(&body);
   program->source = full.data;
   arg_info *copy = calloc((size_t)n + 1, sizeof *copy);
@@ -94,10 +113,10 @@ static clave_status generate_source(const cl_device *device, const launch *launc
 
 launch_variant variant_of(const cl_device *device, const size_t global[3], const size_t local[3]) {
   launch_variant variant = {0};
-  if (!device->large_grid) return variant;
+  if (!device->large_grid && device->entry->traits.is_cpu) return variant;
   for (int i = 0; i < 3; i++) {
     variant.local[i] = local[i];
-    if (global[i] >= device->large_grid) variant.is_large = true;
+    if (device->large_grid && global[i] >= device->large_grid) variant.is_large = true;
   }
   return variant;
 }
@@ -170,8 +189,7 @@ const kernel_signature *program_signature(const kernel_program *program) {
 
 /* ---------------------------------------------------------------- building */
 
-/* Copies the first line of the build log that mentions an error, else the first line; empty if the
- * log is. */
+/* Copies the first line of the build log that mentions an error, else its first line, else "". */
 static void first_error(const char *log, char *line, size_t size) {
   const char *at = strstr(log, "error");
   while (at && at > log && at[-1] != '\n') at--;
@@ -187,7 +205,8 @@ static clave_status build_error(cl_device *device, const kernel_program *program
   size_t size = 0;
   cl_device_id id = device->entry->id;
   if (device->cl->clGetProgramBuildInfo(handle, id, CL_PROGRAM_BUILD_LOG, 0, NULL, &size) !=
-      CL_SUCCESS)
+          CL_SUCCESS ||
+      size > MAX_LOG)
     size = 0;
   char *log = calloc(1, size + 1), line[256] = "";
   if (log && size &&
@@ -200,14 +219,13 @@ static clave_status build_error(cl_device *device, const kernel_program *program
                       program->options, line);
 }
 
-/* Builds a program. header: guard of the driver's header that builtins.h replaces, or NULL to use
- * the driver's. Releases `handle` on failure; *code is the driver's result. */
-static clave_status build_handle(cl_device *device, const kernel_program *program,
-                                 const char *header, cl_program handle, cl_int *code) {
+/* Builds a program. more: options that follow the program's own, or NULL. Releases `handle` on
+ * failure; *code is the driver's result. */
+static clave_status build_handle(cl_device *device, const kernel_program *program, const char *more,
+                                 cl_program handle, cl_int *code) {
   text options = {0};
   *code = CL_SUCCESS;
-  text_printf(&options, "%s", program->options);
-  if (header) text_printf(&options, " -D OWN_BUILTINS=1 -D %s", header);
+  text_printf(&options, "%s%s", program->options, more ? more : "");
   clave_status st = text_status(&options);
   if (!st)
     *code = device->cl->clBuildProgram(handle, 1, &device->entry->id, options.data, NULL, NULL);
@@ -217,72 +235,135 @@ static clave_status build_handle(cl_device *device, const kernel_program *progra
   return st;
 }
 
-/* Makes the program visible as built to other sessions. All its other members must be in place. */
+/* Marks the program as built for all sessions. All its other members must be set. */
 static void publish(kernel_program *program, cl_program handle) {
   __atomic_store_n(&program->refused_items, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&program->handle, handle, __ATOMIC_RELEASE);
 }
 
 static void programs_find_key(const cl_device *device, kernel_program *program) {
-  uint64_t all[10];
-  hash_bytes_128(program->source, strlen(program->source), all);
-  hash_bytes_128(program->options, strlen(program->options), all + 2);
-  memcpy(all + 4, device->platform_key, sizeof device->platform_key);
-  memcpy(all + 6, &program->variant, sizeof program->variant);
-  hash_bytes_128(all, sizeof all, program->key);
+  const char *more = options_of(device, program).text;
+  cache_origin *origin = &program->origin;
+  hash_bytes_128(program->source, strlen(program->source), origin->source);
+  hash_bytes_128(program->options, strlen(program->options), origin->options);
+  memcpy(origin->platform, device->platform_key, sizeof origin->platform);
+  memcpy(origin->variant, &program->variant, sizeof origin->variant);
+  hash_bytes_128(more ? more : "", more ? strlen(more) : 0, origin->more);
+  cache_key(origin, program->key);
 }
 
-/* If the driver accepts the binary, publishes the program with its proven classes; else false. */
-static bool build_from_entry(cl_device *device, kernel_program *program, const cache_entry *entry) {
+static void take_proven(kernel_program *program, const cache_entry *entry) {
+  for (uint32_t i = 0; i < entry->n_proven; i++) proof_set_add(&program->proven, entry->proven[i]);
+  program->saved_proven = program->proven.count;
+}
+
+/* Returns the program that the driver makes from the binary, or NULL if it refuses the binary. */
+static cl_program load_entry(cl_device *device, const kernel_program *program,
+                             const cache_entry *entry) {
   const unsigned char *data = entry->data;
   cl_int code, loaded = CL_SUCCESS;
   cl_program handle = device->cl->clCreateProgramWithBinary(device->context, 1, &device->entry->id,
                                                             &entry->size, &data, &loaded, &code);
-  if (code != CL_SUCCESS) return false;
+  if (opencl_made(handle, code) != CL_SUCCESS) return NULL;
   if (loaded != CL_SUCCESS) {
     device->cl->clReleaseProgram(handle);
-    return false;
+    return NULL;
   }
   clave_status st = build_handle(device, program, NULL, handle, &code);
-  if (st) {
-    device_note(device, "the driver refused a kernel binary (%s), which is built again",
-                status_message(st));
-    status_free(st);
-    return false;
-  }
-  for (uint32_t i = 0; i < entry->n_proven; i++) proof_set_add(&program->proven, entry->proven[i]);
-  program->saved_proven = program->proven.count;
-  program->has_run = program->is_saved = true;
+  if (!st) return handle;
+  device_note(device, "the driver refused a kernel binary (%s), which is built again",
+              status_message(st));
+  status_free(st);
+  return NULL;
+}
+
+/* Publishes the program with its proven classes. Returns false if the driver refuses the binary. */
+static bool build_from_entry(cl_device *device, kernel_program *program, const cache_entry *entry) {
+  cl_program handle = load_entry(device, program, entry);
+  if (!handle) return false;
+  take_proven(program, entry);
+  program->has_run = true;
+  program->is_saved = !device->isolates || entry->driver == device->driver_stamp;
   publish(program, handle);
   return true;
+}
+
+void program_load_saved(cl_device *device, kernel_program *program) {
+  cache_entry entry;
+  bool damaged;
+  mutex_lock(program->lock);
+  if (device->cache_dir && cache_load(device->cache_dir, program->key, &entry, &damaged)) {
+    cl_program handle = entry.size ? load_entry(device, program, &entry) : NULL;
+    if (handle) device->cl->clReleaseProgram(handle);
+    file_map_close(&entry.map);
+  }
+  mutex_unlock(program->lock);
+}
+
+unsigned char *program_get_binary(cl_device *device, kernel_program *program, size_t *size) {
+  unsigned char *data = NULL;
+  *size = 0;
+  mutex_lock(program->lock);
+  clave_status st = program->handle ? binary_read(device, program->handle, &data, size) : NULL;
+  const cache_entry entry = {.data = data, .size = *size};
+  cl_program handle = !st && *size ? load_entry(device, program, &entry) : NULL;
+  if (handle)
+    device->cl->clReleaseProgram(handle);
+  else
+    *size = 0;
+  mutex_unlock(program->lock);
+  status_free(st);
+  return data;
+}
+
+/* Uses the binary that a child has sent, at most once. */
+static bool use_child_binary(cl_device *device, kernel_program *program) {
+  const cache_entry entry = {.data = program->child_binary,
+                             .size = program->child_binary_size,
+                             .driver = device->driver_stamp};
+  const bool good = entry.data && build_from_entry(device, program, &entry);
+  free(program->child_binary);
+  program->child_binary = NULL;
+  return good;
+}
+
+/* Uses a binary of the options, unless the cache has one that this driver has accepted before. */
+static bool use_packed(cl_device *device, kernel_program *program) {
+  cache_entry entry;
+  if (device->isolates && device->cache_dir &&
+      cache_is_current(device->cache_dir, program->key, device->driver_stamp))
+    return false;
+  return binaries_find(device, program->key, &entry) && build_from_entry(device, program, &entry);
 }
 
 /* Returns true if a usable binary was found. */
 static bool build_from_cache(cl_device *device, kernel_program *program) {
   cache_entry entry;
   bool damaged;
-  if (binaries_find(device, program->key, &entry) && build_from_entry(device, program, &entry))
-    return true;
+  if (use_child_binary(device, program) || use_packed(device, program)) return true;
   if (!device->cache_dir) return false;
   if (!cache_load(device->cache_dir, program->key, &entry, &damaged)) {
     if (damaged)
       device_note(device, "a damaged kernel binary in %s was removed", device->cache_dir);
     return false;
   }
-  bool good = build_from_entry(device, program, &entry);
+  bool good = entry.size && build_from_entry(device, program, &entry);
+  if (!entry.size) take_proven(program, &entry);
   file_map_close(&entry.map);
+  if (!good && entry.size) cache_remove(device->cache_dir, program->key);
   return good;
 }
 
-/* Builds from source. Sets *refused if the compiler rejects it. */
+/* Builds from source. Sets *refused if the compiler rejects the source. */
 static clave_status programs_build_with(cl_device *device, kernel_program *program,
-                                        const char *header, bool *refused) {
+                                        const char *more, bool *refused) {
   cl_int code;
   const char *source = program->source;
   cl_program handle =
       device->cl->clCreateProgramWithSource(device->context, 1, &source, NULL, &code);
-  if (code != CL_SUCCESS) return opencl_status(code, "clCreateProgramWithSource");
-  clave_status st = build_handle(device, program, header, handle, &code);
+  code = opencl_made(handle, code);
+  if (code != CL_SUCCESS) return opencl_refusal(code, "clCreateProgramWithSource");
+  clave_status st = build_handle(device, program, more, handle, &code);
   *refused = code != CL_SUCCESS;
   if (!st) publish(program, handle);
   return st;
@@ -290,24 +371,25 @@ static clave_status programs_build_with(cl_device *device, kernel_program *progr
 
 static clave_status build_from_source(cl_device *device, kernel_program *program) {
   bool refused = false;
-  bool is_custom = strcmp(program->kernel, custom_kernel_name) == 0; /* calls any builtin */
-  const char *header = is_custom ? NULL : quirk_header(device->base.info.platform);
-  clave_status st = programs_build_with(device, program, header, &refused);
-  if (!header || !refused) return st;
+  const build_options options = options_of(device, program);
+  clave_status st = programs_build_with(device, program, options.text, &refused);
+  if (!options.text || !refused) return st;
   clave_status first = st;
   st = programs_build_with(device, program, NULL, &refused);
-  if (!st)
-    device_note(device, "builtins.h lacks a declaration that a kernel needs: %s",
-                status_message(first));
+  if (!st) device_note(device, "%s: %s", options.refusal, status_message(first));
   status_free(first);
   return st;
 }
 
 /* Builds the program unless the driver has refused this source before. */
 static clave_status build_text(cl_device *device, kernel_program *program) {
+  bool began, skips;
   if (program->refusal && memcmp(program->key, program->refused_key, sizeof program->key) == 0)
     return UNSUPPORTED("%s", program->refusal);
-  clave_status st = build_from_cache(device, program) ? NULL : build_from_source(device, program);
+  TRY(trial_begin(device, program, &began, &skips));
+  const bool is_loaded = !skips && build_from_cache(device, program);
+  clave_status st = is_loaded ? NULL : build_from_source(device, program);
+  if (began) trial_end(device, program);
   if (status_code_of(st) != STATUS_UNSUPPORTED) return st;
   free(program->refusal);
   program->refusal = strdup(status_message(st));
@@ -320,7 +402,8 @@ static clave_status build_text(cl_device *device, kernel_program *program) {
 static clave_status find_source(cl_device *device, kernel_program *program) {
   if (!program->source) {
     text full = {0};
-    clave_status st = source_of_kernel(device, &program->signature, &full);
+    const kernel_request request = request_of(device, program);
+    clave_status st = source_of_kernel(&request, &full);
     program->source = st ? NULL : full.data;
     if (st) {
       text_free(&full);
@@ -331,8 +414,7 @@ static clave_status find_source(cl_device *device, kernel_program *program) {
   return NULL;
 }
 
-/* Returns UNSUPPORTED if the driver refused groups of so many work-items. The caller holds the
- * lock. */
+/* UNSUPPORTED if the driver refused groups of this many work-items. The caller holds the lock. */
 static clave_status program_check(const kernel_program *program, size_t items) {
   if (!program_was_refused(program, items)) return NULL;
   return UNSUPPORTED("%s", program->refusal ? program->refusal : "the driver refused it before");
@@ -356,7 +438,7 @@ static clave_status build_locked(cl_device *device, kernel_program *program) {
   return st;
 }
 
-clave_status program_build(cl_device *device, kernel_program *program) {
+clave_status program_build_here(cl_device *device, kernel_program *program) {
   mutex_lock(program->lock);
   clave_status st = build_locked(device, program);
   mutex_unlock(program->lock);
@@ -365,7 +447,8 @@ clave_status program_build(cl_device *device, kernel_program *program) {
 
 /* ---------------------------------------------------------------- orders */
 
-void program_want(const cl_device *device, kernel_program *program, const recorded_launch *launch) {
+void program_set_order(const cl_device *device, kernel_program *program,
+                       const recorded_launch *launch) {
   mutex_lock(program->lock);
   order *order = &program->wanted;
   order->is_wide = launch->wide;
@@ -380,16 +463,29 @@ void program_want(const cl_device *device, kernel_program *program, const record
   mutex_unlock(program->lock);
 }
 
+void program_set_trial(kernel_program *program, int instruction) {
+  mutex_lock(program->lock);
+  program->wanted.instruction = (uint32_t)instruction + 1;
+  mutex_unlock(program->lock);
+}
+
+/* True if a child should build the program. Its key is known. */
+static bool is_needed(cl_device *device, kernel_program *program) {
+  cache_entry entry;
+  if (binaries_find(device, program->key, &entry)) return false;
+  if (device->isolates)
+    return !trial_is_over(device, program) && !trial_was_refused(device, program);
+  return !device->cache_dir || !cache_has(device->cache_dir, program->key);
+}
+
 static clave_status write_order(cl_device *device, kernel_program *program, order *order,
                                 text *texts) {
   if (program->handle) return NULL;
   TRY(find_source(device, program));
-  cache_entry entry;
-  if (binaries_find(device, program->key, &entry) ||
-      (device->cache_dir && cache_has(device->cache_dir, program->key)))
-    return NULL;
+  if (!is_needed(device, program)) return NULL;
   const kernel_signature *signature = program_signature(program);
   *order = program->wanted;
+  for (int i = 0; i < 3 && !program->wanted.local[0]; i++) order->global[i] = order->local[i] = 1;
   order->n_args = (uint32_t)signature->n_args;
   for (int i = 0; i < signature->n_args; i++) order->kinds[i] = (uint8_t)signature->args[i].kind;
   const char *parts[] = {program->kernel, program->options, program->source};
@@ -408,8 +504,8 @@ bool program_order(cl_device *device, kernel_program *program, order *order, tex
 }
 
 /* Fills in a program from an order; texts as in program_order. */
-static clave_status take_order(const cl_device *device, kernel_program *program, const order *order,
-                               const char *const texts[3]) {
+static clave_status fill_from_order(const cl_device *device, kernel_program *program,
+                                    const order *order, const char *const texts[3]) {
   TRY(mutex_create(&program->lock));
   program->generated = true;
   program->stem = "";
@@ -437,7 +533,7 @@ clave_status program_of_order(cl_device *device, const order *order, const char 
                               kernel_program **out) {
   *out = NULL;
   kernel_program *program = calloc(1, sizeof *program);
-  clave_status st = program ? take_order(device, program, order, texts) : status_no_memory();
+  clave_status st = program ? fill_from_order(device, program, order, texts) : status_no_memory();
   mutex_lock(device->lock);
   if (!st) *out = find_same(device, program);
   if (!st && !*out) {
@@ -449,11 +545,10 @@ clave_status program_of_order(cl_device *device, const order *order, const char 
   return st;
 }
 
-clave_status program_kernel(cl_device *device, kernel_program *program, cl_kernel *out) {
-  *out = NULL;
-  TRY(program_build(device, program));
+clave_status program_create_kernel(cl_device *device, kernel_program *program, cl_kernel *out) {
   cl_int code;
   *out = device->cl->clCreateKernel(program->handle, program->kernel, &code);
+  code = opencl_made(*out, code);
   if (code == CL_SUCCESS) return NULL;
   *out = NULL;
   return program_refuse(program, 1,

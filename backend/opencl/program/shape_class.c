@@ -1,8 +1,8 @@
-/* The class of a launch: which path a kernel takes for its sizes. Kernels walk sizes in blocks
- * (vectors of W, chains of BLOCK, teams of TEAM) and finish the rest in a loop. A size is
- * classified by its position (below, at, above) among the kernel's block sizes and their products,
- * and by which of them divide it. Launches of one class take the same branches. A kernel that was
- * right for one launch is trusted for its class only (self_check.c). */
+/* The class of a launch: the path that a kernel takes for its sizes. Kernels process a size in
+ * blocks (vectors of W, chains of BLOCK, teams of TEAM) and finish the remainder in a loop. A size
+ * is classified by its position (below, at, above) among the kernel's block sizes and their
+ * products, and by which of these divide it. Launches of one class take the same branches. A kernel
+ * with right results for one launch is trusted only for its class (self_check.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,12 +12,12 @@
 enum { MAX_BLOCKS = 16, MAX_THRESHOLDS = MAX_BLOCKS + MAX_BLOCKS * MAX_BLOCKS / 2 };
 
 typedef struct block_sizes {
-  int64_t blocks[MAX_BLOCKS];         /* block sizes that may divide a size */
-  int64_t thresholds[MAX_THRESHOLDS]; /* these and their products */
+  int64_t blocks[MAX_BLOCKS];         /* the block sizes, which may divide a size */
+  int64_t thresholds[MAX_THRESHOLDS]; /* the block sizes and their products */
   int n_blocks, n_thresholds;
 } block_sizes;
 
-/* Beyond these sizes, 32-bit or float sums and indices get close to their limits. */
+/* Beyond these sizes, 32-bit indices or float sums approach their limits. */
 static const int64_t large[] = {1 << 16, 1 << 24};
 
 static bool has(const int64_t *items, int n, int64_t v) {

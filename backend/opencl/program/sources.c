@@ -1,5 +1,5 @@
 /* Kernel source text from the embedded files or the device's kernel folder. Includes are expanded
- * and other kernels removed, because some drivers compile everything that a program has. */
+ * and other kernels removed, because some drivers compile every kernel of a program. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +8,8 @@
 
 enum { MAX_INCLUDE_DEPTH = 6 };
 
-static clave_status append_file(const cl_device *device, const char *name,
-                                const kernel_signature *signature, int depth, text *out);
+static clave_status append_file(const kernel_request *kernel, const char *name, int depth,
+                                text *out);
 
 /* Extracts the name from a line `#include "name"`. Returns false for other lines. */
 static bool included_name(const char *line, size_t n, char *name, size_t size) {
@@ -29,11 +29,11 @@ static bool begins_with(const char *line, size_t n, const char *head) {
   return n >= h && memcmp(line, head, h) == 0;
 }
 
-/* embed.py ensures that all kernel heads are written so and end at a line end, and that a kernel
- * ends at a line that is a brace. */
+/* embed.py ensures that all kernel heads begin with this text and end at a line end, and that a
+ * kernel ends with a line that is a closing brace. */
 static const char kernel_head[] = "__kernel void ";
 
-/* True if the kernel that begins in this line is `kernel`. */
+/* True if the kernel that begins on this line has the name `kernel`. */
 static bool begins_kernel(const char *line, size_t n, const char *kernel) {
   line += sizeof kernel_head - 1, n -= sizeof kernel_head - 1;
   return n > strlen(kernel) && begins_with(line, n, kernel) && line[strlen(kernel)] == '(';
@@ -44,24 +44,24 @@ static bool ends_head(const char *line, size_t n) {
   return n >= sizeof end - 1 && memcmp(line + n - (sizeof end - 1), end, sizeof end - 1) == 0;
 }
 
-/* The part of the file that the current line belongs to. */
+/* The place of a line: in copied text, the requested kernel's head, or another kernel. */
 typedef enum line_place { IN_FILE, IN_HEAD, IN_OTHER_KERNEL } line_place;
 
-/* Appends a file's lines. Drops all kernels except that of `signature`, whose head args_write_head
+/* Appends a file's lines. Drops all kernels except the requested one, whose head args_write_head
  * replaces. */
-static clave_status append_lines(const cl_device *device, const char *bytes, size_t size,
-                                 const kernel_signature *signature, int depth, text *out) {
+static clave_status append_lines(const kernel_request *kernel, const char *bytes, size_t size,
+                                 int depth, text *out) {
   char name[64];
   line_place place = IN_FILE;
   for (size_t at = 0, n; at < size; at += n) {
     const char *line = bytes + at, *end = memchr(line, '\n', size - at);
     n = end ? (size_t)(end - line) + 1 : size - at;
-    if (signature && begins_with(line, n, kernel_head)) {
-      place = begins_kernel(line, n, signature->kernel) ? IN_HEAD : IN_OTHER_KERNEL;
-      if (place == IN_HEAD) args_write_head(out, signature);
+    if (begins_with(line, n, kernel_head)) {
+      place = begins_kernel(line, n, kernel->signature->kernel) ? IN_HEAD : IN_OTHER_KERNEL;
+      if (place == IN_HEAD) args_write_head(out, kernel->signature, kernel->group);
     }
     if (included_name(line, n, name, sizeof name))
-      TRY(append_file(device, name, signature, depth + 1, out));
+      TRY(append_file(kernel, name, depth + 1, out));
     else if (place == IN_FILE)
       text_append(out, line, n);
     if (place == IN_HEAD ? ends_head(line, n) : begins_with(line, n, "}\n")) place = IN_FILE;
@@ -78,15 +78,15 @@ static const kernel_file *find_file(const char *name) {
 }
 
 /* Appends a file of the kernel folder. place: its name there, or its path as in kernels_cl. */
-static clave_status append_from_folder(const cl_device *device, const char *place,
-                                       const kernel_signature *signature, int depth, text *out) {
-  char *path = path_join(device->kernel_dir, place);
+static clave_status append_from_folder(const kernel_request *kernel, const char *place, int depth,
+                                       text *out) {
+  char *path = path_join(kernel->device->kernel_dir, place);
   if (!path) return status_no_memory();
   file_map map;
   clave_status st = file_map_open(path, &map);
   free(path);
   if (st) return status_while(st, "kernel file %s", place);
-  st = append_lines(device, (const char *)map.data, map.size, signature, depth, out);
+  st = append_lines(kernel, (const char *)map.data, map.size, depth, out);
   file_map_close(&map);
   return st;
 }
@@ -96,37 +96,40 @@ static bool is_header(const char *name) {
   return end && strcmp(end, ".h") == 0;
 }
 
-/* Appends a file. Headers that the kernel folder lacks are embedded ones; some are from base/. */
-static clave_status append_file(const cl_device *device, const char *name,
-                                const kernel_signature *signature, int depth, text *out) {
+/* Appends a file of the kernel folder, else the embedded one. Some headers are from base/. */
+static clave_status append_file(const kernel_request *kernel, const char *name, int depth,
+                                text *out) {
   if (depth > MAX_INCLUDE_DEPTH) return INVALID("kernel file %s is included too deeply", name);
   const kernel_file *file = find_file(name);
-  if (device->kernel_dir) {
-    clave_status st = append_from_folder(device, name, signature, depth, out);
+  if (kernel->device->kernel_dir) {
+    clave_status st = append_from_folder(kernel, name, depth, out);
     if (file && strcmp(file->path, name) != 0 && status_code_of(st) == STATUS_IO) {
       status_free(st);
-      st = append_from_folder(device, file->path, signature, depth, out);
+      st = append_from_folder(kernel, file->path, depth, out);
     }
     if (!is_header(name) || status_code_of(st) != STATUS_IO) return st;
     status_free(st);
   }
-  if (file)
-    return append_lines(device, (const char *)file->bytes, file->size, signature, depth, out);
+  if (file) return append_lines(kernel, (const char *)file->bytes, file->size, depth, out);
   return INVALID("unknown kernel file %s", name);
 }
 
-clave_status source_of_kernel(const cl_device *device, const kernel_signature *signature,
-                              text *out) {
+static clave_status append_header(const kernel_request *kernel, text *out) {
+  return kernel->header ? append_file(kernel, kernel->header, 0, out) : NULL;
+}
+
+clave_status source_of_kernel(const kernel_request *kernel, text *out) {
   text name = {0};
-  text_printf(&name, "%s.cl", signature->stem);
+  text_printf(&name, "%s.cl", kernel->signature->stem);
   clave_status st = text_status(&name);
-  if (!st) st = append_file(device, name.data, signature, 0, out);
+  if (!st) st = append_header(kernel, out);
+  if (!st) st = append_file(kernel, name.data, 0, out);
   text_free(&name);
   return st ? st : text_status(out);
 }
 
-clave_status source_expand(const cl_device *device, const text *generated,
-                           const kernel_signature *signature, text *out) {
-  TRY(append_lines(device, generated->data, generated->size, signature, 0, out));
+clave_status source_expand(const kernel_request *kernel, const text *generated, text *out) {
+  TRY(append_header(kernel, out));
+  TRY(append_lines(kernel, generated->data, generated->size, 0, out));
   return text_status(out);
 }

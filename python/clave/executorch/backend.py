@@ -115,8 +115,9 @@ def _share_state(names: dict[Any, str], graphs: dict[Any, Graph]) -> None:
             other, shared = first.setdefault(name, (names[at], own))
             if not _alike(own, shared):
                 raise Error(
-                    f"buffer {name!r} of methods {other!r} and {names[at]!r} cannot be shared: it is {_told(shared)} "
-                    f"in the first and {_told(own)} in the second, or their initial values differ"
+                    f"buffer {name!r} of methods {other!r} and {names[at]!r} cannot be shared: it is "
+                    f"{_described(shared)} in the first and {_described(own)} in the second, "
+                    "or their initial values differ"
                 )
             (graph.state_dict if graph.state_dict.get(name) is not None else graph.constants)[name] = shared
 
@@ -125,5 +126,5 @@ def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
     return a.dtype == b.dtype and a.shape == b.shape and same_bytes(a, b)
 
 
-def _told(data: torch.Tensor) -> str:
+def _described(data: torch.Tensor) -> str:
     return f"{str(data.dtype).removeprefix('torch.')} {tuple(data.shape)}"

@@ -49,19 +49,19 @@ def in_torch(program: ExportedProgram) -> tuple[Graph, dict[torch.fx.Node, torch
     graph.output_node().meta = copy.copy(program.graph.output_node().meta)
     for node in graph.nodes:
         if node.op == "call_function":
-            _turn(node)
-    ranges = {symbol: _from_none(r) for symbol, r in program.range_constraints.items()}
+            _convert(node)
+    ranges = {symbol: _from_zero(r) for symbol, r in program.range_constraints.items()}
     parts = (program.state_dict, program.constants, ranges, program.module_call_graph)
     module = torch.fx.GraphModule(program.graph_module, graph)
     return Graph(module, program.graph_signature, *parts), nodes
 
 
-def _from_none(r: Any) -> Any:
+def _from_zero(r: Any) -> Any:
     """Replaces the lower bound 2 by 0. ExecuTorch's captures have 2 for any size, because torch traces with it."""
     return ValueRanges(0, r.upper) if r.lower == 2 else r
 
 
-def _turn(node: torch.fx.Node) -> None:
+def _convert(node: torch.fx.Node) -> None:
     op = of_edge_op(node.target) if isinstance(node.target, EdgeOpOverload) else node.target
     plain = _ORDERED.get(schema_of(op).name) if isinstance(op, OpOverload) else None
     if plain is not None:

@@ -118,7 +118,7 @@ def _folder(key: str) -> Path:
 
 
 def _cache() -> Path | None:
-    """Returns clave's cache folder, or None if there is none or its path cannot be read."""
+    """Returns clave's cache folder, or None if there is no such folder or its path cannot be read."""
     info = CacheInfo()
     with contextlib.suppress(Error):
         call("clave_cache_get_info", C.byref(info))

@@ -33,7 +33,7 @@ from clave.rebuild import rebuilt
 
 _log = logging.getLogger(__name__)
 _TAG = "delegation_tag"
-_ASKED = "the partitioner's `leave` names its op"
+_LEFT_BY_OPTION = "the partitioner's `leave` names its op"
 
 
 class ClavePartitioner(Partitioner):
@@ -82,7 +82,10 @@ class ClavePartitioner(Partitioner):
         self.refused: dict[str, str] = {}
         self._leave = frozenset(_overloads(leave))
         self._left_names = frozenset(map(str, self._leave))
-        self._kept: tuple[Any, list[OpOverload]] = (lambda: None, [])  # the last program asked about, and its ops
+        self._kept: tuple[Any, list[OpOverload]] = (
+            lambda: None,
+            [],
+        )  # the last program of ops_to_not_decompose, and its ops
 
     def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
         """Replaces quantised ops by torch ops that compute the same."""
@@ -100,12 +103,13 @@ class ClavePartitioner(Partitioner):
             graph, copies = in_torch(exported_program)
             left = claims.refused(graph)
         reasons = {node: left[copy] for node, copy in copies.items() if copy in left}
-        reasons |= {node: _ASKED for node, copy in copies.items() if self._is_to_be_left(node, copy)}
+        reasons |= {node: _LEFT_BY_OPTION for node, copy in copies.items() if self._is_to_be_left(node, copy)}
         tags = _tag(exported_program, reasons)
         self.refused = {node.name: why for node, why in reasons.items()}
         for name, why in self.refused.items():
             _log.info("%s is left to ExecuTorch: %s", name, why)
-        # ExecuTorch removes the constants of the parts from the program that it gets, so it gets a copy of the user's.
+        # ExecuTorch removes the constants of the parts from the program that it gets, so it gets a copy of the user's
+        # program.
         own = rebuilt(exported_program, exported_program.graph_module, exported_program.constants)
         return PartitionResult(own, dict.fromkeys(tags, self.delegation_spec))
 

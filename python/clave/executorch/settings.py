@@ -29,7 +29,7 @@ class Settings:
         for f in dataclasses.fields(self):
             value, wanted = getattr(self, f.name), _TYPES[str(f.type)]
             if value is not None and not _is_right(f.name, value, wanted):
-                raise Error(f"{f.name}: expected {_told(f.name, wanted)}, got {value!r}")
+                raise Error(f"{f.name}: expected {_expected(f.name, wanted)}, got {value!r}")
         if self.quantize is not None:
             parse(self.quantize)
 
@@ -49,23 +49,23 @@ class Settings:
 
 
 _TYPES = {"bool": bool, "int | None": int, "str | None": str}
-_MOST = {"n_threads": 1024, "memory_budget": 2**64 - 1}  # limits of the library
+_MAXIMA = {"n_threads": 1024, "memory_budget": 2**64 - 1}  # limits of the library
 
 
 def _is_right(name: str, value: object, wanted: type) -> bool:
     if type(value) is int and wanted is int:
-        return 1 <= value <= _MOST[name]
+        return 1 <= value <= _MAXIMA[name]
     return type(value) is wanted and value != ""
 
 
-def _told(name: str, wanted: type) -> str:
-    return f"a whole number from 1 to {_MOST[name]}" if wanted is int else _TOLD[wanted]
+def _expected(name: str, wanted: type) -> str:
+    return f"a whole number from 1 to {_MAXIMA[name]}" if wanted is int else _EXPECTED[wanted]
 
 
-_TOLD = {bool: "True or False", str: "a text"}
+_EXPECTED = {bool: "True or False", str: "a text"}
 
 
 def _read(text: str, wanted: type, name: str) -> bool | int | str:
     if wanted is not str and not text.isdecimal():
-        raise Error(f"compile spec {name!r}: expected {_told(name, wanted)}, got {text!r}")
+        raise Error(f"compile spec {name!r}: expected {_expected(name, wanted)}, got {text!r}")
     return text if wanted is str else wanted(int(text))

@@ -44,15 +44,15 @@ def from_gguf(
     context = min(numbers.context, CONTEXT) if max_context is None else max_context
     weights = Weights(file)
     model = Decoder(weights, numbers, context).eval()
-    weights.check_all_taken()
+    weights.check_all_read()
     if given:
         given.check(file, model.n_vocab)
     own = read_tokenizer(file, model.n_vocab) if given is None else None
-    said = read_metadata(file, model.n_vocab, given)
+    stored = read_metadata(file, model.n_vocab, given)
     model.make_caches(file, KV[kv], prompt_piece)
     program = _exported(model, weights)
     program.set_tokenizer(given.data if given else own)
-    program.metadata = {"llm": {"max_context": context, **said, **_origin(file)}}
+    program.metadata = {"llm": {"max_context": context, **stored, **_origin(file)}}
     program.must_hold(file.check_unchanged)
     program.check_unchanged()
     return program
@@ -60,12 +60,12 @@ def from_gguf(
 
 def _origin(file: File) -> dict[str, Any]:
     """Returns licence, name and architecture, if the file has them as texts."""
-    source = {"name": _said(file, "general.name"), "architecture": _said(file, "general.architecture")}
-    found = {"license": _said(file, "general.license"), "source": {k: v for k, v in source.items() if v}}
+    source = {"name": _text_or_none(file, "general.name"), "architecture": _text_or_none(file, "general.architecture")}
+    found = {"license": _text_or_none(file, "general.license"), "source": {k: v for k, v in source.items() if v}}
     return {k: v for k, v in found.items() if v}
 
 
-def _said(file: File, key: str) -> Any:
+def _text_or_none(file: File, key: str) -> Any:
     try:
         return file.text(key, None)
     except Error:  # not a text; running the model does not need it

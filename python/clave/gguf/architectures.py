@@ -14,7 +14,7 @@ from clave.gguf.header import shown
 
 _SCALINGS = ("none", "linear", "yarn", "longrope")
 # Keys that do not affect the decoder's results, or belong to a feature that is refused elsewhere.
-_SILENT = ("vocab_size", "expert_used_count", "rope.scaling.finetuned", "tensor_data_layout", "pooling_type")
+_IGNORED_KEYS = ("vocab_size", "expert_used_count", "rope.scaling.finetuned", "tensor_data_layout", "pooling_type")
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def read_numbers(file: File) -> Numbers:
         known = ", ".join(ARCHITECTURES)
         raise file.error(f"architecture: expected one of {known}, got {shown(name)}", Code.UNSUPPORTED)
     numbers = _read(file, name, ARCHITECTURES[name])
-    rest = [k for k in file.unread(f"{name}.") if k.removeprefix(f"{name}.") not in _SILENT]
+    rest = [k for k in file.unread(f"{name}.") if k.removeprefix(f"{name}.") not in _IGNORED_KEYS]
     if rest:
         raise file.error(f"has keys that are not supported: {', '.join(map(shown, rest[:3]))}", Code.UNSUPPORTED)
     return numbers

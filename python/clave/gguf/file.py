@@ -186,5 +186,5 @@ class File:
 
 
 def _reason(e: Exception) -> str:
-    said = getattr(e, "strerror", None) or str(e)
-    return said[:1].lower() + said[1:]
+    message = getattr(e, "strerror", None) or str(e)
+    return message[:1].lower() + message[1:]

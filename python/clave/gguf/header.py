@@ -36,8 +36,8 @@ FORMATS = {  # formats of Python's struct; texts are absent, because they begin 
     Kind.FLOAT64: "d",
 }
 _TEXT_SIZE = 8  # bytes of a text's length
-_LEAST_KEY, _LEAST_TENSOR = 13, 24  # bytes of an entry with an empty name
-_MOST_NAME, _MOST_DIMENSIONS = 65535, 4
+_MIN_KEY, _MIN_TENSOR = 13, 24  # bytes of an entry with an empty name
+_MAX_NAME, _MAX_DIMENSIONS = 65535, 4
 _ALIGNMENT = 32  # the default
 _REMOVED = {4: "Q4_2", 5: "Q4_3", 31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8", 36: "IQ4_NL_4_4"}  # from llama.cpp
 
@@ -105,8 +105,8 @@ class _Cursor:
 
     def name(self, what: str) -> str:
         n: int = self.number("Q", what)
-        if n > _MOST_NAME:
-            raise self.fail(f"{what}: expected at most {_MOST_NAME} bytes, got {n}")
+        if n > _MAX_NAME:
+            raise self.fail(f"{what}: expected at most {_MAX_NAME} bytes, got {n}")
         at = self.skip(n, what)
         try:
             return str(self.data[at : self.at], "utf-8")
@@ -147,7 +147,7 @@ def _read_start(c: _Cursor) -> tuple[int, int]:
         raise c.fail("expected little-endian, got big-endian")
     if version not in (2, 3):
         raise c.fail(f"expected version 2 or 3 of GGUF, got {version}")
-    return c.count("tensors", _LEAST_TENSOR), c.count("keys", _LEAST_KEY)
+    return c.count("tensors", _MIN_TENSOR), c.count("keys", _MIN_KEY)
 
 
 def _read_value(c: _Cursor, what: str) -> Value:
@@ -181,8 +181,8 @@ def _read_info(c: _Cursor, what: str) -> _Info:
     name = c.name(what)
     what = f"tensor {shown(name)}"
     n: int = c.number("I", what)
-    if n > _MOST_DIMENSIONS:
-        raise c.fail(f"{what}: expected at most {_MOST_DIMENSIONS} dimensions, got {n}")
+    if n > _MAX_DIMENSIONS:
+        raise c.fail(f"{what}: expected at most {_MAX_DIMENSIONS} dimensions, got {n}")
     dims = tuple(c.number("Q", what) for _ in range(n))
     kind = c.number("I", what)
     if kind not in GGMLQuantizationType.__members__.values():
@@ -228,11 +228,11 @@ def _placed(c: _Cursor, infos: list[_Info], alignment: int) -> dict[str, Tensor]
             end = tensor.at + tensor.size
             raise c.fail(f"expected {end} bytes or more, got {len(c.data)}: it ends before {what} does")
         tensors[info.name] = tensor
-    _check_apart(c, list(tensors.values()))
+    _check_disjoint(c, list(tensors.values()))
     return tensors
 
 
-def _check_apart(c: _Cursor, tensors: list[Tensor]) -> None:
+def _check_disjoint(c: _Cursor, tensors: list[Tensor]) -> None:
     by_place = sorted((t for t in tensors if t.size), key=lambda t: t.at)
     for a, b in itertools.pairwise(by_place):
         if b.at < a.at + a.size:

@@ -91,12 +91,12 @@ class Block(nn.Module):
         q, k, v = q.unflatten(-1, (n.n_heads, -1)), k.unflatten(-1, (n.n_kv, -1)), v.unflatten(-1, (n.n_kv, -1))
         if n.architecture.normed_heads:
             q, k = self.attn_q_norm(q), self.attn_k_norm(k)
-        q, k = self._turn(q, *angles), self._turn(k, *angles)
+        q, k = self._rotate(q, *angles), self._rotate(k, *angles)
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
         y = self.cache(q, k, v, position, n.scale, n.attention_cap)
         return self.attn_output(y.transpose(1, 2).flatten(-2))  # type: ignore[no-any-return]
 
-    def _turn(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    def _rotate(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         """Rotates the first `rope.dims` dimensions of each head."""
         dims, interleaved = self.n.rope.dims, self.n.architecture.interleaved
         if dims == self.n.key_size:
@@ -120,7 +120,7 @@ class Angles(nn.Module):
         super().__init__()
         found = torch.from_numpy(frequencies(rope, factors))
         if not bool(found.isfinite().all()):
-            raise weights.file.error("rope's base, factor or factors give frequencies that are not finite")
+            raise weights.file.error("rope's base, factor or factors produce frequencies that are not finite")
         self.register_buffer("frequencies", found, persistent=False)
         self.magnitude = magnitude(rope, context)
 

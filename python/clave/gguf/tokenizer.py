@@ -102,11 +102,11 @@ def _id(file: File, name: str, n_vocab: int) -> int | None:
 
 def _bos(file: File, n_vocab: int, other: Tokenizer | None) -> int | None:
     """Returns the id with which a prompt begins, or None."""
-    said = file.flag(f"{_KEY}add_bos_token", None)
-    if said is None and other:
+    flag = file.flag(f"{_KEY}add_bos_token", None)
+    if flag is None and other:
         return other.bos
     own = _id(file, "bos", n_vocab)
-    adds = _adds_bos(file) if said is None else said
+    adds = _adds_bos(file) if flag is None else flag
     return None if not adds else other.bos if own is None and other else own
 
 

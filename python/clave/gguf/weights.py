@@ -55,7 +55,7 @@ class Weights:
         if self._stand_ins.n_left:
             raise self.file.error(f"{self._stand_ins.n_left} weights in blocks are read by ops other than products")
 
-    def check_all_taken(self) -> None:
+    def check_all_read(self) -> None:
         """Raises Error for tensors that the architecture does not read, because the results would lack their effect."""
         rest = [n for n in self.file.tensors if n not in self._taken and _UNREAD not in n]
         if rest:

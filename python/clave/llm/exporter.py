@@ -75,7 +75,8 @@ class LLMExporter:
         return self
 
     def to_dtype(self, dtype: str) -> LLMExporter:
-        """Converts weights to "f32", "f16" or "bf16", in which the model then computes. The default is the folder's."""
+        """Converts weights to "f32", "f16" or "bf16", in which the model then computes. The default is the dtype of the
+        folder's weights."""
         arguments.choice("dtype", dtype, DTYPES)
         self._check_not_captured("to_dtype")
         self._dtype = dtype
@@ -130,7 +131,7 @@ class LLMExporter:
             config = model.config.get_text_config()
             text = metadata.Text(folder, config.vocab_size)
             found = checkpoint.Checkpoint(folder, whole, model)
-            said = metadata.read_metadata(folder, config, text)
+            read = metadata.read_metadata(folder, config, text)
         encodings = weights.Encodings(self._quantize, self._embedding).of(model)
         with progress.stage("trying caches"):
             skeleton.fill(model)
@@ -143,7 +144,7 @@ class LLMExporter:
             self._model.model = transform(self._model.model) or self._model.model
         with progress.stage("reading the source's hash"):
             source = self._describe(metadata, config, next(model.parameters()).dtype)
-        self.metadata = {"max_context": context, **said, "source": source}
+        self.metadata = {"max_context": context, **read, "source": source}
         self._text, self._n_vocab = text, config.vocab_size
 
     def _match(self, whole: Any, model: Any) -> None:

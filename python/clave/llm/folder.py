@@ -198,8 +198,8 @@ class Folder:
                 raise self.error(f"{file} has no tensor {name!r}, which {_INDEX} places there")
 
     def _quant_method(self) -> str | None:
-        said = self.config.get("quantization_config")
-        return str(said.get("quant_method") if isinstance(said, dict) else said) if said else None
+        config = self.config.get("quantization_config")
+        return str(config.get("quant_method") if isinstance(config, dict) else config) if config else None
 
     def _pair(self) -> None:
         """Replaces each pair of blocks and scales by a tensor of MXFP4."""

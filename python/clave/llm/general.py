@@ -76,7 +76,7 @@ class _State(Cache):
 
 
 @contextmanager
-def _as_it_is(model: torch.nn.Module) -> Iterator[None]:
+def _restored(model: torch.nn.Module) -> Iterator[None]:
     """Restores the modules' attributes and buffers after the block, such as tables that a module makes in a call."""
     kept = [(m, dict(m.__dict__), dict(buffers_of(m))) for m in model.modules()]
     try:
@@ -120,7 +120,7 @@ class General:
         return max_context + (self.way.length == "size"), None
 
     def rows_to_compare(self, max_context: int, length: int) -> int:
-        return max_context  # the effect of unwritten rows may depend on their number
+        return max_context  # all rows, because the effect of unwritten ones may depend on their number
 
     def layers(self, model: Any) -> list[Layer]:
         """Returns what each layer writes to a cache for a single token. Raises Error if it is not keys and values."""
@@ -150,14 +150,14 @@ class General:
         """Raises Error if the model reads the value of the position while it runs, which would fix it in an export."""
         if self.way.length == "size":
             return
-        with _as_it_is(model), torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True) as fakes, quiet:
+        with _restored(model), torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True) as fakes, quiet:
             tokens, position = (fakes.from_tensor(torch.zeros(s, dtype=torch.int64)) for s in ((1, 2), ()))
             try:
                 self.logits(model, kept, tokens, position, 0)
             except DataDependentOutputException as e:
                 raise unsupported(f"{type(model).__name__} branches on the cache's length") from e
             except Exception:
-                return  # an op without a shape rule in torch, or an error that the comparison meets, too
+                return  # an op without a shape rule in torch, or an error that the comparison finds, too
 
     def logits(self, model: Any, kept: Kept, tokens: torch.Tensor, position: torch.Tensor, keep: int) -> torch.Tensor:
         """Returns logits (B, keep, vocab_size), of all tokens if keep is 0 or the model cannot return fewer."""

@@ -18,10 +18,10 @@ from clave.llm.recurrent import (
     Recurrence,
     RecurrentState,
     cache_layers,
-    handing,
     is_recurrent,
     keeps_nothing,
     recurrence_of,
+    scan_from,
 )
 from clave.private import attention_of
 
@@ -107,7 +107,7 @@ class Interface:
         positions = (position + torch.arange(tokens.shape[1]))[None]
         self._holder.of_layer, self._holder.position = dict(zip(self._attending, kept.caches, strict=True)), position
         try:
-            with handing(model, kept.states) as states:
+            with scan_from(model, kept.states) as states:
                 cache = _as_cache(states if len(kept.states) else None)
                 given = called(model, input_ids=tokens, position_ids=positions, logits_to_keep=keep, **cache)
                 logits: torch.Tensor = model(**given).logits

@@ -15,7 +15,7 @@ from clave.errors import Code, Error
 from clave.llm import limits, multimodal
 from clave.llm.layers import Kept, KVCache, Layer, reason_of, set_attention, unsupported
 from clave.llm.options import KV, check_capacity, check_options
-from clave.private import alone, attention_of, check_version
+from clave.private import attention_of, check_version, export_lock
 
 _COMPARED = 12  # tokens
 
@@ -96,9 +96,9 @@ def use_kv_cache(
     model = _of_text(model.eval(), max_context)
     ways, before = _ways(model), attention_of(model.config)
     tokens = random_tokens(model.config, max_context)
-    limits.settle(model, max_context, long_factors)
+    limits.fix_rope(model, max_context, long_factors)
     try:
-        with alone:
+        with export_lock:
             way, layers, reason = _choose(model, ways, tokens, max_context)
     except BaseException:
         set_attention(model, before)
@@ -122,7 +122,7 @@ def _check_last(model: Any, way: Any, layers: list[Layer], tokens: torch.Tensor,
     def run(position: int) -> None:
         way.logits(model, kept, tokens[:, :1], torch.tensor(position), 1)
 
-    with alone:
+    with export_lock:
         limits.check_last(run, model.config.model_type, tokens.shape[1], max_context)
 
 

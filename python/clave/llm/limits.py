@@ -30,7 +30,7 @@ class TooLong(Error):
         self.most = most
 
 
-def settle(model: Any, max_context: int, long_factors: bool) -> None:
+def fix_rope(model: Any, max_context: int, long_factors: bool) -> None:
     """Sets the frequencies of RoPE that hold for every text of up to max_context tokens.
 
     Raises TooLong if they would change with the length of the text, because the keys in the cache are rotated by the
@@ -47,28 +47,28 @@ def settle(model: Any, max_context: int, long_factors: bool) -> None:
     ropes = [(m, key, name) for m in model.modules() for key, name in _rope_types(m)]
     for module, key, name in ropes:
         if "dynamic" in name or name == "longrope":
-            _settle_rope(module, key, name, kind, max_context, long_factors)
+            _fix_rope_of(module, key, name, kind, max_context, long_factors)
 
 
-class _Settled(str):
+class _FixedType(str):
     """A type of RoPE that transformers does not update. was: the module's own type."""
 
-    was: str
+    own_type: str
 
-    def __new__(cls, was: str) -> _Settled:
+    def __new__(cls, own_type: str) -> _FixedType:
         made = super().__new__(cls, "settled")
-        made.was = was
+        made.own_type = own_type
         return made
 
 
 def _rope_types(module: torch.nn.Module) -> list[tuple[str | None, str]]:
     """Returns (kind of layer, type of RoPE) of a module. The kind is None if all layers have one type."""
-    said = getattr(module, "rope_type", None)
-    named = said.items() if isinstance(said, dict) else [(None, said)]
-    return [(k, v.was if isinstance(v, _Settled) else v) for k, v in named if isinstance(v, str)]
+    kind = getattr(module, "rope_type", None)
+    named = kind.items() if isinstance(kind, dict) else [(None, kind)]
+    return [(k, v.own_type if isinstance(v, _FixedType) else v) for k, v in named if isinstance(v, str)]
 
 
-def _settle_rope(module: Any, key: str | None, name: str, kind: str, max_context: int, long_factors: bool) -> None:
+def _fix_rope_of(module: Any, key: str | None, name: str, kind: str, max_context: int, long_factors: bool) -> None:
     prefix = "" if key is None else f"{key}_"
     most = _original(module, key) if name == "longrope" else int(module.original_max_seq_len)
     frequencies = getattr(module, f"{prefix}original_inv_freq").clone()
@@ -80,12 +80,12 @@ def _settle_rope(module: Any, key: str | None, name: str, kind: str, max_context
             raise TooLong(kind, reason, most, max_context, ", or long_factors (--long-factors)")
         frequencies = _long_frequencies(module, key, most)
     setattr(module, f"{prefix}inv_freq", torch.nn.Buffer(frequencies, persistent=False))
-    if key is None and "short_mscale" in (said := module.config.rope_parameters):
-        _settle_magnitude(module, frequencies, said["long_mscale" if max_context > most else "short_mscale"])
-    module.rope_type = _Settled(name) if key is None else module.rope_type | {key: _Settled(name)}
+    if key is None and "short_mscale" in (parameters := module.config.rope_parameters):
+        _fix_magnitude(module, frequencies, parameters["long_mscale" if max_context > most else "short_mscale"])
+    module.rope_type = _FixedType(name) if key is None else module.rope_type | {key: _FixedType(name)}
 
 
-def _settle_magnitude(module: Any, frequencies: torch.Tensor, magnitude: float) -> None:
+def _fix_magnitude(module: Any, frequencies: torch.Tensor, magnitude: float) -> None:
     """Fixes frequencies and magnitude of PhiMoE, whose module computes them in each call from the length."""
     module.config = copy.copy(module.config)
     module.config.rope_parameters = module.config.rope_parameters | {"rope_type": "default"}
@@ -94,8 +94,8 @@ def _settle_magnitude(module: Any, frequencies: torch.Tensor, magnitude: float) 
 
 def _original(module: Any, key: str | None) -> int:
     """Returns the length beyond which longrope has other factors."""
-    said = module.config.rope_parameters
-    return int((said if key is None else said[key])["original_max_position_embeddings"])
+    parameters = module.config.rope_parameters
+    return int((parameters if key is None else parameters[key])["original_max_position_embeddings"])
 
 
 def _long_frequencies(module: Any, key: str | None, most: int) -> torch.Tensor:
@@ -155,9 +155,9 @@ def small_windows(model: Any, length: int) -> Iterator[bool]:
 
 
 def _windows(model: Any, length: int) -> set[tuple[str, int]]:
-    """Returns (name, value) of the windows and chunks in configurations. `settle` handles those of _KEPT."""
-    said = ((n, v) for config in _configs(model) for n, v in vars(config).items() if type(v) is int and v >= length)
-    return {(n, v) for n, v in said if _CROSSED.search(n) and n not in _KEPT and "layer" not in n}
+    """Returns (name, value) of the windows and chunks in configurations. `fix_rope` handles those of _KEPT."""
+    numbers = ((n, v) for config in _configs(model) for n, v in vars(config).items() if type(v) is int and v >= length)
+    return {(n, v) for n, v in numbers if _CROSSED.search(n) and n not in _KEPT and "layer" not in n}
 
 
 def _configs(model: Any) -> list[Any]:

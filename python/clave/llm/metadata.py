@@ -24,7 +24,7 @@ ENDS = (
 
 
 class Text:
-    """A folder's tokenizer. data: the contents of its file, None if there is none."""
+    """A folder's tokenizer. data: the contents of its file, or None if the folder has no tokenizer file."""
 
     def __init__(self, folder: Folder, n_vocab: int) -> None:
         self._folder = folder
@@ -61,8 +61,8 @@ class Text:
 
     def id_of(self, key: str) -> int | None:
         """Returns the id of a token that tokenizer_config.json names, such as "bos_token", or None."""
-        said = self.config.get(key)
-        text = said.get("content") if isinstance(said, dict) else said
+        value = self.config.get(key)
+        text = value.get("content") if isinstance(value, dict) else value
         return self.tokenizer.find(text) if self.tokenizer and isinstance(text, str) else None
 
     def bos(self) -> int | None:
@@ -80,9 +80,9 @@ class Text:
 def read_metadata(folder: Folder, config: Any, text: Text) -> dict[str, Any]:
     """Returns the keys of "llm" that depend on the folder alone. config: the text model's. Raises Error if an id is not
     one of its tokens."""
-    said = folder.json("generation_config.json") or {}
+    generation = folder.json("generation_config.json") or {}
     template = _template(folder, text.config)
-    ends = _ends(folder, config, said)
+    ends = _ends(folder, config, generation)
     own = text.id_of("eos_token")
     written = [t for t in ENDS if template and t in template]
     ends += [i for i in (own, *(text.tokenizer.find(t) if text.tokenizer else None for t in written)) if i is not None]
@@ -90,7 +90,7 @@ def read_metadata(folder: Folder, config: Any, text: Text) -> dict[str, Any]:
         "eos": own if own is not None else (ends or [None])[0],
         "stop_ids": list(dict.fromkeys(ends)),
         "chat_template": template,
-        "sampling": {k: said[k] for k in _SAMPLING if isinstance(said.get(k), bool | int | float)} or None,
+        "sampling": {k: generation[k] for k in _SAMPLING if isinstance(generation.get(k), bool | int | float)} or None,
         "license": folder.licence(),
     }
     found = {k: v for k, v in found.items() if v is not None}
@@ -102,12 +102,12 @@ def read_metadata(folder: Folder, config: Any, text: Text) -> dict[str, Any]:
 
 def _ends(folder: Folder, config: Any, generation: dict[str, Any]) -> list[int]:
     """Returns the ids that end an answer, from the first file that has any."""
-    for name, said in (
+    for name, value in (
         ("generation_config.json", generation.get("eos_token_id")),
         ("config.json", getattr(config, "eos_token_id", None)),
         ("config.json", folder.config.get("eos_token_id")),
     ):
-        if ids := _ids(said):
+        if ids := _ids(value):
             _check_ids(folder, name, "eos_token_id", ids, config.vocab_size)
             return ids
     return []
@@ -120,8 +120,8 @@ def _check_ids(folder: Folder, file: str, key: str, ids: list[int], n_vocab: int
             raise folder.error(f"{file}: {key}: expected 0 to {n_vocab - 1}, the model's tokens, got {i}")
 
 
-def _ids(said: Any) -> list[int]:
-    values = said if isinstance(said, list) else [said]
+def _ids(value: Any) -> list[int]:
+    values = value if isinstance(value, list) else [value]
     return [v for v in values if isinstance(v, int) and not isinstance(v, bool) and v >= 0]
 
 
@@ -131,12 +131,12 @@ def _template(folder: Folder, tokenizer: dict[str, Any]) -> str | None:
     own = folder.text("chat_template.jinja")
     if own is not None:
         return own
-    for said in ((folder.json("chat_template.json") or {}).get("chat_template"), tokenizer.get("chat_template")):
-        if isinstance(said, list):
-            named = {t.get("name"): t.get("template") for t in said if isinstance(t, dict)}
-            said = named.get("default")
-        if isinstance(said, str):
-            return said
+    for template in ((folder.json("chat_template.json") or {}).get("chat_template"), tokenizer.get("chat_template")):
+        if isinstance(template, list):
+            named = {t.get("name"): t.get("template") for t in template if isinstance(t, dict)}
+            template = named.get("default")
+        if isinstance(template, str):
+            return template
     return None
 
 

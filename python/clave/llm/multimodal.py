@@ -39,7 +39,9 @@ def text_model(whole: Any) -> Any:
 
     name, config = type(whole).__name__, whole.config.get_text_config()
     if config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-        raise unsupported(f"{name}: transformers has no causal model of its text ({config.model_type!r})")
+        raise unsupported(
+            f"{name}: transformers has no causal language model for its text part ({config.model_type!r})"
+        )
     if whole.config.model_type in _SEES_AHEAD:
         raise unsupported(f"{name}: tokens of a prompt see later ones, so it cannot be written in pieces")
     with without_weights():
@@ -69,7 +71,7 @@ def match(whole: Any, text: Any, tokens: torch.Tensor) -> None:
     try:
         with torch.no_grad():
             want = whole(input_ids=tokens, use_cache=False).logits.double()
-    except Exception:  # any exception of the model: it does not accept text alone
+    except Exception:  # whatever the model raises, it does not accept text alone
         return
     if _is_near(text, tokens, want):
         return

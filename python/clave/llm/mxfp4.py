@@ -49,7 +49,7 @@ class Experts:
 
 
 @dataclass(frozen=True)
-class Taken:
+class Encoding:
     """The encoding of such a parameter."""
 
     def table(self) -> schema.Encoding:

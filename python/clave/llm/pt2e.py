@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 from clave.errors import Error
 from clave.llm.layers import reason_of
 from clave.llm.options import tokens_and_position
-from clave.private import alone
+from clave.private import export_lock
 from clave.quiet import quiet
 
 try:
@@ -41,7 +41,7 @@ def quantise(model: torch.nn.Module, quantizers: list[Quantizer], calibration: l
     needs calibration and there is none.
     """
     example, shapes = tokens_and_position(max_context)
-    with alone, quiet, torch.no_grad():
+    with export_lock, quiet, torch.no_grad():
         first = {name: buffer.clone() for name, buffer in _kept(model)}
         graph = torch.export.export(model, example, dynamic_shapes=shapes).module()
         try:

@@ -20,7 +20,7 @@ from transformers.cache_utils import Cache, DummyLayer, DynamicCache, LinearAtte
 
 from clave.llm.layers import unsupported
 from clave.ops import ssm_scan
-from clave.private import scanning
+from clave.private import replaced_functions
 
 
 @dataclass
@@ -126,14 +126,14 @@ class States(Cache):
 
 
 @contextmanager
-def handing(model: Any, states: Iterable[RecurrentState]) -> Iterator[States]:
+def scan_from(model: Any, states: Iterable[RecurrentState]) -> Iterator[States]:
     """Within the block, the model scans from these states if it is called with the cache that is yielded."""
     cache = States(states)
     if not cache.any:
         yield cache
         return
     functions = {"mamba_selective_scan": _selective_scan, "mamba2_chunk_scan": _chunk_scan}
-    with scanning(model, {name: partial(f, cache) for name, f in functions.items()}):
+    with replaced_functions(model, {name: partial(f, cache) for name, f in functions.items()}):
         yield cache
 
 

@@ -12,7 +12,7 @@ import torch
 
 from clave.llm.layers import Kept, Layer, called
 from clave.ops import ssm_scan
-from clave.private import attention_of, scanning
+from clave.private import attention_of, replaced_functions
 
 _LEAST = -1e38  # logarithm of the largest weight before the first token
 
@@ -83,7 +83,7 @@ class Rwkv:
         """Returns logits (B, keep, vocab_size), of all tokens if keep is 0."""
         names = ("feed_forward", "attention", "values", "weights", "largest")
         states = [_OfLayers(kept.states, name) for name in names]
-        with scanning(model, {"rwkv_linear_attention": _weighted_values}):
+        with replaced_functions(model, {"rwkv_linear_attention": _weighted_values}):
             given = called(model, input_ids=tokens, state=states, use_cache=True, logits_to_keep=keep)
             logits: torch.Tensor = model(**given).logits
         return logits
@@ -101,8 +101,8 @@ def _weighted_values(
     the result (batch, L, size) and the state afterwards."""
     values, weights, largest = state
     k, v, decay = key.float(), value.float(), -torch.exp(time_decay.float())
-    fallen = decay * torch.arange(k.shape[1] + 1)[:, None]
-    largest = torch.cummax(torch.cat([largest[:, None], k], 1) - fallen, 1).values + fallen
+    decayed = decay * torch.arange(k.shape[1] + 1)[:, None]
+    largest = torch.cummax(torch.cat([largest[:, None], k], 1) - decayed, 1).values + decayed
     before, after = largest[:, :-1], largest[:, 1:]
     weight = torch.exp(k - after)
     sums, one = torch.stack([values, weights], -1), k.new_ones(k.shape[0], k.shape[1], 1, 1)

@@ -19,7 +19,7 @@ from clave.errors import Code, Error
 from clave.llm.folder import Folder
 from clave.llm.layers import reason_of
 from clave.llm.multimodal import check_decoder, has_more_than_text, text_model, without_weights
-from clave.private import alone, check_version, class_in, model_of_class
+from clave.private import check_version, class_in, export_lock, model_of_class
 
 # The model types that the tests export; transformers has about two hundred.
 TESTED = (
@@ -45,7 +45,7 @@ def build(folder: Folder, dtype: torch.dtype | None) -> tuple[Any, Any]:
         how = f"expected plain weights, or experts in mxfp4, got weights quantised by {folder.quantised_by!r}"
         raise folder.error(how, Code.UNSUPPORTED)
     try:
-        with silent(), alone:
+        with silent(), export_lock:
             return _build(folder, kind, dtype)
     except Error as e:
         raise e if str(folder.path) in str(e) else folder.error(str(e), e.code) from e

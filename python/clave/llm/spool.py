@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from clave.constants import after_looking
+from clave.constants import after_sampling
 from clave.errors import Code, Error
 
 _ALIGNMENT = 64
@@ -74,11 +74,11 @@ class Spool:
         over = threading.Event()
         thread = threading.Thread(target=self._release_often, args=(over,), daemon=True)
         thread.start()
-        after_looking.append(self._release)
+        after_sampling.append(self._release)
         try:
             yield
         finally:
-            after_looking.remove(self._release)
+            after_sampling.remove(self._release)
             over.set()
             thread.join()
             self._release()

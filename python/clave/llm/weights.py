@@ -21,7 +21,7 @@ from clave.stand_ins import StandIns
 
 _PIECE = 1 << 18  # elements that are converted at once
 
-Encoding = Groups | Blocks | mxfp4.Taken
+Encoding = Groups | Blocks | mxfp4.Encoding
 
 
 class Encodings:
@@ -41,13 +41,14 @@ class Encodings:
         for m in model.modules():
             if isinstance(m, torch.nn.Linear | Conv1D) and m.weight.dim() == 2 and m not in left:
                 found[names[id(m.weight)]] = (self._weights, isinstance(m, Conv1D))
-            turned = getattr(m, "is_transposed", None)  # an attribute of transformers' experts
-            if isinstance(turned, bool):
-                found |= {names[id(p)]: (self._weights, turned) for p in m.parameters(recurse=False) if p.dim() == 3}
+            is_transposed = getattr(m, "is_transposed", None)  # an attribute of transformers' experts
+            if isinstance(is_transposed, bool):
+                matrices = [p for p in m.parameters(recurse=False) if p.dim() == 3]
+                found |= {names[id(p)]: (self._weights, is_transposed) for p in matrices}
         for m in model.modules():
             if isinstance(m, torch.nn.Embedding):
                 found[names[id(m.weight)]] = (self._embedding, False)
-        return {name: (encoding, turned) for name, (encoding, turned) in found.items() if encoding is not None}
+        return {name: entry for name, entry in found.items() if entry[0] is not None}
 
 
 def _parsed(option: str, text: str) -> Encoding:
@@ -60,7 +61,7 @@ def _parsed(option: str, text: str) -> Encoding:
 
 
 class Weights:
-    """Replaces a model's weights by a folder's. `stored` is then the function for clave.export(quantize=).
+    """Replaces a model's weights by those in a folder. `stored` is then the function for clave.export(quantize=).
 
     The weights are stored in `spool` as long as this object exists."""
 
@@ -68,7 +69,7 @@ class Weights:
         self, folder: Folder, checkpoint: Checkpoint, encodings: dict[str, tuple[Encoding, bool]], where: Path
     ) -> None:
         self._folder, self._checkpoint, self._where = folder, checkpoint, where
-        self._encodings = encodings | dict.fromkeys(checkpoint.packed(), (mxfp4.Taken(), True))
+        self._encodings = encodings | dict.fromkeys(checkpoint.packed(), (mxfp4.Encoding(), True))
         self._stand_ins = StandIns()
 
     def fill(self, model: torch.nn.Module, progress: Progress) -> None:
@@ -104,9 +105,9 @@ class Weights:
 
     def _rows(self, name: str, p: torch.Tensor) -> tuple[int, int]:
         """Returns the number of rows of the quantised matrix, and the bytes of a row."""
-        encoding, turned = self._encodings[name]
-        *experts, n, k = p.mT.shape if turned else p.shape
-        if isinstance(encoding, mxfp4.Taken):
+        encoding, is_transposed = self._encodings[name]
+        *experts, n, k = p.mT.shape if is_transposed else p.shape
+        if isinstance(encoding, mxfp4.Encoding):
             size = encoding.row_bytes(k)
         else:
             size = self._encoded(name, encoding, np.zeros((1, k), np.float32)).shape[1]
@@ -131,15 +132,15 @@ class Weights:
         return at
 
     def _pieces(self, name: str, data: torch.Tensor | mxfp4.Experts) -> Iterator[np.ndarray]:
-        encoding, turned = self._encodings[name]
-        if isinstance(encoding, mxfp4.Taken):
+        encoding, is_transposed = self._encodings[name]
+        if isinstance(encoding, mxfp4.Encoding):
             try:
                 yield from data.rows()
             except Error as e:
                 raise self._folder.error(f"weight {name!r} {e}") from None
             return
         for matrix in data.unsqueeze(0).flatten(0, -3):
-            rows = matrix.T if turned else matrix
+            rows = matrix.T if is_transposed else matrix
             step = max(_PIECE // max(rows.shape[1], 1), 1)
             for i in range(0, rows.shape[0], step):
                 yield self._encoded(name, encoding, rows[i : i + step].float().contiguous().numpy())

@@ -63,17 +63,17 @@ def _without_nan(t: D, product: Expr, zero: Expr, turn: Expr, infinite: Operand 
     found = step("where", t, step("logical_and", D.BOOL, step("isnan", t, product), none), 0.0, product)
     if infinite is None:
         return found
-    endless = step("logical_and", D.BOOL, step("isinf", t, infinite), step("isnan", t, turn))
-    return step("where", t, endless, infinite, found)
+    is_infinite = step("logical_and", D.BOOL, step("isinf", t, infinite), step("isnan", t, turn))
+    return step("where", t, is_infinite, infinite, found)
 
 
 def _exp(t: D, a: Operand, b: Operand) -> tuple[Expr, Expr]:
     """Returns exp(a + bi), computed with two factors exp(a / 2), which overflow later than exp(a)."""
     half, zero = step("exp", t, step("mul", t, a, 0.5)), step("eq", t, a, -math.inf)
-    endless = step("where", t, step("isinf", t, a), half, 0.0)
+    is_infinite = step("where", t, step("isinf", t, a), half, 0.0)
     real, imag = step("cos", t, b), step("sin", t, b)
     products = [step("mul", t, half, step("mul", t, half, turn)) for turn in (real, imag)]
-    return _without_nan(t, products[0], zero, real, endless), _without_nan(t, products[1], zero, imag, None)
+    return _without_nan(t, products[0], zero, real, is_infinite), _without_nan(t, products[1], zero, imag, None)
 
 
 @lower_complex("aten.exp.default")
@@ -127,14 +127,14 @@ def trigonometric(c: Context, x: Complex) -> Complex:
     t, a, b = _both(c, x)
     name = c.op()
     size, angle = (a, b) if name.endswith("h") else (b, a)
-    *pairs, endless = _PRODUCTS[name]
+    *pairs, is_infinite = _PRODUCTS[name]
     real, imag = (
-        _hyperbolic(t, grown, size, step(turn, t, angle), i == endless) for i, (grown, turn) in enumerate(pairs)
+        _hyperbolic(t, grown, size, step(turn, t, angle), i == is_infinite) for i, (grown, turn) in enumerate(pairs)
     )
     return join(c, real, step("neg", t, imag) if name == "cos" else imag)
 
 
-def _hyperbolic(t: D, name: str, x: Operand, turn: Expr, endless: bool) -> Expr:
+def _hyperbolic(t: D, name: str, x: Operand, turn: Expr, is_infinite: bool) -> Expr:
     """Returns sinh(x) or cosh(x) times `turn`. For a large x it multiplies two factors exp(|x| / 2), which overflow
     later than exp(|x|)."""
     size = step("abs", t, x)
@@ -145,7 +145,7 @@ def _hyperbolic(t: D, name: str, x: Operand, turn: Expr, endless: bool) -> Expr:
     signed = step("copysign", t, ends, x) if name == "sinh" else ends
     inner = step("where", t, far, signed, plain)
     product = step("mul", t, step("where", t, far, half, 1.0), step("mul", t, inner, turn))
-    infinite = step("where", t, step("isinf", t, x), ends, 0.0) if endless else None
+    infinite = step("where", t, step("isinf", t, x), ends, 0.0) if is_infinite else None
     return _without_nan(t, product, step("eq", t, inner, 0.0), turn, infinite)
 
 
@@ -156,7 +156,7 @@ def _tanh(t: D, a: Operand, b: Operand) -> tuple[Expr, Expr]:
     both = step("mul", t, step("sin", t, b), turn)
     whole = step("add", t, step("mul", t, s, s), step("mul", t, turn, turn))
     far = step("gt", t, size, 22.0 if t == D.F64 else 11.0)
-    endless = step("isinf", t, a)
+    is_infinite = step("isinf", t, a)
     one = step("copysign", t, 1.0, a)
     real = step(
         "where",
@@ -167,8 +167,8 @@ def _tanh(t: D, a: Operand, b: Operand) -> tuple[Expr, Expr]:
     )
     faded = step("mul", t, step("mul", t, both, 4.0), step("exp", t, step("mul", t, size, -2.0)))
     imag = step("where", t, far, faded, step("div", t, both, whole))
-    real = step("where", t, endless, one, step("where", t, step("eq", t, a, 0.0), a, real))
-    return real, step("where", t, endless, 0.0, step("where", t, step("eq", t, b, 0.0), b, imag))
+    real = step("where", t, is_infinite, one, step("where", t, step("eq", t, a, 0.0), a, real))
+    return real, step("where", t, is_infinite, 0.0, step("where", t, step("eq", t, b, 0.0), b, imag))
 
 
 @lower_complex("aten.tanh.default", "aten.tan.default")
@@ -207,8 +207,8 @@ def power(c: Context, x: Any, y: Any) -> Complex:
     _, e, f = _both(c, y)
     length, angle = _log(t, a, b)
     grown = step("sub", t, _times(t, e, length), _times(t, f, angle))
-    turned = step("add", t, _times(t, f, length), _times(t, e, angle))
-    found = _exp(t, grown, turned)
+    new_angle = step("add", t, _times(t, f, length), _times(t, e, angle))
+    found = _exp(t, grown, new_angle)
     flat = _is_zero(t, e, f)
     if isinstance(flat, bool):
         return join(c, 1.0, 0.0) if flat else join(c, *found)

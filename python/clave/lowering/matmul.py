@@ -100,8 +100,8 @@ def grouped_mm(c: Context, a: Tensor, b: Tensor, ends: Tensor | None, bias: Tens
         raise Unsupported("two matrices in groups")
     if a.rank == 2:
         return grouped(c, a, b, c.tensor(ends))
-    turned = grouped(c, c.tensor(swap(c, b, 0, 1)), c.tensor(swap(c, a, 1, 2)), c.tensor(ends))
-    return swap(c, turned, 0, 1)
+    transposed = grouped(c, c.tensor(swap(c, b, 0, 1)), c.tensor(swap(c, a, 1, 2)), c.tensor(ends))
+    return swap(c, transposed, 0, 1)
 
 
 # ---------------------------------------------------------------- 8-bit floats

@@ -22,8 +22,8 @@ D = schema.DType
 
 
 def _not_above(threshold: float, dtype: schema.DType) -> float:
-    """Returns the largest number of the dtype that is not above the threshold. A number of the dtype exceeds either
-    both or neither."""
+    """Returns the largest number of the dtype that is not above the threshold. A number of the dtype exceeds the result
+    exactly if it exceeds the threshold."""
     t = torch.tensor(threshold, dtype=torch.float64)
     near = t.to(torch_dtype(dtype))
     return float(near if near <= t else torch.nextafter(near, near.new_full((), -torch.inf)))

@@ -124,7 +124,7 @@ def apply(name: str, c: Context, arguments: list[Any]) -> Any:
 
 
 def dtype_of(t: torch.dtype) -> schema.DType:
-    """Returns the schema's dtype of a torch dtype. Raises Unsupported if there is none."""
+    """Returns the schema's dtype of a torch dtype. Raises Unsupported for other dtypes."""
     try:
         return schema.DType(index_of_torch(t))
     except TypeError as e:

@@ -21,7 +21,7 @@ from clave.lowering.slice import slice_
 from clave.lowering.steps import Operand, compute, opmath, slot_as, step
 
 D = schema.DType
-_MOST = 1 << 20  # limit of positions in a bin along an axis, so that i64 holds all products
+_MAX_POSITIONS = 1 << 20  # limit of positions in a bin along an axis, so that i64 holds all products
 
 
 def _table(c: Context, x: Slot) -> Slot:
@@ -105,11 +105,11 @@ class _Align:
         if not self.aligned:
             length = step("maximum", t, length, 1.0)
         bin_ = step("div", t, length, self.bins[axis])
-        adaptive = step("clamp", t, step("ceil", t, bin_), 0.0, _MOST)
+        adaptive = step("clamp", t, step("ceil", t, bin_), 0.0, _MAX_POSITIONS)
         return _Grid(start, bin_, self.sampling if self.sampling > 0 else adaptive)
 
     def parts(self, c: Context, boxes: Slot) -> _Parts:
-        """Returns the positions in a bin of each box, with the positions of a row next to each other."""
+        """Returns parts: for each box, the positions in one of its bins, row by row."""
         n = boxes.shape[0]
         if self.sampling > 0:
             return _equal_parts(c, self.sampling**2, n)
@@ -185,8 +185,8 @@ def _bins(c: Context, boxes: Slot, scale: float, n: Int, size: Int, axis: int) -
 
 @lower("torchvision::roi_pool")
 def roi_pool(c: Context, x: Tensor, boxes: Tensor, scale: float, height: Int, width: Int) -> list[Tensor | None]:
-    """Returns the largest element of each bin, 0 for an empty one, in roi_align's shape. Returns None for the places of
-    the elements, which are for the gradient."""
+    """Returns the largest element of each bin, 0 for an empty one, in roi_align's shape. The second
+    result is None instead of the elements' places, which only a gradient needs."""
     k, channels, *_ = c.shape(0)
     given, shape = slot_as(c, boxes, opmath(boxes.dtype)), (k, height, width)
     count = c.sizes.product(shape)

@@ -39,12 +39,12 @@ def _ordered_stored(
         raise Unsupported(f"the order of {torch_name(x.dtype)}")
     wide, last = WIDE[x.dtype], -(2**63)
 
-    def turned(y: Any) -> Any:
+    def with_flipped_sign(y: Any) -> Any:
         return step("bitwise_xor", D.I64, y, last) if x.dtype == D.U64 else y
 
-    key = slot_as(c, compute(c, turned(cast(x, wide)), x.shape, wide), wide)
+    key = slot_as(c, compute(c, with_flipped_sign(cast(x, wide)), x.shape, wide), wide)
     out, indices = ordered(c, key, axis, descending, k, places)
-    return slot_as(c, compute(c, cast(turned(out), x.dtype), out.shape, x.dtype), x.dtype), indices
+    return slot_as(c, compute(c, cast(with_flipped_sign(out), x.dtype), out.shape, x.dtype), x.dtype), indices
 
 
 def picked(c: Context, x: Tensor, axis: int, index: Tensor) -> Slot:

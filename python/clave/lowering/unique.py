@@ -19,7 +19,7 @@ from clave.lowering.steps import compute, step
 
 D = schema.DType
 K = schema.ScatterKind
-MOST_COLUMNS = 64  # rows are sorted column by column
+MAX_COLUMNS = 64  # rows are sorted column by column
 
 
 def _begins(c: Context, rows: Slot) -> Slot:
@@ -67,8 +67,8 @@ def _whole(c: Context, x: Tensor, found: list[Tensor | None]) -> list[Tensor | N
 def _rows(c: Context, x: Tensor, axis: int) -> Slot:
     """Returns x as rows (n, m). n is its size along axis."""
     rest = [d for d in range(x.rank) if d != axis]
-    turned = permute(c, x, [axis, *rest])
-    return c.tensor(reshape(c, turned, (x.shape[axis], c.sizes.product(turned.shape[1:]))))
+    permuted = permute(c, x, [axis, *rest])
+    return c.tensor(reshape(c, permuted, (x.shape[axis], c.sizes.product(permuted.shape[1:]))))
 
 
 def _back(c: Context, x: Tensor, axis: int, found: list[Tensor | None]) -> list[Tensor | None]:
@@ -76,8 +76,8 @@ def _back(c: Context, x: Tensor, axis: int, found: list[Tensor | None]) -> list[
     rest = [d for d in range(x.rank) if d != axis]
     out = found[0]
     assert out is not None
-    turned = reshape(c, out, (out.shape[0], *(x.shape[d] for d in rest)))
-    return [permute(c, turned, [[axis, *rest].index(d) for d in range(x.rank)]), *found[1:]]
+    permuted = reshape(c, out, (out.shape[0], *(x.shape[d] for d in rest)))
+    return [permute(c, permuted, [[axis, *rest].index(d) for d in range(x.rank)]), *found[1:]]
 
 
 @lower("aten._unique2.default")
@@ -101,8 +101,8 @@ def unique_dim(c: Context, x: Tensor, axis: int, *_: bool) -> list[Tensor | None
     axis %= x.rank
     rows = _rows(c, x, axis)
     n, m = rows.shape
-    if not isinstance(m, int) or m > MOST_COLUMNS:
-        raise Unsupported(f"parts of more than {MOST_COLUMNS} elements, or of an unknown number")
+    if not isinstance(m, int) or m > MAX_COLUMNS:
+        raise Unsupported(f"parts of more than {MAX_COLUMNS} elements, or of an unknown number")
     places: Slot = counting(c, 0, n)
     for column in reversed(range(m)):
         key = c.emit(

@@ -34,7 +34,7 @@ def _upsample(
 
 
 def _register(name: str, mode: schema.UpsampleMode, *, blends: bool, antialias: bool = False) -> None:
-    """Registers the lowerings of an op. name: torch's. blends: the op has align_corners."""
+    """Registers the lowerings of an op. name: the op's name in torch. blends: the op has align_corners."""
 
     @lower(f"aten.{name}.default")
     def by_size(c: Context, x: Tensor, size: list[Int], *rest: Any) -> Tensor:

@@ -26,7 +26,7 @@ if not hasattr(torch.ops.torchvision, "nms"):
     for name in ("nms", "qnms"):
         OPS.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 
-# torchaudio's compiled library, which its models do not need, can be imported only beside torch for CUDA.
+# torchaudio's compiled library can be imported only with torch for CUDA, but its models do not need it.
 WITHOUT = types.ModuleType("torchaudio._extension")
 WITHOUT._IS_TORCHAUDIO_EXT_AVAILABLE, WITHOUT.fail_if_no_align = False, lambda function: function
 sys.modules.setdefault(WITHOUT.__name__, WITHOUT)

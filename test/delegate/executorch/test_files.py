@@ -1,5 +1,5 @@
-""".pte files: damaged ones, weights beside them, profiler events, the C++ application, threads, and ExecuTorch's test
-suite for backends."""
+"""Tests .pte files: damaged ones, weights beside them, profiler events, the C++ application, threads, and ExecuTorch's
+test suite for backends."""
 
 import importlib
 import importlib.util

@@ -101,7 +101,7 @@ def test_without_a_compiler(package):
 @pytest.mark.by_turn(11)
 @pytest.mark.parametrize("which", ["", "executorch-*"])
 def test_a_cache_that_others_write_to_is_not_used(package, which):
-    """Neither the cache nor the library's folder in it is used: the library is built for the process alone."""
+    """Neither the cache nor the library's folder in it can be used, so the library is built for the process alone."""
     cache, more = package[1], {"CXX": str(package[0] / "none"), "TMPDIR": str(package[0])}
     assert f"once, in {cache}/executorch-" in run(package, **more).stderr
     for folder in cache.glob(which) if which else [cache]:

@@ -73,7 +73,7 @@ def only_written(s, x):
 )
 @pytest.mark.by_turn(17)
 def test_changed_buffers(function, owned):
-    """Each step sees the results of the one before; another loaded file starts with the initial state."""
+    """Each step sees the results of the previous one. Another loaded file starts with the initial state."""
     module = Counts(function)
     edge, _ = lower(copy.deepcopy(module), (torch.rand(4),), leave=[sin])
     parts, _ = delegates(edge)
@@ -178,7 +178,7 @@ def test_methods_have_state_of_their_own_where_nothing_is_said():
 @pytest.mark.by_turn(17)
 @pytest.mark.parametrize("shared", (False, True))
 def test_a_method_that_is_loaded_again(shared):
-    """It starts again although another method stays loaded, unless both share the changed buffers."""
+    """A method starts with fresh state although another method stays loaded, unless both share the changed buffers."""
 
     def methods():
         return {name: export(Counts(added), (torch.zeros(4),)) for name in ("one", "two")}
@@ -204,7 +204,7 @@ def test_buffers_that_are_not_alike_are_not_shared():
     def methods():
         return {"one": export(Counts(added), x), "two": export(other, x)}
 
-    edge, _ = lower(methods(), share_mutable_buffers=True)  # k is never changed: each method has its own
+    edge, _ = lower(methods(), share_mutable_buffers=True)  # k is never changed, so each method has its own
     assert load_program(edge).load_method("two").execute(x)[0].shape == (4,)
     other.a.fill_(3)
     with pytest.raises(clave.Error, match="buffer 'a' of methods 'one' and 'two' cannot be shared"):

@@ -1,4 +1,4 @@
-/* Sizes that are equal for every input compare equal, however they were computed; others do not. */
+/* Sizes that are equal for every input compare equal, however computed; others do not. */
 #include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 enum { S, T, FIRST, MAX_VALUES = 400 };
 
-/* A program of host scalars alone: S and T come from an input. */
+/* A program of host scalars only; S and T are sizes of an input. */
 typedef struct setup {
   ir_program p;
   ir_tensor tensor;
@@ -114,7 +114,7 @@ static void test_divisions(void **state) {
   mem_pool_destroy(s.pool);
 }
 
-/* An expression that overflows, or has too many terms, is equal to itself alone. */
+/* An expression that overflows, or has too many terms, is equal only to itself. */
 static void test_what_is_too_much(void **state) {
   (void)state;
   begin(&s);
@@ -131,7 +131,7 @@ static void test_what_is_too_much(void **state) {
   mem_pool_destroy(s.pool);
 }
 
-/* A value that two instructions set (in two methods) equals neither's. */
+/* A value that instructions of two methods set equals the result of neither. */
 static void test_values_of_several_methods(void **state) {
   (void)state;
   begin(&s);

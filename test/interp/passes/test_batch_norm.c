@@ -1,5 +1,4 @@
-/* Batch norms are folded into the product before them, and stay where that would change what
- * something else reads. */
+/* Batch norms are folded into the product before them, unless something else reads the product. */
 #include <math.h>
 
 #include "api/expect.h"
@@ -21,8 +20,8 @@ typedef enum product {
 typedef enum variant {
   PLAIN,         /* one product, one norm: folded */
   SYMBOLIC,      /* any batch: folded */
-  TWO_SAME,      /* two products of one weight under one norm: both folded, to one weight */
-  READ_OUTSIDE,  /* the product's result is an output too */
+  TWO_SAME,      /* two products of one weight with equal norms; both are folded to one weight */
+  READ_OUTSIDE,  /* the product's result is also an output */
   WEIGHT_SHARED, /* another product reads the weight */
   COMPUTED,      /* the variance is an input */
   NO_NUMBER,     /* a negative variance */
@@ -105,7 +104,7 @@ static void set_matmul(const building *building, clave_id b) {
   clave_builder_set_float(building->b, "beta", -2);
 }
 
-/* (2, 6, 3, 3); of the transposed convolution (2, 6, 5, 5), of matrices (2, 6). */
+/* Returns the side of the output: (2, 6, 3, 3), transposed (2, 6, 5, 5); matrices are (2, 6). */
 static int64_t out_side(const building *building) {
   return building->kind == TRANSPOSED ? SIDE : SIDE - 2;
 }
@@ -260,7 +259,7 @@ static void a_norm_that_alone_reads_a_product_is_folded(void **state) {
     for (variant how = 0; how < N_VARIANTS; how++) {
       uint32_t n;
       assert_int_equal(applied_to(kind, how, &n), folded[how]);
-      if (folded[how]) assert_int_equal(n, 2); /* the weight and the bias, however many read them */
+      if (folded[how]) assert_int_equal(n, 2); /* the weight and the bias, with any readers */
     }
   }
 }

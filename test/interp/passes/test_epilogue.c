@@ -31,7 +31,7 @@
 static const struct {
   const char *what, *text;
   uint32_t left;    /* instructions */
-  uint32_t steps;   /* in the epilogue of the last one */
+  uint32_t steps;   /* steps in the epilogue of the last node */
   uint32_t inputs;  /* inputs of the epilogue, */
   const char *name; /* and whose node it is */
 } rows[] = {

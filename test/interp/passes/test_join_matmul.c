@@ -11,13 +11,13 @@ typedef enum variant {
   TURNED,      /* weights (N, K) read through a Permute */
   COLUMNS,     /* weights (K, N) */
   ONE_BIAS,    /* bias of one product only */
-  TWO_METHODS, /* the second multiplies the same weights, in another order */
+  TWO_METHODS, /* a second method multiplies the same weights in another order */
   N_JOINED,
   TIED = N_JOINED, /* a sum reads a weight */
   NO_CONSTANT,     /* a weight is an input */
   OUTPUT,          /* a product is an output */
   DENSE,           /* a norm reads a product, and rows are many */
-  OTHER_METHOD,    /* another method multiplies one of the weights alone */
+  OTHER_METHOD,    /* another method multiplies only one of the weights */
   ALPHA,           /* a product is scaled */
   N_VARIANTS
 } variant;
@@ -78,7 +78,7 @@ static clave_id output(building *building, int64_t rows, int64_t n) {
 }
 
 /* Adds an output that one op computes from x. */
-static void read(building *building, const char *op, clave_id x, int64_t rows, int64_t n) {
+static void add_reader(building *building, const char *op, clave_id x, int64_t rows, int64_t n) {
   const clave_operand operand = {.source = CLAVE_OPERAND_INPUT};
   clave_id y = output(building, rows, n);
   clave_builder_op(building->b, op, "reader");
@@ -106,7 +106,7 @@ static void add_product(building *building, int part) {
   clave_builder_set_tensor(building->b, "out", out);
   if (is_output) return;
   const char *op = building->how == DENSE && part == 1 ? "RmsNorm" : "Elementwise";
-  read(building, op, out, ROWS, columns[part]);
+  add_reader(building, op, out, ROWS, columns[part]);
 }
 
 static void add_method(building *building, const char *name) {
@@ -123,7 +123,7 @@ static clave_program *build(variant how) {
   add_weights(&building);
   add_method(&building, "one");
   for (int i = 0; i < PARTS; i++) add_product(&building, i);
-  if (how == TIED) read(&building, "Elementwise", building.weights[1], columns[1], INNER);
+  if (how == TIED) add_reader(&building, "Elementwise", building.weights[1], columns[1], INNER);
   if (how == TWO_METHODS || how == OTHER_METHOD) add_method(&building, "two");
   for (int i = PARTS; how == TWO_METHODS && i-- > 0;) add_product(&building, i);
   if (how == OTHER_METHOD) add_product(&building, 1);
@@ -211,7 +211,8 @@ static void products_of_one_tensor_become_one(void **state) {
   }
 }
 
-/* A near miss keeps one of three products apart; the others are joined, except in OTHER_METHOD. */
+/* A near miss keeps one of three products separate; the others are joined, except in OTHER_METHOD.
+ */
 static void near_misses_are_left(void **state) {
   (void)state;
   for (variant how = N_JOINED; how < N_VARIANTS; how++) {

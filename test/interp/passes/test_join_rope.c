@@ -10,14 +10,14 @@ static const int64_t heads[PARTS] = {3, 2, 1};
 
 typedef enum variant {
   PLAIN,  /* columns, as (L, n_heads, D) */
-  TURNED, /* by way of (n_heads, L, D) */
+  TURNED, /* rotated as (n_heads, L, D) */
   BEHIND, /* the last first */
   N_JOINED,
-  GAP = N_JOINED, /* two columns are between the first and the second */
+  GAP = N_JOINED, /* two columns separate the first and the second */
   TABLES,         /* the second has other angles */
   SINES,          /* only its sines differ */
   PAIRS,          /* the second turns other pairs */
-  ORDER,          /* its elements are in another order */
+  ORDER,          /* elements of the second part are in another order */
   STEP,           /* every second column */
   OUTPUT,         /* its result is an output */
   DENSE,          /* a norm reads its result */
@@ -91,7 +91,7 @@ static clave_id columns(const building *building, int part) {
   return out;
 }
 
-/* (L, n, D) of (L, n * D). */
+/* Returns x (L, n * D) as (L, n, D). */
 static clave_id as_heads(const building *building, clave_id x, int64_t n, bool disordered) {
   const int64_t plain[] = {L, n, D}, last[] = {L, D, n}, turned[] = {n, L, D}, one[] = {1, n, L, D},
                 back[] = {1, L, n, D};
@@ -104,7 +104,7 @@ static clave_id as_heads(const building *building, clave_id x, int64_t n, bool d
 }
 
 /* Adds an output that one op computes from x. */
-static void read(building *building, const char *op, clave_id x, int64_t n) {
+static void add_reader(building *building, const char *op, clave_id x, int64_t n) {
   const clave_operand operand = {.source = CLAVE_OPERAND_INPUT};
   clave_id y = output(building, n);
   clave_builder_op(building->b, op, "reader");
@@ -133,7 +133,7 @@ static void add_rope(building *building, int part) {
   clave_builder_set_bool(building->b, "interleaved", building->how == PAIRS && part == 1);
   clave_builder_set_tensor(building->b, "out", out);
   if (!is_output)
-    read(building, building->how == DENSE && part == 1 ? "RmsNorm" : "Elementwise", out, n);
+    add_reader(building, building->how == DENSE && part == 1 ? "RmsNorm" : "Elementwise", out, n);
 }
 
 static clave_program *build(variant how) {
@@ -219,7 +219,7 @@ static void heads_side_by_side_are_joined(void **state) {
   for (variant how = 0; how < N_JOINED; how++) assert_int_equal(ropes_of(how), 1);
 }
 
-/* A near miss keeps all three apart, except that a gap after the first leaves the second and the
+/* A near miss keeps all three separate, except that a gap after the first leaves the second and the
  * third joined. */
 static void near_misses_are_left(void **state) {
   (void)state;

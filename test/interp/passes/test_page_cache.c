@@ -9,7 +9,7 @@
 enum { D = 4, VOCAB = 7, CONTEXT = 64, LAYERS = 2, PAGE_ROWS = 32 };
 
 typedef enum variant {
-  SLICED,   /* the last token's logits, by a slice */
+  SLICED,   /* the last token's logits, selected by a slice */
   SELECTED, /* by a selection */
   ALL,      /* the logits of all tokens */
   N_PAGED,
@@ -19,7 +19,7 @@ typedef enum variant {
   SHIFTED,           /* tokens are at position + 1 and following */
   EVERY_SECOND,      /* at position, position + 2, ... */
   BELOW,             /* at position - arange */
-  COUNTED,           /* at a constant + arange, whatever the tokens' positions are */
+  COUNTED,           /* at a constant + arange, independent of the tokens' positions */
   READ,              /* another op reads the position, too */
   FIRST,             /* the logits of the first token */
   MIXED,             /* an op without a paged version follows the last token */
@@ -41,7 +41,7 @@ typedef struct building {
 
 /* ---------------------------------------------------------------- programs */
 
-/* 0 stands for the number of tokens. */
+/* Adds a tensor. In dims, 0 stands for the number of tokens. */
 static clave_id tensor(const building *building, clave_slot_kind kind, const char *name,
                        clave_dtype dtype, int rank, const int64_t *dims) {
   clave_id values[4] = {0};
@@ -61,7 +61,7 @@ static clave_id table(const building *building, const char *name, int64_t rows, 
   return clave_builder_constant(building->b, name, &tensor, true);
 }
 
-/* a `step` b, elements of one dtype. */
+/* Adds out = a `step` b, of one dtype. */
 static void add_step(const building *building, const char *step, clave_dtype dtype, clave_id a,
                      clave_id b, clave_id out) {
   const clave_id inputs[] = {a, b};
@@ -142,7 +142,7 @@ static clave_id attend(const building *building, clave_id x, int layer) {
   return out;
 }
 
-/* (1, D), or (L, D) of all tokens. */
+/* Returns the last token's row of x (1, D), or x (L, D) if all tokens have logits. */
 static clave_id chosen(const building *building, clave_id x) {
   const int64_t one[] = {1, D}, all[] = {0, D}, sliced[] = {1, 1, 1, D}, selected[] = {1, 1, D};
   if (building->how == ALL) return reshape(building, x, 2, all);
@@ -295,7 +295,7 @@ static void set(clave_session *session, uint32_t input, clave_dtype dtype, int r
   good(clave_session_set_input(session, NULL, input, &tensor));
 }
 
-/* Logits of the last row, after the next n tokens. */
+/* Sets out to the logits of the last row after the next n tokens. */
 static void run_cached(clave_session *session, text *text, int n, float *out) {
   int64_t position = text->n_run;
   clave_tensor tensor;
@@ -307,7 +307,8 @@ static void run_cached(clave_session *session, text *text, int n, float *out) {
   text->n_run += n;
 }
 
-/* The same of the next taken[i] tokens of each of two texts, in one run; taken[1] may be 0. */
+/* Sets out to the logits of the last row after the next taken[i] tokens of each of two texts, in
+ * one run; taken[1] may be 0. */
 static void run_paged(clave_session *session, variant how, text *texts, const int *taken,
                       float *out) {
   int64_t tokens[2 * CONTEXT], position[2 * CONTEXT], rows[2];
@@ -337,7 +338,7 @@ static void run_paged(clave_session *session, variant how, text *texts, const in
   }
 }
 
-/* Logits of magnitude 1 and less: sums in another order. NaN is near nothing. */
+/* Expects logits, of magnitude 1 and less, within the error of sums in another order. */
 static void expect_near(const float *got, const float *want) {
   for (int i = 0; i < VOCAB; i++) assert_true(fabsf(got[i] - want[i]) <= 1e-5F);
 }
@@ -348,8 +349,8 @@ static text make_text(int seed, int32_t first, int32_t second) {
   return text;
 }
 
-/* Two texts, alone over caches and together over pages in any order: prompts, one of which is
- * longer than a page, a token of each, more of one. */
+/* Compares two texts that run alone over caches with a joint run over pages: prompts, one longer
+ * than a page, a token of each, more of one. */
 static void compare_runs(clave_program *before, clave_program *after, variant how) {
   static const int steps[][2] = {{40, 3}, {1, 1}, {5, 0}, {1, 20}};
   clave_device *device;

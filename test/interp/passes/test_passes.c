@@ -1,5 +1,5 @@
-/* Each pass on a small program: the names of its instructions before and after, and equal results.
- * test/python/test_patterns.py has the many spellings. */
+/* Tests each pass on a small program: the names of instructions before and after, and equal
+ * results. test/python/test_patterns.py has the many spellings. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -195,7 +195,7 @@ typedef struct told {
   int64_t removed;
 } told;
 
-static void tell(void *ctx, const clave_pass_info *info) {
+static void note_pass(void *ctx, const clave_pass_info *info) {
   told *told = ctx;
   if (info->refused) fail_msg("%s: %s", info->name, info->refused);
   if (strcmp(info->name, told->pass) != 0) return;
@@ -208,8 +208,11 @@ static void expect(sketch *sketch, const char *pass, const char *before, const c
                    uint32_t applied) {
   clave_program *program, *rewritten;
   told told = {.pass = pass};
-  clave_optimize_options options = {
-      .size = sizeof options, .passes = &pass, .n_passes = 1, .report = tell, .report_ctx = &told};
+  clave_optimize_options options = {.size = sizeof options,
+                                    .passes = &pass,
+                                    .n_passes = 1,
+                                    .report = note_pass,
+                                    .report_ctx = &told};
   good(clave_builder_finish(sketch->b, &program));
   clave_builder_destroy(sketch->b);
   assert_string_equal(names_of(program), before);

@@ -40,7 +40,7 @@ static clave_id steps(clave_builder *builder, const char *kind, clave_id x, clav
   return out;
 }
 
-/* D / 2 elements of x's last axis: from `start` on, each step-th. */
+/* Adds a slice: D / 2 elements of x's last axis, every step-th from `start` on. */
 static clave_id slice(clave_builder *builder, clave_id x, int64_t start, int64_t step) {
   clave_id out = temporary(builder, 4, (const int64_t[]){B, H, L, D / 2});
   clave_builder_op(builder, "Slice", "slice");
@@ -72,7 +72,7 @@ static clave_id cat(clave_builder *builder, clave_id first, clave_id second, int
   return out;
 }
 
-/* (L, D), or (L, D / 2) of numbers that stand there once. */
+/* Adds a table (L, D), or (L, D / 2) in which each number occurs once. */
 static clave_id table(const building *building, const char *name, double (*f)(double),
                       bool doubled) {
   static float data[L * D];
@@ -86,7 +86,7 @@ static clave_id table(const building *building, const char *name, double (*f)(do
   return clave_builder_constant(building->b, name, &tensor, true);
 }
 
-/* Two parts of q, one after the other, or in turns. */
+/* Joins two parts of q, one after the other, or interleaved. */
 static clave_id join(const building *building, clave_id first, clave_id second, clave_id out) {
   const int64_t whole[] = {B, H, L, D}, pairs[] = {B, H, L, D / 2, 2}, ones[] = {B, H, L, D / 2, 1};
   if (building->how != BY_PAIRS)
@@ -197,7 +197,7 @@ static void what_is_written_out_is_found(void **state) {
   for (spelling how = 0; how < N_SPELLINGS; how++) assert_int_equal(applied_to(how, NO_FAULT), 1);
 }
 
-/* Tables of parts that are turned one by one hold each number once, so any will do. */
+/* If parts are rotated separately, tables have each number once, so any table is accepted. */
 static void near_misses_are_left(void **state) {
   (void)state;
   for (spelling how = 0; how < N_SPELLINGS; how++)

@@ -1,5 +1,6 @@
-/* The offset planner against its definition: blocks alive together never overlap, chunks respect
- * the limit, the total stays near the lower bound, and the same blocks have the same plan. */
+/* Tests the offset planner against its definition: blocks that are alive together never overlap,
+ * chunks respect the limit, the total stays near the lower bound, and the same blocks have the same
+ * plan. */
 #include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>

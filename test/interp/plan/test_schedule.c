@@ -1,6 +1,6 @@
-/* Planning from C alone, on devices that run nothing: what a schedule holds for small programs, and
- * that no command reads what another has written over, for those and for every program that
- * fuzzing found. Run from the project's root. */
+/* Tests planning on devices that run nothing: the schedules of small programs, and that no command
+ * reads overwritten memory, for these and for every program that fuzzing found. Run from the
+ * project's root. */
 #include <dirent.h>
 
 #include "interp/simulate.h"
@@ -31,7 +31,7 @@
   "'methods': [{'name': 'forward', 'inputs': [{'name': 'x', 'tensor': {'idx': 0}}], 'outputs': " \
   "[{'name': 'y', 'tensor': {'idx': 1}}], 'updates': [" updates "], 'metadata': ''}]"
 #define METHOD METHOD_WITH("")
-/* more: fields before 'tensors', each followed by a comma. updates: of state. */
+/* more: fields before 'tensors', each followed by a comma. updates: those of state. */
 #define PROGRAM_WITH(more, tensors, instructions, updates)                                         \
   "{'version': 1, 'producer': 'test', 'n_inputs': 1, 'n_outputs': 1, " more "'tensors': [" tensors \
   "], 'chains': [{'name': 'forward', 'instructions': [" instructions                               \
@@ -75,7 +75,7 @@ static int count_kind(const schedule *schedule, command_kind kind) {
   PROGRAM(T("x") "," T("y") "," T("a") "," T("b"), \
           ADD("a", 0, 1, 2) "," ADD("b", 2, 2, 3) "," ADD("y", 3, 3, 1))
 
-/* Sessions share an executable only if every option of it is the same. */
+/* Sessions share an executable only if all its options are equal. */
 static void executables_are_told_apart(void **state) {
   (void)state;
   static const executable_options none,
@@ -141,8 +141,8 @@ static void outputs_alias_nothing(void **state) {
   PROGRAM(T("x") "," T("y") "," T("a") "," T("b") "," T("c"), \
           SOFTMAX("a", 0, 2) "," SOFTMAX("b", 2, 3) "," SOFTMAX("c", 3, 4) "," SOFTMAX("y", 4, 1))
 
-/* Three buffers of 96 bytes in 128-byte units hold a chain of any length: one is read and one
- * written, while the input is kept for the next run. */
+/* Three buffers, of 96 bytes in 128-byte units, suffice for a chain of any length: one is read, one
+ * written, and one keeps the input for the next run. */
 static void memory_is_used_again(void **state) {
   (void)state;
   planned planned = plan_text(LONG_CHAIN, 1, false);
@@ -153,7 +153,7 @@ static void memory_is_used_again(void **state) {
   forget(&planned);
 }
 
-/* Changed in place: first a tensor that no later op reads, then the input, which is read. */
+/* Updates change in place first a tensor that no later op reads, then the input, which is read. */
 #define UPDATE(name, x, u, out)                                                   \
   "{'op_type': 'SliceUpdate', 'op': {'x': {'idx': " #x "}, 'update': {'idx': " #u \
   "}, 'axis': 0, 'start': {'literal': 0}, 'out': {'idx': " #out "}}, 'name': '" name "'}"

@@ -69,7 +69,7 @@ static void expect_output(const opened *opened, uint32_t index, float scale, flo
     assert_true(((float *)tensor.data)[i] == scale * (float)i + first); /* small integers: exact */
 }
 
-/* Results of a run over `first`, `first` + 1, ... */
+/* Checks the results of a run over `first`, `first` + 1, ... */
 static void run_and_check(const opened *opened, float first) {
   host_tensor least;
   good(session_run(opened->s, 0));
@@ -80,12 +80,12 @@ static void run_and_check(const opened *opened, float first) {
 }
 
 static float *page_aligned(size_t bytes) {
-  void *memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  void *memory = memory_alloc_aligned(4096, (bytes + 4095) / 4096 * 4096);
   assert_non_null(memory);
   return memory;
 }
 
-/* Sixteen runs: bound memory that changes between them, other memory, not aligned, set, bound. */
+/* Makes sixteen runs with bound memory that changes, other and unaligned memory, set inputs. */
 static void use_inputs(bool is_opencl, bool poison) {
   opened opened = open_session(is_opencl, poison);
   float *first = page_aligned(ROOM), *second = page_aligned(ROOM);
@@ -104,15 +104,15 @@ static void use_inputs(bool is_opencl, bool poison) {
                 values[N - 1] == (float)i + N - 1); /* as the caller left it */
     fill(values, (float)i + 100);
     run_and_check(&opened, (float)i + 100);
-    assert_true(other[0] == -9 && other[N - 1] == N - 10); /* no device has it any more */
+    assert_true(other[0] == -9 && other[N - 1] == N - 10); /* no device uses the memory any more */
   }
   good(session_bind_input(opened.s, 0, 0, NULL));
   clave_status st = session_run(opened.s, 0);
   assert_non_null(strstr(status_message(st), "was not given"));
   status_free(st);
   close_session(&opened);
-  free(first);
-  free(second);
+  memory_free(first);
+  memory_free(second);
 }
 
 static void inputs_are_read_where_they_are(void **state) {
@@ -139,7 +139,7 @@ static void strided_inputs_are_gathered(void **state) {
         assert_true(got[i] == 2 * (float)(run + i / COLUMNS + i % COLUMNS * ROWS));
     }
     close_session(&opened);
-    free(values);
+    memory_free(values);
   }
 }
 
@@ -161,9 +161,9 @@ static void use_outputs(bool is_opencl, bool poison) {
     run_and_check(&opened, (float)i);
   }
   close_session(&opened);
-  free(values);
-  free(results);
-  free(sums);
+  memory_free(values);
+  memory_free(results);
+  memory_free(sums);
 }
 
 static void outputs_are_written_where_they_shall_be(void **state) {
@@ -181,17 +181,17 @@ static void outputs_may_lie_on_inputs(void **state) {
     good(session_bind_input(opened.s, 0, 0, &tensor));
     good(session_bind_output(opened.s, 0, 0, values, BYTES));
     fill(values, 3);
-    run_and_check(&opened, 3); /* y, from which z is computed, is stored over x */
+    run_and_check(&opened, 3); /* y is stored over x, after z is computed from it */
     good(session_run(opened.s, 0));
     expect_output(&opened, 0, 4, 12); /* twice */
     close_session(&opened);
-    free(values);
+    memory_free(values);
   }
 }
 
-static void expect_error(clave_status st, const char *said) {
+static void expect_error(clave_status st, const char *expected) {
   assert_non_null(st);
-  if (!strstr(status_message(st), said)) fail_msg("%s: no '%s'", status_message(st), said);
+  if (!strstr(status_message(st), expected)) fail_msg("%s: no '%s'", status_message(st), expected);
   status_free(st);
 }
 
@@ -211,7 +211,7 @@ static void bad_memory_is_refused(void **state) {
                  "memory of outputs 0 ('y') and 1 ('z') of method 'forward' overlaps");
     expect_error(session_bind_output(opened.s, 0, 3, results, BYTES),
                  "output 3 is out of range: method 'forward' has 3");
-    run_and_check(&opened, 1); /* the refused one is the session's own */
+    run_and_check(&opened, 1); /* the refused output stays the session's own */
     good(session_bind_output(opened.s, 0, 0, NULL, 0));
     expect_error(session_output(opened.s, 0, 0, &out), "has not run");
     wrong.t.dims[1]--;
@@ -220,8 +220,8 @@ static void bad_memory_is_refused(void **state) {
     expect_error(session_bind_input(opened.s, 0, 1, &tensor),
                  "input 1 is out of range: method 'forward' has 1");
     close_session(&opened);
-    free(values);
-    free(results);
+    memory_free(values);
+    memory_free(results);
   }
 }
 

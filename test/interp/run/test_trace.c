@@ -2,7 +2,7 @@
 #include "interp/null_device.h"
 #include "interp/run/trace_work.h"
 
-/* y = rows of x by their groups' matrices, twice over. */
+/* y = the rows of x times their groups' matrices, twice. */
 static const char groups[] =
     "{'version': 2, 'producer': 'test', 'n_inputs': 3, 'n_outputs': 1, 'tensors': ["
     "{'shape': [{'literal': 4}, {'literal': 2}], 'name': 'x'}, "
@@ -19,7 +19,7 @@ static const char groups[] =
     "'tensor': {'idx': 1}}, {'name': 'ends', 'tensor': {'idx': 2}}], 'outputs': [{'name': 'y', "
     "'tensor': {'idx': 3}}], 'metadata': ''}]}";
 
-/* The CPU backend, whose reads of `ends` are counted. */
+/* The functions of the CPU backend, whose reads of `ends` are counted. */
 static const backend_vtable *plain;
 static int n_reads;
 
@@ -49,13 +49,13 @@ static void set_groups(session *session, const int64_t *ends) {
   for (uint32_t i = 0; i < 3; i++) good(session_set_input(session, 0, i, &inputs[i]));
 }
 
-/* A run's products are 2 FLOP for each row in a group, times 2 x 2. */
+/* Expects 2 FLOP times 2 x 2 for each row in a group. */
 static void expect_rows(session *session, const int64_t *ends, int rows) {
   n_reads = 0;
   set_groups(session, ends);
   good(session_run(session, 0));
   assert_int_equal(n_reads, 1);
-  good(trace_settle(session));
+  good(trace_compute_work(session));
   int seen = 0;
   for (uint32_t i = 0; i < session->n_events; i++) {
     if (session->events[i].kind != COMMAND_RUN) continue;
@@ -66,7 +66,7 @@ static void expect_rows(session *session, const int64_t *ends, int rows) {
   assert_int_equal(n_reads, 1);
 }
 
-/* An input that decides how much several ops do is read once in a run, and again in the next. */
+/* An input on which the work of several ops depends is read once per run. */
 static void inputs_are_read_once(void **state) {
   (void)state;
   static const int64_t some[] = {1, 1, 3}, all[] = {0, 2, 4};

@@ -1,6 +1,6 @@
-/* Sessions that the CPU backend answers while their device is being prepared: their results, when
- * they move to the device, and what moves with them. The device is the CPU backend with a gate, so
- * that all results have the same bits. */
+/* Tests sessions that the CPU backend runs while their device is prepared: their results, the move
+ * to the device, and the state that moves. The device is the CPU backend with a gate, so that all
+ * results have the same bits. */
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -10,8 +10,8 @@
 /* ---------------------------------------------------------------- the device */
 
 static struct held {
-  atomic_bool is_open;  /* kernels build at once; else until it is, or progress says no */
-  atomic_bool is_built; /* result of is_built; building sets it */
+  atomic_bool is_open;  /* if false, building waits until it is true or progress returns false */
+  atomic_bool is_built; /* the result of is_built, set by building */
   atomic_int n_builds, n_built, n_stopped;
   status_code failure; /* failure of prepare */
 } held;
@@ -101,7 +101,7 @@ enum { OUTPUTS = 3, MAX_M = 40960 };
 
 typedef struct opened {
   program *prog;
-  backend *devices[2]; /* the gated one and the CPU backend */
+  backend *devices[2]; /* the device with the gate, and the CPU backend */
   constant_store *stores[2];
   executable *x, *cpu_x;
   session *answers, *alone; /* alone: the same runs by the CPU backend only */
@@ -184,12 +184,12 @@ static void expect_equal(opened *opened) {
   assert_memory_equal(total[0], total[1], sizeof total[0]);
 }
 
-/* One run, with n = k and vectors of m. may_move: else it must not. */
+/* Runs once, with n = k and vectors of m. Unless may_move, the session must not move. */
 static void run_walk(opened *opened, int64_t k, int64_t m, bool may_move) {
   bool before = has_moved(opened);
   set_inputs(opened, opened->answers, k, m);
   set_inputs(opened, opened->alone, k, m);
-  warm_up_step(opened->w, &opened->answers, 0);
+  warm_up_advance(opened->w, &opened->answers, 0);
   assert_true(may_move || before == has_moved(opened));
   good(session_run(opened->answers, 0));
   good(session_run(opened->alone, 0));
@@ -218,7 +218,7 @@ static void moves_when_ready(void **state) {
   held.is_open = true;
   run_until_moved(opened, 3, 5);
   for (int i = 0; i < 3; i++)
-    run_walk(opened, i, 5 + i, false); /* as any session: it builds and waits */
+    run_walk(opened, i, 5 + i, false); /* like any session, it builds kernels and waits */
   assert_int_equal(opened->n_notes, 0);
   close_walk(opened);
 }
@@ -236,7 +236,7 @@ static void later_schedules_are_prepared(void **state) {
   close_walk(opened);
 }
 
-/* Other sizes wait for kernels only if there are any to wait for. */
+/* Other sizes wait for kernels only if they need new ones. */
 static void other_sizes_move_too(void **state) {
   (void)state;
   opened *opened = open_walk();
@@ -273,7 +273,7 @@ static void other_sizes_wait_for_kernels(void **state) {
 static void arguments_move(void **state) {
   (void)state;
   opened *opened = open_walk();
-  float v[6], *large = aligned_alloc(4096, MAX_M * sizeof *large);
+  float v[6], *large = memory_alloc_aligned(4096, MAX_M * sizeof *large);
   host_tensor before, after;
   good(session_bind_output(opened->answers, 0, 2, v, sizeof v));
   held.is_open = true;
@@ -281,7 +281,7 @@ static void arguments_move(void **state) {
   good(session_output(opened->answers, 0, 0, &before));
   for (int i = 0; i < 6000 && !has_moved(opened); i++) {
     set_inputs(opened, opened->answers, 3, 5);
-    warm_up_step(opened->w, &opened->answers, 0);
+    warm_up_advance(opened->w, &opened->answers, 0);
     good(session_output(opened->answers, 0, 0, &after));
     assert_ptr_equal(after.data, before.data);
     if (!has_moved(opened)) run_walk(opened, 3, 5, true);
@@ -294,7 +294,7 @@ static void arguments_move(void **state) {
   run_walk(opened, 3, MAX_M, false);
   assert_true(large[MAX_M - 1] == 2 * (MAX_M - 1));
   close_walk(opened);
-  free(large);
+  memory_free(large);
 }
 
 /* ---------------------------------------------------------------- failures */
@@ -337,7 +337,7 @@ static void bad_inputs_change_nothing(void **state) {
   opened *opened = open_walk();
   held.is_open = true;
   for (int i = 0; i < 3; i++) { /* inputs are missing */
-    warm_up_step(opened->w, &opened->answers, 0);
+    warm_up_advance(opened->w, &opened->answers, 0);
     clave_status st = session_run(opened->answers, 0);
     assert_int_equal(status_code_of(st), STATUS_INVALID);
     status_free(st);
@@ -347,7 +347,7 @@ static void bad_inputs_change_nothing(void **state) {
     set_inputs(opened, opened->answers, 3, 5);
     host_tensor tensor = {.t = {.type = DTYPE_I64}, .data = &bad};
     good(session_set_input(opened->answers, 0, 1, &tensor));
-    warm_up_step(opened->w, &opened->answers, 0);
+    warm_up_advance(opened->w, &opened->answers, 0);
     clave_status st = session_run(opened->answers, 0);
     assert_int_equal(status_code_of(st), STATUS_INVALID);
     status_free(st);
@@ -359,8 +359,8 @@ static void bad_inputs_change_nothing(void **state) {
   close_walk(opened);
 }
 
-/* A run that fails at a value read from data does not tell what the device needs. Only the
- * schedules of successful runs are prepared, whatever fails in between. */
+/* A run that fails at a value read from data does not show which kernels the device needs. Only the
+ * schedules of successful runs are prepared, even if other runs fail in between. */
 static void failed_runs_are_not_prepared(void **state) {
   (void)state;
   const int64_t bad = 10;
@@ -369,14 +369,14 @@ static void failed_runs_are_not_prepared(void **state) {
   held.is_open = true;
   set_inputs(opened, opened->answers, 3, 5);
   good(session_set_input(opened->answers, 0, 1, &tensor));
-  warm_up_step(opened->w, &opened->answers, 0);
+  warm_up_advance(opened->w, &opened->answers, 0);
   clave_status st = session_run(opened->answers, 0);
   assert_int_equal(status_code_of(st), STATUS_INVALID);
   status_free(st);
   wait_for(&held.n_built, 1);
   (void)usleep(5000);
   set_inputs(opened, opened->answers, 3, 5);
-  warm_up_step(opened->w, &opened->answers, 0);
+  warm_up_advance(opened->w, &opened->answers, 0);
   (void)usleep(5000);
   assert_int_equal(held.n_builds, 1);
   good(session_run(opened->answers, 0));

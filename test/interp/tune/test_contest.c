@@ -7,14 +7,14 @@
 
 #include "interp/tune/contest.h"
 
-/* Noise of a loaded machine: mostly a few percent, at times much more. It affects all candidates of
- * a round, and each one separately. */
+/* Returns a factor of noise like that of a loaded machine: mostly a few percent, at times much
+ * more. */
 static double noise(unsigned *seed, double most) {
   *seed = *seed * 1103515245u + 12345u;
   return most * (double)(*seed >> 8 & 0xffff) / 65536;
 }
 
-/* True times; rounds until it is decided. */
+/* Holds a contest of candidates with these true times. Returns the winner. */
 static int hold(const double *times, int n, int base, double loud, unsigned seed, contest *contest,
                 double *ratio) {
   contest_begin(contest, n, base);
@@ -24,7 +24,7 @@ static int hold(const double *times, int n, int base, double loud, unsigned seed
       if (!contest->is_out[i])
         contest->times[i][contest->rounds] = times[i] * round * (1 + noise(&seed, loud));
     contest_end_round(contest);
-    assert_true(contest->rounds <= CONTEST_MOST);
+    assert_true(contest->rounds <= CONTEST_MAX);
   }
   return contest_winner(contest, ratio);
 }
@@ -84,11 +84,11 @@ static void test_outlier(void **state) {
     contest.times[1][contest.rounds] = contest.rounds == 5 ? 10 : 100;
     contest_end_round(&contest);
   }
-  assert_int_equal(contest.rounds, CONTEST_LEAST);
+  assert_int_equal(contest.rounds, CONTEST_MIN);
   assert_int_equal(contest_winner(&contest, &ratio), 0);
 }
 
-/* Faster in most rounds, slower in a third of them: no gain to rely on. */
+/* A candidate that is faster in most rounds, but slower in a third of them, does not win. */
 static void test_disagreement(void **state) {
   (void)state;
   static contest contest;
@@ -99,7 +99,7 @@ static void test_disagreement(void **state) {
     contest.times[1][contest.rounds] = contest.rounds % 3 ? 90 : 110;
     contest_end_round(&contest);
   }
-  assert_int_equal(contest.rounds, CONTEST_MOST);
+  assert_int_equal(contest.rounds, CONTEST_MAX);
   assert_int_equal(contest_winner(&contest, &ratio), 0);
 }
 

@@ -12,13 +12,13 @@
 #include "backend/cpu/kernels/support/vector.h"
 #include "backend/cpu/kernels/support/walk.h"
 
-enum { MOST_ROWS = 8, FEW_KEYS = 8, MULTIPLIES_PER_THREAD = 128 * 1024 };
-enum { AHEAD = 16, LINE = 64 }; /* prefetch: distance in rows; bytes per cache line */
+enum { MAX_ROWS = 8, FEW_KEYS = 8, MULTIPLIES_PER_THREAD = 128 * 1024 };
+enum { AHEAD = 16, LINE = 64 }; /* prefetch distance in rows; bytes per cache line */
 
 /* A pair is a batch and a head of k and v. Its rows are all queries of the heads that share it. */
 typedef struct heads {
   const attention *p;
-  compute_class c;
+  compute_type c;
   int rank;                            /* rank of all operands except the scales */
   int64_t l_q, l_k, head_dim, v_dim;   /* attention_sizes; l_q, l_k: n_queries, n_keys */
   int64_t rows, rows_per_task, blocks; /* rows and tasks (blocks) per head of k */
@@ -29,7 +29,7 @@ typedef struct heads {
 /* The rows of a task and their memory, in the compute type. */
 typedef struct work {
   const heads *h;
-  query_row rows[MOST_ROWS];
+  query_row rows[MAX_ROWS];
   int64_t pair, n, from, to; /* [from, to): keys that at least one row may see */
   char *q;                   /* (n, head_dim), scaled */
   char *scores;              /* (n, l_k) */
@@ -66,14 +66,14 @@ static void attend_find_rows(work *work, int64_t task) {
 typedef struct some_rows {
   rows_in_place x;
   int64_t n;
-  float factors[FEW_KEYS]; /* scales of the rows, if any; then there are at most FEW_KEYS rows */
+  float factors[FEW_KEYS]; /* scales of at most FEW_KEYS rows, if k or v has scales */
 } some_rows;
 
 /* Prefetches the rows that follow [j, j + n) if they are in pages, since the hardware prefetcher
  * does not predict the next page. Several queries read the keys from the cache anyway. */
 static void prefetch_next(const work *work, const key_rows *rows, int64_t j, int64_t n,
                           int64_t to) {
-  int64_t next = j + (rows_take(rows->t->type) ? n : AHEAD), rest;
+  int64_t next = j + (rows_accept_type(rows->t->type) ? n : AHEAD), rest;
   if (!rows->pages || work->h->l_q > 1 || next >= to) return;
   const char *x =
       element_at(rows->t->data, rows->t->type, place_row(rows, rows->t, rows->at, next, &rest));
@@ -86,7 +86,7 @@ static some_rows read_rows(const work *work, const key_rows *rows, int64_t j, in
   int64_t rest, at = place_row(rows, rows->t, rows->at, j, &rest),
                 size = rows->t->dims[work->h->rank - 1];
   some_rows read = {.n = to - j < rest ? to - j : rest, .x = {DTYPE_F32, work->line, size}};
-  if (rows_take(rows->t->type) && !rows->scale) {
+  if (rows_accept_type(rows->t->type) && !rows->scale) {
     read.x = (rows_in_place){rows->t->type, element_at(rows->t->data, rows->t->type, at),
                              rows->t->strides[work->h->rank - 2]};
     prefetch_next(work, rows, j, read.n, to);
@@ -158,7 +158,7 @@ static void score_keys_f64(const work *work) {
   }
 }
 
-/* Adds the mask to the first n scores of row i, which begin at key 0. */
+/* Adds the mask to the n scores of row i, the first of which is that of key 0. */
 static void attend_mask_scores(const work *work, int64_t i, int64_t n, char *scores) {
   const heads *heads = work->h;
   const ktensor *m = heads->p->mask;
@@ -298,7 +298,7 @@ static void attend(const void *user, int64_t task, char *scratch) {
 /* Chooses the number of rows per task so that each thread has a task. */
 static void divide(heads *heads, int64_t n_pairs, int n_threads) {
   int64_t fair = n_pairs * heads->rows / (n_threads > 0 ? n_threads : 1);
-  heads->rows_per_task = fair < 1 ? 1 : fair < MOST_ROWS ? fair : MOST_ROWS;
+  heads->rows_per_task = fair < 1 ? 1 : fair < MAX_ROWS ? fair : MAX_ROWS;
   heads->blocks = (heads->rows + heads->rows_per_task - 1) / heads->rows_per_task;
   heads->n_tasks = heads->v_dim > 0 ? n_pairs * heads->blocks : 0;
 }
@@ -330,7 +330,7 @@ static int64_t attend_count_rows(const attention *attention) {
 
 /* True if panels are used. The rows of a single query are distributed over threads instead. */
 static bool has_panels(const attention *attention) {
-  return attention->q->type != DTYPE_F64 && attend_count_rows(attention) > MOST_ROWS &&
+  return attention->q->type != DTYPE_F64 && attend_count_rows(attention) > MAX_ROWS &&
          attention->sizes.n_queries > 1 && attention->sizes.n_keys > 0 &&
          attention->sizes.v_dim > 0;
 }
@@ -339,12 +339,12 @@ bool attend_rounds(const attention *attention) {
   return has_panels(attention) && attention->sizes.head_dim % 2 == 0;
 }
 
-/* A piece with fewer queries may use no panels; it then has few rows, or one query. */
+/* A piece with fewer queries may not use panels. It then has few rows, or one query. */
 size_t attend_scratch(const kernel_context *ctx, const attention *attention) {
   const bool panels = has_panels(attention);
   const heads heads =
       make_heads(ctx, attention,
-                 panels ? larger(MOST_ROWS, attention->sizes.share) : attend_count_rows(attention));
+                 panels ? larger(MAX_ROWS, attention->sizes.share) : attend_count_rows(attention));
   const size_t bytes = slots_bytes(ctx, heads.n_tasks, heads.work, heads.scratch_size),
                more = panels ? attend_panels_scratch(ctx, attention) : 0;
   return bytes > more ? bytes : more;

@@ -15,21 +15,21 @@ enum { DEEP = AMX_WORDS };
 TARGET_AMX static void attend_amx_begin(void) { amx_begin(); }
 TARGET_AMX static void attend_amx_end(void) { amx_end(); }
 
-/* Computes two tiles of rows from `row` on, by 16 * halves lanes. */
+/* Computes two tiles of rows, from `row` on, times 16 * halves lanes. */
 TARGET_AMX KERNEL_INLINE void tile_amx(int halves, const panel_product *product, int64_t row) {
-  const int64_t a_step = product->a_row * 4, c_step = halves * AMX_ROW_BYTES;
+  const int64_t a_stride = product->a_row * 4, c_stride = halves * AMX_ROW_BYTES;
   const char *a = (const char *)(product->a + row * product->a_row), *b = (const char *)product->b;
-  char *c = (char *)product->c + row * c_step;
+  char *c = (char *)product->c + row * c_stride;
   if (product->fade)
-    amx_load_sums(2, halves, c, c_step);
+    amx_load_sums(2, halves, c, c_stride);
   else
     amx_clear_sums();
-  for (int64_t k = 0; k < product->k; k += DEEP, a += AMX_ROW_BYTES, b += DEEP * c_step)
-    amx_add_products(2, halves, a, a_step, b, c_step);
-  amx_store_sums(2, halves, c, c_step);
+  for (int64_t k = 0; k < product->k; k += DEEP, a += AMX_ROW_BYTES, b += DEEP * c_stride)
+    amx_add_products(2, halves, a, a_stride, b, c_stride);
+  amx_store_sums(2, halves, c, c_stride);
 }
 
-/* Requires a multiple of PANEL_PAIRS rows. */
+/* Computes all rows of a product. Their number must be a multiple of PANEL_PAIRS. */
 TARGET_AMX KERNEL_INLINE void attend_amx_tiles(int halves, const panel_product *product) {
   for (int64_t i = 0; product->fade && i < product->rows; i++)
     for (int h = 0; h < halves; h++) {
@@ -37,7 +37,7 @@ TARGET_AMX KERNEL_INLINE void attend_amx_tiles(int halves, const panel_product *
       _mm512_storeu_ps(
           c, _mm512_mul_ps(_mm512_loadu_ps(c), _mm512_loadu_ps(product->fade + h * PANEL_HALF)));
     }
-  amx_sees_memory();
+  amx_compiler_barrier();
   for (int64_t row = 0; row < product->rows; row += PANEL_PAIRS) tile_amx(halves, product, row);
 }
 
@@ -49,7 +49,7 @@ TARGET_AMX static void attend_amx_multiply(int lanes, const panel_product *produ
 }
 
 /* Transposes 16 words of 16 columns at a time. */
-TARGET_AMX static void join_columns(const float *x, int64_t rows, int64_t width, int64_t step,
+TARGET_AMX static void join_columns(const float *x, int64_t rows, int64_t width, int64_t stride,
                                     uint32_t *to) {
   const __m512i order = join_order();
   for (int64_t row = 0; row < rows; row += 2 * DEEP)
@@ -61,17 +61,18 @@ TARGET_AMX static void join_columns(const float *x, int64_t rows, int64_t width,
         words[i] =
             _mm512_castsi512_ps(join_avx512(_mm512_loadu_ps(from + 2 * i * width),
                                             _mm512_loadu_ps(from + (2 * i + 1) * width), order));
-      turn_avx512(words);
+      transpose_avx512(words);
 #pragma GCC unroll 16
       for (int i = 0; i < AMX_ROWS; i++)
-        _mm512_storeu_ps((float *)to + (column + i) * step + row / 2, words[i]);
+        _mm512_storeu_ps((float *)to + (column + i) * stride + row / 2, words[i]);
     }
 }
 
 /* ---------------------------------------------------------------- exponentials */
 
-/* Returns e^x for x <= 0 or NaN, with a relative error below 2^-13, as BF16 has 8 digits; exactly 1
- * for 0. The polynomial was fitted by weighted least squares at Chebyshev points. */
+/* Returns e^x for x <= 0 or NaN, with a relative error below 2^-13, enough for BF16's 8 bits;
+ * returns exactly 1 for 0. The polynomial was fitted by weighted least squares at Chebyshev
+ * points. */
 TARGET_AVX512 KERNEL_INLINE __m512 exponential(__m512 x) {
   x = _mm512_max_ps(_mm512_set1_ps(-200), x * _mm512_set1_ps(0x1.715476p+0F)); /* keeps NaN */
   const __m512 n = nearest_integers(x), r = x - n;
@@ -83,21 +84,21 @@ TARGET_AVX512 KERNEL_INLINE __m512 exponential(__m512 x) {
 }
 
 /* Returns the largest of n scores and of `largest`, which is never NaN. NaN scores are ignored. */
-TARGET_AVX512 KERNEL_INLINE __m512 largest_score(const float *scores, int64_t step, int64_t n,
+TARGET_AVX512 KERNEL_INLINE __m512 largest_score(const float *scores, int64_t stride, int64_t n,
                                                  __m512 largest) {
   __m512 other = largest;
   int64_t j = 0;
   for (; j + 2 <= n; j += 2) {
-    largest = _mm512_max_ps(_mm512_loadu_ps(scores + j * step), largest);
-    other = _mm512_max_ps(_mm512_loadu_ps(scores + (j + 1) * step), other);
+    largest = _mm512_max_ps(_mm512_loadu_ps(scores + j * stride), largest);
+    other = _mm512_max_ps(_mm512_loadu_ps(scores + (j + 1) * stride), other);
   }
-  if (j < n) largest = _mm512_max_ps(_mm512_loadu_ps(scores + j * step), largest);
+  if (j < n) largest = _mm512_max_ps(_mm512_loadu_ps(scores + j * stride), largest);
   return _mm512_max_ps(other, largest);
 }
 
-/* soften_amx for 16 lanes. */
-TARGET_AMX KERNEL_INLINE void soften_half(int lanes, int64_t n, const float *scores,
-                                          uint32_t *words, int at, panel_sums *sums) {
+/* exponentiate_amx for 16 lanes. */
+TARGET_AMX KERNEL_INLINE void exponentiate_half(int lanes, int64_t n, const float *scores,
+                                                uint32_t *words, int at, panel_sums *sums) {
   const __m512 none = _mm512_set1_ps(-INFINITY);
   const __m512i order = join_order();
   const __m512 before = _mm512_loadu_ps(sums->largest + at);
@@ -125,17 +126,17 @@ TARGET_AMX KERNEL_INLINE void soften_half(int lanes, int64_t n, const float *sco
   _mm512_storeu_ps(sums->total + at, total + more);
 }
 
-TARGET_AMX static void soften_amx(int lanes, int64_t n, const float *scores, uint32_t *words,
-                                  panel_sums *sums) {
+TARGET_AMX static void exponentiate_amx(int lanes, int64_t n, const float *scores, uint32_t *words,
+                                        panel_sums *sums) {
   for (int at = 0; at < lanes; at += PANEL_HALF)
-    soften_half(lanes, n, scores + at, words + at, at, sums);
+    exponentiate_half(lanes, n, scores + at, words + at, at, sums);
 }
 
 static const panel_tiles tiles = {.begin = attend_amx_begin,
                                   .end = attend_amx_end,
                                   .multiply = attend_amx_multiply,
                                   .join_columns = join_columns,
-                                  .soften = soften_amx};
+                                  .exponentiate = exponentiate_amx};
 #endif
 
 const panel_tiles *choose_panel_tiles(void) {

@@ -70,10 +70,10 @@ KERNEL_INLINE float exp_of_negative(float x, const bool fuses) {
   return x < -86 ? 0 : p * scale;
 }
 
-/* Loops over lanes in memory, which the compiler vectorises. The maximum ignores NaN, but its
- * exponential does not. */
-KERNEL_INLINE void soften_of(int lanes, int64_t n, float *restrict scores,
-                             panel_sums *restrict sums, const bool fuses) {
+/* Implements exponentiate by loops over lanes in memory, which the compiler vectorises. The maximum
+ * ignores NaN, but the exponential of NaN is NaN. */
+KERNEL_INLINE void exponentiate_of(int lanes, int64_t n, float *restrict scores,
+                                   panel_sums *restrict sums, const bool fuses) {
   float *restrict largest = sums->largest, *restrict fade = sums->fade,
                   *restrict total = sums->total;
   float base[PANEL_LANES];
@@ -111,11 +111,11 @@ KERNEL_INLINE int32_t largest_of(int64_t n, const float *x) {
   return largest;
 }
 
-static void soften_portable(int lanes, int64_t n, float *scores, panel_sums *sums) {
+static void exponentiate_portable(int lanes, int64_t n, float *scores, panel_sums *sums) {
   if (lanes == PANEL_HALF)
-    soften_of(PANEL_HALF, n, scores, sums, false);
+    exponentiate_of(PANEL_HALF, n, scores, sums, false);
   else
-    soften_of(PANEL_LANES, n, scores, sums, false);
+    exponentiate_of(PANEL_LANES, n, scores, sums, false);
 }
 static void cap_portable(int64_t n, float softcap, float *scores) { cap_of(n, softcap, scores); }
 static int32_t attend_kernels_largest_portable(int64_t n, const float *x) {
@@ -123,11 +123,11 @@ static int32_t attend_kernels_largest_portable(int64_t n, const float *x) {
 }
 
 #if KERNEL_X86
-TARGET_AVX2 static void soften_avx2(int lanes, int64_t n, float *scores, panel_sums *sums) {
+TARGET_AVX2 static void exponentiate_avx2(int lanes, int64_t n, float *scores, panel_sums *sums) {
   if (lanes == PANEL_HALF)
-    soften_of(PANEL_HALF, n, scores, sums, false);
+    exponentiate_of(PANEL_HALF, n, scores, sums, false);
   else
-    soften_of(PANEL_LANES, n, scores, sums, false);
+    exponentiate_of(PANEL_LANES, n, scores, sums, false);
 }
 TARGET_AVX2 static void cap_avx2(int64_t n, float softcap, float *scores) {
   cap_of(n, softcap, scores);
@@ -135,11 +135,12 @@ TARGET_AVX2 static void cap_avx2(int64_t n, float softcap, float *scores) {
 TARGET_AVX2 static int32_t attend_kernels_largest_avx2(int64_t n, const float *x) {
   return largest_of(n, x);
 }
-TARGET_AVX512 static void soften_avx512(int lanes, int64_t n, float *scores, panel_sums *sums) {
+TARGET_AVX512 static void exponentiate_avx512(int lanes, int64_t n, float *scores,
+                                              panel_sums *sums) {
   if (lanes == PANEL_HALF)
-    soften_of(PANEL_HALF, n, scores, sums, true);
+    exponentiate_of(PANEL_HALF, n, scores, sums, true);
   else
-    soften_of(PANEL_LANES, n, scores, sums, true);
+    exponentiate_of(PANEL_LANES, n, scores, sums, true);
 }
 TARGET_AVX512 static void cap_avx512(int64_t n, float softcap, float *scores) {
   cap_of(n, softcap, scores);
@@ -150,19 +151,19 @@ TARGET_AVX512 static int32_t largest_avx512(int64_t n, const float *x) { return 
 panel_kernels choose_panel_kernels(void) {
 #if KERNEL_X86
   panel_kernels kernels = {.multiply = multiply_avx512,
-                           .soften = soften_avx512,
+                           .exponentiate = exponentiate_avx512,
                            .cap = cap_avx512,
                            .largest_bits = largest_avx512};
   if (cpu_has_avx512_bf16()) kernels.multiply_pairs = multiply_pairs;
   if (cpu_has_avx512()) return kernels;
   if (cpu_has_avx2())
     return (panel_kernels){.multiply = multiply_avx2,
-                           .soften = soften_avx2,
+                           .exponentiate = exponentiate_avx2,
                            .cap = cap_avx2,
                            .largest_bits = attend_kernels_largest_avx2};
 #endif
   return (panel_kernels){.multiply = multiply_portable,
-                         .soften = soften_portable,
+                         .exponentiate = exponentiate_portable,
                          .cap = cap_portable,
                          .largest_bits = attend_kernels_largest_portable};
 }

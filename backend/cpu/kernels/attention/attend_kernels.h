@@ -16,7 +16,7 @@ typedef struct panel_product {
   const float *fade; /* (lanes); NULL: c is only written */
 } panel_product;
 
-/* State per lane over the keys that were processed so far. */
+/* The state of each lane after the keys that were processed so far. */
 typedef struct panel_sums {
   float largest[PANEL_LANES]; /* largest score */
   float total[PANEL_LANES];   /* sum of the exponentials */
@@ -25,12 +25,12 @@ typedef struct panel_sums {
 
 typedef struct panel_kernels {
   void (*multiply)(int lanes, const panel_product *product);
-  /* The same for words of pairs.h in a and b; k counts words. NULL if this is not faster on the
-   * processor. */
+  /* Multiplies like `multiply`, with a and b in the words of pairs.h; k counts words. NULL if this
+   * is not faster on the processor. */
   void (*multiply_pairs)(int lanes, const panel_product *product);
-  /* Replaces scores (n, lanes) of further keys by exponentials relative to the largest so far. A
-   * lane with a NaN is NaN from then on. */
-  void (*soften)(int lanes, int64_t n, float *scores, panel_sums *sums);
+  /* Replaces scores (n, lanes) of further keys by exponentials relative to the largest so far.
+   * After a NaN score, the sums of a lane stay NaN. */
+  void (*exponentiate)(int lanes, int64_t n, float *scores, panel_sums *sums);
   void (*cap)(int64_t n, float softcap, float *scores); /* softcap * tanh(score / softcap) */
   int32_t (*largest_bits)(int64_t n, const float *x);   /* largest magnitude as bits; 0 if n is 0 */
 } panel_kernels;

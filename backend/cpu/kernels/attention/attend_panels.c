@@ -1,7 +1,7 @@
 /* Attention in floats for many queries that share keys: a panel has a query in each lane. A block
  * of keys and values is converted to floats once for all panels of a task. Each panel multiplies
- * it, and keeps the largest score of its lanes, the sum of exponentials and the sums of weighted
- * values (Dao et al.). Neither the threads nor other panels affect a panel. */
+ * its queries by the block, and keeps per lane the largest score, the sum of exponentials and the
+ * sums of weighted values (Dao et al.). A panel's results do not depend on other panels. */
 #include "backend/cpu/kernels/attention/attend_panels.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ enum {
   BLOCK_KEYS = 128,
   BLOCK_SIZE = 64, /* chained additions along head_dim; sums of blocks round less */
   COLUMNS = ROW_BLOCK / PANEL_TILE, /* columns of queries that are transposed at once */
-  MOST_BYTES = 17 << 15,            /* panels of a task fit the second-level cache */
+  MAX_BYTES = 17 << 15,             /* panels of a task fit the second-level cache */
   MULTIPLIES_PER_THREAD = 128 * 1024
 };
 
@@ -30,7 +30,7 @@ typedef struct plan {
   int64_t rows, panels; /* per head of k */
   int64_t panels_per_task, tasks_per_pair;
   bool pairs;               /* products multiply words of pairs.h */
-  const panel_tiles *tiles; /* AMX kernels for these; NULL: not used */
+  const panel_tiles *tiles; /* kernels of the products on AMX; NULL: not used */
   int64_t tile;             /* rows of a product are a multiple of this */
   int64_t q_width, v_width; /* head_dim, v_dim, rounded up to multiples of `tile` */
   int64_t k_width;          /* columns of a key: head_dim, with tiles q_width */
@@ -54,7 +54,7 @@ typedef struct panel {
 typedef struct work {
   const plan *s;
   key_rows k, v;
-  int64_t n, from, to; /* panels; keys that at least one may see */
+  int64_t n, from, to; /* number of panels; keys that at least one panel may see */
   panel *panels;       /* (n) */
   float *scores;       /* (block, PANEL_LANES) */
   float *keys;         /* (block, k_width) */
@@ -63,7 +63,7 @@ typedef struct work {
   uint32_t *key_words;   /* (block, k_width / 2) */
   uint32_t *value_words; /* (block / 2, v_width); with tiles (v_width, block / 2) */
   uint32_t *score_words; /* (block / 2, PANEL_LANES) */
-  bool joined;           /* value_words holds the block's values, too: all fit into BF16 */
+  bool joined;           /* value_words also holds the block's values, because all fit into BF16 */
   int64_t at, n_keys;    /* first key of the block and number of keys */
 } work;
 
@@ -85,7 +85,7 @@ static void find_panel(const attention *attention, int64_t pair, int64_t first, 
   }
 }
 
-/* Loads n columns from d on of the queries of PANEL_TILE lanes from l on. */
+/* Loads columns [d, d + n) of the queries of lanes [l, l + PANEL_TILE). */
 static void load_lanes(const attention *attention, panel *panel, const int64_t *at, int l,
                        int64_t d, int64_t n) {
   row_block some = {{0}}; /* (PANEL_TILE, COLUMNS) */
@@ -99,7 +99,7 @@ static void load_lanes(const attention *attention, panel *panel, const int64_t *
     transpose_8x8(some.f32 + c, COLUMNS, panel->q + (d + c) * panel->lanes + l, panel->lanes);
 }
 
-/* Stores n columns from d on of the sums of these lanes, divided by the totals, to the rows of out
+/* Stores columns [d, d + n) of the sums of these lanes, divided by the totals, to the rows of out
  * that exist. Stores `empty` for a lane whose scores were all -inf. */
 static void store_lanes(const attention *attention, const panel *panel, const int64_t *at, int l,
                         int64_t d, int64_t n) {
@@ -121,8 +121,8 @@ static void find_lanes(const attention *attention, const ktensor *x, const panel
   for (int i = 0; i < PANEL_TILE; i++) at[i] = query_offset(attention, x, &panel->rows[l + i]);
 }
 
-/* Bounds of magnitudes as bits: numbers from NOT_FINITE on are infinite or NaN. Finite numbers from
- * NOT_BF16 on round to infinity in BF16. */
+/* Bounds of the bits of a magnitude. Numbers from NOT_FINITE on are infinite or NaN. Finite numbers
+ * from NOT_BF16 on round to infinity in BF16. */
 enum { MAGNITUDE = 0x7fffffff, NOT_FINITE = 0x7f800000, NOT_BF16 = 0x7f7f8000 };
 static int32_t largest_bits(const plan *plan, int64_t n, const float *x) {
   return plan->kernels.largest_bits(n, x);
@@ -186,7 +186,8 @@ static void store_panel(const attention *attention, const panel *panel) {
 
 /* ---------------------------------------------------------------- keys and values */
 
-/* Loads rows [j, j + n) as floats, `width` apart; pads columns and `more` rows with zeros. */
+/* Loads rows [j, j + n) as floats, `width` apart. Pads rows with zeros; adds `more` rows of
+ * zeros. */
 static void attend_panels_fill_rows(const key_rows *rows, int64_t j, int64_t n, int64_t more,
                                     int64_t width, float *to) {
   const ktensor *t = rows->t;
@@ -239,7 +240,7 @@ static void prefetch_rows(const key_rows *rows, int64_t j, int64_t end) {
   }
 }
 
-/* Prefetches a block, because few panels wait for memory longer than they compute. */
+/* Prefetches a block, because a few panels would wait for memory longer than they compute. */
 static void prefetch_block(const work *work, int64_t at) {
   const int64_t end = min_i64(at + work->s->block, work->to);
   prefetch_rows(&work->k, at, end);
@@ -248,7 +249,7 @@ static void prefetch_block(const work *work, int64_t at) {
 
 /* ---------------------------------------------------------------- a panel and a block */
 
-/* Keys [from, to) of the block. */
+/* The keys [from, to) of the block. */
 typedef struct span {
   int64_t from, to;
 } span;
@@ -262,7 +263,7 @@ static void attend_panels_multiply(const work *work, const panel *panel, bool pa
     (pairs ? kernels->multiply_pairs : kernels->multiply)(panel->lanes, product);
 }
 
-/* Computes scores of the span's keys, from the first of a tile on. */
+/* Computes the scores of the span's keys. The first key is rounded down to the start of a tile. */
 static void score_keys(const work *work, const panel *panel, span keys) {
   const bool pairs = work->s->pairs;
   const int64_t size = work->s->k_width / (pairs ? 2 : 1),
@@ -313,7 +314,8 @@ static void hide_scores(const work *work, const panel *panel, span keys) {
   }
 }
 
-/* True if a lane does not see a value of the span that is not finite: 0 times it is NaN. */
+/* True if a lane does not see a value of the span that is not finite: 0 times such a value is
+ * NaN. */
 static bool hides_infinite(const work *work, const panel *panel, span keys) {
   const int64_t width = work->s->v_width, first = min_i64(panel->all_from - work->at, keys.to),
                 last = larger(panel->all_to - work->at, keys.from);
@@ -322,7 +324,7 @@ static bool hides_infinite(const work *work, const panel *panel, span keys) {
          !attend_panels_all_finite(work->s, (keys.to - last) * width, work->values + last * width);
 }
 
-/* sum_values restricted to the keys that each lane may see. */
+/* Works like sum_values, but a lane adds only the keys that it may see. */
 static void sum_seen_values(const work *work, panel *panel, span keys) {
   const int64_t width = work->s->v_width;
   for (int l = 0; l < panel->lanes; l++) {
@@ -374,9 +376,9 @@ static void attend_block(const work *work, panel *panel) {
   if (attention->mask) attend_panels_mask_scores(work, panel, keys);
   hide_scores(work, panel, keys);
   if (plan->tiles && work->joined)
-    plan->tiles->soften(panel->lanes, n, work->scores, work->score_words, &panel->state);
+    plan->tiles->exponentiate(panel->lanes, n, work->scores, work->score_words, &panel->state);
   else
-    plan->kernels.soften(panel->lanes, n, work->scores, &panel->state);
+    plan->kernels.exponentiate(panel->lanes, n, work->scores, &panel->state);
   if (!work->joined && hides_infinite(work, panel, keys))
     sum_seen_values(work, panel, keys);
   else
@@ -389,8 +391,8 @@ static size_t attend_panels_panel_bytes(const plan *plan) {
   return sizeof(panel) + (size_t)((plan->q_width + plan->v_width) * PANEL_LANES) * sizeof(float);
 }
 
-/* Returns the bytes of a block: scores, keys, values and, with half the size, their words. It
- * includes the words if `rounds`, even on processors that do not use them. */
+/* Returns the bytes of a block: scores, keys, values and, with half the size, their words. If
+ * `rounds`, the size includes the words even on processors that do not use them. */
 static size_t attend_panels_block_bytes(const plan *plan) {
   const int64_t n = plan->block * (PANEL_LANES + plan->k_width + plan->v_width);
   return (size_t)(plan->p->rounds ? n + n / 2 : n) * sizeof(float);
@@ -441,8 +443,8 @@ static void attend_task(const void *user, int64_t task, char *scratch) {
   for (int64_t i = 0; i < work.n; i++) store_panel(plan->p, &work.panels[i]);
 }
 
-/* Chooses the number of panels per task so that each thread has a task: each task converts all keys
- * and values that it sees. */
+/* Chooses the number of panels per task. There are no more tasks than the threads need, because
+ * each task converts all keys and values that its queries see. */
 static plan attend_panels_make_plan(const kernel_context *ctx, const attention *attention) {
   const attention_sizes *sizes = &attention->sizes;
   const int64_t pairs = sizes->n_batch * sizes->n_kv;
@@ -456,7 +458,7 @@ static plan attend_panels_make_plan(const kernel_context *ctx, const attention *
   plan.k_width = plan.tiles ? plan.q_width : sizes->head_dim;
   plan.block = min_i64(BLOCK_KEYS, round_up(sizes->n_keys, plan.tile));
   plan.panels = (plan.rows + PANEL_LANES - 1) / PANEL_LANES;
-  const int64_t most = larger(MOST_BYTES / (int64_t)attend_panels_panel_bytes(&plan), 1),
+  const int64_t most = larger(MAX_BYTES / (int64_t)attend_panels_panel_bytes(&plan), 1),
                 each = min_i64(larger(pairs * plan.panels / larger(ctx->n_threads, 1), 1), most);
   plan.tasks_per_pair = (plan.panels + each - 1) / each;
   plan.panels_per_task = (plan.panels + plan.tasks_per_pair - 1) / larger(plan.tasks_per_pair, 1);

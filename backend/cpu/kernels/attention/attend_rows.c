@@ -1,7 +1,7 @@
 /* Rows of queries, keys and values of an attention. */
 #include "backend/cpu/kernels/attention/attend_rows.h"
 
-/* Returns the offset of flat head `head`'s matrix in t, whose heads `group` heads share. */
+/* Returns the offset in t of head `head`, counted over batches; `group` heads share one of t. */
 static int64_t head_offset(const attention *attention, const ktensor *t, int64_t head,
                            int64_t group) {
   const int heads = attention->q->rank - 3;

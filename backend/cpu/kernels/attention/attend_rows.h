@@ -11,8 +11,8 @@ typedef struct attention_sizes {
   int64_t n_batch, n_kv, share, n_queries, n_keys, head_dim, v_dim;
 } attention_sizes;
 
-/* An attention op, or a piece of one with a cache. Key j is row (first_row + j) mod rows of k and
- * v, or row j mod rows of page j / rows. */
+/* An attention op, or a piece of an attention op with a cache. Key j is row (first_row + j) mod
+ * rows of k and v, or row j mod rows of page j / rows. */
 typedef struct attention {
   const ktensor *q, *k, *v, *mask, *out; /* mask: NULL if absent */
   const ktensor *k_scale, *v_scale;      /* factors of the rows, or NULL */
@@ -23,18 +23,18 @@ typedef struct attention {
   bool causal;              /* query i sees keys <= before + i ... */
   int64_t before, window;   /* ... and of these the last `window`; 0: all */
   double scale, softcap, masked;
-  bool rounds; /* rounds operands of products to BF16 where that is faster: attend_rounds */
+  bool rounds; /* rounds operands of products to BF16 where that is faster (see attend_rounds) */
   float empty; /* 0 or NaN: the weights of a query whose scores are all -inf */
 } attention;
 
 static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* A query, which may see the keys [from, to) before the mask. */
+/* A query. Before the mask applies, it may see the keys [from, to). */
 typedef struct query_row {
   int64_t head, query, from, to; /* head: flat over (..., n_heads) */
 } query_row;
-/* Returns row r of a pair: a batch and head of k, counted flat. The rows of a pair are all queries
- * of the heads that share its keys. */
+/* Returns row r of a pair. A pair is a batch and a head of k; pairs are counted over all batches.
+ * The rows of a pair are all queries of the heads that share its keys. */
 query_row find_query(const attention *attention, int64_t pair, int64_t r);
 /* Returns the offset of a query's row in q, mask or out. */
 int64_t query_offset(const attention *attention, const ktensor *t, const query_row *row);
@@ -50,8 +50,8 @@ typedef struct key_rows {
 key_rows find_keys(const attention *attention, int64_t pair);
 key_rows find_values(const attention *attention, int64_t pair);
 
-/* Returns the offset of row j in t, which is rows->t or rows->scale. *n: number of contiguous rows
- * from it on. */
+/* Returns the offset of row j in t, which is rows->t or rows->scale. *n receives the number of
+ * contiguous rows from there on. */
 static inline int64_t place_row(const key_rows *rows, const ktensor *t, int64_t at, int64_t j,
                                 int64_t *n) {
   int64_t row = rows->first + j < rows->size ? rows->first + j : rows->first + j - rows->size,
@@ -65,7 +65,7 @@ static inline int64_t place_row(const key_rows *rows, const ktensor *t, int64_t 
 }
 
 /* Returns n elements in class c, in place if they are stored so, else in `row`. */
-static inline const void *row_in_place(compute_class c, dtype t, const void *from, int64_t n,
+static inline const void *row_in_place(compute_type c, dtype t, const void *from, int64_t n,
                                        void *row) {
   if (t == DTYPE_F32 && c == COMPUTE_F32) return from;
   if (t == DTYPE_F64 && c == COMPUTE_F64) return from;
@@ -75,7 +75,7 @@ static inline const void *row_in_place(compute_class c, dtype t, const void *fro
 
 /* Returns row j in the compute type, in place if it is stored so, else in `line`. The caller
  * multiplies it by *factor. */
-static inline const void *read_row(const key_rows *rows, compute_class c, int64_t j, void *line,
+static inline const void *read_row(const key_rows *rows, compute_type c, int64_t j, void *line,
                                    double *factor) {
   int64_t rest, at = place_row(rows, rows->t, rows->at, j, &rest);
   *factor = 1;

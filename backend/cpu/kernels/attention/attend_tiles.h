@@ -1,17 +1,17 @@
-/* Products of panels of attention, whose sums stay in registers. Included once for each instruction
- * set, after definitions of
+/* Products of panels of attention, whose sums stay in registers. Include it once for each
+ * instruction set, after defining
  *   TILE_SET     instruction set of the vectors (tile_vectors.h)
  *   TILE(name)   names of the functions
  *   TILE_ROWS    rows per tile: a divisor of PANEL_TILE
- *   TILE_LANES   most lanes per tile: PANEL_HALF or PANEL_LANES */
+ *   TILE_LANES   maximum lanes per tile: PANEL_HALF or PANEL_LANES */
 
 #include "backend/cpu/kernels/support/tile_vectors.h"
 
 enum { TILE(width) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
 enum { TILE(vectors) = TILE_LANES / TILE(width) };
 
-/* Computes TILE_ROWS rows of `vectors` vectors of lanes from `first` on. a_row, a_k: as in the
- * product, one of them as a constant. */
+/* Computes TILE_ROWS rows of `vectors` vectors of lanes from `first` on. a_row, a_k: those of the
+ * product; one of them is a constant. */
 TILE_TARGET KERNEL_INLINE void TILE(one)(int vectors, int lanes, int first,
                                          const panel_product *product, int64_t row, int64_t a_row,
                                          int64_t a_k) {

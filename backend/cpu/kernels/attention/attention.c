@@ -53,11 +53,12 @@ const kernel_desc kernel_attention = {
 
 /* ---------------------------------------------------------------- the cache */
 
-/* Position of tokens in pages: token i is at (outer, row) of (pages, n_kv, rows, size). */
+/* The places of tokens in pages: token i is row `row` of page `outer`, (pages, n_kv, rows,
+ * size). */
 typedef struct page_places {
   const int64_t *positions;
-  const int32_t *sequences, *table; /* (tokens), as positions; table: (n_sequences, most) */
-  int64_t most, rows;               /* most pages of a sequence; rows of a page */
+  const int32_t *sequences, *table; /* (tokens), like positions; table: (n_sequences, most) */
+  int64_t most, rows;               /* maximum number of pages of a sequence; rows of a page */
 } page_places;
 
 typedef struct storing {
@@ -155,7 +156,7 @@ static ktensor kernel_attention_rows_from(const ktensor *t, int64_t first, int64
 
 static const ktensor *present(const ktensor *t) { return t->data ? t : NULL; }
 
-/* Returns the attention of n rows that see up to n_keys keys, still without q and out. */
+/* Returns the attention of n rows that see up to n_keys keys, with q and out unset. */
 static attention piece_of(const attention_cached_args *args, int64_t n, int64_t n_keys) {
   attention attention = {.k = &args->k,
                          .v = &args->v,
@@ -171,7 +172,7 @@ static attention piece_of(const attention_cached_args *args, int64_t n, int64_t 
   return attention;
 }
 
-/* Stores and attends to rows [first, first + n); the first is at position `at`. */
+/* Stores rows [first, first + n), from position `at` on, and computes their attention. */
 static void kernel_attention_attend_piece(const kernel_context *ctx,
                                           const attention_cached_args *args, int64_t first,
                                           int64_t n, int64_t at, char *scratch) {
@@ -190,7 +191,7 @@ static void kernel_attention_attend_piece(const kernel_context *ctx,
   attend_heads(ctx, &attention, scratch);
 }
 
-/* Sized for the first piece, which has the most rows, when it sees the whole cache. */
+/* Returns the size for the first piece, which has the most rows, when it sees the whole cache. */
 static size_t attention_cached_scratch(const kernel_context *ctx, const void *args) {
   const attention_cached_args *own = args;
   int64_t rows = own->sizes.n_queries, n = rows < own->max_new_rows ? rows : own->max_new_rows;
@@ -253,7 +254,7 @@ static bool kernel_attention_is_placed(const kernel_context *ctx, const attentio
   return true;
 }
 
-/* Finds the tokens [first, *to) of one sequence. Returns how many keys they see together. */
+/* Finds the tokens [first, *to) of one sequence. Returns the number of keys that they may see. */
 static int64_t find_run(const page_places *at, int64_t first, int64_t n, int64_t *to) {
   int64_t last = at->positions[first];
   for (*to = first + 1; *to < n && at->sequences[*to] == at->sequences[first]; ++*to)
@@ -261,7 +262,7 @@ static int64_t find_run(const page_places *at, int64_t first, int64_t n, int64_t
   return last + 1;
 }
 
-/* Sized for all tokens in one sequence that sees all n_keys keys. */
+/* Returns the size for the case that all tokens are in one sequence and see all n_keys keys. */
 static size_t attention_paged_scratch(const kernel_context *ctx, const void *args) {
   const attention_paged_args *own = args;
   return attention_cached_scratch(ctx, &own->cached);

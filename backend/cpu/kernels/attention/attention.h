@@ -12,17 +12,17 @@ typedef struct attention_args {
   attention_sizes sizes;
   bool causal;          /* query i sees the keys up to i */
   bool empty_nan;       /* a query whose scores are all -inf yields NaN, not 0 */
-  bool rounds;          /* rounds q, k, weights and v to BF16 if that is faster: attention_rounds */
+  bool rounds;          /* rounds q, k, weights, v to BF16 if faster: attention_rounds */
   double scale, masked; /* masked: score of a key that a BOOL mask hides */
 } attention_args;
 KERNEL(attention, attention_args);
 bool attention_rounds(const attention_args *args);
 
 /* Stores new row i as row (position + i) mod n_keys of k and v, which are caches of n_keys rows.
- * The query of position p sees the keys of (p - window, p], or of [0, p] if window is 0. Rows are
- * stored and attended to `max_new_rows` at a time, the most that overwrite no keys in use. A row x
- * of an I8 cache is round(x / s), where its scale s is max|x| / 127 or NaN. A position at which the
- * rows do not fit is a fault. */
+ * The query at position p sees the keys at positions (p - window, p], or [0, p] if window is 0.
+ * Rows are processed `max_new_rows` at a time, the maximum that does not overwrite keys in use. A
+ * row x of an I8 cache is round(x / s), where its scale s is max|x| / 127 or NaN. A position at
+ * which the rows do not fit is a fault. */
 typedef struct attention_cached_args {
   ktensor q, new_k, new_v;  /* (B, heads, n_queries, size) */
   ktensor position;         /* one I64 */
@@ -36,10 +36,10 @@ typedef struct attention_cached_args {
 } attention_cached_args;
 KERNEL(attention_cached, attention_cached_args);
 
-/* The same for tokens in pages. Token i is at position[i], one of (n_queries) I64, of sequence[i].
- * Its position p is row p mod R of page page_table[sequence, p / R] of k and v: (pages, n_kv, R,
- * size); k_scale and v_scale: (pages, n_kv, R); n_keys = P * R. An invalid sequence, position or
- * page is a fault, and then nothing is written. */
+/* Does the same with caches in pages. Token i is at position[i], one of (n_queries) I64, of
+ * sequence[i]. Its position p is row p mod R of page page_table[sequence, p / R] of k and v:
+ * (pages, n_kv, R, size); k_scale and v_scale: (pages, n_kv, R); n_keys = P * R. An invalid
+ * sequence, position or page is a fault, and then nothing is written. */
 typedef struct attention_paged_args {
   attention_cached_args cached;
   ktensor sequence, page_table; /* I32 (n_queries), (n_sequences, P) */

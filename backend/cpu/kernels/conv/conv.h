@@ -10,12 +10,13 @@ KERNEL(conv, conv_args);
  * convolution the layout also depends on the tap_steps. */
 KERNEL(conv_pack, conv_args);
 /* True if `epilogue` and `steps` may be set. */
-bool conv_takes_epilogue(const conv_args *args);
-bool conv_takes_way(const conv_args *args, conv_way way); /* depends on sizes and dtypes only */
-bool conv_is_depthwise(const conv_args *args);            /* no product, so `cut` is unused */
-/* True if the weight can be packed: not with one input channel per group. An encoded weight
- * (base/code_panels.h) cannot be packed for a transposed convolution, as its rows are input
- * channels. Without packing, each run decodes all of an encoded weight to floats. */
+bool conv_accepts_epilogue(const conv_args *args);
+bool conv_accepts_way(const conv_args *args, conv_way way); /* depends on sizes and dtypes only */
+bool conv_is_depthwise(
+    const conv_args *args); /* true: it uses no matrix product and ignores `cut` */
+/* True if the weight can be packed. It cannot be packed with one input channel per group. An
+ * encoded weight (base/code_panels.h) cannot be packed for a transposed convolution, as its rows
+ * are input channels. Without packing, each run decodes all of an encoded weight to floats. */
 bool conv_packs(const conv_args *args);
 bool conv_rounds(const conv_args *args); /* true if CONV_BY_POINTWISE may round */
 

@@ -1,7 +1,7 @@
 /* Convolutions on AMX: out = min(max(weight * x + bias + added, low), high) per group, then steps.
  * A task gathers words of x, multiplies tiles of them with the packed weight (conv_amx_weight.h)
- * and stores the sums. The plan (conv_amx_gather.h) holds what differs between the three ways to
- * gather. Loop order: image, task (group, place, strips), pass over blocks of words, columns. */
+ * and stores the sums. The three ways to gather differ only in the plan (conv_amx_gather.h). Loop
+ * order: image, task (group, place, strips), pass over blocks of words, columns. */
 #include "backend/cpu/kernels/conv/conv_amx.h"
 
 #include "backend/cpu/kernels/conv/conv_amx_gather.h"
@@ -14,12 +14,12 @@
 #include "base/counts.h"
 
 enum {
-  TASKS = 4,           /* at least, per thread, so that all threads end at about the same time */
+  TASKS = 4,           /* minimum per thread, so that all threads end at about the same time */
   WORK = 1024 * 1024,  /* multiplications that justify waking a thread */
   COPY_WORK = 8 * 1024 /* copied elements that justify waking a thread */
 };
 
-bool conv_amx_takes_transposed(const conv_args *args) {
+bool conv_amx_accepts_transposed(const conv_args *args) {
   const conv_dim *dim = args->dims;
   bool apart = dim[0].kernel == 1 && dim[2].stride == 2 && in_size(args) >= AMX_COLUMNS;
   for (int i = 0; i < CONV_DIMS; i++)
@@ -30,18 +30,17 @@ bool conv_amx_takes_transposed(const conv_args *args) {
 }
 
 /* Cuts slices of outputs into patches of several whole rows or of part of one row. A slice has at
- * least `least_patches` vertical patches if it has that many rows. */
-static void cut_slices(conv_amx *amx, int64_t least_patches) {
+ * least `min_patches` vertical patches if it has that many rows. */
+static void cut_slices(conv_amx *amx, int64_t min_patches) {
   const conv_dim *dim = amx->args->dims;
-  amx->column_patches = ceil_div(dim[2].out, amx->most_columns);
+  amx->column_patches = ceil_div(dim[2].out, amx->max_columns);
   amx->columns = ceil_div(dim[2].out, max_i64(amx->column_patches, 1));
-  const int64_t most_rows = max_i64(amx->most_columns / max_i64(amx->row_step, 1), 1),
-                patches =
-                    min_i64(max_i64(ceil_div(dim[1].out, most_rows), least_patches), dim[1].out);
+  const int64_t max_rows = max_i64(amx->max_columns / max_i64(amx->row_stride, 1), 1),
+                patches = min_i64(max_i64(ceil_div(dim[1].out, max_rows), min_patches), dim[1].out);
   amx->rows = ceil_div(dim[1].out, max_i64(patches, 1));
   amx->row_patches = ceil_div(dim[1].out, max_i64(amx->rows, 1));
   amx->places = dim[0].out * amx->row_patches * amx->column_patches;
-  amx->sum_step = round_up((amx->rows - 1) * amx->row_step + amx->columns, AMX_COLUMNS);
+  amx->sum_stride = round_up((amx->rows - 1) * amx->row_stride + amx->columns, AMX_COLUMNS);
 }
 
 static void find_patch(const conv_amx *amx, int64_t place, conv_amx_patch *patch) {
@@ -58,14 +57,15 @@ static conv_amx conv_amx_plan(const kernel_context *ctx, const conv_args *args) 
   const int64_t tasks = TASKS * ctx->n_threads;
   if (args->transposed) {
     conv_amx_plan_transposed(&amx);
-    const int64_t parts = ceil_div(tasks, max_i64(amx.products * amx.places, 1));
-    amx.strip_parts = min_i64(parts, max_i64(amx.strips, 1));
+    const int64_t shares = ceil_div(tasks, max_i64(amx.products * amx.places, 1));
+    amx.strip_shares = min_i64(shares, max_i64(amx.strips, 1));
     return amx;
   }
   (conv_is_by_rows(args) ? conv_amx_plan_rows : conv_amx_plan_planes)(&amx);
-  cut_slices(&amx, ceil_div(tasks, max_i64(args->groups * amx.strip_parts * args->dims[0].out, 1)));
+  cut_slices(&amx,
+             ceil_div(tasks, max_i64(args->groups * amx.strip_shares * args->dims[0].out, 1)));
   if (amx.step > 0) return amx;
-  amx.step = amx.sum_step;
+  amx.step = amx.sum_stride;
   amx.panel_words = amx.words * amx.step;
   return amx;
 }
@@ -74,7 +74,7 @@ static bool conv_amx_is_empty(const conv_args *args) {
   return args->images * args->groups * args->outputs * out_size(args) == 0;
 }
 static int64_t conv_amx_task_count(const conv_amx *amx) {
-  return amx->products * amx->strip_parts * amx->places;
+  return amx->products * amx->strip_shares * amx->places;
 }
 static int64_t conv_amx_work_of(const conv_amx *amx) {
   return amx->products * out_size(amx->args) * amx->args->outputs * amx->depth / WORK;
@@ -84,25 +84,25 @@ static size_t conv_amx_copy_bytes(const conv_amx *amx) {
 }
 /* A task has a panel, sums, and memory for conv_amx_store(). */
 static size_t conv_amx_task_bytes(const conv_amx *amx) {
-  const int64_t sums = AMX_OUTPUTS * (amx->sum_step + amx->rows * amx->columns);
+  const int64_t sums = AMX_OUTPUTS * (amx->sum_stride + amx->rows * amx->columns);
   return (size_t)(amx->panel_words + sums) * sizeof(float);
 }
 
 /* Finds the patch of a task and its first strip. Returns the strip after its last one. */
 static int64_t find_task(const conv_amx *amx, int64_t task, conv_amx_patch *patch) {
-  const int64_t product = task / (amx->strip_parts * amx->places),
-                in_product = task % (amx->strip_parts * amx->places);
-  const int64_t n = amx->strips_first ? amx->strip_parts : amx->places, slow = in_product / n,
+  const int64_t product = task / (amx->strip_shares * amx->places),
+                in_product = task % (amx->strip_shares * amx->places);
+  const int64_t n = amx->strips_first ? amx->strip_shares : amx->places, slow = in_product / n,
                 fast = in_product % n;
-  const int64_t part = amx->strips_first ? fast : slow, place = amx->strips_first ? slow : fast;
+  const int64_t share = amx->strips_first ? fast : slow, place = amx->strips_first ? slow : fast;
   *patch = (conv_amx_patch){.image = amx->image + product / amx->args->groups,
                             .group = product % amx->args->groups,
-                            .strip = amx->strips * part / amx->strip_parts};
+                            .strip = amx->strips * share / amx->strip_shares};
   (amx->find_place ? amx->find_place : find_patch)(amx, place, patch);
-  return amx->strips * (part + 1) / amx->strip_parts;
+  return amx->strips * (share + 1) / amx->strip_shares;
 }
 
-/* Computes sums (AMX_OUTPUTS, sum_step) of a strip and n columns of x, pass by pass. */
+/* Computes sums (AMX_OUTPUTS, sum_stride) of a strip and n columns of x, pass by pass. */
 static void conv_amx_multiply(const conv_amx *amx, const conv_amx_patch *patch, const uint32_t *x,
                               int64_t n, float *sums) {
   const int64_t blocks = amx->words / AMX_WORDS;
@@ -110,8 +110,10 @@ static void conv_amx_multiply(const conv_amx *amx, const conv_amx_patch *patch, 
       (const uint32_t *)amx->args->packed +
       (patch->group * amx->strips + patch->strip) * conv_strip_words(amx->args);
   const bool whole = amx->store || patch->outputs > AMX_OUTPUTS / 2;
-  amx_sums amx_sums = {
-      .taps = amx->taps, .b_step = amx->step, .offsets = amx->offsets, .c_step = amx->sum_step};
+  amx_sums amx_sums = {.taps = amx->taps,
+                       .b_stride = amx->step,
+                       .offsets = amx->offsets,
+                       .c_stride = amx->sum_stride};
   for (int64_t block = 0; block < blocks; block += amx->blocks_at_once) {
     amx_sums.blocks = min_i64(amx->blocks_at_once, blocks - block);
     amx_sums.a = weight + block * amx->taps * 2 * AMX_TILE_WORDS;
@@ -128,14 +130,14 @@ static void conv_amx_multiply(const conv_amx *amx, const conv_amx_patch *patch, 
 
 /* ---------------------------------------------------------------- stored sums */
 
-/* Sums of `rows` rows of each output. There may be other sums between two rows. */
+/* Sums of `rows` rows of each output. Between two rows there may be other sums. */
 typedef struct stored_sums {
-  const float *sums; /* outputs are sums_step apart, rows row_step */
-  int64_t sums_step, row_step;
+  const float *sums; /* outputs are sums_stride apart, rows row_stride */
+  int64_t sums_stride, row_stride;
   const float *bias; /* (outputs), or NULL */
   const void *added; /* laid out like out, may be NULL */
-  void *out;         /* (outputs, rows, columns): outputs out_step apart */
-  int64_t out_step;
+  void *out;         /* (outputs, rows, columns): outputs out_stride apart */
+  int64_t out_stride;
   int64_t outputs, rows, columns;
   bool added_is_bf16, out_is_bf16; /* otherwise F32 */
   float low, high;
@@ -144,17 +146,17 @@ typedef struct stored_sums {
 #if KERNEL_X86
 TARGET_AVX512_BF16 KERNEL_INLINE void conv_amx_store_some(const stored_sums *sums,
                                                           const float *from, __m512 bias,
-                                                          int64_t at, __mmask16 there) {
-  __m512 sum = _mm512_maskz_loadu_ps(there, from) + bias;
+                                                          int64_t at, __mmask16 valid) {
+  __m512 sum = _mm512_maskz_loadu_ps(valid, from) + bias;
   if (sums->added && sums->added_is_bf16)
-    sum += load_bf16_avx512(there, (const uint16_t *)sums->added + at);
+    sum += load_bf16_avx512(valid, (const uint16_t *)sums->added + at);
   else if (sums->added)
-    sum += _mm512_maskz_loadu_ps(there, (const float *)sums->added + at);
+    sum += _mm512_maskz_loadu_ps(valid, (const float *)sums->added + at);
   sum = _mm512_min_ps(_mm512_set1_ps(sums->high), _mm512_max_ps(_mm512_set1_ps(sums->low), sum));
   if (sums->out_is_bf16)
-    _mm256_mask_storeu_epi16((uint16_t *)sums->out + at, there, (__m256i)_mm512_cvtneps_pbh(sum));
+    _mm256_mask_storeu_epi16((uint16_t *)sums->out + at, valid, (__m256i)_mm512_cvtneps_pbh(sum));
   else
-    _mm512_mask_storeu_ps((float *)sums->out + at, there, sum);
+    _mm512_mask_storeu_ps((float *)sums->out + at, valid, sum);
 }
 
 TARGET_AVX512_BF16 static void conv_amx_store_sums(const stored_sums *of) {
@@ -163,8 +165,8 @@ TARGET_AVX512_BF16 static void conv_amx_store_sums(const stored_sums *of) {
   for (int64_t o = 0; o < sums.outputs; o++) {
     const __m512 bias = _mm512_set1_ps(sums.bias ? sums.bias[o] : -0.0F);
     for (int64_t row = 0; row < sums.rows; row++) {
-      const float *from = sums.sums + o * sums.sums_step + row * sums.row_step;
-      const int64_t at = o * sums.out_step + row * sums.columns;
+      const float *from = sums.sums + o * sums.sums_stride + row * sums.row_stride;
+      const int64_t at = o * sums.out_stride + row * sums.columns;
       int64_t i = 0;
       for (; i + LANES <= sums.columns; i += LANES)
         conv_amx_store_some(&sums, from + i, bias, at + i, 0xffff);
@@ -193,12 +195,12 @@ static void conv_amx_store(const conv_amx *amx, const conv_amx_patch *patch, con
   const bool added_bf16 = is_bf16(args->epilogue.added_type);
   conv_amx_store_sums(&(stored_sums){
       .sums = sums,
-      .sums_step = amx->sum_step,
-      .row_step = amx->row_step,
+      .sums_stride = amx->sum_stride,
+      .row_stride = amx->row_stride,
       .bias = args->bias ? (const float *)args->bias + output : NULL,
       .added = args->epilogue.added ? float_at(args->epilogue.added, added_bf16, to) : NULL,
       .out = apart ? memory : out,
-      .out_step = apart ? n : cells,
+      .out_stride = apart ? n : cells,
       .outputs = patch->outputs,
       .rows = patch->rows,
       .columns = patch->columns,
@@ -218,7 +220,7 @@ static void conv_amx_run_task(const void *user, int64_t task, char *scratch) {
   const conv_amx *amx = user;
   conv_amx_patch patch;
   const int64_t end = find_task(amx, task, &patch),
-                n = (patch.rows - 1) * amx->row_step + patch.columns;
+                n = (patch.rows - 1) * amx->row_stride + patch.columns;
   uint32_t *panel = (uint32_t *)(void *)scratch;
   float *sums = (float *)(void *)(panel + amx->panel_words);
   const uint32_t *x = amx->gather(amx, &patch, panel);
@@ -227,7 +229,7 @@ static void conv_amx_run_task(const void *user, int64_t task, char *scratch) {
     if (!amx->store) {
       patch.outputs = min_i64(AMX_OUTPUTS, amx->args->outputs - patch.strip * AMX_OUTPUTS);
       conv_amx_multiply(amx, &patch, x, n, sums);
-      conv_amx_store(amx, &patch, sums, sums + AMX_OUTPUTS * amx->sum_step);
+      conv_amx_store(amx, &patch, sums, sums + AMX_OUTPUTS * amx->sum_stride);
     }
     for (int64_t at = 0; amx->store && at < n; at += AMX_COLUMNS) {
       conv_amx_multiply(amx, &patch, x + at * amx->words, min_i64(AMX_COLUMNS, n - at), sums);
@@ -247,7 +249,7 @@ size_t conv_amx_scratch(const kernel_context *ctx, const conv_args *args) {
 void conv_amx_run(const kernel_context *ctx, const conv_args *args, char *memory) {
   conv_amx amx = conv_amx_plan(ctx, args);
   amx.copied = (uint32_t *)(void *)memory;
-  /* If nothing is copied, the tasks of all images run together. */
+  /* Images run one after the other if they are copied; otherwise their tasks run together. */
   for (amx.image = 0; amx.image < args->images; amx.image += amx.products / args->groups) {
     if (amx.copy_rows)
       ctx->parallel_for(ctx->pool, amx.copied_rows,

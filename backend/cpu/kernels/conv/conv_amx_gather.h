@@ -2,12 +2,13 @@
 #define BACKEND_CPU_KERNELS_CONV_CONV_AMX_GATHER_H
 /* The plan of a convolution on AMX, and the three ways to gather the words of x that tasks multiply
  * with the weight. A word holds two BF16 (pairs.h): two neighbouring channels, or two neighbours of
- * a row if there are few channels. For each group the kernel computes out (outputs, columns) =
- * weight (strips of AMX_OUTPUTS outputs, words) * x (words, columns), where a column is one output
- * position. */
+ * an input row if there are few channels. For each group the kernel computes out (outputs, columns)
+ * = weight (strips of AMX_OUTPUTS outputs, words) * x (words, columns), where a column is one
+ * output position. */
 #include "backend/cpu/kernels/conv/conv_amx_weight.h"
 
-/* The outputs of a task: part of a slice (z) of a strip. Several rows have all columns. */
+/* The outputs of a task: part of a slice (z) of a strip. If there are several rows, they are whole
+ * rows. */
 typedef struct conv_amx_patch {
   int64_t image, group, strip;
   int64_t outputs; /* outputs of the strip, at most AMX_OUTPUTS */
@@ -33,33 +34,34 @@ struct conv_amx {
   int64_t seen[CONV_DIMS];        /* words of a copied plane along each dimension */
   int64_t plane;                  /* words from a copied plane to the next */
 
-  /* A task is one part of the strips at one place. A place is a patch of at most most_columns
-   * columns, or what find_place finds. */
-  int64_t places, strip_parts;
-  bool strips_first; /* consecutive tasks share a place; otherwise a part of the strips */
+  /* A task is one share of the strips at one place. A place is a patch of at most max_columns
+   * columns, or a patch that find_place returns. */
+  int64_t places, strip_shares;
+  bool strips_first; /* consecutive tasks have the same place; else the same share of the strips */
   void (*find_place)(const conv_amx *amx, int64_t place, conv_amx_patch *patch);
-  int64_t most_columns;
-  int64_t row_step; /* columns from a row of outputs to the next */
+  int64_t max_columns;
+  int64_t row_stride; /* columns from a row of outputs to the next */
   int64_t rows, columns, row_patches, column_patches;
 
   /* Returns the first word of a task's first column, after packing words to `panel` (panel_words)
    * if necessary. Word w of a column for tap t is w * step + offsets[t] words after it. */
   const uint32_t *(*gather)(const conv_amx *amx, const conv_amx_patch *patch, uint32_t *panel);
   int64_t panel_words;
-  int64_t taps, step; /* step 0: tasks pack panels (words, sum_step) */
-  int64_t offsets[CONV_MOST_TAPS];
-  int64_t blocks_at_once; /* blocks of AMX_WORDS words that a pass over the columns adds */
-  bool prefetches;        /* weights, during the first columns of a pass */
+  int64_t taps, step; /* step 0: tasks pack panels (words, sum_stride) */
+  int64_t offsets[CONV_MAX_TAPS];
+  int64_t blocks_at_once; /* blocks of AMX_WORDS words that one pass over the columns adds */
+  bool prefetches;        /* prefetches weights during the first columns of a pass */
 
-  /* Sums are (AMX_OUTPUTS, sum_step). If store is set, it stores AMX_COLUMNS of them at a time,
-   * from `column` of the task on. Otherwise all columns are stored with bias, epilogue and steps.
+  /* Sums are (AMX_OUTPUTS, sum_stride). If store is set, it is called to store AMX_COLUMNS columns
+   * at a time, from `column` of the task on. Otherwise all columns are stored with bias, epilogue
+   * and steps.
    */
-  int64_t sum_step;
+  int64_t sum_stride;
   void (*store)(const conv_amx *amx, const conv_amx_patch *patch, int64_t column,
                 const float *sums);
 };
 
-/* Each function completes a plan whose args, products and strips are set. */
+/* Each function completes a plan whose args, products and strips are already set. */
 void conv_amx_plan_planes(conv_amx *amx);
 void conv_amx_plan_rows(conv_amx *amx);
 void conv_amx_plan_transposed(conv_amx *amx);

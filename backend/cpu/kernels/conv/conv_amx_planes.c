@@ -11,9 +11,9 @@
 #include "base/counts.h"
 
 enum {
-  MOST_COLUMNS = 256, /* per task; their sums stay in the second-level cache */
-  STEPS = 9,          /* per pass; its weights stay in the first-level cache */
-  SAME_SETS = 1024    /* words; rows of a tile that are a multiple apart evict each other */
+  MAX_COLUMNS = 256, /* maximum columns per task, whose sums stay in the second-level cache */
+  STEPS = 9,         /* steps per pass, whose weights stay in the first-level cache */
+  SAME_SETS = 1024   /* rows of a tile a multiple of so many words apart evict each other */
 };
 
 static int64_t group_words(const conv_amx *amx) {
@@ -56,7 +56,7 @@ static phase_row find_phase_row(const conv_amx *amx, int64_t phase) {
   return (phase_row){left, max_i64(stop - left, 0), left * dim->stride - begin};
 }
 
-/* Copies a row of one plane from two rows of x, either of which may be NULL for zeros. */
+/* Copies a row of one plane from two rows of x; NULL stands for a row of zeros. */
 static void conv_amx_planes_copy_row(const conv_amx *amx, phase_row row, const void *from,
                                      const void *odd, uint32_t *to) {
   const int64_t width = amx->seen[2], n = from ? row.n : 0;
@@ -71,11 +71,11 @@ static void conv_amx_planes_copy_row(const conv_amx *amx, phase_row row, const v
 
 /* A row of planes, in all phases along the last dimension. */
 typedef struct plane_row {
-  int64_t from; /* start in an image's plane of x, -1: padding */
-  int64_t to;   /* start in a group's copy, of the first phase and word */
+  int64_t from; /* offset of the row in an image's plane of x; -1: padding */
+  int64_t to;   /* offset of the row in a group's copy, for the first phase and word */
 } plane_row;
 
-/* Finds a row, counted over the phases of the other two dimensions. */
+/* Returns row `row` of the planes, counted over the phases of the first two dimensions. */
 static plane_row conv_amx_planes_find_row(const conv_amx *amx, int64_t row) {
   const conv_dim *dim = amx->args->dims;
   const int64_t y = row % amx->seen[1], py = row / amx->seen[1] % amx->phases[1],
@@ -89,8 +89,8 @@ static plane_row conv_amx_planes_find_row(const conv_amx *amx, int64_t row) {
                          (z * amx->seen[1] + y) * amx->seen[2]};
 }
 
-/* Copies one row of planes [word, word + words) of a group and phase to `to`. from: start of the
- * row in the planes of x, -1 for zeros. */
+/* Copies one row of planes [word, word + words) of a group and phase to `to`. from: offset of the
+ * row in the planes of x; -1 stands for zeros. */
 static void copy_planes(const conv_amx *amx, int64_t group, int64_t word, int64_t words,
                         int64_t from, phase_row row, uint32_t *to) {
   const conv_args *args = amx->args;
@@ -159,9 +159,9 @@ void conv_amx_plan_planes(conv_amx *amx) {
   amx->copy_rows = conv_amx_planes_copy_rows;
   amx->row_words = amx->seen[2] * amx->phases[2];
   amx->copied_words = args->groups * group_words(amx) + 2 * AMX_COLUMNS;
-  amx->most_columns = MOST_COLUMNS;
-  amx->row_step = amx->seen[2];
-  amx->strip_parts = amx->strips;
+  amx->max_columns = MAX_COLUMNS;
+  amx->row_stride = amx->seen[2];
+  amx->strip_shares = amx->strips;
   /* Consecutive tasks share the larger of the weight and the planes of a group. */
   amx->strips_first = group_words(amx) > amx->strips * conv_strip_words(args);
   amx->gather = conv_amx_planes_gather;

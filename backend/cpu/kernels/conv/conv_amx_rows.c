@@ -10,26 +10,26 @@
 #include "backend/cpu/kernels/support/bf16.h"
 #include "base/counts.h"
 
-enum { MOST_COLUMNS = 128 /* columns of a task */ };
+enum { MAX_COLUMNS = 128 /* columns of a task */ };
 
 /* Elements from a word of a copied row to the next. */
-static int64_t word_step(const conv_args *args) { return args->dims[2].stride == 1 ? 1 : 2; }
-/* Distance between pairs of a row's elements, and between the first pairs of neighbouring outputs,
- * both in words of a copied row. */
-static int64_t pair_step(const conv_amx *amx) { return 2 / word_step(amx->args); }
-static int64_t output_step(const conv_amx *amx) {
-  return amx->args->dims[2].stride / word_step(amx->args);
+static int64_t word_stride(const conv_args *args) { return args->dims[2].stride == 1 ? 1 : 2; }
+/* pair_stride is the distance between the pairs of elements that an output reads, output_stride
+ * that between the first pairs of neighbouring outputs, in words of a copied row. */
+static int64_t pair_stride(const conv_amx *amx) { return 2 / word_stride(amx->args); }
+static int64_t output_stride(const conv_amx *amx) {
+  return amx->args->dims[2].stride / word_stride(amx->args);
 }
 
 /* ---------------------------------------------------------------- inputs */
 
-/* Returns word i of a row, whose elements may be padding. */
+/* Returns word i of a row; elements of the padding are 0. */
 static uint32_t word_at(const conv_amx *amx, const void *from, int64_t i) {
   const conv_dim *dim = &amx->args->dims[2];
   const bool bf16 = is_bf16(amx->args->x_type);
   uint32_t word = 0;
   for (int64_t half = 0; half < 2; half++) {
-    const int64_t at = i * word_step(amx->args) + half - dim->padding;
+    const int64_t at = i * word_stride(amx->args) + half - dim->padding;
     if (at < 0 || at >= dim->in) continue;
     const uint16_t bits =
         bf16 ? ((const uint16_t *)from)[at] : f32_to_bf16(((const float *)from)[at]);
@@ -38,7 +38,7 @@ static uint32_t word_at(const conv_amx *amx, const void *from, int64_t i) {
   return word;
 }
 
-/* Makes n words from element `at` of a row on. */
+/* Writes n words that begin with element `at` of a row. */
 static void join_words(const conv_amx *amx, const void *from, int64_t at, int64_t n, uint32_t *to) {
   const bool bf16 = is_bf16(amx->args->x_type);
   const void *even = float_at(from, bf16, at);
@@ -52,10 +52,10 @@ static void join_words(const conv_amx *amx, const void *from, int64_t at, int64_
 
 static void copy_row_as_words(const conv_amx *amx, const void *from, uint32_t *to) {
   const conv_dim *dim = &amx->args->dims[2];
-  const int64_t step = word_step(amx->args),
+  const int64_t step = word_stride(amx->args),
                 begin = min_i64(ceil_div(dim->padding, step), amx->seen[2]),
                 last = dim->in + dim->padding -
-                       2; /* start of the last word with both halves in the row */
+                       2; /* the last word whose halves are both in the row begins here */
   const int64_t end = max_i64(min_i64(last < 0 ? 0 : last / step + 1, amx->seen[2]), begin);
   for (int64_t i = 0; i < begin; i++) to[i] = word_at(amx, from, i);
   if (end > begin) join_words(amx, from, begin * step - dim->padding, end - begin, to + begin);
@@ -81,7 +81,7 @@ static void copy_rows_as_words(void *ctx, int64_t begin, int64_t end) {
 }
 
 #if KERNEL_X86
-/* Copies n words and keeps only the bits of `keep`. Rows of a panel are short. */
+/* Copies n words, masked with `keep`. Written for short rows of a panel. */
 TARGET_AVX512 static void copy_words(const uint32_t *from, int64_t n, uint32_t keep, uint32_t *to) {
   enum { LANES = 16 };
   const __m512i bits = _mm512_set1_epi32((int)keep);
@@ -98,13 +98,13 @@ static void copy_words(const uint32_t *from, int64_t n, uint32_t keep, uint32_t 
 }
 #endif
 
-/* Packs the words that outputs of a row read for a row of the kernel, one row of words for each
+/* Packs the words that the outputs of a row read for one row of the kernel: one row of words per
  * pair of taps. With an odd number of taps, the second half of the last pair is zeroed, because an
  * infinity times a zero weight would be NaN. */
 static void conv_amx_rows_pack_row(const conv_amx *amx, const uint32_t *from, int64_t columns,
                                    uint32_t *to) {
-  const int64_t kernel = amx->args->dims[2].kernel, step = output_step(amx), next = pair_step(amx),
-                wide = amx->step;
+  const int64_t kernel = amx->args->dims[2].kernel, step = output_stride(amx),
+                next = pair_stride(amx), wide = amx->step;
   for (int64_t i = 0; i < kernel; i += 2, from += next, to += wide) {
     const uint32_t keep = i + 1 < kernel ? UINT32_MAX : 0xffff;
     if (step == 1) copy_words(from, columns, keep, to);
@@ -126,7 +126,7 @@ static const uint32_t *conv_amx_rows_pack_panel(const conv_amx *amx, const conv_
     const uint32_t *slice =
         amx->copied +
         (patch->group * args->channels + i / dim[1].kernel / dim[0].kernel) * amx->plane +
-        z * amx->seen[1] * amx->seen[2] + patch->column * output_step(amx);
+        z * amx->seen[1] * amx->seen[2] + patch->column * output_stride(amx);
     for (int64_t row = 0; row < patch->rows; row++)
       conv_amx_rows_pack_row(amx, slice + ((patch->row + row) * dim[1].stride + y) * amx->seen[2],
                              patch->columns, to + row * patch->columns);
@@ -144,17 +144,17 @@ void conv_amx_plan_rows(conv_amx *amx) {
   if (out_size(args) > 0) {
     amx->seen[0] = conv_dim_reach(&args->dims[0], args->dims[0].out);
     amx->seen[1] = conv_dim_reach(&args->dims[1], args->dims[1].out);
-    amx->seen[2] = (args->dims[2].out - 1) * output_step(amx) + 1 +
-                   (conv_row_words(args) - 1) * pair_step(amx);
+    amx->seen[2] = (args->dims[2].out - 1) * output_stride(amx) + 1 +
+                   (conv_row_words(args) - 1) * pair_stride(amx);
   }
   amx->plane = amx->seen[0] * amx->seen[1] * amx->seen[2];
   amx->copy_rows = copy_rows_as_words;
   amx->copied_rows = args->groups * args->channels * amx->seen[0] * amx->seen[1];
   amx->row_words = amx->seen[2];
   amx->copied_words = args->groups * args->channels * amx->plane;
-  amx->most_columns = MOST_COLUMNS;
-  amx->row_step = args->dims[2].out;
-  amx->strip_parts = 1;
+  amx->max_columns = MAX_COLUMNS;
+  amx->row_stride = args->dims[2].out;
+  amx->strip_shares = 1;
   amx->gather = conv_amx_rows_pack_panel;
   amx->taps = 1;
   amx->depth = 2 * amx->words;

@@ -1,6 +1,6 @@
-/* Gathers words for transposed convolutions, which are products with the planes of x in place. A
- * strip of the weight is the two columns of 16 outputs, for one row of the kernel. A task packs
- * some columns of the planes as panels of words of two neighbouring channels. */
+/* Gathers words for transposed convolutions, which are products with the planes of x. A strip of
+ * the weight has the two columns of the kernel for 16 outputs and one row of the kernel. A task
+ * packs some columns of the planes as panels of words of two neighbouring channels. */
 #include "backend/cpu/kernels/conv/conv_amx_gather.h"
 #include "backend/cpu/kernels/support/avx512.h"
 #include "backend/cpu/kernels/support/bf16.h"
@@ -15,15 +15,15 @@ TARGET_AVX512_BF16 static void interleave(const float *even, const float *odd, f
   const __m512i order = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
                 next = _mm512_add_epi32(order, _mm512_set1_epi32(8));
   for (int64_t i = 0; i < n; i += LANES) {
-    const uint32_t there = bits_between(0, min_i64(LANES, n - i)),
+    const uint32_t valid = bits_between(0, min_i64(LANES, n - i)),
                    both = bits_between(0, 2 * min_i64(LANES, n - i));
-    const __m512 a = _mm512_maskz_loadu_ps((__mmask16)there, even + i) + _mm512_set1_ps(bias),
-                 b = _mm512_maskz_loadu_ps((__mmask16)there, odd + i) + _mm512_set1_ps(bias);
-    float *out = (float *)to + (bf16 ? i : 2 * i); /* a word or two per input */
+    const __m512 a = _mm512_maskz_loadu_ps((__mmask16)valid, even + i) + _mm512_set1_ps(bias),
+                 b = _mm512_maskz_loadu_ps((__mmask16)valid, odd + i) + _mm512_set1_ps(bias);
+    float *out = (float *)to + (bf16 ? i : 2 * i); /* one word per input for BF16, else two */
     if (bf16) {
       const __m512i low = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(a)),
                     high = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(b));
-      _mm512_mask_storeu_epi32(out, (__mmask16)there,
+      _mm512_mask_storeu_epi32(out, (__mmask16)valid,
                                _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
       continue;
     }
@@ -39,7 +39,7 @@ static void interleave(const float *even, const float *odd, float bias, int64_t 
 }
 #endif
 
-/* Finds the 16 or 32 columns of a panel from `column` on. They may overlap the panel before. */
+/* Returns the columns, 16 or 32, of the panel at `column`; sets *first. Panels may overlap. */
 static int columns_at(const conv_args *args, int64_t column, int64_t *first) {
   const int64_t cells = in_size(args);
   const int columns = cells - column <= AMX_COLUMNS / 2 ? AMX_COLUMNS / 2 : AMX_COLUMNS;
@@ -108,7 +108,7 @@ void conv_amx_plan_transposed(conv_amx *amx) {
   amx->gather = conv_amx_transposed_pack_panels;
   amx->panel_words = (ceil_div(panels, amx->places) + 1) * amx->words * AMX_COLUMNS;
   amx->taps = 1;
-  amx->step = amx->sum_step = AMX_COLUMNS;
+  amx->step = amx->sum_stride = AMX_COLUMNS;
   amx->blocks_at_once = amx->words / AMX_WORDS;
   amx->prefetches = true;
   amx->store = conv_amx_transposed_store_tile;

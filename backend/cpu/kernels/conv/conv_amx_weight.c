@@ -10,7 +10,7 @@ enum { BLOCK_CHANNELS = 2 * AMX_WORDS, PACK_GRAIN = 1 /* strips */ };
 
 bool conv_tiles_fit(int64_t channels, const conv_dim dims[]) {
   const int64_t taps = dims[0].kernel * dims[1].kernel * dims[2].kernel;
-  if (!cpu_has_amx() || channels < 1 || taps < 1 || taps > CONV_MOST_TAPS) return false;
+  if (!cpu_has_amx() || channels < 1 || taps < 1 || taps > CONV_MAX_TAPS) return false;
   return channels >= CONV_FEW_CHANNELS ||
          (dims[2].kernel > 1 && (dims[2].stride == 1 || dims[2].stride % 2 == 0) &&
           dims[2].dilation == 1);
@@ -28,7 +28,7 @@ static void conv_amx_weight_pack_row(const conv_args *args, int64_t row, int64_t
   const conv_weight all = {args->weight, args->weight_type, args->encoding, conv_weight_row(args)};
   const int64_t taps = kernel_size(args),
                 channels = min_i64(BLOCK_CHANNELS, args->channels - channel);
-  float some[BLOCK_CHANNELS * CONV_MOST_TAPS], pairs[BLOCK_CHANNELS] = {0};
+  float some[BLOCK_CHANNELS * CONV_MAX_TAPS], pairs[BLOCK_CHANNELS] = {0};
   conv_weight_load(&all, row, channel * taps, channels * taps, some);
   for (int64_t tap = 0; tap < taps; tap++, to += step) {
     for (int64_t i = 0; i < channels; i++) pairs[i] = some[i * taps + tap];
@@ -41,8 +41,8 @@ static void conv_amx_weight_pack_rows(const conv_args *args, int64_t row, int64_
                                       uint32_t *to) {
   const conv_weight all = {args->weight, args->weight_type, args->encoding, conv_weight_row(args)};
   const int64_t kernel = args->dims[2].kernel, words = conv_row_words(args);
-  float some[CONV_FEW_CHANNELS * CONV_MOST_TAPS], pairs[CONV_MOST_TAPS + 1] = {0};
-  uint32_t all_words[CONV_FEW_CHANNELS * CONV_MOST_TAPS + AMX_WORDS] = {0};
+  float some[CONV_FEW_CHANNELS * CONV_MAX_TAPS], pairs[CONV_MAX_TAPS + 1] = {0};
+  uint32_t all_words[CONV_FEW_CHANNELS * CONV_MAX_TAPS + AMX_WORDS] = {0};
   conv_weight_load(&all, row, 0, all.row, some);
   for (int64_t i = 0; i < all.row / kernel; i++) {
     memcpy(pairs, some + i * kernel, (size_t)kernel * sizeof *pairs);
@@ -70,7 +70,7 @@ static void conv_amx_weight_pack_strip(const conv_args *args, int64_t group, int
     conv_amx_weight_pack_output(args, group * args->outputs + first + o, to + o * AMX_WORDS);
 }
 
-/* Packs a strip of a transposed convolution: rows 2 o and 2 o + 1 are columns of output o. */
+/* Packs a strip of a transposed convolution, where rows 2 o and 2 o + 1 are columns of output o. */
 static void conv_amx_weight_pack_transposed(const conv_args *args, int64_t group, int64_t strip,
                                             uint32_t *to) {
   const conv_weight all = {args->weight, args->weight_type, args->encoding, conv_weight_row(args)};

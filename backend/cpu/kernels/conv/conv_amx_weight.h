@@ -4,21 +4,21 @@
  * 16, 16) words. A strip is AMX_OUTPUTS outputs, a step AMX_WORDS words, and each half of a strip
  * is a tile. Words without an output or a channel are zeros. Steps run over the taps within a block
  * of channels. With few channels a word is two neighbours of a row of the kernel, and rows follow
- * each other. A transposed convolution's strip is both columns of AMX_OUTPUTS / 2 outputs of a
- * row. */
+ * each other. A strip of a transposed convolution has both columns of a row of the kernel, for
+ * AMX_OUTPUTS / 2 outputs. */
 #include "backend/cpu/kernels/conv/conv_window.h"
 #include "backend/cpu/kernels/gemm/amx_sums.h"
 #include "backend/cpu/kernels/gemm/pairs.h"
 #include "base/counts.h"
 
-enum { CONV_MOST_TAPS = 256, CONV_FEW_CHANNELS = 12 /* fewer leave blocks mostly zeros */ };
-/* Returns true if AMX can make rounded convolutions of these sizes on this processor. */
+enum { CONV_MAX_TAPS = 256, CONV_FEW_CHANNELS = 12 /* fewer leave blocks mostly zeros */ };
+/* Returns true if this processor has AMX and it can compute rounded convolutions of these sizes. */
 bool conv_tiles_fit(int64_t channels, const conv_dim dims[]);
 /* Returns true if the convolution rounds its operands and AMX multiplies them. */
 static inline bool conv_is_tiled(const conv_args *args) {
   return conv_is_rounded(args) && conv_tiles_fit(args->channels, args->dims);
 }
-/* Returns true if words are two neighbours of a row of the kernel. */
+/* Returns true if a word is two neighbours of a row of the kernel, not two channels. */
 static inline bool conv_is_by_rows(const conv_args *args) {
   return args->channels < CONV_FEW_CHANNELS;
 }
@@ -34,8 +34,8 @@ static inline int64_t conv_row_words(const conv_args *args) {
 static inline int64_t conv_rows_words(const conv_args *args) {
   return args->channels * args->dims[0].kernel * args->dims[1].kernel * conv_row_words(args);
 }
-/* A strip of a transposed convolution: row y of the kernel, and outputs [first, first + outputs) of
- * a group. */
+/* A strip of a transposed convolution, which has row y of the kernel for outputs [first, first +
+ * outputs) of a group. */
 typedef struct conv_column_pairs {
   int64_t y, first, outputs;
 } conv_column_pairs;

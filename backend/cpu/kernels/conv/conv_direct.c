@@ -1,8 +1,8 @@
 /* Direct convolution: out = min(max(weight * x + bias + added, low), high) per group, then steps.
- * Packed weight: (groups, panels, k, nr), where k is channels * taps. Rounded inputs are copied as
- * words of two channels (pairs.h), row by row of all channels, so that a tile reads few pages. A
- * task is some neighbouring positions of a panel; its sums (positions, nr) are transposed and
- * stored at the end. Loop order: image, task (group, panel, positions), block of k, tile. */
+ * The packed weight is (groups, panels, k, nr), where k is channels * taps. Rounded inputs are
+ * copied as words of two channels (pairs.h), row by row of all channels, so that a tile reads few
+ * pages. A task is some neighbouring positions of a panel; its sums (positions, nr) are transposed
+ * and stored at the end. Loop order: image, task (group, panel, positions), block of k, tile. */
 #include "backend/cpu/kernels/conv/conv_direct.h"
 
 #include <string.h>
@@ -22,20 +22,20 @@
 
 enum {
   BLOCK_K = GEMM_BLOCK_K,
-  BLOCK_WORDS = 2 * GEMM_BLOCK_K, /* words of rounded inputs, whose sums need no short chains */
-  MOST_CELLS = 128, /* positions of a task; their sums of a panel stay in the first-level cache */
-  LEAST_OUTPUTS = 16,
-  MEDIUM_PLANE = 256,     /* positions; with fewer, deep sums are not slower than by gemm.c */
-  DEEP = 256,             /* channels of a deep sum; more channels than outputs also make one */
-  SMALL_PLANE = 64,       /* positions; fewer fill the columns of gemm.c badly */
+  BLOCK_WORDS = 2 * GEMM_BLOCK_K, /* words of rounded inputs, which are summed in one chain */
+  MAX_CELLS = 128, /* positions of a task; their sums of a panel stay in the first-level cache */
+  MIN_OUTPUTS = 16,
+  MEDIUM_PLANE = 256,     /* maximum positions for which deep sums are not slower than by gemm.c */
+  DEEP = 256,             /* channels of a deep sum; more channels than outputs also make it deep */
+  SMALL_PLANE = 64,       /* with fewer positions, gemm.c leaves many of its columns unused */
   WORK = 256 * 1024,      /* multiplications that justify waking a thread */
   COPY_WORK = 8 * 1024,   /* copied elements that justify waking a thread */
-  LARGE_PLANE = 512,      /* outputs; from here on all planes are copied row by row */
+  LARGE_PLANE = 512,      /* minimum outputs for which all planes are copied row by row */
   LARGE_COPY = 16 * 1024, /* elements of a plane */
-  TASKS = 4,              /* at least, per thread, so that all threads end at about the same time */
+  TASKS = 4,              /* minimum per thread, so that all threads end at about the same time */
   PACK_GRAIN = 1,         /* panels */
   PACK_K = 64,
-  MOST_LANES = 32
+  MAX_LANES = 32
 };
 
 /* Returns the distance along a dimension from the first input of the first output to the last input
@@ -45,8 +45,8 @@ static int64_t kernel_conv_direct_reach_of(const conv_dim *dim) {
 }
 
 /* True for a kernel of one tap whose inputs are copied in the order of outputs, as one long row per
- * channel. These are rounded inputs, and floats with a stride, each of which would be in another
- * cache line or page. */
+ * channel. This is done for rounded inputs, and for floats with a stride, because they would be in
+ * different cache lines or pages. */
 static bool kernel_conv_direct_is_one_row(const conv_args *args) {
   bool copies = conv_is_rounded(args);
   for (int d = 0; d < CONV_DIMS; d++) {
@@ -56,9 +56,9 @@ static bool kernel_conv_direct_is_one_row(const conv_args *args) {
   return copies;
 }
 
-/* Returns the distance of the inputs that are copied: with a kernel of one tap, inputs that no
- * output reads are skipped. */
-static int64_t apart(const conv_args *args, int d) {
+/* Returns the distance between the inputs that are copied. It is not 1 for a kernel of one tap, for
+ * which inputs that no output reads are skipped. */
+static int64_t input_distance(const conv_args *args, int d) {
   const bool skips =
       conv_is_rounded(args) ? args->dims[d].kernel == 1 : kernel_conv_direct_is_one_row(args);
   return skips ? args->dims[d].stride : 1;
@@ -68,7 +68,8 @@ static bool copies_planes(const conv_args *args) {
   if (conv_is_rounded(args)) return true;
   for (int d = 0; d < CONV_DIMS; d++)
     if (args->dims[d].padding > 0 ||
-        kernel_conv_direct_reach_of(&args->dims[d]) > args->dims[d].in || apart(args, d) > 1)
+        kernel_conv_direct_reach_of(&args->dims[d]) > args->dims[d].in ||
+        input_distance(args, d) > 1)
       return true;
   return false;
 }
@@ -81,7 +82,7 @@ static bool has_large_copies(const conv_args *args) {
 }
 
 bool conv_is_direct(const conv_args *args) {
-  return args->type == DTYPE_F32 && !args->transposed && args->outputs >= LEAST_OUTPUTS &&
+  return args->type == DTYPE_F32 && !args->transposed && args->outputs >= MIN_OUTPUTS &&
          !(args->groups > 1 && args->channels == 1) && !has_large_copies(args);
 }
 
@@ -98,18 +99,18 @@ bool conv_suits_direct(const conv_args *args, bool rounds) {
 
 typedef struct direct {
   const conv_args *args;
-  conv_part part;
+  conv_phase phase;
   direct_kernel kernel;
   int64_t seen[CONV_DIMS]; /* sizes of the planes that are read: copies, or x itself */
   bool copies;
-  int64_t strides[CONV_DIMS]; /* from an output to the next, in elements as read */
+  int64_t strides[CONV_DIMS]; /* from an output to the next, in elements of the planes read */
   int64_t steps[CONV_DIMS];   /* elements between neighbours along each dimension */
   int64_t depth, depth_step;  /* channels of a group, or pairs of them; elements between them */
   int64_t cells, taps, k, panels;
   int64_t chunk, chunks; /* positions per task; tasks per panel */
   int64_t image;
   const float *from; /* planes of the current image */
-  float *copied;     /* borrowed; planes of an image, or words, if `copies` */
+  float *copied;     /* borrowed; if `copies`: planes of an image, as floats or words */
   int64_t *offsets;  /* (k): elements from a position's first input to each input */
 } direct;
 
@@ -126,7 +127,7 @@ static direct_kernel direct_kernel_of(const conv_args *args) {
                                : direct_kernel_for(args->outputs);
 }
 
-/* Sets the distances of elements: planes follow each other, or rows of all channels do. */
+/* Sets the distances between elements: planes follow each other, or else rows of all channels. */
 static void set_steps(direct *direct) {
   const bool rows = conv_is_rounded(direct->args) && !kernel_conv_direct_is_one_row(direct->args);
   direct->depth_step = rows ? direct->seen[2] : plane_size(direct);
@@ -137,24 +138,24 @@ static void set_steps(direct *direct) {
 
 static direct kernel_conv_direct_plan(const kernel_context *ctx, const conv_args *args) {
   direct direct = {
-      .args = args, .part = {.args = args, .c = COMPUTE_F32}, .copies = copies_planes(args)};
+      .args = args, .phase = {.args = args, .c = COMPUTE_F32}, .copies = copies_planes(args)};
   for (int d = 0; d < CONV_DIMS; d++) {
-    direct.part.d[d] = whole_window(&args->dims[d]);
-    direct.seen[d] = direct.copies
-                         ? ceil_div(kernel_conv_direct_reach_of(&args->dims[d]), apart(args, d))
-                         : args->dims[d].in;
-    direct.strides[d] = args->dims[d].stride / apart(args, d);
+    direct.phase.d[d] = whole_window(&args->dims[d]);
+    direct.seen[d] = direct.copies ? ceil_div(kernel_conv_direct_reach_of(&args->dims[d]),
+                                              input_distance(args, d))
+                                   : args->dims[d].in;
+    direct.strides[d] = args->dims[d].stride / input_distance(args, d);
   }
   direct.kernel = direct_kernel_of(args);
-  direct.cells = cell_count(&direct.part);
-  direct.taps = tap_count(&direct.part);
+  direct.cells = cell_count(&direct.phase);
+  direct.taps = tap_count(&direct.phase);
   direct.depth = kernel_conv_direct_depth_of(args);
   direct.k = direct.depth * direct.taps;
   set_steps(&direct);
   for (int d = 0; d < CONV_DIMS && kernel_conv_direct_is_one_row(args); d++)
-    direct.part.d[d].count = d == CONV_DIMS - 1 ? direct.cells : 1;
+    direct.phase.d[d].count = d == CONV_DIMS - 1 ? direct.cells : 1;
   direct.panels = ceil_div(args->outputs, direct.kernel.nr);
-  const int64_t tasks = ceil_div(direct.cells, MOST_CELLS), wanted = TASKS * ctx->n_threads;
+  const int64_t tasks = ceil_div(direct.cells, MAX_CELLS), wanted = TASKS * ctx->n_threads;
   direct.chunks = tasks;
   if (args->groups * direct.panels * tasks < wanted && args->groups * direct.panels > 0)
     direct.chunks = ceil_div(wanted, args->groups * direct.panels);
@@ -163,10 +164,10 @@ static direct kernel_conv_direct_plan(const kernel_context *ctx, const conv_args
   return direct;
 }
 
-/* Returns the positions of a task, rounded up to blocks that are transposed at once. */
-static int64_t turned_cells(const direct *direct) { return round_up(direct->chunk, 16); }
+/* Returns the positions of a task, rounded up to the blocks that are transposed at once. */
+static int64_t transposed_cells(const direct *direct) { return round_up(direct->chunk, 16); }
 static size_t kernel_conv_direct_task_bytes(const direct *direct) {
-  return (size_t)(2 * turned_cells(direct) * direct->kernel.nr) * sizeof(float);
+  return (size_t)(2 * transposed_cells(direct) * direct->kernel.nr) * sizeof(float);
 }
 static size_t offset_bytes(const direct *direct) {
   return kernel_scratch_size((size_t)(direct->k + DIRECT_AHEAD) * sizeof *direct->offsets);
@@ -194,7 +195,7 @@ static void kernel_conv_direct_find_offsets(direct *direct) {
   const conv_args *args = direct->args;
   int64_t tap[CONV_DIMS];
   for (int64_t i = 0; direct->k > 0 && i < direct->taps; i++) {
-    split_tap(&direct->part, i, tap);
+    split_tap(&direct->phase, i, tap);
     int64_t at = 0;
     for (int d = 0; d < CONV_DIMS; d++) at += tap[d] * args->dims[d].dilation * direct->steps[d];
     direct->offsets[i] = at;
@@ -206,12 +207,12 @@ static void kernel_conv_direct_find_offsets(direct *direct) {
       direct->offsets[at + i] = direct->offsets[i] + step;
 }
 
-/* Copies a row of a plane from a row of the image; NULL: padding. Rounded inputs make words, with
- * the row `odd` of the next channel, which may be NULL. */
+/* Copies a row of a plane from a row of the image; NULL stands for padding. Rounded inputs are
+ * joined to words with the row `odd` of the next channel, which may be NULL. */
 static void kernel_conv_direct_copy_row(const direct *direct, const void *from, const void *odd,
                                         float *to) {
   const conv_dim *dim = &direct->args->dims[2];
-  const int64_t width = direct->seen[2], step = apart(direct->args, 2);
+  const int64_t width = direct->seen[2], step = input_distance(direct->args, 2);
   const int64_t left = min_i64(ceil_div(dim->padding, step), width);
   const int64_t stop = from ? min_i64(ceil_div(dim->in + dim->padding, step), width) : left;
   const int64_t n = stop > left ? stop - left : 0, first = left * step - dim->padding;
@@ -230,7 +231,7 @@ static void kernel_conv_direct_copy_row(const direct *direct, const void *from, 
 
 static int64_t copied_rows(const direct *direct) { return direct->seen[0] * direct->seen[1]; }
 
-/* Copies row `row` of a plane: of a channel, or of words of two channels. */
+/* Copies row `row` of a plane, which has one channel, or words of two channels. */
 static void copy_plane_row(const direct *direct, int64_t plane, int64_t row) {
   const conv_dim *dim = direct->args->dims;
   const int64_t group = plane / direct->depth, i = plane % direct->depth,
@@ -239,8 +240,8 @@ static void copy_plane_row(const direct *direct, int64_t plane, int64_t row) {
   const int64_t from =
       (direct->image * direct->args->groups + group) * direct->args->channels + channel;
   const int64_t z = row / direct->seen[1], y = row % direct->seen[1];
-  const int64_t at_z = z * apart(direct->args, 0) - dim[0].padding,
-                at_y = y * apart(direct->args, 1) - dim[1].padding;
+  const int64_t at_z = z * input_distance(direct->args, 0) - dim[0].padding,
+                at_y = y * input_distance(direct->args, 1) - dim[1].padding;
   const bool inside = at_z >= 0 && at_z < dim[0].in && at_y >= 0 && at_y < dim[1].in;
   const int64_t at = from * size + (at_z * dim[1].in + at_y) * dim[2].in;
   const bool bf16 = is_bf16(direct->args->x_type), pairs = channel + 1 < direct->args->channels;
@@ -276,14 +277,15 @@ static const float *first_input(const direct *direct, int64_t group, const int64
   return at;
 }
 
-/* Returns how many neighbouring positions of a row the next tile has, of n that are left: about
- * equally many for all tiles of the row. */
+/* Returns the number of positions of the next tile, if n positions of a row are left. All tiles of
+ * a row have about the same number. */
 static int64_t kernel_conv_direct_tile_rows(const direct *direct, int64_t n) {
   const int64_t tiles = ceil_div(n, direct->kernel.mr);
   return ceil_div(n, tiles);
 }
 
-/* Returns how many outputs of a panel are summed: half of the last one if that suffices. */
+/* Returns how many outputs of a panel are summed: all, or half of the last panel if that
+ * suffices. */
 static int64_t panel_outputs(const direct *direct, int64_t panel) {
   const int64_t nr = direct->kernel.nr, left = direct->args->outputs - panel * nr;
   return direct->kernel.run_half && left <= nr / 2 ? nr / 2 : nr;
@@ -293,8 +295,8 @@ static int64_t kernel_conv_direct_block_of(const direct *direct) {
   return conv_is_rounded(direct->args) ? BLOCK_WORDS : BLOCK_K;
 }
 
-/* Adds kn of k to the sums (cells, outputs) of positions [at, at + n). Each tile prefetches its
- * share of the next part of the weight, so that no tile waits for all of it. */
+/* Adds the products of kn of k to the sums (cells, outputs) of positions [at, at + n). Each tile
+ * prefetches its share of the next part of the weight, so that no tile waits for all of it. */
 static void add_products(const direct *direct, int64_t group, const float *weight, int64_t outputs,
                          int64_t k, int64_t at, int64_t n, float *sums) {
   int64_t cell[CONV_DIMS];
@@ -302,15 +304,15 @@ static void add_products(const direct *direct, int64_t group, const float *weigh
                             .offsets = direct->offsets + k,
                             .step = direct->strides[2],
                             .b = weight + k * direct->kernel.nr,
-                            .b_step = direct->kernel.nr,
+                            .b_stride = direct->kernel.nr,
                             .adds = k > 0,
                             .prefetches = direct->taps == 1 && !direct->copies};
-  const int64_t bytes = product.k * product.b_step * (int64_t)sizeof(float);
+  const int64_t bytes = product.k * product.b_stride * (int64_t)sizeof(float);
   product.next = (const char *)product.b + bytes;
-  product.next_step = bytes / (product.k * ceil_div(n, direct->kernel.mr) + 1) + 1;
+  product.next_stride = bytes / (product.k * ceil_div(n, direct->kernel.mr) + 1) + 1;
   while (n > 0) {
-    split_cell(&direct->part, at, cell);
-    int64_t left = min_i64(n, direct->part.d[2].count - cell[2]);
+    split_cell(&direct->phase, at, cell);
+    int64_t left = min_i64(n, direct->phase.d[2].count - cell[2]);
     n -= left;
     for (int64_t rows; left > 0; left -= rows, at += rows, cell[2] += rows) {
       rows = kernel_conv_direct_tile_rows(direct, left);
@@ -319,12 +321,12 @@ static void add_products(const direct *direct, int64_t group, const float *weigh
       (outputs == direct->kernel.nr ? direct->kernel.run : direct->kernel.run_half)(&product,
                                                                                     (int)rows);
       sums += rows * outputs;
-      product.next += product.k * product.next_step;
+      product.next += product.k * product.next_stride;
     }
   }
 }
 
-/* Stores outputs (outputs, n) with bias, epilogue and steps, by way of `rows` if out is BF16. */
+/* Stores outputs (outputs, n) with bias, epilogue and steps; computed in `rows` if out is BF16. */
 static void kernel_conv_direct_store_rows(const direct *direct, int64_t output, int64_t to,
                                           int64_t n, int64_t outputs, const float *sums,
                                           float *rows) {
@@ -335,7 +337,7 @@ static void kernel_conv_direct_store_rows(const direct *direct, int64_t output, 
   for (int64_t o = 0; o < outputs; o++) {
     const float bias = args->bias ? ((const float *)args->bias)[output + o] : -0.0F;
     conv_epilogue_row(&args->epilogue, bias, to + o * direct->cells, n,
-                      sums + o * turned_cells(direct), out + o * step);
+                      sums + o * transposed_cells(direct), out + o * step);
   }
   if (!bf16) {
     steps_in_place(&args->steps, out, to, n, outputs, step);
@@ -345,32 +347,34 @@ static void kernel_conv_direct_store_rows(const direct *direct, int64_t output, 
   rows_to_bf16(rows, outputs, n, (uint16_t *)args->out + to, direct->cells);
 }
 
-/* Stores sums (n, nr) of a panel, or of half of one. turned: memory for (nr, n). */
+/* Stores sums (n, nr) of a panel, or of half of one. transposed: memory for (nr, n) transposed
+ * sums. */
 static void kernel_conv_direct_store_sums(const direct *direct, int64_t group, int64_t panel,
-                                          int64_t at, int64_t n, float *sums, float *turned) {
+                                          int64_t at, int64_t n, float *sums, float *transposed) {
   const conv_args *args = direct->args;
-  const int64_t nr = panel_outputs(direct, panel), width = turned_cells(direct),
+  const int64_t nr = panel_outputs(direct, panel), width = transposed_cells(direct),
                 first = panel * direct->kernel.nr;
   const int64_t output = group * args->outputs + first,
                 outputs = min_i64(nr, args->outputs - first);
   const int64_t to = (direct->image * args->groups * args->outputs + output) * direct->cells + at;
-  const turned_outputs turned_out = {.epilogue = &args->epilogue,
-                                     .bias = args->bias ? (const float *)args->bias + output : NULL,
-                                     .sums = sums,
-                                     .lanes = nr,
-                                     .n = n,
-                                     .outputs = outputs,
-                                     .out = args->out,
-                                     .at = to,
-                                     .step = direct->cells};
-  if (!is_bf16(args->out_type) && conv_epilogue_turned(&turned_out)) {
+  const transposed_outputs transposed_out = {
+      .epilogue = &args->epilogue,
+      .bias = args->bias ? (const float *)args->bias + output : NULL,
+      .sums = sums,
+      .lanes = nr,
+      .n = n,
+      .outputs = outputs,
+      .out = args->out,
+      .at = to,
+      .step = direct->cells};
+  if (!is_bf16(args->out_type) && conv_epilogue_transposed(&transposed_out)) {
     steps_in_place(&args->steps, (float *)args->out + to, to, n, outputs, direct->cells);
     return;
   }
   for (int64_t i = 0; i < n; i += 8)
     for (int64_t o = 0; o < nr; o += 8)
-      transpose_8x8(sums + i * nr + o, nr, turned + o * width + i, width);
-  kernel_conv_direct_store_rows(direct, output, to, n, outputs, turned, sums);
+      transpose_8x8(sums + i * nr + o, nr, transposed + o * width + i, width);
+  kernel_conv_direct_store_rows(direct, output, to, n, outputs, transposed, sums);
 }
 
 static void kernel_conv_direct_run_task(const void *user, int64_t task, char *scratch) {
@@ -381,12 +385,12 @@ static void kernel_conv_direct_run_task(const void *user, int64_t task, char *sc
                 nr = direct->kernel.nr;
   const float *weight =
       (const float *)direct->args->packed + (group * direct->panels + panel) * direct->k * nr;
-  float *sums = (float *)(void *)scratch, *turned = sums + turned_cells(direct) * nr;
+  float *sums = (float *)(void *)scratch, *transposed = sums + transposed_cells(direct) * nr;
   if (direct->k == 0) memset(sums, 0, (size_t)(n * nr) * sizeof *sums);
   const int64_t outputs = panel_outputs(direct, panel);
   for (int64_t k = 0; k < direct->k; k += kernel_conv_direct_block_of(direct))
     add_products(direct, group, weight, outputs, k, at, n, sums);
-  kernel_conv_direct_store_sums(direct, group, panel, at, n, sums, turned);
+  kernel_conv_direct_store_sums(direct, group, panel, at, n, sums, transposed);
 }
 
 /* ---------------------------------------------------------------- the kernel */
@@ -479,7 +483,7 @@ static void kernel_conv_direct_load_words(const conv_args *args, const conv_weig
   }
 }
 
-/* Like kernel_conv_direct_load_words, for a kernel of one tap: words are neighbouring weights. */
+/* Works like kernel_conv_direct_load_words, for one tap: a word is two neighbouring weights. */
 static void load_neighbours(const conv_weight *all, int64_t row, int64_t at, int64_t n,
                             uint32_t *to) {
   float x[2 * PACK_K];
@@ -505,7 +509,7 @@ static void load_output(const packing *packing, int64_t row, int64_t at, int64_t
 /* Packs a panel, PACK_K elements of k at a time. */
 static void kernel_conv_direct_pack_panel(const packing *packing, int64_t first, int64_t lanes,
                                           float *to) {
-  float some[MOST_LANES * PACK_K];
+  float some[MAX_LANES * PACK_K];
   for (int64_t at = 0; at < packing->k; at += PACK_K) {
     const int64_t n = min_i64(PACK_K, packing->k - at);
     for (int64_t lane = 0; lane < lanes; lane++)

@@ -10,7 +10,7 @@ KERNEL(conv_direct, conv_args);
 KERNEL(conv_direct_pack, conv_args);
 /* True if kernel_conv_direct supports the convolution. */
 bool conv_is_direct(const conv_args *args);
-/* True if it is also faster for these sizes. rounds: with pairs of BF16. */
+/* True if kernel_conv_direct is also the fastest way. rounds: operands are pairs of BF16. */
 bool conv_suits_direct(const conv_args *args, bool rounds);
 
 #endif

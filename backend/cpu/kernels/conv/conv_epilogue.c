@@ -49,44 +49,47 @@ TARGET_AVX512 static void finish_avx512(const conv_epilogue *epilogue, float bia
                                         float *to) {
   const float low = epilogue->low, high = epilogue->high; /* copies that no store can change */
   for (int64_t i = 0; i < n; i += 16) {
-    const __mmask16 there = n - i < 16 ? (__mmask16)bits_between(0, n - i) : 0xffff;
-    const __m512 sum = _mm512_maskz_loadu_ps(there, from + i) + _mm512_set1_ps(bias);
-    store_limited_avx512(sum, added ? added + i : NULL, low, high, there, to + i);
+    const __mmask16 valid = n - i < 16 ? (__mmask16)bits_between(0, n - i) : 0xffff;
+    const __m512 sum = _mm512_maskz_loadu_ps(valid, from + i) + _mm512_set1_ps(bias);
+    store_limited_avx512(sum, added ? added + i : NULL, low, high, valid, to + i);
   }
 }
 
 /* Transposes and stores cells [k, k + 16) of outputs [i, i + 16). */
-TARGET_AVX512 KERNEL_INLINE void turn_block(const turned_outputs *turned_outputs,
-                                            const conv_epilogue *epilogue, int64_t i, int64_t k) {
+TARGET_AVX512 KERNEL_INLINE void transpose_block(const transposed_outputs *transposed_outputs,
+                                                 const conv_epilogue *epilogue, int64_t i,
+                                                 int64_t k) {
   enum { LANES = 16 };
-  const int64_t left = turned_outputs->outputs - i,
-                at = turned_outputs->at + i * turned_outputs->step + k;
-  const __mmask16 cells = turned_outputs->n - k < LANES
-                              ? (__mmask16)bits_between(0, turned_outputs->n - k)
+  const int64_t left = transposed_outputs->outputs - i,
+                at = transposed_outputs->at + i * transposed_outputs->step + k;
+  const __mmask16 cells = transposed_outputs->n - k < LANES
+                              ? (__mmask16)bits_between(0, transposed_outputs->n - k)
                               : 0xffff,
                   outputs = left < LANES ? (__mmask16)bits_between(0, left) : 0xffff;
   const __m512 none = _mm512_set1_ps(-0.0F);
-  const __m512 bias =
-      turned_outputs->bias ? _mm512_mask_loadu_ps(none, outputs, turned_outputs->bias + i) : none;
+  const __m512 bias = transposed_outputs->bias
+                          ? _mm512_mask_loadu_ps(none, outputs, transposed_outputs->bias + i)
+                          : none;
   const float *added = epilogue->added ? (const float *)epilogue->added + at : NULL;
-  float *out = turned_outputs->out + at;
+  float *out = transposed_outputs->out + at;
   __m512 v[LANES];
 #pragma GCC unroll 16
   for (int c = 0; c < LANES; c++)
-    v[c] = _mm512_loadu_ps(turned_outputs->sums + (k + c) * turned_outputs->lanes + i) + bias;
-  turn_avx512(v);
+    v[c] =
+        _mm512_loadu_ps(transposed_outputs->sums + (k + c) * transposed_outputs->lanes + i) + bias;
+  transpose_avx512(v);
 #pragma GCC unroll 16
   for (int o = 0; o < LANES; o++)
     if (o < left)
-      store_limited_avx512(v[o], added ? added + o * turned_outputs->step : NULL, epilogue->low,
-                           epilogue->high, cells, out + o * turned_outputs->step);
+      store_limited_avx512(v[o], added ? added + o * transposed_outputs->step : NULL, epilogue->low,
+                           epilogue->high, cells, out + o * transposed_outputs->step);
 }
 
-TARGET_AVX512 static void turn_avx512_rows(const turned_outputs *given) {
-  const turned_outputs own = *given, *outputs = &own; /* a copy that no store can change */
+TARGET_AVX512 static void transpose_avx512_rows(const transposed_outputs *given) {
+  const transposed_outputs own = *given, *outputs = &own; /* a copy that no store can change */
   const conv_epilogue epilogue = *outputs->epilogue;
   for (int64_t i = 0; i < outputs->outputs; i += 16)
-    for (int64_t k = 0; k < outputs->n; k += 16) turn_block(outputs, &epilogue, i, k);
+    for (int64_t k = 0; k < outputs->n; k += 16) transpose_block(outputs, &epilogue, i, k);
 }
 #endif
 
@@ -104,10 +107,10 @@ static void conv_epilogue_add_bf16(const conv_epilogue *epilogue, float bias, in
   }
 }
 
-bool conv_epilogue_turned(const turned_outputs *outputs) {
+bool conv_epilogue_transposed(const transposed_outputs *outputs) {
 #if KERNEL_X86
   if (cpu_has_avx512() && !(outputs->epilogue->added && is_bf16(outputs->epilogue->added_type))) {
-    turn_avx512_rows(outputs);
+    transpose_avx512_rows(outputs);
     return true;
   }
 #endif

@@ -22,17 +22,17 @@ static const conv_epilogue conv_epilogue_none = {.low = -INFINITY, .high = INFIN
 void conv_epilogue_row(const conv_epilogue *epilogue, float bias, int64_t at, int64_t n,
                        const float *from, float *to);
 
-/* Sums (n, lanes) of n neighbouring cells, to be transposed to rows of planes: output i of cell k
- * is element at + i * step + k of out. sums has memory for n rounded up to a multiple of 16. */
-typedef struct turned_outputs {
+/* Sums (n, lanes) of n neighbouring cells, which are transposed to rows of planes: output i of cell
+ * k is element at + i * step + k of out. sums has memory for n rounded up to a multiple of 16. */
+typedef struct transposed_outputs {
   const conv_epilogue *epilogue; /* epilogue for float sums */
   const float *bias;             /* (outputs), may be NULL */
   const float *sums;
   int64_t lanes, n, outputs; /* outputs <= lanes, a multiple of 16 */
   float *out;
   int64_t at, step;
-} turned_outputs;
-/* Returns false, and does nothing, if the processor has no vectors for it or `added` is BF16. */
-bool conv_epilogue_turned(const turned_outputs *outputs);
+} transposed_outputs;
+/* Stores outputs. Returns false, and does nothing, if vectors are missing or `added` is BF16. */
+bool conv_epilogue_transposed(const transposed_outputs *outputs);
 
 #endif

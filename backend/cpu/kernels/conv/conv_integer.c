@@ -1,6 +1,7 @@
 /* ConvInteger: sums (outputs, cells) = begin + weight (outputs, k) * patches (k, cells), by
- * conv_integer_kernels.h or, with a packed weight, conv_integer_tiles.h. If patch bytes differ from
- * x in signedness, they are x +- 128; begin subtracts +-128 times the sum of the weight's row.
+ * conv_integer_kernels.h or, with a packed weight, conv_integer_tiles.h. If the kernel needs the
+ * other signedness than x has, patch bytes are x +- 128, and begin subtracts +-128 times the sum of
+ * the weight's row.
  *
  * x is laid out as planes with padding, split by phases of the strides (row y is in phase y %
  * stride, at y / stride). Cell (z, y, x) is position (z rows + y) columns + x for every tap, so a
@@ -23,9 +24,9 @@
 enum {
   TILE = INTEGER_TILE,
   ROWS = INTEGER_ROWS,
-  LEAST_BLOCK = 64,         /* least outputs of a task, if there are few tiles */
-  SHARES = 12,              /* at least, per thread, if there are enough tiles */
-  CACHED_BYTES = 32 * 1024, /* limit for planes of a group that a task lays out itself */
+  MIN_BLOCK = 64,           /* minimum outputs of a task, if there are few tiles */
+  SHARES = 12,              /* minimum shares per thread, if there are enough tiles */
+  CACHED_BYTES = 32 * 1024, /* maximum size of a group's planes that a task lays out itself */
   LINE_WORDS = 16           /* words per cache line */
 };
 static const int64_t MULTIPLIES_PER_TASK = 512 * 1024, BYTES_PER_TASK = 64 * 1024,
@@ -47,12 +48,12 @@ typedef struct integer_conv {
   int64_t positions;            /* positions up to the last cell */
   int64_t tiles, shares, share; /* tiles of positions, in shares of `share` tiles */
   int64_t blocks, block;        /* blocks of outputs; outputs per block */
-  bool from_x, by_group;        /* planes are x itself; each task lays out its planes */
+  bool from_x, by_group;        /* planes are x itself; each task lays out its own planes */
   int32_t *begin;               /* (groups * outputs): initial values of the sums */
-  unsigned char *rest;          /* (groups * outputs, step): see integer_rest */
-  const int64_t *tap_at;        /* (taps): offset from a position to what the tap reads */
-  unsigned char *planes;        /* (images, groups * channels, plane), and TILE bytes */
-  uint32_t *words; /* if packed: (images, blocks of channels * 16, plane), and TILE words */
+  unsigned char *rest;          /* (groups * outputs, step): the bytes of integer_rest */
+  const int64_t *tap_at;        /* (taps): offset from a position to the byte that the tap reads */
+  unsigned char *planes;        /* (images, groups * channels, plane), and TILE more bytes */
+  uint32_t *words; /* if packed: (images, blocks of channels * 16, plane), and TILE more words */
 } integer_conv;
 
 /* Returns 1 or -1 if patch bytes are x + 128 or x - 128, otherwise 0. */
@@ -62,12 +63,12 @@ static int patch_shift(const integer_conv *conv) {
   return is_signed == conv->kernel.is_signed ? 0 : is_signed ? 1 : -1;
 }
 
-/* Returns the word planes per image, for a packed weight. */
+/* Returns the number of word planes per image, for a packed weight. */
 static int64_t word_planes(const integer_conv *conv) {
   return integer_blocks(conv->args) * INTEGER_BLOCK / 4;
 }
 
-/* Returns the words per patch; whole tiles if the weight is packed. */
+/* Returns the words per patch, rounded up to whole tiles if the weight is packed. */
 static int64_t patch_words(const integer_conv *conv) {
   return conv->args->is_packed ? word_planes(conv) : integer_words(&conv->kernel, conv->k);
 }
@@ -79,7 +80,7 @@ static bool has_word_planes(const integer_conv *conv) {
 
 /* ---------------------------------------------------------------- planes */
 
-/* Lays out n elements of a row of x (in): first, first + stride, ... NULL: a row of padding. */
+/* Lays out n elements of a row x (in), every stride-th from `first` on. NULL: a row of padding. */
 static void lay_out_row(const integer_conv *conv, const unsigned char *x, int64_t first, int64_t n,
                         unsigned char *to) {
   const conv_dim *dim = &conv->args->dims[2];
@@ -186,17 +187,19 @@ static void conv_integer_find_taps(const integer_conv *conv, int64_t *to) {
 
 /* ---------------------------------------------------------------- patches */
 
-/* The planes of a group's channels, and the readable bytes of x from position 0 of a plane. */
+/* The planes of a group's channels, and the bytes of x that are readable from a plane's start
+ * on. */
 typedef struct source {
   const unsigned char *planes;
-  int64_t there;
+  int64_t n_readable;
 } source;
 
-/* Returns TILE bytes from `at` on, of which `there` bytes are in a plane; others are undefined. */
-static const unsigned char *row_or_copy(const unsigned char *plane, int64_t at, int64_t there,
+/* Returns TILE bytes from `at` on. The plane has n_readable bytes; bytes after them are undefined.
+ */
+static const unsigned char *row_or_copy(const unsigned char *plane, int64_t at, int64_t n_readable,
                                         unsigned char *copy) {
-  if (at + TILE <= there) return plane + at;
-  if (at < there) memcpy(copy, plane + at, (size_t)(there - at));
+  if (at + TILE <= n_readable) return plane + at;
+  if (at < n_readable) memcpy(copy, plane + at, (size_t)(n_readable - at));
   return copy;
 }
 
@@ -207,10 +210,10 @@ static void pack_tile(const integer_conv *conv, const source *source, int64_t at
   const unsigned char *rows[4], *plane = source->planes;
   const uint32_t flip = patch_shift(conv) ? 0x80808080U : 0;
   int64_t k = 0;
-  if (source->there < INT64_MAX) memset(copies, 0, sizeof copies);
+  if (source->n_readable < INT64_MAX) memset(copies, 0, sizeof copies);
   for (int64_t c = 0; c < conv->args->channels; c++, plane += conv->plane)
     for (int64_t t = 0; t < conv->taps; t++) {
-      rows[k % 4] = row_or_copy(plane, at + conv->tap_at[t], source->there, copies[k % 4]);
+      rows[k % 4] = row_or_copy(plane, at + conv->tap_at[t], source->n_readable, copies[k % 4]);
       if (++k % 4) continue;
       conv->kernel.pack(rows, flip, patches);
       patches += TILE;
@@ -245,12 +248,12 @@ static int find_runs(const integer_conv *conv, int64_t at, cell_run runs[TILE]) 
   return count;
 }
 
-/* Returns the elements of a tile up to its last cell. */
+/* Returns the number of elements of a tile up to its last cell. */
 static int cells_of(const cell_run *runs, int n_runs) {
   return (int)(runs[n_runs - 1].from + runs[n_runs - 1].n);
 }
 
-/* Stores rows of tiles as codes or decoded. at: see conv_integer_store_codes. */
+/* Stores rows of tiles as codes or decoded. at: as in conv_integer_store_codes. */
 static void scatter_codes(const integer_conv *conv, int rows, int64_t at,
                           unsigned char tiles[][TILE], const cell_run *runs, int n_runs) {
   const int64_t size = conv->integer->decodes ? sizeof(float) : 1;
@@ -339,8 +342,8 @@ static void conv_integer_multiply_tile(const integer_conv *conv, int64_t image, 
   }
 }
 
-/* Like conv_integer_multiply_tile, for a packed weight. words: those of the first position.
- * prefetches: the weight. */
+/* Works like conv_integer_multiply_tile, for a packed weight. words: the words of the first
+ * position. prefetches: prefetches the weight. */
 static void multiply_strips(const integer_conv *conv, int64_t image, int64_t first, int64_t last,
                             bool prefetches, const uint32_t *words, const cell_run *runs,
                             int n_runs) {
@@ -355,10 +358,10 @@ static void multiply_strips(const integer_conv *conv, int64_t image, int64_t fir
                          .cells = cells_of(runs, n_runs),
                          .is_signed = args->type == DTYPE_I8,
                          .prefetches = prefetches};
-  for (int64_t o = first; o < last; o += MOST_INTEGER_OUTPUTS) {
-    _Alignas(64) int32_t sums[MOST_INTEGER_OUTPUTS * TILE];
+  for (int64_t o = first; o < last; o += MAX_INTEGER_OUTPUTS) {
+    _Alignas(64) int32_t sums[MAX_INTEGER_OUTPUTS * TILE];
     const int64_t at = (image * args->outputs + o) * conv->cells;
-    strip.outputs = (int)min_i64(MOST_INTEGER_OUTPUTS, last - o);
+    strip.outputs = (int)min_i64(MAX_INTEGER_OUTPUTS, last - o);
     strip.weight = (const unsigned char *)args->packed + o / INTEGER_OUTPUTS * bytes;
     strip.begin = args->bias ? (const int32_t *)args->bias + o : NULL;
     for (int r = 0; r < strip.outputs; r += ROWS)
@@ -392,7 +395,7 @@ static void conv_integer_run_tile(const integer_conv *conv, int64_t image, int64
                                group * args->outputs + last, patches, runs, n_runs);
 }
 
-/* Runs tiles [first, last) of a block of outputs. plane: image and group. */
+/* Runs tiles [first, last) of a block of outputs. plane: number of the group over all images. */
 static void conv_integer_run_tiles(const integer_conv *conv, int64_t plane, int64_t block,
                                    int64_t first, int64_t last, const source *source,
                                    uint32_t *patches) {
@@ -403,7 +406,7 @@ static void conv_integer_run_tiles(const integer_conv *conv, int64_t plane, int6
   if (conv->kernel.end) conv->kernel.end();
 }
 
-/* A task: a share of the tiles of a block of a group of an image. */
+/* Runs a task: one share of the tiles of a block of outputs, in a group of an image. */
 static void conv_integer_run_task(const void *user, int64_t task, char *scratch) {
   const integer_conv *conv = user;
   const conv_args *args = conv->args;
@@ -412,18 +415,18 @@ static void conv_integer_run_task(const void *user, int64_t task, char *scratch)
           size = conv->from_x ? in_size(args) : conv->plane;
   const unsigned char *planes = conv->from_x ? args->x : conv->planes;
   const source source = {.planes = planes + plane * args->channels * size,
-                         .there = conv->from_x ? size : INT64_MAX};
+                         .n_readable = conv->from_x ? size : INT64_MAX};
   conv_integer_run_tiles(conv, plane, block, first, min_i64(first + conv->share, conv->tiles),
                          &source, (uint32_t *)(void *)scratch);
 }
 
-/* A task: one group of an image, whose planes stay in the first-level cache. */
+/* Runs a task: one group of an image, whose planes stay in the first-level cache. */
 static void run_group(const void *user, int64_t task, char *scratch) {
   const integer_conv *conv = user;
   const conv_args *args = conv->args;
   uint32_t *patches = (uint32_t *)(void *)scratch;
   unsigned char *planes = (unsigned char *)(patches + patch_words(conv) * TILE);
-  const source source = {.planes = planes, .there = INT64_MAX};
+  const source source = {.planes = planes, .n_readable = INT64_MAX};
   lay_out_planes(conv, task * args->channels, args->channels, planes);
   conv_integer_run_tiles(conv, task, 0, 0, conv->tiles, &source, patches);
 }
@@ -443,7 +446,7 @@ static void describe_planes(integer_conv *conv) {
     last = last * conv->d[i].size + dim[i].out - 1;
   }
   conv->positions = last + 1;
-  /* An odd number of lines, so that few of a tile's rows evict each other. */
+  /* Planes have an odd number of cache lines, so that few of a tile's rows evict each other. */
   if (has_word_planes(conv)) conv->plane = round_up(conv->plane, 2 * LINE_WORDS) + LINE_WORDS;
 }
 
@@ -465,7 +468,7 @@ static integer_conv make_conv(const kernel_context *ctx, const conv_integer_args
   conv.by_group = own->groups > 1 && !conv.from_x && own->channels * conv.plane <= CACHED_BYTES;
   int64_t tasks = own->images * own->groups * conv.tiles,
           wanted = conv.by_group ? 1 : 2 * (int64_t)ctx->n_threads / tasks;
-  conv.block = round_up(wanted > 1 ? ceil_div(own->outputs, wanted) : own->outputs, LEAST_BLOCK);
+  conv.block = round_up(wanted > 1 ? ceil_div(own->outputs, wanted) : own->outputs, MIN_BLOCK);
   conv.blocks = ceil_div(own->outputs, conv.block);
   conv.share = max_i64(tasks / (SHARES * (int64_t)ctx->n_threads), 1);
   if (conv.share > conv.tiles) conv.share = conv.tiles;
@@ -484,7 +487,7 @@ static int64_t conv_integer_work_of(const integer_conv *conv) {
          MULTIPLIES_PER_TASK;
 }
 
-/* Returns a + b * c, all non-negative; SIZE_MAX / 2, more than any allocation, on overflow. */
+/* Returns a + b * c, all non-negative; on overflow SIZE_MAX / 2, which cannot be allocated. */
 static size_t plus_product(size_t a, int64_t b, int64_t c) {
   size_t bytes;
   if (__builtin_mul_overflow((size_t)b, (size_t)c, &bytes) ||
@@ -499,46 +502,46 @@ static size_t conv_integer_task_bytes(const integer_conv *conv) {
   return conv->by_group ? plus_product(patches + TILE, conv->args->channels, conv->plane) : patches;
 }
 
-/* Offsets in scratch memory: begin is at 0, then rest, tap_at, planes and the tasks' memory. */
-typedef struct parts {
+/* Byte offsets in scratch memory, which has `begin` at 0, and the tasks' memory at the end. */
+typedef struct layout {
   size_t rest, taps, planes, tasks, all;
-} parts;
+} layout;
 
 static int64_t conv_integer_rest_step(const integer_conv *conv) {
   return conv->args->is_packed || conv->k % conv->kernel.step == 0 ? 0 : conv->kernel.step;
 }
 
-/* Returns the end of words that begin at `from`. */
+/* Returns the byte offset at which `words` ends, if it begins at byte `from`. */
 static size_t words_end(const integer_conv *conv, size_t from) {
   const int64_t planes = conv->args->images * word_planes(conv), word = sizeof(uint32_t);
   return plus_product(plus_product(from, TILE, word), planes, conv->plane * word);
 }
 
-static parts conv_integer_find_parts(const kernel_context *ctx, const integer_conv *conv) {
+static layout conv_integer_find_layout(const kernel_context *ctx, const integer_conv *conv) {
   const conv_args *args = conv->args;
   int64_t planes = conv->from_x || conv->by_group ? 0 : conv->plane;
-  parts parts;
-  parts.rest = kernel_scratch_size(plus_product(0, args->groups * args->outputs, sizeof(int32_t)));
-  parts.taps = kernel_scratch_size(
-      plus_product(parts.rest, args->groups * args->outputs, conv_integer_rest_step(conv)));
-  parts.planes = kernel_scratch_size(plus_product(parts.taps, conv->taps, sizeof(int64_t)));
-  parts.tasks = has_word_planes(conv)
-                    ? words_end(conv, parts.planes)
-                    : plus_product(parts.planes + (planes ? TILE : 0),
-                                   args->images * args->groups * args->channels, planes);
-  parts.tasks = kernel_scratch_size(parts.tasks);
-  parts.all = kernel_scratch_size(parts.tasks + slots_bytes(ctx, conv_integer_task_count(conv),
-                                                            conv_integer_work_of(conv),
-                                                            conv_integer_task_bytes(conv)));
-  return parts;
+  layout layout;
+  layout.rest = kernel_scratch_size(plus_product(0, args->groups * args->outputs, sizeof(int32_t)));
+  layout.taps = kernel_scratch_size(
+      plus_product(layout.rest, args->groups * args->outputs, conv_integer_rest_step(conv)));
+  layout.planes = kernel_scratch_size(plus_product(layout.taps, conv->taps, sizeof(int64_t)));
+  layout.tasks = has_word_planes(conv)
+                     ? words_end(conv, layout.planes)
+                     : plus_product(layout.planes + (planes ? TILE : 0),
+                                    args->images * args->groups * args->channels, planes);
+  layout.tasks = kernel_scratch_size(layout.tasks);
+  layout.all = kernel_scratch_size(layout.tasks + slots_bytes(ctx, conv_integer_task_count(conv),
+                                                              conv_integer_work_of(conv),
+                                                              conv_integer_task_bytes(conv)));
+  return layout;
 }
 
 static size_t conv_integer_scratch(const kernel_context *ctx, const void *args) {
   const integer_conv conv = make_conv(ctx, args);
-  return conv.tiles ? conv_integer_find_parts(ctx, &conv).all : 0;
+  return conv.tiles ? conv_integer_find_layout(ctx, &conv).all : 0;
 }
 
-/* Computes begin (the bias and the correction for patch_shift) and rest. */
+/* Computes conv->begin (with the correction for patch_shift) and rest of some outputs. */
 static void conv_integer_find_begin(void *ctx, int64_t begin, int64_t end) {
   const integer_conv *conv = ctx;
   const conv_args *args = conv->args;
@@ -559,15 +562,15 @@ static bool conv_integer(const kernel_context *ctx, const void *args) {
   const conv_args *own = conv.args;
   if (depthwise_integer_fits(args)) depthwise_integer_run(ctx, args);
   if (!conv.tiles) return true;
-  const parts parts = conv_integer_find_parts(ctx, &conv);
-  char *memory = ctx->scratch(ctx->pool, parts.all);
+  const layout layout = conv_integer_find_layout(ctx, &conv);
+  char *memory = ctx->scratch(ctx->pool, layout.all);
   if (!memory) return false;
-  int64_t *tap_at = (int64_t *)(void *)(memory + parts.taps);
+  int64_t *tap_at = (int64_t *)(void *)(memory + layout.taps);
   conv_integer_find_taps(&conv, tap_at);
   conv.begin = (int32_t *)(void *)memory;
-  conv.rest = (unsigned char *)memory + parts.rest;
+  conv.rest = (unsigned char *)memory + layout.rest;
   conv.tap_at = tap_at;
-  conv.planes = (unsigned char *)memory + parts.planes;
+  conv.planes = (unsigned char *)memory + layout.planes;
   conv.words = (uint32_t *)(void *)conv.planes;
   if (!own->is_packed)
     ctx->parallel_for(
@@ -582,7 +585,7 @@ static bool conv_integer(const kernel_context *ctx, const void *args) {
                       BYTES_PER_TASK / (conv.plane + 1) + 1, lay_out_channels, &conv);
   run_slots_in(ctx, conv_integer_task_count(&conv), conv_integer_work_of(&conv),
                conv_integer_task_bytes(&conv), conv.by_group ? run_group : conv_integer_run_task,
-               &conv, memory + parts.tasks);
+               &conv, memory + layout.tasks);
   return true;
 }
 

@@ -9,7 +9,7 @@ typedef struct conv_integer_args {
   conv_args conv; /* type: of x */
   int padding_value;
   bool makes_codes;
-  requantise_args codes; /* if makes_codes: from the sums, terms[0], to conv.out */
+  requantise_args codes; /* if makes_codes: requantises the sums, terms[0], to conv.out */
   bool decodes; /* out = ((float)code - decode_zero) * decode_scale; requires channels > 1 */
   float decode_zero, decode_scale;
 } conv_integer_args;

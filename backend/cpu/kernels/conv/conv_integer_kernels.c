@@ -11,7 +11,7 @@
 #include <arm_neon.h>
 #endif
 
-enum { TILE = INTEGER_TILE, ROWS = 8 /* outputs at a time, except with AMX */ };
+enum { TILE = INTEGER_TILE, ROWS = 8 /* number of outputs at a time, except with AMX */ };
 
 KERNEL_INLINE uint32_t weight_word(const weight_rows *weights, int row, int64_t i) {
   uint32_t word;
@@ -55,7 +55,8 @@ static void conv_integer_kernels_multiply_portable(int rows, int cells, const we
 #if KERNEL_X86
 enum { AVX2_VECTORS = 2, AVX2_ROWS = 3, AVX512_VECTORS = 2 };
 
-/* Multiplies bytes 0 and 2, then 1 and 3, as 16 bits. The sum of two products fits in 32. */
+/* Multiplies bytes 0 and 2, then 1 and 3, as 16 bits each. The sum of two products fits in 32
+ * bits. */
 KERNEL_INLINE __attribute__((target("avx2"))) void multiply_avx2_rows(int rows,
                                                                       const weight_rows *weights,
                                                                       const uint32_t *patches,
@@ -168,7 +169,7 @@ static TARGET_AVX512_VNNI void conv_integer_kernels_multiply_vnni(int rows, int 
 enum {
   AMX_STEP = AMX_WORDS * 4,
   AMX_CELLS = 16,
-  LEAST_AMX_K = 20 /* for a smaller k, tiles take longer than words (Sapphire Rapids, 16: 1.15) */
+  MIN_AMX_K = 20 /* for a smaller k, AMX is slower than VNNI (Sapphire Rapids, k = 16: 1.15) */
 };
 
 /* Copies a step of `rows` rows, and zeros for the others of a tile. */
@@ -210,7 +211,7 @@ KERNEL_INLINE TARGET_AMX void multiply_amx_tiles(int tiles, int rows, const weig
   _Alignas(64) int32_t some[AMX_ROWS * TILE];
   const bool is_whole = rows == AMX_ROWS;
   int32_t *to = is_whole ? sums : some;
-  amx_sees_memory();
+  amx_compiler_barrier();
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
@@ -218,13 +219,13 @@ KERNEL_INLINE TARGET_AMX void multiply_amx_tiles(int tiles, int rows, const weig
   for (int64_t i = 0; i < weights->n + weights->has_rest; i++, patches += AMX_WORDS * TILE) {
     const unsigned char *weight = i < weights->n ? weights->first + i * AMX_STEP : weights->rest;
     int64_t stride = i < weights->n ? weights->stride : AMX_STEP;
-    /* Prefetches the same step of the rows that follow. */
+    /* Prefetches the same step of the next rows. */
 #pragma GCC unroll 16
     for (int r = 0; r < AMX_ROWS; r++)
       prefetch_line(weights->first + (AMX_ROWS + r) * weights->stride, (int)i * AMX_STEP);
     if (!is_whole) {
       copy_few_rows(rows, weight, stride, few);
-      amx_sees_memory();
+      amx_compiler_barrier();
       weight = few;
       stride = AMX_STEP;
     }
@@ -301,7 +302,8 @@ static TARGET_DOTPROD void conv_integer_kernels_multiply_dotprod(int rows, int c
   }
 }
 
-/* Returns words i and i + 1 of rows r and r + 1, or r twice. Missing words are zeros. */
+/* Returns words i and i + 1 of rows r and r + 1, or r twice if it is the last. Missing words are
+ * 0. */
 KERNEL_INLINE int8x16_t weight_pair(int rows, const weight_rows *weights, int r, int64_t i) {
   const int next = r + 1 < rows ? r + 1 : r;
   const bool is_last = i + 1 == conv_integer_kernels_word_count(weights);
@@ -423,8 +425,8 @@ KERNEL_INLINE uint64_t bytes_of_run(const cell_run *run, int64_t size, int64_t v
   return first_bits(begin + run->n * size) & ~first_bits(begin);
 }
 
-/* Returns where byte 0 of vector v would be if the whole tile were this run. The mask excludes
- * bytes outside the run. Tiles are read in the whole vectors in which they were written. */
+/* Returns the offset that byte 0 of vector v would have if the whole tile were this run. The mask
+ * excludes bytes outside the run. A tile is read in the vectors in which it was written. */
 KERNEL_INLINE int64_t place_of_run(const cell_run *run, int64_t size, int64_t v) {
   return (run->cell - run->from) * size + 64 * v;
 }
@@ -494,7 +496,7 @@ static const integer_kernel amx = {.multiply = conv_integer_kernels_multiply_amx
 
 integer_kernel choose_integer_kernel(int64_t k) {
 #if KERNEL_X86
-  if (cpu_has_amx() && k >= LEAST_AMX_K) return amx;
+  if (cpu_has_amx() && k >= MIN_AMX_K) return amx;
   if (cpu_has_avx512_vnni()) return vnni;
   if (cpu_has_avx2()) return with_multiply(conv_integer_kernels_multiply_avx2, false);
 #endif

@@ -1,23 +1,23 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_CONV_INTEGER_KERNELS_H
 #define BACKEND_CPU_KERNELS_CONV_CONV_INTEGER_KERNELS_H
-/* Kernels of sums (rows, cells) = begin (rows) + weight (rows, k) * patches (k, cells), for
- * INTEGER_TILE neighbouring cells. k is processed in words of four bytes. Patch bytes are unsigned
- * or signed, as the processor's instruction requires; weight bytes are signed. */
+/* Kernels that compute sums (rows, cells) = begin (rows) + weight (rows, k) * patches (k, cells),
+ * for INTEGER_TILE neighbouring cells. k is processed in words of four bytes. Patch bytes are
+ * signed if the processor's instruction requires it; weight bytes are always signed. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-enum { INTEGER_TILE = 64 /* cells */, INTEGER_ROWS = 16 /* most outputs at a time */ };
+enum { INTEGER_TILE = 64 /* cells */, INTEGER_ROWS = 16 /* maximum number of outputs at a time */ };
 
-/* Rows of the weight, `stride` bytes apart, in steps of the kernel: n whole steps, then, if
- * has_rest, the remaining bytes padded with zeros, rest (rows, step). */
+/* Rows of the weight, `stride` bytes apart. A row has n whole steps of the kernel. If has_rest, the
+ * remaining bytes follow in rest (rows, step), padded with zeros. */
 typedef struct weight_rows {
   const unsigned char *first, *rest;
   int64_t stride, n;
   bool has_rest;
 } weight_rows;
 
-/* Like memcpy, fast for few bytes. */
+/* Works like memcpy, but is fast for few bytes. */
 static inline void copy_few(void *to, const void *from, int64_t n) {
   char *y = to;
   const char *x = from;
@@ -28,7 +28,7 @@ static inline void copy_few(void *to, const void *from, int64_t n) {
   for (; i < n; i++) y[i] = x[i];
 }
 
-/* Like memset, fast for few bytes. */
+/* Works like memset, but is fast for few bytes. */
 static inline void fill_few(unsigned char *to, int value, int64_t n) {
   if (n > 16)
     memset(to, value, (size_t)n);
@@ -58,7 +58,7 @@ typedef struct integer_kernel {
    * least the first `cells` of the tile. */
   void (*multiply)(int rows, int cells, const weight_rows *weights, const uint32_t *patches,
                    const int32_t *begin, int32_t *sums);
-  /* Joins a byte of each row to a word of `to` (INTEGER_TILE) and inverts the bits of flip. */
+  /* Joins a byte of each row to a word of `to` (INTEGER_TILE) and inverts the bits set in flip. */
   void (*pack)(const unsigned char *const rows[4], uint32_t flip, uint32_t *to);
   /* Copy elements of `size` bytes from and to a tile. row: cell 0 of an output. */
   void (*scatter)(const char *tile, int64_t size, const cell_run *runs, int n_runs, char *row);
@@ -66,7 +66,7 @@ typedef struct integer_kernel {
   /* Called around all multiplications of a task; may be NULL. */
   void (*begin)(void), (*end)(void);
   bool is_signed; /* true if patch bytes are signed */
-  bool fills;     /* fewer outputs than `rows` take longer than `rows` outputs */
+  bool fills;     /* true if fewer outputs than `rows` take longer than `rows` outputs */
   int rows, step; /* outputs at a time; bytes of k per step, to which patches are padded */
 } integer_kernel;
 integer_kernel choose_integer_kernel(int64_t k /* elements per row of the weight */);
@@ -75,7 +75,8 @@ integer_kernel choose_integer_kernel(int64_t k /* elements per row of the weight
 static inline int64_t integer_words(const integer_kernel *kernel, int64_t k) {
   return (k + kernel->step - 1) / kernel->step * (kernel->step / 4);
 }
-/* Copies what whole steps leave of a row of k bytes to `to` (step), padded with zeros. */
+/* Copies the bytes of a row of k bytes that follow its last whole step to `to` (step), and pads
+ * them with zeros. */
 static inline void integer_rest(const integer_kernel *kernel, const void *row, int64_t k,
                                 unsigned char *to) {
   const int64_t n = k % kernel->step;

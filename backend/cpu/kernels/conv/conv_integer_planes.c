@@ -7,9 +7,9 @@
 static void conv_integer_planes_join_portable(const integer_row *row) {
   const uint32_t padding = (uint32_t)(row->padding & 255) * 0x01010101U;
   for (int64_t i = 0; i < row->width; i++) {
-    const bool is_there = i >= row->left && i < row->left + row->n;
-    uint32_t word = is_there ? 0 : padding;
-    for (int c = 0; c < 4 && is_there; c++)
+    const bool is_valid = i >= row->left && i < row->left + row->n;
+    uint32_t word = is_valid ? 0 : padding;
+    for (int c = 0; c < 4 && is_valid; c++)
       if (row->x[c]) word |= (uint32_t)row->x[c][(i - row->left) * row->step] << 8 * c;
     row->to[i] = word;
   }
@@ -18,12 +18,12 @@ static void conv_integer_planes_join_portable(const integer_row *row) {
 #if KERNEL_X86
 enum { LANES = 16 };
 
-/* Loads one byte for each lane in `there`. For a step of 2, lane i is bit 2 i. */
+/* Loads one byte for each lane in `valid`. For a step of 2, the bit of lane i is bit 2 i. */
 KERNEL_INLINE TARGET_AVX512_VNNI __m512i conv_integer_planes_load_bytes(const int step,
-                                                                        uint32_t there,
+                                                                        uint32_t valid,
                                                                         const unsigned char *x) {
-  if (step == 2) return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi8(there, x));
-  return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8((__mmask16)there, x));
+  if (step == 2) return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi8(valid, x));
+  return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8((__mmask16)valid, x));
 }
 
 /* Moves bit i to 2 i. */
@@ -40,16 +40,16 @@ KERNEL_INLINE TARGET_AVX512_VNNI void join_vectors(const integer_row *integer_ro
   for (int64_t at = 0; at < integer_row->width; at += LANES) {
     const int64_t from = min_i64(max_i64(integer_row->left - at, 0), LANES),
                   to = max_i64(min_i64(integer_row->left + integer_row->n - at, LANES), from);
-    const uint32_t lanes = bits_between(from, to), there = step == 2 ? spread_bits(lanes) : lanes;
+    const uint32_t lanes = bits_between(from, to), valid = step == 2 ? spread_bits(lanes) : lanes;
     __m512i words = _mm512_setzero_si512();
 #pragma GCC unroll 4
     for (int c = 0; c < 4; c++) {
-      /* A masked load may start before the row. Loads without lanes are slow near address 0, so a
-       * missing channel uses another address. */
+      /* A masked load may start before the row. A load whose mask is empty is slow near address 0,
+       * so a missing channel uses another address. */
       const unsigned char *row =
           integer_row->x[c] ? integer_row->x[c] : (const unsigned char *)integer_row->to;
       const uintptr_t x = (uintptr_t)row + (uintptr_t)((at - integer_row->left) * step);
-      const __m512i some = conv_integer_planes_load_bytes(step, integer_row->x[c] ? there : 0,
+      const __m512i some = conv_integer_planes_load_bytes(step, integer_row->x[c] ? valid : 0,
                                                           (const unsigned char *)x);
       words = _mm512_or_si512(words, _mm512_slli_epi32(some, (unsigned)(8 * c)));
     }

@@ -1,4 +1,4 @@
-/* ConvInteger with any elementwise steps, on sums that are all in scratch memory. */
+/* ConvInteger followed by any elementwise steps. All sums are kept in scratch memory. */
 #include "backend/cpu/kernels/conv/conv_integer_steps.h"
 
 static size_t conv_integer_steps_sums_bytes(const conv_integer_steps_args *args) {

@@ -8,8 +8,8 @@
 
 enum { SUMS = 64 /* cells */, BLOCK_WORDS = INTEGER_BLOCK / 4, PACK_GRAIN = 1 /* strips */ };
 
-/* Padded channels may be at most a fifth. */
-bool conv_integer_likes_tiles(const conv_args *args) {
+/* At most a fifth of the channels may be padding. */
+bool conv_integer_suits_tiles(const conv_args *args) {
   return cpu_has_amx() && args->groups == 1 &&
          4 * integer_blocks(args) * INTEGER_BLOCK <= 5 * args->channels;
 }
@@ -54,7 +54,7 @@ enum {
   VECTORS = SUMS / CELLS,
   VNNI_OUTPUTS = 4,
   ROW = SUMS * sizeof(int32_t),
-  AHEAD = 8 /* tiles of the weight that are prefetched */
+  AHEAD = 8 /* prefetch distance in tiles of the weight */
 };
 
 KERNEL_INLINE void conv_integer_tiles_prefetch_tile(const unsigned char *weight) {
@@ -84,7 +84,7 @@ KERNEL_INLINE TARGET_AMX void conv_integer_tiles_multiply(const int strips, cons
   const size_t row = (size_t)strip->plane * sizeof *strip->words;
   const unsigned char *weight = strip->weight, *below = weight + strip->strip_bytes;
   const bool prefetches = strip->prefetches && first == strip->words;
-  amx_sees_memory();
+  amx_compiler_barrier();
   amx_clear_sums();
   for (int64_t block = 0; block < strip->blocks; block++, first += BLOCK_WORDS * strip->plane)
     for (int64_t tap = 0; tap < strip->taps; tap++) {
@@ -103,7 +103,7 @@ KERNEL_INLINE TARGET_AMX void conv_integer_tiles_multiply(const int strips, cons
       below += INTEGER_TILE_BYTES;
     }
   amx_store_sums(strips, columns, sums, ROW);
-  amx_sees_memory();
+  amx_compiler_barrier();
 }
 
 KERNEL_INLINE TARGET_AMX void conv_integer_tiles_multiply_columns(const bool is_signed,

@@ -9,14 +9,14 @@
  * bytes, padded with zeros. */
 enum {
   INTEGER_OUTPUTS = 16,
-  MOST_INTEGER_OUTPUTS = 32, /* two strips */
-  INTEGER_BLOCK = 64,        /* channels */
+  MAX_INTEGER_OUTPUTS = 32, /* two strips */
+  INTEGER_BLOCK = 64,       /* channels */
   INTEGER_TILE_BYTES = INTEGER_OUTPUTS * INTEGER_BLOCK
 };
 KERNEL(conv_integer_pack, conv_args);
 
 /* True if tiles are faster than the plain weight on this processor. Requires one group. */
-bool conv_integer_likes_tiles(const conv_args *args);
+bool conv_integer_suits_tiles(const conv_args *args);
 
 static inline int64_t integer_blocks(const conv_args *args) {
   return ceil_div(args->channels, INTEGER_BLOCK);
@@ -26,19 +26,19 @@ static inline int64_t integer_strip_bytes(const conv_args *args) {
   return integer_blocks(args) * kernel_size(args) * INTEGER_TILE_BYTES;
 }
 
-/* A product of one or two strips and up to 64 cells. */
+/* The product of one or two strips of the weight and up to 64 cells. */
 typedef struct integer_strip {
   const unsigned char *weight; /* the first strip of the packed weight */
   int64_t strip_bytes;         /* from one strip to the next */
   const uint32_t *words;       /* (blocks * 16, plane), from the first cell's position on */
   int64_t plane, blocks, taps; /* words of a plane; blocks of channels; taps per channel */
-  const int64_t *tap_at;       /* (taps): offset from a cell's position to what the tap reads */
+  const int64_t *tap_at;       /* (taps): offset from a cell's position to the tap's word */
   const int32_t *begin;        /* (outputs): initial values of the sums; NULL: 0 */
-  int outputs, cells;          /* at most MOST_INTEGER_OUTPUTS and 64 */
+  int outputs, cells;          /* at most MAX_INTEGER_OUTPUTS and 64 */
   bool is_signed;              /* true if the bytes in words are signed */
-  bool prefetches;             /* further tiles of the weight, during the first cells */
+  bool prefetches;             /* prefetches further tiles of the weight during the first cells */
 } integer_strip;
-/* Computes sums (MOST_INTEGER_OUTPUTS, 64). Elements without an output or a cell are undefined.
+/* Computes sums (MAX_INTEGER_OUTPUTS, 64). Elements without an output or a cell are undefined.
  * Must be called between amx_begin and amx_end if the processor has AMX. */
 void integer_strip_multiply(const integer_strip *strip, int32_t *sums);
 

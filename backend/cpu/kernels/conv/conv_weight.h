@@ -16,7 +16,7 @@ typedef struct conv_weight {
 /* Loads elements [at, at + n) of a row. */
 void conv_weight_load(const conv_weight *weight, int64_t row, int64_t at, int64_t n, float *to);
 
-/* Rows of a weight, and elements of a row. */
+/* The number of rows of a weight, and of elements of a row. */
 static inline int64_t conv_weight_rows(const conv_args *args) {
   return args->groups * (args->transposed ? args->channels : args->outputs);
 }

@@ -1,7 +1,7 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_CONV_WINDOW_H
 #define BACKEND_CPU_KERNELS_CONV_CONV_WINDOW_H
 /* Arguments of a convolution, and the inputs that each output reads. A cell is an output position
- * of a part; a tap is a position of the kernel. */
+ * of a phase; a tap is a position of the kernel. */
 #include "backend/cpu/kernels/conv/conv_epilogue.h"
 #include "backend/cpu/kernels/elementwise/step_rows.h"
 #include "backend/cpu/kernels/gemm/codes.h"
@@ -33,14 +33,14 @@ typedef struct conv_args {
   dtype weight_type;
   bool transposed, is_packed;
   bool rounds;       /* rounds x and the weight to BF16 (pairs.h); `packed` holds BF16 */
-  encoding encoding; /* the weight's; unless plain, one row per index of axis 0 */
+  encoding encoding; /* encoding of the weight; unless plain, one row per index of axis 0 */
   int64_t images, groups, channels, outputs;
   conv_dim dims[CONV_DIMS];
-  conv_way way; /* accepted by conv_takes_way; unused by kernel_conv_direct */
+  conv_way way; /* accepted by conv_accepts_way; unused by kernel_conv_direct */
   gemm_cut cut;
-  conv_epilogue epilogue; /* conv_epilogue_none unless conv_takes_epilogue */
+  conv_epilogue epilogue; /* conv_epilogue_none unless conv_accepts_epilogue */
   short_elementwise_args
-      steps; /* applied in place after the epilogue; empty unless conv_takes_epilogue */
+      steps; /* applied in place after the epilogue; empty unless conv_accepts_epilogue */
 } conv_args;
 
 static inline bool conv_is_rounded(const conv_args *args) { return !KERNEL_PLAIN && args->rounds; }
@@ -54,16 +54,16 @@ typedef struct window {
 } window;
 
 /* A convolution, or one phase of a transposed one. */
-typedef struct conv_part {
+typedef struct conv_phase {
   const conv_args *args;
-  compute_class c; /* type of the sums */
+  compute_type c; /* type of the sums */
   window d[CONV_DIMS];
-  const void *packed; /* the part's taps of a packed weight */
+  const void *packed; /* the phase's taps of a packed weight */
   code_panels codes;  /* layout of a packed, encoded weight */
-} conv_part;
+} conv_phase;
 
-/* Numbers of elements: of an input plane, an output plane and a kernel; of outputs and taps of a
- * part. */
+/* Return numbers of elements: in_size of an input plane, out_size of an output plane, kernel_size
+ * of a kernel; then the outputs and the taps of a phase. */
 static inline int64_t in_size(const conv_args *args) {
   return args->dims[0].in * args->dims[1].in * args->dims[2].in;
 }
@@ -73,14 +73,14 @@ static inline int64_t out_size(const conv_args *args) {
 static inline int64_t kernel_size(const conv_args *args) {
   return args->dims[0].kernel * args->dims[1].kernel * args->dims[2].kernel;
 }
-static inline int64_t cell_count(const conv_part *part) {
-  return part->d[0].count * part->d[1].count * part->d[2].count;
+static inline int64_t cell_count(const conv_phase *phase) {
+  return phase->d[0].count * phase->d[1].count * phase->d[2].count;
 }
-static inline int64_t tap_count(const conv_part *part) {
-  return part->d[0].taps * part->d[1].taps * part->d[2].taps;
+static inline int64_t tap_count(const conv_phase *phase) {
+  return phase->d[0].taps * phase->d[1].taps * phase->d[2].taps;
 }
 
-/* Returns a dimension of an ordinary convolution, which has all outputs and taps. */
+/* Returns the window of a dimension of an ordinary convolution, which has all outputs and taps. */
 static inline window whole_window(const conv_dim *dim) {
   return (window){.count = dim->out,
                   .step = 1,
@@ -98,16 +98,16 @@ static inline void split_index(int64_t i, int64_t rows, int64_t columns, int64_t
   at[0] = i / columns / rows;
 }
 
-static inline void split_cell(const conv_part *part, int64_t i, int64_t at[CONV_DIMS]) {
-  split_index(i, part->d[1].count, part->d[2].count, at);
+static inline void split_cell(const conv_phase *phase, int64_t i, int64_t at[CONV_DIMS]) {
+  split_index(i, phase->d[1].count, phase->d[2].count, at);
 }
 
-static inline void split_tap(const conv_part *part, int64_t t, int64_t at[CONV_DIMS]) {
-  split_index(t, part->d[1].taps, part->d[2].taps, at);
+static inline void split_tap(const conv_phase *phase, int64_t t, int64_t at[CONV_DIMS]) {
+  split_index(t, phase->d[1].taps, phase->d[2].taps, at);
 }
 
-/* Returns the outputs of a transposed convolution whose position modulo the stride is `phase`.
- * Input i and tap k meet at output i * stride - padding + k * dilation. */
+/* Returns the window of the outputs of a transposed convolution whose position modulo the stride is
+ * `phase`. Input i and tap k meet at output i * stride - padding + k * dilation. */
 static inline window phase_window(const conv_dim *dim, int64_t phase) {
   int64_t shift = phase + dim->padding;
   window window = {.first = phase, .step = dim->stride, .tap_step = dim->tap_step, .stride = 1};
@@ -127,10 +127,11 @@ static inline int64_t input_at(const window *window, int64_t i, int64_t tap) {
   return window->origin + i * window->stride + tap * window->dilation;
 }
 
-/* Returns the input plane's row that `tap` reads for the output row of `cell`; -1: padding. */
-static inline int64_t input_row(const conv_part *part, const int64_t cell[], const int64_t tap[]) {
-  const conv_dim *in = part->args->dims;
-  int64_t z = input_at(&part->d[0], cell[0], tap[0]), y = input_at(&part->d[1], cell[1], tap[1]);
+/* Returns the input row that `tap` reads for the output row of `cell`; -1 if it is padding. */
+static inline int64_t input_row(const conv_phase *phase, const int64_t cell[],
+                                const int64_t tap[]) {
+  const conv_dim *in = phase->args->dims;
+  int64_t z = input_at(&phase->d[0], cell[0], tap[0]), y = input_at(&phase->d[1], cell[1], tap[1]);
   return z < 0 || z >= in[0].in || y < 0 || y >= in[1].in ? -1 : z * in[1].in + y;
 }
 
@@ -152,24 +153,24 @@ static inline void columns_within(int64_t in, int64_t stride, int64_t shift, int
 }
 
 /* Like columns_within, for the rows of a convolution. */
-static inline void valid_columns(const conv_part *part, int64_t shift, int64_t from, int64_t to,
+static inline void valid_columns(const conv_phase *phase, int64_t shift, int64_t from, int64_t to,
                                  int64_t *first, int64_t *stop) {
-  columns_within(part->args->dims[2].in, part->d[2].stride, shift, from, to, first, stop);
+  columns_within(phase->args->dims[2].in, phase->d[2].stride, shift, from, to, first, stop);
 }
 
-/* n neighbouring cells of one output row of an image, from `cell` on. */
+/* A segment: n neighbouring cells of one output row of an image, from `cell` on. */
 typedef struct segment {
   int64_t image, cell[CONV_DIMS], n;
 } segment;
 
 /* Splits cells [at, at + n) of all images into segments. Returns their count, at most n. */
-static inline int find_segments(const conv_part *part, int64_t at, int64_t n, segment *to) {
+static inline int find_segments(const conv_phase *phase, int64_t at, int64_t n, segment *to) {
   int count = 0;
   for (int64_t m; n > 0; at += m, n -= m) {
     segment *segment = &to[count++];
-    segment->image = at / cell_count(part);
-    split_cell(part, at % cell_count(part), segment->cell);
-    m = part->d[2].count - segment->cell[2] < n ? part->d[2].count - segment->cell[2] : n;
+    segment->image = at / cell_count(phase);
+    split_cell(phase, at % cell_count(phase), segment->cell);
+    m = phase->d[2].count - segment->cell[2] < n ? phase->d[2].count - segment->cell[2] : n;
     segment->n = m;
   }
   return count;

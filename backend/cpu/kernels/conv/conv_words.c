@@ -40,33 +40,33 @@ void conv_join_row(bool bf16, const void *even, const void *odd, int64_t step, i
 }
 
 #if KERNEL_X86
-enum { LANES = 16, MOST_VECTORS = 32 };
+enum { LANES = 16, MAX_VECTORS = 32 };
 
 /* Masks of the elements that exist in each vector of a row, and of the words that are stored. */
 typedef struct vector_masks {
   int64_t n;
-  uint32_t there[MOST_VECTORS], stored[MOST_VECTORS];
+  uint32_t valid[MAX_VECTORS], stored[MAX_VECTORS];
 } vector_masks;
 
-/* Finds the masks of the columns from `column` on. If elements are two apart, word i is bit 2 i. */
+/* Finds the masks of the columns from `column` on. Word i has bit i, or bit 2 i if step is 2. */
 static vector_masks find_masks(const conv_planes *planes, int64_t column) {
-  vector_masks masks = {.n = min_i64(MOST_VECTORS, ceil_div(planes->width - column, LANES))};
+  vector_masks masks = {.n = min_i64(MAX_VECTORS, ceil_div(planes->width - column, LANES))};
   for (int64_t v = 0; v < masks.n; v++) {
     const int64_t at = column + v * LANES, from = max_i64(planes->left - at, 0),
                   to = max_i64(min_i64(planes->left + planes->n - at, LANES), 0);
-    const uint32_t there = from < to ? bits_between(from, to) : 0;
-    masks.there[v] = there;
+    const uint32_t valid = from < to ? bits_between(from, to) : 0;
+    masks.valid[v] = valid;
     for (int i = 0; planes->step == 2 && i < LANES; i++)
-      masks.there[v] = (i ? masks.there[v] : 0) | (there >> i & 1) << 2 * i;
+      masks.valid[v] = (i ? masks.valid[v] : 0) | (valid >> i & 1) << 2 * i;
     masks.stored[v] = bits_between(0, min_i64(LANES, planes->width - at));
   }
   return masks;
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE __m512i load_halves(const int step, uint32_t there,
+TARGET_AVX512_BF16 KERNEL_INLINE __m512i load_halves(const int step, uint32_t valid,
                                                      const uint16_t *x) {
-  if (step == 2) return _mm512_maskz_loadu_epi16(there, x);
-  return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16((__mmask16)there, x));
+  if (step == 2) return _mm512_maskz_loadu_epi16(valid, x);
+  return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16((__mmask16)valid, x));
 }
 
 TARGET_AVX512_BF16 KERNEL_INLINE void join_planes(const conv_planes *planes, const int step,
@@ -82,8 +82,8 @@ TARGET_AVX512_BF16 KERNEL_INLINE void join_planes(const conv_planes *planes, con
     uint32_t *to = planes->to + w * planes->plane + column;
     for (int64_t v = 0; v < masks.n; v++) {
       const uint16_t *from = (const uint16_t *)x + v * LANES * step;
-      const __m512i low = load_halves(step, even ? masks.there[v] : 0, from),
-                    high = load_halves(step, odd ? masks.there[v] : 0, from + planes->channel);
+      const __m512i low = load_halves(step, even ? masks.valid[v] : 0, from),
+                    high = load_halves(step, odd ? masks.valid[v] : 0, from + planes->channel);
       _mm512_mask_storeu_epi32(to + v * LANES, (__mmask16)masks.stored[v],
                                _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
     }
@@ -98,7 +98,7 @@ TARGET_AVX512_BF16 static void join_planes_2(const conv_planes *planes, int64_t 
 }
 
 void conv_join_planes(const conv_planes *planes) {
-  for (int64_t column = 0; column < planes->width; column += MOST_VECTORS * LANES)
+  for (int64_t column = 0; column < planes->width; column += MAX_VECTORS * LANES)
     (planes->step == 1 ? join_planes_1 : join_planes_2)(planes, column);
 }
 #else

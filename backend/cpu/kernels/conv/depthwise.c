@@ -11,24 +11,24 @@
 #include "backend/cpu/kernels/support/vector.h"
 #include "base/counts.h"
 
-void plane_taps_init(const conv_part *part, plane_taps *taps) {
-  for (int64_t j = 0; j < part->d[2].taps; j++) {
-    valid_columns(part, input_at(&part->d[2], 0, j), 0, part->d[2].count, &taps->first[j],
+void plane_taps_init(const conv_phase *phase, plane_taps *taps) {
+  for (int64_t j = 0; j < phase->d[2].taps; j++) {
+    valid_columns(phase, input_at(&phase->d[2], 0, j), 0, phase->d[2].count, &taps->first[j],
                   &taps->stop[j]);
-    taps->from[j] = input_at(&part->d[2], taps->first[j], j);
+    taps->from[j] = input_at(&phase->d[2], taps->first[j], j);
   }
 }
 
-/* Finds the terms of a row of taps for n cells from `at` on. Returns how many there are. */
-static int find_terms(const conv_part *part, const plane_taps *taps, const float *row,
+/* Finds the terms that a row of taps adds to n cells from `at` on. Returns their number. */
+static int find_terms(const conv_phase *phase, const plane_taps *taps, const float *row,
                       const float *weight, int64_t at, int64_t n, weighted_row *to) {
   int count = 0;
-  for (int64_t j = 0; j < part->d[2].taps; j++) {
+  for (int64_t j = 0; j < phase->d[2].taps; j++) {
     int64_t first = taps->first[j] > at ? taps->first[j] : at,
             stop = taps->stop[j] < at + n ? taps->stop[j] : at + n;
     if (first < stop)
       to[count++] =
-          (weighted_row){.x = row + taps->from[j] + (first - taps->first[j]) * part->d[2].stride,
+          (weighted_row){.x = row + taps->from[j] + (first - taps->first[j]) * phase->d[2].stride,
                          .weight = weight[j],
                          .first = first - at,
                          .stop = stop - at};
@@ -36,36 +36,36 @@ static int find_terms(const conv_part *part, const plane_taps *taps, const float
   return count;
 }
 
-void plane_taps_sum(const conv_part *part, const plane_taps *taps, const float *plane,
+void plane_taps_sum(const conv_phase *phase, const plane_taps *taps, const float *plane,
                     const int64_t cell[], int64_t n, float *values) {
-  weighted_row terms[MOST_TERMS];
+  weighted_row terms[MAX_TERMS];
   int64_t tap[CONV_DIMS] = {0};
   const float *w = taps->weight;
   int count = 0;
-  for (tap[0] = 0; tap[0] < part->d[0].taps; tap[0]++)
-    for (tap[1] = 0; tap[1] < part->d[1].taps; tap[1]++, w += part->d[2].taps) {
-      int64_t row = input_row(part, cell, tap);
+  for (tap[0] = 0; tap[0] < phase->d[0].taps; tap[0]++)
+    for (tap[1] = 0; tap[1] < phase->d[1].taps; tap[1]++, w += phase->d[2].taps) {
+      int64_t row = input_row(phase, cell, tap);
       if (row < 0) continue;
-      count += find_terms(part, taps, plane + row * part->args->dims[2].in, w, cell[2], n,
+      count += find_terms(phase, taps, plane + row * phase->args->dims[2].in, w, cell[2], n,
                           terms + count);
     }
-  weighted_sums_f32(n, count, terms, part->d[2].stride, values);
+  weighted_sums_f32(n, count, terms, phase->d[2].stride, values);
 }
 
 /* ---------------------------------------------------------------- strips */
 
 enum {
   STRIP_BYTES = 24 * 1024, /* bytes of copied rows, which stay in the first-level cache */
-  STRIP_ROWS = 4,          /* least output rows of a strip */
+  STRIP_ROWS = 4,          /* minimum output rows of a strip */
   WIDEST = 4096,           /* columns of outputs */
-  TASK_SUMS = 2048,        /* least outputs of a task, which has several planes if necessary */
-  TASKS = 4,               /* least tasks per thread, if planes are in lanes */
+  TASK_SUMS = 2048,        /* minimum outputs of a task, which has several planes if necessary */
+  TASKS = 4,               /* minimum tasks per thread, if planes are in lanes */
   MULTIPLIES_PER_THREAD = 32 * 1024
 };
 
 /* Planes cut into tasks: n strips of `rows` output rows per plane, `planes` planes per task. */
 typedef struct strips {
-  const conv_part *a;
+  const conv_phase *a;
   bool lanes;                               /* one plane per lane: depthwise_lanes.h */
   int64_t pitch, rows, n, n_planes, planes; /* pitch: floats of a copied row */
   depthwise_kernel run;
@@ -77,19 +77,19 @@ static bool is_plain_depth(const window *window, const conv_dim *dim) {
 
 /* True if the padding on either side is smaller than the kernel. */
 static bool depthwise_is_small(const window *window, const conv_dim *dim) {
-  const int64_t behind = input_at(window, window->count - 1, window->taps - 1) - (dim->in - 1);
+  const int64_t after = input_at(window, window->count - 1, window->taps - 1) - (dim->in - 1);
   return (window->taps == 3 || window->taps == 5) && (window->stride == 1 || window->stride == 2) &&
-         window->dilation == 1 && window->origin > -window->taps && behind < window->taps &&
+         window->dilation == 1 && window->origin > -window->taps && after < window->taps &&
          window->count > 0 && dim->in > 0;
 }
 
-bool depthwise_fits(const conv_part *part) {
-  const conv_args *args = part->args;
+bool depthwise_fits(const conv_phase *phase) {
+  const conv_args *args = phase->args;
   return args->type == DTYPE_F32 && args->weight_type == DTYPE_F32 && !args->transposed &&
-         is_plain_depth(&part->d[0], &args->dims[0]) &&
-         depthwise_is_small(&part->d[1], &args->dims[1]) &&
-         depthwise_is_small(&part->d[2], &args->dims[2]) && part->d[1].taps == part->d[2].taps &&
-         part->d[1].stride == part->d[2].stride && part->d[2].count <= WIDEST;
+         is_plain_depth(&phase->d[0], &args->dims[0]) &&
+         depthwise_is_small(&phase->d[1], &args->dims[1]) &&
+         depthwise_is_small(&phase->d[2], &args->dims[2]) && phase->d[1].taps == phase->d[2].taps &&
+         phase->d[1].stride == phase->d[2].stride && phase->d[2].count <= WIDEST;
 }
 
 static int64_t depthwise_at_least_one(int64_t n) { return n > 1 ? n : 1; }
@@ -101,14 +101,14 @@ static void cut_rows(strips *strips, int64_t strips_wanted) {
 }
 
 /* Cuts the planes into strips whose copied rows stay in the first-level cache. */
-static strips make_strips(const kernel_context *ctx, const conv_part *part) {
-  const int64_t side = part->d[2].taps, stride = part->d[2].stride, columns = part->d[2].count,
-                rows = part->d[1].count;
-  strips strips = {.a = part,
-                   .lanes = depthwise_lanes_fit(part, ctx->n_threads),
+static strips make_strips(const kernel_context *ctx, const conv_phase *phase) {
+  const int64_t side = phase->d[2].taps, stride = phase->d[2].stride, columns = phase->d[2].count,
+                rows = phase->d[1].count;
+  strips strips = {.a = phase,
+                   .lanes = depthwise_lanes_fit(phase, ctx->n_threads),
                    .pitch = depthwise_pitch(side, stride, columns),
                    .planes = DEPTHWISE_LANES,
-                   .n_planes = part->args->images * part->args->groups * part->args->outputs,
+                   .n_planes = phase->args->images * phase->args->groups * phase->args->outputs,
                    .run = depthwise_kernel_for(side, stride)};
   if (strips.lanes) {
     const int64_t tasks = ceil_div(strips.n_planes, strips.planes), wanted = TASKS * ctx->n_threads;
@@ -135,7 +135,7 @@ static size_t strip_bytes(const strips *strips) {
          sizeof(float);
 }
 
-/* True if all weights are finite: zeros of the padding then add nothing to a sum. */
+/* True if all n weights are finite. Zeros of the padding then do not change a sum. */
 static bool depthwise_weights_are_finite(const float *weight, int64_t n) {
   float sum = 0;
   for (int64_t i = 0; i < n; i++) sum += weight[i] * 0;
@@ -143,13 +143,13 @@ static bool depthwise_weights_are_finite(const float *weight, int64_t n) {
 }
 
 /* Computes one output; taps outside the image are left out. */
-static float depthwise_sum_bf16(const conv_part *part, const depthwise_strip *strip, int64_t y,
+static float depthwise_sum_bf16(const conv_phase *phase, const depthwise_strip *strip, int64_t y,
                                 int64_t x) {
-  const int64_t side = part->d[2].taps;
+  const int64_t side = phase->d[2].taps;
   float sum = 0;
   for (int64_t t = 0; t < side * side; t++) {
-    const int64_t row = input_at(&part->d[1], strip->row + y, t / side),
-                  column = input_at(&part->d[2], x, t % side);
+    const int64_t row = input_at(&phase->d[1], strip->row + y, t / side),
+                  column = input_at(&phase->d[2], x, t % side);
     if (row >= 0 && row < strip->in_rows && column >= 0 && column < strip->in_columns)
       sum += strip->weight[t] * (strip->bf16_x
                                      ? bf16_to_f32(strip->bf16_x[row * strip->in_columns + column])
@@ -158,9 +158,9 @@ static float depthwise_sum_bf16(const conv_part *part, const depthwise_strip *st
   return sum;
 }
 
-static void sum_bf16_rows(const conv_part *part, const depthwise_strip *strip) {
+static void sum_bf16_rows(const conv_phase *phase, const depthwise_strip *strip) {
   for (int64_t i = 0; i < strip->rows * strip->columns; i++) {
-    float sum = depthwise_sum_bf16(part, strip, i / strip->columns, i % strip->columns);
+    float sum = depthwise_sum_bf16(phase, strip, i / strip->columns, i % strip->columns);
     conv_epilogue_row(&strip->epilogue, strip->bias, i, 1, &sum, &sum);
     if (strip->bf16_out)
       row_to_bf16(&sum, 1, strip->bf16_out + i);
@@ -170,18 +170,18 @@ static void sum_bf16_rows(const conv_part *part, const depthwise_strip *strip) {
 }
 
 /* Computes a strip row by row; taps outside the image are left out. */
-static void depthwise_sum_rows(const conv_part *part, const depthwise_strip *strip) {
+static void depthwise_sum_rows(const conv_phase *phase, const depthwise_strip *strip) {
   plane_taps taps;
   if (strip->bf16_x || strip->bf16_out) {
-    sum_bf16_rows(part, strip);
+    sum_bf16_rows(phase, strip);
     return;
   }
-  plane_taps_init(part, &taps);
-  for (int64_t t = 0; t < tap_count(part); t++) taps.weight[t] = strip->weight[t];
+  plane_taps_init(phase, &taps);
+  for (int64_t t = 0; t < tap_count(phase); t++) taps.weight[t] = strip->weight[t];
   for (int64_t y = 0; y < strip->rows; y++) {
     const int64_t cell[CONV_DIMS] = {0, strip->row + y, 0};
     float *to = strip->out + y * strip->columns;
-    plane_taps_sum(part, &taps, strip->x, cell, strip->columns, to);
+    plane_taps_sum(phase, &taps, strip->x, cell, strip->columns, to);
     conv_epilogue_row(&strip->epilogue, strip->bias, y * strip->columns, strip->columns, to, to);
   }
 }
@@ -189,20 +189,20 @@ static void depthwise_sum_rows(const conv_part *part, const depthwise_strip *str
 /* Computes a strip of an output plane, counted over all images. With a weight that is not finite,
  * taps in the padding are left out. */
 static void depthwise_run_strip(const strips *strips, int64_t plane, int64_t strip, char *scratch) {
-  const conv_part *part = strips->a;
-  const conv_args *args = part->args;
+  const conv_phase *phase = strips->a;
+  const conv_args *args = phase->args;
   const int64_t outputs = args->groups * args->outputs, output = plane % outputs,
                 channel = output / args->outputs, row = strip * strips->rows,
-                left = part->d[1].count - row;
+                left = phase->d[1].count - row;
   depthwise_strip of = {.in_rows = args->dims[1].in,
                         .in_columns = args->dims[2].in,
-                        .top = -part->d[1].origin,
-                        .left = -part->d[2].origin,
-                        .weight = (const float *)args->weight + output * tap_count(part),
+                        .top = -phase->d[1].origin,
+                        .left = -phase->d[2].origin,
+                        .weight = (const float *)args->weight + output * tap_count(phase),
                         .bias = args->bias ? ((const float *)args->bias)[output] : -0.0F,
                         .row = row,
                         .rows = left < strips->rows ? left : strips->rows,
-                        .columns = part->d[2].count,
+                        .columns = phase->d[2].count,
                         .copied = (float *)(void *)scratch,
                         .epilogue = args->epilogue};
   const int64_t in = (plane / outputs * args->groups + channel) * in_size(args);
@@ -216,18 +216,18 @@ static void depthwise_run_strip(const strips *strips, int64_t plane, int64_t str
   const bool has_steps = args->steps.head.n_steps > 0,
              in_scratch = is_bf16(args->out_type) && has_steps;
   if (in_scratch)
-    of.out = of.copied; /* not needed for rows of BF16 */
+    of.out = of.copied; /* the copy of rows is unused for BF16 */
   else if (is_bf16(args->out_type))
     of.bf16_out = (uint16_t *)args->out + at;
   else
     of.out = (float *)args->out + at;
   if (of.epilogue.added) of.epilogue.added = (const float *)of.epilogue.added + at;
-  if (depthwise_weights_are_finite(of.weight, tap_count(part)) && of.bf16_x)
-    depthwise_bf16_run(&of, part->d[2].taps, part->d[2].stride);
-  else if (depthwise_weights_are_finite(of.weight, tap_count(part)))
+  if (depthwise_weights_are_finite(of.weight, tap_count(phase)) && of.bf16_x)
+    depthwise_bf16_run(&of, phase->d[2].taps, phase->d[2].stride);
+  else if (depthwise_weights_are_finite(of.weight, tap_count(phase)))
     strips->run(&of);
   else
-    depthwise_sum_rows(part, &of);
+    depthwise_sum_rows(phase, &of);
   if (!in_scratch) {
     steps_in_place(&args->steps, of.out, at, n, 1, 0);
     return;
@@ -248,14 +248,14 @@ static void depthwise_run_strips(const void *user, int64_t task, char *scratch) 
     depthwise_run_strip(strips, plane, strip, scratch);
 }
 
-size_t depthwise_bytes(const kernel_context *ctx, const conv_part *part) {
-  const strips strips = make_strips(ctx, part);
+size_t depthwise_bytes(const kernel_context *ctx, const conv_phase *phase) {
+  const strips strips = make_strips(ctx, phase);
   return slots_bytes(ctx, strip_tasks(&strips), depthwise_strip_work(&strips),
                      strip_bytes(&strips));
 }
 
-void depthwise_run(const kernel_context *ctx, const conv_part *part, char *scratch) {
-  const strips strips = make_strips(ctx, part);
+void depthwise_run(const kernel_context *ctx, const conv_phase *phase, char *scratch) {
+  const strips strips = make_strips(ctx, phase);
   run_slots_in(ctx, strip_tasks(&strips), depthwise_strip_work(&strips), strip_bytes(&strips),
                depthwise_run_strips, &strips, scratch);
 }

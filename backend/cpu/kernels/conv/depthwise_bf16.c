@@ -8,9 +8,9 @@
 #include "base/counts.h"
 
 #if KERNEL_X86
-enum { ROWS = 4, LANES = 16, MOST_TAPS = DEPTHWISE_MOST_SIDE * DEPTHWISE_MOST_SIDE };
+enum { ROWS = 4, LANES = 16, MAX_TAPS = DEPTHWISE_MAX_SIDE * DEPTHWISE_MAX_SIDE };
 
-/* Loads elements [0, side] from `left` on for every other output of a row. Outputs in even columns
+/* Loads side + 1 elements, from `left` on, for every other output of a row. Outputs in even columns
  * read in[j], those in odd columns in[j + 1]. */
 TARGET_AVX512_BF16 KERNEL_INLINE void load_row_of(const depthwise_strip *strip, const uint16_t *row,
                                                   int64_t left, const int side, bool whole,
@@ -34,21 +34,22 @@ TARGET_AVX512_BF16 KERNEL_INLINE __m512 limited(const depthwise_strip *strip, __
                        _mm512_max_ps(_mm512_set1_ps(strip->epilogue.low), sum));
 }
 
-/* Stores up to 16 outputs from element `at` on, of which n are wanted. */
+/* Stores the first n of 16 outputs from element `at` on. */
 TARGET_AVX512_BF16 KERNEL_INLINE void depthwise_bf16_store_some(const depthwise_strip *strip,
                                                                 __m512 y, int64_t at, int64_t n) {
-  const __mmask16 there = n >= LANES ? 0xffff : (__mmask16)bits_between(0, n > 0 ? n : 0);
+  const __mmask16 valid = n >= LANES ? 0xffff : (__mmask16)bits_between(0, n > 0 ? n : 0);
   if (!strip->bf16_out)
-    _mm512_mask_storeu_ps(strip->out + at, there, y);
+    _mm512_mask_storeu_ps(strip->out + at, valid, y);
   else if (n >= LANES)
     _mm256_storeu_si256((void *)(strip->bf16_out + at), (__m256i)_mm512_cvtneps_pbh(y));
   else
-    _mm256_mask_storeu_epi16(strip->bf16_out + at, there, (__m256i)_mm512_cvtneps_pbh(y));
+    _mm256_mask_storeu_epi16(strip->bf16_out + at, valid, (__m256i)_mm512_cvtneps_pbh(y));
 }
 
 /* Interleaves even and odd columns and stores them from `column` on, in row y of the strip. */
-TARGET_AVX512_BF16 KERNEL_INLINE void store_turns(const depthwise_strip *strip, const __m512 *sums,
-                                                  int64_t y, int64_t column) {
+TARGET_AVX512_BF16 KERNEL_INLINE void store_interleaved(const depthwise_strip *strip,
+                                                        const __m512 *sums, int64_t y,
+                                                        int64_t column) {
   const __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
                 second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
   const __m512 even = limited(strip, sums[0]), odd = limited(strip, sums[1]);
@@ -62,12 +63,12 @@ TARGET_AVX512_BF16 KERNEL_INLINE void store_turns(const depthwise_strip *strip, 
 TARGET_AVX512_BF16 KERNEL_INLINE void block(const depthwise_strip *strip, const float *weight,
                                             int64_t y, int64_t column, const int side,
                                             const int stride, const int rows, bool whole) {
-  enum { TURNS = 2 };
+  enum { PARITIES = 2 };
   const int64_t first = (strip->row + y) * stride - strip->top,
                 left = column * stride - strip->left;
-  __m512 sums[ROWS * TURNS], in[DEPTHWISE_MOST_SIDE + 1];
+  __m512 sums[ROWS * PARITIES], in[DEPTHWISE_MAX_SIDE + 1];
 #pragma GCC unroll 8
-  for (int i = 0; i < rows * TURNS; i++) sums[i] = _mm512_setzero_ps();
+  for (int i = 0; i < rows * PARITIES; i++) sums[i] = _mm512_setzero_ps();
 #pragma GCC unroll 16
   for (int r = 0; r < (rows - 1) * stride + side; r++) {
     if (first + r < 0 || first + r >= strip->in_rows) continue;
@@ -81,21 +82,22 @@ TARGET_AVX512_BF16 KERNEL_INLINE void block(const depthwise_strip *strip, const 
 #pragma GCC unroll 5
       for (int j = 0; j < side; j++) {
         const __m512 w = _mm512_set1_ps(weight[tap * side + j]);
-        sums[i * TURNS] = _mm512_fmadd_ps(w, in[j], sums[i * TURNS]);
-        if (stride == 1) sums[i * TURNS + 1] = _mm512_fmadd_ps(w, in[j + 1], sums[i * TURNS + 1]);
+        sums[i * PARITIES] = _mm512_fmadd_ps(w, in[j], sums[i * PARITIES]);
+        if (stride == 1)
+          sums[i * PARITIES + 1] = _mm512_fmadd_ps(w, in[j + 1], sums[i * PARITIES + 1]);
       }
     }
   }
 #pragma GCC unroll 4
   for (int i = 0; i < rows; i++)
     if (stride == 1)
-      store_turns(strip, sums + i * TURNS, y + i, column);
+      store_interleaved(strip, sums + i * PARITIES, y + i, column);
     else
-      depthwise_bf16_store_some(strip, limited(strip, sums[i * TURNS]),
+      depthwise_bf16_store_some(strip, limited(strip, sums[i * PARITIES]),
                                 (y + i) * strip->columns + column, strip->columns - column);
 }
 
-/* If the last block of a row would not be whole, it starts earlier. */
+/* Computes `rows` rows from row y on. A last block that would not be whole starts earlier. */
 TARGET_AVX512_BF16 KERNEL_INLINE void some_rows(const depthwise_strip *strip, const float *weight,
                                                 int64_t y, const int side, const int stride,
                                                 const int rows) {
@@ -113,7 +115,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void some_rows(const depthwise_strip *strip, co
 TARGET_AVX512_BF16 KERNEL_INLINE void depthwise_bf16_run_strip(const depthwise_strip *given,
                                                                const int side, const int stride) {
   const depthwise_strip own = *given, *strip = &own; /* a copy that no store can change */
-  float weight[MOST_TAPS];
+  float weight[MAX_TAPS];
   int64_t y = 0;
   for (int t = 0; t < side * side; t++) weight[t] = strip->weight[t];
   for (; y + ROWS <= strip->rows; y += ROWS) some_rows(strip, weight, y, side, stride, ROWS);

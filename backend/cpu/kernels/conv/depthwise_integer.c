@@ -12,9 +12,9 @@ enum {
   LANES = 16, /* outputs per vector */
   LANE_BYTES = 16 /* bytes of x that four outputs read */,
   LOADED = 64, /* bytes of x */
-  MOST_STRIDE = LOADED / LANE_BYTES,
-  MOST_ROWS = 16,
-  MOST_WORDS = 4, /* per row of taps */
+  MAX_STRIDE = LOADED / LANE_BYTES,
+  MAX_ROWS = 16,
+  MAX_WORDS = 4, /* per row of taps */
   OUTPUTS_PER_TASK = 4 * 1024
 };
 
@@ -22,39 +22,39 @@ bool depthwise_integer_fits(const conv_integer_args *args) {
   const conv_args *own = &args->conv;
   const conv_dim *y = &own->dims[1], *x = &own->dims[2];
   return cpu_has_avx512_vnni() && own->channels == 1 && conv_dim_is_absent(&own->dims[0]) &&
-         y->kernel <= MOST_ROWS && x->stride <= MOST_STRIDE && x->kernel <= LANE_BYTES &&
+         y->kernel <= MAX_ROWS && x->stride <= MAX_STRIDE && x->kernel <= LANE_BYTES &&
          x->dilation <= LANE_BYTES && 3 * x->stride + (x->kernel - 1) * x->dilation < LANE_BYTES;
 }
 
 #if KERNEL_X86
 /* Tables that all planes share. */
-typedef struct sight {
+typedef struct plane_tables {
   const conv_integer_args *args;
-  unsigned char shuffles[MOST_WORDS][LOADED]; /* bytes of a quarter that a word of taps reads */
-  int32_t spread[LANES];                      /* dwords of x that each quarter gets */
-} sight;
+  unsigned char shuffles[MAX_WORDS][LOADED]; /* positions of the bytes of each word of taps */
+  int32_t spread[LANES];                     /* which dwords of x each quarter receives */
+} plane_tables;
 
 /* A plane of x and its outputs. */
 typedef struct plane {
-  const sight *s;
+  const plane_tables *s;
   const unsigned char *x;
   int64_t channel, first; /* index among an image's outputs; index in out of its first element */
   int32_t begin;          /* initial value of each sum */
-  uint32_t words[MOST_ROWS][MOST_WORDS];
+  uint32_t words[MAX_ROWS][MAX_WORDS];
 } plane;
 
-static sight make_sight(const conv_integer_args *args) {
+static plane_tables make_plane_tables(const conv_integer_args *args) {
   enum { NONE = 0x80 };
   const conv_dim *dim = &args->conv.dims[2];
-  sight sight = {.args = args};
-  for (int w = 0; w < MOST_WORDS; w++)
+  plane_tables plane_tables = {.args = args};
+  for (int w = 0; w < MAX_WORDS; w++)
     for (int i = 0; i < LOADED; i++) {
       const int output = i % LANE_BYTES / 4, tap = 4 * w + i % 4;
-      sight.shuffles[w][i] =
+      plane_tables.shuffles[w][i] =
           tap < dim->kernel ? (unsigned char)(output * dim->stride + tap * dim->dilation) : NONE;
     }
-  for (int i = 0; i < LANES; i++) sight.spread[i] = (int32_t)(i / 4 * dim->stride + i % 4);
-  return sight;
+  for (int i = 0; i < LANES; i++) plane_tables.spread[i] = (int32_t)(i / 4 * dim->stride + i % 4);
+  return plane_tables;
 }
 
 static void depthwise_integer_find_taps(const conv_args *args, plane *plane) {
@@ -99,9 +99,9 @@ KERNEL_INLINE TARGET_AVX512_VNNI __m128i plain_codes(const requantise_vectors *v
   return _mm512_cvtusepi32_epi8(_mm512_max_epi32(whole, _mm512_setzero_si512()));
 }
 
-/* Reads, for 16 outputs, a row of x as words of taps. */
+/* Reads a row of x as words of taps, for 16 outputs. */
 typedef struct row_reader {
-  __m512i flip, around, spread, shuffles[MOST_WORDS];
+  __m512i flip, around, spread, shuffles[MAX_WORDS];
   __mmask64 seen;
 } row_reader;
 
@@ -114,7 +114,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void depthwise_integer_read_row(const row_reade
 }
 
 /* Computes 16 columns from `from` on, one row of outputs after another. rows, words: size of the
- * window. rolls: each output reads the same rows as the one above, except one. */
+ * window. rolls: an output reads the same rows as the output above it, except one. */
 KERNEL_INLINE TARGET_AVX512_VNNI void depthwise_integer_run_columns(
     const plane *plane, const row_reader *reader, const requantise_vectors *vectors, int64_t from,
     int rows, int words, bool rolls, bool is_plain) {
@@ -125,7 +125,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void depthwise_integer_run_columns(
   const bool saturates = requantise_saturates(&args->codes);
   const unsigned char *column = plane->x + (from * x.stride - x.padding);
   unsigned char *codes = (unsigned char *)args->conv.out + plane->first + from;
-  __m512i taps[MOST_ROWS][MOST_WORDS], seen[MOST_ROWS][MOST_WORDS];
+  __m512i taps[MAX_ROWS][MAX_WORDS], seen[MAX_ROWS][MAX_WORDS];
   for (int r = 0; r < rows; r++)
     for (int w = 0; w < words; w++) taps[r][w] = _mm512_set1_epi32((int)plane->words[r][w]);
   for (int64_t i = 0; i < y.out; i++, codes += x.out) {
@@ -190,18 +190,19 @@ static TARGET_AVX512_VNNI void run_some_plane(const plane *plane,
 }
 
 static TARGET_AVX512_VNNI void depthwise_integer_run_planes(void *ctx, int64_t begin, int64_t end) {
-  const sight *sight = ctx;
-  const conv_args *args = &sight->args->conv;
+  const plane_tables *plane_tables = ctx;
+  const conv_args *args = &plane_tables->args->conv;
   const int64_t channels = args->groups * args->outputs;
-  requantise_vectors v = requantise_vectors_numbers_of(&sight->args->codes, begin % channels);
-  plane plane = {.s = sight};
+  requantise_vectors v =
+      requantise_vectors_numbers_of(&plane_tables->args->codes, begin % channels);
+  plane plane = {.s = plane_tables};
   for (int64_t k = begin; k < end; k++) {
     plane.channel = k % channels;
     plane.first = k * out_size(args);
     plane.x = (const unsigned char *)args->x +
               (k / channels * args->groups + plane.channel / args->outputs) * in_size(args);
     depthwise_integer_find_taps(args, &plane);
-    requantise_vectors_set_channel(&v, &sight->args->codes, plane.channel);
+    requantise_vectors_set_channel(&v, &plane_tables->args->codes, plane.channel);
     run_some_plane(&plane, &v);
   }
 }
@@ -210,10 +211,10 @@ static TARGET_AVX512_VNNI void depthwise_integer_run_planes(void *ctx, int64_t b
 void depthwise_integer_run(const kernel_context *ctx, const conv_integer_args *args) {
 #if KERNEL_X86
   const conv_args *own = &args->conv;
-  sight sight = make_sight(args);
+  plane_tables plane_tables = make_plane_tables(args);
   ctx->parallel_for(ctx->pool, own->images * own->groups * own->outputs,
                     OUTPUTS_PER_TASK / (out_size(own) + 1) + 1, depthwise_integer_run_planes,
-                    &sight);
+                    &plane_tables);
 #else
   (void)ctx, (void)args;
 #endif

@@ -22,7 +22,7 @@ KERNEL_INLINE vec4 vec4_odd(vec4 a, vec4 b) { return (vec4){a[1], a[3], b[1], b[
 #if KERNEL_X86
 /* ---------------------------------------------------------------- AVX2 */
 
-/* Selects every second of 16 floats. shuffle: two of four, twice. */
+/* Selects every second of 16 floats. shuffle: immediate that selects two of four, twice. */
 #define HALF_AVX2(a, b, shuffle) \
   _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(a, b, shuffle)), 0xD8))
 
@@ -39,15 +39,15 @@ KERNEL_INLINE vec4 vec4_odd(vec4 a, vec4 b) { return (vec4){a[1], a[3], b[1], b[
 enum { ROWS = 4, COLUMNS = 16 };
 
 /* Loads the inputs of 16 neighbouring outputs for one column of taps; zeros outside the image. */
-TARGET_AVX512 KERNEL_INLINE __m512 inputs_avx512(const float *x, int64_t at, uint32_t there,
+TARGET_AVX512 KERNEL_INLINE __m512 inputs_avx512(const float *x, int64_t at, uint32_t valid,
                                                  int stride) {
   const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   /* may point outside the row; only elements in the mask are read */
   const float *from = (const float *)((uintptr_t)x + (uintptr_t)at * sizeof *x);
-  const __m512 some = _mm512_maskz_loadu_ps((__mmask16)there, from);
+  const __m512 some = _mm512_maskz_loadu_ps((__mmask16)valid, from);
   if (stride == 1) return some;
   return _mm512_permutex2var_ps(some, even,
-                                _mm512_maskz_loadu_ps((__mmask16)(there >> 16), from + COLUMNS));
+                                _mm512_maskz_loadu_ps((__mmask16)(valid >> 16), from + COLUMNS));
 }
 
 /* Computes `rows` rows from row y of the strip on, from `column` on. */
@@ -57,10 +57,10 @@ TARGET_AVX512 KERNEL_INLINE void block_avx512(const depthwise_strip *strip, cons
   const int64_t first = (strip->row + y) * stride - strip->top,
                 left = column * stride - strip->left;
   int64_t at = first * strip->in_columns + left;
-  uint32_t there[DEPTHWISE_MOST_SIDE];
+  uint32_t valid[DEPTHWISE_MAX_SIDE];
   __m512 sums[ROWS];
 #pragma GCC unroll 5
-  for (int j = 0; j < side; j++) there[j] = columns_there(left + j, strip->in_columns);
+  for (int j = 0; j < side; j++) valid[j] = columns_mask(left + j, strip->in_columns);
 #pragma GCC unroll 4
   for (int i = 0; i < rows; i++) sums[i] = _mm512_setzero_ps();
 #pragma GCC unroll 16
@@ -74,7 +74,7 @@ TARGET_AVX512 KERNEL_INLINE void block_avx512(const depthwise_strip *strip, cons
     const uint32_t inside = first + r >= 0 && first + r < strip->in_rows ? ~UINT32_C(0) : 0;
 #pragma GCC unroll 5
     for (int j = 0; j < side; j++) {
-      const __m512 in = inputs_avx512(strip->x, at + j, there[j] & inside, stride);
+      const __m512 in = inputs_avx512(strip->x, at + j, valid[j] & inside, stride);
 #pragma GCC unroll 4
       for (int i = 0; i < rows; i++) {
         const int tap = r - i * stride;
@@ -82,7 +82,7 @@ TARGET_AVX512 KERNEL_INLINE void block_avx512(const depthwise_strip *strip, cons
       }
     }
   }
-  const __mmask16 stored = (__mmask16)columns_there(column, strip->columns);
+  const __mmask16 stored = (__mmask16)columns_mask(column, strip->columns);
   const float *added = strip->epilogue.added;
 #pragma GCC unroll 4
   for (int i = 0; i < rows; i++) {
@@ -100,7 +100,7 @@ TARGET_AVX512 KERNEL_INLINE void rows_avx512(const depthwise_strip *strip, const
 
 TARGET_AVX512 KERNEL_INLINE void strip_avx512(const depthwise_strip *given, int side, int stride) {
   const depthwise_strip own = *given, *strip = &own; /* a copy that no store can change */
-  __m512 weight[DEPTHWISE_MOST_SIDE * DEPTHWISE_MOST_SIDE];
+  __m512 weight[DEPTHWISE_MAX_SIDE * DEPTHWISE_MAX_SIDE];
   int64_t y = 0;
 #pragma GCC unroll 25
   for (int t = 0; t < side * side; t++) weight[t] = _mm512_set1_ps(strip->weight[t]);

@@ -13,60 +13,60 @@
 
 #if KERNEL_X86
 
-#define TILE_ROWS 8 /* most neighbouring outputs that are summed at once */
+#define TILE_ROWS 8 /* maximum number of neighbouring outputs that are summed at once */
 enum {
   LANES = DEPTHWISE_LANES,
-  MOST_SIDE = 5,
-  AHEAD = 512,            /* bytes of a plane that are prefetched */
-  MOST_BYTES = 96 * 1024, /* transposed planes, which stay in the second-level cache */
-  NARROW = 10,  /* columns per tap of a row and per stride; wider rows are faster in place */
-  SHORT = 20,   /* columns with three taps per row, whatever the stride */
-  SHORTEST = 10 /* the same with several threads, because data that other threads wrote arrives
+  MAX_SIDE = 5,
+  AHEAD = 512,           /* bytes of a plane that are prefetched */
+  MAX_BYTES = 96 * 1024, /* transposed planes, which stay in the second-level cache */
+  NARROW = 10,  /* columns per tap of a row and stride, at most; wider rows are faster in place */
+  SHORT = 20,   /* maximum columns with three taps per row, for any stride */
+  SHORTEST = 10 /* maximum with several threads, because data that other threads wrote arrives
                    faster plane by plane */
 };
 
 /* ---------------------------------------------------------------- transposing */
 
 /* Loads floats [at, at + n), n <= LANES, of each lane, transposed. */
-TARGET_AVX512 KERNEL_INLINE void load_turned(const float *const from[LANES], int64_t at, int64_t n,
-                                             __m512 *lanes) {
-  const __mmask16 there = (__mmask16)bits_between(0, n);
+TARGET_AVX512 KERNEL_INLINE void load_transposed(const float *const from[LANES], int64_t at,
+                                                 int64_t n, __m512 *lanes) {
+  const __mmask16 valid = (__mmask16)bits_between(0, n);
 #pragma GCC unroll 16
   for (int i = 0; i < LANES; i++) {
-    lanes[i] = _mm512_maskz_loadu_ps(there, from[i] + at);
+    lanes[i] = _mm512_maskz_loadu_ps(valid, from[i] + at);
     prefetch_line(from[i] + at, AHEAD);
   }
-  turn_avx512(lanes);
+  transpose_avx512(lanes);
 }
 
-/* Like load_turned, for BF16. */
-TARGET_AVX512 KERNEL_INLINE void load_turned_bf16(const void *const from[LANES], int64_t at,
-                                                  int64_t n, __m512 *lanes) {
-  const __mmask16 there = (__mmask16)bits_between(0, n);
+/* Like load_transposed, for BF16. */
+TARGET_AVX512 KERNEL_INLINE void load_transposed_bf16(const void *const from[LANES], int64_t at,
+                                                      int64_t n, __m512 *lanes) {
+  const __mmask16 valid = (__mmask16)bits_between(0, n);
 #pragma GCC unroll 16
   for (int i = 0; i < LANES; i++) {
     const uint16_t *x = (const uint16_t *)from[i] + at;
-    lanes[i] = n == LANES ? load_avx512(DTYPE_BF16, x, 0) : load_bf16_avx512(there, x);
+    lanes[i] = n == LANES ? load_avx512(DTYPE_BF16, x, 0) : load_bf16_avx512(valid, x);
     prefetch_line(x, AHEAD);
   }
-  turn_avx512(lanes);
+  transpose_avx512(lanes);
 }
 
 /* Transposes (lanes, n) to (n, lanes). */
-TARGET_AVX512 static void turn_weights(const float *const from[LANES], int64_t n, float *to) {
+TARGET_AVX512 static void transpose_weights(const float *const from[LANES], int64_t n, float *to) {
   __m512 v[LANES];
   for (int64_t at = 0; at < n; at += LANES) {
     const int64_t some = min_i64(LANES, n - at);
-    load_turned(from, at, some, v);
+    load_transposed(from, at, some, v);
     for (int64_t i = 0; i < some; i++) _mm512_storeu_ps(to + (at + i) * LANES, v[i]);
   }
 }
 
 /* Transposes rows [row, stop) of planes to padded rows of `pitch` vectors. */
-TARGET_AVX512 static void depthwise_lanes_turn_rows(const conv_part *part,
-                                                    const void *const from[LANES], int64_t row,
-                                                    int64_t stop, int64_t pitch, float *to) {
-  const int64_t columns = part->args->dims[2].in, left = -part->d[2].origin,
+TARGET_AVX512 static void depthwise_lanes_transpose_rows(const conv_phase *phase,
+                                                         const void *const from[LANES], int64_t row,
+                                                         int64_t stop, int64_t pitch, float *to) {
+  const int64_t columns = phase->args->dims[2].in, left = -phase->d[2].origin,
                 beside = pitch - columns, end = stop * columns;
   __m512 v[LANES];
   int64_t column = 0;
@@ -75,10 +75,10 @@ TARGET_AVX512 static void depthwise_lanes_turn_rows(const conv_part *part,
   to += left * LANES;
   for (int64_t at = row * columns; at < end; at += LANES) {
     const int64_t some = min_i64(LANES, end - at);
-    if (is_bf16(part->args->x_type))
-      load_turned_bf16(from, at, some, v);
+    if (is_bf16(phase->args->x_type))
+      load_transposed_bf16(from, at, some, v);
     else
-      load_turned((const float *const *)from, at, some, v);
+      load_transposed((const float *const *)from, at, some, v);
     for (int64_t i = 0; i < some; i++, to += LANES) {
       _mm512_storeu_ps(to, v[i]);
       if (++column < columns) continue;
@@ -94,38 +94,38 @@ TARGET_AVX512 static void depthwise_lanes_turn_rows(const conv_part *part,
 TARGET_AVX512 KERNEL_INLINE void load_sums(const float *sums, int64_t i, __m512 *lanes) {
 #pragma GCC unroll 16
   for (int k = 0; k < LANES; k++) lanes[k] = _mm512_loadu_ps(sums + (i + k) * LANES);
-  turn_avx512(lanes);
+  transpose_avx512(lanes);
 }
 
-/* Stores n sums (n, lanes) as outputs from `cell` on of `count` planes. */
-TARGET_AVX512 static void store_planes(const conv_part *part, int64_t plane, int64_t count,
+/* Stores sums (n, lanes) as n outputs, from `cell` on, of `count` planes. */
+TARGET_AVX512 static void store_planes(const conv_phase *phase, int64_t plane, int64_t count,
                                        int64_t cell, int64_t n, const float *sums) {
-  const conv_epilogue epilogue = part->args->epilogue; /* a copy that no store can change */
-  const int64_t size = out_size(part->args), first = plane * size + cell;
-  float *out = (float *)part->args->out + first;
+  const conv_epilogue epilogue = phase->args->epilogue; /* a copy that no store can change */
+  const int64_t size = out_size(phase->args), first = plane * size + cell;
+  float *out = (float *)phase->args->out + first;
   const float *added = epilogue.added ? (const float *)epilogue.added + first : NULL;
   __m512 v[LANES];
   for (int64_t i = 0; i < n; i += LANES) {
-    const __mmask16 there = (__mmask16)bits_between(0, min_i64(LANES, n - i));
+    const __mmask16 valid = (__mmask16)bits_between(0, min_i64(LANES, n - i));
     load_sums(sums, i, v);
 #pragma GCC unroll 16
     for (int k = 0; k < LANES; k++)
       if (k < count)
         store_limited_avx512(v[k], added ? added + k * size + i : NULL, epilogue.low, epilogue.high,
-                             there, out + k * size + i);
+                             valid, out + k * size + i);
   }
 }
 
 /* Like store_planes, for BF16 without epilogue.added. The last vector overlaps the one before,
  * because masked stores are slow. */
-TARGET_AVX512_BF16 static void depthwise_lanes_store_bf16(const conv_part *part, int64_t plane,
+TARGET_AVX512_BF16 static void depthwise_lanes_store_bf16(const conv_phase *phase, int64_t plane,
                                                           int64_t count, int64_t cell, int64_t n,
                                                           const float *sums) {
-  const conv_epilogue epilogue = part->args->epilogue;
-  const int64_t size = out_size(part->args);
-  uint16_t *out = (uint16_t *)part->args->out + plane * size + cell;
+  const conv_epilogue epilogue = phase->args->epilogue;
+  const int64_t size = out_size(phase->args);
+  uint16_t *out = (uint16_t *)phase->args->out + plane * size + cell;
   const __m512 low = _mm512_set1_ps(epilogue.low), high = _mm512_set1_ps(epilogue.high);
-  const __mmask16 there = (__mmask16)bits_between(0, min_i64(LANES, n));
+  const __mmask16 valid = (__mmask16)bits_between(0, min_i64(LANES, n));
   __m512 v[LANES];
   for (int64_t next = 0; next < n; next += LANES) {
     const int64_t i = n < LANES ? 0 : min_i64(next, n - LANES);
@@ -135,7 +135,7 @@ TARGET_AVX512_BF16 static void depthwise_lanes_store_bf16(const conv_part *part,
       const __m256i y = (__m256i)_mm512_cvtneps_pbh(_mm512_min_ps(high, _mm512_max_ps(low, v[k])));
       if (k >= count) continue;
       if (n < LANES)
-        _mm256_mask_storeu_epi16(out + k * size + i, there, y);
+        _mm256_mask_storeu_epi16(out + k * size + i, valid, y);
       else
         _mm256_storeu_si256((void *)(out + k * size + i), y);
     }
@@ -146,7 +146,7 @@ TARGET_AVX512_BF16 static void depthwise_lanes_store_bf16(const conv_part *part,
 
 /* Neighbouring outputs of a row. */
 typedef struct lane_cells {
-  const float *x, *weight; /* x: the first output's; weight: of its first row of taps */
+  const float *x, *weight; /* x: input of the first output; weight: its first row of taps */
   int64_t taps, pitch;     /* rows of taps; floats per transposed row */
   const float *bias;       /* (lanes) */
   float *sums;             /* (cells, lanes) */
@@ -160,7 +160,7 @@ TARGET_AVX512 KERNEL_INLINE void sum_some(const lane_cells *cells, const int n, 
 #pragma GCC unroll 8
   for (int c = 0; c < n; c++) sums[c] = _mm512_setzero_ps();
   for (int64_t i = 0; i < cells->taps; i++, x += cells->pitch, weight += side * LANES) {
-    __m512 w[MOST_SIDE];
+    __m512 w[MAX_SIDE];
 #pragma GCC unroll 5
     for (int j = 0; j < side; j++) w[j] = _mm512_loadu_ps(weight + j * LANES);
 #pragma GCC unroll 20
@@ -203,10 +203,10 @@ static const cells_kernel kernels[2][2] = {{sum_3_1, sum_3_2}, {sum_5_1, sum_5_2
 
 /* ---------------------------------------------------------------- planes */
 
-static int64_t vectors_of_row(const conv_part *part) {
-  const window *window = &part->d[2];
+static int64_t vectors_of_row(const conv_phase *phase) {
+  const window *window = &phase->d[2];
   const int64_t reach = depthwise_reach(window->taps, window->stride, window->count),
-                in = part->args->dims[2].in - window->origin;
+                in = phase->args->dims[2].in - window->origin;
   return reach > in ? reach : in;
 }
 
@@ -217,12 +217,12 @@ typedef struct memory {
 } memory;
 
 /* Lays out the memory that `rows` rows of outputs need. */
-static memory memory_of(const conv_part *part, int64_t rows, float *from) {
+static memory memory_of(const conv_phase *phase, int64_t rows, float *from) {
   memory memory = {.weight = from};
-  const int64_t weight = tap_count(part) * LANES,
-                x = depthwise_reach(part->d[1].taps, part->d[1].stride, rows) *
-                    vectors_of_row(part) * LANES,
-                sums = round_up(rows * part->d[2].count, LANES) * LANES;
+  const int64_t weight = tap_count(phase) * LANES,
+                x = depthwise_reach(phase->d[1].taps, phase->d[1].stride, rows) *
+                    vectors_of_row(phase) * LANES,
+                sums = round_up(rows * phase->d[2].count, LANES) * LANES;
   memory.bytes = (size_t)(weight + LANES + x + sums) * sizeof(float);
   if (!from) return memory;
   memory.bias = memory.weight + weight;
@@ -231,15 +231,15 @@ static memory memory_of(const conv_part *part, int64_t rows, float *from) {
   return memory;
 }
 
-/* Returns how many rows of outputs fit in MOST_BYTES, at least one. */
-static int64_t rows_that_fit(const conv_part *part) {
-  const size_t one = memory_of(part, 1, NULL).bytes, more = memory_of(part, 2, NULL).bytes - one;
-  return one < MOST_BYTES ? 1 + (int64_t)((MOST_BYTES - one) / more) : 1;
+/* Returns how many rows of outputs fit in MAX_BYTES, at least one. */
+static int64_t rows_that_fit(const conv_phase *phase) {
+  const size_t one = memory_of(phase, 1, NULL).bytes, more = memory_of(phase, 2, NULL).bytes - one;
+  return one < MAX_BYTES ? 1 + (int64_t)((MAX_BYTES - one) / more) : 1;
 }
 
-/* Planes of outputs being computed. Rows [first, stop) of the inputs are transposed in m.x. */
+/* The state of a computation of planes. Rows [first, stop) of the inputs are transposed in m.x. */
 typedef struct band {
-  const conv_part *a;
+  const conv_phase *a;
   const void *x[LANES];
   memory m;
   int64_t plane, count, first, stop;
@@ -247,7 +247,7 @@ typedef struct band {
 
 /* Transposes the inputs of output rows [row, row + rows), keeping the rows that are transposed
  * already. */
-static void turn_band(band *band, int64_t row, int64_t rows) {
+static void transpose_band(band *band, int64_t row, int64_t rows) {
   const window *window = &band->a->d[1];
   const int64_t pitch = vectors_of_row(band->a) * LANES, in = band->a->args->dims[1].in,
                 top = input_at(window, row, 0), first = top < 0 ? 0 : min_i64(top, in),
@@ -257,8 +257,8 @@ static void turn_band(band *band, int64_t row, int64_t rows) {
   if (kept > 0)
     memmove(band->m.x, band->m.x + (first - band->first) * pitch,
             (size_t)(kept * pitch) * sizeof *band->m.x);
-  depthwise_lanes_turn_rows(band->a, band->x, first + kept, stop, vectors_of_row(band->a),
-                            band->m.x + kept * pitch);
+  depthwise_lanes_transpose_rows(band->a, band->x, first + kept, stop, vectors_of_row(band->a),
+                                 band->m.x + kept * pitch);
   band->first = first;
   band->stop = stop;
 }
@@ -287,7 +287,7 @@ static void make_band(band *band, int64_t row, int64_t rows) {
   const conv_args *args = band->a->args;
   const int64_t columns = band->a->d[2].count, cell = row * columns, n = rows * columns,
                 at = band->plane * out_size(args) + cell;
-  turn_band(band, row, rows);
+  transpose_band(band, row, rows);
   sum_band(band, row, rows);
   if (is_bf16(args->out_type)) {
     bf16_steps(&args->steps, band->m.sums, n * LANES);
@@ -305,13 +305,13 @@ TARGET_AVX512 static bool lane_weights_are_finite(const float *weight, int64_t t
   return _mm512_cmp_ps_mask(sum, _mm512_setzero_ps(), _CMP_EQ_OQ) == 0xffff;
 }
 
-bool depthwise_lanes_run(const conv_part *part, int64_t plane, int64_t count, int64_t row,
+bool depthwise_lanes_run(const conv_phase *phase, int64_t plane, int64_t count, int64_t row,
                          int64_t rows, char *scratch) {
-  const conv_args *args = part->args;
+  const conv_args *args = phase->args;
   const int64_t outputs = args->groups * args->outputs,
-                some = ceil_div(rows, ceil_div(rows, rows_that_fit(part)));
-  band band = {.a = part,
-               .m = memory_of(part, some, (float *)(void *)scratch),
+                some = ceil_div(rows, ceil_div(rows, rows_that_fit(phase)));
+  band band = {.a = phase,
+               .m = memory_of(phase, some, (float *)(void *)scratch),
                .plane = plane,
                .count = count};
   const float *weight[LANES];
@@ -319,21 +319,21 @@ bool depthwise_lanes_run(const conv_part *part, int64_t plane, int64_t count, in
     const int64_t out = plane + min_i64(i, count - 1), output = out % outputs;
     band.x[i] = float_at(args->x, is_bf16(args->x_type),
                          (out / outputs * args->groups + output / args->outputs) * in_size(args));
-    weight[i] = (const float *)args->weight + output * tap_count(part);
+    weight[i] = (const float *)args->weight + output * tap_count(phase);
     band.m.bias[i] = args->bias ? ((const float *)args->bias)[output] : -0.0F;
   }
-  turn_weights(weight, tap_count(part), band.m.weight);
-  if (!lane_weights_are_finite(band.m.weight, tap_count(part))) return false;
+  transpose_weights(weight, tap_count(phase), band.m.weight);
+  if (!lane_weights_are_finite(band.m.weight, tap_count(phase))) return false;
   for (int64_t at = 0; at < rows; at += some) make_band(&band, row + at, min_i64(some, rows - at));
   return true;
 }
 
-size_t depthwise_lanes_bytes(const conv_part *part, int64_t rows) {
-  return memory_of(part, min_i64(rows, rows_that_fit(part)), NULL).bytes;
+size_t depthwise_lanes_bytes(const conv_phase *phase, int64_t rows) {
+  return memory_of(phase, min_i64(rows, rows_that_fit(phase)), NULL).bytes;
 }
 
-bool depthwise_lanes_fit(const conv_part *part, int n_threads) {
-  const window *window = &part->d[2];
+bool depthwise_lanes_fit(const conv_phase *phase, int n_threads) {
+  const window *window = &phase->d[2];
   const int64_t most = window->taps == 3 ? (n_threads > 1 ? SHORTEST : SHORT)
                                          : NARROW * window->taps * window->stride;
   return cpu_has_avx512() && window->count <= most;
@@ -341,19 +341,19 @@ bool depthwise_lanes_fit(const conv_part *part, int n_threads) {
 
 #else
 
-bool depthwise_lanes_fit(const conv_part *part, int n_threads) {
-  (void)part;
+bool depthwise_lanes_fit(const conv_phase *phase, int n_threads) {
+  (void)phase;
   (void)n_threads;
   return false;
 }
-size_t depthwise_lanes_bytes(const conv_part *part, int64_t rows) {
-  (void)part;
+size_t depthwise_lanes_bytes(const conv_phase *phase, int64_t rows) {
+  (void)phase;
   (void)rows;
   return 0;
 }
-bool depthwise_lanes_run(const conv_part *part, int64_t plane, int64_t count, int64_t row,
+bool depthwise_lanes_run(const conv_phase *phase, int64_t plane, int64_t count, int64_t row,
                          int64_t rows, char *scratch) {
-  (void)part;
+  (void)phase;
   (void)plane;
   (void)count;
   (void)row;

@@ -11,14 +11,14 @@ enum { TILE(floats) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
 
 TILE_TARGET KERNEL_INLINE void TILE(store)(float *to, TILE_VECTOR v) { memcpy(to, &v, sizeof v); }
 
-/* Loads `vectors` vectors, of which n floats are needed. Does not read from `end` on. */
+/* Loads `vectors` vectors, of which only n floats are needed. Reads nothing from `end` on. */
 TILE_TARGET KERNEL_INLINE void TILE(load)(const float *from, const float *end, int64_t n,
                                           int vectors, TILE_VECTOR *to) {
   enum { FLOATS = TILE(floats) };
   float some[2 * FLOATS] = {0};
   if (end - from < vectors * FLOATS) {
-    const int64_t there = n < vectors * FLOATS ? n : vectors * FLOATS;
-    for (int64_t i = 0; i < there; i++) some[i] = from[i];
+    const int64_t n_valid = n < vectors * FLOATS ? n : vectors * FLOATS;
+    for (int64_t i = 0; i < n_valid; i++) some[i] = from[i];
     from = some;
   }
   for (int v = 0; v < vectors; v++) to[v] = TILE_LOAD(from + v * FLOATS);
@@ -37,8 +37,8 @@ TILE_TARGET KERNEL_INLINE void TILE(copy_row)(const float *from, const float *en
 }
 
 /* Copies n floats alternately to `even` and `odd`. */
-TILE_TARGET KERNEL_INLINE void TILE(part_row)(const float *from, const float *end, int64_t n,
-                                              float *even, float *odd) {
+TILE_TARGET KERNEL_INLINE void TILE(deinterleave_row)(const float *from, const float *end,
+                                                      int64_t n, float *even, float *odd) {
   enum { FLOATS = TILE(floats) };
   TILE_VECTOR v[2];
   for (int64_t i = 0; 2 * i < n; i += FLOATS) {
@@ -69,9 +69,9 @@ TILE_TARGET KERNEL_INLINE void TILE(copy_rows)(const depthwise_strip *s, int sid
     if (stride == 1)
       TILE(copy_row)(from, s->x_end, n, to + left);
     else if (left % 2 == 0)
-      TILE(part_row)(from, s->x_end, n, to + left / 2, other + left / 2);
+      TILE(deinterleave_row)(from, s->x_end, n, to + left / 2, other + left / 2);
     else
-      TILE(part_row)(from, s->x_end, n, other + left / 2, to + (left + 1) / 2);
+      TILE(deinterleave_row)(from, s->x_end, n, other + left / 2, to + (left + 1) / 2);
   }
 }
 
@@ -124,7 +124,8 @@ TILE_TARGET KERNEL_INLINE void TILE(block)(const depthwise_strip *s, const TILE_
 }
 
 /* Computes `rows` rows from row y of the strip on. If a row is not a whole number of vectors, the
- * last one starts earlier. A row shorter than a vector also stores what the next row overwrites. */
+ * last one starts earlier. A row shorter than a vector is stored as a whole vector, whose end the
+ * next row overwrites. */
 TILE_TARGET KERNEL_INLINE void TILE(some_rows)(const depthwise_strip *s, const TILE_VECTOR *weight,
                                                int64_t y, int side, int stride, int rows) {
   enum { FLOATS = TILE(floats) };
@@ -138,7 +139,7 @@ TILE_TARGET KERNEL_INLINE void TILE(some_rows)(const depthwise_strip *s, const T
 }
 
 TILE_TARGET KERNEL_INLINE void TILE(strip)(const depthwise_strip *s, int side, int stride) {
-  TILE_VECTOR weight[DEPTHWISE_MOST_SIDE * DEPTHWISE_MOST_SIDE];
+  TILE_VECTOR weight[DEPTHWISE_MAX_SIDE * DEPTHWISE_MAX_SIDE];
   int64_t y = 0;
   TILE(copy_rows)(s, side, stride);
 #pragma GCC unroll 25

@@ -13,14 +13,14 @@ enum { TILE(floats) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
 TILE_TARGET KERNEL_INLINE void TILE(one)(const direct_product *t, const int rows, const int vectors,
                                          const int64_t step, const bool prefetches) {
   enum { FLOATS = TILE(floats) };
-  const int64_t b_step = t->b_step;
+  const int64_t b_stride = t->b_stride;
   const float *b = t->b;
   TILE_VECTOR sums[TILE_ROWS * TILE_VECTORS];
 #pragma GCC unroll 28
   for (int i = 0; i < rows * vectors; i++) sums[i] = TILE_FILL(0);
-  for (int64_t k = 0; k < t->k; k++, b += b_step) {
+  for (int64_t k = 0; k < t->k; k++, b += b_stride) {
     const float *x = t->x + t->offsets[k];
-    prefetch_line(t->next + k * t->next_step, 0);
+    prefetch_line(t->next + k * t->next_stride, 0);
     if (prefetches) prefetch_line(t->x + t->offsets[k + DIRECT_AHEAD], 0);
     TILE_VECTOR columns[TILE_VECTORS];
 #pragma GCC unroll 4
@@ -49,7 +49,7 @@ TILE_TARGET KERNEL_INLINE void TILE(rows)(const direct_product *t, int rows, con
 #include "backend/cpu/kernels/support/tile_rows.h"
 }
 
-/* Compiles code for a stride of 1. Only the largest tiles prefetch inputs. */
+/* Runs a tile, with separate code for a stride of 1. Only the largest tiles prefetch inputs. */
 TILE_TARGET KERNEL_INLINE void TILE(run)(const direct_product *t, int rows, const int vectors) {
   const bool is_largest = TILE_ROWS == 14 && vectors == TILE_VECTORS;
   if (t->step == 1 && is_largest && t->prefetches)
@@ -70,7 +70,7 @@ TILE_TARGET static void TILE(half)(const direct_product *t, int rows) {
 static inline direct_kernel TILE(kernel)(void) {
   return (direct_kernel){TILE_ROWS, TILE_VECTORS * TILE(floats), TILE(whole), TILE(half)};
 }
-/* Returns the half kernel if it has enough outputs. */
+/* Returns the kernel for `outputs` outputs: half a panel wide if that is enough. */
 static inline direct_kernel TILE(kernel_for)(int64_t outputs) {
   const int half = TILE_VECTORS / 2 * TILE(floats);
   return outputs <= half ? (direct_kernel){TILE_ROWS, half, TILE(half), NULL} : TILE(kernel)();

@@ -2,8 +2,8 @@
  * per image and group, then steps, with the planes of x in place. Packed weight: gemm.h's packed a
  * (strips, k, height); tiles of conv_amx_weight.h on AMX. A task is some columns of an image by
  * some strips of the weight. Rounded planes are packed as words (pairs.h), in panels of a tile's
- * columns: by the task, or, if several tasks read the same columns, for all images before. Loop
- * order: strips that fit in the cache, columns, strip. */
+ * columns. The task packs them, or, if several tasks read the same columns, they are packed for all
+ * images before. Loop order: strips that fit in the cache, columns, strip. */
 #include "backend/cpu/kernels/conv/pointwise.h"
 
 #include "backend/cpu/kernels/conv/conv_amx_weight.h"
@@ -18,25 +18,25 @@
 #include "base/counts.h"
 
 enum {
-  TASK_PANELS = 8, /* columns of a task, in tiles, so that a row of them is in few pages */
+  TASK_PANELS = 8, /* columns of a task, in tiles, so that a row of these columns is in few pages */
   CACHED_WEIGHT = 256 << 10, /* bytes that the second-level cache keeps besides planes */
   FEW_STRIPS = 4,
-  TASKS = 4,         /* at least, per thread, so that all threads end at about the same time */
-  LARGE_PLANE = 512, /* columns from which on tasks are cut along columns alone, so that threads
-                        read what they wrote */
+  TASKS = 4,         /* minimum per thread, so that all threads end at about the same time */
+  LARGE_PLANE = 512, /* minimum columns for which tasks are cut along columns alone, so that threads
+                        read the data that they wrote */
   LARGE_OUTPUT = 768 * 1024, /* elements per group and image that exceed second-level caches */
-  TASK_WORK = 32 * 1024,     /* least multiplications of a task with few strips */
+  TASK_WORK = 32 * 1024,     /* minimum multiplications of a task with few strips */
   WORK = 256 * 1024,         /* multiplications that justify waking a thread */
   PACK_WORK = 64 * 1024      /* elements that justify waking a thread */
 };
 
 /* A convolution cut into tasks. */
 typedef struct cutting {
-  const conv_part *a;
+  const conv_phase *a;
   const kgemm *g;
   bool tiled;                   /* uses AMX */
   pointwise_kernel whole, half; /* kernels for a tile's columns, and for half of them */
-  bool prefetches;              /* outputs, which are not in a cache: see pointwise_tile */
+  bool prefetches;              /* prefetches outputs, which are in no cache: see pointwise_tile */
   int64_t cells, height, strips;
   int64_t k;            /* elements or words per column, as packed */
   int64_t across, down; /* tasks per image and group: along columns, and along strips */
@@ -90,18 +90,18 @@ static bool is_own_position(const window *window, const conv_dim *dim) {
          window->count == dim->in;
 }
 
-bool pointwise_fits(const conv_part *part) {
-  const conv_args *args = part->args;
+bool pointwise_fits(const conv_phase *phase) {
+  const conv_args *args = phase->args;
   if (args->type != DTYPE_F32 || args->transposed || !args->is_packed ||
       is_encoded(&args->encoding) || (args->weight_type != DTYPE_F32 && !conv_is_rounded(args)))
     return false;
   for (int d = 0; d < CONV_DIMS; d++)
-    if (!is_own_position(&part->d[d], &args->dims[d])) return false;
+    if (!is_own_position(&phase->d[d], &args->dims[d])) return false;
   return true;
 }
 
-bool pointwise_fills_a_tile(const conv_part *part) {
-  return cell_count(part) >= kernel_for(part->args, false).nr;
+bool pointwise_fills_a_tile(const conv_phase *phase) {
+  return cell_count(phase) >= kernel_for(phase->args, false).nr;
 }
 
 /* Returns the number of tasks along columns: `wanted` or more if the work justifies it. */
@@ -110,23 +110,24 @@ static int64_t columns_cut(const cutting *cutting, int64_t panels, int64_t wante
   return max_i64(cutting->across, min_i64(min_i64(panels, worth), wanted));
 }
 
-static cutting pointwise_cut(const kernel_context *ctx, const conv_part *part, const kgemm *kgemm) {
-  cutting cutting = {.a = part,
+static cutting pointwise_cut(const kernel_context *ctx, const conv_phase *phase,
+                             const kgemm *kgemm) {
+  cutting cutting = {.a = phase,
                      .g = kgemm,
-                     .tiled = conv_is_tiled(part->args),
-                     .whole = kernel_for(part->args, false),
-                     .half = kernel_for(part->args, true),
-                     .cells = cell_count(part),
+                     .tiled = conv_is_tiled(phase->args),
+                     .whole = kernel_for(phase->args, false),
+                     .half = kernel_for(phase->args, true),
+                     .cells = cell_count(phase),
                      .height = gemm_strip_height(kgemm),
                      .k = kgemm->k};
   if (cutting.tiled) {
     cutting.height = AMX_OUTPUTS;
-    cutting.k = conv_tiled_words(part->args);
+    cutting.k = conv_tiled_words(phase->args);
   }
   cutting.strips = ceil_div(kgemm->m, cutting.height);
   cutting.prefetches = kgemm->m * cutting.cells >= LARGE_OUTPUT;
   const int64_t panels = cutting.cells / cutting.whole.nr,
-                products = part->args->images * kgemm->batch;
+                products = phase->args->images * kgemm->batch;
   cutting.across = ceil_div(panels, TASK_PANELS);
   if (cutting.cells >= LARGE_PLANE && ctx->n_threads > 1) {
     cutting.down = 1;
@@ -205,7 +206,7 @@ static void pointwise_pack_all(const kernel_context *ctx, cutting *cutting) {
 
 /* ---------------------------------------------------------------- products */
 
-/* The outputs of a task: strips [strip, stop) of columns [from, to). */
+/* The outputs of a task: strips [strip, stop), columns [from, to). */
 typedef struct patch {
   int64_t image, group, strip, stop, from, to;
   char *words; /* panels of its columns, if the task packs them */
@@ -249,10 +250,10 @@ static void run_tiled(const cutting *cutting, const bf16_tile *tile, int rows, i
                         .taps = 1,
                         .a = tile->a,
                         .b = tile->b,
-                        .b_step = tile->b_step,
+                        .b_stride = tile->b_stride,
                         .offsets = &offset,
                         .c = sums,
-                        .c_step = AMX_COLUMNS,
+                        .c_stride = AMX_COLUMNS,
                         .prefetches = true};
   amx_sums_run(&all, rows > AMX_OUTPUTS / 2 ? AMX_OUTPUTS : AMX_OUTPUTS / 2, columns);
   bf16_tile_store(tile, rows, columns, sums);
@@ -271,15 +272,15 @@ static void pointwise_run_bf16(const cutting *cutting, const pointwise_tile *poi
   const conv_args *args = cutting->a->args;
   bf16_tile tile = {.channels = args->channels,
                     .a = (const uint32_t *)(const void *)pointwise_tile->a,
-                    .a_step = pointwise_tile->a_step,
+                    .a_stride = pointwise_tile->a_stride,
                     .b = pointwise_tile->b,
-                    .b_step = pointwise_tile->b_step,
+                    .b_stride = pointwise_tile->b_stride,
                     .bias = pointwise_tile->bias,
                     .added = args->epilogue.added
                                  ? element_at(args->epilogue.added, args->epilogue.added_type, at)
                                  : NULL,
                     .c = element_at(args->out, args->out_type, at),
-                    .c_step = pointwise_tile->c_step,
+                    .c_stride = pointwise_tile->c_stride,
                     .b_is_planes = !packs_words(cutting),
                     .added_type = args->epilogue.added_type,
                     .c_type = args->out_type,
@@ -291,14 +292,14 @@ static void pointwise_run_bf16(const cutting *cutting, const pointwise_tile *poi
   }
   _Alignas(64) float sums[AMX_OUTPUTS * BF16_COLUMNS];
   tile.c = sums;
-  tile.c_step = columns;
+  tile.c_stride = columns;
   tile.c_type = DTYPE_F32;
   run_sums(cutting, &tile, rows, columns);
   bf16_steps(&args->steps, sums, (int64_t)rows * columns);
-  rows_to_bf16(sums, rows, columns, (uint16_t *)args->out + at, pointwise_tile->c_step);
+  rows_to_bf16(sums, rows, columns, (uint16_t *)args->out + at, pointwise_tile->c_stride);
 }
 
-/* Computes a strip by the columns of a tile from `column` on. */
+/* Computes one tile: a strip of outputs by the columns from `column` on. */
 static void pointwise_run_tile(const cutting *cutting, const patch *patch, int64_t strip,
                                int64_t column) {
   const conv_args *args = cutting->a->args;
@@ -312,14 +313,14 @@ static void pointwise_run_tile(const cutting *cutting, const patch *patch, int64
       .k = k,
       .a = (const float *)cutting->g->packed_a +
            (patch->group * cutting->strips + strip) * cutting->height * k,
-      .a_step = cutting->height,
+      .a_stride = cutting->height,
       .b = words ? (const float *)(void *)panel_at(cutting, patch, column)
                  : (const float *)plane_at(cutting, patch->image, patch->group, 0, first),
-      .b_step = words ? cutting->whole.nr : cutting->cells,
+      .b_stride = words ? cutting->whole.nr : cutting->cells,
       .bias = args->bias ? (const float *)args->bias + output : NULL,
       .added = args->epilogue.added ? (const float *)args->epilogue.added + at : NULL,
       .c = (float *)args->out + at,
-      .c_step = cutting->cells,
+      .c_stride = cutting->cells,
       .low = args->epilogue.low,
       .high = args->epilogue.high,
       .prefetches = cutting->prefetches};
@@ -363,18 +364,18 @@ static bool pointwise_is_empty(const cutting *cutting) {
   return cutting->a->args->images * cutting->g->batch * cutting->g->m == 0;
 }
 
-size_t pointwise_bytes(const kernel_context *ctx, const conv_part *part, const kgemm *kgemm) {
-  const cutting cutting = pointwise_cut(ctx, part, kgemm);
+size_t pointwise_bytes(const kernel_context *ctx, const conv_phase *phase, const kgemm *kgemm) {
+  const cutting cutting = pointwise_cut(ctx, phase, kgemm);
   if (!packs_words(&cutting) || pointwise_is_empty(&cutting)) return 0;
   return pointwise_shared_bytes(&cutting) + slots_bytes(ctx, pointwise_task_count(&cutting),
                                                         pointwise_work_of(&cutting),
                                                         own_bytes(&cutting));
 }
 
-void pointwise_run(const kernel_context *ctx, const conv_part *part, const kgemm *kgemm,
+void pointwise_run(const kernel_context *ctx, const conv_phase *phase, const kgemm *kgemm,
                    char *memory) {
   char none = 0;
-  cutting cutting = pointwise_cut(ctx, part, kgemm);
+  cutting cutting = pointwise_cut(ctx, phase, kgemm);
   if (pointwise_is_empty(&cutting)) return;
   cutting.words = memory;
   if (shares_words(&cutting)) pointwise_pack_all(ctx, &cutting);

@@ -5,14 +5,14 @@
 #include "backend/cpu/kernels/conv/conv_window.h"
 #include "backend/cpu/kernels/gemm/gemm.h"
 
-/* True if a part is such a convolution; depends on sizes and dtypes only. */
-bool pointwise_fits(const conv_part *part);
+/* True if a phase is such a convolution. The result depends on sizes and dtypes only. */
+bool pointwise_fits(const conv_phase *phase);
 /* True if the planes fill a tile of this processor, which pointwise_run requires. */
-bool pointwise_fills_a_tile(const conv_part *part);
-/* kgemm: the part as a product of gemm.c, whose packed_a is used. For rounded parts k counts words.
- * Only rounded parts need memory. */
-size_t pointwise_bytes(const kernel_context *ctx, const conv_part *part, const kgemm *kgemm);
-void pointwise_run(const kernel_context *ctx, const conv_part *part, const kgemm *kgemm,
+bool pointwise_fills_a_tile(const conv_phase *phase);
+/* kgemm: the phase as a product of gemm.c; its packed_a is used. In rounded phases k counts words.
+ * Only rounded phases need memory. */
+size_t pointwise_bytes(const kernel_context *ctx, const conv_phase *phase, const kgemm *kgemm);
+void pointwise_run(const kernel_context *ctx, const conv_phase *phase, const kgemm *kgemm,
                    char *memory /* (pointwise_bytes) */);
 
 #endif

@@ -7,10 +7,10 @@
 
 #if KERNEL_X86
 #define TILE_ROWS 12
-enum { LANES = 16, MOST_SUMS = TILE_ROWS * BF16_COLUMNS / LANES };
+enum { LANES = 16, MAX_SUMS = TILE_ROWS * BF16_COLUMNS / LANES };
 
-/* Loads words of 16 or 32 columns of two rows of BF16; odd may be NULL for zeros. 32 columns are
- * left in the order of the unpack instructions, see in_order. */
+/* Loads words of 16 or 32 columns of two rows of BF16; odd may be NULL for zeros. 32 columns stay
+ * in the order of the unpack instructions; see in_order. */
 TARGET_AVX512_BF16 KERNEL_INLINE void pointwise_bf16_load_words(const uint16_t *even,
                                                                 const uint16_t *odd,
                                                                 const int vectors, __m512i *words) {
@@ -52,12 +52,12 @@ TARGET_AVX512_BF16 KERNEL_INLINE void pointwise_bf16_sum(const bf16_tile *tile, 
                                                          const int vectors, __m512 *sums) {
   const uint32_t *a = tile->a;
   const uint16_t *b = tile->b;
-  const int64_t step = tile->b_step, a_step = tile->a_step;
+  const int64_t stride = tile->b_stride, a_stride = tile->a_stride;
   __m512i words[2];
-  for (int64_t k = tile->channels; k > 1; k -= 2, a += a_step, b += 2 * step) {
-    pointwise_bf16_load_words(b, b + step, vectors, words);
+  for (int64_t k = tile->channels; k > 1; k -= 2, a += a_stride, b += 2 * stride) {
+    pointwise_bf16_load_words(b, b + stride, vectors, words);
     prefetch_line(b, vectors * LANES * (int)sizeof *b);
-    prefetch_line(b + step, vectors * LANES * (int)sizeof *b);
+    prefetch_line(b + stride, vectors * LANES * (int)sizeof *b);
     pointwise_bf16_add_words(a, words, rows, vectors, sums);
   }
   if (tile->channels % 2) {
@@ -73,7 +73,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void sum_wide(const bf16_tile *tile, const int 
                                                const int vectors, __m512 *sums) {
   const uint32_t *a = tile->a, *b = tile->b;
   __m512i words[2];
-  for (int64_t k = 0; k < tile->channels; k += 2, a += tile->a_step, b += tile->b_step) {
+  for (int64_t k = 0; k < tile->channels; k += 2, a += tile->a_stride, b += tile->b_stride) {
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; v++) words[v] = _mm512_loadu_si512(b + v * LANES);
     pointwise_bf16_add_words(a, words, rows, vectors, sums);
@@ -89,7 +89,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void pointwise_bf16_store_tile(const bf16_tile 
   for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; v++) {
-      const int64_t at = i * own.c_step + v * LANES;
+      const int64_t at = i * own.c_stride + v * LANES;
       __m512 sum = sums[i * vectors + v];
       if (own.bias) sum += _mm512_set1_ps(own.bias[i]);
       if (own.added)
@@ -104,7 +104,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void pointwise_bf16_store_tile(const bf16_tile 
 
 TARGET_AVX512_BF16 KERNEL_INLINE void tile_one(const bf16_tile *tile, const int rows,
                                                const int vectors) {
-  __m512 sums[MOST_SUMS];
+  __m512 sums[MAX_SUMS];
 #pragma GCC unroll 24
   for (int i = 0; i < rows * vectors; i++) sums[i] = _mm512_setzero_ps();
   if (tile->b_is_planes)
@@ -128,7 +128,7 @@ TARGET_AVX512_BF16 static void run_half(const bf16_tile *tile, int rows) {
 }
 #undef TILE_ROWS
 
-/* vectors and adds are constants where this is inlined, so that a row takes few instructions. */
+/* Stores all rows. vectors and adds are constants, so that a row takes few instructions. */
 TARGET_AVX512_BF16 KERNEL_INLINE void pointwise_bf16_store_all(const bf16_tile *tile, int rows,
                                                                const int vectors, const bool adds,
                                                                const float *sums) {
@@ -138,7 +138,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void pointwise_bf16_store_all(const bf16_tile *
     const __m512 bias = _mm512_set1_ps(own.bias ? own.bias[i] : -0.0F);
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; v++) {
-      const int64_t at = i * own.c_step + v * LANES;
+      const int64_t at = i * own.c_stride + v * LANES;
       __m512 sum = _mm512_loadu_ps(sums + v * LANES) + bias;
       if (adds)
         sum += load_avx512(own.added_type == DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F32, own.added, at);
@@ -169,10 +169,10 @@ static float sum_of(const bf16_tile *tile, int row, int column) {
   const uint32_t *words = tile->b;
   float sum = 0;
   for (int64_t k = 0; k < tile->channels; k++) {
-    const uint32_t x = tile->a[k / 2 * tile->a_step + row], y = words[0];
+    const uint32_t x = tile->a[k / 2 * tile->a_stride + row], y = words[0];
     const uint16_t a = (uint16_t)(k % 2 ? x >> 16 : x & 0xffff);
-    const uint32_t word = tile->b_is_planes ? y : words[k / 2 * tile->b_step + column];
-    const uint16_t b = tile->b_is_planes ? planes[k * tile->b_step + column]
+    const uint32_t word = tile->b_is_planes ? y : words[k / 2 * tile->b_stride + column];
+    const uint16_t b = tile->b_is_planes ? planes[k * tile->b_stride + column]
                                          : (uint16_t)(k % 2 ? word >> 16 : word & 0xffff);
     sum += bf16_to_f32(a) * bf16_to_f32(b);
   }
@@ -182,7 +182,7 @@ static float sum_of(const bf16_tile *tile, int row, int column) {
 static void pointwise_bf16_run_portable(const bf16_tile *tile, int rows, int columns) {
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < columns; j++) {
-      const int64_t at = i * tile->c_step + j;
+      const int64_t at = i * tile->c_stride + j;
       float sum = sum_of(tile, i, j) + (tile->bias ? tile->bias[i] : -0.0F), added;
       if (tile->added) {
         load_row(COMPUTE_F32, tile->added_type, element_at(tile->added, tile->added_type, at), 1, 1,

@@ -10,15 +10,15 @@
 /* A tile c (rows, columns) = min(max(a * b + bias + added, low), high). */
 typedef struct bf16_tile {
   int64_t channels;  /* k of a; a word of pairs.h holds two */
-  const uint32_t *a; /* word (row, i): a[i * a_step + row] */
-  int64_t a_step;
-  const void *b; /* if b_is_planes, BF16 element (channel, column) is b[channel * b_step + column];
-                    otherwise word (i, column) is b[i * b_step + column] */
-  int64_t b_step;
+  const uint32_t *a; /* word (row, i): a[i * a_stride + row] */
+  int64_t a_stride;
+  const void *b; /* if b_is_planes, BF16 element (channel, column) is b[channel * b_stride +
+                    column]; otherwise word (i, column) is b[i * b_stride + column] */
+  int64_t b_stride;
   const float *bias; /* (rows), may be NULL */
   const void *added; /* laid out like c, may be NULL */
-  void *c;           /* element (row, column): c[row * c_step + column] */
-  int64_t c_step;
+  void *c;           /* element (row, column): c[row * c_stride + column] */
+  int64_t c_stride;
   bool b_is_planes;
   dtype added_type, c_type; /* F32 or BF16 */
   float low, high;

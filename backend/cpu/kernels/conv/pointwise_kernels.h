@@ -9,16 +9,16 @@
  * are added up, which keeps rounding errors small. */
 typedef struct pointwise_tile {
   int64_t k;
-  const float *a; /* element (row, k): a[k * a_step + row] */
-  int64_t a_step;
-  const float *b; /* element (k, column): b[k * b_step + column] */
-  int64_t b_step;
+  const float *a; /* element (row, k): a[k * a_stride + row] */
+  int64_t a_stride;
+  const float *b; /* element (k, column): b[k * b_stride + column] */
+  int64_t b_stride;
   const float *bias;  /* (rows), may be NULL */
   const float *added; /* laid out like c, may be NULL */
-  float *c;           /* element (row, column): c[row * c_step + column] */
-  int64_t c_step;
+  float *c;           /* element (row, column): c[row * c_stride + column] */
+  int64_t c_stride;
   float low, high;
-  bool prefetches; /* c, which is not in a cache, a row per k; `added` is always prefetched */
+  bool prefetches; /* prefetches c, which is in no cache, a row per k; `added` always is */
 } pointwise_tile;
 
 enum { POINTWISE_BLOCK = 64 };
@@ -28,7 +28,7 @@ typedef struct pointwise_kernel {
   void (*run)(const pointwise_tile *tile, int rows);
 } pointwise_kernel;
 
-/* Returns a kernel with as many rows as gemm.h's kernel for floats. half: with half its columns. */
+/* Returns a kernel with as many rows as gemm.h's kernel for floats. half: with half the columns. */
 pointwise_kernel pointwise_kernel_for(bool half);
 /* Like pointwise_kernel_for, for a and b in words of pairs.h. */
 pointwise_kernel pointwise_pairs_kernel_for(bool half);

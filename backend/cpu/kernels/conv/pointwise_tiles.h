@@ -14,7 +14,7 @@ TILE_TARGET KERNEL_INLINE void TILE(prefetch_row)(const pointwise_tile *t, int64
                                                   const int vectors) {
 #pragma GCC unroll 4
   for (int v = 0; v < vectors; v++) {
-    const int64_t at = row * t->c_step + v * TILE(floats);
+    const int64_t at = row * t->c_stride + v * TILE(floats);
     if (t->prefetches) __builtin_prefetch(t->c + at, 1, 3);
     if (t->added) __builtin_prefetch(t->added + at, 0, 3);
   }
@@ -24,7 +24,7 @@ TILE_TARGET KERNEL_INLINE void TILE(one)(const pointwise_tile *t, const int rows
                                          const int vectors) {
   enum { FLOATS = TILE(floats) };
   const float *a = t->a, *b = t->b;
-  const int64_t a_step = t->a_step, b_step = t->b_step;
+  const int64_t a_stride = t->a_stride, b_stride = t->b_stride;
   int64_t k = 0;
   const int64_t prefetched = t->prefetches || t->added ? rows : 0;
   do {
@@ -33,7 +33,7 @@ TILE_TARGET KERNEL_INLINE void TILE(one)(const pointwise_tile *t, const int rows
     const bool adds = k > 0, ends = stop == t->k;
 #pragma GCC unroll 24
     for (int i = 0; i < rows * vectors; i++) sums[i] = TILE_FILL(0);
-    for (; k < stop; k++, a += a_step, b += b_step) {
+    for (; k < stop; k++, a += a_stride, b += b_stride) {
       TILE_VECTOR columns[TILE_VECTORS];
       if (k < prefetched) TILE(prefetch_row)(t, k, vectors);
 #pragma GCC unroll 4
@@ -51,14 +51,14 @@ TILE_TARGET KERNEL_INLINE void TILE(one)(const pointwise_tile *t, const int rows
     }
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++) {
-      float *c = t->c + i * t->c_step;
+      float *c = t->c + i * t->c_stride;
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; v++) {
         TILE_VECTOR sum = sums[i * vectors + v];
         if (adds) sum += TILE_LOAD(c + v * FLOATS);
         if (ends) {
           if (t->bias) sum += TILE_FILL(t->bias[i]);
-          if (t->added) sum += TILE_LOAD(t->added + i * t->c_step + v * FLOATS);
+          if (t->added) sum += TILE_LOAD(t->added + i * t->c_stride + v * FLOATS);
           sum = TILE_MIN(TILE_FILL(t->high), TILE_MAX(TILE_FILL(t->low), sum));
         }
         memcpy(c + v * FLOATS, &sum, sizeof sum);

@@ -1,8 +1,8 @@
 /* Winograd's method: out = A' [sum over channels of (B' x B) * (G w G')] A + bias, then epilogue
- * and steps. The image is cut into overlapping tiles. Tiles of a block make factors: n x n matrices
- * (tiles, channels). Each is multiplied with its matrix (channels, outputs) of the weight, and the
- * sums make tiles of outputs. Packed weight: (groups, panels, n * n, channels, nr). Threads have
- * their own blocks, or share one if tiles are few. Loop order: block, panel, part, factor. */
+ * and steps. The image is cut into overlapping tiles. Tiles of a block become factors: n x n
+ * matrices (tiles, channels). Each is multiplied by a matrix (channels, outputs) of the weight, and
+ * the sums become tiles of outputs. Packed weight: (groups, panels, n * n, channels, nr). Threads
+ * have their own blocks, or share one if tiles are few. Loop order: block, panel, tiles, factor. */
 #include "backend/cpu/kernels/conv/winograd.h"
 
 #include <string.h>
@@ -18,18 +18,18 @@
 
 enum {
   LANES = WINOGRAD_LANES,
-  MOST_N = WINOGRAD_MOST + 2,
-  MOST_FACTORS = MOST_N * MOST_N,
+  MAX_N = WINOGRAD_MAX + 2,
+  MAX_FACTORS = MAX_N * MAX_N,
   TAPS = WINOGRAD_SIDE * WINOGRAD_SIDE,
   BLOCK_BYTES = 640 << 10, /* bytes of factors, which stay in the second-level cache */
-  LEAST_BLOCK = 32,        /* tiles, so that the weight is not read too often */
-  PART = 32,               /* most tiles whose sums of a panel stay in the cache */
-  LEAST_PART = 6,          /* least tiles of a task, because each task reads the weight */
-  RUN = 16,                /* tiles that one task transforms at once */
-  CELLS = 16,              /* outputs that are stored at once */
-  DEEP = 64,               /* channels whose weights of a panel stay in the first-level cache */
-  WORK = 256 * 1024,       /* multiplications that justify waking a thread */
-  PACK_GRAIN = 4           /* channels of panels */
+  MIN_BLOCK = 32,          /* minimum tiles of a block, so that the weight is not read too often */
+  MAX_TILES = 32,          /* maximum number of tiles whose sums of a panel stay in the cache */
+  MIN_TILES = 6,     /* minimum number of tiles of a task, because each task reads the weight */
+  RUN = 16,          /* tiles that one task transforms at once */
+  CELLS = 16,        /* outputs that are stored at once */
+  DEEP = 64,         /* channels whose weights of a panel stay in the first-level cache */
+  WORK = 256 * 1024, /* multiplications that justify waking a thread */
+  PACK_GRAIN = 4     /* channels of panels */
 };
 
 typedef struct tiling {
@@ -37,13 +37,12 @@ typedef struct tiling {
   winograd_kernel kernel;
   int m, n;
   int64_t rows, columns, tiles; /* tiles per image, along both axes, and of all images */
-  int64_t blocks;               /* blocks of LANES channels, per group */
+  int64_t blocks;               /* number of blocks of LANES channels per group */
   int64_t panels;               /* panels of outputs, per group */
   int64_t block;                /* tiles whose factors are in memory */
-  int64_t part;                 /* tiles that are multiplied at once */
+  int64_t at_once;              /* tiles that are multiplied at once */
   bool shared;                  /* threads share a block */
-  int64_t
-      work; /* number of threads that the work justifies, that of one group if a block is shared */
+  int64_t work; /* threads that the work justifies; if a block is shared, the work of a group */
   /* Only for a shared block: */
   float *factors;
   int64_t group, first, count;
@@ -51,45 +50,48 @@ typedef struct tiling {
 
 /* ---------------------------------------------------------------- sizes */
 
-static int64_t factor_step(const tiling *tiling) {
+static int64_t factor_stride(const tiling *tiling) {
   return (tiling->blocks * tiling->block + 1) * LANES;
 }
-static int64_t sum_step(const tiling *tiling) { return tiling->part * tiling->kernel.nr + LANES; }
+static int64_t sum_stride(const tiling *tiling) {
+  return tiling->at_once * tiling->kernel.nr + LANES;
+}
 static size_t factor_bytes(const tiling *tiling) {
-  return (size_t)(tiling->n * tiling->n * factor_step(tiling)) * sizeof(float);
+  return (size_t)(tiling->n * tiling->n * factor_stride(tiling)) * sizeof(float);
 }
 static size_t input_bytes(const tiling *tiling) {
   return (size_t)(tiling->n * (RUN * tiling->m + 2) * LANES) * sizeof(float);
 }
 static size_t sum_bytes(const tiling *tiling) {
-  return (size_t)(tiling->n * tiling->n * sum_step(tiling)) * sizeof(float);
+  return (size_t)(tiling->n * tiling->n * sum_stride(tiling)) * sizeof(float);
 }
 static size_t kernel_winograd_larger(size_t a, size_t b) { return a > b ? a : b; }
-/* Returns the scratch bytes of a task. Tasks that make factors and tasks that multiply run one
- * after the other in the same memory. */
+/* Returns the scratch bytes of a task. Tasks that compute factors and tasks that multiply them run
+ * one after the other in the same memory. */
 static size_t kernel_winograd_task_bytes(const tiling *tiling) {
   return kernel_winograd_larger(input_bytes(tiling), sum_bytes(tiling));
 }
 
-/* Returns the size of equal parts of n of at most `most`; their number is a multiple of `of`. */
-static int64_t equal_parts(int64_t n, int64_t most, int64_t of) {
-  int64_t parts = ceil_div(n, most);
-  parts = ceil_div(parts, of) * of;
-  return ceil_div(n, parts > 0 ? parts : 1);
+/* Returns the size of equal shares of n, at most `most` each, whose number is a multiple of
+   `of`. */
+static int64_t equal_shares(int64_t n, int64_t most, int64_t of) {
+  int64_t shares = ceil_div(n, most);
+  shares = ceil_div(shares, of) * of;
+  return ceil_div(n, shares > 0 ? shares : 1);
 }
 
-/* Returns how many tiles' factors fit in the second-level caches of n_threads. */
-static int64_t most_tiles(const tiling *tiling, int64_t n_threads) {
+/* Returns the number of tiles whose factors fit in the second-level caches of n_threads. */
+static int64_t max_tiles(const tiling *tiling, int64_t n_threads) {
   int64_t tile_bytes = tiling->n * tiling->n * tiling->blocks * LANES * (int64_t)sizeof(float);
   int64_t most = n_threads * BLOCK_BYTES / (tile_bytes > 0 ? tile_bytes : 1);
-  return most < LEAST_BLOCK ? LEAST_BLOCK : most;
+  return most < MIN_BLOCK ? MIN_BLOCK : most;
 }
 
-/* Returns the most tiles per task such that each thread gets a task of a panel. */
+/* Returns the maximum tiles per task for which each thread gets a task of a panel. */
 static int64_t most_of_task(const tiling *tiling, int64_t n_threads) {
-  int64_t parts = ceil_div(n_threads, tiling->panels > 0 ? tiling->panels : 1);
-  int64_t most = ceil_div(tiling->block, parts);
-  return min_i64(PART, most < LEAST_PART ? LEAST_PART : most);
+  int64_t shares = ceil_div(n_threads, tiling->panels > 0 ? tiling->panels : 1);
+  int64_t most = ceil_div(tiling->block, shares);
+  return min_i64(MAX_TILES, most < MIN_TILES ? MIN_TILES : most);
 }
 
 static tiling kernel_winograd_plan_tiling(const kernel_context *ctx, const winograd_args *args) {
@@ -103,32 +105,31 @@ static tiling kernel_winograd_plan_tiling(const kernel_context *ctx, const winog
   tiling.blocks = ceil_div(args->channels, LANES);
   tiling.panels = ceil_div(args->outputs, tiling.kernel.nr);
   int64_t multiplies = tiling.tiles * tiling.n * tiling.n * args->channels * args->outputs;
-  tiling.shared =
-      args->groups * (tiling.tiles / LEAST_BLOCK) < ctx->n_threads && ctx->n_threads > 1;
+  tiling.shared = args->groups * (tiling.tiles / MIN_BLOCK) < ctx->n_threads && ctx->n_threads > 1;
   tiling.work = (tiling.shared ? 1 : args->groups) * multiplies / WORK;
-  tiling.block = equal_parts(tiling.tiles, most_tiles(&tiling, tiling.shared ? ctx->n_threads : 1),
-                             tiling.shared ? 1 : ctx->n_threads);
-  tiling.part =
-      equal_parts(tiling.block, tiling.shared ? most_of_task(&tiling, ctx->n_threads) : PART, 1);
+  tiling.block = equal_shares(tiling.tiles, max_tiles(&tiling, tiling.shared ? ctx->n_threads : 1),
+                              tiling.shared ? 1 : ctx->n_threads);
+  tiling.at_once = equal_shares(
+      tiling.block, tiling.shared ? most_of_task(&tiling, ctx->n_threads) : MAX_TILES, 1);
   return tiling;
 }
 
 /* ---------------------------------------------------------------- factors */
 
-/* Transposes n neighbours of LANES channels, `plane` apart, to (n, LANES). Channels from `here` on
- * are zeros. */
-static void turn(const float *from, int64_t plane, int64_t here, int64_t n, float *to) {
+/* Transposes n neighbours of LANES channels, `plane` apart, to (n, LANES). Channels from `valid`
+ * on are zeros. */
+static void transpose(const float *from, int64_t plane, int64_t valid, int64_t n, float *to) {
   float some[8 * 8];
   for (int64_t x = 0; x < n; x += 8) {
-    /* the last 8 overlap those before */
+    /* the last 8 overlap the 8 before */
     const int64_t at = n >= 8 ? min_i64(x, n - 8) : 0, width = min_i64(8, n);
     for (int h = 0; h < LANES; h += 8) {
-      if (here >= h + 8 && width == 8) {
+      if (valid >= h + 8 && width == 8) {
         transpose_8x8(from + h * plane + at, plane, to + at * LANES + h, LANES);
         continue;
       }
       memset(some, 0, sizeof some);
-      for (int64_t c = h; c < min_i64(here, h + 8); c++)
+      for (int64_t c = h; c < min_i64(valid, h + 8); c++)
         memcpy(some + (c - h) * 8, from + c * plane + at, (size_t)width * sizeof *some);
       for (int64_t i = 0; i < width; i++)
         for (int c = 0; c < 8; c++) to[(at + i) * LANES + h + c] = some[c * 8 + i];
@@ -136,22 +137,22 @@ static void turn(const float *from, int64_t plane, int64_t here, int64_t n, floa
   }
 }
 
-/* Like turn, for a row from element `at` of x on, which may be BF16. */
-static void kernel_winograd_turn_row(const tiling *tiling, int64_t at, int64_t plane, int64_t here,
-                                     int64_t n, float *to) {
-  enum { WIDEST = RUN * WINOGRAD_MOST + 2 };
+/* Like transpose, for a row from element `at` of x on, which may be BF16. */
+static void kernel_winograd_transpose_row(const tiling *tiling, int64_t at, int64_t plane,
+                                          int64_t valid, int64_t n, float *to) {
+  enum { WIDEST = RUN * WINOGRAD_MAX + 2 };
   float wide[LANES * WIDEST];
   if (!is_bf16(tiling->args->x_type)) {
-    turn((const float *)tiling->args->x + at, plane, here, n, to);
+    transpose((const float *)tiling->args->x + at, plane, valid, n, to);
     return;
   }
-  for (int64_t c = 0; c < here; c++)
+  for (int64_t c = 0; c < valid; c++)
     widen_row((const uint16_t *)tiling->args->x + at + c * plane, n, wide + c * WIDEST);
-  turn(wide, WIDEST, here, n, to);
+  transpose(wide, WIDEST, valid, n, to);
 }
 
 /* Loads the inputs of neighbouring tiles, for LANES channels, to (n, width, LANES). */
-static void load_inputs(const tiling *tiling, int64_t plane, int64_t here, int64_t y0, int64_t x0,
+static void load_inputs(const tiling *tiling, int64_t plane, int64_t valid, int64_t y0, int64_t x0,
                         int64_t width, float *to) {
   const winograd_args *args = tiling->args;
   int64_t size = args->in_rows * args->in_columns;
@@ -164,8 +165,8 @@ static void load_inputs(const tiling *tiling, int64_t plane, int64_t here, int64
     }
     memset(to, 0, (size_t)(low * LANES) * sizeof *to);
     if (high > low)
-      kernel_winograd_turn_row(tiling, plane * size + y * args->in_columns + x0 + low, size, here,
-                               high - low, to + low * LANES);
+      kernel_winograd_transpose_row(tiling, plane * size + y * args->in_columns + x0 + low, size,
+                                    valid, high - low, to + low * LANES);
     memset(to + high * LANES, 0, (size_t)((width - high) * LANES) * sizeof *to);
   }
 }
@@ -180,26 +181,27 @@ static place kernel_winograd_place_of(const tiling *tiling, int64_t tile) {
                  tile % tiling->columns};
 }
 
-/* Computes factors of tiles [first, first + count) for LANES channels. to: the first tile's. */
+/* Computes factors of tiles [first, first + count) for LANES channels. to: factors of the first
+ * tile. */
 static void kernel_winograd_make_factors(const tiling *tiling, int64_t group, int64_t channels,
                                          int64_t first, int64_t count, float *to, float *inputs) {
   const winograd_args *args = tiling->args;
-  int64_t channel = channels * LANES, here = min_i64(LANES, args->channels - channel);
+  int64_t channel = channels * LANES, valid = min_i64(LANES, args->channels - channel);
   for (int64_t n; count > 0; first += n, count -= n) {
     place at = kernel_winograd_place_of(tiling, first);
     n = min_i64(min_i64(RUN, count), tiling->columns - at.column);
     int64_t width = n * tiling->m + 2,
             plane = (at.image * args->groups + group) * args->channels + channel;
-    load_inputs(tiling, plane, here, at.row * tiling->m - args->top,
+    load_inputs(tiling, plane, valid, at.row * tiling->m - args->top,
                 at.column * tiling->m - args->left, width, inputs);
     for (int64_t i = 0; i < n; i++, to += LANES)
-      tiling->kernel.factors(inputs + i * tiling->m * LANES, width, to, factor_step(tiling));
+      tiling->kernel.factors(inputs + i * tiling->m * LANES, width, to, factor_stride(tiling));
   }
 }
 
 /* ---------------------------------------------------------------- outputs */
 
-/* The part of a tile that is inside the image. at: element of out of its first output. */
+/* The part of a tile that is inside the image. at: index in out of its first output. */
 typedef struct patch {
   int64_t at, rows, columns;
 } patch;
@@ -260,38 +262,38 @@ static void kernel_winograd_store_tile(const tiling *tiling, const patch *of, co
   }
 }
 
-/* Stores cells (LANES, CELLS) of n tiles of outputs [output, output + here). */
+/* Stores cells (LANES, CELLS) of n tiles of outputs [output, output + valid). */
 static void kernel_winograd_store_cells(const tiling *tiling, int64_t first, int64_t n,
-                                        int64_t output, int64_t here, float *cells) {
+                                        int64_t output, int64_t valid, float *cells) {
   const winograd_args *args = tiling->args;
   const conv_epilogue *epilogue = &args->epilogue;
   const conv_epilogue limits = {.low = epilogue->low, .high = epilogue->high};
-  const int64_t step = (int64_t)tiling->m * tiling->m;
+  const int64_t stride = (int64_t)tiling->m * tiling->m;
   const bool has_limits =
       limits.low > conv_epilogue_none.low || limits.high < conv_epilogue_none.high;
   for (int64_t k = 0; epilogue->added && k < n; k++) {
     const place at = kernel_winograd_place_of(tiling, first + k);
-    for (int64_t lane = 0; lane < here; lane++) {
+    for (int64_t lane = 0; lane < valid; lane++) {
       const patch of = kernel_winograd_patch_of(args, tiling->m, &at, output + lane);
-      kernel_winograd_add_tile(tiling, &of, cells + lane * CELLS + k * step);
+      kernel_winograd_add_tile(tiling, &of, cells + lane * CELLS + k * stride);
     }
   }
-  if (has_limits) conv_epilogue_row(&limits, -0.0F, 0, here * CELLS, cells, cells);
+  if (has_limits) conv_epilogue_row(&limits, -0.0F, 0, valid * CELLS, cells, cells);
   uint16_t bf16[LANES * CELLS];
   if (is_bf16(args->out_type)) {
-    bf16_steps(&args->steps, cells, here * CELLS);
-    row_to_bf16(cells, here * CELLS, bf16);
+    bf16_steps(&args->steps, cells, valid * CELLS);
+    row_to_bf16(cells, valid * CELLS, bf16);
   } else {
-    steps_in_place(&args->steps, cells, 0, here * CELLS, 1, 0);
+    steps_in_place(&args->steps, cells, 0, valid * CELLS, 1, 0);
   }
   for (int64_t k = 0; k < n; k++) {
     const place at = kernel_winograd_place_of(tiling, first + k);
-    for (int64_t lane = 0; lane < here; lane++) {
+    for (int64_t lane = 0; lane < valid; lane++) {
       const patch of = kernel_winograd_patch_of(args, tiling->m, &at, output + lane);
       if (is_bf16(args->out_type))
-        store_bf16_tile(tiling, &of, bf16 + lane * CELLS + k * step);
+        store_bf16_tile(tiling, &of, bf16 + lane * CELLS + k * stride);
       else
-        kernel_winograd_store_tile(tiling, &of, cells + lane * CELLS + k * step);
+        kernel_winograd_store_tile(tiling, &of, cells + lane * CELLS + k * stride);
     }
   }
 }
@@ -325,12 +327,12 @@ KERNEL_INLINE void add_taps(int m, const float *weight, const double *inputs, do
   }
 }
 
-/* Computes the wanted ones of outputs [output, output + LANES) of a tile directly from the inputs:
- * cells (m, m, LANES). */
+/* Computes cells (m, m, LANES) of a tile directly from the inputs, for the wanted ones of outputs
+ * [output, output + LANES). */
 static void compute_directly(const tiling *tiling, const place *at, int64_t output,
                              const bool *wanted, float *cells) {
   const winograd_args *args = tiling->args;
-  double inputs[MOST_FACTORS], sums[LANES][WINOGRAD_MOST * WINOGRAD_MOST] = {{0}};
+  double inputs[MAX_FACTORS], sums[LANES][WINOGRAD_MAX * WINOGRAD_MAX] = {{0}};
   int64_t size = args->in_rows * args->in_columns, group = output / args->outputs;
   int64_t x = (at->image * args->groups + group) * args->channels * size;
   for (int64_t c = 0; c < args->channels; c++, x += size) {
@@ -359,10 +361,10 @@ static bool winograd_cells_are_finite(const float *check) {
   return !others;
 }
 
-/* Recomputes outputs that are not finite directly, in tiles [first, first + count), whose cells are
- * summed in `check`. Winograd's method would spread an infinite input over the whole tile. */
-static void mend(const tiling *tiling, int64_t first, int64_t count, int64_t output, int64_t here,
-                 const float *check, float *cells) {
+/* Recomputes outputs that are not finite directly, in tiles [first, first + count). check: the sum
+ * of each output's cells. Winograd's method would spread an infinite input over the whole tile. */
+static void recompute_outputs(const tiling *tiling, int64_t first, int64_t count, int64_t output,
+                              int64_t valid, const float *check, float *cells) {
   const int n_cells = tiling->m * tiling->m;
   if (winograd_cells_are_finite(check)) return;
   for (int64_t tile = first; tile < first + count; tile++, cells += n_cells * LANES) {
@@ -371,30 +373,30 @@ static void mend(const tiling *tiling, int64_t first, int64_t count, int64_t out
     for (int lane = 0; lane < LANES; lane++) {
       float sum = 0;
       for (int i = 0; i < n_cells; i++) sum += cells[i * LANES + lane];
-      wanted[lane] = lane < here && sum - sum != 0;
+      wanted[lane] = lane < valid && sum - sum != 0;
     }
     compute_directly(tiling, &at, output, wanted, cells);
   }
 }
 
-/* Finishes outputs [output, output + here) of a group. sums: the first tile's. */
+/* Stores outputs [output, output + valid), transformed from sums. sums: of the first tile. */
 static void finish_tiles(const tiling *tiling, int64_t first, int64_t count, int64_t output,
-                         int64_t here, const float *sums) {
+                         int64_t valid, const float *sums) {
   const winograd_args *args = tiling->args;
-  float cells[CELLS * LANES], turned[LANES * CELLS], bias[LANES] = {0};
+  float cells[CELLS * LANES], transposed[LANES * CELLS], bias[LANES] = {0};
   int64_t n_cells = (int64_t)tiling->m * tiling->m, at_once = CELLS / n_cells;
-  if (args->bias) memcpy(bias, (const float *)args->bias + output, (size_t)here * sizeof *bias);
+  if (args->bias) memcpy(bias, (const float *)args->bias + output, (size_t)valid * sizeof *bias);
   for (int64_t i = 0; i < count; i += at_once) {
     int64_t n = min_i64(at_once, count - i);
     float check[LANES] = {0};
     for (int64_t k = 0; k < n; k++)
-      tiling->kernel.outputs(sums + (i + k) * tiling->kernel.nr, sum_step(tiling), bias,
+      tiling->kernel.outputs(sums + (i + k) * tiling->kernel.nr, sum_stride(tiling), bias,
                              cells + k * n_cells * LANES, check);
-    mend(tiling, first + i, n, output, here, check, cells);
+    recompute_outputs(tiling, first + i, n, output, valid, check, cells);
     for (int h = 0; h < 4; h++)
       transpose_8x8(cells + h / 2 * 8 * LANES + h % 2 * 8, LANES,
-                    turned + h % 2 * 8 * CELLS + h / 2 * 8, CELLS);
-    kernel_winograd_store_cells(tiling, first + i, n, output, here, turned);
+                    transposed + h % 2 * 8 * CELLS + h / 2 * 8, CELLS);
+    kernel_winograd_store_cells(tiling, first + i, n, output, valid, transposed);
   }
 }
 
@@ -402,12 +404,12 @@ static void finish_tiles(const tiling *tiling, int64_t first, int64_t count, int
 static void multiply_factor(const tiling *tiling, const float *factors, int64_t at, int64_t count,
                             const float *weight, float *sums) {
   int64_t nr = tiling->kernel.nr, strips = ceil_div(count, tiling->kernel.mr);
-  int64_t height = ceil_div(count, strips), step = tiling->block * LANES;
+  int64_t height = ceil_div(count, strips), stride = tiling->block * LANES;
   for (int64_t k = 0; k < tiling->args->channels; k += DEEP)
     for (int64_t i = 0; i < count; i += height) {
       const winograd_product product = {.k = min_i64(DEEP, tiling->args->channels - k),
-                                        .a = factors + k / LANES * step + (at + i) * LANES,
-                                        .a_step = step,
+                                        .a = factors + k / LANES * stride + (at + i) * LANES,
+                                        .a_stride = stride,
                                         .b = weight + k * nr,
                                         .c = sums + i * nr,
                                         .adds = k > 0};
@@ -424,8 +426,8 @@ static void kernel_winograd_make_outputs(const tiling *tiling, int64_t group, in
   const float *weight = (const float *)args->packed +
                         (group * tiling->panels + panel) * n_factors * args->channels * nr;
   for (int64_t i = 0; i < n_factors; i++)
-    multiply_factor(tiling, factors + i * factor_step(tiling), at, count,
-                    weight + i * args->channels * nr, sums + i * sum_step(tiling));
+    multiply_factor(tiling, factors + i * factor_stride(tiling), at, count,
+                    weight + i * args->channels * nr, sums + i * sum_stride(tiling));
   for (int64_t o = panel * nr; o < min_i64((panel + 1) * nr, args->outputs); o += LANES)
     finish_tiles(tiling, first + at, count, group * args->outputs + o,
                  min_i64(LANES, args->outputs - o), sums + o - panel * nr);
@@ -444,9 +446,9 @@ static void kernel_winograd_run_block(const void *user, int64_t task, char *scra
     kernel_winograd_make_factors(tiling, group, c, first, count,
                                  factors + c * tiling->block * LANES, rest);
   for (int64_t panel = 0; panel < tiling->panels; panel++)
-    for (int64_t at = 0; at < count; at += tiling->part)
+    for (int64_t at = 0; at < count; at += tiling->at_once)
       kernel_winograd_make_outputs(tiling, group, panel, first, at,
-                                   min_i64(tiling->part, count - at), factors, rest);
+                                   min_i64(tiling->at_once, count - at), factors, rest);
 }
 
 /* ---------------------------------------------------------------- a block for all threads */
@@ -461,15 +463,15 @@ static void run_factors(const void *user, int64_t task, char *scratch) {
 
 static void run_outputs(const void *user, int64_t task, char *scratch) {
   const tiling *tiling = user;
-  int64_t parts = ceil_div(tiling->count, tiling->part), at = task % parts * tiling->part;
-  kernel_winograd_make_outputs(tiling, tiling->group, task / parts, tiling->first, at,
-                               min_i64(tiling->part, tiling->count - at), tiling->factors,
+  int64_t shares = ceil_div(tiling->count, tiling->at_once), at = task % shares * tiling->at_once;
+  kernel_winograd_make_outputs(tiling, tiling->group, task / shares, tiling->first, at,
+                               min_i64(tiling->at_once, tiling->count - at), tiling->factors,
                                (float *)(void *)scratch);
 }
 
 static size_t kernel_winograd_shared_bytes(const kernel_context *ctx, const tiling *tiling) {
   int64_t factors = tiling->blocks * ceil_div(tiling->block, RUN);
-  int64_t outputs = tiling->panels * ceil_div(tiling->block, tiling->part);
+  int64_t outputs = tiling->panels * ceil_div(tiling->block, tiling->at_once);
   return kernel_scratch_size(factor_bytes(tiling)) +
          slots_bytes(ctx, factors > outputs ? factors : outputs, tiling->work,
                      kernel_winograd_task_bytes(tiling));
@@ -483,7 +485,7 @@ static void kernel_winograd_run_shared(const kernel_context *ctx, tiling *tiling
       tiling->count = min_i64(tiling->block, tiling->tiles - tiling->first);
       run_slots_in(ctx, tiling->blocks * ceil_div(tiling->count, RUN), tiling->work,
                    kernel_winograd_task_bytes(tiling), run_factors, tiling, slots);
-      run_slots_in(ctx, tiling->panels * ceil_div(tiling->count, tiling->part), tiling->work,
+      run_slots_in(ctx, tiling->panels * ceil_div(tiling->count, tiling->at_once), tiling->work,
                    kernel_winograd_task_bytes(tiling), run_outputs, tiling, slots);
     }
 }
@@ -541,11 +543,11 @@ static size_t kernel_winograd_packed_bytes(const winograd_args *args) {
          sizeof(float);
 }
 
-/* Loads kernels (3, 3, LANES) of a channel and LANES outputs, of which `here` exist. */
-static void load_kernels(const winograd_args *args, int64_t output, int64_t here, int64_t channel,
+/* Loads the kernels (3, 3, LANES) of a channel and LANES outputs, only `valid` of which exist. */
+static void load_kernels(const winograd_args *args, int64_t output, int64_t valid, int64_t channel,
                          double *to) {
   memset(to, 0, TAPS * LANES * sizeof *to);
-  for (int64_t i = 0; i < here; i++) {
+  for (int64_t i = 0; i < valid; i++) {
     float from[TAPS];
     load_taps(args, output + i, channel, from);
     for (int64_t tap = 0; tap < TAPS; tap++) to[tap * LANES + i] = (double)from[tap];
@@ -559,10 +561,10 @@ static void pack_channel(const packing *packing, int64_t panel, int64_t channel)
   int64_t group = panel / packing->panels, first = panel % packing->panels * packing->nr;
   float *to = packing->to + (panel * n_factors * args->channels + channel) * packing->nr;
   double kernels[TAPS * LANES];
-  float factors[MOST_FACTORS * LANES];
+  float factors[MAX_FACTORS * LANES];
   for (int64_t lane = 0; lane < packing->nr; lane += LANES) {
-    int64_t left = args->outputs - first - lane, here = left < 0 ? 0 : min_i64(LANES, left);
-    load_kernels(args, group * args->outputs + first + lane, here, channel, kernels);
+    int64_t left = args->outputs - first - lane, valid = left < 0 ? 0 : min_i64(LANES, left);
+    load_kernels(args, group * args->outputs + first + lane, valid, channel, kernels);
     winograd_weight(args->tile, kernels, factors);
     for (int64_t i = 0; i < n_factors; i++)
       memcpy(to + i * args->channels * packing->nr + lane, factors + i * LANES, LANES * sizeof *to);

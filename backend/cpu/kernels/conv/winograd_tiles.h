@@ -11,7 +11,7 @@
 TILE_TARGET KERNEL_INLINE void TILE_ONE(const winograd_product *product, const int rows) {
   enum { FLOATS = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
   const float *b = product->b, *block = product->a;
-  for (int64_t k = 0; k < product->k; k += WINOGRAD_LANES, block += product->a_step) {
+  for (int64_t k = 0; k < product->k; k += WINOGRAD_LANES, block += product->a_stride) {
     TILE_VECTOR sums[TILE_ROWS * TILE_VECTORS];
     const int64_t left = product->k - k;
     const float *a = block, *end = a + (left < WINOGRAD_LANES ? left : WINOGRAD_LANES);

@@ -1,4 +1,4 @@
-/* Elementwise steps with reduced precision, for results in BF16. */
+/* Computes elementwise steps with reduced precision, for results in BF16. */
 #include "backend/cpu/kernels/elementwise/bf16_steps.h"
 
 #include "backend/cpu/kernels/support/avx512.h"
@@ -14,8 +14,8 @@ TARGET_AVX512 KERNEL_INLINE __m512 power_of_2(__m512 x) {
   return _mm512_scalef_ps(y, whole);
 }
 
-/* Returns x / (1 + exp(-x)). The exponent is bounded: beyond, the divisor would be infinite, and
- * its reciprocal 0 times an infinite x would be NaN. */
+/* Returns x / (1 + exp(-x)). The exponent is bounded. Otherwise the divisor might be infinite, and
+ * its reciprocal, 0, times an infinite x would be NaN. */
 TARGET_AVX512 KERNEL_INLINE __m512 silu(__m512 x) {
   const __m512 least = _mm512_max_ps(_mm512_set1_ps(-126),
                                      _mm512_mul_ps(x, _mm512_set1_ps(1.44269504F))),
@@ -23,8 +23,8 @@ TARGET_AVX512 KERNEL_INLINE __m512 silu(__m512 x) {
   return _mm512_mul_ps(x, _mm512_rcp14_ps(_mm512_add_ps(power, _mm512_set1_ps(1))));
 }
 
-/* Returns x P, where P is the share of a normal distribution below x. log2(P / (1 - P)) is odd; a
- * polynomial approximates it from -6 to 6 with an error below 2^-11. */
+/* Returns x P, where P is the probability that a normal variable is below x. log2(P / (1 - P)) is
+ * odd; a polynomial approximates it from -6 to 6 with an error below 2^-11. */
 TARGET_AVX512 KERNEL_INLINE __m512 gelu(__m512 x) {
   enum { TERMS = 7 };
   static const float terms[TERMS] = {4.5362660849868064e-10F, -5.645626544037441e-08F,
@@ -42,9 +42,9 @@ TARGET_AVX512 KERNEL_INLINE __m512 gelu(__m512 x) {
 TARGET_AVX512 KERNEL_INLINE void bf16_steps_run_step(int kind, float *x, int64_t n) {
   enum { LANES = 16 };
   for (int64_t i = 0; i < n; i += LANES) {
-    const __mmask16 there = n - i < LANES ? (__mmask16)bits_between(0, n - i) : 0xffff;
-    const __m512 some = _mm512_maskz_loadu_ps(there, x + i);
-    _mm512_mask_storeu_ps(x + i, there, kind == FLOAT_STEP_GELU ? gelu(some) : silu(some));
+    const __mmask16 valid = n - i < LANES ? (__mmask16)bits_between(0, n - i) : 0xffff;
+    const __m512 some = _mm512_maskz_loadu_ps(valid, x + i);
+    _mm512_mask_storeu_ps(x + i, valid, kind == FLOAT_STEP_GELU ? gelu(some) : silu(some));
   }
 }
 

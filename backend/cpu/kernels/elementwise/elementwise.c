@@ -10,7 +10,7 @@ enum { GRAIN = 32 * 1024 /* element steps of the simplest kind that justify waki
 /* ---------------------------------------------------------------- a number per row */
 
 typedef struct row_numbers {
-  const ktensor *x, *numbers; /* x has out's layout; numbers has one element per row */
+  const ktensor *x, *numbers; /* x has the layout of out; numbers has one element per row */
   void *out;
   bool multiplies;
   dtype out_type; /* F32 or BF16; the same holds for x */
@@ -141,7 +141,7 @@ static const uint8_t costs[FLOAT_STEP_COUNT] = {
 
 static int64_t cost_of(const kstep *kstep) {
   const bool is_float =
-      kstep->role == KSTEP_MAP && compute_class_of(kstep->operand_type) != COMPUTE_I64;
+      kstep->role == KSTEP_MAP && compute_type_of(kstep->operand_type) != COMPUTE_I64;
   return is_float && costs[kstep->kind] > 0 ? costs[kstep->kind] : 1;
 }
 

@@ -41,7 +41,7 @@ TARGET_AVX2 static void compute_avx2(const floats_numbers *numbers, floats float
 }
 #endif
 
-/* Computes a block of a row; on AVX-512 only what whole vectors leave of it. */
+/* Computes a block of a row; on AVX-512 only the elements after the last whole vector. */
 static void compute_block(const floats_numbers *numbers, floats floats, int64_t n, float *to) {
 #if KERNEL_X86
   if (cpu_has_avx2()) {
@@ -125,7 +125,7 @@ KERNEL_INLINE TARGET_AVX512 __m512 kernel_requantise_other_at(const requantise_v
                             : vectors->zero;
 }
 
-/* Computes a row of a tile whose codes saturation yields. */
+/* Computes a row of a tile whose codes are clamped by saturation alone (requantise_saturates). */
 KERNEL_INLINE TARGET_AVX512 void kernel_requantise_pack_row(const requantise_vectors *vectors,
                                                             dtype other_type, const int32_t *sums,
                                                             const void *other,

@@ -7,9 +7,10 @@
 KERNEL(requantise, requantise_args);
 
 enum { REQUANTISE_TILE = 64 };
-/* Computes n codes of channel + r from the first n sums of each row r of (rows, REQUANTISE_TILE),
- * which replace terms[0].x. other[r]: n elements of terms[1].x, if that is present. Rows of sums,
- * codes and others have REQUANTISE_TILE accessible elements; those beyond n may have any value. */
+/* Computes n codes of channel + r from the first n sums of each row r of sums (rows,
+ * REQUANTISE_TILE), which are used in place of terms[0].x. other[r]: n elements of terms[1].x, if
+ * present. Rows of sums, codes and others have REQUANTISE_TILE accessible elements; those beyond n
+ * may have any value. */
 void requantise_sums(const requantise_args *args, int64_t channel, int rows, int n,
                      const int32_t *sums, const void *const *other, unsigned char *const *codes);
 

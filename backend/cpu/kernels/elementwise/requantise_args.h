@@ -3,13 +3,13 @@
 /* Arguments of requantisation to 8 bits: one tensor or the sum of two, each scaled by channels. */
 #include "base/kernel.h"
 
-/* A factor per channel if the pointer is given, else one number for all. */
+/* One factor per channel if the pointer is not NULL, else one number for all channels. */
 typedef struct requantise_factor {
   const float *of_channel;
   float number;
 } requantise_factor;
 
-/* ((float)x - zero) * scale + bias */
+/* one term: ((float)x - zero) * scale + bias */
 typedef struct requantise_term {
   const void *x; /* (images, channels, row) of `type`: F32, I32, I8 or U8; NULL if absent */
   dtype type;
@@ -26,8 +26,8 @@ typedef struct requantise_args {
   float low, high, inverse, zero, least, greatest;
   int64_t images, channels, row;
 } requantise_args;
-/* The operands of a requantise_args that is member `at` of another kernel's arguments. That kernel
- * has its own sums in place of terms[0].x, and its own out. */
+/* Lists the operands of a requantise_args that is member `at` of another kernel's arguments. The
+ * kernel has its own sums in place of terms[0].x, and its own out. */
 #define REQUANTISE_OPERANDS(args, at)                                                      \
   OPERAND(args, at.terms[0].scale.of_channel), OPERAND(args, at.terms[0].bias.of_channel), \
       OPERAND(args, at.terms[1].x), OPERAND(args, at.terms[1].scale.of_channel),           \

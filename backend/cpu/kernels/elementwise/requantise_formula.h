@@ -12,7 +12,7 @@ typedef struct FORMULA(affine) {
   FORMULA_NUMBER zero, scale, bias;
 } FORMULA(affine);
 
-/* The numbers of one channel, and which operations change anything. */
+/* The numbers of one channel, and flags of the operations that change anything. */
 typedef struct FORMULA(numbers) {
   FORMULA(affine) terms[2];
   bool has_other; /* terms[1] is present */
@@ -81,7 +81,7 @@ KERNEL_INLINE FORMULA_TARGET FORMULA_NUMBER FORMULA(scaled)(const FORMULA(number
   return FORMULA(limited)(v, FORMULA(sum)(v, first, other)) * v->inverse;
 }
 
-/* Returns the code of a sum as a whole number in range. */
+/* Returns the code of a sum, as a whole number in the range of codes. */
 KERNEL_INLINE FORMULA_TARGET FORMULA_NUMBER FORMULA(code_of)(const FORMULA(numbers) * v,
                                                              FORMULA_NUMBER sum) {
   FORMULA_NUMBER x = FORMULA_NEAREST(FORMULA(limited)(v, sum) * v->inverse);

@@ -14,7 +14,7 @@ static inline float requantise_number(const requantise_factor *factor, int64_t c
   return factor->of_channel ? factor->of_channel[channel] : factor->number;
 }
 
-/* Clamp like the steps, which pass NaN. */
+/* Clamp x as the elementwise steps do, which pass NaN. */
 static inline float larger_float(float low, float x) { return low > x ? low : x; }
 static inline float smaller_float(float high, float x) { return high < x ? high : x; }
 
@@ -74,7 +74,7 @@ static inline bool requantise_saturates(const requantise_args *args) {
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion"
-/* Returns whole numbers of 32 bits, which saturation turns into codes; not clamped from below. */
+/* Returns whole numbers of 32 bits, not clamped from below; saturation makes them codes. */
 KERNEL_INLINE TARGET_AVX512 __m512i requantise_whole(const requantise_vectors *vectors,
                                                      __m512 first, __m512 other) {
   __m512 x = requantise_vectors_scaled(vectors, first, other);

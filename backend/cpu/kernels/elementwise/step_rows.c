@@ -9,7 +9,7 @@
 #include "backend/cpu/kernels/support/real_math.h"
 #include "backend/cpu/kernels/support/walk.h"
 
-enum { SLOT_SPACE = 64 /* bytes that keep row buffers out of each other's cache sets */ };
+enum { SLOT_SPACE = 64 /* bytes between row buffers, which put them in different cache sets */ };
 
 /* ---------------------------------------------------------------- one step over a block
  * xa, xb, xc: (n) operands (absent ones repeat xa); out: (n), of class real, or int64_t for BOOL
@@ -42,8 +42,8 @@ enum { SLOT_SPACE = 64 /* bytes that keep row buffers out of each other's cache 
     }                                             \
     break;                                        \
   }
-/* A compiled program is built with only the kinds of steps that it has, given as bits; the library
- * with all. */
+/* The kinds of steps to compile, as bits: a compiled program has those that it uses, the library
+ * all. */
 #ifndef KERNEL_FLOAT_STEPS
 #define KERNEL_FLOAT_STEPS ~UINT64_C(0), ~UINT64_C(0)
 #define KERNEL_INT_STEPS ~UINT64_C(0), ~UINT64_C(0)
@@ -112,13 +112,13 @@ static void run_floats(int kind, int64_t n, const void *const x[STEP_ARITY], voi
 }
 
 static void run_map(const kstep *kstep, int64_t n, const void *const x[STEP_ARITY], void *out) {
-  compute_class c = compute_class_of(kstep->operand_type);
+  compute_type c = compute_type_of(kstep->operand_type);
   if (c == COMPUTE_F64) run_f64(kstep->kind, n, x[0], x[1], x[2], out);
   if (c == COMPUTE_I64) run_i64(kstep->kind, n, x[0], x[1], x[2], out);
   if (c == COMPUTE_F32) run_floats(kstep->kind, n, x, out);
 }
 
-static void run_where(compute_class c, int64_t n, const void *const x[STEP_ARITY], void *out) {
+static void run_where(compute_type c, int64_t n, const void *const x[STEP_ARITY], void *out) {
   const int64_t *condition = x[0];
   if (c == COMPUTE_F32) {
     const float *a = x[1], *b = x[2];
@@ -141,7 +141,7 @@ static int64_t cast_to_int(dtype to, double x) {
   return x > -2147483649.0 && x < 2147483648.0 ? (int64_t)x : INT32_MIN;
 }
 
-/* Only conversions between floats and integers of 32 bits are vectorised. */
+/* True if all floats fit 32 bits; only conversions to integers of 32 bits are vectorised. */
 static bool floats_fit_32_bits(int64_t n, const float *x) {
   int others = 0;
   for (int64_t i = 0; i < n; i++) others |= !(x[i] > -0x1p31F && x[i] < 0x1p31F);
@@ -157,7 +157,7 @@ static void cast_from_f32(dtype to, int64_t n, const float *x, void *out) {
   float *f = out;
   double *d = out;
   int64_t *k = out;
-  compute_class c = compute_class_of(to);
+  compute_type c = compute_type_of(to);
   if (c == COMPUTE_F32) memcpy(f, x, (size_t)n * sizeof *f);
   if (c == COMPUTE_F64)
     for (int64_t i = 0; i < n; i++) d[i] = (double)x[i];
@@ -167,14 +167,14 @@ static void cast_from_f32(dtype to, int64_t n, const float *x, void *out) {
     for (int64_t i = 0; i < n; i++) k[i] = cast_to_int(to, (double)x[i]);
 }
 
-/* True if PyTorch casts F64 to this type, smaller than F32, with one rounding. It rounds to F32
- * before 8-bit floats. */
+/* True if PyTorch casts F64 to this type, smaller than F32, with one rounding. Casts to 8-bit
+ * floats round to F32 first. */
 static bool rounds_once(dtype to) { return to == DTYPE_F16 || to == DTYPE_BF16; }
 
 static void cast_from_f64(dtype to, int64_t n, const double *x, void *out) {
   float *f = out;
   int64_t *k = out;
-  compute_class c = compute_class_of(to);
+  compute_type c = compute_type_of(to);
   if (c == COMPUTE_F64) memcpy(out, x, (size_t)n * sizeof *x);
   if (c == COMPUTE_F32)
     for (int64_t i = 0; i < n; i++) f[i] = rounds_once(to) ? round_to_odd(x[i]) : (float)x[i];
@@ -185,7 +185,7 @@ static void cast_from_f64(dtype to, int64_t n, const double *x, void *out) {
 static void cast_from_u64(dtype to, int64_t n, const uint64_t *x, void *out) {
   float *f = out;
   double *d = out;
-  compute_class c = compute_class_of(to);
+  compute_type c = compute_type_of(to);
   if (c == COMPUTE_F32)
     for (int64_t i = 0; i < n; i++) f[i] = (float)x[i];
   if (c == COMPUTE_F64)
@@ -195,7 +195,7 @@ static void cast_from_u64(dtype to, int64_t n, const uint64_t *x, void *out) {
 static void cast_from_i64(const kstep *kstep, int64_t n, const int64_t *x, void *out) {
   float *f = out;
   double *d = out;
-  compute_class c = compute_class_of(kstep->type);
+  compute_type c = compute_type_of(kstep->type);
   if (c == COMPUTE_I64) {
     memcpy(out, x, (size_t)n * sizeof *x);
     return;
@@ -213,7 +213,7 @@ static void cast_from_i64(const kstep *kstep, int64_t n, const int64_t *x, void 
 }
 
 static void run_cast(const kstep *kstep, int64_t n, const void *x, void *out) {
-  compute_class c = compute_class_of(kstep->operand_type);
+  compute_type c = compute_type_of(kstep->operand_type);
   if (c == COMPUTE_F32) cast_from_f32(kstep->type, n, x, out);
   if (c == COMPUTE_F64) cast_from_f64(kstep->type, n, x, out);
   if (c == COMPUTE_I64) cast_from_i64(kstep, n, x, out);
@@ -221,8 +221,8 @@ static void run_cast(const kstep *kstep, int64_t n, const void *x, void *out) {
 
 /* ---------------------------------------------------------------- a range of the output */
 
-/* True if all uses of an input of small integers convert it to floats. */
-static bool is_made_floats(const step_list *list, int input) {
+/* True if the input holds small integers and all its uses convert it to floats. */
+static bool is_read_as_floats(const step_list *list, int input) {
   if (!is_small_int(list->inputs[input].type)) return false;
   for (const kstep *s = list->steps; s < list->steps + list->head->n_steps; s++)
     for (int k = 0; k < s->arity; k++)
@@ -235,13 +235,13 @@ static bool is_made_floats(const step_list *list, int input) {
 static uint32_t read_as_floats(const step_list *list) {
   uint32_t floats = 0;
   for (int k = 0; k < list->head->n_inputs; k++)
-    if (is_made_floats(list, k)) floats |= UINT32_C(1) << k;
+    if (is_read_as_floats(list, k)) floats |= UINT32_C(1) << k;
   return floats;
 }
 
 /* True for a final cast of floats to small integers, which happens when the result is stored. */
 static bool is_stored_cast(const kstep *kstep) {
-  return kstep->role == KSTEP_CAST && compute_class_of(kstep->operand_type) == COMPUTE_F32 &&
+  return kstep->role == KSTEP_CAST && compute_type_of(kstep->operand_type) == COMPUTE_F32 &&
          is_small_int(kstep->type);
 }
 
@@ -258,17 +258,17 @@ step_list step_list_of(const elementwise_head *head, const ktensor *inputs, cons
   return list;
 }
 
-static compute_class input_class(const step_list *list, int k) {
-  return list->floats >> k & 1 ? COMPUTE_F32 : compute_class_of(list->inputs[k].type);
+static compute_type input_class(const step_list *list, int k) {
+  return list->floats >> k & 1 ? COMPUTE_F32 : compute_type_of(list->inputs[k].type);
 }
 
 static bool is_native(dtype t) { return t == DTYPE_F32 || t == DTYPE_F64 || t == DTYPE_I64; }
 
-static compute_class operand_class(const kstep *kstep, int k) {
-  return kstep->role == KSTEP_WHERE && k == 0 ? COMPUTE_I64 : compute_class_of(kstep->operand_type);
+static compute_type operand_class(const kstep *kstep, int k) {
+  return kstep->role == KSTEP_WHERE && k == 0 ? COMPUTE_I64 : compute_type_of(kstep->operand_type);
 }
 
-static void fill_constant(compute_class c, kstep_constant constant, int n, void *slot) {
+static void fill_constant(compute_type c, kstep_constant constant, int n, void *slot) {
   float *f = slot;
   double *d = slot;
   int64_t *k = slot;
@@ -295,7 +295,7 @@ void step_slots_fill(const step_list *list, char *slots) {
 
 /* Returns elements [at, at + n) of x in row-major order, in class c: in place if they are stored
  * so, else gathered row by row into `slot`. */
-static const void *fetch(const ktensor *x, compute_class c, int64_t at, int64_t n, char *slot) {
+static const void *fetch(const ktensor *x, compute_type c, int64_t at, int64_t n, char *slot) {
   int last = x->rank - 1;
   int64_t row = x->rank > 0 ? x->dims[last] : n, stride = x->rank > 0 ? x->strides[last] : 0;
   int64_t column = x->rank > 0 ? at % row : 0;
@@ -325,14 +325,14 @@ static void check_divisors(kernel_fault *fault, int64_t n, const int64_t *diviso
 
 static void run_step_of_block(kernel_fault *fault, const kstep *kstep, int64_t n,
                               const void *const x[STEP_ARITY], void *out) {
-  if (kstep->divides && compute_class_of(kstep->operand_type) == COMPUTE_I64)
+  if (kstep->divides && compute_type_of(kstep->operand_type) == COMPUTE_I64)
     check_divisors(fault, n, x[1]);
   if (kstep->role == KSTEP_MAP || kstep->role == KSTEP_BOOL) run_map(kstep, n, x, out);
-  if (kstep->role == KSTEP_WHERE) run_where(compute_class_of(kstep->operand_type), n, x, out);
+  if (kstep->role == KSTEP_WHERE) run_where(compute_type_of(kstep->operand_type), n, x, out);
   if (kstep->role == KSTEP_CAST) run_cast(kstep, n, x[0], out);
   if (kstep->role == KSTEP_BOOL) return;
-  if (compute_class_of(kstep->type) == COMPUTE_F32) round_row(kstep->type, out, n);
-  if (compute_class_of(kstep->type) == COMPUTE_I64) wrap_row(kstep->type, out, n);
+  if (compute_type_of(kstep->type) == COMPUTE_F32) round_row(kstep->type, out, n);
+  if (compute_type_of(kstep->type) == COMPUTE_I64) wrap_row(kstep->type, out, n);
 }
 
 /* True for the cast of an input that was read as floats. */
@@ -381,7 +381,7 @@ static void step_rows_run_block(const step_list *list, kernel_fault *fault, char
   if (rounds)
     row_to_bf16(results[head->n_steps - 1], n, (uint16_t *)head->out + at);
   else if (!is_native(type))
-    store_row(compute_class_of(type), type, element_at(head->out, type, at), 1, n,
+    store_row(compute_type_of(type), type, element_at(head->out, type, at), 1, n,
               results[head->n_steps - 1]);
 }
 

@@ -18,10 +18,10 @@ enum { ELEMENTWISE_INPUTS = 8, ELEMENTWISE_STEPS = 64, STEP_ARITY = 3 };
 typedef enum kstep_source { KSTEP_INPUT, KSTEP_STEP, KSTEP_CONSTANT } kstep_source;
 typedef struct kstep_operand {
   uint8_t source; /* kstep_source */
-  uint8_t index;  /* number of the input, the step, or the constant, counted over all steps */
+  uint8_t index;  /* index of the input, of the step, or of the constant, counted over all steps */
 } kstep_operand;
 typedef union kstep_constant {
-  int64_t i; /* for an integer operand, or the condition of a where */
+  int64_t i; /* value of an integer operand, or of the condition of a where */
   double f;  /* for a float operand */
 } kstep_constant;
 
@@ -30,7 +30,7 @@ typedef struct kstep {
   uint8_t role; /* kstep_role */
   uint8_t
       kind; /* FLOAT_STEP_* or INT_STEP_*, by the class of operand_type; unused by where and cast */
-  uint8_t divides;      /* a zero in operand 1 (integer) is a fault */
+  uint8_t divides;      /* a zero in operand 1, an integer, is a fault */
   uint8_t operand_type; /* dtype of the operands; of where: of the last two */
   uint8_t type;         /* dtype of the result */
   uint8_t arity;
@@ -46,13 +46,14 @@ typedef struct elementwise_head {
   dtype out_type; /* as stored */
 } elementwise_head;
 
-/* An input has out's elements in row-major order; its dims may be merged differently. */
+/* An input has the shape of out, but its dims may be merged differently. */
 typedef struct elementwise_args {
   elementwise_head head;
   ktensor inputs[ELEMENTWISE_INPUTS];
   kstep steps[ELEMENTWISE_STEPS];
 } elementwise_args;
-/* The same for short lists, the most frequent ones: a quarter of the bytes. */
+/* Arguments of nodes with few inputs and steps, which are the most frequent. They have a quarter of
+ * the bytes. */
 enum { SHORT_INPUTS = 3, SHORT_STEPS = 8 };
 typedef struct short_elementwise_args {
   elementwise_head head;
@@ -66,7 +67,7 @@ typedef struct step_list {
   const ktensor *inputs;
   const kstep *steps;
   int block;       /* elements of a row buffer, at most ROW_BLOCK */
-  uint32_t floats; /* bit k: input k, of small integers, is read as floats */
+  uint32_t floats; /* bit k is set if input k, of small integers, is read as floats */
 } step_list;
 
 /* Returns a list of head->n_steps steps that runs in blocks of `block` elements. */

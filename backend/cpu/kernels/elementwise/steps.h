@@ -35,8 +35,8 @@ static inline float step_floor_divide_f32(float a, float b) {
   return q - f > 0.5F ? f + 1 : f;
 }
 
-/* exp in double for |x| < 700, to 2e-10: 2^n e^r with |r| < 0.35. It has no branches, so that loops
- * over it vectorise. Rounded to float, the error is at most 0.51 ulp. */
+/* Returns exp(x) for |x| < 700, with a relative error of 2e-10, as 2^n e^r with |r| < 0.35. It has
+ * no branches, so that loops over it vectorise. Rounded to float, the error is at most 0.51 ulp. */
 static inline double step_exp_short(double x) {
   double shifted = x * 0x1.71547652b82fep+0 + 0x1.8p52, n = shifted - 0x1.8p52;
   double r = x - n * 0x1.62e42fefa39efp-1, p = 1.0 / 40320;
@@ -78,9 +78,9 @@ static inline float step_scaled_exp(float shifted, float r) {
   memcpy(&scale, &e, sizeof e);
   return p * scale * 2;
 }
-/* exp to 1.3 ulp, in float alone. Results below 2^-125 are not distinguished, and the result for
- * NaN is unspecified. The argument is clamped as an integer, because compilers turn float clamps
- * into branches and then divide once per branch. */
+/* Returns exp(a), accurate to 1.3 ulp, computed in float alone. Results below 2^-125 are inexact,
+ * and the result for NaN is unspecified. The argument is clamped as an integer, because compilers
+ * turn float clamps into branches and then divide once per branch. */
 static inline float step_exp_near(float a) {
   const uint32_t sign = 0x80000000, most = 0x42b20000 /* 89 */;
   uint32_t bits, size;
@@ -98,9 +98,9 @@ static inline float step_sigmoid_f32(float a) {
 }
 static inline float step_silu_f32(float a) { return a / (1 + step_exp_near(-a)); }
 
-/* a Phi(a), where Phi(-t) = exp(-t^2 / 2) G(t), and G(t) = u P(u - 0.7), u = 1 / (1 + 0.26 t), P
- * fitted by weighted least squares at Chebyshev points of [0, 13.2] to 3e-8. t^2 is the sum of an
- * exact part and the rest. The error is at most 6 ulp; results in (-2^-125, 0) may be 0. */
+/* Returns a Phi(a), where Phi(-t) = exp(-t^2 / 2) G(t), and G(t) = u P(u - 0.7), u = 1 / (1 + 0.26
+ * t), P fitted by weighted least squares at Chebyshev points of [0, 13.2] to 3e-8. t^2 is the sum
+ * of an exact part and the rest. The error is at most 6 ulp; results in (-2^-125, 0) may be 0. */
 static inline float step_gelu_f32(float a) {
   const uint32_t sign = 0x80000000, far = 0x41520000 /* 13.125 */;
   uint32_t bits, size, high_bits, y;
@@ -131,7 +131,7 @@ static inline float step_gelu_f32(float a) {
   return a * (bits & sign ? q : 1 - q);
 }
 
-/* erf: below 1 a P(a^2), else 1 - exp(Q(a)), both polynomials fitted by weighted least squares at
+/* Returns erf(a): a P(a^2) below 1, else 1 - exp(Q(a)), both fitted by weighted least squares at
  * Chebyshev points of [0, 1] and [1, 4], to 4e-11. The error is at most 0.51 ulp. */
 static inline float step_erf_f32(float a) {
   double x = fabs((double)a), y = x * x, z = x > 4 ? 4 : x;
@@ -156,8 +156,8 @@ static inline float step_erf_f32(float a) {
   return copysignf((float)(x < 1 ? x * p : q), a);
 }
 
-/* tanh by exp(2 |a|); below 0.625 |a| (1 + a^2 P(a^2)), P fitted by weighted least squares at
- * Chebyshev points to 1e-8. The error is at most 2 ulp. */
+/* Returns tanh(a), computed by exp(2 |a|); below 0.625 it is |a| (1 + a^2 P(a^2)), where P is
+ * fitted by weighted least squares at Chebyshev points to 1e-8. The error is at most 2 ulp. */
 static inline float step_tanh_f32(float a) {
   const uint32_t sign = 0x80000000, near = 0x3f200000 /* 0.625 */;
   uint32_t bits, size, p_bits, q_bits;
@@ -287,8 +287,8 @@ static inline double step_frexp_exponent_f64(double a) {
 static inline float step_frexp_mantissa_f32(float a) { return (float)step_frexp_mantissa_f64(a); }
 static inline float step_frexp_exponent_f32(float a) { return (float)step_frexp_exponent_f64(a); }
 
-/* The modified Bessel function of order 0. Up to 20 its power series in y = a^2 / 4, innermost term
- * first, with compensation in every step; beyond, the asymptotic series in 1 / a. */
+/* The modified Bessel function of order 0. Up to 20 it is computed by the power series in y = a^2 /
+ * 4, innermost term first, with compensation in every step; above 20, by the asymptotic series. */
 static inline double step_i0_near(double m) {
   const double half = m / 2, y = half * half, y_low = fma(half, half, -y);
   double sum = 1, low = 0;
@@ -388,7 +388,7 @@ static inline int64_t step_floor_divide_i64(int64_t a, int64_t b) {
   int64_t q = step_trunc_divide_i64(a, b);
   return step_fmod_i64(a, b) != 0 && (a < 0) != (b < 0) ? q - 1 : q;
 }
-/* Negative exponents: 1 / a^-b truncated toward zero (0 for a = 0, too). */
+/* A negative exponent returns 1 / a^-b truncated toward zero; 0 for a = 0. */
 static inline int64_t step_pow_i64(int64_t a, int64_t b) {
   if (b < 0) {
     if (a == 1) return 1;
@@ -400,7 +400,7 @@ static inline int64_t step_pow_i64(int64_t a, int64_t b) {
     if (b % 2 != 0) result *= base;
   return step_wrap(result);
 }
-/* Amounts outside of [0, bits) shift everything out. */
+/* An amount outside of [0, bits) shifts all bits out. */
 static inline int64_t step_shift_left(int64_t a, int64_t b) {
   return b < 0 || b > 63 ? 0 : step_wrap((uint64_t)a << b);
 }

@@ -7,10 +7,10 @@
 #include "backend/cpu/kernels/support/avx512.h"
 
 #if KERNEL_X86
-/* Bytes between rows of a tile. */
+/* Returns the bytes between rows of a tile that are so many words apart. */
 KERNEL_INLINE int64_t bytes(int64_t words) { return words * (int64_t)sizeof(uint32_t); }
 
-/* Prefetches the weight's tiles of a later step, which come from memory. */
+/* Prefetches the weight's tiles of a later step, which are not in a cache. */
 KERNEL_INLINE void prefetch_step(const uint32_t *a) {
   enum { AHEAD = 4, STEP = 2 * AMX_TILE_WORDS, LINE = 16 /* words */ };
 #pragma GCC unroll 32
@@ -20,18 +20,18 @@ KERNEL_INLINE void prefetch_step(const uint32_t *a) {
 /* rows, columns: in tiles. */
 TARGET_AMX KERNEL_INLINE void add_all(const amx_sums *sums, const int rows, const int columns) {
   const uint32_t *a = sums->a, *b = sums->b;
-  amx_sees_memory();
+  amx_compiler_barrier();
   if (sums->adds)
-    amx_load_sums(rows, columns, sums->c, bytes(sums->c_step));
+    amx_load_sums(rows, columns, sums->c, bytes(sums->c_stride));
   else
     amx_clear_sums();
-  for (int64_t block = 0; block < sums->blocks; block++, b += AMX_WORDS * sums->b_step)
+  for (int64_t block = 0; block < sums->blocks; block++, b += AMX_WORDS * sums->b_stride)
     for (int64_t tap = 0; tap < sums->taps; tap++, a += 2 * AMX_TILE_WORDS) {
       if (sums->prefetches) prefetch_step(a);
       amx_add_products(rows, columns, a, AMX_ROW_BYTES, b + sums->offsets[tap],
-                       bytes(sums->b_step));
+                       bytes(sums->b_stride));
     }
-  amx_store_sums(rows, columns, sums->c, bytes(sums->c_step));
+  amx_store_sums(rows, columns, sums->c, bytes(sums->c_stride));
 }
 
 TARGET_AMX static void amx_sums_run_tiles(const amx_sums *sums, int outputs, int columns) {
@@ -75,46 +75,46 @@ TARGET_AVX512_BF16 KERNEL_INLINE void amx_sums_join_wide(const float *even, cons
 }
 
 TARGET_AVX512_BF16 KERNEL_INLINE void amx_sums_pack(const void *x, const bool is_rounded,
-                                                    int64_t step, int64_t rows, int64_t words,
+                                                    int64_t stride, int64_t rows, int64_t words,
                                                     const int columns, uint32_t *to) {
   const uint16_t *bf16 = x;
   const float *wide = x;
   int64_t word = 0;
   for (int64_t row = 0; row < rows; row += 2, word++, to += AMX_COLUMNS) {
-    const int64_t odd = row + 1 < rows ? step : 0;
+    const int64_t odd = row + 1 < rows ? stride : 0;
     if (is_rounded) {
       prefetch_line(bf16, 2 * 32);
       prefetch_line(bf16 + odd, 2 * 32);
       amx_sums_join_bf16(bf16, odd ? bf16 + odd : NULL, columns, to);
-      bf16 += 2 * step;
+      bf16 += 2 * stride;
     } else {
       amx_sums_join_wide(wide, odd ? wide + odd : NULL, columns, to);
-      wide += 2 * step;
+      wide += 2 * stride;
     }
   }
   memset(to, 0, (size_t)((words - word) * AMX_COLUMNS) * sizeof *to);
 }
 
-TARGET_AVX512_BF16 static void amx_sums_pack_panel(const void *x, bool is_rounded, int64_t step,
+TARGET_AVX512_BF16 static void amx_sums_pack_panel(const void *x, bool is_rounded, int64_t stride,
                                                    int64_t rows, int64_t words, int columns,
                                                    uint32_t *to) {
   if (is_rounded && columns > 16)
-    amx_sums_pack(x, true, step, rows, words, 32, to);
+    amx_sums_pack(x, true, stride, rows, words, 32, to);
   else if (is_rounded)
-    amx_sums_pack(x, true, step, rows, words, 16, to);
+    amx_sums_pack(x, true, stride, rows, words, 16, to);
   else if (columns > 16)
-    amx_sums_pack(x, false, step, rows, words, 32, to);
+    amx_sums_pack(x, false, stride, rows, words, 32, to);
   else
-    amx_sums_pack(x, false, step, rows, words, 16, to);
+    amx_sums_pack(x, false, stride, rows, words, 16, to);
 }
 TARGET_AMX void amx_sums_begin(void) { amx_begin(); }
 TARGET_AMX void amx_sums_end(void) { amx_end(); }
 void amx_sums_run(const amx_sums *sums, int outputs, int columns) {
   amx_sums_run_tiles(sums, outputs, columns);
 }
-void amx_pack_panel(const void *x, bool is_rounded, int64_t step, int64_t rows, int64_t words,
+void amx_pack_panel(const void *x, bool is_rounded, int64_t stride, int64_t rows, int64_t words,
                     int columns, uint32_t *to) {
-  amx_sums_pack_panel(x, is_rounded, step, rows, words, columns, to);
+  amx_sums_pack_panel(x, is_rounded, stride, rows, words, columns, to);
 }
 #else
 void amx_sums_begin(void) {}
@@ -122,8 +122,8 @@ void amx_sums_end(void) {}
 void amx_sums_run(const amx_sums *sums, int outputs, int columns) {
   (void)sums, (void)outputs, (void)columns;
 }
-void amx_pack_panel(const void *x, bool is_rounded, int64_t step, int64_t rows, int64_t words,
+void amx_pack_panel(const void *x, bool is_rounded, int64_t stride, int64_t rows, int64_t words,
                     int columns, uint32_t *to) {
-  (void)x, (void)is_rounded, (void)step, (void)rows, (void)words, (void)columns, (void)to;
+  (void)x, (void)is_rounded, (void)stride, (void)rows, (void)words, (void)columns, (void)to;
 }
 #endif

@@ -9,7 +9,7 @@
 #include "base/counts.h"
 
 enum {
-  FEW_ROWS = 32,                     /* most rows that are multiplied by the codes in place */
+  FEW_ROWS = 32, /* maximum number of rows that are multiplied by the codes in place */
   MULTIPLIES_PER_THREAD = 128 << 10, /* multiplications that justify waking a thread */
   TASKS_PER_THREAD = 4,
   TASK_SUMS = 4096, /* floats that a task writes, at most */
@@ -123,7 +123,7 @@ static float load_factor(const code_panels *panels, const char *from, int64_t i)
   return f16_to_f32(half);
 }
 
-/* Loads what store_factors wrote; without lows as base/decode.h defines them. */
+/* Returns the factors that store_factors stored, in the form of base/decode.h. */
 static code_factors load_factors(const code_panels *panels, int64_t part, int lane,
                                  const char *block) {
   code_factors factors;
@@ -168,8 +168,8 @@ void codes_decode(const code_panels *code_panels, const void *panels, int64_t ro
 
 int64_t codes_few_rows(void) { return FEW_ROWS; }
 
-/* Rows of a product in strips of equal heights, each (k, height), with zeros after k. The sums of
- * their spans follow, strip by strip. */
+/* The few rows of a product, in strips of equal heights, each (k, height), with zeros after k. The
+ * sums of their spans follow, strip by strip. */
 typedef struct few {
   const codes_product *p;
   codes_kernel kernel;
@@ -200,7 +200,7 @@ static size_t codes_sums_bytes(const few *few) {
 static few plan_few(const kernel_context *ctx, const codes_product *product) {
   const kgemm *kgemm = product->g;
   few few = {.p = product, .kernel = codes_kernel_for()};
-  few.height = codes_ceil_of(kgemm->m, codes_ceil_of(kgemm->m, few.kernel.most_rows));
+  few.height = codes_ceil_of(kgemm->m, codes_ceil_of(kgemm->m, few.kernel.max_rows));
   few.depth = product->of.parts * DECODED_AT_ONCE;
   few.spans = product->of.parts * product->of.spans;
   few.work = kgemm->m * kgemm->n * kgemm->k / MULTIPLIES_PER_THREAD;
@@ -320,7 +320,7 @@ static void copy_columns(const float *from, int64_t n, int64_t height, float *to
   }
 }
 
-/* Makes strips that start at a multiple of the height, converting each panel once. */
+/* Writes strips that start at a multiple of the height. Converts each panel once. */
 static void codes_widen_strips(const codes_product *product, int64_t lane, int64_t lanes, int64_t k,
                                int64_t kn, int64_t height, float *to) {
   const codes_kernel kernel = codes_kernel_for();

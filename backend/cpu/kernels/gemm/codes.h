@@ -5,8 +5,8 @@
 #include "backend/cpu/kernels/gemm/gemm.h"
 #include "base/code_panels.h"
 
-/* 1 in a compiled program whose products read no codes and round nothing, so that the linker drops
- * code that only those need. */
+/* 1 in a compiled program whose products neither read codes nor round operands, so that the linker
+ * drops the code for codes and rounding. */
 #ifndef KERNEL_PLAIN
 #define KERNEL_PLAIN 0
 #endif
@@ -24,7 +24,7 @@ typedef struct codes_product {
   const void *panels;
   code_panels of;
 } codes_product;
-/* Most rows of a that codes_run multiplies. */
+/* Returns the maximum number of rows of a that codes_run accepts. */
 int64_t codes_few_rows(void);
 size_t codes_bytes(const kernel_context *ctx, const codes_product *product);
 void codes_run(const kernel_context *ctx, const codes_product *product, char *memory);
@@ -34,7 +34,7 @@ void codes_run(const kernel_context *ctx, const codes_product *product, char *me
 void codes_decode(const code_panels *code_panels, const void *panels, int64_t row, int64_t part,
                   float *x);
 
-/* A gemm_pack of columns [lane, lane + lanes); k is a multiple of DECODED_AT_ONCE. */
+/* Packs columns [lane, lane + lanes) as a gemm_pack does; k is a multiple of DECODED_AT_ONCE. */
 void codes_widen(const codes_product *product, int64_t lane, int64_t lanes, int64_t k, int64_t kn,
                  int64_t width, float *to);
 
@@ -52,10 +52,10 @@ typedef struct codes_rows {
   int64_t ldc;
 } codes_rows;
 typedef struct codes_kernel {
-  int most_rows;
-  void (*run)(const codes_rows *codes_rows, int rows); /* 1 <= rows <= most_rows */
-  /* Converts a part of a block to (DECODED_AT_ONCE, CODE_PANEL) floats, rows `step` apart. */
-  void (*widen)(const code_panels *panels, const char *block, int part, float *to, int64_t step);
+  int max_rows;
+  void (*run)(const codes_rows *codes_rows, int rows); /* 1 <= rows <= max_rows */
+  /* Converts a part of a block to (DECODED_AT_ONCE, CODE_PANEL) floats, rows `stride` apart. */
+  void (*widen)(const code_panels *panels, const char *block, int part, float *to, int64_t stride);
 } codes_kernel;
 codes_kernel codes_kernel_for(void);
 

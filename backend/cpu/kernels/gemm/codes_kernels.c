@@ -58,7 +58,7 @@ KERNEL_INLINE void codes_kernels_multiply_portable(int rows, int quarters, int f
            (size_t)quarters * sizeof *total);
 }
 
-/* Handles as many quarters at once as eight sums allow. */
+/* Computes as many quarters at once as eight sums allow. */
 static void codes_kernels_run_portable(const codes_rows *codes_rows, int rows) {
   if (rows == 1) codes_kernels_multiply_portable(1, 4, 0, codes_rows);
   if (rows == 2) codes_kernels_multiply_portable(2, 4, 0, codes_rows);
@@ -70,7 +70,7 @@ static void codes_kernels_run_portable(const codes_rows *codes_rows, int rows) {
 
 /* part: of a block */
 static void widen_quarter(const code_panels *panels, const char *block, int part, int quarter,
-                          float *to, int64_t step) {
+                          float *to, int64_t stride) {
   for (int span = part * panels->spans; span < (part + 1) * panels->spans; span++) {
     const char *words = words_of(panels, block, span) + quarter * VECTOR / 4;
     const vec4 scale = read_factors(panels, block, panels->d_at, panels->s_at, span, quarter),
@@ -79,7 +79,7 @@ static void widen_quarter(const code_panels *panels, const char *block, int part
                   ? read_factors(panels, block, panels->m_at, panels->l_at, span, quarter)
                   : nothing;
     for (int v = 0; v < vectors_of(panels); v++)
-      for (int shift = 0; shift < 32; shift += panels->bits, to += step) {
+      for (int shift = 0; shift < 32; shift += panels->bits, to += stride) {
         const vec4 x = read_codes(panels, words + v * VECTOR, shift) * scale + low;
         memcpy(to, &x, sizeof x);
       }
@@ -87,9 +87,9 @@ static void widen_quarter(const code_panels *panels, const char *block, int part
 }
 
 static void widen_portable(const code_panels *panels, const char *block, int part, float *to,
-                           int64_t step) {
+                           int64_t stride) {
   for (int quarter = 0; quarter < 4; quarter++)
-    widen_quarter(panels, block, part, quarter, to + quarter * QUARTER, step);
+    widen_quarter(panels, block, part, quarter, to + quarter * QUARTER, stride);
 }
 
 #if KERNEL_X86
@@ -105,8 +105,8 @@ KERNEL_INLINE int chains_of(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1
 
 /* ---------------------------------------------------------------- AVX-512 */
 
-/* Constants of code_avx512. For 4 bits base holds the float of each code, for 8 bits what is
- * subtracted; for floats see float_codes. */
+/* Constants of code_avx512. For 4 bits, base holds the float of each code; for 8 bits, the number
+ * that is subtracted. For codes that are floats, see float_codes. */
 typedef struct constants_avx512 {
   __m512 base, smallest;
   __m512i up, exponents, special;
@@ -175,8 +175,8 @@ KERNEL_INLINE int codes_kernels_places_of(code_storage storage) {
   return storage == NIBBLES ? PLACES : 2;
 }
 
-/* bases[i] is subtracted from a code converted at place i: the value of the float's own bits, less
- * `least`. For floats see float_codes. */
+/* bases[i] is subtracted from a code that is converted at place i. It is the value of the float
+ * without the code, minus `least`. For codes that are floats, see float_codes. */
 typedef struct constants_avx2 {
   __m256 bases[PLACES], smallest;
   __m256i up, exponents, special;
@@ -239,10 +239,10 @@ TARGET_AVX2 KERNEL_INLINE __m256 code_avx2(code_storage storage, __m256i w, int 
 #endif
 
 codes_kernel codes_kernel_for(void) {
-  if (KERNEL_PLAIN) return (codes_kernel){0}; /* never called, so the kernels are dropped */
+  if (KERNEL_PLAIN) return (codes_kernel){0}; /* unused, so the linker drops the kernels */
 #if KERNEL_X86
-  if (cpu_has_avx512()) return (codes_kernel){most_rows_avx512, run_avx512, widen_avx512};
-  if (cpu_has_avx2()) return (codes_kernel){most_rows_avx2, run_avx2, widen_avx2};
+  if (cpu_has_avx512()) return (codes_kernel){max_rows_avx512, run_avx512, widen_avx512};
+  if (cpu_has_avx2()) return (codes_kernel){max_rows_avx2, run_avx2, widen_avx2};
 #endif
   return (codes_kernel){PORTABLE_ROWS, codes_kernels_run_portable, widen_portable};
 }

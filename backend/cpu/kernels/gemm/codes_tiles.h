@@ -6,13 +6,13 @@
  *     TILE(code)(storage, words, j, constants)   code j of each word as a float
  *   TILE_ROWS   most rows
  *   TILE_WORDS, TILE_LOAD_WORDS(from)   a vector of words
- *   TILE_FACTORS(panels, block, at, subs_at, span, part)   d or m of a span, with subs
+ *   TILE_FACTORS(panels, block, at, subs_at, span, vector)   d or m of a span, with subs
  * A vector is a part of a panel's columns: the only one, or one of two. */
 
 #include "backend/cpu/kernels/support/tile_vectors.h"
 
 enum { TILE(width) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
-enum { TILE(parts) = CODE_PANEL / TILE(width), TILE(most_rows) = TILE_ROWS };
+enum { TILE(vectors) = CODE_PANEL / TILE(width), TILE(max_rows) = TILE_ROWS };
 
 /* Computes sums (rows) of the products of a span. */
 TILE_TARGET KERNEL_INLINE void TILE(sum)(code_storage storage, int rows, int vectors,
@@ -43,23 +43,23 @@ TILE_TARGET KERNEL_INLINE void TILE(sum)(code_storage storage, int rows, int vec
   }
 }
 
-/* total (rows) += the scaled products of a span, and its lows, for one part of the columns. */
+/* total (rows) += the scaled products of a span, and its lows, for one vector of the columns. */
 TILE_TARGET KERNEL_INLINE void TILE(add_span)(code_storage storage, int rows,
                                               const code_panels *panels,
                                               const TILE(constants) * constants,
-                                              const block_place *place, int span, int part,
+                                              const block_place *place, int span, int vector,
                                               TILE_VECTOR *total) {
-  const char *words = words_of(panels, place->block, span) + part * (int)sizeof(TILE_VECTOR);
+  const char *words = words_of(panels, place->block, span) + vector * (int)sizeof(TILE_VECTOR);
   const float *inputs = place->a + span * (DECODED_AT_ONCE / panels->spans * rows);
   TILE_VECTOR sums[TILE_ROWS];
   TILE(sum)(storage, rows, vectors_of(panels), words, inputs, constants, sums);
   const TILE_VECTOR scale =
-      TILE_FACTORS(panels, place->block, panels->d_at, panels->s_at, span, part);
+      TILE_FACTORS(panels, place->block, panels->d_at, panels->s_at, span, vector);
 #pragma GCC unroll 12
   for (int r = 0; r < rows; r++) total[r] = TILE_ADD(sums[r], scale, total[r]);
   if (!panels->has_lows) return;
   const TILE_VECTOR low =
-      TILE_FACTORS(panels, place->block, panels->m_at, panels->l_at, span, part);
+      TILE_FACTORS(panels, place->block, panels->m_at, panels->l_at, span, vector);
 #pragma GCC unroll 12
   for (int r = 0; r < rows; r++)
     total[r] = TILE_ADD(TILE_FILL(place->sums[span * rows + r]), low, total[r]);
@@ -69,18 +69,19 @@ TILE_TARGET KERNEL_INLINE void TILE(multiply)(code_storage storage, int rows,
                                               const codes_rows *task) {
   const code_panels *panels = task->p;
   const TILE(constants) constants = TILE(constants_of)(storage, panels);
-  TILE_VECTOR total[TILE(parts) * TILE_ROWS];
+  TILE_VECTOR total[TILE(vectors) * TILE_ROWS];
 #pragma GCC unroll 16
-  for (int i = 0; i < TILE(parts) * rows; i++) total[i] = TILE_FILL(0);
+  for (int i = 0; i < TILE(vectors) * rows; i++) total[i] = TILE_FILL(0);
   for (int64_t at = 0; at < panels->parts; at += panels->block) {
     const block_place place = block_at(task, rows, at);
-    for (int i = 0; i < TILE(parts) * place.spans; i++) {
-      const int span = i / TILE(parts), part = i % TILE(parts);
-      TILE(add_span)(storage, rows, panels, &constants, &place, span, part, total + part * rows);
+    for (int i = 0; i < TILE(vectors) * place.spans; i++) {
+      const int span = i / TILE(vectors), vector = i % TILE(vectors);
+      TILE_VECTOR *sums = total + vector * rows;
+      TILE(add_span)(storage, rows, panels, &constants, &place, span, vector, sums);
     }
   }
 #pragma GCC unroll 16
-  for (int i = 0; i < TILE(parts) * rows; i++)
+  for (int i = 0; i < TILE(vectors) * rows; i++)
     memcpy(task->out + i % rows * task->ldc + i / rows * TILE(width), &total[i], sizeof *total);
 }
 
@@ -97,10 +98,10 @@ TILE_TARGET static void TILE(run)(const codes_rows *task, int rows) {
   if (storage == FLOATS) TILE(run_codes)(FLOATS, rows, task);
 }
 
-/* part: of a block; first: of the panel's columns. */
+/* Converts a part of a block to floats. first: first of the panel's columns. */
 TILE_TARGET KERNEL_INLINE void TILE(widen_codes)(code_storage storage, const code_panels *panels,
                                                  const char *block, int part, int first, float *to,
-                                                 int64_t step) {
+                                                 int64_t stride) {
   const TILE(constants) constants = TILE(constants_of)(storage, panels);
   for (int span = part * panels->spans; span < (part + 1) * panels->spans; span++) {
     TILE_VECTOR low = TILE_FILL(-0.0F); /* adding -0.0 changes nothing */
@@ -112,7 +113,7 @@ TILE_TARGET KERNEL_INLINE void TILE(widen_codes)(code_storage storage, const cod
     for (int v = 0; v < vectors_of(panels); v++, words += VECTOR) {
       const TILE_WORDS w = TILE_LOAD_WORDS(words);
 #pragma GCC unroll 8
-      for (int j = 0; j < 32 / codes_kernels_bits_of(storage); j++, to += step) {
+      for (int j = 0; j < 32 / codes_kernels_bits_of(storage); j++, to += stride) {
         const TILE_VECTOR x = TILE_ADD(TILE(code)(storage, w, j, &constants), scale, low);
         memcpy(to, &x, sizeof x);
       }
@@ -121,13 +122,13 @@ TILE_TARGET KERNEL_INLINE void TILE(widen_codes)(code_storage storage, const cod
 }
 
 TILE_TARGET static void TILE(widen)(const code_panels *panels, const char *block, int part,
-                                    float *to, int64_t step) {
+                                    float *to, int64_t stride) {
   const code_storage storage = codes_kernels_storage_of(panels);
 #pragma GCC unroll 2
   for (int at = 0; at < CODE_PANEL; at += TILE(width)) {
-    if (storage == NIBBLES) TILE(widen_codes)(NIBBLES, panels, block, part, at, to + at, step);
-    if (storage == BYTES) TILE(widen_codes)(BYTES, panels, block, part, at, to + at, step);
-    if (storage == FLOATS) TILE(widen_codes)(FLOATS, panels, block, part, at, to + at, step);
+    if (storage == NIBBLES) TILE(widen_codes)(NIBBLES, panels, block, part, at, to + at, stride);
+    if (storage == BYTES) TILE(widen_codes)(BYTES, panels, block, part, at, to + at, stride);
+    if (storage == FLOATS) TILE(widen_codes)(FLOATS, panels, block, part, at, to + at, stride);
   }
 }
 

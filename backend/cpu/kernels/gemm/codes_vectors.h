@@ -31,7 +31,7 @@ static inline int spans_of_block(const code_panels *panels, int64_t first) {
 
 /* ---------------------------------------------------------------- any processor: quarters */
 
-/* Returns d or m of a quarter of a panel, from `at` on, times the span's subs, from subs_at. */
+/* Returns d or m of a quarter of a panel, at `at`, times the span's subs, at subs_at. */
 static inline vec4 read_factors(const code_panels *panels, const char *block, size_t at,
                                 size_t subs_at, int span, int quarter) {
   int first = panels->row[span] * CODE_PANEL + quarter * QUARTER;
@@ -109,11 +109,11 @@ KERNEL_INLINE void sum_span(const code_panels *panels, int rows, int quarters, c
 /* ---------------------------------------------------------------- x86-64 */
 
 #if KERNEL_X86
-/* Bytes that one panel is prefetched ahead, and each of several that are read side by side. The
- * computation between two reads keeps the processor's own prefetching short. */
+/* Prefetch distance in bytes, for one panel, and for each of several panels that are read side by
+ * side. The hardware prefetcher does not reach far enough. */
 enum { AHEAD = 8192, SEVERAL_AHEAD = 2048 };
 
-/* Returns d or m, times the subs of the span. */
+/* Returns the factors d or m of a panel, times the subs of the span. */
 TARGET_AVX512 KERNEL_INLINE __m512 factors_avx512(const code_panels *panels, const char *block,
                                                   size_t at, size_t subs_at, int span) {
   const char *from = block + at + panels->row[span] * (panels->wide ? 64 : 32);

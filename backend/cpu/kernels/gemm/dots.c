@@ -1,5 +1,5 @@
 /* out (m, n) = a, rounded to 8 bits, * panels of codes, by integer dot products. Rows of a are
- * packed as tiles (dots.h). Loop order: batch, task (tiles, groups of panels), block of k, group,
+ * packed as tiles (dots.h). Loop order: batch, task (tiles, bands of panels), block of k, band,
  * tile. */
 #include "backend/cpu/kernels/gemm/dots.h"
 
@@ -13,10 +13,10 @@ enum {
   MULTIPLIES_PER_THREAD = 256 << 10, /* multiplications that justify waking a thread */
   TASKS_PER_THREAD = 4,
   TASK_ROWS = 128,
-  STRIP_ROWS = 16, /* rows of a task from which several groups of panels share the reads of rows */
+  STRIP_ROWS = 16, /* rows of a task from which several bands of panels share reads of rows */
   STRIP_COLUMNS = 128,
   PACKED_PARTS = 64, /* parts of a row that are packed at a time */
-  PACK_GRAIN = 1     /* in units of PACKED_PARTS parts of a tile */
+  PACK_GRAIN = 1     /* minimum work of a thread, in units of PACKED_PARTS parts of a tile */
 };
 
 static int64_t dots_ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -24,36 +24,36 @@ static int64_t dots_ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
 typedef struct dots {
   const codes_product *p;
   dots_kernel kernel;
-  int rows, panels;      /* per tile */
-  int64_t tiles, groups; /* tiles of rows; groups of panels */
+  int rows, panels;     /* per tile */
+  int64_t tiles, bands; /* tiles of rows; bands of panels */
   int64_t tasks_of_rows, tasks_of_panels;
-  int64_t tiles_of_task, groups_of_task;
-  int64_t strip; /* groups whose sums a task keeps at once */
+  int64_t tiles_of_task, bands_of_task;
+  int64_t strip; /* bands whose sums a task keeps at once */
   int64_t work;  /* number of threads that the work justifies */
   int64_t batch;
   int32_t *a; /* (tiles, parts, words of a part) */
 } dots;
 
-static int64_t group_columns(const dots *dots) { return (int64_t)dots->panels * CODE_PANEL; }
+static int64_t band_columns(const dots *dots) { return (int64_t)dots->panels * CODE_PANEL; }
 
-/* Cuts a product into tasks of tiles and groups of panels. */
+/* Cuts a product into tasks of tiles and bands of panels. */
 static dots plan_dots(const kernel_context *ctx, const codes_product *product) {
   const kgemm *kgemm = product->g;
   dots dots = {.p = product, .kernel = dots_kernel_for()};
-  dots.rows = (int)dots_ceil_of(kgemm->m, dots_ceil_of(kgemm->m, dots.kernel.most_rows));
+  dots.rows = (int)dots_ceil_of(kgemm->m, dots_ceil_of(kgemm->m, dots.kernel.max_rows));
   dots.panels = dots.kernel.panels(dots.rows);
   dots.tiles = dots_ceil_of(kgemm->m, dots.rows);
-  dots.groups = dots_ceil_of(kgemm->n, group_columns(&dots));
+  dots.bands = dots_ceil_of(kgemm->n, band_columns(&dots));
   dots.work = kgemm->m * kgemm->n * kgemm->k / MULTIPLIES_PER_THREAD;
   dots.tiles_of_task = min_i64(dots.tiles, TASK_ROWS / dots.rows);
   dots.tasks_of_rows = dots_ceil_of(dots.tiles, dots.tiles_of_task);
   int64_t wanted = dots.work > 1 ? TASKS_PER_THREAD * ctx->n_threads : 1;
-  dots.groups_of_task = dots.groups * dots.tasks_of_rows / wanted;
-  if (dots.groups_of_task < 1) dots.groups_of_task = 1;
-  dots.tasks_of_panels = dots_ceil_of(dots.groups, dots.groups_of_task);
+  dots.bands_of_task = dots.bands * dots.tasks_of_rows / wanted;
+  if (dots.bands_of_task < 1) dots.bands_of_task = 1;
+  dots.tasks_of_panels = dots_ceil_of(dots.bands, dots.bands_of_task);
   int64_t most =
-      dots.tiles_of_task * dots.rows < STRIP_ROWS ? 1 : STRIP_COLUMNS / group_columns(&dots);
-  dots.strip = min_i64(dots.groups_of_task, most);
+      dots.tiles_of_task * dots.rows < STRIP_ROWS ? 1 : STRIP_COLUMNS / band_columns(&dots);
+  dots.strip = min_i64(dots.bands_of_task, most);
   return dots;
 }
 
@@ -118,7 +118,7 @@ static size_t dots_a_bytes(const dots *dots) {
   int64_t words = dots->tiles * dots->p->of.parts * dots_part_words(&dots->p->of, dots->rows);
   return kernel_scratch_size((size_t)words * sizeof(int32_t));
 }
-static int64_t strip_columns(const dots *dots) { return dots->strip * group_columns(dots); }
+static int64_t strip_columns(const dots *dots) { return dots->strip * band_columns(dots); }
 static int64_t task_sums(const dots *dots) {
   return dots->tiles_of_task * dots->rows * strip_columns(dots);
 }
@@ -130,16 +130,16 @@ static int64_t dots_task_count(const dots *dots) {
   return dots->tasks_of_rows * dots->tasks_of_panels;
 }
 
-/* Multiplies tiles [first, first + n) by one block of k of a group of panels. */
-static void multiply_blocks(const dots *dots, int64_t first, int64_t n, int64_t group, int64_t part,
+/* Multiplies tiles [first, first + n) by one block of k of a band of panels. */
+static void multiply_blocks(const dots *dots, int64_t first, int64_t n, int64_t band, int64_t part,
                             dots_tile *tile) {
   const code_panels *of = &dots->p->of;
   int64_t words = dots_part_words(of, dots->rows),
           last = dots_ceil_of(dots->p->g->n, CODE_PANEL) - 1;
   float *sums = tile->sums;
-  for (int i = 0; i < dots->panels; i++) /* missing panels repeat the last one */
+  for (int i = 0; i < dots->panels; i++) /* panels beyond the last repeat it */
     tile->block[i] = (const char *)dots->p->panels +
-                     (size_t)min_i64(group * dots->panels + i, last) * of->bytes +
+                     (size_t)min_i64(band * dots->panels + i, last) * of->bytes +
                      code_block_at(of, part);
   tile->n = (int)min_i64(of->block, of->parts - part);
   if (dots->rows > dots->kernel.in_order)
@@ -151,25 +151,25 @@ static void multiply_blocks(const dots *dots, int64_t first, int64_t n, int64_t 
   tile->sums = sums;
 }
 
-/* Computes sums (n, rows, columns) of tiles [first, first + n) by a strip of groups. A block of k
+/* Computes sums (n, rows, columns) of tiles [first, first + n) by a strip of bands. A block of k
  * of all rows stays in the cache meanwhile. Memory for factors follows the sums of a task. */
-static void dots_multiply_strip(const dots *dots, int64_t first, int64_t n, int64_t group,
-                                int64_t groups, float *sums) {
+static void dots_multiply_strip(const dots *dots, int64_t first, int64_t n, int64_t band,
+                                int64_t bands, float *sums) {
   const code_panels *of = &dots->p->of;
   dots_tile tile = {.p = of, .factors = sums + task_sums(dots), .ld = strip_columns(dots)};
   memset(sums, 0, (size_t)(n * dots->rows * tile.ld) * sizeof *sums);
   for (int64_t part = 0; part < of->parts; part += of->block)
-    for (int64_t i = 0; i < groups; i++) {
-      tile.sums = sums + i * group_columns(dots);
-      multiply_blocks(dots, first, n, group + i, part, &tile);
+    for (int64_t i = 0; i < bands; i++) {
+      tile.sums = sums + i * band_columns(dots);
+      multiply_blocks(dots, first, n, band + i, part, &tile);
     }
 }
 
-static void store_strip(const dots *dots, int64_t first, int64_t n, int64_t group, int64_t groups,
+static void store_strip(const dots *dots, int64_t first, int64_t n, int64_t band, int64_t bands,
                         float *sums) {
   const kgemm *kgemm = dots->p->g;
-  int64_t column = group * group_columns(dots),
-          columns = min_i64(kgemm->n - column, groups * group_columns(dots));
+  int64_t column = band * band_columns(dots),
+          columns = min_i64(kgemm->n - column, bands * band_columns(dots));
   int64_t row = first * dots->rows, rows = min_i64(n * dots->rows, kgemm->m - row);
   for (int64_t i = 0; i < rows; i++)
     kgemm->store(kgemm->user, dots->batch, row + i, column, columns,
@@ -180,13 +180,13 @@ static void dots_run_task(const void *user, int64_t task, char *scratch) {
   const dots *dots = user;
   int64_t first = task % dots->tasks_of_rows * dots->tiles_of_task,
           n = min_i64(dots->tiles_of_task, dots->tiles - first);
-  int64_t group = task / dots->tasks_of_rows * dots->groups_of_task,
-          end = min_i64(group + dots->groups_of_task, dots->groups);
+  int64_t band = task / dots->tasks_of_rows * dots->bands_of_task,
+          end = min_i64(band + dots->bands_of_task, dots->bands);
   float *sums = (float *)(void *)scratch;
-  for (; group < end; group += dots->strip) {
-    int64_t groups = min_i64(dots->strip, end - group);
-    dots_multiply_strip(dots, first, n, group, groups, sums);
-    store_strip(dots, first, n, group, groups, sums);
+  for (; band < end; band += dots->strip) {
+    int64_t bands = min_i64(dots->strip, end - band);
+    dots_multiply_strip(dots, first, n, band, bands, sums);
+    store_strip(dots, first, n, band, bands, sums);
   }
 }
 

@@ -23,12 +23,12 @@ static inline int64_t dots_part_words(const code_panels *panels, int rows) {
 }
 
 /* Arguments of the inner kernels: a tile times one block of each of several panels. */
-enum { MOST_DOT_PANELS = 4 };
+enum { MAX_DOT_PANELS = 4 };
 typedef struct dots_tile {
   const code_panels *p;
-  const char *block[MOST_DOT_PANELS]; /* the current block of each panel */
-  int n;                              /* parts of the block */
-  const int32_t *a;                   /* the same parts of the tile */
+  const char *block[MAX_DOT_PANELS]; /* the current block of each panel */
+  int n;                             /* parts of the block */
+  const int32_t *a;                  /* the same parts of the tile */
   float *factors; /* (n, spans, 2 with lows, panels, CODE_PANEL): d * s, then m * l, from
                      read_factors */
   float *sums;    /* (rows, panels, CODE_PANEL), added to */
@@ -38,7 +38,7 @@ static inline int64_t dots_part_factors(const code_panels *code_panels, int pane
   return (int64_t)code_panels->spans * (code_panels->has_lows ? 2 : 1) * panels * CODE_PANEL;
 }
 typedef struct dots_kernel {
-  int most_rows;
+  int max_rows;
   int in_order; /* tiles with at most so many rows read factors in place, among the codes */
   int (*panels)(int rows); /* panels per tile with so many rows */
   void (*read_factors)(const dots_tile *tile, int panels, float *to);

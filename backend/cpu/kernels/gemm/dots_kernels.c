@@ -7,7 +7,7 @@
 #include "backend/cpu/kernels/gemm/codes_vectors.h"
 #include "backend/cpu/kernels/gemm/dots.h"
 
-/* The words of a part of a tile are followed by scales, then sums. */
+/* Return the scales, or the sums, which follow the words of a part of a tile in this order. */
 static inline const float *scales_of(const int32_t *part, int rows) {
   return (const float *)(const void *)(part + DOT_WORDS * rows);
 }
@@ -109,8 +109,8 @@ static int one_panel(int rows) {
 
 enum { VNNI_ROWS = 4, VNNI_SUMS = 8 };
 
-/* Up to so many rows read one panel at a time in memory order, with its factors in place. More rows
- * share the unpacked codes of two panels. */
+/* Tiles with at most so many rows read one panel at a time in memory order, with its factors in
+ * place. In larger tiles, all rows share the unpacked codes of two panels. */
 enum { VNNI_IN_ORDER = 2 };
 KERNEL_INLINE int panels_of_vnni(int rows) { return rows <= VNNI_IN_ORDER ? 1 : 2; }
 static int vnni_panels(int rows) { return panels_of_vnni(rows); }
@@ -158,7 +158,8 @@ TARGET_AVX512_VNNI KERNEL_INLINE void add_vnni(int bits, int rows, const dots_ti
   }
 }
 
-/* Returns d * s or m * l of panel p for span `at` of a block. factors: read before, or unused. */
+/* Returns d * s or m * l of panel p for span `at` of a block. factors: those read before, or
+ * unused. */
 TARGET_AVX512 KERNEL_INLINE __m512 factors_vnni(const dots_tile *tile, bool lows, int rows, int p,
                                                 int at, const float *factors) {
   const code_panels *of = tile->p;
@@ -215,7 +216,7 @@ static inline float *sums_at(const dots_tile *tile, int rows, int i) {
   return tile->sums + i % rows * tile->ld + i / rows * CODE_PANEL;
 }
 
-/* bits, spans and lows are constants where this is inlined, so the products have no tests. */
+/* Multiplies a tile. bits, spans and lows are constants, so that the loops have no branches. */
 TARGET_AVX512_VNNI KERNEL_INLINE void dots_kernels_multiply_vnni(int bits, int spans, bool lows,
                                                                  int rows, const dots_tile *tile) {
   const int panels = panels_of_vnni(rows), count = rows * panels;
@@ -263,8 +264,8 @@ TARGET_AVX512_VNNI static void run_vnni(const dots_tile *tile, int rows) {
 
 enum { AVX2_ROWS = 4 };
 
-/* Computes sums (rows) of a span without the codes' base. Low and high halves of bytes are
- * separate: 16 bits hold the sum of 16 products, at most 2 * 8 * 15 * 127. */
+/* Computes sums (rows) of a span without the codes' base. Low and high halves of bytes are summed
+ * separately, so that 16 bits hold the sum of 16 products, at most 2 * 8 * 15 * 127. */
 TARGET_AVX2 KERNEL_INLINE void dots_kernels_sum_avx2(int bits, int rows, int vectors,
                                                      const char *words, const int32_t *a,
                                                      __m256i *sums) {
@@ -431,7 +432,7 @@ KERNEL_INLINE int8x16_t pair_of_rows(int rows, const int32_t *a, int r) {
   return vreinterpretq_s8_s32(vzip1q_s32(vcombine_s32(first, first), vcombine_s32(second, second)));
 }
 
-/* Returns, for four columns, the 8 k that two words of a row are multiplied by; two columns per
+/* Returns the 8 k of four columns that two words of a row are multiplied by, two columns per
  * vector. */
 KERNEL_INLINE uint8x16x2_t pairs_of_columns(int bits, const char *words) {
   const int halves = 0x0f0f0f0f;
@@ -448,11 +449,11 @@ KERNEL_INLINE uint8x16x2_t pairs_of_columns(int bits, const char *words) {
 /* Computes sums (2, rows) of a span of two quarters without the codes' base. */
 TARGET_I8MM KERNEL_INLINE void sum_i8mm(int bits, int rows, int vectors, const char *words,
                                         const int32_t *a, int4 *sums) {
-  const int step = bits == 8 ? 2 : 1, pairs = (rows + 1) / 2;
+  const int stride = bits == 8 ? 2 : 1, pairs = (rows + 1) / 2;
   int32x4_t acc[2][DOTPROD_ROWS / 2][2]; /* by quarter, pair of rows, pair of columns */
 #pragma GCC unroll 8
   for (int i = 0; i < 4 * pairs; i++) acc[i % 2][i / 4][i / 2 % 2] = vdupq_n_s32(0);
-  for (int v = 0; v < vectors; v += step, words += step * VECTOR, a += 2 * rows)
+  for (int v = 0; v < vectors; v += stride, words += stride * VECTOR, a += 2 * rows)
 #pragma GCC unroll 2
     for (int q = 0; q < 2; q++) {
       const uint8x16x2_t x = pairs_of_columns(bits, words + q * (VECTOR / 4));
@@ -502,7 +503,7 @@ TARGET_I8MM static void run_i8mm(const dots_tile *tile, int rows) {
 #endif
 
 dots_kernel dots_kernel_for(void) {
-  if (KERNEL_PLAIN) return (dots_kernel){0}; /* never called, so the kernels are dropped */
+  if (KERNEL_PLAIN) return (dots_kernel){0}; /* unused, so the linker drops the kernels */
 #if KERNEL_X86
   if (cpu_has_avx512_vnni())
     return (dots_kernel){VNNI_ROWS, VNNI_IN_ORDER, vnni_panels, read_factors_avx512, run_vnni};

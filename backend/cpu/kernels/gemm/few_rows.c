@@ -5,7 +5,7 @@
 #include "backend/cpu/kernels/support/rows.h"
 #include "backend/cpu/kernels/support/vector.h"
 
-bool rows_take(dtype t) {
+bool rows_accept_type(dtype t) {
   return t == DTYPE_F32 || ((t == DTYPE_F16 || t == DTYPE_BF16) && cpu_has_avx512());
 }
 
@@ -14,7 +14,7 @@ bool rows_take(dtype t) {
 enum { DOTS_COLUMNS = 4, DOTS_ROWS_AVX2 = 2, DOTS_ROWS_AVX512 = 4 };
 
 #if KERNEL_X86
-/* Sums the k that the tiles leave over. */
+/* Returns the dot product over [from, k), which the tiles do not cover. */
 static float dot_rest(int64_t from, int64_t k, const float *a, const float *b) {
   float sum = 0;
   for (int64_t i = from; i < k; i++) sum += a[i] * b[i];
@@ -168,7 +168,7 @@ void dots_of_rows(int64_t rows, int64_t columns, int64_t k, const float *a, int6
 enum { SUMS_ROWS = 4, SUMS_VECTORS = 4, SUMS_COLUMNS = 16 * SUMS_VECTORS };
 
 /* Returns how many of n columns vector v has. */
-KERNEL_INLINE int few_rows_part_of(int n, int v) {
+KERNEL_INLINE int few_rows_lanes_of(int n, int v) {
   const int left = n - 16 * v;
   return left < 0 ? 0 : left < 16 ? left : 16;
 }
@@ -182,12 +182,12 @@ TARGET_AVX512 KERNEL_INLINE void sums_tile(dtype t, int rows, int n, int64_t k, 
   for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
     for (int v = 0; v < SUMS_VECTORS; v++)
-      acc[i][v] = load_some_avx512(DTYPE_F32, c + i * ldc, 16 * v, few_rows_part_of(n, v));
+      acc[i][v] = load_some_avx512(DTYPE_F32, c + i * ldc, 16 * v, few_rows_lanes_of(n, v));
   for (int64_t j = 0; j < k; j++) {
     __m512 x[SUMS_VECTORS];
 #pragma GCC unroll 4
     for (int v = 0; v < SUMS_VECTORS; v++)
-      x[v] = load_some_avx512(t, b, j * ldb + 16 * v, few_rows_part_of(n, v));
+      x[v] = load_some_avx512(t, b, j * ldb + 16 * v, few_rows_lanes_of(n, v));
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
@@ -199,7 +199,7 @@ TARGET_AVX512 KERNEL_INLINE void sums_tile(dtype t, int rows, int n, int64_t k, 
 #pragma GCC unroll 4
     for (int v = 0; v < SUMS_VECTORS; v++)
       _mm512_mask_storeu_ps(c + i * ldc + 16 * v,
-                            (__mmask16)bits_between(0, few_rows_part_of(n, v)), acc[i][v]);
+                            (__mmask16)bits_between(0, few_rows_lanes_of(n, v)), acc[i][v]);
 }
 
 TARGET_AVX512 KERNEL_INLINE void sums_strip(dtype t, int64_t rows, int n, int64_t k, const float *a,
@@ -211,7 +211,7 @@ TARGET_AVX512 KERNEL_INLINE void sums_strip(dtype t, int64_t rows, int n, int64_
   for (; i < rows; i++) sums_tile(t, 1, n, k, a + i * lda, lda, b, ldb, c + i * ldc, ldc);
 }
 
-/* Passes a constant n for whole strips, so that their vectors need no masks. */
+/* Computes all columns. For whole strips n is a constant, so that their vectors need no masks. */
 TARGET_AVX512 KERNEL_INLINE void sums_of_type(dtype t, int64_t rows, int64_t columns, int64_t k,
                                               const float *a, int64_t lda, const void *b,
                                               int64_t ldb, float *c, int64_t ldc) {

@@ -6,12 +6,12 @@
 
 /* The matrix b, with contiguous rows that are ld elements apart. */
 typedef struct rows_in_place {
-  dtype type; /* F32, or a type that rows_take accepts */
+  dtype type; /* F32, or a type that rows_accept_type accepts */
   const void *x;
   int64_t ld; /* elements from a row to the next */
 } rows_in_place;
-/* True if kernels read rows of that type in place: F32, with AVX-512 also F16 and BF16. */
-bool rows_take(dtype t);
+/* True if kernels can read rows of this type in place: F32, and with AVX-512 also F16 and BF16. */
+bool rows_accept_type(dtype t);
 
 /* c (rows, columns; ldc apart) += a (rows, k; lda apart) * transpose of b (columns, k), as dot
  * products. */

@@ -1,7 +1,8 @@
 /* Blocked matrix multiplication c (m, n) = a (m, k) * b (k, n). Packed a: strips (k, height);
  * packed b: panels (k, nr). Loop order: batch, slab of rows, task (columns of b by rows of the
- * slab), run of k, panel of b, block of k, strip of a. Slabs of a and panels of b are packed on the
- * way if not before. Sums go to a tile that is stored at the end, or directly to c. */
+ * slab), run of k, panel of b, block of k, strip of a. Slabs of a and panels of b that are not
+ * packed yet are packed before they are multiplied. Sums go to a tile that is stored at the end, or
+ * directly to c. */
 #include "backend/cpu/kernels/gemm/gemm.h"
 
 #include <string.h>
@@ -15,8 +16,8 @@ enum {
                             second-level cache */
   CHAINS_AT_ONCE = 2,    /* blocks of GEMM_BLOCK_K that are added to a part of c while it is in the
                             first-level cache */
-  SLAB_BYTES = 16 << 20, /* upper bound of a packed slab, whatever k */
-  SMALL_SLAB_BYTES = 1 << 20,  /* the same if each thread packs its own */
+  SLAB_BYTES = 16 << 20, /* maximum size of a packed slab, for any k */
+  SMALL_SLAB_BYTES = 1 << 20,  /* maximum size if each thread packs its own slab */
   CACHED_A = 128 << 10,        /* elements of a that the second-level cache keeps */
   READS_PER_THREAD = 64 << 10, /* elements of a packed b that justify waking a thread */
   PACK_GRAIN = 16 << 10
@@ -36,7 +37,7 @@ typedef struct gemm_tiling {
   int64_t block_k;           /* k that are packed at once */
   int64_t deep;              /* k that a panel of b is multiplied with before the next panel */
   int64_t rows_unit, k_unit; /* the rows and k of a packed strip are multiples of these */
-  bool trims;   /* the last strip has only as many rows as exist, rounded up to rows_unit */
+  bool trims;   /* the last strip is shorter: it has the rows that exist, rounded up to rows_unit */
   int64_t work; /* number of threads that the work justifies */
   bool shared;  /* threads share a slab; otherwise each computes whole products */
   char *slab_memory;
@@ -90,7 +91,7 @@ static void kernel_gemm_pack_panel(const gemm_tiling *tiling, gemm_pack pack, in
   pack(tiling->g->user, batch, lane, lanes, k, kn, width, to);
 }
 
-/* Returns the rows of a strip if a has `left` rows from its first on. */
+/* Returns the rows of a strip if a has `left` rows from the strip's first row on. */
 static int64_t rows_of_strip(const gemm_tiling *tiling, int64_t left) {
   return tiling->trims ? min_i64(tiling->height, left) : tiling->height;
 }
@@ -131,7 +132,7 @@ static const char *packed_slab(const gemm_tiling *tiling, int64_t batch, int64_t
   return packed_strip(tiling, tiling->g->packed_a, batch, row / tiling->height);
 }
 
-/* Returns the panel of b at `column`, from k on: in a packed b, or after packing it to `to`. */
+/* Returns the panel of b at `column`, from k on, in a packed b, or else packed to `to`. */
 static const void *provide_panel(const gemm_tiling *tiling, int64_t batch, int64_t column,
                                  int64_t k, int64_t kn, char *to) {
   const kgemm *kgemm = tiling->g;
@@ -142,10 +143,10 @@ static const void *provide_panel(const gemm_tiling *tiling, int64_t batch, int64
   return to;
 }
 
-/* A block of k of some strips, with `step` bytes between strips. */
+/* A block of k of some strips, with `stride` bytes between strips. */
 typedef struct strip_block {
   const char *at;
-  int64_t step;
+  int64_t stride;
 } strip_block;
 
 /* A slab of a product of the batch. */
@@ -183,18 +184,18 @@ static strip_block find_strips(const gemm_tiling *tiling, const packed_rows *row
   return (strip_block){rows->panels + (k * all + m0 * deep) * size, deep * size};
 }
 
-/* A part of c, and the initial values of its sums. */
-typedef struct part_sums {
+/* A tile of c, and the initial values of its sums. */
+typedef struct tile_sums {
   char *c;
-  int64_t c_step; /* elements */
+  int64_t c_stride; /* elements */
   const char *from;
-  int64_t from_step;
-} part_sums;
+  int64_t from_stride;
+} tile_sums;
 
 /* Multiplies kn of k of a panel of b with a strip. */
 static void kernel_gemm_multiply_strip(const gemm_tiling *tiling, int64_t rows, const char *a,
-                                       int64_t kn, const char *b, part_sums sums, const char *next,
-                                       int64_t next_step) {
+                                       int64_t kn, const char *b, tile_sums sums, const char *next,
+                                       int64_t next_stride) {
   const int64_t size = (int64_t)tiling->size, b_size = (int64_t)tiling->b_size,
                 packed = round_up(rows, tiling->rows_unit);
   for (int64_t k = 0; k == 0 || k < kn; k += tiling->chain_k) {
@@ -202,29 +203,29 @@ static void kernel_gemm_multiply_strip(const gemm_tiling *tiling, int64_t rows, 
                             .a = a + k * packed * size,
                             .b = b + k * tiling->kernel.nr * b_size,
                             .c = sums.c,
-                            .ldc = sums.c_step,
+                            .ldc = sums.c_stride,
                             .from = k == 0 ? sums.from : sums.c,
-                            .from_step = k == 0 ? sums.from_step : sums.c_step,
-                            .next = next + k * next_step,
-                            .next_step = next_step};
+                            .from_stride = k == 0 ? sums.from_stride : sums.c_stride,
+                            .next = next + k * next_stride,
+                            .next_stride = next_stride};
     tiling->kernel.run(&tile, (int)rows);
   }
 }
 
-/* Multiplies a panel of b with strips of a. Prefetches the next block of a packed b. */
+/* Multiplies a panel of b by strips of a. Prefetches the next block of a packed b. */
 static void multiply_panel(const gemm_tiling *tiling, strip_block block, int64_t rows, int64_t kn,
-                           const char *b, part_sums sums) {
+                           const char *b, tile_sums sums) {
   const int64_t size = (int64_t)tiling->size,
                 bytes = kn * tiling->kernel.nr * (int64_t)tiling->b_size,
-                step = tiling->g->b_is_packed
-                           ? bytes / (kn * ceil_div(rows, tiling->height) + 1) + 1
-                           : 0;
+                stride = tiling->g->b_is_packed
+                             ? bytes / (kn * ceil_div(rows, tiling->height) + 1) + 1
+                             : 0;
   const char *next = b + bytes;
-  for (int64_t i = 0; i < rows; i += tiling->height, next += kn * step) {
+  for (int64_t i = 0; i < rows; i += tiling->height, next += kn * stride) {
     const int64_t n = rows_of_strip(tiling, rows - i);
-    kernel_gemm_multiply_strip(tiling, n, block.at + i * block.step, kn, b, sums, next, step);
-    sums.c += tiling->height * sums.c_step * size;
-    sums.from += tiling->height * sums.from_step * size;
+    kernel_gemm_multiply_strip(tiling, n, block.at + i * block.stride, kn, b, sums, next, stride);
+    sums.c += tiling->height * sums.c_stride * size;
+    sums.from += tiling->height * sums.from_stride * size;
   }
 }
 
@@ -241,16 +242,16 @@ static bool kernel_gemm_is_placed(const tile_task *task, const gemm_tiling *tili
 }
 
 /* Returns the sums of the panel at column j, before any k is added. */
-static part_sums begin_sums(const gemm_tiling *tiling, const tile_task *task, int64_t j) {
+static tile_sums begin_sums(const gemm_tiling *tiling, const tile_task *task, int64_t j) {
   static const _Alignas(64) char zeros[GEMM_ROW_BYTES];
   if (!task->place.c)
-    return (part_sums){task->tile + j * (int64_t)tiling->size, tiling->block_n, zeros, 0};
+    return (tile_sums){task->tile + j * (int64_t)tiling->size, tiling->block_n, zeros, 0};
   if (!kernel_gemm_is_placed(task, tiling, j))
-    return (part_sums){task->tile, tiling->kernel.nr, task->tile, tiling->kernel.nr};
-  part_sums sums = {(char *)(task->place.c + j), task->place.c_step, zeros, 0};
+    return (tile_sums){task->tile, tiling->kernel.nr, task->tile, tiling->kernel.nr};
+  tile_sums sums = {(char *)(task->place.c + j), task->place.c_stride, zeros, 0};
   if (task->place.from) {
     sums.from = (const char *)(task->place.from + j);
-    sums.from_step = task->place.from_step;
+    sums.from_stride = task->place.from_stride;
   }
   return sums;
 }
@@ -262,12 +263,12 @@ static void multiply_panels(const gemm_tiling *tiling, const tile_task *task, in
   if (widens_a(tiling->g) && kn > 0)
     kernel_gemm_widen_strips(tiling, task->slab, task->m0, task->rows, k, kn, task->widened);
   for (int64_t j = 0; j < task->columns; j += nr) {
-    part_sums sums = begin_sums(tiling, task, j);
+    tile_sums sums = begin_sums(tiling, task, j);
     for (int64_t at = k; at == k || at < k + kn; at += tiling->block_k) {
       const int64_t n = min_i64(tiling->block_k, k + kn - at);
       if (at > 0) {
         sums.from = sums.c;
-        sums.from_step = sums.c_step;
+        sums.from_stride = sums.c_stride;
       }
       multiply_panel(
           tiling, find_strips(tiling, task->slab, task->m0, at, n, task->widened), task->rows, n,
@@ -282,14 +283,14 @@ static void begin_edge(const gemm_tiling *tiling, const tile_task *task) {
   const gemm_place *from = &task->place;
   memset(task->tile, 0, (size_t)(task->rows * nr) * tiling->size);
   for (int64_t i = 0; from->from && i < task->rows; i++)
-    memcpy(task->tile + i * nr * (int64_t)tiling->size, from->from + i * from->from_step + at,
+    memcpy(task->tile + i * nr * (int64_t)tiling->size, from->from + i * from->from_stride + at,
            (size_t)n * tiling->size);
 }
 static void store_edge(const gemm_tiling *tiling, const tile_task *task) {
   const int64_t nr = tiling->kernel.nr, n = task->columns % nr, at = task->columns - n;
   for (int64_t i = 0; i < task->rows; i++)
-    memcpy(task->place.c + i * task->place.c_step + at, task->tile + i * nr * (int64_t)tiling->size,
-           (size_t)n * tiling->size);
+    memcpy(task->place.c + i * task->place.c_stride + at,
+           task->tile + i * nr * (int64_t)tiling->size, (size_t)n * tiling->size);
 }
 
 static void kernel_gemm_store_tile(const gemm_tiling *tiling, const tile_task *task) {
@@ -303,8 +304,8 @@ static gemm_place place_tile(const gemm_tiling *tiling, int64_t batch, int64_t r
                              int64_t column) {
   if (!tiling->g->place) return (gemm_place){0};
   gemm_place at = tiling->g->place(tiling->g->user, batch);
-  at.c += row * at.c_step + column;
-  if (at.from) at.from += row * at.from_step + column;
+  at.c += row * at.c_stride + column;
+  if (at.from) at.from += row * at.from_stride + column;
   return at;
 }
 
@@ -372,8 +373,8 @@ static void kernel_gemm_run_tile(const void *user, int64_t task, char *scratch) 
 static void split_tasks(gemm_tiling *tiling, int n_threads) {
   int64_t along_n = (tiling->g->n + tiling->block_n - 1) / tiling->block_n;
   if (along_n >= n_threads) return;
-  int64_t parts = (n_threads + along_n - 1) / along_n;
-  tiling->block_m = round_up((tiling->slab + parts - 1) / parts, tiling->height);
+  int64_t shares = (n_threads + along_n - 1) / along_n;
+  tiling->block_m = round_up((tiling->slab + shares - 1) / shares, tiling->height);
 }
 
 /* Returns the bytes of a slot of run_slots. */
@@ -421,17 +422,18 @@ static size_t product_scratch(const gemm_tiling *tiling) {
 
 /* ---------------------------------------------------------------- the choice */
 
-/* Returns the columns per task: equal parts of n, a multiple of the threads if worthwhile. */
+/* Returns the columns per task: equal shares of n, as many as a multiple of threads if
+ * worthwhile. */
 static int64_t columns_per_task(const gemm_tiling *tiling, int64_t n_threads) {
-  int64_t n = tiling->g->n, parts = (n + BLOCK_N - 1) / BLOCK_N;
+  int64_t n = tiling->g->n, shares = (n + BLOCK_N - 1) / BLOCK_N;
   if (tiling->g->cut.columns > 0)
     return round_up(min_i64(n, tiling->g->cut.columns), tiling->kernel.nr);
   if (tiling->g->batch * tiling->g->m * n * tiling->g->k > n_threads * MULTIPLIES_PER_THREAD)
-    parts = round_up(parts, n_threads);
-  return round_up((n + parts - 1) / parts, tiling->kernel.nr);
+    shares = round_up(shares, n_threads);
+  return round_up((n + shares - 1) / shares, tiling->kernel.nr);
 }
 
-/* Returns the most rows that divide GEMM_STRIP. */
+/* Returns the largest height of the kernel's strips that divides GEMM_STRIP. */
 static int64_t dividing_height(const kgemm *kgemm, const gemm_kernel *kernel) {
   int64_t height = 1;
   while (2 * height <= min_i64(min_i64(kernel->mr, kgemm->m), GEMM_STRIP)) height *= 2;

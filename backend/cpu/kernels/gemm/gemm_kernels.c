@@ -65,7 +65,7 @@ static void tile_f64(const gemm_tile *tile, int rows) {
   }
   for (int i = 0; i < TILE_M; i++) {
     double *c = (double *)tile->c + i * tile->ldc;
-    const double *from = (const double *)tile->from + i * tile->from_step;
+    const double *from = (const double *)tile->from + i * tile->from_stride;
     for (int j = 0; j < 4; j++) c[j] = from[j] + acc[i][j / 2][j % 2];
   }
 }
@@ -81,7 +81,7 @@ static void tile_i64(const gemm_tile *tile, int rows) {
   for (int i = 0; i < TILE_M; i++)
     for (int j = 0; j < TILE_N_WIDE; j++)
       ((uint64_t *)tile->c)[i * tile->ldc + j] =
-          ((const uint64_t *)tile->from)[i * tile->from_step + j] + acc[i][j];
+          ((const uint64_t *)tile->from)[i * tile->from_stride + j] + acc[i][j];
 }
 
 static void transpose_portable(const float *from, int64_t from_stride, float *to,
@@ -91,7 +91,7 @@ static void transpose_portable(const float *from, int64_t from_stride, float *to
 }
 
 #if KERNEL_X86
-KERNEL_INLINE void ask_ahead(dtype t, const void *b, int64_t at, int n) {
+KERNEL_INLINE void prefetch_ahead(dtype t, const void *b, int64_t at, int n) {
   enum { AHEAD = 16 /* k */ };
   const int size = t == DTYPE_F32 ? 4 : 2;
 #pragma GCC unroll 2
@@ -114,7 +114,7 @@ TARGET_AVX2 KERNEL_INLINE __m256 load_avx2(dtype t, const void *b, int64_t at) {
 TARGET_AVX2 KERNEL_INLINE void add_avx2(dtype type, int rows, const float *a, const void *b,
                                         int64_t at, __m256 *sums) {
   const __m256 b0 = load_avx2(type, b, at), b1 = load_avx2(type, b, at + 8);
-  ask_ahead(type, b, at, AVX2_N);
+  prefetch_ahead(type, b, at, AVX2_N);
 #pragma GCC unroll 6
   for (int i = 0; i < rows; i++) {
     const __m256 x = _mm256_broadcast_ss(a + i);
@@ -150,7 +150,7 @@ enum { AVX512_M = 12, AVX512_N = 32 };
 TARGET_AVX512 KERNEL_INLINE void add_avx512(dtype type, int rows, const float *a, const void *b,
                                             int64_t at, __m512 *sums) {
   const __m512 b0 = load_avx512(type, b, at), b1 = load_avx512(type, b, at + 16);
-  ask_ahead(type, b, at, AVX512_N);
+  prefetch_ahead(type, b, at, AVX512_N);
 #pragma GCC unroll 12
   for (int i = 0; i < rows; i++) {
     const __m512 x = _mm512_set1_ps(a[i]);
@@ -210,7 +210,7 @@ void transpose_8x8(const float *from, int64_t from_stride, float *to, int64_t to
   transpose_portable(from, from_stride, to, to_stride);
 }
 
-/* 1 in a compiled program without tensors of 16-bit floats. */
+/* 1 in a compiled program that has no tensors of 16-bit floats. */
 #ifndef KERNEL_SINGLE
 #define KERNEL_SINGLE 0
 #endif
@@ -239,7 +239,7 @@ static gemm_kernel float_kernel(dtype type) {
                                                : bf16_portable};
 }
 
-gemm_kernel gemm_kernel_for(compute_class c, dtype b) {
+gemm_kernel gemm_kernel_for(compute_type c, dtype b) {
   if (c == COMPUTE_F64) return (gemm_kernel){.mr = TILE_M, .nr = TILE_N_WIDE, .run = tile_f64};
   if (c == COMPUTE_I64) return (gemm_kernel){.mr = TILE_M, .nr = TILE_N_WIDE, .run = tile_i64};
   return float_kernel(b);

@@ -15,7 +15,7 @@ static int64_t gemm_pack_transposed(const float *from, int64_t lane_stride, int6
     int64_t lane = 0;
     for (; lane + 8 <= lanes; lane += 8)
       transpose_8x8(from + lane * lane_stride + k, lane_stride, to + k * width + lane, width);
-    if (lane > 0 && lane < lanes) { /* the last 8 overlap those before */
+    if (lane > 0 && lane < lanes) { /* the last 8 overlap the 8 before */
       lane = lanes - 8;
       transpose_8x8(from + lane * lane_stride + k, lane_stride, to + k * width + lane, width);
       continue;
@@ -27,7 +27,7 @@ static int64_t gemm_pack_transposed(const float *from, int64_t lane_stride, int6
 }
 
 /* Scatters a row of class c to elements that are `stride` apart. */
-static void scatter_row(compute_class c, int64_t n, const void *from, void *to, int64_t stride) {
+static void scatter_row(compute_type c, int64_t n, const void *from, void *to, int64_t stride) {
   const float *x4 = from;
   const uint64_t *x8 = from;
   float *y4 = to;
@@ -38,7 +38,7 @@ static void scatter_row(compute_class c, int64_t n, const void *from, void *to, 
     for (int64_t i = 0; i < n; i++) y8[i * stride] = x8[i];
 }
 
-void gemm_pack_strided(compute_class c, dtype t, const void *data, int64_t lane_stride,
+void gemm_pack_strided(compute_type c, dtype t, const void *data, int64_t lane_stride,
                        int64_t k_stride, int64_t lanes, int64_t kn, int64_t width, void *to) {
   int64_t size = (int64_t)compute_size(c);
   if (width == 1) {
@@ -91,8 +91,8 @@ void gemm_b_column(const gemm_b *b, const void *packed, int64_t column, void *to
   for (int64_t k = 0; k < b->k && b->type != DTYPE_F32; k++) ((uint16_t *)to)[k] = x2[k * width];
 }
 
-/* Packs b like gemm_pack_strided, for 16-bit elements that are not converted. Handles a few k of
- * all columns at a time, so that what is written stays in the cache. */
+/* Packs b like gemm_pack_strided, for 16-bit elements that are not converted. Packs a few k of all
+ * columns at a time, so that the written data stays in the cache. */
 static void pack_halves(const gemm_b *b, const uint16_t *from, int64_t lanes, int64_t width,
                         uint16_t *to) {
   enum { DEEP = 32 };

@@ -5,7 +5,7 @@
  *   TILE_VECTOR   half a row of a tile, of TILE_COLUMNS floats
  *   TILE_ADD(type, rows, a, b, at, sums)   sums (rows, 2) += a (rows) * the columns of b, of dtype
  *     `type`, from its element `at` on
- * Each number of rows gets its own code, and each `type` that is a constant. */
+ * There is separate code for each number of rows, and for each constant `type`. */
 
 TILE_TARGET KERNEL_INLINE void TILE_ONE(dtype type, int rows, const gemm_tile *tile) {
   _Static_assert(TILE_COLUMNS * sizeof(float) <= GEMM_ROW_BYTES, "a row of zeros is as wide");
@@ -19,10 +19,10 @@ TILE_TARGET KERNEL_INLINE void TILE_ONE(dtype type, int rows, const gemm_tile *t
     __builtin_prefetch(c, 1, 3);
     if (TILE_COLUMNS * sizeof(float) > 64) __builtin_prefetch(c + 64, 1, 3);
   }
-  if (tile->from != tile->c && tile->from_step != 0) {
+  if (tile->from != tile->c && tile->from_stride != 0) {
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++) {
-      const char *from = (const char *)((const float *)tile->from + i * tile->from_step);
+      const char *from = (const char *)((const float *)tile->from + i * tile->from_stride);
       __builtin_prefetch(from, 0, 3);
       if (TILE_COLUMNS * sizeof(float) > 64) __builtin_prefetch(from + 64, 0, 3);
     }
@@ -30,7 +30,7 @@ TILE_TARGET KERNEL_INLINE void TILE_ONE(dtype type, int rows, const gemm_tile *t
 #pragma GCC unroll 24
   for (int i = 0; i < 2 * rows * chains; i++) acc[i] = (TILE_VECTOR){0};
   for (; k + chains <= tile->k; k += chains) {
-    prefetch_line(tile->next + k * tile->next_step, 0);
+    prefetch_line(tile->next + k * tile->next_stride, 0);
 #pragma GCC unroll 4
     for (int x = 0; x < chains; x++)
       TILE_ADD(type, rows, a + (k + x) * rows, tile->b, (k + x) * TILE_COLUMNS, acc + x * rows * 2);
@@ -39,7 +39,7 @@ TILE_TARGET KERNEL_INLINE void TILE_ONE(dtype type, int rows, const gemm_tile *t
 #pragma GCC unroll 12
   for (int i = 0; i < rows; i++) {
     float *c = (float *)tile->c + i * tile->ldc;
-    const float *from = (const float *)tile->from + i * tile->from_step;
+    const float *from = (const float *)tile->from + i * tile->from_stride;
 #pragma GCC unroll 2
     for (int h = 0; h < 2; h++, c += TILE_COLUMNS / 2, from += TILE_COLUMNS / 2) {
       TILE_VECTOR sum;

@@ -7,7 +7,7 @@
 #include "backend/cpu/kernels/gemm/matmul.h"
 #include "backend/cpu/kernels/index.h"
 
-enum { MOST_ROWS = 512 /* rows of a product; bounds the scratch memory */ };
+enum { MAX_ROWS = 512 /* rows of a product; bounds the scratch memory */ };
 
 /* Returns the bytes of the panels of one matrix. */
 static size_t panels_bytes(const grouped_matmul_args *args) {
@@ -54,14 +54,14 @@ static matmul_args product_of_rows(const grouped_matmul_args *args, int64_t grou
                        .epilogue = conv_epilogue_none};
 }
 
-static int64_t most_rows(const grouped_matmul_args *args) {
-  return args->a.dims[0] < MOST_ROWS ? args->a.dims[0] : MOST_ROWS;
+static int64_t grouped_matmul_max_rows(const grouped_matmul_args *args) {
+  return args->a.dims[0] < MAX_ROWS ? args->a.dims[0] : MAX_ROWS;
 }
 
 /* Returns the most scratch memory that a product of any number of rows needs. */
 static size_t grouped_scratch(const kernel_context *ctx, const void *args) {
   size_t most = 0;
-  for (int64_t m = 1; m <= most_rows(args); m++) {
+  for (int64_t m = 1; m <= grouped_matmul_max_rows(args); m++) {
     const matmul_args rows = product_of_rows(args, 0, 0, m);
     size_t bytes = matmul_scratch(ctx, &rows);
     if (bytes > most) most = bytes;
@@ -87,7 +87,8 @@ static bool grouped_matmul(const kernel_context *ctx, const void *args) {
   for (int64_t group = 0; group < own->groups; group++) {
     int64_t end = end_of_group(ctx, own, group, start);
     while (start < end) {
-      int64_t m = end - start < most_rows(own) ? end - start : most_rows(own);
+      int64_t m =
+          end - start < grouped_matmul_max_rows(own) ? end - start : grouped_matmul_max_rows(own);
       const matmul_args some = product_of_rows(own, group, start, m);
       matmul_multiply(ctx, &some, memory);
       start += m;

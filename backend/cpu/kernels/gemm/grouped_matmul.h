@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_KERNELS_GEMM_GROUPED_MATMUL_H
 #define BACKEND_CPU_KERNELS_GEMM_GROUPED_MATMUL_H
-/* Products of groups of rows, each with its own matrix: experts of a language model. */
+/* Products of groups of rows, each with its own matrix, such as the experts of a language model. */
 #include "base/encoding.h"
 #include "base/kernel.h"
 

@@ -16,10 +16,10 @@
 #include "backend/cpu/kernels/support/vector.h"
 
 enum {
-  FEW_ROWS = 6,      /* most rows for which b is read in place if it is contiguous along n */
-  FEW_DOTS = 32,     /* most rows for which b is read in place if it is contiguous along k */
-  FEW_BATCHES = 64,  /* most products for either */
-  WIDENED_ROWS = 48, /* most rows of a for which a packed 16-bit b is converted at each use */
+  FEW_ROWS = 6,      /* maximum rows for which a b that is contiguous along n is read in place */
+  FEW_DOTS = 32,     /* maximum rows for which a b that is contiguous along k is read in place */
+  FEW_BATCHES = 64,  /* maximum number of products for which b is read in place */
+  WIDENED_ROWS = 48, /* maximum rows of a for which a packed 16-bit b is converted at each use */
   DOT_COLUMNS = 4,   /* columns of b that are converted to floats at once */
   STRIP = ROW_BLOCK, /* columns of a task of few rows */
   READS_PER_THREAD = 64 * 1024
@@ -34,7 +34,7 @@ static bool stores_bf16(const matmul_args *args) {
 
 typedef struct product {
   const matmul_args *args;
-  compute_class c;
+  compute_type c;
   codes_product codes; /* panels of codes */
   float *a_rows;       /* (m, k): a few rows of a as floats */
   float *sums;         /* (batches, m, n), if out is BF16 */
@@ -66,7 +66,7 @@ static void scale_columns(const product *product, int64_t n, const row_block *bi
                        (uint64_t)beta_int * (uint64_t)bias->i64[i]);
 }
 
-/* True if the result is the product, perhaps plus rows of a bias: a factor of 1 changes no bit. */
+/* True if the result is the product, perhaps plus rows of a bias, because alpha and beta are 1. */
 static bool is_plain_sum(const matmul_args *args) {
   return args->type == DTYPE_F32 && args->alpha == 1 &&
          (args->beta == 0 || (args->beta == 1 && args->bias_n == 1));
@@ -105,15 +105,15 @@ static void store_columns(const void *user, int64_t batch, int64_t row, int64_t 
 
 /* ---------------------------------------------------------------- products written in place */
 
-/* The sums start with the bias. */
+/* Returns the place of a product in out; its sums start with the bias. */
 static gemm_place place_product(const void *user, int64_t batch) {
   const product *product = user;
   const matmul_args *args = product->args;
   return (gemm_place){
       .c = (stores_bf16(args) ? product->sums : (float *)args->out) + batch * args->m * args->n,
-      .c_step = args->n,
+      .c_stride = args->n,
       .from = args->bias ? operand_at(args->type, args->bias, &args->bias_batch, batch, 0) : NULL,
-      .from_step = args->bias_m};
+      .from_stride = args->bias_m};
 }
 
 /* Applies epilogue and steps to the part of the result that was just computed. */
@@ -157,10 +157,10 @@ static void kernel_matmul_pack_pairs(const void *user, int64_t batch, int64_t la
                                                                       width, to);
 }
 
-/* Decodes elements [k, k + n) of an encoded column of b to to[i * step]; k is a multiple of
+/* Decodes elements [k, k + n) of an encoded column of b to to[i * stride]; k is a multiple of
  * DECODED_AT_ONCE. */
 static void decode_column(const product *product, int64_t column, int64_t k, int64_t n, float *to,
-                          int64_t step) {
+                          int64_t stride) {
   const encoding *encoding = &product->args->encoding;
   code_bytes row = (code_bytes)product->args->b +
                    (size_t)column * encoding_row_bytes(encoding, product->args->k);
@@ -168,7 +168,7 @@ static void decode_column(const product *product, int64_t column, int64_t k, int
   for (int64_t at = 0; at < n; at += DECODED_AT_ONCE) {
     int64_t m = n - at < DECODED_AT_ONCE ? n - at : DECODED_AT_ONCE;
     encoding_decode(encoding, row, product->args->k, (k + at) / DECODED_AT_ONCE, x);
-    for (int64_t i = 0; i < m; i++) to[(at + i) * step] = x[i];
+    for (int64_t i = 0; i < m; i++) to[(at + i) * stride] = x[i];
   }
 }
 
@@ -197,7 +197,7 @@ static void kernel_matmul_pack_b(const void *user, int64_t batch, int64_t lane, 
       args->b_n, args->b_k, lanes, kn, width, to);
 }
 
-/* Converts panels of 16 bits, as wide as those that are packed on the way, to floats. */
+/* Converts panels of 16 bits to floats. The panels are as wide as those that pack_b packs. */
 static void pack_widened(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t k,
                          int64_t kn, int64_t width, void *to) {
   const matmul_args *args = ((const product *)user)->args;
@@ -235,7 +235,7 @@ static void load_column(const product *product, int64_t column, int64_t k, int64
 static void dot_columns(const product *product, int64_t column, int64_t n, float (*sums)[STRIP]) {
   const matmul_args *args = product->args;
   float blocks[DOT_COLUMNS][ROW_BLOCK];
-  if (rows_take(args->b_type) && !is_encoded(&args->encoding)) {
+  if (rows_accept_type(args->b_type) && !is_encoded(&args->encoding)) {
     const rows_in_place b = {args->b_type, column_at(product, column), args->b_n};
     dots_of_rows(args->m, n, args->k, product->a_rows, args->k, &b, sums[0], STRIP);
     return;
@@ -265,7 +265,7 @@ static void add_rows(const product *product, int64_t column, int64_t n, float (*
 }
 
 /* Returns the columns per task of few rows. Dot products read whole columns along k, so fewer
- * columns are work enough. */
+ * columns are enough work for a task. */
 static int64_t strip_width(const matmul_args *args) { return args->b_k == 1 ? STRIP / 4 : STRIP; }
 
 static int64_t kernel_matmul_strip_count(const matmul_args *args) {
@@ -299,7 +299,7 @@ static size_t rows_bytes(const matmul_args *args) {
   return ((size_t)(args->m * args->k) * sizeof(float) + 63) / 64 * 64;
 }
 
-/* memory: rows_bytes, and the slots of strips. */
+/* Computes a product with few rows. memory: rows_bytes bytes, followed by the slots of strips. */
 static void kernel_matmul_multiply_few(const kernel_context *ctx, product *product, char *memory) {
   const matmul_args *args = product->args;
   product->a_rows = (float *)(void *)memory;
@@ -318,18 +318,18 @@ static void kernel_matmul_multiply_few(const kernel_context *ctx, product *produ
 
 static bool kernel_matmul_has_few_rows(const matmul_args *args) {
   int64_t few = args->b_k == 1 ? FEW_DOTS : args->b_n == 1 ? FEW_ROWS : 0;
-  return compute_class_of(args->type) == COMPUTE_F32 && args->m <= few &&
+  return compute_type_of(args->type) == COMPUTE_F32 && args->m <= few &&
          args->batches <= FEW_BATCHES;
 }
 
-/* True if panels of b are read without conversion: always if they are floats, otherwise unless so
- * many rows read them that converting them first pays. */
+/* True if panels of b are read without being converted first. Panels of 16 bits are converted if so
+ * many rows read them that this is faster. */
 static bool reads_panels(const matmul_args *args) {
   return args->is_packed && !is_encoded(&args->encoding) &&
          (args->b_type == DTYPE_F32 || args->m <= WIDENED_ROWS);
 }
 
-/* True for products of pairs of BF16. */
+/* True if the product multiplies pairs of BF16. */
 static bool has_pairs(const matmul_args *args) {
   return kernel_matmul_is_rounded(args) && !is_encoded(&args->encoding);
 }
@@ -351,7 +351,7 @@ static kgemm kernel_matmul_gemm_of(const product *product) {
                  .pack_b = packing_of_b(args),
                  .store = store_columns,
                  .place = is_plain_sum(args) ? place_product : NULL,
-                 .finish = matmul_takes_epilogue(args) ? finish_product : NULL,
+                 .finish = matmul_accepts_epilogue(args) ? finish_product : NULL,
                  .user = product,
                  .kernel = pairs ? pairs_kernel_for(args->m) : (gemm_kernel){0},
                  .packed_b = args->panels,
@@ -372,7 +372,7 @@ static product_way way_of(const matmul_args *args) {
 
 bool matmul_is_cut(const matmul_args *args) { return way_of(args) == WAY_GEMM; }
 
-bool matmul_takes_epilogue(const matmul_args *args) {
+bool matmul_accepts_epilogue(const matmul_args *args) {
   return way_of(args) == WAY_GEMM && args->type == DTYPE_F32;
 }
 
@@ -380,14 +380,14 @@ bool matmul_may_be_bf16(const matmul_args *args) {
   return has_pairs(args) && is_plain_sum(args) && pairs_kernel_for(args->m).blocks;
 }
 
-/* Sums that are rounded to out when all of k is added. */
+/* Returns the bytes of the sums, which are rounded to out when all of k is added. */
 static size_t kernel_matmul_sums_bytes(const matmul_args *args) {
   if (!stores_bf16(args)) return 0;
   return kernel_scratch_size((size_t)(args->batches * args->m * args->n) * sizeof(float));
 }
 
 static product kernel_matmul_make_product(const matmul_args *args) {
-  product q = {.args = args, .c = compute_class_of(args->type), .codes = {.panels = args->panels}};
+  product q = {.args = args, .c = compute_type_of(args->type), .codes = {.panels = args->panels}};
   if (args->is_packed && is_encoded(&args->encoding))
     (void)code_panels_of(&args->encoding, args->k, &q.codes.of);
   return q;
@@ -456,14 +456,14 @@ bool matmul_packs(const matmul_args *args) {
   code_panels of;
   if (args->k == 0 || args->n == 0) return false;
   if (is_encoded(&args->encoding)) return code_panels_of(&args->encoding, args->k, &of);
-  return compute_class_of(args->type) == COMPUTE_F32 && has_one_b(args);
+  return compute_type_of(args->type) == COMPUTE_F32 && has_one_b(args);
 }
 
 bool matmul_rounds(const matmul_args *args) {
   code_panels of;
   if (!matmul_packs(args)) return false;
   if (!is_encoded(&args->encoding)) return true;
-  return code_panels_of(&args->encoding, args->k, &of) && code_panels_take_rounded(&of);
+  return code_panels_of(&args->encoding, args->k, &of) && code_panels_accept_rounded(&of);
 }
 
 static size_t kernel_matmul_pack_scratch(const kernel_context *ctx, const void *args) {

@@ -15,18 +15,18 @@ typedef struct matmul_args {
   const void *panels;       /* b packed by kernel_matmul_pack, if is_packed; b is then NULL */
   void *out;                /* contiguous */
   dtype type;               /* dtype of a, bias and out in the program */
-  dtype a_type, out_type;   /* as stored: F32 may be kept as BF16 if matmul_may_be_bf16 */
+  dtype a_type, out_type;   /* dtypes as stored: F32 may be kept as BF16 if matmul_may_be_bf16 */
   dtype b_type;
   bool is_packed;
-  bool rounds; /* if panels are of codes: rows of a to 8 bits (base/rounded.h); otherwise a and b to
-                  BF16 (pairs.h), for which panels are packed */
-  encoding encoding; /* b's; unless plain, its n rows of k, shared by all batches */
+  bool rounds; /* panels of codes: rounds rows of a to 8 bits (base/rounded.h); otherwise rounds a
+                  and b to BF16, and panels are those of pairs.h */
+  encoding encoding; /* encoding of b; unless plain, b is n rows of k that all batches share */
   int64_t m, n, k, batches;
   int64_t a_m, a_k, b_k, b_n, bias_m, bias_n; /* strides */
   klayout a_batch, b_batch, bias_batch;       /* layouts of the batches, with equal dims */
-  double alpha, beta; /* beta is 0 without bias: scratch is sized before addresses are known */
+  double alpha, beta; /* beta is 0 without bias, as scratch is sized before addresses are known */
   gemm_cut cut;
-  conv_epilogue epilogue;       /* if matmul_takes_epilogue: applied to the result */
+  conv_epilogue epilogue;       /* applied to the result; empty unless matmul_accepts_epilogue */
   short_elementwise_args steps; /* applied in place after the epilogue */
 } matmul_args;
 KERNEL(matmul, matmul_args);
@@ -34,9 +34,9 @@ KERNEL(matmul, matmul_args);
 /* Packs b into its scratch memory, in a layout for any number of rows; reads nothing else. */
 KERNEL(matmul_pack, matmul_args);
 bool matmul_packs(const matmul_args *args);  /* true if b can be packed */
-bool matmul_rounds(const matmul_args *args); /* true if products with it may round */
+bool matmul_rounds(const matmul_args *args); /* true if a product with b may round its operands */
 bool matmul_is_cut(const matmul_args *args); /* true if `cut` is used */
-bool matmul_takes_epilogue(const matmul_args *args);
+bool matmul_accepts_epilogue(const matmul_args *args);
 /* True if a product that rounds to BF16 reads and writes BF16 rows, and is no slower for it. */
 bool matmul_may_be_bf16(const matmul_args *args);
 

@@ -1,8 +1,9 @@
-/* MatmulInteger: sums (m, n) = bias + a (m, k) * b (n, k), then the formula. Rows of a are packed
- * as words of four neighbouring k; rows of b are read in place (conv_integer_kernels.h). If word
- * bytes differ from a in signedness, they are a +- 128, which begin corrects for. A task is TILES
- * tiles of rows by some columns. Loop order: task, columns, tile of rows. The formula runs on 16
- * columns while their sums are in the first-level cache. */
+/* MatmulInteger: sums (m, n) = bias + a (m, k) * b (n, k), then the formula of requantise_args.
+ * Rows of a are packed as words of four neighbouring k; rows of b are read in place
+ * (conv_integer_kernels.h). If the kernel needs the other signedness than a has, word bytes are a
+ * +- 128, and begin corrects the sums. A task is TILES tiles of rows by some columns. Loop order:
+ * task, columns, tile of rows. The formula runs on 16 columns while their sums are in the
+ * first-level cache. */
 #include "backend/cpu/kernels/gemm/matmul_integer.h"
 
 #include "backend/cpu/kernels/gemm/matmul_integer_kernels.h"
@@ -14,8 +15,8 @@ enum {
   TILE = INTEGER_TILE,
   TILES = 2, /* tiles of rows per task */
   COLUMNS = INTEGER_COLUMNS,
-  LEAST_BLOCK = 4 * COLUMNS, /* columns of a task that make packing its rows worthwhile */
-  TASKS = 4 /* at least, per thread, so that all threads end at about the same time */
+  MIN_BLOCK = 4 * COLUMNS, /* minimum columns of a task that make packing its rows worthwhile */
+  TASKS = 4                /* minimum per thread, so that all threads end at about the same time */
 };
 static const int64_t MULTIPLIES_PER_TASK = 512 * 1024, BYTES_PER_TASK = 64 * 1024;
 
@@ -97,12 +98,12 @@ static product kernel_matmul_integer_make_product(const kernel_context *ctx,
   a.tiles = ceil_div(args->m, TILES * TILE);
   const int64_t wanted = ceil_div(TASKS * (int64_t)ctx->n_threads, a.tiles);
   a.block = round_up(ceil_div(args->n, wanted), COLUMNS);
-  if (a.block < LEAST_BLOCK) a.block = LEAST_BLOCK;
+  if (a.block < MIN_BLOCK) a.block = MIN_BLOCK;
   a.blocks = ceil_div(args->n, a.block);
   return a;
 }
 
-/* Returns n * size; SIZE_MAX / 4, more than any allocation, on overflow. */
+/* Returns n * size; on overflow SIZE_MAX / 4, which cannot be allocated. */
 static size_t kernel_matmul_integer_bytes_of(int64_t n, size_t size) {
   size_t bytes;
   return __builtin_mul_overflow((size_t)n, size, &bytes) || bytes > SIZE_MAX / 4 ? SIZE_MAX / 4

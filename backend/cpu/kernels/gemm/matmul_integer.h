@@ -6,7 +6,7 @@
 
 KERNEL(matmul_integer, matmul_integer_args);
 
-/* Like matmul_integer, then any elementwise steps on the sums, all in scratch memory. */
+/* Arguments of matmul_integer and of elementwise steps on its sums, all in scratch memory. */
 typedef struct matmul_integer_steps_args {
   matmul_integer_args product; /* makes sums; out is NULL */
   elementwise_args steps;      /* inputs[0]: the sums, data is NULL */

@@ -17,7 +17,7 @@ enum { TILE = INTEGER_TILE, COLUMNS = INTEGER_COLUMNS };
 #define FORMULA_NEAREST rintf
 #define FORMULA_MAX larger_float
 #define FORMULA_MIN smaller_float
-#define FORMULA_HAS(changes) (changes) /* zeros keep their sign: steps add no 0 either */
+#define FORMULA_HAS(changes) (changes) /* skips additions of 0, so zeros keep their sign */
 #include "backend/cpu/kernels/elementwise/requantise_formula.h"
 
 static int64_t matmul_integer_kernels_place_of(const matmul_integer_args *args,
@@ -50,7 +50,7 @@ static float matmul_integer_kernels_other_at(const matmul_integer_args *args, in
   return x;
 }
 
-/* Stores a column from y (rows), the sums of terms. */
+/* Computes and stores a column. y: (rows), the sums of terms. */
 static void finish_column(const matmul_integer_args *args, const column_numbers *numbers,
                           const out_tile *tile, int column, float *y) {
   for (int r = 0; r < tile->rows && args->makes == INTEGER_FLOATS; r++)
@@ -91,19 +91,19 @@ KERNEL_INLINE TARGET_AVX512_VNNI void turn_words(__m512i x[16]) {
   __m512 v[16];
 #pragma GCC unroll 16
   for (int i = 0; i < 16; i++) v[i] = _mm512_castsi512_ps(x[i]);
-  turn_avx512(v);
+  transpose_avx512(v);
 #pragma GCC unroll 16
   for (int i = 0; i < 16; i++) x[i] = _mm512_castps_si512(v[i]);
 }
 
-/* Packs at most 16 words of each of 16 rows. there: mask of their bytes. */
+/* Packs at most 16 words of each of 16 rows. valid: mask of the bytes that exist. */
 KERNEL_INLINE TARGET_AVX512_VNNI void pack_16(const unsigned char *x, int64_t k, int rows,
-                                              __mmask64 there, int words, __m512i flip,
+                                              __mmask64 valid, int words, __m512i flip,
                                               uint32_t *to) {
   __m512i w[16];
 #pragma GCC unroll 16
   for (int r = 0; r < 16; r++)
-    w[r] = _mm512_maskz_loadu_epi8(there, x + (r < rows ? r : rows - 1) * k);
+    w[r] = _mm512_maskz_loadu_epi8(valid, x + (r < rows ? r : rows - 1) * k);
   turn_words(w);
 #pragma GCC unroll 16
   for (int i = 0; i < 16; i++)
@@ -187,7 +187,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void matmul_integer_kernels_store_rows(
                _mm512_load_ps(y[r]));
 }
 
-/* Loads 16 columns of at most 16 rows from r on, transposed if columns are not neighbours. */
+/* Loads 16 columns of at most 16 rows, from row r on, transposed if columns are not neighbours. */
 KERNEL_INLINE TARGET_AVX512_VNNI void load_rows(const out_sums *sums, int64_t r, int rows,
                                                 __m512i x[16]) {
   if (sums->column == 1) {

@@ -15,7 +15,7 @@ typedef struct out_tile {
 /* Sums of a tile. */
 typedef struct out_sums {
   const int32_t *at;
-  int64_t row, column; /* distance of rows and of columns; one of them is 1 */
+  int64_t row, column; /* distance between rows, and between columns; one of them is 1 */
 } out_sums;
 
 typedef struct integer_rows {

@@ -1,7 +1,7 @@
-/* MatmulInteger with tiles: sums (32, 32) = bias + a * b. A task computes up to MOST_ROWS rows of a
+/* MatmulInteger with tiles: sums (32, 32) = bias + a * b. A task computes up to MAX_ROWS rows of a
  * group of strips. Its first rows read the strips from memory, the others from the second-level
- * cache, while their part of a stays in the first level. The formula runs on sums in the
- * first-level cache. Loop order: 32 rows, block of k, strip. */
+ * cache. The task's part of a stays in the first-level cache. The formula of requantise_args runs
+ * on sums that are still in the first-level cache. Loop order: 32 rows, block of k, strip. */
 #include "backend/cpu/kernels/gemm/matmul_integer_tiles.h"
 
 #include <string.h>
@@ -18,23 +18,23 @@ enum {
   STEP_BYTES = 2 * TILE_BYTES, /* bytes of a strip's step */
   LINE = 64,
   STEP_LINES = STEP_BYTES / LINE,
-  MOST_ROWS = 256, /* per task */
-  GROUP = 8,       /* most strips per task, which the second-level cache holds */
-  BLOCK_STEPS = 8, /* with these, a block of rows and a strip stay in the first-level cache */
-  TASKS = 4,       /* at least, per thread, so that all threads end at about the same time */
+  MAX_ROWS = 256,  /* per task */
+  GROUP = 8,       /* maximum strips per task, which fit in the second-level cache */
+  BLOCK_STEPS = 8, /* steps per block; a block of rows and a strip fit in the first-level cache */
+  TASKS = 4,       /* minimum per thread, so that all threads end at about the same time */
   ROW_GRAIN = 64 * 1024
 };
-static const int64_t LEAST_TILED_K = 20; /* for a smaller k, tiles take longer than words */
+static const int64_t MIN_TILED_K = 20; /* for a smaller k, tiles take longer than words */
 
-/* A product of 32 rows, or 16, with a strip. */
+/* The product of 32 or 16 rows with a strip. */
 typedef struct tile_block {
   const unsigned char *a; /* (rows, row_bytes) */
   int64_t row_bytes, steps;
   const unsigned char *tiles; /* (steps, STEP_BYTES) */
   const int32_t *begin;       /* (TILED_COLUMNS) */
   int32_t *sums;              /* (TILED_ROWS, TILED_COLUMNS) */
-  bool adds;                  /* to sums; otherwise sums start with begin */
-  const unsigned char *next;  /* memory that is prefetched, `lines` cache lines per step */
+  bool adds;                  /* products are added to sums; otherwise sums start with begin */
+  const unsigned char *next;  /* memory to prefetch, `lines` cache lines per step */
   int lines;
 } tile_block;
 
@@ -49,13 +49,13 @@ typedef struct tiled_product {
   tile_kernel kernel;
   integer_rows rows;
   int64_t steps, strips, padded_rows, row_bytes;
-  bool is_whole;          /* rows of a need no padding */
+  bool is_whole;          /* true if rows of a need no padding */
   const unsigned char *a; /* (padded_rows, row_bytes) */
   int64_t share, shares;  /* strips per task; tasks per chunk */
-  int64_t chunks;         /* blocks of MOST_ROWS rows */
+  int64_t chunks;         /* blocks of MAX_ROWS rows */
 } tiled_product;
 
-/* Returns at least 1: without k there is one step of zeros. */
+/* Returns the number of steps, at least 1. If k is 0, there is one step of zeros. */
 static int64_t step_count(const matmul_integer_args *args) {
   return max_i64(ceil_div(args->k, TILED_BYTES), 1);
 }
@@ -109,7 +109,7 @@ KERNEL_INLINE TARGET_AMX void multiply_halves(int halves, bool is_signed, const 
   const int32_t *from = block->adds ? block->sums : block->begin,
                 *below = block->adds ? block->sums + SIDE * TILED_COLUMNS : from;
   const size_t row = block->adds ? ROW : 0;
-  amx_sees_memory();
+  amx_compiler_barrier();
   _tile_loadd(0, from, row);
   _tile_loadd(1, from + SIDE, row);
   if (halves > 1) _tile_loadd(2, below, row);
@@ -122,7 +122,7 @@ KERNEL_INLINE TARGET_AMX void multiply_halves(int halves, bool is_signed, const 
   _tile_stored(1, block->sums + SIDE, ROW);
   if (halves > 1) _tile_stored(2, block->sums + SIDE * TILED_COLUMNS, ROW);
   if (halves > 1) _tile_stored(3, block->sums + SIDE * TILED_COLUMNS + SIDE, ROW);
-  amx_sees_memory();
+  amx_compiler_barrier();
 }
 
 static TARGET_AMX void matmul_integer_tiles_multiply_amx(const tile_block *block, int rows,
@@ -133,7 +133,7 @@ static TARGET_AMX void matmul_integer_tiles_multiply_amx(const tile_block *block
   if (rows <= SIDE && !is_signed) multiply_halves(1, false, block);
 }
 
-/* Computes VNNI_ROWS rows from r on. Signed bytes are biased by 128; sums subtract the bias. */
+/* Computes VNNI_ROWS rows from r on. Signed bytes are biased by 128, which the sums subtract. */
 KERNEL_INLINE TARGET_AVX512_VNNI void multiply_rows(const bool is_signed, const tile_block *block,
                                                     int r) {
   const __m512i flip = _mm512_set1_epi32((int)0x80808080U);
@@ -189,8 +189,8 @@ static tile_kernel choose_tile_kernel(void) {
   return (tile_kernel){.multiply = matmul_integer_tiles_multiply_portable};
 }
 
-bool matmul_integer_likes_tiles(const matmul_integer_args *args) {
-  return cpu_has_amx() && args->k >= LEAST_TILED_K;
+bool matmul_integer_suits_tiles(const matmul_integer_args *args) {
+  return cpu_has_amx() && args->k >= MIN_TILED_K;
 }
 
 static void matmul_integer_tiles_store_block(const tiled_product *product, int64_t row,
@@ -214,8 +214,8 @@ static void begin_strip(const matmul_integer_args *args, int64_t strip, int32_t 
     memcpy(to, args->bias + column, (size_t)min_i64(TILED_COLUMNS, args->n - column) * sizeof *to);
 }
 
-/* Multiplies a block of rows by a group of strips, block of k by block of k. The next strips are
- * prefetched if `prefetches`. */
+/* Multiplies a block of rows by a group of strips, block of k by block of k. prefetches: prefetches
+ * the next strips. */
 static void matmul_integer_tiles_run_rows(const tiled_product *product, int64_t first,
                                           int64_t strips, int64_t row, int rows, bool prefetches) {
   _Alignas(64) int32_t sums[GROUP][TILED_ROWS * TILED_COLUMNS], begin[TILED_COLUMNS];
@@ -245,10 +245,10 @@ static void matmul_integer_tiles_run_tasks(void *ctx, int64_t begin, int64_t end
   const tiled_product *product = ctx;
   if (product->kernel.begin) product->kernel.begin();
   for (int64_t task = begin; task < end; task++) {
-    const int64_t first = task / product->shares * MOST_ROWS,
+    const int64_t first = task / product->shares * MAX_ROWS,
                   strip = task % product->shares * product->share;
     const int64_t strips = min_i64(product->share, product->strips - strip),
-                  last = min_i64(first + MOST_ROWS, product->args->m);
+                  last = min_i64(first + MAX_ROWS, product->args->m);
     for (int64_t row = first; row < last; row += TILED_ROWS)
       matmul_integer_tiles_run_rows(product, strip, strips, row,
                                     (int)min_i64(TILED_ROWS, last - row), row == first);
@@ -261,12 +261,12 @@ static void matmul_integer_tiles_run_tasks(void *ctx, int64_t begin, int64_t end
 /* Copies rows, with zeros after each row and after the last row. */
 static void matmul_integer_tiles_pad_rows(void *ctx, int64_t begin, int64_t end) {
   const tiled_product *product = ctx;
-  const size_t k = (size_t)product->args->k, behind = (size_t)product->row_bytes - k;
+  const size_t k = (size_t)product->args->k, after = (size_t)product->row_bytes - k;
   for (int64_t r = begin; r < end; r++) {
     unsigned char *to = (unsigned char *)(uintptr_t)product->a + r * product->row_bytes;
-    const bool is_there = r < product->args->m;
-    if (is_there) memcpy(to, (const unsigned char *)product->args->a + r * product->args->k, k);
-    memset(is_there ? to + k : to, 0, is_there ? behind : (size_t)product->row_bytes);
+    const bool is_valid = r < product->args->m;
+    if (is_valid) memcpy(to, (const unsigned char *)product->args->a + r * product->args->k, k);
+    memset(is_valid ? to + k : to, 0, is_valid ? after : (size_t)product->row_bytes);
   }
 }
 
@@ -279,7 +279,7 @@ static tiled_product matmul_integer_tiles_make_product(const kernel_context *ctx
   product.row_bytes = product.steps * TILED_BYTES;
   product.padded_rows = round_up(args->m, SIDE);
   product.is_whole = product.row_bytes == args->k && product.padded_rows == args->m;
-  product.chunks = ceil_div(args->m, MOST_ROWS);
+  product.chunks = ceil_div(args->m, MAX_ROWS);
   product.share = max_i64(product.strips * product.chunks / (TASKS * (int64_t)ctx->n_threads), 1);
   product.share = min_i64(product.share, min_i64(GROUP, product.strips));
   product.shares = product.share ? ceil_div(product.strips, product.share) : 0;

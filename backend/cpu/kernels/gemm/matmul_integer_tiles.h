@@ -10,7 +10,7 @@ enum { TILED_ROWS = 32, TILED_COLUMNS = 32, TILED_BYTES = 64 };
 KERNEL(matmul_integer_pack, matmul_integer_args);
 
 /* True if this processor is faster with tiles than with the plain b. */
-bool matmul_integer_likes_tiles(const matmul_integer_args *args);
+bool matmul_integer_suits_tiles(const matmul_integer_args *args);
 
 size_t matmul_integer_tiles_scratch(const kernel_context *ctx, const matmul_integer_args *args);
 /* Runs matmul_integer with args->tiles. Returns false if scratch memory is exhausted. */

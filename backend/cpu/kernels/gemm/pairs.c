@@ -10,7 +10,7 @@
 
 /* ---------------------------------------------------------------- packing */
 
-enum { SOME = ROW_BLOCK / 2 /* words of a lane at a time */, MOST_LANES = 32 };
+enum { SOME = ROW_BLOCK / 2 /* words of a lane at a time */, MAX_LANES = 32 };
 
 static void round_portable(const float *x /* (2 n) */, int64_t n, uint32_t *to) {
   for (int64_t i = 0; i < n; i++)
@@ -31,7 +31,7 @@ TARGET_AVX512_BF16 static void round_bf16(const float *x, int64_t n, uint32_t *t
                            (__m512i)_mm512_cvtne2ps_pbh(high, low));
 }
 
-/* Joins words [i, i + n), n <= 16. */
+/* Joins elements of two rows to words [i, i + n), n <= 16. */
 TARGET_AVX512_BF16 KERNEL_INLINE void join_some(const float *even, const float *odd, int64_t i,
                                                 int64_t n, __m512i order, uint32_t *to) {
   const __mmask16 some = (__mmask16)bits_between(0, n);
@@ -108,12 +108,12 @@ void pairs_join(const float *even, const float *odd, int64_t n, uint32_t *to) {
   pairs_join_portable(even, odd, n, to);
 }
 
-void pairs_join_panels(const float *x, int64_t step, int64_t rows, int64_t n, int64_t width,
+void pairs_join_panels(const float *x, int64_t stride, int64_t rows, int64_t n, int64_t width,
                        uint32_t *to) {
   const int64_t words = pairs_of(rows);
-  for (int64_t i = 0; i < words; i++, x += 2 * step)
+  for (int64_t i = 0; i < words; i++, x += 2 * stride)
     for (int64_t column = 0; column < n; column += width)
-      pairs_join(x + column, 2 * i + 1 < rows ? x + step + column : NULL,
+      pairs_join(x + column, 2 * i + 1 < rows ? x + stride + column : NULL,
                  min_i64(width, n - column), to + column * words + i * width);
 }
 
@@ -139,7 +139,7 @@ static void pairs_load_words(const pairs_source *source, int64_t lane, int64_t w
 
 void pairs_pack(const pairs_source *source, int64_t lane, int64_t lanes, int64_t word, int64_t n,
                 int64_t width, uint32_t *to) {
-  uint32_t words[MOST_LANES][SOME];
+  uint32_t words[MAX_LANES][SOME];
   for (int64_t at = 0; at < n; at += SOME) {
     int64_t some = min_i64(SOME, n - at);
     for (int64_t i = 0; i < lanes; i++)
@@ -216,7 +216,7 @@ static void run_four(const gemm_tile *tile, int rows, int columns, int column) {
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < 4; j++)
       ((float *)tile->c)[i * tile->ldc + column + j] =
-          ((const float *)tile->from)[i * tile->from_step + column + j] + sums[i][j];
+          ((const float *)tile->from)[i * tile->from_stride + column + j] + sums[i][j];
 }
 
 static void pairs_run_columns(const gemm_tile *tile, int rows, int columns) {
@@ -263,13 +263,13 @@ TARGET_AVX512_BF16 static void pairs_run_bf16(const gemm_tile *tile, int rows) {
 
 /* ---------------------------------------------------------------- AMX */
 
-/* An element is a sum of 16 products of even k plus one of 16 of odd k, each in f32, added once per
- * 32 k. So a product goes through at most k / 32 + 17 roundings. With chains of GEMM_BLOCK_K words
- * it would be 128, and the additions of the chains. */
+/* For each 32 k, AMX adds 16 products of even k and 16 products of odd k in f32, and adds both sums
+ * to the element. So a product is rounded at most k / 32 + 17 times. With chains of GEMM_BLOCK_K
+ * words it would be rounded 128 times, and when the chains are added. */
 enum {
   AMX_TILE_ROWS = 2 * AMX_ROWS,
   AMX_TILE_COLUMNS = 2 * AMX_WORDS,
-  AMX_CHAIN = 256 /* words; a panel of b of them stays in the first-level cache */
+  AMX_CHAIN = 256 /* words of a chain; so many of a panel of b fit in the first-level cache */
 };
 
 /* Adds the last words, fewer than a tile has. Copies the words of b, because other words follow
@@ -278,48 +278,48 @@ TARGET_AMX KERNEL_INLINE void add_rest_amx(int tiles, const char *a, const char 
   _Alignas(64) char rest[PAIRS_DEEP * 2 * AMX_ROW_BYTES];
   memset(rest, 0, sizeof rest);
   memcpy(rest, b, (size_t)n * 2 * AMX_ROW_BYTES);
-  amx_sees_memory();
+  amx_compiler_barrier();
   amx_add_products(tiles, 2, a, AMX_ROW_BYTES, rest, 2 * AMX_ROW_BYTES);
 }
 
 /* Prefetches two rows of c, which will be stored. */
-KERNEL_INLINE void prefetch_rows_amx(const char *c, int64_t step) {
+KERNEL_INLINE void prefetch_rows_amx(const char *c, int64_t stride) {
   for (int i = 0; i < 2; i++) {
-    __builtin_prefetch(c + i * step, 1, 3);
-    __builtin_prefetch(c + i * step + AMX_ROW_BYTES, 1, 3);
+    __builtin_prefetch(c + i * stride, 1, 3);
+    __builtin_prefetch(c + i * stride + AMX_ROW_BYTES, 1, 3);
   }
 }
 
 /* Computes all rows of the tiles. */
 TARGET_AMX KERNEL_INLINE void pairs_tiles_amx(int tiles, const gemm_tile *tile) {
-  const int64_t c_step = tile->ldc * 4, a_step = tiles * AMX_ROWS * AMX_ROW_BYTES;
+  const int64_t c_stride = tile->ldc * 4, a_stride = tiles * AMX_ROWS * AMX_ROW_BYTES;
   const char *a = tile->a, *b = tile->b;
   char *c = tile->c;
-  amx_load_sums(tiles, 2, tile->from, tile->from_step * 4);
+  amx_load_sums(tiles, 2, tile->from, tile->from_stride * 4);
   int64_t k = 0;
   for (; k + PAIRS_DEEP <= tile->k;
-       k += PAIRS_DEEP, a += a_step, b += PAIRS_DEEP * 2 * AMX_ROW_BYTES) {
-    prefetch_bytes(tile->next + k * tile->next_step, PAIRS_DEEP * tile->next_step);
+       k += PAIRS_DEEP, a += a_stride, b += PAIRS_DEEP * 2 * AMX_ROW_BYTES) {
+    prefetch_bytes(tile->next + k * tile->next_stride, PAIRS_DEEP * tile->next_stride);
     if (k < tiles * AMX_ROWS * (PAIRS_DEEP / 2))
-      prefetch_rows_amx(c + k / (PAIRS_DEEP / 2) * c_step, c_step);
+      prefetch_rows_amx(c + k / (PAIRS_DEEP / 2) * c_stride, c_stride);
     amx_add_products(tiles, 2, a, AMX_ROW_BYTES, b, 2 * AMX_ROW_BYTES);
   }
   if (k < tile->k) add_rest_amx(tiles, a, b, tile->k - k);
-  amx_store_sums(tiles, 2, c, c_step);
+  amx_store_sums(tiles, 2, c, c_stride);
 }
 
-/* Computes fewer rows than the tiles have, in separate sums. */
+/* Computes fewer rows than the tiles have, with the sums in a local array. */
 TARGET_AMX static void some_rows_amx(const gemm_tile *tile, int rows) {
   enum { ROW = 2 * AMX_ROW_BYTES };
   _Alignas(64) float sums[AMX_TILE_ROWS][AMX_TILE_COLUMNS];
   gemm_tile apart = *tile;
   apart.c = sums;
   apart.from = sums;
-  apart.ldc = apart.from_step = AMX_TILE_COLUMNS;
+  apart.ldc = apart.from_stride = AMX_TILE_COLUMNS;
   for (int i = 0; i < rows; i++)
-    memcpy(sums[i], (const float *)tile->from + i * tile->from_step, ROW);
+    memcpy(sums[i], (const float *)tile->from + i * tile->from_stride, ROW);
   memset(sums[rows], 0, (size_t)(AMX_TILE_ROWS - rows) * ROW);
-  amx_sees_memory();
+  amx_compiler_barrier();
   if (rows > AMX_ROWS)
     pairs_tiles_amx(2, &apart);
   else
@@ -376,7 +376,7 @@ TARGET_ARM_BF16 KERNEL_INLINE void add_bfdot(dtype type, int rows, const float *
 
 enum { MATRIX_ROWS = 12, MATRIX_COLUMNS = 8 };
 
-/* Join words of two k of two lanes each: a matrix (2, 4). */
+/* Return a matrix (2, 4): the words of two k, of two lanes each. */
 TARGET_ARM_BF16 KERNEL_INLINE bfloat16x8_t lanes_low(uint32x4_t k0, uint32x4_t k1) {
   return vreinterpretq_bf16_u32(vzip1q_u32(k0, k1));
 }
@@ -408,7 +408,7 @@ TARGET_ARM_BF16 KERNEL_INLINE void add_bfmmla(int rows, const uint32_t *a0, cons
 TARGET_ARM_BF16 KERNEL_INLINE void pairs_store_rows(const gemm_tile *tile, int i,
                                                     const float32x4_t sums[4]) {
   float *c = (float *)tile->c + i * tile->ldc;
-  const float *from = (const float *)tile->from + i * tile->from_step;
+  const float *from = (const float *)tile->from + i * tile->from_stride;
 #pragma GCC unroll 2
   for (int j = 0; j < 2; j++, c += 4, from += 4) {
     const float32x4_t first =
@@ -416,7 +416,7 @@ TARGET_ARM_BF16 KERNEL_INLINE void pairs_store_rows(const gemm_tile *tile, int i
                       second =
                           vcombine_f32(vget_high_f32(sums[2 * j]), vget_high_f32(sums[2 * j + 1]));
     vst1q_f32(c, vaddq_f32(vld1q_f32(from), first));
-    vst1q_f32(c + tile->ldc, vaddq_f32(vld1q_f32(from + tile->from_step), second));
+    vst1q_f32(c + tile->ldc, vaddq_f32(vld1q_f32(from + tile->from_stride), second));
   }
 }
 
@@ -472,7 +472,7 @@ gemm_kernel pairs_kernel(void) {
 
 gemm_kernel pairs_kernel_for(int64_t m) {
 #if KERNEL_X86
-  enum { FEW_ROWS = 2 }; /* products of so few rows are not slower without AMX */
+  enum { FEW_ROWS = 2 }; /* products of at most so many rows are not slower without AMX */
   if (cpu_has_amx() && m > FEW_ROWS)
     return (gemm_kernel){.mr = AMX_TILE_ROWS, .nr = 32, .run = run_amx, .blocks = &blocks_amx};
 #endif

@@ -4,7 +4,7 @@
 #include "backend/cpu/kernels/support/avx512.h"
 #if KERNEL_X86
 
-/* Returns the `order` of join_avx512, which interleaves both rows. */
+/* Returns the argument `order` of join_avx512, which interleaves both rows. */
 TARGET_AVX512_BF16 KERNEL_INLINE __m512i join_order(void) {
   static const uint16_t turns[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
                                      8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};

@@ -29,17 +29,17 @@ static double make_reflection(double *x, int64_t m, int64_t n, int64_t k) {
   return (beta - alpha) / beta;
 }
 
-/* Reflects rows k.. of y (m, n), from column `from` on, by the vector below x's element (k, k);
- * work: (n). */
-static void householder_reflect(const double *x, int64_t x_step, double tau, int64_t m, int64_t k,
+/* Reflects the rows of y (m, n) from row k on, in the columns from `from` on. The vector of the
+ * reflection is stored below element (k, k) of x. work: (n). */
+static void householder_reflect(const double *x, int64_t x_stride, double tau, int64_t m, int64_t k,
                                 double *y, int64_t n, int64_t from, double *work) {
   if (tau == 0) return;
   for (int64_t j = from; j < n; j++) work[j] = y[k * n + j];
   for (int64_t i = k + 1; i < m; i++)
-    for (int64_t j = from; j < n; j++) work[j] += x[i * x_step + k] * y[i * n + j];
+    for (int64_t j = from; j < n; j++) work[j] += x[i * x_stride + k] * y[i * n + j];
   for (int64_t j = from; j < n; j++) y[k * n + j] -= tau * work[j];
   for (int64_t i = k + 1; i < m; i++)
-    for (int64_t j = from; j < n; j++) y[i * n + j] -= tau * x[i * x_step + k] * work[j];
+    for (int64_t j = from; j < n; j++) y[i * n + j] -= tau * x[i * x_stride + k] * work[j];
 }
 
 void matrix_qr(double *x, int64_t m, int64_t n, double *tau, double *work) {

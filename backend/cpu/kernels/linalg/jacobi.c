@@ -6,7 +6,7 @@
 
 #include "backend/cpu/kernels/linalg/matrix.h"
 
-enum { MOST_SWEEPS = 60 /* ten would already be many */ };
+enum { MAX_SWEEPS = 60 /* ten would already be many */ };
 
 static double jacobi_dot(int64_t n, const double *x, const double *y) {
   double sum = 0;
@@ -14,12 +14,12 @@ static double jacobi_dot(int64_t n, const double *x, const double *y) {
   return sum;
 }
 
-/* Rotates elements `step` apart: (x, y) = (c x - s y, s x + c y). */
-static void jacobi_rotate(int64_t n, double *x, double *y, int64_t step, double c, double s) {
+/* Rotates elements `stride` apart: (x, y) = (c x - s y, s x + c y). */
+static void jacobi_rotate(int64_t n, double *x, double *y, int64_t stride, double c, double s) {
   for (int64_t i = 0; i < n; i++) {
-    double a = x[i * step], b = y[i * step];
-    x[i * step] = c * a - s * b;
-    y[i * step] = s * a + c * b;
+    double a = x[i * stride], b = y[i * stride];
+    x[i * stride] = c * a - s * b;
+    y[i * stride] = s * a + c * b;
   }
 }
 
@@ -85,7 +85,7 @@ static void jacobi_scale(double *x, int64_t n, double factor) {
   for (int64_t i = 0; i < n; i++) x[i] *= factor;
 }
 
-/* Returns a power of 2 near 1 / most: multiplying by it and back is exact. */
+/* Returns a power of 2 near 1 / most, so that scaling by it and back is exact. */
 static double scale_for(double most) {
   if (most == 0) return 1;
   int e;
@@ -103,7 +103,7 @@ void matrix_eigh(double *x, int64_t n, double *values, double *vectors) {
   double factor = scale_for(largest(x, n * n));
   jacobi_scale(x, n * n, factor);
   double least = DBL_EPSILON / 64 * sqrt(jacobi_dot(n * n, x, x)) / (double)(n > 0 ? n : 1);
-  for (int sweep = 0; sweep < MOST_SWEEPS && sweep_symmetric(x, n, least, vectors); sweep++)
+  for (int sweep = 0; sweep < MAX_SWEEPS && sweep_symmetric(x, n, least, vectors); sweep++)
     continue;
   for (int64_t i = 0; i < n; i++) values[i] = x[i * n + i] / factor;
   order_values(n, 1, values, vectors, n, NULL, 0);
@@ -111,8 +111,8 @@ void matrix_eigh(double *x, int64_t n, double *values, double *vectors) {
 
 /* ---------------------------------------------------------------- singular values */
 
-/* Orthogonalises rows of w by rotations, which shorts accumulates. Returns true if any was made. */
-static bool sweep_rows(double *w, int64_t k, int64_t l, double *shorts) {
+/* Orthogonalises rows of w by rotations, accumulated in left. Returns true if any was rotated. */
+static bool sweep_rows(double *w, int64_t k, int64_t l, double *left) {
   bool any = false;
   double least = DBL_EPSILON * sqrt((double)l); /* rounding error of a product that is 0 */
   for (int64_t p = 0; p < k; p++)
@@ -122,7 +122,7 @@ static bool sweep_rows(double *w, int64_t k, int64_t l, double *shorts) {
       if (fabs(g) <= least * sqrt(a) * sqrt(b)) continue;
       find_rotation(a, b, g, &c, &s);
       jacobi_rotate(l, x, y, 1, c, s);
-      jacobi_rotate(k, shorts + p * k, shorts + q * k, 1, c, s);
+      jacobi_rotate(k, left + p * k, left + q * k, 1, c, s);
       any = true;
     }
   return any;
@@ -150,25 +150,25 @@ static void add_orthonormal(double *w, int64_t n, int64_t l) {
   for (int64_t i = 0; i < l; i++) row[i] = i == unit;
   for (int again = 0; again < 2; again++)
     for (int64_t j = 0; j < n; j++) {
-      double part = jacobi_dot(l, row, w + j * l);
-      for (int64_t i = 0; i < l; i++) row[i] -= part * w[j * l + i];
+      double component = jacobi_dot(l, row, w + j * l);
+      for (int64_t i = 0; i < l; i++) row[i] -= component * w[j * l + i];
     }
   jacobi_scale(row, l, 1 / sqrt(jacobi_dot(l, row, row)));
 }
 
-void matrix_svd(double *w, int64_t k, int64_t l, int64_t rows, double *values, double *shorts) {
+void matrix_svd(double *w, int64_t k, int64_t l, int64_t rows, double *values, double *left) {
   if (!all_finite(w, k * l)) {
     jacobi_fill(values, k, NAN);
-    jacobi_fill(shorts, k * k, NAN);
+    jacobi_fill(left, k * k, NAN);
     jacobi_fill(w, rows * l, NAN);
     return;
   }
-  set_identity(shorts, k);
+  set_identity(left, k);
   double factor = scale_for(largest(w, k * l));
   jacobi_scale(w, k * l, factor);
-  for (int sweep = 0; sweep < MOST_SWEEPS && sweep_rows(w, k, l, shorts); sweep++) continue;
+  for (int sweep = 0; sweep < MAX_SWEEPS && sweep_rows(w, k, l, left); sweep++) continue;
   for (int64_t i = 0; i < k; i++) values[i] = sqrt(jacobi_dot(l, w + i * l, w + i * l));
-  order_values(k, -1, values, w, l, shorts, k);
+  order_values(k, -1, values, w, l, left, k);
   int64_t rank = 0;
   while (rank < k && values[rank] > DBL_MIN) rank++;
   for (int64_t i = 0; i < rank; i++) jacobi_scale(w + i * l, l, 1 / values[i]);

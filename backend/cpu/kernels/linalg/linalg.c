@@ -100,17 +100,17 @@ static int64_t svd_rows(const linalg_args *args) {
 static void run_svd(const linalg_args *args, int64_t i, double *x) {
   int64_t m = args->m, n = args->n, k = min_i64(m, n), l = most(m, n), rows = svd_rows(args);
   bool wide = m < n;
-  double *values = x + rows * l, *shorts = values + k;
+  double *values = x + rows * l, *left = values + k;
   if (wide)
     kernel_linalg_load(&args->x, i, m * n, x);
   else
     for (int64_t r = 0; r < n; r++)
       load_row(COMPUTE_F64, args->x.type, element_at(args->x.data, args->x.type, i * m * n + r), n,
                m, x + r * l);
-  matrix_svd(x, k, l, rows, values, shorts);
+  matrix_svd(x, k, l, rows, values, left);
   kernel_linalg_store(&args->out, i, k, values);
-  store_transposed(&args->b, i, wide ? k : rows, wide ? k : l, wide ? shorts : x);
-  kernel_linalg_store(&args->c, i, wide ? rows * l : k * k, wide ? x : shorts);
+  store_transposed(&args->b, i, wide ? k : rows, wide ? k : l, wide ? left : x);
+  kernel_linalg_store(&args->c, i, wide ? rows * l : k * k, wide ? x : left);
 }
 
 static void run_exp(const linalg_args *args, int64_t i, double *x) {
@@ -120,7 +120,7 @@ static void run_exp(const linalg_args *args, int64_t i, double *x) {
   kernel_linalg_store(&args->out, i, size, x);
 }
 
-/* Returns the number of doubles of scratch memory per matrix. */
+/* Returns the number of doubles of scratch memory that a matrix needs. */
 static size_t working_size(const linalg_args *args) {
   int64_t m = args->m, n = args->n, k = min_i64(m, n);
   switch (args->kind) {
@@ -151,7 +151,7 @@ static int64_t kernel_linalg_work_of(const linalg_args *args) {
   return args->batches * (each / 64 + 1) / (WORK_PER_THREAD / 64);
 }
 
-/* One more than needed, because scratch memory of zero bytes cannot be distinguished from none. */
+/* Adds one double, because scratch memory of zero bytes cannot be distinguished from none. */
 static size_t kernel_linalg_task_bytes(size_t doubles) { return (doubles + 1) * sizeof(double); }
 
 static size_t linalg_scratch(const kernel_context *ctx, const void *args) {

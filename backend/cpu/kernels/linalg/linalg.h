@@ -12,7 +12,7 @@ typedef enum klinalg_kind {
   KLINALG_EXP
 } klinalg_kind;
 
-/* Linalg in serialize/schema.fbs defines out, b and c. */
+/* Arguments of the linalg kernel; Linalg in serialize/schema.fbs defines out, b and c. */
 typedef struct linalg_args {
   klinalg_kind kind;
   bool upper;
@@ -32,7 +32,7 @@ typedef struct triangular_solve_args {
 } triangular_solve_args;
 KERNEL(triangular_solve, triangular_solve_args);
 
-/* A pivot that is not a row number is recorded as a fault and left out. */
+/* A pivot that is not a row number is recorded as a fault and skipped. */
 typedef struct pivot_order_args {
   ktensor pivots; /* (batches, k), I32 */
   ktensor out;    /* (batches, m), I64 */

@@ -67,8 +67,8 @@ int32_t matrix_cholesky(double *x, int64_t n) {
 
 void matrix_solve_triangular(const double *a, int64_t m, bool upper, bool unit, double *x,
                              int64_t n) {
-  for (int64_t step = 0; step < m; step++) {
-    int64_t i = upper ? m - 1 - step : step;
+  for (int64_t stride = 0; stride < m; stride++) {
+    int64_t i = upper ? m - 1 - stride : stride;
     const double *row = a + i * m;
     double *to = x + i * n;
     for (int64_t j = upper ? i + 1 : 0; j < (upper ? m : i); j++)

@@ -7,12 +7,12 @@
 
 /* ---- lu.c ---- */
 
-/* x = P L U of x (m, n): replaces x by U and, below the diagonal, L. pivots: (min(m, n)), the row
- * that each row was exchanged with, counted from 1; may be NULL. Returns 0, or the number of the
- * first pivot that is 0, from 1. */
+/* Computes x = P L U of x (m, n): replaces x by U and, below the diagonal, L. pivots: NULL, or
+ * (min(m, n)), the number from 1 of the row with which each row was exchanged. Returns 0, or the
+ * number of the first pivot that is 0, from 1. */
 int32_t matrix_lu(double *x, int64_t m, int64_t n, int32_t *pivots);
-/* Replaces the lower triangle of x (n, n) by L, x = L L^T; the upper one is not read. Returns 0, or
- * the number, from 1, of the first pivot that is not positive, where it stops. */
+/* Replaces the lower triangle of x (n, n) by L, where x = L L^T; the upper triangle is not read.
+ * Returns 0, or the number, from 1, of the first pivot that is not positive, where it stops. */
 int32_t matrix_cholesky(double *x, int64_t n);
 /* Replaces x (m, n) by a^-1 x for a triangular a (m, m). */
 void matrix_solve_triangular(const double *a, int64_t m, bool upper, bool unit, double *x,
@@ -21,8 +21,8 @@ void exchange_rows(double *x, int64_t n, int64_t i, int64_t j);
 
 /* ---- householder.c ---- */
 
-/* x = Q R of x (m, n): replaces x by R and, below the diagonal, the vectors of k = min(m, n)
- * reflections I - tau v v^T, whose first elements are 1. work: (n). */
+/* Computes x = Q R of x (m, n): replaces x by R and, below the diagonal, the vectors of k = min(m,
+ * n) reflections I - tau v v^T, whose first elements are 1. work: (n). */
 void matrix_qr(double *x, int64_t m, int64_t n, double *tau /* (k) */, double *work);
 /* Computes the first j columns of Q, (m, j), from the reflections in x. work: (j). */
 void matrix_q(const double *x, int64_t m, int64_t n, const double *tau, double *q, int64_t j,
@@ -33,10 +33,10 @@ void matrix_q(const double *x, int64_t m, int64_t n, const double *tau, double *
 /* Computes the eigenvalues (n), ascending, of a symmetric x (n, n), which is destroyed. vectors:
  * (n, n), one per row; may be NULL. */
 void matrix_eigh(double *x, int64_t n, double *values, double *vectors);
-/* Computes the singular values (k), descending, of w (k, l), k <= l: w = short^T diag(values) long.
- * The first k rows of w are replaced by `long`. If w has more rows, up to `rows`, these complete
- * them to an orthonormal basis. shorts: (k, k). */
-void matrix_svd(double *w, int64_t k, int64_t l, int64_t rows, double *values, double *shorts);
+/* Computes the singular values (k), descending, of w (k, l), k <= l, and w = left^T diag(values)
+ * right. The first k rows of w are replaced by those of `right`. If w has more rows, up to `rows`,
+ * these complete them to an orthonormal basis. left: (k, k). */
+void matrix_svd(double *w, int64_t k, int64_t l, int64_t rows, double *values, double *left);
 
 /* ---- matrix_exp.c ---- */
 

@@ -20,7 +20,7 @@ static const double coefficients[] = {64764752532480000.0,
                                       182.0,
                                       1.0};
 static const double largest_norm = 5.371920351148152; /* largest norm for the approximant */
-enum { MOST_SQUARINGS = 1023 };                       /* exponent of the largest double */
+enum { MAX_SQUARINGS = 1023 };                        /* exponent of the largest double */
 
 size_t matrix_exp_work(int64_t n) { return (size_t)(6 * n * n); }
 
@@ -44,7 +44,7 @@ static double norm_1(const double *x, int64_t n) {
   return most;
 }
 
-/* out = sum of the powers 0, 2, 4 and 6 of x, times coefficients first, first + 2, ... */
+/* out = the sum of powers 0, 2, 4 and 6 of x, times every second coefficient from `first` on. */
 static void even_powers(int64_t n, const double *x2, const double *x4, const double *x6, int first,
                         bool with_identity, double *out) {
   const double *c = coefficients + first;
@@ -52,7 +52,7 @@ static void even_powers(int64_t n, const double *x2, const double *x4, const dou
   for (int64_t i = 0; with_identity && i < n; i++) out[i * n + i] += c[0];
 }
 
-/* out = the approximant's terms with even powers (parity 0), or the odd ones divided by x (1). */
+/* out = the approximant's terms of even powers (parity 0), or of odd powers divided by x (1). */
 static void half_approximant(int64_t n, const double *x2, const double *x4, const double *x6,
                              int parity, double *high, double *out) {
   even_powers(n, x2, x4, x6, parity + 6, false, high);
@@ -61,7 +61,7 @@ static void half_approximant(int64_t n, const double *x2, const double *x4, cons
   for (int64_t i = 0; i < n * n; i++) out[i] += high[i];
 }
 
-/* x = q^-1 p by LU; x holds p before, and q is destroyed. Rows are exchanged in both at once. */
+/* Replaces x, which holds p, by q^-1 p by LU. Destroys q. Exchanges rows of both together. */
 static void solve(int64_t n, double *q, double *x) {
   for (int64_t k = 0; k < n; k++) {
     int64_t best = k;
@@ -104,7 +104,7 @@ void matrix_exp(double *x, int64_t n, double *work) {
   }
   int squarings = 0;
   double norm = norm_1(x, n);
-  if (norm > largest_norm) squarings = (int)fmin(ceil(log2(norm / largest_norm)), MOST_SQUARINGS);
+  if (norm > largest_norm) squarings = (int)fmin(ceil(log2(norm / largest_norm)), MAX_SQUARINGS);
   for (int64_t i = 0; i < size; i++) x[i] = ldexp(x[i], -squarings);
   approximate(x, n, work);
   for (int s = 0; s < squarings; s++) {

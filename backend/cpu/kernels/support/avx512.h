@@ -11,8 +11,8 @@ KERNEL_INLINE uint32_t bits_between(int64_t from, int64_t to) {
   return (uint32_t)((1ull << to) - (1ull << from));
 }
 
-/* Returns a mask of those of 32 columns from `column` on that a row of n columns has. */
-KERNEL_INLINE uint32_t columns_there(int64_t column, int64_t n) {
+/* Returns a mask of the 32 columns from `column` on that exist in a row of n columns. */
+KERNEL_INLINE uint32_t columns_mask(int64_t column, int64_t n) {
   const int64_t from = column < 0 ? -column : 0, to = n - column < 32 ? n - column : 32;
   return from < to ? bits_between(from, to) : 0;
 }
@@ -35,7 +35,7 @@ TARGET_AVX512 KERNEL_INLINE __m512 load_some_avx512(dtype t, const void *x, int6
   return load_avx512(t, some, 0);
 }
 
-/* In unoptimised builds the compiler's header passes a mask of the wrong sign. */
+/* In builds without optimisation, the compiler's header passes a mask of the wrong sign. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 KERNEL_INLINE TARGET_AVX512 __m512 nearest_integers(__m512 x) {
@@ -44,8 +44,8 @@ KERNEL_INLINE TARGET_AVX512 __m512 nearest_integers(__m512 x) {
 #pragma GCC diagnostic pop
 
 /* Loads the BF16 elements in the mask as floats. Other lanes are zero and are not read. */
-TARGET_AVX512 KERNEL_INLINE __m512 load_bf16_avx512(__mmask16 there, const uint16_t *from) {
-  const __m256i x = _mm256_maskz_loadu_epi16(there, from);
+TARGET_AVX512 KERNEL_INLINE __m512 load_bf16_avx512(__mmask16 valid, const uint16_t *from) {
+  const __m256i x = _mm256_maskz_loadu_epi16(valid, from);
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
 }
 
@@ -62,7 +62,7 @@ TARGET_AVX512_VNNI KERNEL_INLINE __m512i add_dots_avx512(__m512i sum, __m512i x,
 }
 
 /* Transposes 16 vectors of 16 elements of 32 bits. */
-TARGET_AVX512 KERNEL_INLINE void turn_avx512(__m512 v[16]) {
+TARGET_AVX512 KERNEL_INLINE void transpose_avx512(__m512 v[16]) {
   __m512 t[16], u[16];
 #pragma GCC unroll 8
   for (int i = 0; i < 16; i += 2) {
@@ -90,12 +90,13 @@ TARGET_AVX512 KERNEL_INLINE void turn_avx512(__m512 v[16]) {
   }
 }
 
-/* Stores sum, plus `added` if it is not NULL, clamped to [low, high], in the lanes of `there`. */
+/* Stores the lanes of sum that are set in `valid`, plus `added` if it is not NULL, clamped to [low,
+ * high]. */
 TARGET_AVX512 KERNEL_INLINE void store_limited_avx512(__m512 sum, const float *added, float low,
-                                                      float high, __mmask16 there, float *to) {
-  if (added) sum += _mm512_maskz_loadu_ps(there, added);
+                                                      float high, __mmask16 valid, float *to) {
+  if (added) sum += _mm512_maskz_loadu_ps(valid, added);
   sum = _mm512_min_ps(_mm512_set1_ps(high), _mm512_max_ps(_mm512_set1_ps(low), sum));
-  _mm512_mask_storeu_ps(to, there, sum);
+  _mm512_mask_storeu_ps(to, valid, sum);
 }
 #endif
 

@@ -6,12 +6,12 @@
 #include "backend/cpu/kernels/support/avx512.h"
 #include "base/counts.h"
 
-bool bf16_pays(void) { return cpu_has_avx512_bf16(); }
+bool bf16_is_fast(void) { return cpu_has_avx512_bf16(); }
 
 #if KERNEL_X86
 enum { LANES = 16 };
 
-/* Returns the start of the vector that covers element i of n. */
+/* Returns the start of the vector that contains element i of n; the last vector ends at n. */
 KERNEL_INLINE int64_t kernel_bf16_vector_at(int64_t i, int64_t n) { return min_i64(i, n - LANES); }
 KERNEL_INLINE __mmask16 kernel_bf16_first_of(int64_t n) { return (__mmask16)bits_between(0, n); }
 
@@ -35,8 +35,8 @@ TARGET_AVX512_BF16 KERNEL_INLINE void convert_one(const float *from, int64_t n, 
 }
 
 TARGET_AVX512_BF16 static void rows_to_bf16_avx512(const float *from, int64_t rows, int64_t n,
-                                                   uint16_t *to, int64_t step) {
-  for (int64_t i = 0; i < rows; i++) convert_one(from + i * n, n, to + i * step);
+                                                   uint16_t *to, int64_t stride) {
+  for (int64_t i = 0; i < rows; i++) convert_one(from + i * n, n, to + i * stride);
 }
 
 TARGET_AVX512_BF16 static void kernel_bf16_widen(const uint16_t *from, int64_t n, float *to) {
@@ -51,7 +51,7 @@ TARGET_AVX512_BF16 static void kernel_bf16_widen(const uint16_t *from, int64_t n
   }
 }
 
-/* Joins LANES words of the elements in `some`. odd may be NULL for zeros. */
+/* Joins LANES words from the elements of two rows that are set in `some`. odd: NULL for zeros. */
 TARGET_AVX512_BF16 KERNEL_INLINE __m512i joined(const uint16_t *even, const uint16_t *odd,
                                                 __mmask16 some) {
   const __m512i low = _mm512_cvtepu16_epi32(some == 0xffff ? _mm256_loadu_si256((const void *)even)
@@ -80,19 +80,19 @@ TARGET_AVX512_BF16 static void kernel_bf16_join(const uint16_t *even, const uint
   join_row(even, odd, n, to);
 }
 
-TARGET_AVX512_BF16 static void join_panels_bf16(const uint16_t *x, int64_t step, int64_t rows,
+TARGET_AVX512_BF16 static void join_panels_bf16(const uint16_t *x, int64_t stride, int64_t rows,
                                                 int64_t n, int64_t width, uint32_t *to) {
   const int64_t words = (rows + 1) / 2;
-  for (int64_t i = 0; i < words; i++, x += 2 * step)
+  for (int64_t i = 0; i < words; i++, x += 2 * stride)
     for (int64_t column = 0; column < n; column += width)
-      join_row(x + column, 2 * i + 1 < rows ? x + step + column : NULL, min_i64(width, n - column),
-               to + column * words + i * width);
+      join_row(x + column, 2 * i + 1 < rows ? x + stride + column : NULL,
+               min_i64(width, n - column), to + column * words + i * width);
 }
 
-/* Loads elements 0, 2, ..., 2 n - 2 into the low halves of words. Reads nothing after them. */
+/* Loads elements 0, 2, ..., 2 n - 2 into the low halves of words. Reads nothing after the last. */
 TARGET_AVX512_BF16 KERNEL_INLINE __m512i low_halves(const uint16_t *x, int64_t n) {
-  const __mmask32 there = bits_between(0, 2 * n - 1);
-  const __m512i words = _mm512_maskz_loadu_epi16(there, x);
+  const __mmask32 valid = bits_between(0, 2 * n - 1);
+  const __m512i words = _mm512_maskz_loadu_epi16(valid, x);
   return _mm512_and_si512(words, _mm512_set1_epi32(0xffff));
 }
 
@@ -130,8 +130,8 @@ TARGET_AVX512_BF16 static void moments_bf16(const uint16_t *x, int64_t n, float 
       squares[k] = _mm512_fmadd_ps(some, some, squares[k]);
     }
   for (; i < n; i += LANES) {
-    const __mmask16 there = kernel_bf16_first_of(min_i64(LANES, n - i));
-    const __m512 some = _mm512_maskz_sub_ps(there, load_bf16_avx512(there, x + i), by);
+    const __mmask16 valid = kernel_bf16_first_of(min_i64(LANES, n - i));
+    const __m512 some = _mm512_maskz_sub_ps(valid, load_bf16_avx512(valid, x + i), by);
     sum[0] += some;
     squares[0] = _mm512_fmadd_ps(some, some, squares[0]);
   }
@@ -143,8 +143,8 @@ TARGET_AVX512_BF16 static void shift_bf16(const uint16_t *x, int64_t n, float sc
                                           float *to) {
   const __m512 a = _mm512_set1_ps(scale), b = _mm512_set1_ps(shift);
   for (int64_t i = 0; i < n; i += LANES) {
-    const __mmask16 there = kernel_bf16_first_of(min_i64(LANES, n - i));
-    _mm512_mask_storeu_ps(to + i, there, _mm512_fmadd_ps(load_bf16_avx512(there, x + i), a, b));
+    const __mmask16 valid = kernel_bf16_first_of(min_i64(LANES, n - i));
+    _mm512_mask_storeu_ps(to + i, valid, _mm512_fmadd_ps(load_bf16_avx512(valid, x + i), a, b));
   }
 }
 
@@ -167,21 +167,21 @@ TARGET_AVX512_BF16 static void combine_bf16(bool multiplies, const uint16_t *x, 
 enum { HALVES = 32 };
 KERNEL_INLINE __mmask32 first_halves(int64_t n) { return bits_between(0, min_i64(HALVES, n)); }
 
-/* Converts between BF16 and integers of the same order: negative numbers have all bits but the sign
- * inverted. The conversion is its own inverse. */
-TARGET_AVX512_BF16 KERNEL_INLINE __m512i turned(__m512i x) {
+/* Converts between BF16 and integers of the same order. It inverts all bits except the sign of
+ * negative numbers, and so is its own inverse. */
+TARGET_AVX512_BF16 KERNEL_INLINE __m512i ordered_bits(__m512i x) {
   return _mm512_xor_si512(x, _mm512_srli_epi16(_mm512_srai_epi16(x, 15), 1));
 }
 
 TARGET_AVX512_BF16 static void larger_bf16(const uint16_t *x, int64_t n, int16_t *y) {
   const __m512i bits = _mm512_set1_epi16(0x7fff), infinite = _mm512_set1_epi16(0x7f80);
   for (int64_t i = 0; i < n; i += HALVES) {
-    const __mmask32 there = first_halves(n - i);
-    const __m512i some = _mm512_maskz_loadu_epi16(there, x + i);
+    const __mmask32 valid = first_halves(n - i);
+    const __m512i some = _mm512_maskz_loadu_epi16(valid, x + i);
     const __mmask32 none = _mm512_cmpgt_epi16_mask(_mm512_and_si512(some, bits), infinite);
-    const __m512i order = _mm512_mask_mov_epi16(turned(some), none, bits);
-    _mm512_mask_storeu_epi16(y + i, there,
-                             _mm512_max_epi16(order, _mm512_maskz_loadu_epi16(there, y + i)));
+    const __m512i order = _mm512_mask_mov_epi16(ordered_bits(some), none, bits);
+    _mm512_mask_storeu_epi16(y + i, valid,
+                             _mm512_max_epi16(order, _mm512_maskz_loadu_epi16(valid, y + i)));
   }
 }
 
@@ -189,37 +189,37 @@ TARGET_AVX512_BF16 static void larger_halves_bf16(const int16_t *x, int64_t n, i
   for (int64_t i = 0; i < n; i += LANES) {
     const int64_t some = min_i64(LANES, n - i);
     const __m512i words = _mm512_maskz_loadu_epi16(bits_between(0, 2 * some - 1), x + 2 * i);
-    const __mmask16 there = kernel_bf16_first_of(some);
-    const __m256i old = _mm256_maskz_loadu_epi16(there, y + i);
-    _mm256_mask_storeu_epi16(y + i, there, _mm256_max_epi16(_mm512_cvtepi32_epi16(words), old));
+    const __mmask16 valid = kernel_bf16_first_of(some);
+    const __m256i old = _mm256_maskz_loadu_epi16(valid, y + i);
+    _mm256_mask_storeu_epi16(y + i, valid, _mm256_max_epi16(_mm512_cvtepi32_epi16(words), old));
   }
 }
 
 TARGET_AVX512_BF16 static void ordered_bf16(const int16_t *x, int64_t n, uint16_t *to) {
   for (int64_t i = 0; i < n; i += HALVES) {
-    const __mmask32 there = first_halves(n - i);
-    _mm512_mask_storeu_epi16(to + i, there, turned(_mm512_maskz_loadu_epi16(there, x + i)));
+    const __mmask32 valid = first_halves(n - i);
+    _mm512_mask_storeu_epi16(to + i, valid, ordered_bits(_mm512_maskz_loadu_epi16(valid, x + i)));
   }
 }
 #endif
 
 /* ---------------------------------------------------------------- any processor */
 
-static void kernel_bf16_join_portable(const uint16_t *even, const uint16_t *odd, int64_t step,
+static void kernel_bf16_join_portable(const uint16_t *even, const uint16_t *odd, int64_t stride,
                                       int64_t n, uint32_t *to) {
   for (int64_t i = 0; i < n; i++)
-    to[i] = even[i * step] | (odd ? (uint32_t)odd[i * step] << 16 : 0);
+    to[i] = even[i * stride] | (odd ? (uint32_t)odd[i * stride] << 16 : 0);
 }
 
-void rows_to_bf16(const float *from, int64_t rows, int64_t n, uint16_t *to, int64_t step) {
+void rows_to_bf16(const float *from, int64_t rows, int64_t n, uint16_t *to, int64_t stride) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
-    rows_to_bf16_avx512(from, rows, n, to, step);
+    rows_to_bf16_avx512(from, rows, n, to, stride);
     return;
   }
 #endif
   for (int64_t i = 0; i < rows; i++)
-    store_row(COMPUTE_F32, DTYPE_BF16, to + i * step, 1, n, from + i * n);
+    store_row(COMPUTE_F32, DTYPE_BF16, to + i * stride, 1, n, from + i * n);
 }
 
 void row_to_bf16(const float *from, int64_t n, uint16_t *to) { rows_to_bf16(from, 1, n, to, n); }
@@ -254,18 +254,18 @@ void bf16_join_halves(const uint16_t *even, const uint16_t *odd, int64_t n, uint
   kernel_bf16_join_portable(even, odd, 2, n, to);
 }
 
-void bf16_join_panels(const uint16_t *x, int64_t step, int64_t rows, int64_t n, int64_t width,
+void bf16_join_panels(const uint16_t *x, int64_t stride, int64_t rows, int64_t n, int64_t width,
                       uint32_t *to) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
-    join_panels_bf16(x, step, rows, n, width, to);
+    join_panels_bf16(x, stride, rows, n, width, to);
     return;
   }
 #endif
   const int64_t words = (rows + 1) / 2;
-  for (int64_t i = 0; i < words; i++, x += 2 * step)
+  for (int64_t i = 0; i < words; i++, x += 2 * stride)
     for (int64_t column = 0; column < n; column += width)
-      kernel_bf16_join_portable(x + column, 2 * i + 1 < rows ? x + step + column : NULL, 1,
+      kernel_bf16_join_portable(x + column, 2 * i + 1 < rows ? x + stride + column : NULL, 1,
                                 min_i64(width, n - column), to + column * words + i * width);
 }
 

@@ -14,12 +14,12 @@ static inline bool is_bf16(dtype stored) {
 #endif
 }
 
-bool bf16_pays(void); /* true if the processor has BF16 instructions */
+bool bf16_is_fast(void); /* true if the processor has BF16 instructions */
 
 /* Rounds n floats. Some processors flush subnormals to zero. */
 void row_to_bf16(const float *from, int64_t n, uint16_t *to);
-/* Rounds contiguous rows of n elements to rows that are `step` elements apart. */
-void rows_to_bf16(const float *from, int64_t rows, int64_t n, uint16_t *to, int64_t step);
+/* Rounds contiguous rows of n elements to rows that are `stride` elements apart. */
+void rows_to_bf16(const float *from, int64_t rows, int64_t n, uint16_t *to, int64_t stride);
 /* Converts n elements to floats, exactly. */
 void widen_row(const uint16_t *from, int64_t n, float *to);
 /* Joins two rows to n words of pairs.h; odd may be NULL for zeros. The second function reads every
@@ -27,7 +27,7 @@ void widen_row(const uint16_t *from, int64_t n, float *to);
 void bf16_join(const uint16_t *even, const uint16_t *odd, int64_t n, uint32_t *to);
 void bf16_join_halves(const uint16_t *even, const uint16_t *odd, int64_t n, uint32_t *to);
 /* Like pairs_join_panels, for rows of BF16. */
-void bf16_join_panels(const uint16_t *x, int64_t step, int64_t rows, int64_t n, int64_t width,
+void bf16_join_panels(const uint16_t *x, int64_t stride, int64_t rows, int64_t n, int64_t width,
                       uint32_t *to);
 double bf16_sum(const uint16_t *x, int64_t n);
 /* Adds the sum of (x - shift) to sums[0] and the sum of its squares to sums[1]. Blocks of 1,024
@@ -35,12 +35,12 @@ double bf16_sum(const uint16_t *x, int64_t n);
 void bf16_moments(const uint16_t *x, int64_t n, float shift, double sums[2]);
 /* to = x * scale + shift */
 void bf16_shift(const uint16_t *x, int64_t n, float scale, float shift, float *to);
-/* Stores x times or plus a number, rounded. */
+/* Stores x times a number, or x plus it, rounded. */
 void bf16_combine(bool multiplies, const uint16_t *x, int64_t n, float number, uint16_t *to);
 /* Maxima compare BF16 values as int16_t whose order is that of the values; NaN is the largest.
  * bf16_larger converts to such integers, bf16_ordered converts back. */
-enum { BF16_LEAST = -0x7f81 /* the integer of -infinity */ };
-/* y[i] = max(y[i], integer of x[i]), where zero is larger than minus zero. */
+enum { BF16_MIN = -0x7f81 /* the integer of -infinity */ };
+/* y[i] = max(y[i], the integer of x[i]), where 0 is larger than -0. */
 void bf16_larger(const uint16_t *x, int64_t n, int16_t *y);
 /* y[i] = max(y[i], x[2 i]). */
 void bf16_larger_halves(const int16_t *x, int64_t n, int16_t *y);

@@ -13,7 +13,8 @@ static int most = CPU_AMX;
 
 void cpu_use_at_most(cpu_level level) { __atomic_store_n(&most, (int)level, __ATOMIC_RELAXED); }
 
-/* Compiled programs have no thread-local variables, so they cannot pretend. */
+/* Compiled programs have no thread-local variables, so they always use the kind of this processor.
+ * */
 #ifdef KERNEL_COMPILED
 enum { pretended = KIND_OWN };
 #else
@@ -66,14 +67,14 @@ bool cpu_allows_amx(void) { return false; }
 
 #if !KERNEL_MARCH
 #if KERNEL_X86 || KERNEL_ARM
-/* True if an instruction set is used: the processor has it (is_there) and cpu_use_at_most allows
- * its level. While pretending: true if the pretended kind is at least `least`. Unused if bare-metal
- * aarch64 is compiled without extensions. */
+/* True if an instruction set is used: the processor has it (is_supported) and cpu_use_at_most
+ * allows its level. While pretending: true if the pretended kind is at least `least`. Unused if
+ * bare-metal aarch64 is compiled without extensions. */
 __attribute__((unused)) static bool features_is_used(cpu_level level, cpu_kind least,
-                                                     bool is_there) {
+                                                     bool is_supported) {
   const int kind = pretended;
   if (kind != KIND_OWN) return kind >= (int)least;
-  return is_there && (int)level <= __atomic_load_n(&most, __ATOMIC_RELAXED);
+  return is_supported && (int)level <= __atomic_load_n(&most, __ATOMIC_RELAXED);
 }
 #endif
 
@@ -82,9 +83,9 @@ bool cpu_has_avx2(void) {
   return features_is_used(CPU_AVX2, KIND_AVX2,
                           __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
 }
-static bool has_avx512(cpu_kind least, bool is_there) {
+static bool has_avx512(cpu_kind least, bool is_supported) {
   return features_is_used(CPU_AVX512, least,
-                          is_there && __builtin_cpu_supports("avx512f") &&
+                          is_supported && __builtin_cpu_supports("avx512f") &&
                               __builtin_cpu_supports("avx512bw") &&
                               __builtin_cpu_supports("avx512vl") && cpu_has_avx2());
 }

@@ -47,7 +47,7 @@ bool cpu_has_avx2(void);   /* and FMA */
 bool cpu_has_avx512(void); /* F, BW and VL: elements of 16 bits, and all vector lengths */
 bool cpu_has_avx512_vnni(void);
 bool cpu_has_avx512_bf16(void);
-bool cpu_has_amx(void); /* BF16 and int8, and all of the above; see amx.h */
+bool cpu_has_amx(void); /* tiles of BF16 and int8, and all extensions above; see amx.h */
 /* aarch64: dot products of bytes, matrix products of bytes, dot products of BF16 pairs. */
 bool cpu_has_dotprod(void);
 bool cpu_has_i8mm(void);
@@ -76,8 +76,8 @@ void cpu_pretend(cpu_kind kind);
  * "aarch64", or "portable" on every other processor, x86-64 without AVX2 included. */
 const char *cpu_level_name(void);
 
-/* Prefetches the line `ahead` bytes on into the second-level cache. The first level has few line
- * fill buffers (Zen 4: 24), and they would limit the memory bandwidth. */
+/* Prefetches the cache line that is `ahead` bytes after `from` into the second-level cache. The
+ * first level has few line fill buffers (Zen 4: 24), and they would limit the memory bandwidth. */
 static inline void prefetch_line(const void *from, int ahead) {
   __builtin_prefetch((const char *)from + ahead, 0, 2);
 }
@@ -88,8 +88,8 @@ static inline void prefetch_bytes(const void *from, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += LINE) prefetch_line((const char *)from + i, 0);
 }
 
-/* Inlined into each TARGET_* function that calls it, so that the body is compiled for that target.
- */
+/* Such a function is inlined into each TARGET_* function that calls it, so that its body is
+ * compiled for that target. */
 #define KERNEL_INLINE static inline __attribute__((always_inline))
 
 #endif

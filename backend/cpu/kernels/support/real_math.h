@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_KERNELS_SUPPORT_REAL_MATH_H
 #define BACKEND_CPU_KERNELS_SUPPORT_REAL_MATH_H
-/* The functions of math.h by the type of their first argument, float or double, under the names
+/* Selects functions of math.h by the type of their first argument, float or double, under the names
  * that ops/elementwise.tsv uses. <tgmath.h> does the same, but it also names functions of complex
  * numbers, which C libraries of firmware lack. steps.h is included before the macros, as its
  * functions name their types themselves. */

@@ -9,12 +9,12 @@
 #include <immintrin.h>
 #endif
 
-compute_class compute_class_of(dtype t) {
+compute_type compute_type_of(dtype t) {
   if (t == DTYPE_F64) return COMPUTE_F64;
   return dtype_has_fractions(t) ? COMPUTE_F32 : COMPUTE_I64;
 }
 
-size_t compute_size(compute_class c) { return c == COMPUTE_F32 ? sizeof(float) : sizeof(double); }
+size_t compute_size(compute_type c) { return c == COMPUTE_F32 ? sizeof(float) : sizeof(double); }
 
 float round_to_odd(double x) {
   float f = (float)x;
@@ -235,12 +235,12 @@ void cast_row(dtype t, void *to, int64_t n, const float *from) {
   store_ints(t, to, n, from);
 }
 
-static bool is_stored_as(dtype t, compute_class c) {
+static bool is_stored_as(dtype t, compute_type c) {
   return t == (c == COMPUTE_F32 ? DTYPE_F32 : c == COMPUTE_F64 ? DTYPE_F64 : DTYPE_I64);
 }
 
 /* Copies element 0, of the 32 or 64 bits of its compute type, to all n. */
-static void repeat(compute_class c, int64_t n, void *to) {
+static void repeat(compute_type c, int64_t n, void *to) {
   uint32_t *words = to;
   uint64_t *longs = to;
   if (c == COMPUTE_F32) {
@@ -252,7 +252,7 @@ static void repeat(compute_class c, int64_t n, void *to) {
   }
 }
 
-void load_row(compute_class c, dtype t, const void *from, int64_t stride, int64_t n, void *to) {
+void load_row(compute_type c, dtype t, const void *from, int64_t stride, int64_t n, void *to) {
   if (stride == 1 && is_stored_as(t, c)) {
     memcpy(to, from, (size_t)n * compute_size(c));
     return;
@@ -350,7 +350,7 @@ static void store_i64(dtype t, void *to, int64_t stride, int64_t n, const int64_
   }
 }
 
-void store_row(compute_class c, dtype t, void *to, int64_t stride, int64_t n, const void *from) {
+void store_row(compute_type c, dtype t, void *to, int64_t stride, int64_t n, const void *from) {
   if (stride == 1 && is_stored_as(t, c)) {
     memcpy(to, from, (size_t)n * compute_size(c));
     return;

@@ -5,13 +5,13 @@
 
 /* The type that a dtype is computed in: float for floats up to F32, double for F64, int64_t for
  * integers and BOOL. U64 keeps its bits. */
-typedef enum compute_class { COMPUTE_F32, COMPUTE_F64, COMPUTE_I64 } compute_class;
-compute_class compute_class_of(dtype t);
-size_t compute_size(compute_class c); /* bytes per element */
+typedef enum compute_type { COMPUTE_F32, COMPUTE_F64, COMPUTE_I64 } compute_type;
+compute_type compute_type_of(dtype t);
+size_t compute_size(compute_type c); /* bytes per element */
 
 enum { ROW_BLOCK = 256 }; /* capacity of row buffers on the stack, elements */
 
-/* A row buffer for any class. */
+/* A row buffer for any compute type. */
 typedef union row_block {
   float f32[ROW_BLOCK];
   double f64[ROW_BLOCK];
@@ -20,9 +20,9 @@ typedef union row_block {
 
 /* to[i] = from[i * stride] for i < n, from dtype `t` to class `c`. Every combination is supported.
  * Floats convert to integers as in float_to_i64. */
-void load_row(compute_class c, dtype t, const void *from, int64_t stride, int64_t n, void *to);
+void load_row(compute_type c, dtype t, const void *from, int64_t stride, int64_t n, void *to);
 /* to[i * stride] = from[i]. Rounds once, to nearest even; integers wrap; BOOL is != 0. */
-void store_row(compute_class c, dtype t, void *to, int64_t stride, int64_t n, const void *from);
+void store_row(compute_type c, dtype t, void *to, int64_t stride, int64_t n, const void *from);
 
 /* True for I8, U8, I16 and I32. */
 bool is_small_int(dtype t);
@@ -39,7 +39,8 @@ void wrap_row(dtype t, int64_t *x, int64_t n);
 static inline int64_t float_to_i64(double x) {
   return x >= -9223372036854775808.0 && x < 9223372036854775808.0 ? (int64_t)x : INT64_MIN;
 }
-/* Like float_to_i64, for the bits of a U64. Values of 2^64 and more return 0, as in PyTorch. */
+/* Works like float_to_i64, but returns a U64's bits. Values of 2^64 and more return 0, as in
+ * PyTorch. */
 static inline int64_t float_to_u64(double x) {
   if (x >= 9223372036854775808.0) return x < 18446744073709551616.0 ? (int64_t)(uint64_t)x : 0;
   return float_to_i64(x);

@@ -5,11 +5,11 @@
 #include "base/counts.h"
 #include "base/ranges.h"
 
-/* Bounded, as a compiled program may have a small stack. Further slots share these ranges. */
-enum { MOST_RANGES = KERNEL_ALONE ? 1 : 16 };
+/* Ranges are few, as a compiled program may have a small stack. More slots share these ranges. */
+enum { MAX_RANGES = KERNEL_ALONE ? 1 : 16 };
 
 typedef struct slot_loop {
-  work_range ranges[MOST_RANGES];
+  work_range ranges[MAX_RANGES];
   slot_task run;
   const void *user;
   int64_t n_tasks, n_ranges;
@@ -56,7 +56,7 @@ void run_slots_in(const kernel_context *ctx, int64_t n_tasks, int64_t work, size
   loop.run = run;
   loop.user = user;
   loop.n_tasks = n_tasks;
-  loop.n_ranges = min_i64(n, MOST_RANGES);
+  loop.n_ranges = min_i64(n, MAX_RANGES);
   loop.each = n_tasks / RANGE_ITEMS + 1;
   loop.items = ceil_div(n_tasks, loop.each);
   loop.scratch = scratch;

@@ -14,7 +14,7 @@ bool run_slots(const kernel_context *ctx, int64_t n_tasks, int64_t work, size_t 
 
 /* Returns the scratch bytes that run_slots requests: a multiple of 64. */
 size_t slots_bytes(const kernel_context *ctx, int64_t n_tasks, int64_t work, size_t scratch_size);
-/* Like run_slots, in slots_bytes() of the caller's memory. */
+/* Works like run_slots, in slots_bytes() bytes of the caller's memory. */
 void run_slots_in(const kernel_context *ctx, int64_t n_tasks, int64_t work, size_t scratch_size,
                   slot_task run, const void *user, char *scratch);
 

@@ -30,8 +30,9 @@ static inline vec4 vec4_add_product(vec4 sum, vec4 a, vec4 b) {
   return sum + a * b;
 #endif
 }
-/* Functions of words that hold two BF16. Even is in the low bits, odd in the high bits; each
- * extracts one as float. vec4_add_pairs adds the odd product to sum first, then the even one. */
+/* Functions of words that hold two BF16, the even one in the low bits, the odd one in the high
+ * bits. pair_even and pair_odd return one as float. vec4_add_pairs adds the odd product to sum
+ * first, then the even one. */
 static inline vec4 vec4_pair_even(vec4 w) { return (vec4)((int4)w << 16); }
 static inline vec4 vec4_pair_odd(vec4 w) { return (vec4)((int4)w & ((int4){0} - 0x10000)); }
 static inline vec4 vec4_add_pairs(vec4 sum, vec4 a, vec4 b) {
@@ -39,7 +40,7 @@ static inline vec4 vec4_add_pairs(vec4 sum, vec4 a, vec4 b) {
   return vec4_add_product(sum, vec4_pair_even(a), vec4_pair_even(b));
 }
 #if KERNEL_ARM
-/* Like vec4_add_pairs, by the instruction that adds the two products to each other first. */
+/* Works like vec4_add_pairs, by the instruction that first adds the two products to each other. */
 TARGET_ARM_BF16 static inline vec4 vec4_add_bfdot(vec4 sum, vec4 a, vec4 b) {
   return (vec4)vbfdotq_f32((float32x4_t)sum, vreinterpretq_bf16_f32((float32x4_t)a),
                            vreinterpretq_bf16_f32((float32x4_t)b));
@@ -64,7 +65,7 @@ static inline vec4 vec4_of_f16(short4 half) {
 #endif
 }
 
-/* Return the larger and the smaller of each element; b if either is NaN. */
+/* Return the larger or the smaller of each pair of elements, or b if either is NaN. */
 static inline vec4 vec4_pick(int4 mask, vec4 a, vec4 b) {
   return (vec4)((mask & (int4)a) | (~mask & (int4)b));
 }

@@ -24,11 +24,11 @@ static float dot_portable(int64_t n, const float *a, const float *b) {
   return sum;
 }
 
-static void sums_portable(int64_t n, int rows, const weighted_row *row, int64_t step, float *y) {
+static void sums_portable(int64_t n, int rows, const weighted_row *row, int64_t stride, float *y) {
   for (int64_t i = 0; i < n; i++) y[i] = 0;
   for (; rows > 0; rows--, row++)
     for (int64_t i = row->first; i < row->stop; i++)
-      y[i] += row->weight * row->x[(i - row->first) * step];
+      y[i] += row->weight * row->x[(i - row->first) * stride];
 }
 
 static void axpy_portable(int64_t n, float s, const float *restrict x, float *restrict y) {
@@ -68,70 +68,71 @@ TARGET_AVX2 KERNEL_INLINE __m256 even_avx2(const float *x) {
   return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(halves), 0xD8));
 }
 
-/* Sums cells [from, to), which some rows may lack. */
+/* Computes cells [from, to), which some rows do not contain. */
 TARGET_AVX2 static void sums_of_some(int64_t from, int64_t to, int rows, const weighted_row *row,
-                                     int64_t step, float *y) {
+                                     int64_t stride, float *y) {
   for (int64_t i = from; i < to; i++) {
     float sum = 0;
     for (int t = 0; t < rows; t++)
       if (i >= row[t].first && i < row[t].stop)
-        sum = __builtin_fmaf(row[t].weight, row[t].x[(i - row[t].first) * step], sum);
+        sum = __builtin_fmaf(row[t].weight, row[t].x[(i - row[t].first) * stride], sum);
     y[i] = sum;
   }
 }
 
-/* Uses vectors for the cells that all rows have. With step 2 a vector loads one element too many,
- * so it must not be the last. */
-TARGET_AVX2 static void sums_avx2(int64_t n, int rows, const weighted_row *row, int64_t step,
+/* Computes n cells, with vectors where all rows contain the cells. With stride 2 a vector loads one
+ * element too many, so it must not be the last. */
+TARGET_AVX2 static void sums_avx2(int64_t n, int rows, const weighted_row *row, int64_t stride,
                                   float *y) {
   int64_t first = 0, stop = n;
   for (int t = 0; t < rows; t++) {
     if (row[t].first > first) first = row[t].first;
     if (row[t].stop < stop) stop = row[t].stop;
   }
-  if (first > stop || step > 2) first = stop = n;
-  sums_of_some(0, first, rows, row, step, y);
-  for (; first + 8 + step - 1 <= stop; first += 8) {
+  if (first > stop || stride > 2) first = stop = n;
+  sums_of_some(0, first, rows, row, stride, y);
+  for (; first + 8 + stride - 1 <= stop; first += 8) {
     __m256 sum = _mm256_setzero_ps();
     for (int t = 0; t < rows; t++) {
-      const float *from = row[t].x + (first - row[t].first) * step;
+      const float *from = row[t].x + (first - row[t].first) * stride;
       sum = _mm256_fmadd_ps(_mm256_set1_ps(row[t].weight),
-                            step == 1 ? _mm256_loadu_ps(from) : even_avx2(from), sum);
+                            stride == 1 ? _mm256_loadu_ps(from) : even_avx2(from), sum);
     }
     _mm256_storeu_ps(y + first, sum);
   }
-  sums_of_some(first, n, rows, row, step, y);
+  sums_of_some(first, n, rows, row, stride, y);
 }
 
 /* Loads a row's elements for 16 cells from `cell` on. *has: mask of the cells that it has. */
-TARGET_AVX512 KERNEL_INLINE __m512 cells_avx512(const weighted_row *row, int64_t cell, int64_t step,
-                                                __mmask16 *has) {
+TARGET_AVX512 KERNEL_INLINE __m512 cells_avx512(const weighted_row *row, int64_t cell,
+                                                int64_t stride, __mmask16 *has) {
   const __m512i each = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   int64_t from = row->first > cell ? row->first - cell : 0,
           to = row->stop < cell + 16 ? row->stop - cell : 16;
   *has = from < to ? (__mmask16)bits_between(from, to) : 0;
   if (!*has) return _mm512_setzero_ps();
   /* position of cell `cell`, which may be outside the row; lanes outside are masked */
-  const float *x = (const float *)((uintptr_t)row->x + (uintptr_t)((cell - row->first) * step) * 4);
-  if (step == 1) return _mm512_maskz_loadu_ps(*has, x);
-  if (step == 2) {
+  const float *x =
+      (const float *)((uintptr_t)row->x + (uintptr_t)((cell - row->first) * stride) * 4);
+  if (stride == 1) return _mm512_maskz_loadu_ps(*has, x);
+  if (stride == 2) {
     const uint32_t read = bits_between(2 * from, 2 * to - 1);
     return _mm512_permutex2var_ps(_mm512_maskz_loadu_ps((__mmask16)read, x),
                                   _mm512_slli_epi32(each, 1),
                                   _mm512_maskz_loadu_ps((__mmask16)(read >> 16), x + 16));
   }
   float some[16] = {0};
-  for (int64_t i = from; i < to; i++) some[i] = row->x[(cell + i - row->first) * step];
+  for (int64_t i = from; i < to; i++) some[i] = row->x[(cell + i - row->first) * stride];
   return _mm512_loadu_ps(some);
 }
 
 TARGET_AVX512 static void vector_sums_avx512(int64_t n, int rows, const weighted_row *row,
-                                             int64_t step, float *y) {
+                                             int64_t stride, float *y) {
   for (int64_t i = 0; i < n; i += 16) {
     __m512 sum = _mm512_setzero_ps();
     for (int t = 0; t < rows; t++) {
       __mmask16 has;
-      const __m512 x = cells_avx512(&row[t], i, step, &has);
+      const __m512 x = cells_avx512(&row[t], i, stride, &has);
       sum = _mm512_mask3_fmadd_ps(_mm512_set1_ps(row[t].weight), x, sum, has);
     }
     _mm512_mask_storeu_ps(y + i, (__mmask16)bits_between(0, n - i < 16 ? n - i : 16), sum);
@@ -161,7 +162,7 @@ void axpy_f32(int64_t n, float s, const float *x, float *y) {
 
 enum { LANES = 16 }; /* independent sums, so that loops over them become vectors */
 
-/* Returns the larger; NaN if either is NaN. */
+/* Returns the larger of a and b; NaN if either is NaN. */
 KERNEL_INLINE float larger_or_nan(float a, float b) { return b > a || b != b ? b : a; }
 
 static float vector_largest_portable(int64_t n, const float *x) {
@@ -256,9 +257,9 @@ KERNEL_INLINE float vector_advance(int64_t n, const float *restrict decay, bool 
 
 KERNEL_INLINE void scan_of(const scanned_row *row, bool each) {
   for (int64_t t = 0; t < row->n_tokens; t++)
-    row->out[t * row->out_step] +=
-        vector_advance(row->n, row->decay + t * (each ? row->n : 1), each, row->x[t * row->x_step],
-                       row->b + t * row->b_step, row->c + t * row->c_step, row->h);
+    row->out[t * row->out_stride] += vector_advance(
+        row->n, row->decay + t * (each ? row->n : 1), each, row->x[t * row->x_stride],
+        row->b + t * row->b_stride, row->c + t * row->c_stride, row->h);
 }
 
 #if KERNEL_X86
@@ -281,16 +282,16 @@ void scan_row_f32(const scanned_row *row) {
   scan_of(row, row->each);
 }
 
-void weighted_sums_f32(int64_t n, int rows, const weighted_row *row, int64_t step, float *y) {
+void weighted_sums_f32(int64_t n, int rows, const weighted_row *row, int64_t stride, float *y) {
 #if KERNEL_X86
   if (cpu_has_avx512()) {
-    vector_sums_avx512(n, rows, row, step, y);
+    vector_sums_avx512(n, rows, row, stride, y);
     return;
   }
   if (cpu_has_avx2()) {
-    sums_avx2(n, rows, row, step, y);
+    sums_avx2(n, rows, row, stride, y);
     return;
   }
 #endif
-  sums_portable(n, rows, row, step, y);
+  sums_portable(n, rows, row, stride, y);
 }

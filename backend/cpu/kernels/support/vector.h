@@ -12,23 +12,23 @@ typedef struct weighted_row {
   float weight;
   int64_t first, stop;
 } weighted_row;
-/* y[i] = the sum of weight * x[(i - first) * step] over the rows that contain cell i, in order.
- * Each addition rounds as axpy_f32 does; stop <= n. */
-void weighted_sums_f32(int64_t n, int rows, const weighted_row *row, int64_t step, float *y);
+/* y[i] = the sum of weight * x[(i - first) * stride] over the rows that contain cell i, in order.
+ * Each addition rounds as in axpy_f32. For all rows, stop <= n. */
+void weighted_sums_f32(int64_t n, int rows, const weighted_row *row, int64_t stride, float *y);
 
 float largest_f32(int64_t n, const float *x); /* NaN if any is NaN; -infinity if n is 0 */
 /* y[i] = exp(x[i] - less), where y may be x. Returns the sum of y. */
 double exponentials_f32(int64_t n, float less, const float *x, float *y);
 
 /* One row of a state-space recurrence. Per token: h = decay h + x b, out += the sum of h c. The
- * steps are elements from token to token. */
+ * strides are elements from token to token. */
 typedef struct scanned_row {
   int64_t n_tokens, n; /* n: elements of h, b and c */
   const float *decay;  /* (n_tokens, n) if `each`, otherwise (n_tokens), shared by all of h */
   bool each;
   const float *x, *b, *c;
   float *h, *out;
-  int64_t x_step, b_step, c_step, out_step;
+  int64_t x_stride, b_stride, c_stride, out_stride;
 } scanned_row;
 void scan_row_f32(const scanned_row *row);
 

@@ -41,8 +41,8 @@ static inline void walk_next(walk *walk) {
   }
 }
 
-/* Drops dims of 1 and merges neighbours that all n operands can walk as one; returns the new rank.
- */
+/* Removes dims of 1 and merges neighbouring dims that all n operands can walk as one. Returns the
+ * new rank. */
 int merge_dims(int rank, int64_t *dims, int n, int64_t *const *strides);
 
 /* The product of the first n dims. */

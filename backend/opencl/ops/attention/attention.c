@@ -1,10 +1,11 @@
-/* Attention: kernels_cl/attention*.cl. Chooses the kernel and the class of head sizes, and splits
- * the keys if there are few rows.
+/* Attention: the kernels of kernels_cl/attention/. Chooses the kernel and the size of its private
+ * arrays for a head, and splits the keys if there are few rows.
  *
- * With a cache, new rows are stored and then attended to. One kernel does both if there is one new
- * row. If a ring cannot hold all new rows, they are processed in pieces. With pages, rows are
- * processed token by token if each sequence has few, else in blocks of rows of one sequence. On
- * CPUs, F32 keys and values with strided rows are first copied if there are many keys. */
+ * With a cache, the new rows are stored first, then attention runs over the cache. If there is only
+ * one new row, one kernel does both. If a ring buffer cannot hold all new rows, they are processed
+ * in several passes. With pages, rows are processed token by token if each sequence has few, else
+ * in blocks of rows of one sequence. On CPUs, F32 keys and values with strided rows are first
+ * copied if there are many keys. */
 #include "ops/attention.h"
 
 #include "backend/opencl/ops/families.h"
@@ -12,7 +13,7 @@
 
 enum { SPLIT_KEYS = 128, LARGEST_CLASS = 256, FEW_ROWS = 8, FEW_ITEMS = 3, FEW_TOKENS = 2 };
 
-/* An attention, or with a cache a piece: queries and new rows [skip, skip + desc.n_queries). */
+/* An attention or, with a cache, a pass: queries and new rows [skip, skip + desc.n_queries). */
 typedef struct attention {
   cl_recorder *recorder;
   attention_desc desc;
@@ -21,19 +22,21 @@ typedef struct attention {
   int64_t skip;
   int64_t items, n_splits;
   int kernel;
-  bool is_few;     /* few rows, as for one token */
-  int width, rows; /* rows: per work-item, or per group of work-items */
+  mma_unit unit; /* the matrix unit for blocks of block_type; its kind may be MMA_NONE */
+  dtype block_type;
+  bool is_few;     /* few rows, such as those of one token */
+  int width, rows; /* width: W; rows: per work-item, or per work-group */
   bool by_token;   /* each work-item or group has the rows of one token */
   bool one_token;  /* the kernel also stores the one new row */
   bool one_block;  /* keys and values are first copied to make each head's rows contiguous */
 } attention;
 
-/* Rounds up the size of private arrays, because the kernel's key must not depend on shapes. */
+/* Rounds the size of private arrays up to one of three, so that the kernel has few variants. */
 static int size_class(int64_t n) { return n <= 64 ? 64 : n <= 128 ? 128 : LARGEST_CLASS; }
-/* Returns the rows per work-item for one token's heads that share keys. */
+/* Returns the rows per work-item, if it has the heads of one token that share keys. */
 static int rows_class(int64_t share) { return share > 4 ? 8 : share > 2 ? 4 : share > 1 ? 2 : 1; }
 
-/* Returns the number of query rows in all pieces. */
+/* Returns the number of query rows in all passes. */
 static int64_t opencl_attention_count_rows(const attention *attention) {
   return attention->cache ? attention->cache->attention.n_queries : attention->desc.n_queries;
 }
@@ -59,8 +62,8 @@ static tuning_key attention_key(const cl_recorder *recorder, const attention *at
   return key;
 }
 
-/* True if local memory suffices for attention_groups with so many rows, or for attention_team if
- * rows is 0. It holds queries, keys or values, weights, and what the work-items of a row share. */
+/* True if local memory suffices for attention_groups with this many rows, or for attention_team if
+ * rows is 0. It holds queries, keys or values, weights, and the partial sums of rows. */
 static bool fits_group(const attention *attention, int rows) {
   enum { KEYS = 32, DEPTH = 32, TEAM_KEYS = 64, SIDE = 8 };
   const device_traits *traits = recorder_traits(attention->recorder);
@@ -77,22 +80,72 @@ static bool fits_registers(const attention *attention, int rows) {
   return rows * size_class(attention->desc.v_dim) <= LARGEST;
 }
 
-/* The kernels. BLOCK: a work-item has a block of rows of one head. ROW: it has the few rows of one
- * token. TEAM: a group of work-items has such few rows. GROUPS: a group has a block of rows.
- * parameters: the kernel; for GROUPS, rows per block. */
-enum { BLOCK, ROW, TEAM, GROUPS };
+/* The kernels. BLOCK: each work-item computes a block of rows of one head. ROW: each work-item
+ * computes the few rows of one token. TEAM: each work-group computes the few rows of one token.
+ * GROUPS: each work-group computes a block of rows. MMA: like GROUPS, with a matrix instruction.
+ * parameters: the kernel; for GROUPS and MMA, rows per block. */
+enum { BLOCK, ROW, TEAM, GROUPS, MMA };
+enum { MMA_ROWS = 64, MMA_LARGEST = 128 };
+
+/* Returns the work-items per work-group of attention_mma. */
+static size_t mma_items(const attention *attention) {
+  return (size_t)(MMA_ROWS / attention->unit.rows * attention->unit.lanes);
+}
+
+/* Sets the dtype to which blocks are rounded: that of the operands, or BF16 for F32 in fast
+ * precision without a cache. Returns false for other operands. */
+static bool choose_block_type(const attention *attention, dtype *type) {
+  const dtype q = attention->desc.q->tensor.type, k = attention->desc.k->tensor.type;
+  *type = q == DTYPE_F32 ? DTYPE_BF16 : q;
+  if (q != k || (q == DTYPE_F32 && (attention->cache || !recorder_is_fast(attention->recorder))))
+    return false;
+  return q == DTYPE_F32 || q == DTYPE_F16 || q == DTYPE_BF16;
+}
+
+static clave_status choose_unit(attention *attention) {
+  const attention_desc *desc = &attention->desc;
+  if (!choose_block_type(attention, &attention->block_type) ||
+      max_i64(desc->head_dim, desc->v_dim) > MMA_LARGEST)
+    return NULL;
+  TRY(recorder_mma(attention->recorder, &attention->unit));
+  if (attention->block_type == DTYPE_BF16 && !attention->unit.has_bf16)
+    attention->unit.kind = MMA_NONE;
+  return NULL;
+}
+
+/* True if the arrays of kernels_cl/attention/attention_mma.cl fit local memory. */
+static bool accepts_attention_mma(const void *problem, const kernel_variant *variant) {
+  enum { KEYS = 32, PAD = 4, INDEX_WORDS = 2 };
+  const attention *attention = problem;
+  const device_traits *traits = recorder_traits(attention->recorder);
+  const mma_unit *unit = &attention->unit;
+  (void)variant;
+  if (unit->kind == MMA_NONE || mma_items(attention) > traits->max_local) return false;
+  const int row = size_class(attention->desc.head_dim) / 2 + PAD, parts = unit->lanes / unit->rows,
+            values = size_class(attention->desc.v_dim) * (KEYS / 2 + PAD);
+  const int words = MMA_ROWS * (row + KEYS + PAD + 1 + parts + 4 * INDEX_WORDS) +
+                    (int)max_i64(KEYS * row, values) + KEYS * INDEX_WORDS;
+  return (uint64_t)words * sizeof(uint32_t) <= traits->local_memory;
+}
+
+static double cost_of_attention_mma(const void *problem, const kernel_variant *variant) {
+  const attention *attention = problem;
+  return !attention->unit.emulated && attention->desc.share * attention->desc.n_queries > 16
+             ? variant->cost
+             : ON_REQUEST;
+}
 
 static bool fits_classes(const attention *attention) {
   return max_i64(attention->desc.head_dim, attention->desc.v_dim) <= LARGEST_CLASS;
 }
 
-static bool takes_row(const void *problem, const kernel_variant *variant) {
+static bool accepts_row(const void *problem, const kernel_variant *variant) {
   const attention *attention = problem;
   (void)variant;
   return fits_classes(attention) && recorder_traits(attention->recorder)->is_cpu;
 }
 
-static bool takes_groups(const void *problem, const kernel_variant *variant) {
+static bool accepts_groups(const void *problem, const kernel_variant *variant) {
   const attention *attention = problem;
   const int rows = (int)variant->parameters[1];
   return fits_classes(attention) && !recorder_traits(attention->recorder)->is_cpu &&
@@ -111,11 +164,13 @@ static double cost_of_many(const void *problem, const kernel_variant *variant) {
 
 static const kernel_variant attention_variants[] = {
     {.name = "block", .cost = 3, .parameters = {BLOCK}},
-    {"row", takes_row, .cost_of = cost_of_few, .parameters = {ROW}},
-    {"team", takes_groups, .cost_of = cost_of_few, .parameters = {TEAM}},
-    {"groups 16", takes_groups, .cost = 2, .parameters = {GROUPS, 16}},
-    {"groups 32", takes_groups, .cost = 1, .cost_of = cost_of_many, .parameters = {GROUPS, 32}},
-    {"groups 64", takes_groups, .cost = ON_REQUEST, .parameters = {GROUPS, 64}}};
+    {"row", accepts_row, .cost_of = cost_of_few, .parameters = {ROW}},
+    {"team", accepts_groups, .cost_of = cost_of_few, .parameters = {TEAM}},
+    {"groups 16", accepts_groups, .cost = 2, .parameters = {GROUPS, 16}},
+    {"groups 32", accepts_groups, .cost = 1, .cost_of = cost_of_many, .parameters = {GROUPS, 32}},
+    {"groups 64", accepts_groups, .cost = ON_REQUEST, .parameters = {GROUPS, 64}},
+    {"mma", accepts_attention_mma, .cost = 0.5, .cost_of = cost_of_attention_mma,
+     .parameters = {MMA, MMA_ROWS}}};
 
 static const kernel_variant *opencl_attention_choose_variant(const attention *attention) {
   const tuning_key key = attention_key(attention->recorder, attention);
@@ -127,33 +182,33 @@ static const kernel_variant *opencl_attention_choose_variant(const attention *at
 }
 
 /* parameters: number of splits. */
-static bool opencl_attention_takes_splits(const void *problem, const kernel_variant *variant) {
-  enum { LEAST_KEYS = 16 };
-  return variant->parameters[0] <= ((const attention *)problem)->desc.n_keys / LEAST_KEYS;
+static bool opencl_attention_accepts_splits(const void *problem, const kernel_variant *variant) {
+  enum { MIN_KEYS = 16 };
+  return variant->parameters[0] <= ((const attention *)problem)->desc.n_keys / MIN_KEYS;
 }
 
 static const kernel_variant splits_variants[] = {
     {.name = "rule"},
     {.name = "1", .parameters = {1}},
-    {"2", opencl_attention_takes_splits, .parameters = {2}},
-    {"4", opencl_attention_takes_splits, .parameters = {4}},
-    {"8", opencl_attention_takes_splits, .parameters = {8}},
-    {"16", opencl_attention_takes_splits, .parameters = {16}},
-    {"32", opencl_attention_takes_splits, .parameters = {32}},
-    {"64", opencl_attention_takes_splits, .parameters = {64}},
-    {"128", opencl_attention_takes_splits, .parameters = {128}}};
+    {"2", opencl_attention_accepts_splits, .parameters = {2}},
+    {"4", opencl_attention_accepts_splits, .parameters = {4}},
+    {"8", opencl_attention_accepts_splits, .parameters = {8}},
+    {"16", opencl_attention_accepts_splits, .parameters = {16}},
+    {"32", opencl_attention_accepts_splits, .parameters = {32}},
+    {"64", opencl_attention_accepts_splits, .parameters = {64}},
+    {"128", opencl_attention_accepts_splits, .parameters = {128}}};
 
-/* True if a group of work-items, instead of a single one, has the rows. */
+/* True if a work-group computes the rows, instead of a single work-item. */
 static bool by_groups(const attention *attention) {
-  return attention->kernel == TEAM || attention->kernel == GROUPS;
+  return attention->kernel == TEAM || attention->kernel == GROUPS || attention->kernel == MMA;
 }
 /* True if the kernel is for the few rows of one token. */
 static bool by_row(const attention *attention) {
   return attention->kernel == ROW || attention->kernel == TEAM;
 }
 
-/* Returns the number of splits. A CPU core gets one work-item: more splits would not be faster, but
- * would cost a launch that merges them. */
+/* Returns the number of splits. A CPU core gets one work-item; more splits would only add the
+ * launch that merges them. */
 static int64_t splits_by_rule(const cl_recorder *recorder, const attention *attention) {
   const device_traits *traits = recorder_traits(recorder);
   int64_t items = max_i64(attention->items, 1) * (by_groups(attention) ? LOCAL_SIZE : 1),
@@ -176,17 +231,17 @@ static void opencl_attention_choose_splits(attention *attention, const char *var
 /* True if keys and values are first copied. Many work-items read them, and rows at a large stride
  * map to few sets of the caches. */
 static bool copies_keys(const cl_recorder *recorder, const attention *attention) {
-  enum { LEAST_KEYS = 512, LEAST_READERS = 4, MOST_FLOATS = 16 << 20 };
+  enum { MIN_KEYS = 512, MIN_READERS = 4, MAX_FLOATS = 16 << 20 };
   const attention_desc *desc = &attention->desc;
   const int64_t step = desc->k->tensor.strides[desc->k->tensor.rank - 2], apart = desc->head_dim;
   if (attention->kernel != BLOCK || !recorder_traits(recorder)->is_cpu || attention->cache ||
-      desc->k->tensor.type != DTYPE_F32 || step == apart || desc->n_keys < LEAST_KEYS)
+      desc->k->tensor.type != DTYPE_F32 || step == apart || desc->n_keys < MIN_KEYS)
     return false;
-  return ceil_div(desc->share * desc->n_queries, attention->rows) >= LEAST_READERS &&
-         tensor_numel(&desc->k->tensor) + tensor_numel(&desc->v->tensor) <= MOST_FLOATS;
+  return ceil_div(desc->share * desc->n_queries, attention->rows) >= MIN_READERS &&
+         tensor_numel(&desc->k->tensor) + tensor_numel(&desc->v->tensor) <= MAX_FLOATS;
 }
 
-static void opencl_attention_choose_kernel(attention *attention) {
+static clave_status opencl_attention_choose_kernel(attention *attention) {
   const attention_desc *desc = &attention->desc;
   const device_traits *traits = recorder_traits(attention->recorder);
   attention->width = traits->is_cpu ? 16 : 1;
@@ -195,6 +250,7 @@ static void opencl_attention_choose_kernel(attention *attention) {
   attention->is_few = attention->pages
                           ? desc->n_queries <= FEW_TOKENS * attention->pages->n_sequences
                           : rows <= FEW_ROWS && ceil_div(rows, few) <= FEW_ITEMS;
+  if (!attention->is_few) TRY(choose_unit(attention));
   const kernel_variant *variant = opencl_attention_choose_variant(attention);
   attention->kernel = (int)variant->parameters[0];
   attention->by_token = by_row(attention) && attention->pages;
@@ -209,7 +265,10 @@ static void opencl_attention_choose_kernel(attention *attention) {
   attention->one_block = copies_keys(attention->recorder, attention);
   attention->one_token = attention->cache && by_row(attention) &&
                          opencl_attention_count_rows(attention) == 1 && rows <= attention->rows;
+  if (attention->kernel == MMA && attention->block_type != desc->q->tensor.type)
+    recorder_rounds(attention->recorder, ROUNDS_TO_BF16);
   opencl_attention_choose_splits(attention, variant->name);
+  return NULL;
 }
 
 /* ---------------------------------------------------------------- launches */
@@ -233,8 +292,8 @@ static int64_t count_copied(const attention *attention) {
              : 0;
 }
 
-/* Returns the parts, which follow the copies in scratch memory. */
-static arg_buffer opencl_attention_parts_of(const attention *attention) {
+/* Returns the splits, which follow the copies in scratch memory. */
+static arg_buffer opencl_attention_splits_of(const attention *attention) {
   return scratch_arg(count_copied(attention));
 }
 
@@ -259,7 +318,7 @@ static attention_params opencl_attention_arguments_of(const attention *attention
       .v = attention->one_block ? scratch_arg(tensor_numel(&k)) : buffer_arg(desc->v),
       .mask = optional_arg(desc->mask),
       .out = buffer_arg(desc->out),
-      .parts = attention->n_splits > 1 ? opencl_attention_parts_of(attention) : absent_arg(),
+      .splits = attention->n_splits > 1 ? opencl_attention_splits_of(attention) : absent_arg(),
       .k_scale = optional_arg(cached ? cached->k_scale : NULL),
       .v_scale = optional_arg(cached ? cached->v_scale : NULL),
       .position = optional_arg(cached ? cached->position : NULL),
@@ -286,7 +345,7 @@ static attention_params opencl_attention_arguments_of(const attention *attention
       .sequence = optional_arg(paged ? paged->sequence : NULL),
       .page_table = optional_arg(paged ? paged->page_table : NULL),
       .n_sequences = paged ? paged->n_sequences : 0,
-      .most_pages = paged ? paged->most_pages : 0,
+      .max_pages = paged ? paged->max_pages : 0,
       .n_pages = paged ? paged->n_pages : 0,
       .page_shift = page_shift(paged)};
 }
@@ -305,9 +364,13 @@ static void define_attention(launch *launch, const attention *attention) {
   dtype mask_type = desc->mask ? desc->mask->tensor.type : DTYPE_BOOL;
   launch_types(launch, attention);
   launch_dtype(launch, "MASK_TYPE", mask_type);
-  launch_define(launch, "W", attention->width);
-  launch_define(launch, by_groups(attention) && attention->kernel != TEAM ? "QUERIES" : "ROWS",
-                attention->rows);
+  if (attention->kernel == MMA) {
+    launch_mma(launch, &attention->unit);
+    launch_dtype(launch, "MMA_TYPE", attention->block_type);
+  } else {
+    launch_define(launch, "W", attention->width);
+    launch_define(launch, attention->kernel == GROUPS ? "QUERIES" : "ROWS", attention->rows);
+  }
   launch_define(launch, "BY_TOKEN", attention->by_token);
   launch_define(launch, "MASK", !desc->mask ? 0 : mask_type == DTYPE_BOOL ? 1 : 2);
   launch_define(launch, "CAUSAL", desc->causal);
@@ -348,6 +411,8 @@ static void opencl_attention_take_arguments(launch *launch, const attention *att
     launch_args(launch, &(attention_row_args){.attention = all});
   else if (attention->kernel == TEAM)
     launch_args(launch, &(attention_team_args){.attention = all});
+  else if (attention->kernel == MMA)
+    launch_args(launch, &(attention_mma_args){.attention = all});
   else
     launch_args(launch, &(attention_groups_args){.attention = all});
 }
@@ -358,7 +423,9 @@ static clave_status launch_attention(cl_recorder *recorder, const node *node,
   launch_begin(&launch, recorder, node);
   define_attention(&launch, attention);
   opencl_attention_take_arguments(&launch, attention);
-  size_t local = recorder_traits(recorder)->is_cpu ? 1 : LOCAL_SIZE,
+  size_t local = attention->kernel == MMA            ? mma_items(attention)
+                 : recorder_traits(recorder)->is_cpu ? 1
+                                                     : LOCAL_SIZE,
          items = (size_t)attention->items,
          columns = (size_t)(attention->kernel == BLOCK
                                 ? ceil_div(attention->desc.v_dim, size_class(attention->desc.v_dim))
@@ -384,7 +451,7 @@ static clave_status opencl_attention_launch_merge(cl_recorder *recorder, const n
   launch_dtype(&launch, "X_TYPE", desc->q->tensor.type);
   launch_compute(&launch, desc->q->tensor.type);
   launch_define(&launch, "EMPTY_NAN", desc->empty_nan);
-  launch_args(&launch, &(attention_merge_args){.parts = opencl_attention_parts_of(attention),
+  launch_args(&launch, &(attention_merge_args){.splits = opencl_attention_splits_of(attention),
                                                .out = buffer_arg(desc->out),
                                                .items = rows * n_chunks,
                                                .n_chunks = n_chunks,
@@ -418,7 +485,7 @@ static clave_status opencl_attention_attend(cl_recorder *recorder, const node *n
 clave_status opencl_attention(cl_recorder *recorder, const node *node) {
   attention attention = {.recorder = recorder};
   describe_attention(node, &attention.desc);
-  opencl_attention_choose_kernel(&attention);
+  TRY(opencl_attention_choose_kernel(&attention));
   return opencl_attention_attend(recorder, node, &attention);
 }
 
@@ -461,7 +528,7 @@ static clave_status opencl_attention_launch_store(cl_recorder *recorder, const n
                                       .sequence = optional_arg(paged ? paged->sequence : NULL),
                                       .page_table = optional_arg(paged ? paged->page_table : NULL),
                                       .n_sequences = paged ? paged->n_sequences : 0,
-                                      .most_pages = paged ? paged->most_pages : 0,
+                                      .max_pages = paged ? paged->max_pages : 0,
                                       .n_pages = paged ? paged->n_pages : 0,
                                       .page_shift = page_shift(paged)});
   return launch_loops(&launch, items, 2, chunk);
@@ -470,10 +537,10 @@ static clave_status opencl_attention_launch_store(cl_recorder *recorder, const n
 /* Returns rows [first, first + n) of tensor: (B, heads, L, size). */
 static bound_tensor opencl_attention_rows_from(const bound_tensor *tensor, int64_t first,
                                                int64_t n) {
-  bound_tensor part = *tensor;
-  part.tensor.offset += first * tensor->tensor.strides[2];
-  part.tensor.dims[2] = n;
-  return part;
+  bound_tensor rows = *tensor;
+  rows.tensor.offset += first * tensor->tensor.strides[2];
+  rows.tensor.dims[2] = n;
+  return rows;
 }
 
 static clave_status opencl_attention_attend_piece(cl_recorder *recorder, const node *node,
@@ -491,7 +558,7 @@ static clave_status opencl_attention_attend_piece(cl_recorder *recorder, const n
   attention.desc.q = &q;
   attention.desc.out = &out;
   attention.desc.n_queries = count;
-  opencl_attention_choose_kernel(&attention);
+  TRY(opencl_attention_choose_kernel(&attention));
   if (!attention.one_token) TRY(opencl_attention_launch_store(recorder, node, &attention));
   return opencl_attention_attend(recorder, node, &attention);
 }
@@ -514,7 +581,7 @@ clave_status opencl_attention_paged(cl_recorder *recorder, const node *node) {
   attention attention = {
       .recorder = recorder, .desc = desc.cached.attention, .cache = &desc.cached, .pages = &desc};
   bool has_rows = desc.n_pages > 0 && attention.desc.n_keys > 0;
-  opencl_attention_choose_kernel(&attention);
+  TRY(opencl_attention_choose_kernel(&attention));
   if (!attention.one_token || !has_rows)
     TRY(opencl_attention_launch_store(recorder, node, &attention));
   return has_rows ? opencl_attention_attend(recorder, node, &attention) : NULL;

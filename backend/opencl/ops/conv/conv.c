@@ -3,9 +3,9 @@
 
 #include "opencl_ops.h"
 
-static bool opencl_conv_takes_dots(const void *conv, const kernel_variant *variant) {
+static bool opencl_conv_accepts_dots(const void *conv, const kernel_variant *variant) {
   (void)variant;
-  return ((const conv_problem *)conv)->takes_dots;
+  return ((const conv_problem *)conv)->accepts_dots;
 }
 
 static double cost_of_dots(const void *conv, const kernel_variant *variant) {
@@ -14,7 +14,7 @@ static double cost_of_dots(const void *conv, const kernel_variant *variant) {
 
 static double opencl_conv_cost_of_winograd(const void *conv, const kernel_variant *variant) {
   const conv_desc *desc = &((const conv_problem *)conv)->desc;
-  return conv_takes_winograd(desc) && conv_winograd_tile(desc) == variant->parameters[0]
+  return conv_accepts_winograd(desc) && conv_winograd_tile(desc) == variant->parameters[0]
              ? variant->cost
              : ON_REQUEST;
 }
@@ -57,12 +57,12 @@ static const kernel_variant conv_variants[] = {
      .record = conv_winograd, .parameters = {2}},
     {"winograd 4", conv_winograd_usable, .cost = 2, .cost_of = opencl_conv_cost_of_winograd,
      .record = conv_winograd, .parameters = {4}},
-    {"dots", opencl_conv_takes_dots, .cost_of = cost_of_dots, .record = conv_dots},
+    {"dots", opencl_conv_accepts_dots, .cost_of = cost_of_dots, .record = conv_dots},
     {"planes", conv_planes_usable, .cost = 3, .record = conv_planes},
     {"groups", conv_groups_usable, .cost = 5, .record = conv_groups}};
 
-/* Fails if a position along a dimension, with padding and strides, exceeds the kernels' int. */
-static clave_status check_places(const conv_desc *desc) {
+/* Fails if positions along a dimension, with padding and strides, exceed the kernels' int. */
+static clave_status check_positions(const conv_desc *desc) {
   for (const conv_dim *d = desc->dims; d < desc->dims + SPATIAL_DIMS; d++)
     if (d->in + d->out + 2 * d->padding + (d->kernel - 1) * d->dilation + d->stride > INT32_MAX)
       return UNSUPPORTED("convolutions with 2^31 or more positions in a dimension");
@@ -71,7 +71,7 @@ static clave_status check_places(const conv_desc *desc) {
 
 static clave_status opencl_conv_record(conv_problem *problem) {
   if (tensor_numel(&problem->desc.out->tensor) == 0) return NULL;
-  TRY(check_places(&problem->desc));
+  TRY(check_positions(&problem->desc));
   TRY(conv_probe_dots(problem));
   const tuning_key key = conv_key(problem->recorder, &problem->desc);
   const variants all = {.family = "conv",

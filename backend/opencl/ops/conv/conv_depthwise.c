@@ -6,16 +6,16 @@
 
 enum {
   ROWS = 4,     /* output rows computed at once */
-  NARROW = 8,   /* most columns for which vectors of 8 lanes suffice */
-  CELLS = 4096, /* outputs per work-item, which stay in the cache for the epilogue */
-  TASKS = 4     /* least work-items per core */
+  NARROW = 8,   /* maximum columns for which vectors of 8 lanes suffice */
+  CELLS = 4096, /* outputs per work-item, so that the epilogue finds them in the cache */
+  TASKS = 4     /* minimum work-items per core */
 };
 
-/* True if the kernel supports the dimension: padding must be less than its size on both sides. */
+/* True if the kernel supports the dimension: its padding must be less than its size. */
 static bool conv_depthwise_is_small(const conv_dim *dim) {
-  int64_t behind = (dim->out - 1) * dim->stride + dim->kernel - dim->padding - dim->in;
+  int64_t after = (dim->out - 1) * dim->stride + dim->kernel - dim->padding - dim->in;
   return (dim->kernel == 3 || dim->kernel == 5) && (dim->stride == 1 || dim->stride == 2) &&
-         dim->dilation == 1 && dim->padding < dim->kernel && behind < dim->kernel && dim->out > 0 &&
+         dim->dilation == 1 && dim->padding < dim->kernel && after < dim->kernel && dim->out > 0 &&
          dim->in > 0;
 }
 

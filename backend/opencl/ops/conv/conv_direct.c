@@ -1,4 +1,4 @@
-/* Convolutions of any kind, also of integers and transposed: kernels_cl/conv/conv.cl. Images, and
+/* Convolutions of any kind, also of integers and transposed: kernels_cl/conv/conv.cl. Images, or
  * slices of large volumes, are processed in tiles whose padded copies fit a cache. */
 #include "backend/opencl/ops/conv/conv.h"
 
@@ -50,7 +50,7 @@ static bool opencl_conv_direct_is_plain(const plane_dim *dim, bool transposed) {
 static int64_t phase_size(const plane_dim *dim) { return ceil_div(dim->d.out, dim->d.phases); }
 
 /* Chooses the tile of sums of a work-item. Its OUTPUTS * VECTORS vectors must stay in registers:
- * CPUs with vectors of 16 floats have 32 registers, others mostly 16. */
+ * CPUs with vectors of 16 floats have 32 registers, most others 16. */
 static void choose_kernel_tile(const cl_recorder *recorder, convolution *convolution) {
   const device_traits *traits = recorder_traits(recorder);
   bool is_cpu = traits->is_cpu && !dtype_is_int(convolution->compute);
@@ -62,9 +62,9 @@ static void choose_kernel_tile(const cl_recorder *recorder, convolution *convolu
   convolution->vectors = !is_cpu ? 2 : convolution->outputs == 1 ? 8 : few ? 3 : narrow ? 4 : 2;
 }
 
-/* Chooses whether vectors are cut from output rows, or run over the padded width, whichever wastes
- * less at the ends of rows. Stores are faster with the former. Neighbouring work-items share inputs
- * if these are larger than the weight, else they share weights. */
+/* Chooses how vectors cover the outputs: within output rows (by_row), whose stores are faster, or
+ * over the padded width, if that wastes less at the ends of rows. Neighbouring work-items share
+ * inputs if these are larger than the weight, else they share weights. */
 static void opencl_conv_direct_choose_walk(convolution *convolution) {
   int64_t cut = ceil_div(phase_size(&convolution->x), convolution->width) * convolution->width;
   convolution->by_row = 10 * cut <= 11 * convolution->x.size;
@@ -151,7 +151,7 @@ static int64_t slice_size(const convolution *convolution) {
 
 static clave_status pad_planes(cl_recorder *recorder, const node *node,
                                const convolution *convolution, const tile *tile) {
-  bound_tensor x = take_images(convolution->desc.x, tile->image, tile->images);
+  bound_tensor x = slice_images(convolution->desc.x, tile->image, tile->images);
   int64_t items = convolution->x.size > 0
                       ? tile->images * tile->slices * slice_size(convolution) / convolution->x.size
                       : 0;
@@ -229,19 +229,19 @@ static void define_class(launch *launch, const convolution *convolution) {
 /* Returns the number of work-items for a tile. */
 static int64_t opencl_conv_direct_count_items(const convolution *convolution, const tile *tile) {
   int64_t rows = phase_size(&convolution->y), columns = phase_size(&convolution->x),
-          parts = convolution->y.d.phases * convolution->x.d.phases;
+          n_phases = convolution->y.d.phases * convolution->x.d.phases;
   int64_t positions = (rows - 1) * convolution->x.size + columns;
   int64_t n_vectors = convolution->by_row ? rows * ceil_div(columns, convolution->width)
                                           : ceil_div(positions, convolution->width);
-  return tile->images * convolution->desc.groups * tile->out_slices * parts *
+  return tile->images * convolution->desc.groups * tile->out_slices * n_phases *
          ceil_div(convolution->desc.outputs, convolution->outputs) *
          ceil_div(n_vectors, convolution->vectors);
 }
 
 static clave_status opencl_conv_direct_multiply(cl_recorder *recorder, const node *node,
                                                 const convolution *convolution, const tile *tile) {
-  bound_tensor x = take_images(convolution->desc.x, tile->image, tile->images),
-               out = take_images(convolution->desc.out, tile->image, tile->images);
+  bound_tensor x = slice_images(convolution->desc.x, tile->image, tile->images),
+               out = slice_images(convolution->desc.out, tile->image, tile->images);
   int64_t items = opencl_conv_direct_count_items(convolution, tile);
   launch launch;
   begin_conv(&launch, recorder, node, convolution);
@@ -311,7 +311,7 @@ static tile first_tile(const convolution *convolution, int64_t item) {
 }
 
 /* Returns the input slices of the largest tile. */
-static int64_t most_slices(const convolution *convolution, tile tile) {
+static int64_t max_slices(const convolution *convolution, tile tile) {
   int64_t most = 0;
   for (tile.out = 0; tile.out < convolution->z.d.out; tile.out += tile.out_slices) {
     find_slices(convolution, &tile);
@@ -363,7 +363,7 @@ clave_status conv_direct(const void *conv) {
   tile first = first_tile(&convolution, wide ? 8 : 4);
   int64_t elements = convolution.vectors * convolution.width;
   if (!convolution.from_x)
-    elements += first.images * most_slices(&convolution, first) * slice_size(&convolution);
+    elements += first.images * max_slices(&convolution, first) * slice_size(&convolution);
   if (!convolution.from_x) TRY(recorder_scratch(recorder, (size_t)(elements * (wide ? 8 : 4))));
   TRY(conv_weight(problem, elements, &convolution.weight, &convolution.weight_type));
   return opencl_conv_direct_run_tiles(recorder, problem->node, &convolution, &first);

@@ -1,5 +1,5 @@
-/* Integer convolutions as dot products, on GPUs. The weight is packed once. In each run one launch
- * lays x out in planes, and another multiplies. */
+/* Integer convolutions as dot products, on GPUs. The weight is packed once. In each run, one launch
+ * copies x to planes, and another multiplies. */
 #include "backend/opencl/ops/conv/conv.h"
 
 #include "backend/opencl/ops/families.h"
@@ -11,11 +11,11 @@ typedef struct dots_conv {
   const node *node;
   const conv_desc *desc;
   dots_kind dots;
-  int64_t k, words;                                 /* bytes of a patch; words of four */
+  int64_t k, words;                                 /* bytes of a patch; 32-bit words of a patch */
   int64_t phases[SPATIAL_DIMS], size[SPATIAL_DIMS]; /* phases and sizes of the planes */
   /* bytes of a phase of a channel, and of all its phases; positions up to the last output */
   int64_t phase_bytes, plane_bytes, positions;
-  bool from_x; /* x itself serves as the planes */
+  bool from_x; /* x itself is used as the planes */
 } dots_conv;
 
 static dots_conv conv_dots_plan(const node *node, const conv_desc *desc) {
@@ -53,12 +53,12 @@ clave_status conv_probe_dots(conv_problem *problem) {
   const conv_desc *desc = &problem->desc;
   const dots_conv conv = conv_dots_plan(NULL, desc);
   dots_kind dots;
-  problem->takes_dots = !recorder_traits(recorder)->is_cpu &&
-                        desc->out->tensor.type != desc->x->tensor.type &&
-                        recorder_may_pack(recorder, desc->weight) &&
-                        planes_size(&conv) <= INT32_MAX / 2 && packed_words(&conv) <= INT32_MAX / 2;
+  problem->accepts_dots =
+      !recorder_traits(recorder)->is_cpu && desc->out->tensor.type != desc->x->tensor.type &&
+      recorder_may_pack(recorder, desc->weight) && planes_size(&conv) <= INT32_MAX / 2 &&
+      packed_words(&conv) <= INT32_MAX / 2;
   problem->has_dots = false;
-  if (!problem->takes_dots) return NULL;
+  if (!problem->accepts_dots) return NULL;
   TRY(recorder_dots(recorder, &dots));
   problem->has_dots = dots != DOTS_BYTES;
   return NULL;

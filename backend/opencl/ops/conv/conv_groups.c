@@ -1,29 +1,29 @@
-/* Direct convolutions by groups of work-items: kernels_cl/conv/conv_groups.cl. Splits out into
- * tiles that waste little at its edges and whose inputs fit local memory. */
+/* Direct convolutions by work-groups: kernels_cl/conv/conv_groups.cl. Divides out into tiles that
+ * waste little at its edges and whose inputs fit local memory. */
 #include "backend/opencl/ops/conv/conv.h"
 
 #include "backend/opencl/ops/families.h"
-#include "backend/opencl/ops/parts.h"
+#include "backend/opencl/ops/splits.h"
 #include "opencl_ops.h"
 
 enum {
-  STAGE_BYTES = 16 << 10, /* bytes staged at once, unless one channel needs more: this leaves room
-                             for several groups */
-  STAGE_TAPS = 512        /* most products per sum, unless one channel has more */
+  STAGE_BYTES = 16 << 10, /* bytes staged at once, unless one channel needs more; leaves local
+                             memory for several groups */
+  STAGE_TAPS = 512        /* maximum products per sum, unless one channel has more */
 };
 
-/* The block of out of a group: channels by positions. outputs is 1 for depthwise convolutions. */
+/* A work-group's block of out: channels by positions. outputs is 1 for depthwise convolutions. */
 typedef struct conv_block {
   int64_t outputs, positions;
 } conv_block;
 
-/* The layout of a group's work on a block of out. */
+/* How a work-group divides its block of out. */
 typedef struct tiling {
   int outputs, lanes, positions; /* per work-item; lanes: work-items side by side along positions */
   int64_t tile_rows, tile_columns; /* tile of out */
   int64_t seen_rows, seen_columns; /* region of x that a tile reads */
   int64_t tiles;                   /* tiles per slice */
-  int64_t some; /* channels staged at a time, slices if depthwise; 0 if none fits */
+  int64_t some; /* channels staged at a time (slices, if depthwise); 0 if not even one fits */
 } tiling;
 
 static bool is_depthwise(conv_block block) { return block.outputs == 1; }
@@ -58,8 +58,8 @@ static int64_t count_staged(const cl_recorder *recorder, const conv_desc *desc, 
   return ceil_div(desc->channels, max_i64(ceil_div(desc->channels, most), 1));
 }
 
-/* Returns the best tiling with a power of two of columns that fits local memory: the one with the
- * fewest tiles, then with the smallest input region. */
+/* Returns the best tiling that fits local memory and whose columns are a power of two: it has the
+ * fewest tiles, then the smallest input region. */
 static tiling conv_groups_plan_tiling(const cl_recorder *recorder, const conv_desc *desc,
                                       conv_block block) {
   const conv_dim *y = &desc->dims[1], *x = &desc->dims[2];
@@ -85,7 +85,7 @@ static int64_t count_blocks(const conv_desc *desc, conv_block block) {
   return is_depthwise(block) ? 1 : ceil_div(desc->outputs, block.outputs);
 }
 
-static int64_t count_groups(const conv_desc *desc, conv_block block, const tiling *tiling) {
+static int64_t count_work_groups(const conv_desc *desc, conv_block block, const tiling *tiling) {
   return tiling->tiles * desc->images * desc->dims[0].out * desc->groups *
          count_blocks(desc, block);
 }
@@ -97,38 +97,38 @@ static conv_block conv_groups_block_of(const kernel_variant *variant) {
   return (conv_block){.outputs = variant->parameters[0], .positions = variant->parameters[1]};
 }
 
-static bool takes_block(const void *conv, const kernel_variant *variant) {
+static bool accepts_block(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
   const conv_block block = conv_groups_block_of(variant);
   return is_depthwise(block) <= (problem->desc.channels == 1) &&
-         recorder_takes_groups(problem->recorder, count_blocks(&problem->desc, block)) &&
+         recorder_accepts_work_groups(problem->recorder, count_blocks(&problem->desc, block)) &&
          conv_groups_plan_tiling(problem->recorder, &problem->desc, block).some > 0;
 }
 
-/* Estimates the time, to compare blocks: products per group (including those beyond the edges of
- * out), loads per product, and rounds in which all compute units have a group. */
+/* Estimates the time, to compare blocks, from the products per group (including those beyond the
+ * edges of out), the loads per product, and the rounds in which all compute units run a group. */
 static double cost_of_block(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
   const conv_desc *desc = &problem->desc;
   const conv_block block = conv_groups_block_of(variant);
-  if (!takes_block(conv, variant)) return ON_REQUEST;
+  if (!accepts_block(conv, variant)) return ON_REQUEST;
   const tiling tiling = conv_groups_plan_tiling(problem->recorder, desc, block);
   const int64_t made = is_depthwise(block) ? desc->outputs : block.outputs;
   const double products = (double)(made * block.positions * desc->channels),
                loads = 1.0 / tiling.outputs + 1.0 / tiling.positions;
   return products * (1 + loads) *
-         (double)ceil_div(count_groups(desc, block, &tiling),
+         (double)ceil_div(count_work_groups(desc, block, &tiling),
                           recorder_traits(problem->recorder)->compute_units);
 }
 
 static const kernel_variant block_variants[] = {
-    {"32x64", takes_block, .cost_of = cost_of_block, .parameters = {32, 64}},
-    {"64x32", takes_block, .cost_of = cost_of_block, .parameters = {64, 32}},
-    {"16x64", takes_block, .cost_of = cost_of_block, .parameters = {16, 64}},
-    {"8x128", takes_block, .cost_of = cost_of_block, .parameters = {8, 128}},
-    {"4x256", takes_block, .cost_of = cost_of_block, .parameters = {4, 256}},
-    {"1x64", takes_block, .cost_of = cost_of_block, .parameters = {1, 64}},
-    {"1x256", takes_block, .cost_of = cost_of_block, .parameters = {1, 256}}};
+    {"32x64", accepts_block, .cost_of = cost_of_block, .parameters = {32, 64}},
+    {"64x32", accepts_block, .cost_of = cost_of_block, .parameters = {64, 32}},
+    {"16x64", accepts_block, .cost_of = cost_of_block, .parameters = {16, 64}},
+    {"8x128", accepts_block, .cost_of = cost_of_block, .parameters = {8, 128}},
+    {"4x256", accepts_block, .cost_of = cost_of_block, .parameters = {4, 256}},
+    {"1x64", accepts_block, .cost_of = cost_of_block, .parameters = {1, 64}},
+    {"1x256", accepts_block, .cost_of = cost_of_block, .parameters = {1, 256}}};
 
 static variants blocks_for(const conv_problem *problem) {
   return (variants){.family = "conv groups",
@@ -145,7 +145,8 @@ bool conv_groups_usable(const void *conv, const kernel_variant *variant) {
   (void)variant;
   return !recorder_traits(problem->recorder)->is_cpu && !desc->transposed && dtype_is_float(t) &&
          desc->out->tensor.type == t && desc->channels > 0 &&
-         recorder_takes_groups(problem->recorder, desc->groups) && variant_by_cost(&blocks) != NULL;
+         recorder_accepts_work_groups(problem->recorder, desc->groups) &&
+         variant_by_cost(&blocks) != NULL;
 }
 
 /* ---------------------------------------------------------------- launches */
@@ -183,20 +184,20 @@ static volumes_params volumes_of(const conv_desc *desc, const tiling *tiling) {
                           .seen_columns = tiling->seen_columns};
 }
 
-static int64_t channels_of_part(const conv_desc *desc, const tiling *tiling, int64_t n_parts) {
-  return ceil_div(ceil_div(desc->channels, n_parts), tiling->some) * tiling->some;
+static int64_t channels_of_split(const conv_desc *desc, const tiling *tiling, int64_t n_splits) {
+  return ceil_div(ceil_div(desc->channels, n_splits), tiling->some) * tiling->some;
 }
 
-/* Returns into how many parts the channels of a group are split. */
-static int64_t conv_groups_count_parts(cl_recorder *recorder, const conv_desc *desc,
-                                       conv_block block, const tiling *tiling,
-                                       const tuning_key *key) {
+/* Returns the number of splits of a group's channels. */
+static int64_t conv_groups_count_splits(cl_recorder *recorder, const conv_desc *desc,
+                                        conv_block block, const tiling *tiling,
+                                        const tuning_key *key) {
   enum { OF_A_UNIT = 8 }; /* groups per compute unit */
   if (is_depthwise(block)) return 1;
   const int64_t n =
-      choose_parts(recorder, "conv parts", key, count_groups(desc, block, tiling), OF_A_UNIT,
-                   desc->channels / tiling->some, tensor_numel(&desc->out->tensor));
-  return ceil_div(desc->channels, channels_of_part(desc, tiling, n)); /* leaves no part empty */
+      choose_splits(recorder, "conv parts", key, count_work_groups(desc, block, tiling), OF_A_UNIT,
+                    desc->channels / tiling->some, tensor_numel(&desc->out->tensor));
+  return ceil_div(desc->channels, channels_of_split(desc, tiling, n)); /* leaves no split empty */
 }
 
 /* Returns a product whose result has the shape of out: (images, channels, positions). */
@@ -209,7 +210,7 @@ static matmul_desc conv_groups_product_of(const conv_desc *desc) {
 }
 
 static void conv_groups_take_arguments(launch *launch, const conv_desc *desc, arg_buffer weight,
-                                       conv_block block, const tiling *tiling, int64_t n_parts) {
+                                       conv_block block, const tiling *tiling, int64_t n_splits) {
   const size_t bytes = (size_t)(tiling->some * element_bytes(desc));
   const arg_local cells = local_arg((size_t)(tiling->seen_rows * tiling->seen_columns) * bytes);
   if (is_depthwise(block))
@@ -227,10 +228,10 @@ static void conv_groups_take_arguments(launch *launch, const conv_desc *desc, ar
                     .weight = weight,
                     .bias = optional_arg(desc->bias),
                     .out = buffer_arg(desc->out),
-                    .parts = n_parts > 1 ? scratch_arg(0) : absent_arg(),
-                    .n_parts = n_parts,
-                    .part_channels = channels_of_part(desc, tiling, n_parts),
-                    .part_size = tensor_numel(&desc->out->tensor),
+                    .splits = n_splits > 1 ? scratch_arg(0) : absent_arg(),
+                    .n_splits = n_splits,
+                    .split_channels = channels_of_split(desc, tiling, n_splits),
+                    .split_size = tensor_numel(&desc->out->tensor),
                     .some = tiling->some,
                     .volumes = volumes_of(desc, tiling),
                     .kernel = conv_groups_kernel_of(desc),
@@ -250,12 +251,12 @@ clave_status conv_groups(const void *conv) {
   dtype weight_type;
   TRY(conv_weight(problem, 0, &weight, &weight_type));
   const tiling tiling = conv_groups_plan_tiling(recorder, desc, block);
-  /* parts would overlap a weight in scratch memory */
-  const int64_t n_parts = weight.value.kind == VALUE_SCRATCH
-                              ? 1
-                              : conv_groups_count_parts(recorder, desc, block, &tiling, &key);
-  if (n_parts > 1)
-    TRY(begin_parts(recorder, n_parts, tensor_numel(&desc->out->tensor), desc->x->tensor.type));
+  /* splits would overlap a weight in scratch memory */
+  const int64_t n_splits = weight.value.kind == VALUE_SCRATCH
+                               ? 1
+                               : conv_groups_count_splits(recorder, desc, block, &tiling, &key);
+  if (n_splits > 1)
+    TRY(begin_splits(recorder, n_splits, tensor_numel(&desc->out->tensor), desc->x->tensor.type));
   launch launch;
   launch_begin(&launch, recorder, problem->node);
   launch_dtype(&launch, "X_TYPE", desc->x->tensor.type);
@@ -265,14 +266,14 @@ clave_status conv_groups(const void *conv) {
   launch_define(&launch, "LANES", tiling.lanes);
   launch_define(&launch, "POSITIONS", tiling.positions);
   if (!is_depthwise(block)) launch_define(&launch, "OUTPUTS", tiling.outputs);
-  launch_define(&launch, "IN_PARTS", n_parts > 1);
-  conv_groups_take_arguments(&launch, desc, weight, block, &tiling, n_parts);
-  if (n_parts == 1) launch_epilogue(&launch);
+  launch_define(&launch, "IN_SPLITS", n_splits > 1);
+  conv_groups_take_arguments(&launch, desc, weight, block, &tiling, n_splits);
+  if (n_splits == 1) launch_epilogue(&launch);
   size_t tiles = (size_t)(tiling.tiles * desc->images * desc->dims[0].out);
   size_t global[3] = {tiles * LOCAL_SIZE, (size_t)count_blocks(desc, block),
-                      (size_t)(desc->groups * n_parts)},
+                      (size_t)(desc->groups * n_splits)},
          local[3] = {LOCAL_SIZE, 1, 1};
   TRY(launch_run(&launch, 3, global, local));
   const matmul_desc as_product = conv_groups_product_of(desc);
-  return n_parts > 1 ? add_parts(recorder, problem->node, &as_product, n_parts) : NULL;
+  return n_splits > 1 ? add_splits(recorder, problem->node, &as_product, n_splits) : NULL;
 }

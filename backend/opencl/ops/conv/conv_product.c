@@ -28,7 +28,7 @@ static int64_t conv_product_count_positions(const conv_desc *desc) {
 }
 
 /* Returns the product, for each image, of the weight (outputs, channels) and its planes (channels,
- * positions). `weight` is storage that the product points to. */
+ * positions). The product points to *weight. */
 static gemm planes_product(cl_recorder *recorder, const node *node, const conv_desc *desc,
                            bound_tensor *weight) {
   const int64_t positions = conv_product_count_positions(desc);
@@ -86,22 +86,22 @@ clave_status conv_product(const void *conv) {
 enum {
   CACHED_X = 32 << 10,       /* bytes of x that stay in the first-level cache beside a panel */
   CACHED_WEIGHT = 256 << 10, /* bytes of the weight that stay in the second-level cache */
-  TASK_PANELS = 8,           /* most columns per work-item, in tiles */
-  TASKS = 4, /* least work-items per core, so that all cores finish at about the same time */
-  TASK_WORK = 32 * 1024 /* least multiplications of a work-item with few panels */
+  TASK_PANELS = 8,           /* maximum columns per work-item, in tiles */
+  TASKS = 4, /* minimum work-items per core, so that all cores finish at about the same time */
+  TASK_WORK = 32 * 1024 /* minimum multiplications of a work-item with few panels */
 };
 
 static int64_t tile_columns(const cl_recorder *recorder) {
   return 2 * (int64_t)recorder_traits(recorder)->vector_width;
 }
 
-/* Sizes that split the product into work-items. */
+/* The division of the product into work-items. */
 typedef struct cutting {
-  int64_t columns, block; /* columns per work-item; per block of cached inputs */
+  int64_t columns, block; /* columns per work-item; columns per block of cached inputs */
   int64_t panels, each;   /* panels of the weight; panels per work-item */
 } cutting;
 
-/* Cuts the product into work-items for all cores, whose inputs and weights stay in caches. */
+/* Divides the product into work-items for all cores, whose inputs and weights fit in caches. */
 static cutting conv_product_cut(cl_recorder *recorder, const conv_desc *desc) {
   const int64_t tile = tile_columns(recorder), rows = gemm_panel_rows(recorder_traits(recorder)),
                 positions = conv_product_count_positions(desc),

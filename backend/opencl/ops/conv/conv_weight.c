@@ -32,7 +32,8 @@ clave_status conv_pack_floats(cl_recorder *recorder, const node *node, const bou
   return NULL;
 }
 
-/* True if the weight is encoded, or F16 on a CPU, which converts single halves slowly. */
+/* True if the weight must be converted to floats: it is encoded, or F16 on a CPU, which converts
+ * single halves slowly. */
 static bool widens(const conv_problem *problem) {
   const tensor *tensor = &problem->desc.weight->tensor;
   return tensor->encoding.kind ||

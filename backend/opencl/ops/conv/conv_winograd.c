@@ -1,5 +1,5 @@
 /* Winograd convolutions: kernels_cl/conv/winograd.cl for CPUs, winograd_groups.cl elsewhere. A few
- * rows of tiles are processed at once, so that a cache keeps their transformed inputs (factors). */
+ * rows of tiles are processed at once: their transformed inputs (factors) stay cached. */
 #include "backend/opencl/ops/conv/conv.h"
 
 #include "backend/opencl/ops/families.h"
@@ -7,32 +7,33 @@
 #include "opencl_ops.h"
 
 enum {
-  CHUNK_BYTES = 4 << 20, /* bytes of factors, unless one row of tiles has more */
-  MOST_PART = 32,        /* most tiles whose sums of a panel stay in a cache beside the weight */
-  BLOCK = 32,            /* outputs, and tiles, that a group of work-items multiplies */
-  ITEMS_EACH = 4         /* work-items per core, if there are enough tiles */
+  CHUNK_BYTES = 4 << 20, /* maximum bytes of factors, unless one row of tiles has more */
+  MAX_TILES = 32, /* maximum tiles whose sums of a panel stay in a cache together with the weight */
+  BLOCK = 32,     /* outputs, and tiles, of a work-group */
+  ITEMS_EACH = 4  /* work-items per core, if there are enough tiles */
 };
 
-/* Sizes that split a convolution. Rows are rows of tiles of all images. */
+/* The division of a convolution. Rows are rows of tiles of all images. */
 typedef struct tiling {
   const conv_desc *desc;
   int tile;
   int64_t factors, columns; /* factors per tile; outputs per panel */
   int64_t panels;           /* panels per group */
   int64_t tile_rows, tile_columns;
-  int64_t rows, chunk; /* all rows; rows processed at once */
-  int64_t pitch;       /* floats between channels of a factor */
-  int64_t part_tiles;  /* tiles per work-item, an even number; on CPUs */
+  int64_t rows, chunk;   /* all rows; rows processed at once */
+  int64_t pitch;         /* floats between channels of a factor */
+  int64_t tiles_at_once; /* tiles per work-item, an even number; on CPUs */
 } tiling;
 
 static int64_t conv_winograd_lanes_of(const tiling *tiling) { return min_i64(tiling->columns, 16); }
 static int64_t conv_winograd_sums_of(const tiling *tiling) {
-  return tiling->factors * (tiling->part_tiles * tiling->columns + conv_winograd_lanes_of(tiling));
+  return tiling->factors *
+         (tiling->tiles_at_once * tiling->columns + conv_winograd_lanes_of(tiling));
 }
 
-/* Returns the tiles per work-item: the most whose sums fit in local memory, but few enough to
- * occupy all cores. Returns 0 if fewer fit than are multiplied at once. */
-static int64_t tiles_of_part(const device_traits *traits, const tiling *tiling) {
+/* Returns the tiles per work-item: as many as fit local memory with their sums, but few enough that
+ * all cores have work. Returns 0 if fewer fit than are multiplied at once. */
+static int64_t conv_winograd_tiles_at_once(const device_traits *traits, const tiling *tiling) {
   const int64_t each = tiling->factors * (int64_t)sizeof(float),
                 tiles = tiling->chunk * tiling->tile_columns,
                 fit = ((int64_t)traits->local_memory / each - conv_winograd_lanes_of(tiling)) /
@@ -40,13 +41,13 @@ static int64_t tiles_of_part(const device_traits *traits, const tiling *tiling) 
                 items = ceil_div(ITEMS_EACH * (int64_t)traits->compute_units,
                                  tiling->panels * tiling->desc->groups);
   int64_t most = max_i64(ceil_div(tiles, items), gemm_panel_rows(traits));
-  most = min_i64(most, min_i64(fit, MOST_PART));
+  most = min_i64(most, min_i64(fit, MAX_TILES));
   if (fit < gemm_panel_rows(traits)) return 0;
   return ceil_div(ceil_div(tiles, ceil_div(tiles, most)), 2) * 2;
 }
 
-/* Returns the pitch, chosen so that channels of a factor begin in different cache sets. CPUs may
- * multiply one tile more than there are. */
+/* Returns the pitch, with which the channels of a factor begin in different cache sets. It has room
+ * for one more tile, which CPUs may multiply. */
 static int64_t pitch_of(const device_traits *traits, const tiling *tiling, int64_t rows) {
   enum { LINE = 16 };
   const int64_t tiles = rows * tiling->tile_columns;
@@ -92,7 +93,7 @@ static tiling conv_winograd_plan_tiling(const cl_recorder *recorder, const conv_
   tiling.chunk = min_i64(tiling.rows, max_i64(CHUNK_BYTES / max_i64(row, 1), 1));
   tiling.chunk = ceil_div(tiling.rows, ceil_div(tiling.rows, tiling.chunk));
   tiling.pitch = pitch_of(traits, &tiling, tiling.chunk);
-  tiling.part_tiles = tiles_of_part(traits, &tiling);
+  tiling.tiles_at_once = conv_winograd_tiles_at_once(traits, &tiling);
   return tiling;
 }
 
@@ -106,9 +107,9 @@ bool conv_winograd_usable(const void *conv, const kernel_variant *variant) {
   const cl_recorder *recorder = problem->recorder;
   const conv_desc *desc = &problem->desc;
   const device_traits *traits = recorder_traits(recorder);
-  if (!conv_takes_winograd(desc) || !recorder_may_pack(recorder, desc->weight)) return false;
+  if (!conv_accepts_winograd(desc) || !recorder_may_pack(recorder, desc->weight)) return false;
   const tiling tiling = conv_winograd_plan_tiling(recorder, desc, (int)variant->parameters[0]);
-  return (tiling.part_tiles > 0 || !traits->is_cpu) &&
+  return (tiling.tiles_at_once > 0 || !traits->is_cpu) &&
          tiling.rows * tiling.tile_columns < INT32_MAX / 2 &&
          conv_winograd_packed_bytes(&tiling) <= traits->max_alloc &&
          (uint64_t)scratch_floats(recorder, &tiling) * sizeof(float) <= traits->max_alloc;
@@ -128,7 +129,7 @@ static bool has_floats(const bound_tensor *weight) {
   return weight->tensor.type == DTYPE_F32 && !weight->tensor.encoding.kind;
 }
 
-/* Packs the transformed weight. Floats of a weight that is not F32 follow it in scratch memory. */
+/* Packs the transformed weight. If the weight is not F32, its floats follow in scratch memory. */
 static clave_status transform_weight(cl_recorder *recorder, const node *node,
                                      const tiling *tiling) {
   const conv_desc *desc = tiling->desc;
@@ -152,7 +153,7 @@ static clave_status transform_weight(cl_recorder *recorder, const node *node,
   return launch_loops(&launch, items, 1, tiling->columns * tiling->factors);
 }
 
-/* The packed factors, and the weight's floats, with which kernels recompute bad tiles. */
+/* The packed factors, and the weight's floats, with which kernels recompute non-finite tiles. */
 typedef struct weights {
   int factors;
   arg_buffer weight;
@@ -196,7 +197,7 @@ static images_params images_of(const conv_desc *desc, const weights *weights) {
                          .out_columns = desc->dims[2].out};
 }
 
-/* Begins a CPU launch. Both CPU kernels use one set of macros, so one program has both. */
+/* Begins a CPU launch. Both CPU kernels use the same macros, so they share one program. */
 static void begin_vectors(launch *launch, cl_recorder *recorder, const node *node,
                           const tiling *tiling) {
   begin_winograd(launch, recorder, node, tiling);
@@ -229,12 +230,12 @@ static clave_status conv_winograd_make_outputs(cl_recorder *recorder, const node
                                         .factors = scratch_arg(0),
                                         .packed = packed_arg(weights->factors),
                                         .rows = rows,
-                                        .part_tiles = tiling->part_tiles,
+                                        .tiles_at_once = tiling->tiles_at_once,
                                         .tiles = tiles_of(tiling, first),
                                         .sums = local_arg(sizeof(float) *
                                                           (size_t)conv_winograd_sums_of(tiling))});
   launch_epilogue_of_part(&launch, first + rows == tiling->rows);
-  size_t global[2] = {(size_t)ceil_div(rows * tiling->tile_columns, tiling->part_tiles),
+  size_t global[2] = {(size_t)ceil_div(rows * tiling->tile_columns, tiling->tiles_at_once),
                       (size_t)(desc->groups * tiling->panels)},
          local[2] = {1, 1};
   return launch_run(&launch, 2, global, local);

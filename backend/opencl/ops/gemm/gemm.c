@@ -1,5 +1,5 @@
-/* The arguments that GEMM implementations share, and the implementation for any operands. matmul.c
- * chooses. */
+/* The arguments that all GEMM implementations share, and the implementation that supports all
+ * operands. matmul.c chooses the implementation. */
 #include "backend/opencl/ops/gemm/gemm.h"
 
 void gemm_begin_a(launch *launch, const gemm *gemm) {
@@ -22,7 +22,7 @@ void gemm_begin(launch *launch, const gemm *gemm) {
 }
 
 gemm_params gemm_operands(const gemm *gemm) {
-  return (gemm_params){.a = buffer_arg(gemm->desc.a),
+  return (gemm_params){.a = gemm->halves ? scratch_arg(0) : buffer_arg(gemm->desc.a),
                        .a_batch = strides_arg(&gemm->desc.batch_a),
                        .a_m = gemm->desc.a_m,
                        .a_k = gemm->desc.a_k,

@@ -4,7 +4,7 @@
 #include "backend/opencl/launch/clblast.h"
 #include "backend/opencl/ops/gemm/gemm.h"
 
-/* Describes a rows x columns operand, row-major or transposed. */
+/* Describes an operand of rows x columns, which is row-major or transposed. */
 static matrix describe_matrix(const bound_tensor *operand, const tensor *batch, int64_t rows,
                               int64_t columns, int64_t row_stride, int64_t column_stride) {
   bool plain = (column_stride == 1 || columns == 1) && row_stride >= columns;
@@ -40,7 +40,7 @@ bool gemm_clblast_usable(const gemm *gemm) {
          clblast_of(gemm->recorder->device) != NULL;
 }
 
-/* out = bias, which CLBlast then scales by beta. */
+/* Stores the broadcast bias in out, which CLBlast then scales by beta. */
 static clave_status broadcast_bias(const gemm *gemm) {
   launch launch;
   gemm_begin(&launch, gemm);
@@ -57,7 +57,8 @@ static clave_status broadcast_bias(const gemm *gemm) {
   return launch_run(&launch, 3, global, local);
 }
 
-/* Requests CLBlast's temporary buffer, which is largest if no operand begins at offset 0. */
+/* Requests CLBlast's temporary buffer. Its size is computed for operands that do not begin at
+ * offset 0, which is the largest case. */
 static clave_status reserve_temporary(const gemm *gemm, const blas_call *call) {
   clblast *lib = clblast_of(gemm->recorder->device);
   size_t bytes = 0;
@@ -70,7 +71,7 @@ static clave_status reserve_temporary(const gemm *gemm, const blas_call *call) {
   return recorder_scratch(gemm->recorder, bytes);
 }
 
-/* Returns the launch class. CLBlast's tile sizes are not known, so typical ones are assumed. */
+/* Returns the launch class of CLBlast's product, for typical tile sizes: its own are unknown. */
 static uint64_t blas_class(const gemm *gemm) {
   static const block_info tiles[] = {{"K", 8}, {"VECTOR", 16}, {"SMALL", 32}, {"LARGE", 128}};
   static const kernel_signature signature = {.blocks = tiles, .n_blocks = 4};
@@ -99,7 +100,7 @@ static clave_status record_instead(const gemm *product, cl_recording **out) {
   cl_recorder own = *product->recorder;
   gemm same = *product;
   own.out = recording;
-  own.epilogue = NULL; /* the epilogue runs after either product */
+  own.epilogue = NULL; /* the epilogue runs after the product, whichever computes it */
   same.recorder = &own;
   clave_status st = gemm_tile(&same);
   if (st) {

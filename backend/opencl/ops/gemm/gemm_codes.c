@@ -5,7 +5,7 @@
 #include "backend/opencl/ops/encoded.h"
 #include "backend/opencl/ops/families.h"
 
-enum { FEW_ROWS = 32 }; /* most rows that are read in place; more are packed, too */
+enum { FEW_ROWS = 32 }; /* maximum rows of a to read in place; with more rows, a is packed, too */
 
 bool gemm_codes_of(const gemm *gemm, code_panels *panels) {
   return gemm_is_encoded(gemm) && gemm->desc.k > 0 &&
@@ -78,23 +78,23 @@ codes_params gemm_codes_operand(const code_panels *panels, int packed) {
 
 bool gemm_codes_few(const gemm *gemm) { return gemm->desc.m <= FEW_ROWS; }
 
-/* Returns how many rows are multiplied at once. Of 32 registers each row uses one for sums and one
- * for totals; of 16 shorter registers it uses two for each. */
+/* Returns how many rows are multiplied at once. A row uses one register for sums and one for totals
+ * if there are 32; with 16 shorter registers it uses two for each. */
 static int gemm_codes_rows_at_once(const gemm *gemm) {
   int most = recorder_traits(gemm->recorder)->vector_width == 16 ? 8 : 4, rows = 1;
   while (rows < most && rows < gemm->desc.m) rows *= 2;
   return rows;
 }
 
-/* The work of a work-item of gemv_codes. */
+/* The share of a work-item of gemv_codes. */
 typedef struct share {
   int64_t rows;  /* rounded up to a multiple of gemm_codes_rows_at_once */
   int64_t each;  /* panels */
-  int64_t depth; /* parts */
+  int64_t depth; /* parts of 32 elements */
   size_t floats; /* floats of local memory */
 } share;
 
-/* Assigns each core several work-items, with sums of up to 8 KB and rows of a of up to 16 KB. */
+/* Assigns each core several shares, with sums of up to 8 KB and rows of a of up to 16 KB. */
 static share gemm_codes_share_work(const gemm *gemm, const code_panels *panels) {
   enum { SUMS = 2048, FLOATS = 4096 };
   int64_t at_once = gemm_codes_rows_at_once(gemm);

@@ -1,7 +1,7 @@
 #ifndef BACKEND_OPENCL_OPS_GEMM_GEMM_DOTS_H
 #define BACKEND_OPENCL_OPS_GEMM_GEMM_DOTS_H
-/* Products with b in panels of codes on GPUs, if CLAVE_PRECISION=fast allows fewer digits: a is
- * rounded to 8 bits in groups of 32 k, and integers are multiplied. */
+/* Products with b in panels of codes, if CLAVE_PRECISION=fast allows rounding: a is rounded to 8
+ * bits in groups of 32 elements of k, and integers are multiplied. */
 #include "backend/opencl/ops/gemm/gemm_codes.h"
 
 bool gemm_dots_usable(const gemm *gemm, code_panels *panels);

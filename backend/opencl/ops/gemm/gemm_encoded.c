@@ -6,15 +6,16 @@
 #include "backend/opencl/ops/gemm/gemm_dots.h"
 
 /* Same values as in kernels_cl/gemm/gemv_encoded.cl. */
-enum { GROUP = 64, MOST_ROWS = 8 };
+enum { GROUP = 64, MAX_ROWS = 8 };
 
+/* Returns the rows that a work-item multiplies; a GPU's registers cannot hold the sums of 8. */
 static int gemm_encoded_rows_at_once(const gemm *gemm) {
-  int rows = 1;
-  while (rows < MOST_ROWS && rows < gemm->desc.m) rows *= 2;
+  int rows = 1, most = recorder_traits(gemm->recorder)->is_cpu ? MAX_ROWS : MAX_ROWS / 2;
+  while (rows < most && rows < gemm->desc.m) rows *= 2;
   return rows;
 }
 
-/* Returns the work-items of a GPU that share a row of b: 4, or more if each has two parts. */
+/* Returns the work-items of a GPU that share a row of b: 4, or more if each gets two parts. */
 static int gemm_encoded_lanes_of(const gemm *gemm) {
   int64_t parts = ceil_div(gemm->desc.k, DECODED_AT_ONCE);
   int lanes = 4;
@@ -46,6 +47,7 @@ static clave_status gemm_encoded_multiply_few(const void *product) {
   launch launch;
   gemm_begin(&launch, gemm);
   launch_define(&launch, "A_ORDER", gemm->desc.a_k == 1);
+  launch_define(&launch, "WHOLE", gemm->desc.k % DECODED_AT_ONCE == 0);
   launch_define(&launch, "M", rows);
   if (!is_cpu) launch_define(&launch, "LANES", lanes);
   launch_args(&launch,
@@ -64,41 +66,41 @@ static clave_status gemm_encoded_multiply_few(const void *product) {
 
 /* ---------------------------------------------------------------- the choice */
 
-static bool gemm_encoded_takes_dots(const void *product, const kernel_variant *variant) {
+static bool gemm_encoded_accepts_dots(const void *product, const kernel_variant *variant) {
   code_panels panels;
   (void)variant;
   return gemm_dots_usable(product, &panels);
 }
 
-static bool takes_codes(const void *product, const kernel_variant *variant) {
-  enum { MOST_CODES = 64 }; /* most rows of a whose sums fit local memory */
+static bool accepts_codes(const void *product, const kernel_variant *variant) {
+  enum { MAX_CODES = 64 }; /* maximum number of rows of a whose sums fit in local memory */
   const gemm *gemm = product;
   code_panels panels;
   (void)variant;
-  return gemm->desc.m <= MOST_CODES && gemm_codes_usable(gemm, &panels);
+  return gemm->desc.m <= MAX_CODES && gemm_codes_usable(gemm, &panels);
 }
 
 static double cost_of_codes(const void *product, const kernel_variant *variant) {
   return gemm_codes_few(product) ? variant->cost : ON_REQUEST;
 }
 
-static bool gemm_encoded_takes_packed(const void *product, const kernel_variant *variant) {
+static bool gemm_encoded_accepts_packed(const void *product, const kernel_variant *variant) {
   (void)variant;
   return gemm_packed_usable(product);
 }
 
 static bool gemm_encoded_has_few_rows(const gemm *gemm) {
-  return gemm->desc.m <= MOST_ROWS || gemm->desc.k == 0;
+  return gemm->desc.m <= MAX_ROWS || gemm->desc.k == 0;
 }
 
-/* Without panels of codes, packing decodes b in each run, which pays off only for many rows. */
+/* Without panels of codes, gemm_packed decodes b in each run, which needs many rows to pay off. */
 static double cost_of_packed(const void *product, const kernel_variant *variant) {
   code_panels panels;
   return gemm_codes_usable(product, &panels) || !gemm_encoded_has_few_rows(product) ? variant->cost
                                                                                     : ON_REQUEST;
 }
 
-static bool gemm_encoded_takes_tiles(const void *product, const kernel_variant *variant) {
+static bool gemm_encoded_accepts_tiles(const void *product, const kernel_variant *variant) {
   const gemm *gemm = product;
   (void)variant;
   return !recorder_traits(gemm->recorder)->is_cpu && gemm->desc.k > 0;
@@ -121,20 +123,20 @@ static clave_status record_codes(const void *product) {
 }
 
 static const kernel_variant encoded_variants[] = {
-    {"dots", gemm_encoded_takes_dots, .record = record_dots},
-    {"codes", takes_codes, .cost = 1, .cost_of = cost_of_codes, .record = record_codes},
-    {"packed", gemm_encoded_takes_packed, .cost = 2, .cost_of = cost_of_packed,
+    {"dots", gemm_encoded_accepts_dots, .record = record_dots},
+    {"codes", accepts_codes, .cost = 1, .cost_of = cost_of_codes, .record = record_codes},
+    {"packed", gemm_encoded_accepts_packed, .cost = 2, .cost_of = cost_of_packed,
      .record = gemm_packed},
     {"few", .cost = 4, .record = gemm_encoded_multiply_few},
-    {"tiles", gemm_encoded_takes_tiles, .cost = 3, .cost_of = cost_of_tiles,
+    {"tiles", gemm_encoded_accepts_tiles, .cost = 3, .cost_of = cost_of_tiles,
      .record = gemm_encoded_multiply_tiles}};
 
-/* Grouped products without dots use the kernel for few rows, which reads them in place. */
+/* Grouped products that cannot use dots use the kernel for few rows, which reads rows in place. */
 clave_status gemm_encoded(const void *product) {
   const gemm *gemm = product;
   if (gemm->grouped)
-    return gemm_encoded_takes_dots(gemm, NULL) ? record_dots(gemm)
-                                               : gemm_encoded_multiply_few(gemm);
+    return gemm_encoded_accepts_dots(gemm, NULL) ? record_dots(gemm)
+                                                 : gemm_encoded_multiply_few(gemm);
   tuning_key key = gemm_key(gemm);
   tuning_key_encoding(&key, "encoding", &gemm->desc.b->tensor.encoding);
   const variants all = {.family = "encoded matmul",

@@ -3,12 +3,12 @@
 #include "backend/opencl/ops/families.h"
 #include "backend/opencl/ops/gemm/gemm_codes.h"
 
-/* DEPTH: k per block of the panels of a, as in kernels_cl/gemm/gemm_tile.h. SUM_ROWS: rows per
- * work-item whose sums are in local memory, beside DEPTH k of its columns of b. */
+/* DEPTH: elements of k per block of the panels of a, as in kernels_cl/gemm/gemm_tile.h. SUM_ROWS:
+ * rows per work-item whose sums are in local memory, with DEPTH k of its columns of b. */
 enum { DEPTH = 128, SUM_ROWS = 256 };
-/* Columns of out per work-item: a block of b (64 or 128 KB) and one of a stay in the second-level
- * cache. */
-enum { MAX_STRIP = 128, MOST_STRIP = 256 /* limit for variants, as in the kernel */ };
+/* Maximum columns of out per work-item: a block of b (64 or 128 KB) and a block of a then stay in
+ * the second-level cache. */
+enum { MAX_STRIP = 128 };
 /* Work-items per core, so that all cores finish at about the same time. */
 enum { ITEMS_PER_UNIT = 8 };
 
@@ -34,7 +34,7 @@ static int64_t fitting_strip(const gemm *gemm, int64_t most) {
           panel = 2 * (int64_t)traits->vector_width;
   return min_i64(fits, most) / panel * panel;
 }
-/* True if b is converted to floats, or its columns are packed in panels, in local memory. */
+/* True if local memory holds a copy of b, converted to floats or packed in panels. */
 static bool copies_b(const gemm *gemm) {
   return !gemm_panels_usable(gemm) || gemm->desc.b->tensor.type != DTYPE_F32;
 }
@@ -43,7 +43,7 @@ static bool sums_are_local(const gemm *gemm) {
   const size_t strip = sizeof(float) * SUM_ROWS * 2 * (size_t)traits->vector_width;
   return gemm_panels_usable(gemm) && (copies_b(gemm) ? 2 : 1) * strip <= traits->local_memory;
 }
-/* Returns the columns per work-item: fewer if there would be too few work-items. */
+/* Returns the columns per work-item: at most MAX_STRIP, and few enough that all cores have work. */
 static int64_t strip_of(const gemm *gemm) {
   const device_traits *traits = recorder_traits(gemm->recorder);
   const bool is_local = sums_are_local(gemm);
@@ -57,7 +57,7 @@ static int64_t strip_of(const gemm *gemm) {
   return fitting_strip(gemm, most);
 }
 
-bool gemm_packed_takes(const gemm *gemm, int64_t columns) {
+bool gemm_packed_accepts(const gemm *gemm, int64_t columns) {
   return fitting_strip(gemm, columns) == columns && columns != fitting_strip(gemm, MAX_STRIP);
 }
 
@@ -75,7 +75,7 @@ static void define_shape(launch *launch, const gemm *gemm) {
   launch_define(launch, "A_ORDER", gemm->desc.a_k == 1);
 }
 
-/* True if all batches share a, as with a weight. */
+/* True if all batches share a, for example if a is a weight. */
 static bool has_one_a(const gemm *gemm) {
   for (int i = 0; i < gemm->desc.batch_a.rank; i++)
     if (gemm->desc.batch_a.dims[i] > 1 && gemm->desc.batch_a.strides[i] != 0) return false;
@@ -141,7 +141,7 @@ static panels_params all_panels(const gemm *gemm, arg_buffer buffer, int64_t a_s
                          .beta = gemm->desc.beta};
 }
 
-/* Selects the kernel for the layout of b, and its arguments. */
+/* Selects the kernel for the layout of b, and sets its arguments. */
 static void gemm_packed_choose_kernel(launch *launch, const gemm *gemm, const panels_params *panels,
                                       const b_place *place) {
   const size_t bytes = sizeof(float) * SUM_ROWS * (size_t)strip_of(gemm);

@@ -4,9 +4,9 @@
 #include "backend/opencl/ops/gemm/gemm.h"
 
 enum {
-  FEW_ROWS = 32,     /* most rows that are read in place; more are packed, too */
-  PACK_DEPTH = 256,  /* k of a panel that one work-item packs */
-  CACHED_DEPTH = 256 /* k of a panel that stays in the first-level cache for several rows */
+  FEW_ROWS = 32,     /* maximum rows of a to read in place; with more rows, a is packed, too */
+  PACK_DEPTH = 256,  /* elements of k of a panel that one work-item packs */
+  CACHED_DEPTH = 256 /* elements of k of a panel that stay in the first-level cache */
 };
 
 static int width_of(const gemm *gemm) { return (int)recorder_traits(gemm->recorder)->vector_width; }
@@ -19,8 +19,8 @@ static int gemm_panels_columns_of(const gemm *gemm) {
 static int64_t gemm_panels_count(const gemm *gemm) {
   return ceil_div(gemm->desc.n, gemm_panels_columns_of(gemm));
 }
-/* Returns the most panels that a work-item reads at once, each as a separate stream. The packed
- * weight is padded to whole groups of them. */
+/* Returns the maximum number of panels that a work-item reads at once, as separate streams. The
+ * packed weight is padded to a multiple of this number. */
 static int64_t gemm_panels_most_at_once(const gemm *gemm) {
   return gemm_panels_count(gemm) >= 4 ? 4 : gemm_panels_count(gemm) >= 2 ? 2 : 1;
 }
@@ -77,8 +77,8 @@ clave_status gemm_b_panels(const gemm *gemm, arg_buffer *panels) {
   return NULL;
 }
 
-/* Returns how many rows are multiplied at once. Each uses two registers for sums, of 32, or of 16
- * on CPUs with shorter vectors. */
+/* Returns how many rows are multiplied at once. Each row uses two of the 32 registers for sums, or
+ * of 16 on CPUs with shorter vectors. */
 static int gemm_panels_rows_at_once(const gemm *gemm) {
   int most = width_of(gemm) == 16 ? 8 : 4, rows = 1;
   while (rows < most && rows < gemm->desc.m) rows *= 2;
@@ -91,7 +91,7 @@ static int64_t panels_at_once(const gemm *gemm) {
                  gemm_panels_most_at_once(gemm));
 }
 
-/* The work of a work-item of gemm_panels. */
+/* The share of a work-item of gemm_panels. */
 typedef struct share {
   int64_t rows; /* rounded up to a multiple of gemm_panels_rows_at_once */
   int64_t each; /* panels */
@@ -99,29 +99,29 @@ typedef struct share {
   size_t floats; /* floats of local memory */
 } share;
 
-/* Floats of sums, and of rows of a: 16 KB each. */
+/* Maximum floats of sums, and of rows of a: 16 KB each. */
 enum { FLOATS = 4096 };
 
 /* Returns the panels per work-item whose sums fit. */
-static int64_t most_panels(const gemm *gemm) {
+static int64_t max_panels(const gemm *gemm) {
   int64_t rows =
       ceil_div(gemm->desc.m, gemm_panels_rows_at_once(gemm)) * gemm_panels_rows_at_once(gemm);
   return FLOATS / (rows * gemm_panels_columns_of(gemm));
 }
 
-bool gemm_panels_takes(const gemm *gemm, int64_t panels) {
-  return max_i64(panels, 1) <= most_panels(gemm) && panels % panels_at_once(gemm) == 0 &&
+bool gemm_panels_accepts(const gemm *gemm, int64_t panels) {
+  return max_i64(panels, 1) <= max_panels(gemm) && panels % panels_at_once(gemm) == 0 &&
          panels <= gemm_panels_count(gemm);
 }
 
-/* Returns shares small enough for several work-items per core. */
+/* Returns a share small enough that each core has several work-items. */
 static share gemm_panels_share_work(const gemm *gemm) {
   int64_t at_once = gemm_panels_rows_at_once(gemm), unit = panels_at_once(gemm);
   bool copies = gemm->desc.a->tensor.type != DTYPE_F32;
   share share = {.rows = ceil_div(gemm->desc.m, at_once) * at_once, .depth = gemm->desc.k};
   int64_t wanted = 4 * (int64_t)recorder_traits(gemm->recorder)->compute_units,
           each = gemm->each ? gemm->each : gemm_panels_count(gemm) * gemm->desc.batches / wanted;
-  share.each = max_i64(1, min_i64(most_panels(gemm), each) / unit) * unit;
+  share.each = max_i64(1, min_i64(max_panels(gemm), each) / unit) * unit;
   if (gemm->desc.m > at_once) share.depth = CACHED_DEPTH;
   if (copies) share.depth = min_i64(share.depth, FLOATS / share.rows);
   share.floats = (size_t)(share.each * share.rows * gemm_panels_columns_of(gemm) +

@@ -1,4 +1,4 @@
-/* Products with few rows of a on GPUs, limited by the reading of b. */
+/* Products with few rows of a on GPUs, whose speed is limited by reading b. */
 #include "backend/opencl/ops/families.h"
 #include "backend/opencl/ops/gemm/gemm.h"
 
@@ -29,14 +29,14 @@ static clave_status gemv_lanes_run(launch *launch, const gemm *gemm, int64_t col
   return launch_run(launch, 2, global, local);
 }
 
-/* Returns the work-items that share a column: a whole group, unless k has too few words. */
+/* Returns the work-items that share a column: a whole group, unless k is too short for it. */
 static int64_t row_lanes(const gemm *gemm) {
   enum { FEW = 16 };
   if (gemm->each) return gemm->each;
   return gemm->desc.k >= GROUP * WORD ? GROUP : FEW;
 }
 
-/* Returns the columns at once, which share each word of a. Their sums must fit registers. */
+/* Returns the columns computed at once, which share each word of a. Their sums fit registers. */
 static int64_t gemv_lanes_rows_at_once(const gemm *gemm, int64_t lanes) {
   int64_t most = gemv_lanes_class_of(gemm->desc.m) <= 4 ? 4 : 2;
   return has_work(gemm, gemm->desc.n / (most * GROUP / lanes)) ? most : 1;
@@ -56,7 +56,8 @@ clave_status gemm_row_lanes(const void *product) {
   return gemv_lanes_run(&launch, gemm, GROUP / lanes * rows);
 }
 
-/* Returns the work-items side by side: a line of memory, or fewer if that leaves few groups. */
+/* Returns the work-items along n in a group: they read a cache line together, or less if there
+ * would be too few groups. */
 static int64_t column_lanes(const gemm *gemm) {
   enum { MANY = 8, FEW = 4 };
   if (gemm->each) return gemm->each;

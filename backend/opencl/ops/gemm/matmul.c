@@ -3,27 +3,13 @@
 #include "backend/opencl/ops/gemm/gemm.h"
 #include "opencl_ops.h"
 
-/* Most rows of a for which reading b once in place is faster than packing it. */
+/* Maximum rows of a for which reading b once in place is faster than packing it. */
 enum { FEW_ROWS = 8 };
-/* Multiply-adds from which CLBlast is faster than our tiles on integrated GPUs; below, its set-up
- * costs more. On an H100 our tiles are faster, by 1.1 with 4096 on a side, and few tiles are split
- * in parts. On CPUs CLBlast is never faster: it reaches 15-22 GFLOP/s on 2 Zen 4 cores, after 6 s
- * of compiling, and our packed kernel 200. */
-static const double clblast_from = 1 << 21;
-enum { CLBLAST_SIDE = 64, CLBLAST_GROUP = 256 }; /* work-items of its largest groups */
-
-static bool clblast_is_better(const gemm *gemm) {
-  const device_traits *traits = recorder_traits(gemm->recorder);
-  if (!traits->is_gpu || traits->max_local < CLBLAST_GROUP) return false;
-  if (!traits->shares_host_memory && gemm_local_is_better(gemm)) return false;
-  if (gemm->desc.m < CLBLAST_SIDE || gemm->desc.n < CLBLAST_SIDE) return false;
-  return (double)gemm->desc.m * (double)gemm->desc.n * (double)gemm->desc.k >= clblast_from &&
-         gemm_clblast_usable(gemm);
-}
+enum { CLBLAST_GROUP = 256 }; /* work-items of CLBlast's largest groups */
 
 typedef clave_status (*gemm_function)(const void *product);
 
-/* Returns the implementation for few rows of these dtypes and strides, or NULL if there is none. */
+/* Returns the implementation for few rows of these dtypes and strides, or NULL. */
 static gemm_function for_few_rows(const gemm *gemm) {
   bool is_cpu = recorder_traits(gemm->recorder)->is_cpu;
   if (!gemm_is_small_float(gemm->desc.out->tensor.type) || gemm->desc.k == 0) return NULL;
@@ -38,13 +24,13 @@ static gemm_function for_few_rows(const gemm *gemm) {
 
 /* ---------------------------------------------------------------- usability and cost of rows */
 
-static bool takes_few(const void *product, const kernel_variant *variant) {
+static bool accepts_few(const void *product, const kernel_variant *variant) {
   const gemm *gemm = product;
   return gemm->desc.m <= FEW_ROWS && for_few_rows(gemm) == variant->record;
 }
 
-static bool takes_few_columns(const void *product, const kernel_variant *variant) {
-  return takes_few(product, variant) && gemm_columns_takes(product, variant->parameters[0]);
+static bool accepts_few_columns(const void *product, const kernel_variant *variant) {
+  return accepts_few(product, variant) && gemm_columns_accepts(product, variant->parameters[0]);
 }
 
 static bool is_float_product(const gemm *gemm) {
@@ -54,32 +40,32 @@ static bool is_float_product(const gemm *gemm) {
 /* True if kernels for many rows may be used; they do not support grouped products. */
 static bool is_in_one_piece(const gemm *gemm) { return is_float_product(gemm) && !gemm->grouped; }
 
-static bool opencl_matmul_takes_packed(const void *product, const kernel_variant *variant) {
+static bool opencl_matmul_accepts_packed(const void *product, const kernel_variant *variant) {
   const int64_t columns = variant->parameters[0];
   return is_in_one_piece(product) && gemm_packed_usable(product) &&
-         (!columns || gemm_packed_takes(product, columns));
+         (!columns || gemm_packed_accepts(product, columns));
 }
 
-static bool opencl_matmul_takes_panels(const void *product, const kernel_variant *variant) {
+static bool opencl_matmul_accepts_panels(const void *product, const kernel_variant *variant) {
   return is_float_product(product) && gemm_panels_usable(product) &&
-         gemm_panels_takes(product, variant->parameters[0]);
+         gemm_panels_accepts(product, variant->parameters[0]);
 }
 
 static double cost_of_panels(const void *product, const kernel_variant *variant) {
   return gemm_panels_few(product) ? variant->cost : ON_REQUEST;
 }
 
-static bool takes_local(const void *product, const kernel_variant *variant) {
+static bool accepts_local(const void *product, const kernel_variant *variant) {
   const int64_t tile = variant->parameters[0];
   return is_in_one_piece(product) && gemm_local_usable(product) &&
-         (!tile || gemm_local_takes(product, tile));
+         (!tile || gemm_local_accepts(product, tile));
 }
 
 static double cost_of_local(const void *product, const kernel_variant *variant) {
   return gemm_local_is_better(product) ? variant->cost : ON_REQUEST;
 }
 
-static bool opencl_matmul_takes_direct(const void *product, const kernel_variant *variant) {
+static bool opencl_matmul_accepts_direct(const void *product, const kernel_variant *variant) {
   (void)variant;
   return is_in_one_piece(product) && gemm_direct_usable(product);
 }
@@ -89,7 +75,7 @@ static double opencl_matmul_cost_of_direct(const void *product, const kernel_var
                                                                           : ON_REQUEST;
 }
 
-static bool takes_image(const void *product, const kernel_variant *variant) {
+static bool accepts_image(const void *product, const kernel_variant *variant) {
   (void)variant;
   return is_in_one_piece(product) && gemm_image_usable(product);
 }
@@ -99,87 +85,90 @@ static double cost_of_image(const void *product, const kernel_variant *variant) 
                                                                           : ON_REQUEST;
 }
 
-static bool takes_mma(const void *product, const kernel_variant *variant) {
+static bool accepts_mma(const void *product, const kernel_variant *variant) {
   const gemm *gemm = product;
   const int64_t tile = variant->parameters[0];
-  return is_in_one_piece(gemm) && gemm->mma != MMA_NONE && (!tile || gemm_mma_takes(gemm, tile));
+  return is_in_one_piece(gemm) && gemm->mma.kind != MMA_NONE &&
+         (!tile || gemm_mma_accepts(gemm, tile));
 }
 
 static double cost_of_mma(const void *product, const kernel_variant *variant) {
   const gemm *gemm = product;
-  return gemm->mma == MMA_PTX && gemm_local_is_better(gemm) ? variant->cost : ON_REQUEST;
+  return !gemm->mma.emulated && gemm_local_is_better(gemm) ? variant->cost : ON_REQUEST;
 }
 
-static bool takes_clblast(const void *product, const kernel_variant *variant) {
+static bool accepts_clblast(const void *product, const kernel_variant *variant) {
   const gemm *gemm = product;
   (void)variant;
   return is_in_one_piece(gemm) && recorder_traits(gemm->recorder)->max_local >= CLBLAST_GROUP &&
          gemm->desc.m > FEW_ROWS && gemm->desc.n > FEW_ROWS && gemm_clblast_usable(gemm);
 }
 
-static double cost_of_clblast(const void *product, const kernel_variant *variant) {
-  return clblast_is_better(product) ? variant->cost : ON_REQUEST;
-}
-
 /* ---------------------------------------------------------------- the table */
 
-/* parameters: columns, panels or another size that splits n, or the side of tiles; 0 means by rule.
- * Costs are ordered by measurement (docs/notebook/2026-11-26-products.md). */
+/* CLBlast is chosen only where it was measured to be faster. It is tuned for some devices only, it
+ * packs and transposes operands in separate launches (six for a product), and it compiles for
+ * seconds. On an H100, clave's tiles are 1.1 times as fast for a product of 4096 x 4096 matrices.
+ *
+ * parameters: columns, panels or another size that divides n, or the side of tiles; 0: chosen by
+ * rule. Costs are ordered by measurement (docs/notebook/2026-11-26-products.md). */
 static const kernel_variant gemm_variants[] = {
     {"tile", .cost = 9, .record = gemm_tile},
-    {"packed", opencl_matmul_takes_packed, .cost = 5, .record = gemm_packed},
-    {"packed 32", opencl_matmul_takes_packed, .cost = 5, .record = gemm_packed, .parameters = {32}},
-    {"packed 64", opencl_matmul_takes_packed, .cost = 5, .record = gemm_packed, .parameters = {64}},
-    {"packed 256", opencl_matmul_takes_packed, .cost = 5, .record = gemm_packed,
+    {"packed", opencl_matmul_accepts_packed, .cost = 5, .record = gemm_packed},
+    {"packed 32", opencl_matmul_accepts_packed, .cost = 5, .record = gemm_packed,
+     .parameters = {32}},
+    {"packed 64", opencl_matmul_accepts_packed, .cost = 5, .record = gemm_packed,
+     .parameters = {64}},
+    {"packed 256", opencl_matmul_accepts_packed, .cost = 5, .record = gemm_packed,
      .parameters = {256}},
-    {"panels", opencl_matmul_takes_panels, .cost = 1, .cost_of = cost_of_panels,
+    {"panels", opencl_matmul_accepts_panels, .cost = 1, .cost_of = cost_of_panels,
      .record = gemm_panels},
-    {"panels 4", opencl_matmul_takes_panels, .cost = 1, .cost_of = cost_of_panels,
+    {"panels 4", opencl_matmul_accepts_panels, .cost = 1, .cost_of = cost_of_panels,
      .record = gemm_panels, .parameters = {4}},
-    {"panels 8", opencl_matmul_takes_panels, .cost = 1, .cost_of = cost_of_panels,
+    {"panels 8", opencl_matmul_accepts_panels, .cost = 1, .cost_of = cost_of_panels,
      .record = gemm_panels, .parameters = {8}},
-    {"panels 16", opencl_matmul_takes_panels, .cost = 1, .cost_of = cost_of_panels,
+    {"panels 16", opencl_matmul_accepts_panels, .cost = 1, .cost_of = cost_of_panels,
      .record = gemm_panels, .parameters = {16}},
-    {"rows", takes_few, .cost = 2, .record = gemm_rows},
-    {"rows 4", takes_few, .cost = 2, .record = gemm_rows, .parameters = {4}},
-    {"rows 16", takes_few, .cost = 2, .record = gemm_rows, .parameters = {16}},
-    {"rows 64", takes_few, .cost = 2, .record = gemm_rows, .parameters = {64}},
-    {"columns", takes_few, .cost = 2, .record = gemm_columns},
-    {"columns 64", takes_few_columns, .cost = 2, .record = gemm_columns, .parameters = {64}},
-    {"columns 256", takes_few_columns, .cost = 2, .record = gemm_columns, .parameters = {256}},
-    {"columns 1024", takes_few_columns, .cost = 2, .record = gemm_columns, .parameters = {1024}},
-    {"clblast", takes_clblast, .cost = 4, .cost_of = cost_of_clblast, .record = gemm_clblast},
-    {"local", takes_local, .cost = 8, .cost_of = cost_of_local, .record = gemm_local},
-    {"local 64", takes_local, .cost = 8, .cost_of = cost_of_local, .record = gemm_local,
+    {"rows", accepts_few, .cost = 2, .record = gemm_rows},
+    {"rows 4", accepts_few, .cost = 2, .record = gemm_rows, .parameters = {4}},
+    {"rows 16", accepts_few, .cost = 2, .record = gemm_rows, .parameters = {16}},
+    {"rows 64", accepts_few, .cost = 2, .record = gemm_rows, .parameters = {64}},
+    {"columns", accepts_few, .cost = 2, .record = gemm_columns},
+    {"columns 64", accepts_few_columns, .cost = 2, .record = gemm_columns, .parameters = {64}},
+    {"columns 256", accepts_few_columns, .cost = 2, .record = gemm_columns, .parameters = {256}},
+    {"columns 1024", accepts_few_columns, .cost = 2, .record = gemm_columns, .parameters = {1024}},
+    {"clblast", accepts_clblast, .cost = ON_REQUEST, .record = gemm_clblast},
+    {"local", accepts_local, .cost = 8, .cost_of = cost_of_local, .record = gemm_local},
+    {"local 64", accepts_local, .cost = 8, .cost_of = cost_of_local, .record = gemm_local,
      .parameters = {64}},
-    {"local 128", takes_local, .cost = 8, .cost_of = cost_of_local, .record = gemm_local,
+    {"local 128", accepts_local, .cost = 8, .cost_of = cost_of_local, .record = gemm_local,
      .parameters = {128}},
-    {"direct", opencl_matmul_takes_direct, .cost = 7, .cost_of = opencl_matmul_cost_of_direct,
+    {"direct", opencl_matmul_accepts_direct, .cost = 7, .cost_of = opencl_matmul_cost_of_direct,
      .record = gemm_direct},
-    {"direct 2", opencl_matmul_takes_direct, .cost = 7, .cost_of = opencl_matmul_cost_of_direct,
+    {"direct 2", opencl_matmul_accepts_direct, .cost = 7, .cost_of = opencl_matmul_cost_of_direct,
      .record = gemm_direct, .parameters = {2}},
-    {"direct 4", opencl_matmul_takes_direct, .cost = 7, .cost_of = opencl_matmul_cost_of_direct,
+    {"direct 4", opencl_matmul_accepts_direct, .cost = 7, .cost_of = opencl_matmul_cost_of_direct,
      .record = gemm_direct, .parameters = {4}},
-    {"direct 8", opencl_matmul_takes_direct, .cost = 7, .cost_of = opencl_matmul_cost_of_direct,
+    {"direct 8", opencl_matmul_accepts_direct, .cost = 7, .cost_of = opencl_matmul_cost_of_direct,
      .record = gemm_direct, .parameters = {8}},
-    {"image", takes_image, .cost = 6, .cost_of = cost_of_image, .record = gemm_image},
-    {"image 2", takes_image, .cost = 6, .cost_of = cost_of_image, .record = gemm_image,
+    {"image", accepts_image, .cost = 6, .cost_of = cost_of_image, .record = gemm_image},
+    {"image 2", accepts_image, .cost = 6, .cost_of = cost_of_image, .record = gemm_image,
      .parameters = {2}},
-    {"image 4", takes_image, .cost = 6, .cost_of = cost_of_image, .record = gemm_image,
+    {"image 4", accepts_image, .cost = 6, .cost_of = cost_of_image, .record = gemm_image,
      .parameters = {4}},
-    {"image 8", takes_image, .cost = 6, .cost_of = cost_of_image, .record = gemm_image,
+    {"image 8", accepts_image, .cost = 6, .cost_of = cost_of_image, .record = gemm_image,
      .parameters = {8}},
-    {"mma", takes_mma, .cost = 3, .cost_of = cost_of_mma, .record = gemm_mma},
-    {"mma 64", takes_mma, .cost = 3, .cost_of = cost_of_mma, .record = gemm_mma,
+    {"mma", accepts_mma, .cost = 3, .cost_of = cost_of_mma, .record = gemm_mma},
+    {"mma 64", accepts_mma, .cost = 3, .cost_of = cost_of_mma, .record = gemm_mma,
      .parameters = {64}},
-    {"mma 128", takes_mma, .cost = 3, .cost_of = cost_of_mma, .record = gemm_mma,
+    {"mma 128", accepts_mma, .cost = 3, .cost_of = cost_of_mma, .record = gemm_mma,
      .parameters = {128}},
-    {"row lanes", takes_few, .cost = 2, .record = gemm_row_lanes},
-    {"row lanes 16", takes_few, .cost = 2, .record = gemm_row_lanes, .parameters = {16}},
-    {"row lanes 64", takes_few, .cost = 2, .record = gemm_row_lanes, .parameters = {64}},
-    {"column lanes", takes_few, .cost = 2, .record = gemm_column_lanes},
-    {"column lanes 4", takes_few, .cost = 2, .record = gemm_column_lanes, .parameters = {4}},
-    {"column lanes 16", takes_few, .cost = 2, .record = gemm_column_lanes, .parameters = {16}}};
+    {"row lanes", accepts_few, .cost = 2, .record = gemm_row_lanes},
+    {"row lanes 16", accepts_few, .cost = 2, .record = gemm_row_lanes, .parameters = {16}},
+    {"row lanes 64", accepts_few, .cost = 2, .record = gemm_row_lanes, .parameters = {64}},
+    {"column lanes", accepts_few, .cost = 2, .record = gemm_column_lanes},
+    {"column lanes 4", accepts_few, .cost = 2, .record = gemm_column_lanes, .parameters = {4}},
+    {"column lanes 16", accepts_few, .cost = 2, .record = gemm_column_lanes, .parameters = {16}}};
 
 clave_status gemm_record(const gemm *product) {
   gemm chosen = *product;
@@ -220,8 +209,8 @@ static gemm begin_grouped(cl_recorder *recorder, const node *node,
   return gemm;
 }
 
-/* Returns the rows per tile, chosen by the mean group size. A CPU multiplies more rows in turns,
- * which is also faster than tiles of columns; so do all devices if b is encoded. */
+/* Returns the rows per tile, chosen by the mean group size. A CPU, and any device if b is encoded,
+ * multiplies further rows in turns, which is faster than tiles of columns, too. */
 static int64_t choose_tile_rows(const gemm *gemm, const grouped_matmul_desc *desc) {
   int64_t mean = ceil_div(desc->rows, max_i64(desc->groups, 1)), rows = 1;
   bool few = mean <= FEW_ROWS || recorder_traits(gemm->recorder)->is_cpu;
@@ -231,16 +220,16 @@ static int64_t choose_tile_rows(const gemm *gemm, const grouped_matmul_desc *des
 }
 
 /* parameters: rows per tile. The kernels for few rows support any number. */
-static bool takes_any_rows(const void *product, const kernel_variant *variant) {
+static bool accepts_any_rows(const void *product, const kernel_variant *variant) {
   (void)variant;
   return gemm_is_encoded(product) || for_few_rows(product);
 }
 
 static const kernel_variant rows_variants[] = {{.name = "rule"},
-                                               {"1", takes_any_rows, .parameters = {1}},
-                                               {"2", takes_any_rows, .parameters = {2}},
-                                               {"4", takes_any_rows, .parameters = {4}},
-                                               {"8", takes_any_rows, .parameters = {8}}};
+                                               {"1", accepts_any_rows, .parameters = {1}},
+                                               {"2", accepts_any_rows, .parameters = {2}},
+                                               {"4", accepts_any_rows, .parameters = {4}},
+                                               {"8", accepts_any_rows, .parameters = {8}}};
 
 static int64_t opencl_matmul_tile_rows(const gemm *gemm, const grouped_matmul_desc *desc) {
   tuning_key key = gemm_key(gemm);
@@ -268,7 +257,7 @@ static clave_status launch_tiles(const gemm *gemm, const grouped_matmul_desc *de
                                            .tiles = scratch_arg(0),
                                            .n_tiles = gemm->desc.batches,
                                            .groups = desc->groups,
-                                           .end_step = desc->ends->tensor.strides[0],
+                                           .end_stride = desc->ends->tensor.strides[0],
                                            .rows = desc->rows,
                                            .tile_rows = gemm->desc.m});
   return launch_items(&launch, gemm->desc.batches);

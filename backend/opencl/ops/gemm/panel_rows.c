@@ -1,5 +1,5 @@
 /* IndexSelect of a table that a product also reads (tied embeddings), on a CPU. It reads the panels
- * that the product packs, so that the table's own pages need not stay in memory;
+ * that the product packs, so that the pages of the table itself need not stay in memory;
  * kernels_cl/gemm/panel_rows.cl, code_rows.cl. */
 #include "backend/opencl/ops/gemm/panel_rows.h"
 

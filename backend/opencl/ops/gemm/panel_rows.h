@@ -2,7 +2,7 @@
 #define BACKEND_OPENCL_OPS_GEMM_PANEL_ROWS_H
 #include "backend/opencl/opencl.h"
 
-/* Records an IndexSelect of a table that a product also packs. Sets *done if the node is one. */
+/* Records the node and sets *done if it is an IndexSelect of a table that a product also packs. */
 clave_status opencl_panel_rows(cl_recorder *recorder, const node *node, bool *done) STATUS_CHECK;
 
 #endif

@@ -1,0 +1,1 @@
+/* Its declarations are in base/windows/posix.h, which is always included. */

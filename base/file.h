@@ -92,6 +92,9 @@ bool folder_exists(const char *path);
 bool file_is_special(const char *path); /* true for a device, a pipe or a socket */
 /* True if both paths lead to the same existing regular file. */
 bool file_is_same(const char *left, const char *right);
+/* True if the file is in the folder or below it, also after following links; true if it does not
+ * exist. */
+bool file_is_below(const char *path, const char *folder);
 /* Returns the offset of the path's last component: 0 if the path has only one. */
 size_t path_last(const char *path);
 /* True if path is longer than the ending and ends with it, as "m.clv" does with ".clv". */

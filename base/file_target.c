@@ -108,3 +108,11 @@ void file_target_destroy(file_target *target) {
   if (target->temporary[0]) (void)unlinkat(target->folder, target->temporary, 0);
   if (target->folder >= 0) (void)close(target->folder);
 }
+
+bool file_is_below(const char *path, const char *folder) {
+  char file[LONGEST_PATH], root[LONGEST_PATH];
+  if (!realpath(path, file)) return true; /* opening it reports the reason */
+  if (!realpath(folder[0] ? folder : ".", root)) return false;
+  const size_t n = strlen(root);
+  return strncmp(file, root, n) == 0 && (file[n] == '/' || root[n - 1] == '/');
+}

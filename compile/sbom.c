@@ -150,9 +150,9 @@ static clave_status sbom_write_metadata(json_writer *writer, const project *proj
 /* Writes the name and hash of the program's file as it was read. For a .json program, this is the
  * file of constants, because only this file is still mapped. */
 static void sbom_write_program(json_writer *writer, const program *program, const char *name) {
-  const file_map *map = program->maps[0].data ? &program->maps[0] : &program->maps[1];
+  const file_map *map = program->n_files ? &program->files[0].map : NULL;
   begin_component(writer, NULL, "machine-learning-model", name);
-  if (map->data) write_hash(writer, map->data, map->size);
+  if (map && map->data) write_hash(writer, map->data, map->size);
   emit_end_object(writer);
 }
 

@@ -105,8 +105,8 @@ const void *constant_store_host(const constant_store *store, const buffer *buffe
 static void release_pages(const program *program, const void *data, size_t bytes) {
   const uintptr_t at = (uintptr_t)data;
   for (; program; program = program->base) {
-    for (size_t i = 0; i < sizeof program->maps / sizeof program->maps[0]; i++) {
-      const file_map *map = &program->maps[i];
+    for (size_t i = 0; i < program->n_files; i++) {
+      const file_map *map = &program->files[i].map;
       uintptr_t start = (uintptr_t)map->data;
       if (map->data && at >= start && at < start + map->size)
         file_map_release(map, at - start, bytes);

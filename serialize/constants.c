@@ -31,9 +31,10 @@ clave_status bind_constant(program *program, uint32_t i, const void *data) {
 enum { LARGE_CONSTANT = 64 << 10, PAGE = 4096 };
 
 static bool is_in_file(const program *program, const void *data) {
-  for (size_t i = 0; i < sizeof program->maps / sizeof *program->maps; i++) {
-    const uintptr_t start = (uintptr_t)program->maps[i].data, at = (uintptr_t)data;
-    if (start && at >= start && at - start < program->maps[i].size) return true;
+  for (size_t i = 0; i < program->n_files; i++) {
+    const file_map *map = &program->files[i].map;
+    const uintptr_t start = (uintptr_t)map->data, at = (uintptr_t)data;
+    if (start && at >= start && at - start < map->size) return true;
   }
   return false;
 }
@@ -126,10 +127,11 @@ static clave_status check_changed_file(const program *program, const file_map *m
 
 clave_status program_check_files(const program *program) {
   for (; program; program = program->base)
-    for (size_t i = 0; i < sizeof program->maps / sizeof *program->maps; i++) {
+    for (size_t i = 0; i < program->n_files; i++) {
       bool is_changed;
-      TRY(file_map_check(&program->maps[i], program->paths[i], &is_changed));
-      if (is_changed) TRY(check_changed_file(program, &program->maps[i], program->paths[i]));
+      const program_file *file = &program->files[i];
+      TRY(file_map_check(&file->map, file->path, &is_changed));
+      if (is_changed) TRY(check_changed_file(program, &file->map, file->path));
     }
   return NULL;
 }

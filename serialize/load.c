@@ -21,7 +21,6 @@ static const struct {
      "ELF",
      "an executable"},
     {0, "\x80\x02", "a Python pickle"},
-    {4, "TFL3", "a TensorFlow Lite model"},
     {4, IR_FILE_IDENTIFIER, "a bare FlatBuffers program without its constants"},
     {8, "{\"", "a safetensors file, which has tensors but no program"},
     {0, "\xef\xbb\xbf", "text with a byte order mark, which JSON does not allow"},
@@ -35,7 +34,7 @@ static clave_status wrong_format_error(const uint8_t *bytes, size_t size) {
       return INVALID("expected a .clv or .json program, got %s", other_formats[i].what);
     }
   }
-  return INVALID("the file is neither a .clv nor a .json program");
+  return INVALID("the file is neither a program (.clv, .json) nor a model (.onnx, .tflite)");
 }
 
 /* Returns the first byte that is not white space, 0 if none exists. */
@@ -71,16 +70,10 @@ static clave_status bind_by_name(program *program, uint32_t i) {
   return bind_constant(program, i, entry->data);
 }
 
-/* Maps one of the program's two files. */
-static clave_status open_file(program *program, int which, const char *path) {
-  program->paths[which] = mem_pool_strdup(program->pool, path, strlen(path));
-  return program->paths[which] ? file_map_open(path, &program->maps[which]) : status_no_memory();
-}
-
 static clave_status bind_tensor_file(program *program, const char *path) {
-  TRY(open_file(program, 1, path));
-  clave_status st =
-      tensor_file_parse(program->maps[1].data, program->maps[1].size, &program->tensors);
+  TRY(program_open_file(program, path));
+  const file_map *map = &program->files[program->n_files - 1].map;
+  clave_status st = tensor_file_parse(map->data, map->size, &program->tensors);
   for (uint32_t i = 0; !st && i < program->ir.constants.count; i++) {
     st = status_while(bind_by_name(program, i), "constant %u ('%.200s')", i,
                       program->ir.constants.items[i].name);
@@ -101,16 +94,16 @@ static clave_status load_constants(program *program, const char *path, const cha
 }
 
 static clave_status load_json(program *program, const char *path, const char *consts) {
-  TRY(decode_json((const char *)program->maps[0].data, program->maps[0].size, program->pool,
-                  &program->ir));
-  file_map_close(&program->maps[0]);
+  const file_map *map = &program->files[0].map;
+  TRY(decode_json((const char *)map->data, map->size, program->pool, &program->ir));
+  program_close_file(program);
   TRY(verify_program(program));
   return load_constants(program, path, consts);
 }
 
 static clave_status load_mapped(program *program, const char *path, const char *consts) {
-  const uint8_t *bytes = program->maps[0].data;
-  size_t size = program->maps[0].size;
+  const uint8_t *bytes = program->files[0].map.data;
+  size_t size = program->files[0].map.size;
   if (is_clv(bytes, size)) {
     if (consts)
       return INVALID(
@@ -123,7 +116,7 @@ static clave_status load_mapped(program *program, const char *path, const char *
 }
 
 static clave_status open_program_file(const char *path, program *program) {
-  clave_status st = open_file(program, 0, path);
+  clave_status st = program_open_file(program, path);
   if (!st || !folder_exists(path)) return st;
   status_free(st);
   return INVALID(
@@ -160,8 +153,8 @@ clave_status program_load_bytes(const void *clv, size_t size, const char *name, 
 static clave_status check_after(const program *program, clave_status st) {
   clave_status cut = NULL;
   if (!st) return program_check_files(program);
-  for (size_t i = 0; !cut && i < sizeof program->maps / sizeof *program->maps; i++)
-    cut = file_map_check(&program->maps[i], program->paths[i], NULL);
+  for (size_t i = 0; !cut && i < program->n_files; i++)
+    cut = file_map_check(&program->files[i].map, program->files[i].path, NULL);
   if (!cut) return st;
   status_free(st);
   return cut;

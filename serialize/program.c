@@ -2,6 +2,7 @@
 #include "serialize/program.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "serialize/safetensors.h"
 
@@ -17,6 +18,32 @@ clave_status program_new(program **out) {
   return st;
 }
 
+clave_status program_add_file(program *program, program_file file) {
+  if (array_reserve(&program->files, &program->cap_files, program->n_files + 1,
+                    sizeof *program->files)) {
+    program->files[program->n_files++] = file;
+    return NULL;
+  }
+  file_map_close(&file.map);
+  free(file.path);
+  return status_no_memory();
+}
+
+clave_status program_open_file(program *program, const char *path) {
+  program_file file = {.path = strdup(path)};
+  if (!file.path) return status_no_memory();
+  clave_status st = file_map_open(path, &file.map);
+  if (!st) return program_add_file(program, file);
+  free(file.path);
+  return st;
+}
+
+void program_close_file(program *program) {
+  program_file *file = &program->files[--program->n_files];
+  file_map_close(&file->map);
+  free(file->path);
+}
+
 void program_destroy(program *program) {
   if (!program) return;
   tensor_file_destroy(program->tensors);
@@ -25,7 +52,7 @@ void program_destroy(program *program) {
   mem_pool_destroy(program->pool);
   mem_pool_destroy(program->data);
   memory_free(program->copied);
-  for (size_t i = 0; i < sizeof program->maps / sizeof *program->maps; i++)
-    file_map_close(&program->maps[i]);
+  while (program->n_files) program_close_file(program);
+  free(program->files);
   free(program);
 }

@@ -35,6 +35,12 @@ typedef struct program_packed_weight {
   void *own;        /* owned; may be NULL */
 } program_packed_weight;
 
+/* A mapped file. */
+typedef struct program_file {
+  file_map map;
+  char *path; /* owned */
+} program_file;
+
 typedef struct program program;
 struct program {
   ir_program ir;
@@ -45,10 +51,10 @@ struct program {
   void *copied;   /* owned: copies of the caller's constants (program_own_constants); may be NULL */
   const void **constants; /* by Tid, in pool: the bytes of constants, aligned for their dtype; NULL
                              if empty */
-  file_map maps[2];       /* [0] the .clv file, [1] the constants of a .json program */
-  const char *paths[2];   /* in pool: the paths of maps */
-  const program *base;    /* borrowed: owner of the files with this copy's constants; may be NULL */
-  struct tensor_file *tensors; /* owned: the contents of maps[1] */
+  program_file *files; /* owned: the files that constants are read from, the program's own first */
+  size_t n_files, cap_files;
+  const program *base; /* borrowed: owner of the files with this copy's constants; may be NULL */
+  struct tensor_file *tensors; /* owned: the contents of a .json program's file of constants */
   program_section *sections;   /* in pool */
   uint32_t n_sections;
   program_packed_weight *packed_weights; /* owned, (n_packed_weights) */
@@ -77,7 +83,12 @@ typedef struct constant_source {
 
 /* Creates an empty program for the caller to fill and destroy. */
 clave_status program_new(program **out) STATUS_CHECK;
-void program_destroy(program *program); /* accepts NULL and half-built programs */
+/* Maps a file that constants are read from. */
+clave_status program_open_file(program *program, const char *path) STATUS_CHECK;
+/* Adds a mapped file, and takes ownership of it, also on failure. */
+clave_status program_add_file(program *program, program_file file) STATUS_CHECK;
+void program_close_file(program *program); /* closes the file that was opened last */
+void program_destroy(program *program);    /* accepts NULL and half-built programs */
 /* Reads a .clv or .json program, which its first bytes distinguish, and verifies all of it. consts:
  * the file with the constants of a .json, or NULL for consts.safetensors in the same folder. Errors
  * end with the file's path. */

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/protobuf.h"
 #include "base/utf8.h"
 #include "tokenizer/format.h"
-#include "tokenizer/protobuf.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 

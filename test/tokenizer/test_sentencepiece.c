@@ -11,12 +11,12 @@
 
 #include <cmocka.h>
 
+#include "base/protobuf.h"
 #include "clave_tokenizer.h"
 #include "test/tokenizer/proto_writer.h"
 #include "test/tokenizer/random.h"
 #include "test/tokenizer/vocab_of.h"
 #include "tokenizer/charsmap.h"
-#include "tokenizer/protobuf.h"
 #include "tokenizer/sentencepiece.h"
 
 enum { UNIGRAM = 1, BPE = 2 };
@@ -218,9 +218,9 @@ static void test_wrong_fields(void **state) {
   expect_message(
       &text,
       "the file ends within a field; byte 1 of a message of 3 bytes; piece 0; SentencePiece model");
-  put_bytes(&text, 1, text_of("\x0B"));
+  put_bytes(&text, 1, text_of("\x0C"));
   expect_message(&text,
-                 "field 1 has the unsupported wire type 3; byte 1; piece 0; SentencePiece model");
+                 "field 1 has the unsupported wire type 4; byte 1; piece 0; SentencePiece model");
   put_bytes(&text, 1, text_of("\x02\x01"));
   expect_message(&text, "invalid field number 0; byte 1; piece 0; SentencePiece model");
   put_bytes(&text, 1, text_of("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF"));

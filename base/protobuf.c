@@ -1,5 +1,5 @@
 /* The wire format: tags and lengths are varints with 7 bits per byte. */
-#include "tokenizer/protobuf.h"
+#include "base/protobuf.h"
 
 #include <string.h>
 
@@ -37,7 +37,29 @@ static clave_status protobuf_read_bytes(proto_reader *reader, span *out) {
   return NULL;
 }
 
-clave_status proto_next(proto_reader *reader, proto_field *out, bool *more) {
+static clave_status read_field(proto_reader *reader, proto_field *out, bool *more, int depth);
+
+enum { WIRE_GROUP = 3, WIRE_END_GROUP = 4, MAX_GROUP_DEPTH = 64 };
+
+/* Skips a group up to its end, which has the same number. */
+static clave_status skip_group(proto_reader *reader, uint32_t number, int depth) {
+  if (depth == MAX_GROUP_DEPTH)
+    return INVALID("groups are nested deeper than %d; byte %zu", (int)MAX_GROUP_DEPTH, reader->at);
+  for (;;) {
+    proto_field field;
+    bool more;
+    TRY(read_field(reader, &field, &more, depth + 1));
+    if (!more) return truncated(reader);
+    if ((int)field.wire != WIRE_END_GROUP) continue;
+    return field.number == number
+               ? NULL
+               : INVALID("group %u ends as group %u; byte %zu", number, field.number, reader->at);
+  }
+}
+
+/* Reads a field, a whole group, or the end of the group around it. depth: number of groups around
+ * it. */
+static clave_status read_field(proto_reader *reader, proto_field *out, bool *more, int depth) {
   *more = reader->at < reader->message.size;
   *out = (proto_field){0};
   if (!*more) return NULL;
@@ -48,7 +70,7 @@ clave_status proto_next(proto_reader *reader, proto_field *out, bool *more) {
                    reader->at);
   out->number = (uint32_t)(tag >> 3);
   out->wire = (proto_wire)(tag & 7);
-  switch (out->wire) {
+  switch ((int)out->wire) {
     case PROTO_VARINT:
       return read_varint(reader, &out->value);
     case PROTO_FIXED64:
@@ -57,9 +79,39 @@ clave_status proto_next(proto_reader *reader, proto_field *out, bool *more) {
       return protobuf_read_bytes(reader, &out->bytes);
     case PROTO_FIXED32:
       return read_fixed(reader, 4, &out->value);
+    case WIRE_GROUP:
+      return skip_group(reader, out->number, depth);
+    case WIRE_END_GROUP:
+      if (depth) return NULL;
+      break;
+    default:
+      break;
   }
   return INVALID("field %u has the unsupported wire type %d; byte %zu", out->number, (int)out->wire,
                  reader->at);
+}
+
+clave_status proto_next(proto_reader *reader, proto_field *out, bool *more) {
+  do {
+    TRY(read_field(reader, out, more, 0));
+  } while (*more && (int)out->wire == WIRE_GROUP);
+  return NULL;
+}
+
+clave_status proto_each_number(const proto_field *field, proto_wire wire,
+                               clave_status (*add)(void *ctx, uint64_t number), void *ctx) {
+  if (field->wire == wire) return add(ctx, field->value);
+  if (field->wire != PROTO_BYTES)
+    return INVALID("field %u has wire type %d, expected %d", field->number, (int)field->wire,
+                   (int)wire);
+  proto_reader packed = {field->bytes, 0};
+  while (packed.at < packed.message.size) {
+    uint64_t number;
+    TRY(wire == PROTO_VARINT ? read_varint(&packed, &number)
+                             : read_fixed(&packed, wire == PROTO_FIXED64 ? 8 : 4, &number));
+    TRY(add(ctx, number));
+  }
+  return NULL;
 }
 
 static const proto_wire wires[] = {

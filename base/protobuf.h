@@ -1,13 +1,13 @@
-#ifndef TOKENIZER_PROTOBUF_H
-#define TOKENIZER_PROTOBUF_H
-/* Reads protocol buffers (the wire format of proto2) field by field. Callers skip unknown fields;
- * errors contain the byte offset. */
+#ifndef BASE_PROTOBUF_H
+#define BASE_PROTOBUF_H
+/* Reads protocol buffers (the wire format of proto2 and proto3) field by field. Callers skip
+ * unknown fields; groups are skipped here. Errors contain the byte offset. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/memory.h"
 #include "base/status.h"
-#include "tokenizer/vocab.h"
 
 typedef struct proto_reader {
   span message;
@@ -30,6 +30,11 @@ typedef struct proto_field {
 
 /* Reads the next field. *more is false at the end. */
 clave_status proto_next(proto_reader *reader, proto_field *out, bool *more) STATUS_CHECK;
+/* Calls add(ctx, number) for the numbers of a repeated field: one, or all that a PROTO_BYTES field
+ * packs. wire: that of one number, any except PROTO_BYTES. */
+clave_status proto_each_number(const proto_field *field, proto_wire wire,
+                               clave_status (*add)(void *ctx, uint64_t number),
+                               void *ctx) STATUS_CHECK;
 
 /* Reads a message of single fields into a struct, by a table. The last occurrence of a field
  * counts; fields of another wire type are ignored. */

@@ -108,12 +108,19 @@ static clave_status check_predicate(const rule_context *context, const ir_if *op
   return NULL;
 }
 
+/* During a run, only the branch that the condition selects is checked, because the other one may
+ * have results of other sizes. */
 clave_status rule_if(const rule_context *context, const void *op) {
   const ir_if *branch = op;
   TRY(check_predicate(context, branch));
-  TRY(status_while(
-      rule_body(context, branch->then_chain, "then_chain", &branch->args, &branch->results),
-      "then_chain"));
+  const scalar_value *condition =
+      branch->condition == IR_NONE ? NULL : &context->values[branch->condition];
+  const bool known = condition && condition->known;
+  if (!known || condition->i)
+    TRY(status_while(
+        rule_body(context, branch->then_chain, "then_chain", &branch->args, &branch->results),
+        "then_chain"));
+  if (known && condition->i) return NULL;
   return status_while(
       rule_body(context, branch->else_chain, "else_chain", &branch->args, &branch->results),
       "else_chain");

@@ -193,7 +193,9 @@ static bool is_zero_expr(const draft *draft, expr expr) {
   return expr_number(draft, expr, &n) && n == 0;
 }
 
-/* Matches _safe_softmax: where(not any(not scores == -inf), 0, input), input = softmax(scores). */
+/* Matches _safe_softmax: where(not any(not scores == -inf), 0, input), input = softmax(scores), or,
+ * as ONNX models write it, where(isnan(input), 0, input). The new op then keeps NaN of NaN scores.
+ */
 static bool match_safe_softmax(match *match, const expr *where, expr *input) {
   const draft *draft = match->draft;
   expr args[MAX_STEP_ARITY];
@@ -201,9 +203,11 @@ static bool match_safe_softmax(match *match, const expr *where, expr *input) {
   unsigned axes;
   const ir_softmax *softmax =
       where[2].kind == EXPR_TENSOR ? draft_op(draft, where[2].index, IR_OP_SOFTMAX) : NULL;
-  if (!softmax || !is_zero_expr(draft, where[1]) ||
-      !match_step_of_any_dtype(match, where[0], IR_STEP_KIND_LOGICAL_NOT, args))
-    return false;
+  if (!softmax || !is_zero_expr(draft, where[1])) return false;
+  *input = where[2];
+  if (match_step_of_any_dtype(match, where[0], IR_STEP_KIND_ISNAN, args))
+    return same_expr(args[0], where[2]);
+  if (!match_step_of_any_dtype(match, where[0], IR_STEP_KIND_LOGICAL_NOT, args)) return false;
   const ir_reduce *reduce =
       args[0].kind == EXPR_TENSOR ? draft_op(draft, args[0].index, IR_OP_REDUCE) : NULL;
   if (!reduce || reduce->kind != IR_REDUCE_KIND_ANY || !reduce->keepdim ||
@@ -214,7 +218,6 @@ static bool match_safe_softmax(match *match, const expr *where, expr *input) {
       !match_step_of_any_dtype(match, args[0], IR_STEP_KIND_EQ, args) ||
       !expr_number(draft, args[1], &n))
     return false;
-  *input = where[2];
   return n == -INFINITY && same_expr(args[0], tensor_expr(softmax->x));
 }
 

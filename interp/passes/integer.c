@@ -307,11 +307,22 @@ bool find_integer_move(match *match, uint32_t *out) {
   return !draft->no_memory;
 }
 
+/* Matches x / scale, also as a product with 1 / scale. */
+static bool match_scaled(const draft *draft, expr expression, expr *base, double *scale) {
+  expr args[MAX_STEP_ARITY];
+  const bool divides = open_f32(draft, expression, IR_STEP_KIND_DIV, args);
+  if (!divides && !open_f32(draft, expression, IR_STEP_KIND_MUL, args)) return false;
+  *base = args[0];
+  if (!expr_number(draft, args[1], scale)) return false;
+  if (!divides) *scale = 1 / *scale;
+  return true;
+}
+
 /* Matches cast(clamp(round(x / scale) + zero, min code, max code)), which all libraries write. */
 bool find_requantized(match *match, uint32_t *out) {
   dequantized dequantized;
-  double low, high, zero, inverse;
-  expr expr[MAX_STEP_ARITY], expression;
+  double low, high, zero, scale;
+  expr expr[MAX_STEP_ARITY], expression, x;
   const draft *draft = match->draft;
   ir_step_kind kind;
   dtype type;
@@ -326,11 +337,10 @@ bool find_requantized(match *match, uint32_t *out) {
   if (!open_f32(draft, expression, IR_STEP_KIND_ADD, expr) || !expr_number(draft, expr[1], &zero))
     return false;
   if (!open_f32(draft, expr[0], IR_STEP_KIND_ROUND, expr) ||
-      !open_f32(draft, expr[0], IR_STEP_KIND_MUL, expr) || !expr_number(draft, expr[1], &inverse) ||
-      !match_dequantized(draft, expr[0], &dequantized))
+      !match_scaled(draft, expr[0], &x, &scale) || !match_dequantized(draft, x, &dequantized))
     return false;
   if (draft_type(draft, dequantized.codes) != match->type || dequantized.zero != zero ||
-      fabs(dequantized.scale * inverse - 1) > 1e-4)
+      fabs(dequantized.scale / scale - 1) > 1e-4)
     return false;
   *out = dequantized.codes;
   return draft_can_replace(draft, *out, match->out);

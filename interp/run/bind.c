@@ -176,8 +176,13 @@ clave_status enter_late_body(const running *run, uint32_t number, int body, sche
 void leave_late_body(const running *run, schedule *outer) {
   binding *binding = run->binding;
   schedule *schedule = binding->schedule;
-  restore_slots(run, (range){schedule->first_command, schedule->n_commands});
-  for (slot_iter i = slots_of(run->graph, schedule->instructions); next_slot(&i);) {
+  const cursor rest = schedule->rest;
+  const uint32_t first =
+      run->graph->bodies[outer->controls[rest.control]->instruction][rest.body].first;
+  /* slots of all segments of the body, because its carried values move in every iteration */
+  restore_slots(run, (range){outer->n_commands, schedule->n_commands});
+  for (slot_iter i = slots_of(run->graph, (range){first, schedule->instructions.end});
+       next_slot(&i);) {
     const location *location = &outer->at[i.tid];
     for (int k = 0; k < run->session->devices.count; k++)
       if (location->storage == NO_INDEX || outer->storages[location->storage].block[k] == NO_INDEX)

@@ -286,6 +286,22 @@ void clave_builder_output(clave_builder *builder, const char *name, clave_id id)
   if (method) add_argument(builder, &method->outputs, SLOT_OUTPUT, name, id);
 }
 
+bool clave_builder_make_output(clave_builder *builder, const char *name, clave_id id) {
+  uint32_t index;
+  ir_method *method = current_method(builder);
+  if (!method) return true; /* finish returns the error */
+  builder_close_op(builder);
+  clave_status st = index_of_kind(builder, id, SLOT_TEMPORARY, &index);
+  if (st || builder->depth || builder->kinds.items[index] != SLOT_TEMPORARY) {
+    status_free(st);
+    return false;
+  }
+  builder->kinds.items[index] = SLOT_OUTPUT;
+  set_string(builder, &builder->ir.tensors.items[index].name, name);
+  add_argument(builder, &method->outputs, SLOT_OUTPUT, name, id);
+  return true;
+}
+
 void clave_builder_update(clave_builder *builder, clave_id state, clave_id value) {
   ir_state_update u;
   ir_method *method = current_method(builder);

@@ -29,26 +29,6 @@ clave_status program_wrap(program *program, clave_program **out) {
   return NULL;
 }
 
-clave_status clave_program_load(const char *path, const clave_program_options *options,
-                                clave_program **out) {
-  OWN_FLOAT_ENV;
-  clave_program_options known;
-  program *program;
-  *out = NULL;
-  TRY(sized_read(options, &known, SIZED(clave_program_options, consts)));
-  TRY(program_load(path, known.consts, &program));
-  return program_wrap(program, out);
-}
-
-clave_status clave_program_load_bytes(const void *clv, size_t size, const char *name,
-                                      clave_program **out) {
-  OWN_FLOAT_ENV;
-  program *program;
-  *out = NULL;
-  TRY(program_load_bytes(clv, size, name, &program));
-  return program_wrap(program, out);
-}
-
 clave_status clave_program_create(const void *flatbuffer, size_t size,
                                   const clave_tensor *constants, size_t n, clave_program **out) {
   OWN_FLOAT_ENV;

@@ -5,6 +5,7 @@
 
 #include "clave_files.h"
 #include "cli/carried.h"
+#include "cli/formats.h"
 #include "cli/language.h"
 #include "cli/picture.h"
 #include "cli/tensor_json.h"
@@ -13,14 +14,16 @@ typedef struct inspect_arguments {
   model_arguments model;
   const char *profile;
   text_list dims;
-  bool json, dot, svg, html, placement;
+  bool formats, json, dot, svg, html, placement;
 } inspect_arguments;
 
 static const flag inspect_flags[] = {
-    {"FILE", FLAG_OPERAND, offsetof(inspect_arguments, model.program), NULL,
-     "a .clv or .json program, or a .safetensors file", 0, 0},
+    {"FILE", FLAG_OPTIONAL, offsetof(inspect_arguments, model.program), NULL,
+     PROGRAM_FILES ", or a .safetensors file; optional with --formats", 0, 0},
     {"--consts", FLAG_PATH, offsetof(inspect_arguments, model.consts), "FILE",
      "constants of a .json program (default: consts.safetensors beside it)", 0, 0},
+    {"--formats", FLAG_SWITCH, offsetof(inspect_arguments, formats), NULL,
+     "lists the ops of other formats that programs can be made from", 0, 0},
     {"--json", FLAG_SWITCH, offsetof(inspect_arguments, json), NULL,
      "machine-readable output, with all details", 0, 0},
     {"--dot", FLAG_SWITCH, offsetof(inspect_arguments, dot), NULL,
@@ -518,9 +521,17 @@ static int inspect_graph(const inspect_arguments *arguments, model *model, graph
 
 static int inspect_file(const void *given, page *out) {
   const inspect_arguments *arguments = given;
-  const char *dot = strrchr(arguments->model.program, '.');
   model model = {0};
   graph graph = {0};
+  if (arguments->formats && arguments->model.program)
+    return fail_usage("--formats: expected no file");
+  if (!arguments->formats && !arguments->model.program)
+    return fail_usage("inspect needs FILE: " PROGRAM_FILES ", or a .safetensors file");
+  if (arguments->formats) {
+    write_import_ops(arguments->json, out);
+    return EXIT_GOOD;
+  }
+  const char *dot = strrchr(arguments->model.program, '.');
   if (arguments->json + arguments->dot + arguments->svg + arguments->html > 1 ||
       (arguments->placement && arguments->dot))
     return fail_usage(
@@ -537,7 +548,9 @@ static int inspect_file(const void *given, page *out) {
 
 const command inspect_command = {
     .name = "inspect",
-    .usage = "inspect FILE [--json | --dot | --svg | --html] [--placement] [--method M] ...",
+    .usage =
+        "inspect [FILE] [--formats] [--json | --dot | --svg | --html] [--placement] [--method M] "
+        "...",
     .summary = "Shows the contents of a program or a tensor file.",
     .more =
         "clave inspect model.clv --svg > model.svg\n"

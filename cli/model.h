@@ -14,15 +14,13 @@ typedef struct model_arguments {
   int64_t threads; /* threads of the CPU backend; 0: CLAVE_THREADS, else one per CPU */
 } model_arguments;
 
+#define PROGRAM_FILES "a .clv or .json program, or an .onnx or .tflite model"
 /* Rows of a command's flags table; `arguments` is its struct, whose member `model` is a
  * model_arguments. */
-#define PROGRAM_FLAGS(arguments)                                                                    \
-  {                                                                                                 \
-      "PROG", FLAG_OPERAND, offsetof(arguments, model.program), NULL, "a .clv or .json program", 0, \
-      0},                                                                                           \
-  {                                                                                                 \
-    "--consts", FLAG_PATH, offsetof(arguments, model.consts), "FILE",                               \
-        "constants of a .json program (default: consts.safetensors beside it)", 0, 0                \
+#define PROGRAM_FLAGS(arguments)                                                           \
+  {"PROG", FLAG_OPERAND, offsetof(arguments, model.program), NULL, PROGRAM_FILES, 0, 0}, { \
+    "--consts", FLAG_PATH, offsetof(arguments, model.consts), "FILE",                      \
+        "constants of a .json program (default: consts.safetensors beside it)", 0, 0       \
   }
 #define METHOD_FLAG(arguments)                                     \
   {                                                                \

@@ -22,7 +22,7 @@ typedef struct tune_arguments {
 #define FIELD(f) offsetof(tune_arguments, f)
 static const flag tune_flags[] = {
     {"PROG", FLAG_OPTIONAL, FIELD(model.program), NULL,
-     "a .clv or .json program; optional with --list, --export, --import or --clear", 0, 0},
+     PROGRAM_FILES "; optional with --list, --export, --import or --clear", 0, 0},
     {"--consts", FLAG_PATH, FIELD(model.consts), "FILE",
      "constants of a .json program (default: consts.safetensors beside it)", 0, 0},
     METHOD_FLAG(tune_arguments),

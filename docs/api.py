@@ -17,7 +17,17 @@ SECTION = re.compile(r"^/\* -{20,} (.+?)( \*/)?$")  # the comment may go on afte
 DECLARED = re.compile(r"\b(clave_\w+) ?\(|\}\s*(clave_\w+);|typedef [\w ]*?\*?(clave_\w+);|\(\*(clave_\w+)\)\(")
 
 PYTHON = [
-    ("Programs", ["clave.exporter.export", "clave.load", "clave.Program", "clave.gguf.from_gguf"]),
+    (
+        "Programs",
+        [
+            "clave.exporter.export",
+            "clave.load",
+            "clave.Program",
+            "clave.from_onnx",
+            "clave.from_tflite",
+            "clave.gguf.from_gguf",
+        ],
+    ),
     ("Running", ["clave.Session", "clave.Device", "clave.devices"]),
     ("Language models", ["clave.LLM", "clave.Sampling", "clave.Tokenizer"]),
     ("Conversations", ["clave.Conversation", "clave.Answer", "clave.Stream", "clave.Token"]),

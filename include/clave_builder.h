@@ -90,6 +90,9 @@ CLAVE_API void clave_builder_method_metadata(clave_builder *builder, const char 
 /* Adds the next argument or result: a tensor of that kind, or a value. */
 CLAVE_API void clave_builder_input(clave_builder *builder, const char *name, clave_id id);
 CLAVE_API void clave_builder_output(clave_builder *builder, const char *name, clave_id id);
+/* Makes a temporary, which an instruction of the method's own chain wrote, the next result. Returns
+ * false if the tensor is anything else; it can be copied then. */
+CLAVE_API bool clave_builder_make_output(clave_builder *builder, const char *name, clave_id tensor);
 /* Makes `tensor` the new value of `state` at the end of each run. */
 CLAVE_API void clave_builder_update(clave_builder *builder, clave_id state, clave_id tensor);
 

@@ -10,11 +10,23 @@ extern "C" {
 
 /* ---------------------------------------------------------------- programs in memory */
 
-/* Like clave_program_load, but from the bytes of a .clv. The bytes are borrowed: they must outlive
- * the program and not change. If the bytes are not aligned to 64, packed constants are ignored, and
- * other constants are copied if their dtype needs more alignment. name: for messages. */
+/* Like clave_program_load, but from the bytes of a .clv, or of an ONNX or TFLite model without
+ * other files. The bytes are borrowed: they must outlive the program and not change. If the bytes
+ * are not aligned to 64, packed constants are ignored, and other constants are copied if their
+ * dtype needs more alignment. name: for messages. */
 CLAVE_API clave_status clave_program_load_bytes(const void *clv, size_t size, const char *name,
                                                 clave_program **out) CLAVE_CHECK;
+
+/* An op of another format from which clave_program_load makes programs. */
+typedef struct clave_import_op {
+  size_t size;        /* sizeof(clave_import_op) */
+  const char *format; /* "ONNX" */
+  const char *domain; /* "" for the format's own ops */
+  const char *name;   /* as in the format: "Conv" */
+  int since;          /* the first version of the op that is known, as the format counts */
+} clave_import_op;
+/* Describes op `index`, from 0. Returns false after the last. The texts are static. */
+CLAVE_API bool clave_import_op_at(uint32_t index, clave_import_op *out);
 
 /* ---------------------------------------------------------------- tensor files (safetensors) */
 

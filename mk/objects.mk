@@ -70,11 +70,14 @@ $(BUILD)/clave.dll: $(LIB_OBJ) | $(BUILD)/public
 $(BUILD)/share/made: cli/pages.py $(BUILD)/clave
 	@rm -rf $(@D) && mkdir -p $(@D)
 	$(quiet)$(BUILD)/clave command-tables > $(BUILD)/tables.json
+	$(quiet)$(BUILD)/clave inspect --formats --json > $(BUILD)/imported_ops.json
 	$(call say,GEN,$@)$(PYTHON) $< $(BUILD)/tables.json $(@D)
 	@touch $@
 
 docs/reference/cli.md: docs/cli.py $(BUILD)/share/made
 	$(call say,GEN,$@)$(PYTHON) $< $(BUILD)/tables.json $@
+docs/reference/imported_ops.md: docs/imported_ops.py $(BUILD)/share/made
+	$(call say,GEN,$@)$(PYTHON) $< $(BUILD)/imported_ops.json $@
 
 $(BUILD)/demo: $(BUILD)/obj/examples/mnist/demo.o $(BUILD)/libclave.a
 	$(call say,LD,$@)$(CC) $(SANFLAGS) -o $@ $^ $(LIBS)

@@ -49,6 +49,8 @@ __all__ = [
     "devices",
     "export",
     "from_gguf",
+    "from_onnx",
+    "from_tflite",
     "load",
     "register_lowering",
     "register_op",
@@ -96,8 +98,9 @@ def __dir__() -> list[str]:
 
 
 def load(path: str | os.PathLike[str]) -> Program:
-    """Loads a program file: .clv, or .json with consts.safetensors in the same folder. Raises clave.Error (a
-    RuntimeError) if it cannot be read or is malformed."""
+    """Loads a program file: .clv, or .json with consts.safetensors in the same folder; or imports an ONNX or TFLite
+    model. Raises clave.Error (a RuntimeError) if it cannot be read or is malformed, and clave.UnsupportedOp if an
+    imported model has unsupported ops."""
     from clave.program import Program
 
     return Program.load(path)
@@ -151,6 +154,23 @@ def from_gguf(
     torch."""
     made = _import("gguf", "from_gguf").from_gguf
     return made(path, max_context=max_context, kv=kv, prompt_piece=prompt_piece, tokenizer=tokenizer)
+
+
+def from_onnx(model: Any) -> Program:
+    """Imports an ONNX model. model: the path of a file, beside which external data may be; an onnx.ModelProto without
+    external data; or its bytes. Raises clave.UnsupportedOp with all ops that clave lacks, and clave.Error for a
+    malformed model."""
+    from clave.importing import from_model
+
+    return from_model(model, "ONNX")
+
+
+def from_tflite(model: str | os.PathLike[str] | bytes) -> Program:
+    """Imports a TFLite model. model: the path of a file, or its bytes. Raises clave.UnsupportedOp with all ops that
+    clave lacks, and clave.Error for a malformed model."""
+    from clave.importing import from_model
+
+    return from_model(model, "TFLite")
 
 
 def register_lowering(op: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -7,6 +7,7 @@ import functools
 import json
 import math
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +20,7 @@ import numpy as np
 from clave import _library as L
 from clave import _tensors, arguments, structure
 from clave.dtypes import COMPLEX, NUMPY
-from clave.errors import Code, Error
+from clave.errors import Code, Error, UnsupportedOp
 from clave.tokenizer import TOKENIZER_SECTION, Tokenizer
 
 if TYPE_CHECKING:
@@ -232,13 +233,9 @@ class Program:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Program:
-        """Reads a program file, .clv or .json. Raises Error (a RuntimeError) if the file cannot be read or is
-        malformed."""
-        self = cls.__new__(cls)
-        self.passes, self.refused, self.errors, self._snapshots, self._holds = {}, {}, {}, [], []
-        self.handle = L.Handle("clave_program_load", "clave_program_destroy", arguments.path("path", path), None)
-        self.methods = _read_methods(self.handle)
-        return self
+        """Reads a program file, .clv or .json, or imports an ONNX or TFLite model. Raises Error (a RuntimeError) if the
+        file cannot be read or is malformed, and UnsupportedOp if an imported model has unsupported ops."""
+        return _loaded("clave_program_load", (arguments.path("path", path), None))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the program. The file extension selects the format. A failure leaves no partial file. Raises Error if
@@ -326,17 +323,44 @@ class Program:
             return _of_bytes, (file.read_bytes(), self.passes, self.refused, self.errors)
 
 
-def _of_bytes(data: bytes, passes: dict[str, int], refused: dict[str, str], errors: dict[str, float]) -> Program:
-    """Makes a program from the bytes of a .clv. Constants are used in place, in an aligned copy of the bytes."""
+def load_bytes(data: bytes, name: str) -> Program:
+    """Works like Program.load with the contents of a .clv, or of a model that is imported. name: used in messages."""
     room = np.empty(len(data) + _ALIGNMENT, np.uint8)
     aligned = room[-room.ctypes.data % _ALIGNMENT :][: len(data)]
     aligned[:] = np.frombuffer(data, np.uint8)
+    return _loaded("clave_program_load_bytes", (aligned.ctypes.data, len(data), name.encode()), (room,))
+
+
+def _of_bytes(data: bytes, passes: dict[str, int], refused: dict[str, str], errors: dict[str, float]) -> Program:
+    """Makes a program from the bytes of a .clv. Constants are used in place, in an aligned copy of the bytes."""
+    made = load_bytes(data, "a copy of a program")
+    made.passes, made.refused, made.errors = passes, refused, errors
+    return made
+
+
+def _loaded(call: str, given: tuple[Any, ...], keep: tuple[Any, ...] = ()) -> Program:
     made = Program.__new__(Program)
-    made.passes, made.refused, made.errors, made._snapshots, made._holds = passes, refused, errors, [], []
-    given = (aligned.ctypes.data, len(data), b"a copy of a program")
-    made.handle = L.Handle("clave_program_load_bytes", "clave_program_destroy", *given, keep=(room,))
+    made.passes, made.refused, made.errors, made._snapshots, made._holds = {}, {}, {}, [], []
+    try:
+        made.handle = L.Handle(call, "clave_program_destroy", *given, keep=keep)
+    except Error as e:
+        raise _unsupported(e) or e from None
     made.methods = _read_methods(made.handle)
     return made
+
+
+def _unsupported(error: Error) -> UnsupportedOp | None:
+    """Returns an importer's list of unsupported ops, "unsupported: OP...; OP...; FILE", as an exception."""
+    kind, _, rest = str(error).partition(": ")
+    if error.code != Code.UNSUPPORTED or kind != "unsupported":
+        return None
+    reasons: dict[str, str] = {}
+    for item in rest.split("; ")[:-1]:
+        op, reason = (*re.split(r"[: ]+", item, maxsplit=1), "")[:2]
+        reason, *nodes = re.split(r" ?\((?=\d+ nodes?: )", reason, maxsplit=1)
+        words = [reason[1:-1] if reason.startswith("(") else reason, *(n.removesuffix(")") for n in nodes)]
+        reasons[op] = "; ".join(filter(None, (reasons.get(op), *words)))
+    return UnsupportedOp(list(reasons), reasons)
 
 
 def _info(handle: L.Handle) -> L.ProgramInfo:

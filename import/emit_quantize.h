@@ -1,0 +1,38 @@
+#ifndef IMPORT_EMIT_QUANTIZE_H
+#define IMPORT_EMIT_QUANTIZE_H
+/* Emits the arithmetic of quantised tensors: steps that encode and decode, and integer products.
+ * The optimiser recognises these steps (interp/passes/integer.c). */
+#include "import/emit_window.h"
+
+/* The codes of a dtype; `bits` if they are fewer than the dtype has, else 0. */
+typedef struct code_range {
+  clave_dtype type;
+  int bits;
+} code_range;
+
+/* Quantised operand: codes, their scale and zero, which are broadcast to the codes. zero: NULL for
+ * 0, in the codes' dtype or F32. */
+typedef struct quantized {
+  value *codes, *scale, *zero;
+} quantized;
+
+/* (codes - zero) * scale in the scale's dtype */
+value *emit_dequantize(importer *im, const quantized *x);
+/* Rounds x / scale half to even, adds the zero and limits the sum to the range. scale (NULL: 1) and
+ * zero (NULL: 0) are broadcast to x; x is F32 or F64. */
+value *emit_quantize(importer *im, value *x, value *scale, value *zero, code_range range);
+/* True if the value is known to be 0 in all elements; NULL is. */
+bool emit_is_zero(importer *im, value *x);
+
+/* (a - a_zero) @ (b - b_zero) in I32, which wraps. a, b: I8 or U8, of at least rank 2; zeros: NULL,
+ * or of the dtype of their operand and broadcast to it. */
+value *emit_matmul_integer(importer *im, value *a, value *a_zero, value *b, value *b_zero);
+/* Pads the spatial dimensions of x: (N, C, spatial...) with its zero (NULL: 0), of one element. */
+value *emit_pad_codes(importer *im, value *x, value *zero, const number *before,
+                      const number *after);
+/* The convolution of (x - x_zero) with (weight - weight_zero) in I32, padded with zeros. x_zero:
+ * NULL or one element; weight_zero: NULL, one element or (O). */
+value *emit_conv_integer(importer *im, const quantized *x, const quantized *weight, value *bias,
+                         const window *window, int64_t groups);
+
+#endif

@@ -1,0 +1,72 @@
+/* Recognizes formats by their content. */
+#include "import/import.h"
+
+#include "import/importer.h"
+#include "import/onnx/onnx.h"
+#include "import/tflite/tflite.h"
+
+static const struct {
+  const char *extension;
+  bool (*is)(const void *bytes, size_t size);
+  void (*convert)(importer *im, const char *path, const void *bytes, size_t size);
+  bool (*op_at)(uint32_t index, import_op *out); /* sets all but the format's name */
+  const char *name;
+} formats[] = {{".tflite", tflite_is_model, tflite_convert, tflite_op_at, "TFLite"},
+               {".onnx", onnx_is_model, onnx_convert, onnx_op_at, "ONNX"}};
+
+enum { N_FORMATS = sizeof formats / sizeof *formats };
+
+/* Returns the index of a format, or -1. */
+static int find_format(const char *path, const void *bytes, size_t size) {
+  for (int i = 0; i < N_FORMATS; i++)
+    if (formats[i].is(bytes, size)) return i;
+  for (int i = 0; i < N_FORMATS && path; i++)
+    if (path_has_ending(path, formats[i].extension)) return i;
+  return -1;
+}
+
+bool import_op_at(uint32_t index, import_op *out) {
+  for (int i = 0; i < N_FORMATS; i++) {
+    uint32_t n = 0;
+    if (formats[i].op_at(index, out)) {
+      out->format = formats[i].name;
+      return true;
+    }
+    while (formats[i].op_at(n, out)) n++;
+    index -= n;
+  }
+  return false;
+}
+
+bool import_accepts(const char *path, const void *bytes, size_t size) {
+  return find_format(path, bytes, size) >= 0;
+}
+
+/* Returns the error of an import, or the program that it made. */
+static clave_status finish(importer *im, clave_program **out) {
+  clave_status st = im->fatal;
+  im->fatal = NULL;
+  if (!st) st = import_report_status(im);
+  return st ? st : clave_builder_finish(im->builder, out);
+}
+
+clave_status import_program(const char *path, const void *bytes, size_t size, clave_program **out,
+                            import_file **files, size_t *n_files) {
+  importer *im;
+  const int format = find_format(path, bytes, size);
+  *out = NULL;
+  *files = NULL;
+  *n_files = 0;
+  if (format < 0) return INVALID("the file has no known format");
+  TRY(importer_create(&im));
+  formats[format].convert(im, path, bytes, size);
+  clave_status st = finish(im, out);
+  if (!st) {
+    *files = im->files;
+    *n_files = im->n_files;
+    im->files = NULL;
+    im->n_files = 0;
+  }
+  importer_destroy(im);
+  return st;
+}

@@ -1,0 +1,406 @@
+/* Numbers of the host: constant folding, and host ops for everything else. */
+#include "import/number.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+
+enum { N_BUCKETS = 4096 };
+
+/* An expression and the number that it was computed to. */
+struct number_entry {
+  number_kind kind;
+  number a, b,
+      out; /* kind NUMBER_KINDS: out is computed by an op on tensors, or a size of an input */
+  uint32_t scope; /* the body in which it was emitted */
+  bool hidden;    /* the body has ended; kept for number_again */
+  int32_t next;   /* the entry before it with the same hash; -1: none */
+};
+
+static const char *const names[NUMBER_KINDS] = {
+    "add",      "sub",    "mul", "floor_div", "mod",  "min",   "max", "eq",  "ne",
+    "lt",       "le",     "gt",  "ge",        "neg",  "and",   "or",  "not", "to_float",
+    "true_div", "to_int", "pow", "floor",     "ceil", "round", "sqrt"};
+
+clave_status numbers_create(importer *im) {
+  im->buckets = malloc(N_BUCKETS * sizeof *im->buckets);
+  if (!im->buckets) return status_no_memory();
+  for (int i = 0; i < N_BUCKETS; i++) im->buckets[i] = -1;
+  return NULL;
+}
+
+void numbers_leave(importer *im) {
+  for (size_t i = im->n_numbers; i-- > 0;) {
+    number_entry *entry = &im->numbers[i];
+    if (!entry->hidden && import_sees(im, entry->scope)) break;
+    entry->hidden = true;
+  }
+}
+
+static bool is_unary_number(number_kind kind) {
+  return kind == NUMBER_NEG || kind == NUMBER_NOT || kind == NUMBER_TO_FLOAT ||
+         kind == NUMBER_TO_INT || kind >= NUMBER_FLOOR;
+}
+static bool is_logical(number_kind kind) {
+  return (kind >= NUMBER_EQ && kind <= NUMBER_GE) || kind == NUMBER_AND || kind == NUMBER_OR ||
+         kind == NUMBER_NOT;
+}
+
+bool number_is_same(number a, number b) {
+  if (a.id || b.id) return a.id == b.id;
+  if (a.type == NUMBER_FLOAT || b.type == NUMBER_FLOAT)
+    return a.type == b.type && a.f == b.f && signbit(a.f) == signbit(b.f);
+  return a.i == b.i;
+}
+
+/* ---------------------------------------------------------------- constants */
+
+static double as_double(number a) { return a.type == NUMBER_FLOAT ? a.f : (double)a.i; }
+
+static int64_t floor_quotient(int64_t a, int64_t b) {
+  if (b == -1) return (int64_t)(0 - (uint64_t)a);
+  return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+static number fold_ints(importer *im, number_kind kind, int64_t a, int64_t b) {
+  int64_t out = 0;
+  bool fits = true;
+  if ((kind == NUMBER_FLOOR_DIV || kind == NUMBER_MOD) && b == 0) {
+    import_invalid(im, "a size is divided by zero");
+    return number_int(0);
+  }
+  switch (kind) {
+    case NUMBER_ADD:
+      fits = add_i64(a, b, &out);
+      break;
+    case NUMBER_SUB:
+      fits = sub_i64(a, b, &out);
+      break;
+    case NUMBER_MUL:
+      fits = mul_i64(a, b, &out);
+      break;
+    case NUMBER_FLOOR_DIV:
+      out = floor_quotient(a, b);
+      break;
+    case NUMBER_MOD:
+      out = b == -1 ? 0 : a - floor_quotient(a, b) * b;
+      break;
+    case NUMBER_MIN:
+      out = a < b ? a : b;
+      break;
+    case NUMBER_MAX:
+      out = a > b ? a : b;
+      break;
+    case NUMBER_NEG:
+      fits = sub_i64(0, a, &out);
+      break;
+    case NUMBER_EQ:
+      return number_bool(a == b);
+    case NUMBER_NE:
+      return number_bool(a != b);
+    case NUMBER_LT:
+      return number_bool(a < b);
+    case NUMBER_LE:
+      return number_bool(a <= b);
+    case NUMBER_GT:
+      return number_bool(a > b);
+    case NUMBER_GE:
+      return number_bool(a >= b);
+    case NUMBER_AND:
+      return number_bool(a && b);
+    case NUMBER_OR:
+      return number_bool(a || b);
+    case NUMBER_NOT:
+      return number_bool(!a);
+    default:
+      return number_float(0);
+  }
+  if (!fits) import_invalid(im, "the arithmetic of sizes overflows 64 bits");
+  return number_int(out);
+}
+
+static number fold_floats(number_kind kind, double a, double b) {
+  switch (kind) {
+    case NUMBER_ADD:
+      return number_float(a + b);
+    case NUMBER_SUB:
+      return number_float(a - b);
+    case NUMBER_MUL:
+      return number_float(a * b);
+    case NUMBER_TRUE_DIV:
+      return number_float(a / b);
+    case NUMBER_MIN:
+      return number_float(a < b || a != a ? a : b);
+    case NUMBER_MAX:
+      return number_float(a > b || a != a ? a : b);
+    case NUMBER_NEG:
+      return number_float(-a);
+    case NUMBER_POW:
+      return number_float(pow(a, b));
+    case NUMBER_FLOOR:
+      return number_float(floor(a));
+    case NUMBER_CEIL:
+      return number_float(ceil(a));
+    case NUMBER_ROUND:
+      return number_float(rint(a));
+    case NUMBER_SQRT:
+      return number_float(sqrt(a));
+    case NUMBER_FLOOR_DIV:
+      return number_float(floor(a / b));
+    case NUMBER_MOD:
+      return number_float(a - floor(a / b) * b);
+    case NUMBER_EQ:
+      return number_bool(a == b);
+    case NUMBER_NE:
+      return number_bool(a != b);
+    case NUMBER_LT:
+      return number_bool(a < b);
+    case NUMBER_LE:
+      return number_bool(a <= b);
+    case NUMBER_GT:
+      return number_bool(a > b);
+    case NUMBER_GE:
+      return number_bool(a >= b);
+    case NUMBER_AND:
+      return number_bool(a != 0 && b != 0);
+    case NUMBER_OR:
+      return number_bool(a != 0 || b != 0);
+    case NUMBER_NOT:
+      return number_bool(a == 0);
+    default:
+      return number_float(a);
+  }
+}
+
+/* Converts towards zero; NaN is 0 and large numbers are the nearest limit. */
+int64_t number_truncated(double f) {
+  if (f != f) return 0;
+  if (f >= 9223372036854775807.0) return INT64_MAX;
+  if (f <= -9223372036854775808.0) return INT64_MIN;
+  return (int64_t)f;
+}
+
+static number fold_numbers_of(importer *im, number_kind kind, number a, number b) {
+  if (kind == NUMBER_TO_INT) return number_int(number_truncated(as_double(a)));
+  if (kind == NUMBER_TO_FLOAT) return number_float(as_double(a));
+  const bool floats = a.type == NUMBER_FLOAT ||
+                      (!is_unary_number(kind) && b.type == NUMBER_FLOAT) ||
+                      kind == NUMBER_TRUE_DIV || kind >= NUMBER_POW;
+  return floats ? fold_floats(kind, as_double(a), as_double(b)) : fold_ints(im, kind, a.i, b.i);
+}
+
+/* ---------------------------------------------------------------- host ops */
+
+static uint32_t hash_of(number_kind kind, number a, number b) {
+  uint64_t h = (uint64_t)kind * 0x9E3779B97F4A7C15u;
+  h = (h ^ a.id ^ (uint64_t)a.i) * 0xBF58476D1CE4E5B9u;
+  h = (h ^ (h >> 29) ^ b.id ^ (uint64_t)b.i) * 0x94D049BB133111EBu;
+  return (uint32_t)(h >> 40) % N_BUCKETS;
+}
+
+static const number_entry *find_entry(const importer *im, number_kind kind, number a, number b) {
+  for (int32_t i = im->buckets[hash_of(kind, a, b)]; i >= 0; i = im->numbers[i].next) {
+    const number_entry *entry = &im->numbers[i];
+    if (!entry->hidden && entry->kind == kind && number_is_same(entry->a, a) &&
+        number_is_same(entry->b, b))
+      return entry;
+  }
+  return NULL;
+}
+
+static void add_entry(importer *im, number_kind kind, number a, number b, number out) {
+  if (!array_reserve(&im->numbers, &im->cap_numbers, im->n_numbers + 1, sizeof *im->numbers)) {
+    import_fail(im, status_no_memory());
+    return;
+  }
+  int32_t *bucket = &im->buckets[hash_of(kind, a, b)];
+  im->numbers[im->n_numbers] = (number_entry){kind, a, b, out, import_scope(im), false, *bucket};
+  *bucket = (int32_t)im->n_numbers++;
+}
+
+/* Returns a host scalar without an entry. */
+static number declare(importer *im, const char *name, number_type type, int64_t min, int64_t max) {
+  static const clave_dtype types[] = {CLAVE_I64, CLAVE_F64, CLAVE_BOOL};
+  return (number){.type = type,
+                  .id = clave_builder_value(im->builder, name, types[type], min, max),
+                  .no_sign = type == NUMBER_BOOL || min >= 0};
+}
+
+number number_new(importer *im, const char *name, number_type type, int64_t min, int64_t max) {
+  if (!import_ok(im)) return number_int(0);
+  const number made = declare(im, name, type, min, max);
+  add_entry(im, NUMBER_KINDS, made, made, made);
+  return made;
+}
+
+static void set_operand(importer *im, const char *field, number a, bool as_float) {
+  if (a.id)
+    clave_builder_set_value(im->builder, field, a.id);
+  else if (as_float)
+    clave_builder_set_float(im->builder, field, as_double(a));
+  else
+    clave_builder_set_int(im->builder, field, a.i);
+}
+
+static number_type type_of(number_kind kind, bool floats) {
+  if (is_logical(kind)) return NUMBER_BOOL;
+  return kind == NUMBER_TO_INT || !floats ? NUMBER_INT : NUMBER_FLOAT;
+}
+
+/* True if kind(a, b) of operands without sign has none. */
+static bool keeps_no_sign(number_kind kind, number a, number b) {
+  switch (kind) {
+    case NUMBER_ADD:
+    case NUMBER_MUL:
+    case NUMBER_FLOOR_DIV:
+    case NUMBER_MIN:
+      return a.no_sign && b.no_sign;
+    case NUMBER_MAX:
+      return a.no_sign || b.no_sign;
+    case NUMBER_MOD:
+      return b.no_sign;
+    default:
+      return false;
+  }
+}
+
+static number emit(importer *im, number_kind kind, number a, number b) {
+  const bool floats = a.type == NUMBER_FLOAT ||
+                      (!is_unary_number(kind) && b.type == NUMBER_FLOAT) ||
+                      kind == NUMBER_TRUE_DIV || kind == NUMBER_TO_FLOAT || kind >= NUMBER_POW;
+  number out = declare(im, "", type_of(kind, floats), INT64_MIN, INT64_MAX);
+  out.no_sign = out.type == NUMBER_BOOL || keeps_no_sign(kind, a, b);
+  clave_builder_op(im->builder, floats ? "Scalar" : "IntScalar", im->node);
+  clave_builder_set_text(im->builder, "kind", names[kind]);
+  set_operand(im, "a", a, floats);
+  if (!is_unary_number(kind)) set_operand(im, "b", b, floats);
+  clave_builder_set_value(im->builder, "out", out.id);
+  add_entry(im, kind, a, b, out);
+  return out;
+}
+
+/* Returns the result of arithmetic that needs no op, such as a + 0, in *out. */
+static bool simplify(number_kind kind, number a, number b, number *out) {
+  const bool ints = a.type != NUMBER_FLOAT && b.type != NUMBER_FLOAT;
+  *out = a;
+  if (!ints) return false;
+  switch (kind) {
+    case NUMBER_ADD:
+      if (number_is(a, 0)) *out = b;
+      return number_is(a, 0) || number_is(b, 0);
+    case NUMBER_SUB:
+      if (number_is_same(a, b)) *out = number_int(0);
+      return number_is(b, 0) || number_is_same(a, b);
+    case NUMBER_MUL:
+      if (number_is(a, 1)) *out = b;
+      if (number_is(a, 0) || number_is(b, 0)) *out = number_int(0);
+      return number_is(a, 1) || number_is(b, 1) || number_is(out[0], 0);
+    case NUMBER_FLOOR_DIV:
+      return number_is(b, 1);
+    case NUMBER_MAX:
+      if (number_is(a, 0) && b.no_sign && b.type == NUMBER_INT) *out = b;
+      return number_is_same(a, b) || number_is_same(*out, b) ||
+             (number_is(b, 0) && a.no_sign && a.type == NUMBER_INT);
+    case NUMBER_MIN:
+      return number_is_same(a, b);
+    case NUMBER_EQ:
+    case NUMBER_LE:
+    case NUMBER_GE:
+      *out = number_bool(true);
+      return number_is_same(a, b);
+    case NUMBER_NE:
+    case NUMBER_LT:
+    case NUMBER_GT:
+      *out = number_bool(false);
+      return number_is_same(a, b);
+    default:
+      return false;
+  }
+}
+
+number number_compute(importer *im, number_kind kind, number a, number b) {
+  number out;
+  if (!import_ok(im)) return number_int(0);
+  if (is_unary_number(kind)) b = number_int(0);
+  if (!a.id && !b.id) return fold_numbers_of(im, kind, a, b);
+  if (!is_unary_number(kind) && simplify(kind, a, b, &out)) return out;
+  const number_entry *entry = find_entry(im, kind, a, b);
+  return entry ? entry->out : emit(im, kind, a, b);
+}
+
+number number_add(importer *im, number a, number b) { return number_compute(im, NUMBER_ADD, a, b); }
+number number_sub(importer *im, number a, number b) { return number_compute(im, NUMBER_SUB, a, b); }
+number number_mul(importer *im, number a, number b) { return number_compute(im, NUMBER_MUL, a, b); }
+number number_floor_div(importer *im, number a, number b) {
+  return number_compute(im, NUMBER_FLOOR_DIV, a, b);
+}
+number number_ceil_div(importer *im, number a, int64_t b) {
+  return number_floor_div(im, number_add(im, a, number_int(b - 1)), number_int(b));
+}
+number number_min(importer *im, number a, number b) { return number_compute(im, NUMBER_MIN, a, b); }
+number number_max(importer *im, number a, number b) { return number_compute(im, NUMBER_MAX, a, b); }
+
+number number_trunc_div(importer *im, number a, number b) {
+  const number floored = number_floor_div(im, a, b);
+  if (a.no_sign && b.no_sign) return floored;
+  const number zero = number_int(0);
+  const number inexact = number_compute(im, NUMBER_NE, number_compute(im, NUMBER_MOD, a, b), zero);
+  const number below = number_compute(im, NUMBER_NE, number_compute(im, NUMBER_LT, a, zero),
+                                      number_compute(im, NUMBER_LT, b, zero));
+  return number_add(im, floored,
+                    number_mul(im, number_to_int(im, inexact), number_to_int(im, below)));
+}
+
+/* b + condition * (a - b) */
+number number_where(importer *im, number condition, number a, number b) {
+  if (!condition.id) return condition.i ? a : b;
+  if (number_is_same(a, b)) return a;
+  number part = number_mul(im, number_sub(im, a, b), condition);
+  if (part.type == NUMBER_BOOL) part = number_to_int(im, part);
+  number out = number_add(im, b, part);
+  out.no_sign = a.no_sign && b.no_sign;
+  return out;
+}
+
+number number_to_int(importer *im, number a) {
+  if (a.type == NUMBER_INT) return a;
+  if (a.type == NUMBER_FLOAT) return number_compute(im, NUMBER_TO_INT, a, a);
+  return a.id ? number_compute(im, NUMBER_MAX, a, number_int(0)) : number_int(a.i);
+}
+number number_to_float(importer *im, number a) {
+  return a.type == NUMBER_FLOAT ? a : number_compute(im, NUMBER_TO_FLOAT, a, a);
+}
+number number_to_bool(importer *im, number a) {
+  return a.type == NUMBER_BOOL ? a : number_compute(im, NUMBER_NE, a, number_int(0));
+}
+
+number number_again(importer *im, number a) {
+  if (!a.id || !import_ok(im)) return a;
+  for (size_t i = im->n_numbers; i-- > 0;) {
+    const number_entry entry = im->numbers[i];
+    if (entry.out.id != a.id) continue;
+    if (!entry.hidden) return a;
+    if (entry.kind == NUMBER_KINDS) {
+      import_unsupported(im, "a size depends on values that are computed in the body of a branch");
+      return a;
+    }
+    return number_compute(im, entry.kind, number_again(im, entry.a), number_again(im, entry.b));
+  }
+  return a;
+}
+
+void number_check(importer *im, number_kind kind, number a, number b, const char *message) {
+  const bool equal = kind == NUMBER_EQ || kind == NUMBER_LE || kind == NUMBER_GE;
+  if (!import_ok(im)) return;
+  if (number_is_same(a, b) || (!a.id && !b.id)) {
+    const bool holds = number_is_same(a, b) ? equal : fold_ints(im, kind, a.i, b.i).i != 0;
+    if (!holds) import_unsupported(im, "%s", message);
+    return;
+  }
+  clave_builder_op(im->builder, "Check", im->node);
+  clave_builder_set_text(im->builder, "kind", names[kind]);
+  set_operand(im, "a", a, false);
+  set_operand(im, "b", b, false);
+  clave_builder_set_text(im->builder, "message", message);
+}

@@ -1,0 +1,14 @@
+#ifndef IMPORT_ONNX_CONTRIB_H
+#define IMPORT_ONNX_CONTRIB_H
+/* Reuses the converters of ai.onnx for ops of com.microsoft. */
+#include "import/onnx/node.h"
+
+/* Converts `inputs` (n) as an op of ai.onnx in this version, with the node's own attributes.
+ * Returns its first result. */
+value *onnx_call(node *node, const char *op, int64_t version, value *const *inputs, int n);
+/* Normalises the last n_axes of x. op: "LayerNorm" or "RmsNorm"; weight and bias (or NULL) have
+ * their shape. */
+value *onnx_norm(node *node, const char *op, value *x, value *weight, value *bias, int n_axes,
+                 double eps);
+
+#endif

@@ -1,0 +1,237 @@
+/* MoE and QMoE of com.microsoft: each token is computed by its best experts. Tokens are sorted by
+ * expert, so that each expert multiplies one group of rows. */
+#include <string.h>
+
+#include "import/coded.h"
+#include "import/onnx/converters.h"
+#include "import/onnx/nbits.h"
+
+/* Where the inputs of a product of experts are. */
+typedef struct expert_inputs {
+  int weight, scales, bias, zeros;
+  const char *bits; /* attribute: overrides expert_weight_bits */
+} expert_inputs;
+
+typedef struct routing {
+  value *experts; /* (T * k), I64: sorted */
+  value *order;   /* (T * k), I64: which choice each sorted one is; token * k + rank */
+  value *ends;    /* (E), I64: the end of each expert's rows */
+  value *shares;  /* (T, k): weights of the choices */
+  number tokens, k;
+} routing;
+
+/* ---------------------------------------------------------------- routing */
+
+/* QMoE normalises over the chosen experts in any case, as onnxruntime's CPU provider does. */
+static void choose_experts(node *node, value *scores, routing *out) {
+  importer *im = node->im;
+  value *chosen, *weights = node_input(node, 14);
+  const bool normalises = node_int(node, "normalize_routing_weights", 0);
+  const number n = number_mul(im, out->tokens, out->k);
+  value *best = emit_sort(im, scores, 1, out->k, true, &chosen);
+  if (weights && weights->rank == 2) {
+    out->shares = emit_gather(im, weights, 1, chosen);
+    const int axis = 1;
+    if (normalises)
+      out->shares =
+          emit_binary(im, "div", out->shares, emit_reduce(im, "sum", out->shares, &axis, 1, true));
+  } else if (normalises || node->kind[0] == 'q') {
+    out->shares = emit_softmax(im, best, 1, false);
+  } else {
+    out->shares = emit_gather(im, emit_softmax(im, scores, 1, false), 1, chosen);
+  }
+  value *flat = emit_reshape(im, chosen, 1, &n);
+  out->experts = emit_sort(im, flat, 0, n, false, &out->order);
+  value *expert = emit_arange(im, CLAVE_I64, number_int(0), number_int(1), scores->dims[1]);
+  value *column = out->experts ? emit_unsqueeze(im, out->experts, 1) : NULL;
+  value *before = emit_cast(im, emit_binary(im, "le", column, expert), CLAVE_I64);
+  const int axis = 0;
+  out->ends = emit_reduce(im, "sum", before, &axis, 1, false);
+}
+
+/* ---------------------------------------------------------------- products */
+
+/* x: (n, K), rows sorted by expert; weight: (E, N, K) */
+static value *grouped_product(importer *im, const routing *routing, value *x, value *weight) {
+  const clave_id rows = x && weight && x->type == weight->type ? coded_rows(im, weight, false) : 0;
+  value *b = rows ? weight : emit_transpose(im, weight, 1, 2);
+  if (!emit_prepare(im, x) || !emit_prepare(im, routing->ends) || (!rows && !emit_prepare(im, b)))
+    return NULL;
+  const number dims[] = {x->dims[0], weight->dims[1]};
+  value *out = emit_begin(im, "GroupedMatmul", x->type, 2, dims);
+  if (!out) return NULL;
+  emit_set_tensor(im, "a", x);
+  if (rows)
+    clave_builder_set_tensor(im->builder, "b", rows);
+  else
+    emit_set_tensor(im, "b", b);
+  clave_builder_set_bool(im->builder, "b_transposed", rows != 0);
+  emit_set_tensor(im, "ends", routing->ends);
+  return out;
+}
+
+/* Reads a quantised weight, (E, N, K * bits / 8). */
+static value *quantised_experts(node *node, const expert_inputs *inputs) {
+  importer *im = node->im;
+  const value *codes = node_required(node, inputs->weight),
+              *scales = node_required(node, inputs->scales),
+              *zeros = node_input(node, inputs->zeros);
+  nbits weight = {.bits =
+                      (int)node_int(node, inputs->bits, node_int(node, "expert_weight_bits", 4))};
+  int64_t block = node_int(node, "block_size", 0);
+  if (!codes || !scales || !import_ok(im)) return NULL;
+  if (weight.bits != 2 && weight.bits != 4 && weight.bits != 8)
+    import_unsupported(im, "%d bits (2, 4 or 8)", weight.bits);
+  if (codes->rank != 3 || codes->type != CLAVE_U8 || value_count(codes) < 1)
+    import_unsupported(im, "weights that are not U8 of rank 3 and fixed size");
+  if (scales->type != CLAVE_F32 && scales->type != CLAVE_F16 && scales->type != CLAVE_BF16)
+    import_unsupported(im, "scales of dtype %s", clave_dtype_name(scales->type));
+  if (!import_ok(im)) return NULL;
+  const int64_t dims[] = {codes->dims[0].i, codes->dims[1].i, codes->dims[2].i * 8 / weight.bits};
+  if (block <= 0 || scales->rank == 2) block = dims[2];
+  if (dims[2] % block || (block != dims[2] && block % 16)) {
+    import_unsupported(im, "blocks of %lld for rows of %lld", (long long)block, (long long)dims[2]);
+    return NULL;
+  }
+  weight.n = dims[0] * dims[1];
+  weight.k = dims[2];
+  weight.block = block;
+  weight.blocks = dims[2] / block;
+  weight.type = scales->type;
+  weight.columns = zeros && zeros->rank == 2 ? dims[1] : 0;
+  weight.codes = nbits_constant(node, inputs->weight, value_count(codes));
+  weight.scales = nbits_constant(node, inputs->scales, weight.n * weight.blocks);
+  const int64_t packed = weight.columns ? dims[0] * ((dims[1] * weight.bits + 7) / 8)
+                                        : weight.n * ((weight.blocks * weight.bits + 7) / 8);
+  if (zeros) weight.zeros = nbits_constant(node, inputs->zeros, packed);
+  return import_ok(im) ? nbits_value(im, &weight, 3, dims) : NULL;
+}
+
+/* The product of x with each row's expert, plus its bias. */
+static value *expert_product(node *node, const routing *routing, const expert_inputs *inputs,
+                             value *x) {
+  importer *im = node->im;
+  value *bias = node_input(node, inputs->bias);
+  value *weight =
+      inputs->scales < 0 ? node_required(node, inputs->weight) : quantised_experts(node, inputs);
+  if (!x || !weight) return NULL;
+  if (weight->rank != 3) import_invalid(im, "weights of rank %d, expected 3", weight->rank);
+  if (!import_ok(im)) return NULL;
+  value *out = grouped_product(im, routing, x, emit_cast(im, weight, x->type));
+  if (!bias || !out) return out;
+  bias = emit_index_select(im, emit_cast(im, bias, x->type), 0, routing->experts);
+  return emit_binary(im, "add", out, bias);
+}
+
+/* ---------------------------------------------------------------- activations */
+
+/* Splits the columns into gate and linear parts, which alternate or are halves. */
+static void split_gate(importer *im, value *x, bool alternate, value **gate, value **linear) {
+  const number size = x->dims[1], half = number_floor_div(im, size, number_int(2));
+  if (!alternate) {
+    *gate = emit_slice(im, x, 1, number_int(0), half);
+    *linear = emit_slice(im, x, 1, half, size);
+    return;
+  }
+  value *pairs = emit_reshape(im, x, 3, (const number[]){x->dims[0], half, number_int(2)});
+  *gate = pairs ? emit_select(im, pairs, 2, number_int(0)) : NULL;
+  *linear = pairs ? emit_select(im, pairs, 2, number_int(1)) : NULL;
+}
+
+/* gate * sigmoid(alpha * gate) * (linear + beta), after limits */
+static value *swiglu(node *node, value *gate, value *linear) {
+  importer *im = node->im;
+  const double alpha = node_float(node, "activation_alpha", 1),
+               beta = node_float(node, "activation_beta", 0);
+  if (!gate || !linear) return NULL;
+  if (node_int(node, "swiglu_limit_after_activation", 0))
+    import_unsupported(im, "swiglu_limit_after_activation");
+  if (node_has(node, "swiglu_limit")) {
+    const double limit = node_float(node, "swiglu_limit", 0);
+    gate = emit_binary_float(im, "minimum", gate, limit);
+    linear = emit_binary_float(im, "minimum", linear, limit);
+    linear = linear ? emit_binary_float(im, "maximum", linear, -limit) : NULL;
+  }
+  value *share = emit_unary(im, "sigmoid", emit_binary_float(im, "mul", gate, alpha));
+  return emit_binary(im, "mul", emit_binary(im, "mul", gate, share),
+                     emit_binary_float(im, "add", linear, beta));
+}
+
+static value *activated_experts(node *node, const routing *routing, const expert_inputs *third,
+                                value *x, value *hidden) {
+  static const char *const names[] = {"relu", "gelu", "silu", "identity", "swiglu"};
+  static const char *const steps[] = {"relu", "gelu_tanh", "silu"};
+  importer *im = node->im;
+  const int kind = node_choice(node, "activation_type", names, 5);
+  const int64_t fusion = node_int(node, "swiglu_fusion", 0);
+  value *gate = hidden, *linear = NULL;
+  if (kind < 4 && node_input(node, third->weight))
+    import_unsupported(im, "fc3 with %s", names[kind]);
+  if (!hidden || !import_ok(im)) return NULL;
+  if (kind == 3) return hidden;
+  if (kind < 3) return emit_unary(im, steps[kind], hidden);
+  if (fusion < 0 || fusion > 2) import_unsupported(im, "swiglu_fusion = %lld", (long long)fusion);
+  if (fusion == 0)
+    linear = expert_product(node, routing, third, x);
+  else
+    split_gate(im, hidden, fusion == 1, &gate, &linear);
+  return swiglu(node, gate, linear);
+}
+
+/* ---------------------------------------------------------------- the op */
+
+/* Sums the results of each token's choices by their shares. */
+static value *joined_choices(importer *im, const routing *routing, value *out) {
+  const number n = number_mul(im, routing->tokens, routing->k);
+  value *back, *sorted = emit_sort(im, routing->order, 0, n, false, &back);
+  if (!sorted || !out || !routing->shares) return NULL;
+  out = emit_index_select(im, out, 0, back);
+  const number dims[] = {routing->tokens, routing->k, out ? out->dims[1] : n};
+  out = emit_reshape(im, out, 3, dims);
+  value *shares =
+      emit_cast(im, emit_unsqueeze(im, routing->shares, 2), out ? out->type : CLAVE_F32);
+  const int axis = 1;
+  return emit_reduce(im, "sum", emit_binary(im, "mul", out, shares), &axis, 1, false);
+}
+
+static void refuse_moe_variants(node *node, bool quantised) {
+  static const char *const types[] = {"int"};
+  importer *im = node->im;
+  if (node_int(node, "use_sparse_mixer", 0)) import_unsupported(im, "use_sparse_mixer");
+  if (!quantised) return;
+  (void)node_choice(node, "quant_type", types, 1);
+  (void)node_int(node, "accuracy_level", 0);
+  if (node_int(node, "weights_prepacked", 0)) import_unsupported(im, "prepacked weights");
+  for (int i = 15; i < node->n_inputs; i++)
+    if (node_input(node, i)) import_unsupported(im, "input %d", i);
+}
+
+/* kind: "q" for quantised weights */
+void onnx_moe(node *node) {
+  static const expert_inputs plain[] = {{2, -1, 3, -1, ""}, {4, -1, 5, -1, ""}, {6, -1, 7, -1, ""}};
+  static const expert_inputs coded[] = {{2, 3, 4, 11, "fc1_expert_weight_bits"},
+                                        {5, 6, 7, 12, "fc2_expert_weight_bits"},
+                                        {8, 9, 10, 13, "fc3_expert_weight_bits"}};
+  importer *im = node->im;
+  const bool quantised = node->kind[0] == 'q';
+  const expert_inputs *inputs = quantised ? coded : plain;
+  value *x = node_required(node, 0), *scores = node_required(node, 1);
+  const int64_t k = node_int(node, "k", 1);
+  refuse_moe_variants(node, quantised);
+  if (!x || !scores || !import_ok(im)) return;
+  if (scores->rank != 2 || x->rank < 2 || k < 1 || (!scores->dims[1].id && k > scores->dims[1].i)) {
+    import_invalid(im, "scores of rank %d, input of rank %d, k is %lld", scores->rank, x->rank,
+                   (long long)k);
+    return;
+  }
+  routing routing = {.tokens = scores->dims[0], .k = number_int(k)};
+  choose_experts(node, scores, &routing);
+  const number flat[] = {routing.tokens, x->dims[x->rank - 1]};
+  value *token =
+      emit_binary(im, "floor_divide", routing.order, value_of_number(im, CLAVE_I64, routing.k));
+  value *rows = emit_index_select(im, emit_reshape(im, x, 2, flat), 0, token);
+  value *hidden = expert_product(node, &routing, &inputs[0], rows);
+  hidden = activated_experts(node, &routing, &inputs[2], rows, hidden);
+  value *out = joined_choices(im, &routing, expert_product(node, &routing, &inputs[1], hidden));
+  node_set(node, 0, out ? emit_reshape(im, out, x->rank, x->dims) : NULL);
+}

@@ -1,0 +1,37 @@
+/* Softmax, LogSoftmax and Hardmax. Before opset 13 all dimensions from the axis on are one. */
+#include <string.h>
+
+#include "import/onnx/converters.h"
+
+/* Returns 1 for the first of the greatest elements, and 0 for the others. */
+static value *hardmax(importer *im, value *x, int axis) {
+  number dims[CLAVE_MAX_RANK];
+  if (!x->dims[axis].id && x->dims[axis].i == 0) return x; /* argmax takes no empty axis */
+  value *place = emit_arg_reduce(im, "argmax", x, axis, true);
+  if (!place) return NULL;
+  for (int d = 0; d < x->rank; d++) dims[d] = d == axis ? x->dims[d] : number_int(1);
+  value *counting = emit_arange(im, CLAVE_I64, number_int(0), number_int(1), x->dims[axis]);
+  counting = emit_reshape(im, counting, x->rank, dims);
+  return emit_cast(im, emit_binary(im, "eq", counting, place), x->type);
+}
+
+static value *softmax_of_kind(node *node, value *x, int axis) {
+  if (strcmp(node->kind, "hard") == 0) return hardmax(node->im, x, axis);
+  return emit_softmax(node->im, x, axis, strcmp(node->kind, "log") == 0);
+}
+
+void onnx_softmax(node *node) {
+  importer *im = node->im;
+  value *x = node_required(node, 0);
+  const bool flat = node->version < 13;
+  const int64_t given = node_int(node, "axis", flat ? 1 : -1);
+  if (!x) return;
+  const int axis = flat && given == x->rank ? x->rank : emit_axis(im, given, x->rank);
+  if (!import_ok(im)) return;
+  if (!flat) {
+    node_set(node, 0, softmax_of_kind(node, x, axis));
+    return;
+  }
+  value *out = softmax_of_kind(node, emit_flatten(im, x, axis), 1);
+  node_set(node, 0, emit_reshape(im, out, x->rank, x->dims));
+}

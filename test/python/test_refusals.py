@@ -81,6 +81,8 @@ class Public:
         yield "load", clave.load, {"path": self.file}
         yield "export", clave.export, {"module": LAYER, "args": (X,)}
         yield "from_gguf", clave.from_gguf, {"path": "no such file.gguf"}
+        yield "from_onnx", clave.from_onnx, {"model": "no such file.onnx"}
+        yield "from_tflite", clave.from_tflite, {"model": "no such file.tflite"}
         yield "register_op", clave.register_op, {"op": "clave_test::none"}
         yield "register_lowering", clave.register_lowering, {"op": "clave_test::none"}
         yield "Kernel", clave.Kernel, {"source": "kernel void f() {}", "grid": 1}
@@ -142,7 +144,7 @@ OTHER_WORDS = {
     "constants": "constant",
     "token": "token",
     "op": "op",
-    "model": "model|config",
+    "model": "model|config|file|no such|x{60}",
     "passes": "pass",
     "tokenizer": "tokenizer|file|gguf|x{60}",
     "tensors": "tensor",

@@ -268,7 +268,7 @@ static void test_foreign_files(void **state) {
     const char *error;
   } files[] = {
       {"", 0, "expected a .clv or .json program, got an empty file"},
-      {"hello", 5, "neither a .clv nor a .json"},
+      {"hello", 5, "neither a program (.clv, .json) nor a model"},
       {"PK\x03\x04....", 8, "a zip archive"},
       {"GGUF....", 8, "a GGUF model; python -m clave from-gguf converts"},
       {"\x7f"

@@ -174,6 +174,14 @@ PROMISES = pytest_part(
     "test/cli/test_commands.py test/jinja test/tokenizer",
     drawn=False,
 )
+IMPORTERS = pytest_part(
+    "test/import/test_onnx_nodes.py -k cpu",
+    "test/import/test_onnx_errors.py test/import/test_onnx_control.py",
+    drawn=False,
+)
+IMPORTED_MODELS = pytest_part(
+    "test/import/test_onnx_[o-z]*.py test/import/test_t*.py", "test/import/test_onnx_[a-n]*.py test/import/test_i*.py"
+)
 IMITATED = pytest_part("test/imitated_opencl -k strict", "test/imitated_opencl -k not strict")
 FAULTS = pytest_part(
     "test/fault -k allocation", "test/fault test/imitated_opencl/test_answers.py -k not allocation", sanitized=True
@@ -194,6 +202,8 @@ PARTS = [
     ("planted faults", long.mutants, "more", [CASES, SANITIZED, "ExecuTorch"]),
     ("documents and build", documents_and_build, "more", ["ExecuTorch"]),
     ("outside", pytest_part("test/outside"), "more", []),
+    ("importers", IMPORTERS, "check", []),
+    ("imported models", IMPORTED_MODELS, "more", []),
     ("op cases", replays.replay_all, "check", [CASES, SANITIZED]),
     ("emulated instructions", replays.emulated, "more", [CASES]),
     ("conformance", conformance, "more", []),

@@ -18,7 +18,21 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-ROOMS = ("api", "backend", "base", "cli", "compile", "delegate", "interp", "jinja", "json", "llm", "ops", "serialize")
+ROOMS = (
+    "api",
+    "backend",
+    "base",
+    "cli",
+    "compile",
+    "delegate",
+    "import",
+    "interp",
+    "jinja",
+    "json",
+    "llm",
+    "ops",
+    "serialize",
+)
 ROOMS += ("tokenizer",)
 RAISED = {
     "Error",

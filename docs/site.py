@@ -29,7 +29,7 @@ NAVIGATION = [
     ("Start", ["README.md", "docs/index.md", "docs/performance.md"]),
     ("Tutorials", pages_of("docs/tutorials")),
     ("How to", pages_of("docs/howto")),
-    ("Reference", pages_of("docs/reference", "cli.md", "errors.md", "ops.md")),
+    ("Reference", pages_of("docs/reference", "cli.md", "errors.md", "imported_ops.md", "ops.md")),
     ("Explanation", ["ARCHITECTURE.md", *pages_of("docs/explanation")]),
     ("Examples", sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("examples/*/README.md"))),
     ("Development", ["CONTRIBUTING.md", "serialize/README.md", *pages_of("docs/developers")]),
@@ -47,7 +47,11 @@ DOCSTRINGS = {
     "show_signature_annotations": True,
     "line_length": 100,
 }
-MADE = ("docs/reference/ops.md", "docs/reference/cli.md")  # made by `make`, ignored by git
+MADE = (
+    "docs/reference/ops.md",
+    "docs/reference/cli.md",
+    "docs/reference/imported_ops.md",
+)  # made by `make`, ignored by git
 STYLE = "style.css"
 # Wide tables and code scroll in themselves, and the bar of sections keeps to one line. On a narrow window, the button
 # of a page's contents has a label.

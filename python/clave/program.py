@@ -356,6 +356,8 @@ def _unsupported(error: Error) -> UnsupportedOp | None:
         return None
     reasons: dict[str, str] = {}
     for item in rest.split("; ")[:-1]:
+        if re.match(r"and \d+ other nodes", item):
+            continue
         op, reason = (*re.split(r"[: ]+", item, maxsplit=1), "")[:2]
         reason, *nodes = re.split(r" ?\((?=\d+ nodes?: )", reason, maxsplit=1)
         words = [reason[1:-1] if reason.startswith("(") else reason, *(n.removesuffix(")") for n in nodes)]

@@ -102,8 +102,8 @@ clave_status proto_each_number(const proto_field *field, proto_wire wire,
                                clave_status (*add)(void *ctx, uint64_t number), void *ctx) {
   if (field->wire == wire) return add(ctx, field->value);
   if (field->wire != PROTO_BYTES)
-    return INVALID("field %u has wire type %d, expected %d", field->number, (int)field->wire,
-                   (int)wire);
+    return INVALID("field %u: expected wire type %d, got %d", field->number, (int)wire,
+                   (int)field->wire);
   proto_reader packed = {field->bytes, 0};
   while (packed.at < packed.message.size) {
     uint64_t number;

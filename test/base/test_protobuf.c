@@ -83,7 +83,7 @@ static void test_numbers(void **state) {
   assert_null(proto_each_number(&field, PROTO_FIXED32, add, &found));
   assert_int_equal(found.items[2], 9);
   clave_status st = proto_each_number(&field, PROTO_VARINT, add, &found);
-  assert_string_equal(status_message(st), "field 1 has wire type 5, expected 0");
+  assert_string_equal(status_message(st), "field 1: expected wire type 0, got 5");
   status_free(st);
   field = (proto_field){.number = 1, .wire = PROTO_BYTES, .bytes = {"\1\0\0\0\2\0", 6}};
   st = proto_each_number(&field, PROTO_FIXED32, add, &found);

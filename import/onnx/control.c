@@ -452,9 +452,12 @@ void onnx_loop(node *node) {
 
 /* Reads a list of directions or axes, one for each item; 0 by default. */
 static bool read_per_item(node *node, const char *name, int n, int64_t *out) {
+  if (n > MAX_SCANNED) {
+    import_unsupported(node->im, "a scan of %d tensors", n);
+    return false;
+  }
   for (int i = 0; i < n; i++) out[i] = 0;
-  const int given = n > MAX_SCANNED ? 0 : node_ints(node, name, out, n);
-  if (n > MAX_SCANNED) import_unsupported(node->im, "a scan of %d tensors", n);
+  const int given = node_ints(node, name, out, n);
   if (given >= 0 && given != n)
     import_invalid(node->im, "%s has %d numbers, expected %d", name, given, n);
   return import_ok(node->im);

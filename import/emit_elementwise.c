@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/dtype.h"
 
 /* ---------------------------------------------------------------- broadcasting */
@@ -141,8 +142,7 @@ static int64_t known_count(importer *im, value *const *xs, int n, int rank, cons
     constant = constant && value_is_constant(xs[i]);
   }
   for (int d = 0; d < rank; d++) {
-    if (dims[d].id) return -1;
-    count *= dims[d].i;
+    if (dims[d].id || !mul_i64(count, dims[d].i, &count)) return -1;
   }
   return count <= (constant ? MAX_ELEMENTS : MAX_NUMBERS) ? count : -1;
 }

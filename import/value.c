@@ -42,7 +42,8 @@ value *value_numbers(importer *im, clave_dtype type, int rank, const int64_t *di
                      const number *elements) {
   value *made = new_of_sizes(im, type, rank, dims);
   const int64_t n = made ? value_count(made) : 0;
-  number *copy = made ? import_alloc(im, (size_t)n + 1, sizeof *copy) : NULL;
+  if (n < 0) import_invalid(im, "the sizes of a tensor overflow 64 bits");
+  number *copy = made && n >= 0 ? import_alloc(im, (size_t)n + 1, sizeof *copy) : NULL;
   if (!copy) return NULL;
   for (int64_t i = 0; i < n; i++) copy[i] = value_rounded(type, elements[i]);
   made->elements = copy;

@@ -375,19 +375,69 @@ number number_to_bool(importer *im, number a) {
   return a.type == NUMBER_BOOL ? a : number_compute(im, NUMBER_NE, a, number_int(0));
 }
 
-number number_again(importer *im, number a) {
-  if (!a.id || !import_ok(im)) return a;
-  for (size_t i = im->n_numbers; i-- > 0;) {
-    const number_entry entry = im->numbers[i];
-    if (entry.out.id != a.id) continue;
-    if (!entry.hidden) return a;
-    if (entry.kind == NUMBER_KINDS) {
-      import_unsupported(im, "a size depends on values that are computed in the body of a branch");
-      return a;
-    }
-    return number_compute(im, entry.kind, number_again(im, entry.a), number_again(im, entry.b));
+/* Returns the index of the entry that computes a number, or n_numbers. Entries are in the order of
+ * their ids. */
+static size_t number_entry_of(const importer *im, number a) {
+  size_t low = 0, high = im->n_numbers;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (im->numbers[middle].out.id < a.id)
+      low = middle + 1;
+    else
+      high = middle;
   }
-  return a;
+  return a.id && low < im->n_numbers && im->numbers[low].out.id == a.id ? low : im->n_numbers;
+}
+
+/* Marks the hidden entries on which entry `last` depends. Returns the first of them. False in
+ * *fits: one depends on a tensor. */
+static size_t mark_hidden(const importer *im, size_t last, bool *needed, bool *fits) {
+  size_t first = last;
+  needed[last] = true;
+  for (size_t i = last + 1; i-- > first;) {
+    const number_entry *entry = &im->numbers[i];
+    if (!needed[i]) continue;
+    *fits = *fits && entry->kind != NUMBER_KINDS;
+    const number operands[] = {entry->a, entry->b};
+    for (int k = 0; k < 2; k++) {
+      const size_t at = number_entry_of(im, operands[k]);
+      if (at >= i || !im->numbers[at].hidden) continue;
+      needed[at] = true;
+      if (at < first) first = at;
+    }
+  }
+  return first;
+}
+
+/* Returns an operand of an entry that is computed again. */
+static number operand_again(const importer *im, number operand, size_t last, const bool *needed,
+                            const number *again) {
+  const size_t at = number_entry_of(im, operand);
+  return at < last && needed[at] ? again[at] : operand;
+}
+
+number number_again(importer *im, number a) {
+  const size_t last = number_entry_of(im, a);
+  bool fits = true;
+  if (!import_ok(im) || last == im->n_numbers || !im->numbers[last].hidden) return a;
+  bool *needed = calloc(last + 1, sizeof *needed);
+  number *again = calloc(last + 1, sizeof *again), out = a;
+  if (!needed || !again) {
+    import_fail(im, status_no_memory());
+  } else {
+    const size_t first = mark_hidden(im, last, needed, &fits);
+    if (!fits)
+      import_unsupported(im, "a size depends on values that are computed in the body of a branch");
+    for (size_t i = first; i <= last && import_ok(im); i++) {
+      const number_entry entry = im->numbers[i];
+      if (!needed[i]) continue;
+      out = again[i] = number_compute(im, entry.kind, operand_again(im, entry.a, i, needed, again),
+                                      operand_again(im, entry.b, i, needed, again));
+    }
+  }
+  free(needed);
+  free(again);
+  return out;
 }
 
 void number_check(importer *im, number_kind kind, number a, number b, const char *message) {

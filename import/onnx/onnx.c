@@ -107,7 +107,10 @@ static void add_outputs(onnx_import *onnx, const onnx_graph *graph) {
       return;
     }
     im->node = name;
-    if (out->value) add_output(im, name, out->value);
+    if (out->value)
+      add_output(im, name, out->value);
+    else if (!im->n_reported)
+      import_unsupported(im, "an absent optional, or a result that the op does not have");
     (void)import_end_node(im, "output");
   }
 }

@@ -123,6 +123,8 @@ static void add_model_outputs(tflite_import *tflite, subgraph *graph, const sign
       import_unsupported(im, "an output of dtype %s", tflite_dtype_name(x->type));
     if (import_ok(im) && (x->values[LAST] || x->values[FIRST]))
       add_model_output(im, names[i], tflite_in_layout(im, x, LAST));
+    else if (!im->n_reported)
+      import_unsupported(im, "a result that the operator does not have");
     (void)import_end_node(im, "output");
   }
   (void)import_end_node(im, "output");

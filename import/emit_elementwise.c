@@ -147,6 +147,26 @@ static int64_t known_count(importer *im, value *const *xs, int n, int rank, cons
   return count <= (constant ? MAX_ELEMENTS : MAX_NUMBERS) ? count : -1;
 }
 
+/* Rounds a number of the host, a double, to the 24 bits of an F32. Veltkamp's splitting: the sum of
+ * x - wide and wide, which is x * (2^29 + 1), loses the other 29 bits. */
+static number round_to_f32(importer *im, number x) {
+  const number split = number_float(0x1p29 + 1);
+  if (!x.id || x.type != NUMBER_FLOAT) return x;
+  const number wide = number_mul(im, x, split);
+  return number_add(im, wide, number_sub(im, x, wide));
+}
+
+/* True if the result of a step on floats has more bits than its operands. */
+static bool is_rounded(const char *kind) {
+  static const char *const kinds[] = {"add", "sub", "mul", "div", "sqrt"};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (strcmp(kind, kinds[i]) == 0) return true;
+  return false;
+}
+
+/* True if a number of the host that depends on sizes, a double, can have the dtype. */
+static bool dtype_has_numbers(clave_dtype type) { return type != CLAVE_F16 && type != CLAVE_BF16; }
+
 /* Computes a step at import. NULL: it must be an op. */
 static value *step_of_known(importer *im, const char *kind, value *const *xs, int n,
                             clave_dtype type, int rank, const number *dims) {
@@ -160,6 +180,8 @@ static value *step_of_known(importer *im, const char *kind, value *const *xs, in
     number operands[3] = {{0}};
     for (int i = 0; i < n; i++) operands[i] = broadcast_element(xs[i], rank, index);
     if (!compute_numbers(im, kind, floats, operands, &elements[at])) return NULL;
+    if (elements[at].id && !dtype_has_numbers(xs[n - 1]->type)) return NULL;
+    if (type == CLAVE_F32 && is_rounded(kind)) elements[at] = round_to_f32(im, elements[at]);
     for (int d = rank - 1; d >= 0 && ++index[d] == sizes[d]; d--) index[d] = 0;
   }
   return value_numbers(im, type, rank, sizes, elements);
@@ -286,6 +308,7 @@ static bool casts_known(importer *im, value *x, clave_dtype type) {
   if (!value_known(im, x) || !folds_in_64_bits(type)) return false;
   for (int64_t i = 0, n = value_count(x); i < n; i++) {
     const number a = x->elements[i];
+    if (a.id && !dtype_has_numbers(type)) return false;
     if (a.id) continue;
     if (x->type == CLAVE_U64 && a.i < 0) return false;
     if (a.type == NUMBER_FLOAT && !dtype_is_float((dtype)type) && type != CLAVE_BOOL &&
@@ -302,7 +325,10 @@ value *emit_cast(importer *im, value *x, clave_dtype type) {
     const int64_t n = value_count(x);
     int64_t dims[CLAVE_MAX_RANK];
     number *elements = import_alloc(im, (size_t)n + 1, sizeof *elements);
-    for (int64_t i = 0; elements && i < n; i++) elements[i] = cast_number(im, x->elements[i], type);
+    for (int64_t i = 0; elements && i < n; i++) {
+      elements[i] = cast_number(im, x->elements[i], type);
+      if (type == CLAVE_F32) elements[i] = round_to_f32(im, elements[i]);
+    }
     for (int d = 0; d < x->rank; d++) dims[d] = x->dims[d].i;
     return elements ? value_numbers(im, type, x->rank, dims, elements) : NULL;
   }

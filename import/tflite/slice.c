@@ -54,14 +54,16 @@ static value *strided_axis(importer *im, value *x, int axis, const strided *slic
   const bool all_before = slice->begin_mask >> i & 1, all_after = slice->end_mask >> i & 1;
   const number last = number_sub(im, size, one);
   number begin = slice->begin[i], end = slice->end[i];
+  if (stride > 0)
+    begin = all_before ? zero : absolute(im, begin, size, zero, size);
+  else
+    begin = all_before ? last : absolute(im, begin, size, number_int(-1), last);
   if (slice->is_offset) end = number_add(im, begin, end);
   if (stride > 0) {
-    begin = all_before ? zero : absolute(im, begin, size, zero, size);
     end = all_after ? size : absolute(im, end, size, zero, size);
     return emit_slice_step(im, x, axis, begin, end, stride);
   }
   /* on the reversed axis, where i becomes last - i */
-  begin = all_before ? last : absolute(im, begin, size, number_int(-1), last);
   end = all_after ? number_int(-1) : absolute(im, end, size, number_int(-1), last);
   return emit_slice_step(im, emit_flip(im, x, axis), axis, number_sub(im, last, begin),
                          number_sub(im, last, end), -stride);

@@ -239,6 +239,10 @@ def strided_slices():
         more = {"ellipsis_mask": 1 << int(rng.integers(0, n)) if k % 4 == 0 else 0, **options}
         yield case("STRIDED_SLICE", x(*shape), *(np.int32(a) for a in (begin, end, step)), **more)
     yield case("STRIDED_SLICE", x(6, 5), np.int32([1, 2]), np.int32([2, 3]), np.int32([1, 1]), offset=True)
+    yield case("STRIDED_SLICE", x(6, 5), np.int32([-3, 2]), np.int32([3, 3]), np.int32([1, 1]), offset=True)
+    yield case(
+        "STRIDED_SLICE", x(6, 5), np.int32([1, 2]), np.int32([3, 3]), np.int32([1, 1]), begin_mask=1, offset=True
+    )
     yield case("STRIDED_SLICE", x(6, 5), ints(2, low=-3, high=3), np.int32([6, 5]), np.int32([1, 2]))
 
 

@@ -50,6 +50,10 @@ static void read_pads(node *node, const value *x, onnx_window *out) {
     const bool use = given >= 0 && mode == 0 && import_ok(node->im);
     out->before[d] = number_int(use ? pads[d] : 0);
     out->after[d] = number_int(use ? pads[n + d] : 0);
+    if (out->before[d].i != (int32_t)out->before[d].i ||
+        out->after[d].i != (int32_t)out->after[d].i)
+      import_invalid(node->im, "pads are %lld and %lld", (long long)out->before[d].i,
+                     (long long)out->after[d].i);
   }
   if (mode == 1 || mode == 2) pad_same(node, x, mode == 2, out);
 }

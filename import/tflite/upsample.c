@@ -31,7 +31,7 @@ static value *emit_upsample(importer *im, value *x, const number *sizes, const c
 /* Selects the rows along a dimension that are nearest to the results with align_corners: i * scale,
  * computed in F32 as in TFLite and rounded. */
 static value *select_nearest(importer *im, value *x, int d, number to, bool half_pixels) {
-  if (!x || to.id || x->dims[d].id || to.i > MAX_SIZE || x->dims[d].i == 0) {
+  if (!x || to.id || x->dims[d].id || to.i < 0 || to.i > MAX_SIZE || x->dims[d].i == 0) {
     import_unsupported(im, "align_corners and sizes that are open, 0 or more than %d", MAX_SIZE);
     return NULL;
   }

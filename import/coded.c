@@ -173,6 +173,20 @@ static bool coded_is_centred(const coded *coded, int64_t n) {
   return coded->zeros ? true : (coded->offset & mask) == half;
 }
 
+/* True if there is one scale, one for each index of the axis, or one for each group. */
+static bool coded_has_scales(const coded_source *source) {
+  const value *codes = source->codes, *scale = source->scale;
+  if (source->axis < 0) return value_count(scale) == 1;
+  if (!source->group)
+    return scale->rank == 1 && number_is_same(scale->dims[0], codes->dims[source->axis]);
+  for (int d = 0; d < codes->rank && scale->rank == codes->rank; d++) {
+    const int64_t size = codes->dims[d].i,
+                  groups = size / source->group + (size % source->group != 0);
+    if (!number_is(scale->dims[d], d == source->axis ? groups : size)) return false;
+  }
+  return scale->rank == codes->rank;
+}
+
 static bool coded_source_fits(const coded_source *source) {
   const value *codes = source->codes, *scale = source->scale;
   const int64_t n = value_count(codes);
@@ -184,7 +198,7 @@ static bool coded_source_fits(const coded_source *source) {
   if (source->zero && (!value_is_constant(source->zero) || source->zero->type != codes->type ||
                        value_count(source->zero) != value_count(scale)))
     return false;
-  return source->group % 16 == 0 && source->group < INT32_MAX;
+  return source->group % 16 == 0 && source->group < INT32_MAX && coded_has_scales(source);
 }
 
 /* True if there is a scale for each group of codes. */

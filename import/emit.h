@@ -9,6 +9,8 @@ value *emit_declare(importer *im, clave_dtype type, int rank, const number *dims
 /* Begins an instruction whose result `out` is a new tensor of this dtype and shape. The caller sets
  * the other fields, whose tensors must exist before. */
 value *emit_begin(importer *im, const char *op, clave_dtype type, int rank, const number *dims);
+/* Begins an instruction that moves elements of x, its operand `x`. The result has x's dtype. */
+value *emit_begin_move(importer *im, const char *op, const value *x, int rank, const number *dims);
 /* Adds a further result of the current instruction, in the field of this name. */
 value *emit_result(importer *im, const char *field, clave_dtype type, int rank, const number *dims);
 void emit_set_tensor(importer *im, const char *field,

@@ -23,7 +23,9 @@ static value *cat_known(importer *im, value *const *xs, int n) {
       memcpy(elements + at, xs[i]->elements, (size_t)xs[i]->dims[0].i * sizeof *elements);
     at += xs[i]->dims[0].i;
   }
-  return elements ? value_numbers(im, xs[0]->type, 1, &total, elements) : NULL;
+  value *out = elements ? value_numbers(im, xs[0]->type, 1, &total, elements) : NULL;
+  if (out) out->bits = xs[0]->bits;
+  return out;
 }
 
 static bool cat_fits(importer *im, value *const *xs, int n, int axis, number *dims) {
@@ -53,6 +55,7 @@ value *emit_cat(importer *im, value *const *xs, int n, int axis) {
   for (int i = 0; tensors && i < n; i++) tensors[i] = value_tensor(im, xs[i]);
   value *out = tensors ? emit_begin(im, "Cat", xs[0]->type, xs[0]->rank, dims) : NULL;
   if (!out) return NULL;
+  out->bits = xs[0]->bits;
   clave_builder_set_tensors(im->builder, "xs", tensors, (uint32_t)n);
   clave_builder_set_int(im->builder, "axis", axis);
   return out;
@@ -60,9 +63,7 @@ value *emit_cat(importer *im, value *const *xs, int n, int axis) {
 
 value *emit_copy(importer *im, value *x) {
   if (!emit_prepare(im, x)) return NULL;
-  value *out = emit_begin(im, "Copy", x->type, x->rank, x->dims);
-  emit_set_tensor(im, "x", x);
-  return out;
+  return emit_begin_move(im, "Copy", x, x->rank, x->dims);
 }
 
 value *emit_bitcast(importer *im, value *x, clave_dtype type) {
@@ -128,9 +129,8 @@ value *emit_pad(importer *im, value *x, const number *before, const number *afte
     dims[d].no_sign = true;
   }
   if (!any) return x;
-  value *out = emit_begin(im, "Pad", x->type, x->rank, dims);
+  value *out = emit_begin_move(im, "Pad", x, x->rank, dims);
   if (!out) return NULL;
-  emit_set_tensor(im, "x", x);
   emit_set_sizes(im, "before", before, x->rank);
   emit_set_sizes(im, "after", after, x->rank);
   clave_builder_set_text(im->builder, "mode", mode);
@@ -140,9 +140,8 @@ value *emit_pad(importer *im, value *x, const number *before, const number *afte
 
 value *emit_triangle(importer *im, value *x, int64_t diagonal, bool upper) {
   if (!emit_prepare(im, x)) return NULL;
-  value *out = emit_begin(im, "Triangle", x->type, x->rank, x->dims);
+  value *out = emit_begin_move(im, "Triangle", x, x->rank, x->dims);
   if (!out) return NULL;
-  emit_set_tensor(im, "x", x);
   clave_builder_set_int(im->builder, "diagonal", diagonal);
   clave_builder_set_bool(im->builder, "upper", upper);
   return out;
@@ -201,6 +200,7 @@ value *emit_index_select(importer *im, value *x, int axis, value *index) {
   for (int d = axis + 1; d < x->rank; d++) dims[rank++] = x->dims[d];
   value *out = emit_begin(im, "IndexSelect", x->type, rank, dims);
   if (!out) return NULL;
+  out->bits = x->bits;
   if (rows)
     clave_builder_set_tensor(im->builder, "x", rows);
   else
@@ -212,9 +212,8 @@ value *emit_index_select(importer *im, value *x, int axis, value *index) {
 
 value *emit_gather(importer *im, value *x, int axis, value *index) {
   if (!emit_prepare(im, x) || !emit_prepare(im, index)) return NULL;
-  value *out = emit_begin(im, "Gather", x->type, index->rank, index->dims);
+  value *out = emit_begin_move(im, "Gather", x, index->rank, index->dims);
   if (!out) return NULL;
-  emit_set_tensor(im, "x", x);
   clave_builder_set_int(im->builder, "axis", axis);
   emit_set_tensor(im, "index", index);
   return out;
@@ -231,9 +230,8 @@ value *emit_index(importer *im, value *x, value *const *indices, int n) {
     axes[i] = i;
   }
   for (int d = n; d < x->rank; d++) dims[rank++] = x->dims[d];
-  value *out = emit_begin(im, "Index", x->type, rank, dims);
+  value *out = emit_begin_move(im, "Index", x, rank, dims);
   if (!out) return NULL;
-  emit_set_tensor(im, "x", x);
   clave_builder_set_tensors(im->builder, "indices", tensors, (uint32_t)n);
   emit_set_ints(im, "axes", axes, n);
   return out;
@@ -242,10 +240,9 @@ value *emit_index(importer *im, value *x, value *const *indices, int n) {
 value *emit_scatter(importer *im, const char *kind, value *x, int axis, value *index,
                     value *source) {
   if (!emit_prepare(im, x) || !emit_prepare(im, index) || !emit_prepare(im, source)) return NULL;
-  value *out = emit_begin(im, "Scatter", x->type, x->rank, x->dims);
+  value *out = emit_begin_move(im, "Scatter", x, x->rank, x->dims);
   if (!out) return NULL;
   clave_builder_set_text(im->builder, "kind", kind);
-  emit_set_tensor(im, "x", x);
   clave_builder_set_int(im->builder, "axis", axis);
   emit_set_tensor(im, "index", index);
   emit_set_tensor(im, "source", source);
@@ -255,9 +252,8 @@ value *emit_scatter(importer *im, const char *kind, value *x, int axis, value *i
 
 value *emit_slice_update(importer *im, value *x, value *update, int axis, number start) {
   if (!emit_prepare(im, x) || !emit_prepare(im, update)) return NULL;
-  value *out = emit_begin(im, "SliceUpdate", x->type, x->rank, x->dims);
+  value *out = emit_begin_move(im, "SliceUpdate", x, x->rank, x->dims);
   if (!out) return NULL;
-  emit_set_tensor(im, "x", x);
   emit_set_tensor(im, "update", update);
   clave_builder_set_int(im->builder, "axis", axis);
   emit_set_number(im, "start", start);

@@ -292,7 +292,9 @@ value *emit_binary_float(importer *im, const char *kind, value *x, double y) {
   return x ? emit_binary(im, kind, x, value_of_float(im, x->type, y)) : NULL;
 }
 value *emit_where(importer *im, value *condition, value *x, value *y) {
-  return emit_step(im, "where", (value *[]){condition, x, y}, 3);
+  value *out = emit_step(im, "where", (value *[]){condition, x, y}, 3);
+  if (out) out->bits = x->bits;
+  return out;
 }
 
 /* ---------------------------------------------------------------- casts */

@@ -24,6 +24,13 @@ value *emit_declare(importer *im, clave_dtype type, int rank, const number *dims
   return out;
 }
 
+value *emit_begin_move(importer *im, const char *op, const value *x, int rank, const number *dims) {
+  value *out = emit_begin(im, op, x->type, rank, dims);
+  if (out) out->bits = x->bits;
+  emit_set_tensor(im, "x", x);
+  return out;
+}
+
 value *emit_result(importer *im, const char *field, clave_dtype type, int rank,
                    const number *dims) {
   value *out = emit_declare(im, type, rank, dims);
@@ -158,9 +165,7 @@ value *emit_reshape(importer *im, value *x, int rank, const number *dims) {
     return out;
   }
   if (!emit_prepare(im, x)) return NULL;
-  out = emit_begin(im, "Reshape", x->type, rank, dims);
-  if (out) out->bits = x->bits;
-  emit_set_tensor(im, "x", x);
+  out = emit_begin_move(im, "Reshape", x, rank, dims);
   emit_set_sizes(im, "shape", dims, rank);
   return out;
 }
@@ -181,8 +186,7 @@ value *emit_permute(importer *im, value *x, const int *order) {
   if (x->coded && x->rank == 2) return coded_transpose(im, x);
   value *out = view_known(im, x, x->rank, dims, strides, 0, &done);
   if (done || !emit_prepare(im, x)) return out;
-  out = emit_begin(im, "Permute", x->type, x->rank, dims);
-  emit_set_tensor(im, "x", x);
+  out = emit_begin_move(im, "Permute", x, x->rank, dims);
   emit_set_ints(im, "dims", axes, x->rank);
   return out;
 }
@@ -207,8 +211,7 @@ value *emit_expand(importer *im, value *x, int rank, const number *dims) {
   }
   value *out = view_known(im, x, rank, dims, strides, 0, &done);
   if (done || !emit_prepare(im, x)) return out;
-  out = emit_begin(im, "Expand", x->type, rank, dims);
-  emit_set_tensor(im, "x", x);
+  out = emit_begin_move(im, "Expand", x, rank, dims);
   emit_set_sizes(im, "shape", dims, rank);
   return out;
 }
@@ -257,8 +260,7 @@ value *emit_slice_step(importer *im, value *x, int axis, number start, number st
   strides[axis] *= step;
   if (!start.id) out = view_known(im, x, x->rank, dims, strides, offset, &done);
   if (done || !emit_prepare(im, x)) return out;
-  out = emit_begin(im, "Slice", x->type, x->rank, dims);
-  emit_set_tensor(im, "x", x);
+  out = emit_begin_move(im, "Slice", x, x->rank, dims);
   clave_builder_set_int(im->builder, "axis", axis);
   emit_set_number(im, "start", start);
   emit_set_number(im, "stop", stop);
@@ -279,8 +281,7 @@ value *emit_flip(importer *im, value *x, int axis) {
   strides[axis] = -strides[axis];
   value *out = view_known(im, x, x->rank, x->dims, strides, offset, &done);
   if (done || !emit_prepare(im, x)) return out;
-  out = emit_begin(im, "Flip", x->type, x->rank, x->dims);
-  emit_set_tensor(im, "x", x);
+  out = emit_begin_move(im, "Flip", x, x->rank, x->dims);
   emit_set_ints(im, "axes", axes, 1);
   return out;
 }
@@ -292,8 +293,7 @@ value *emit_select(importer *im, value *x, int axis, number index) {
     return emit_squeeze(im, emit_slice(im, x, axis, index, number_int(index.i + 1)), axis);
   for (int d = 0; d < x->rank - 1; d++) dims[d] = x->dims[d + (d >= axis)];
   if (!emit_prepare(im, x)) return NULL;
-  value *out = emit_begin(im, "Select", x->type, x->rank - 1, dims);
-  emit_set_tensor(im, "x", x);
+  value *out = emit_begin_move(im, "Select", x, x->rank - 1, dims);
   clave_builder_set_int(im->builder, "axis", axis);
   emit_set_number(im, "index", index);
   return out;
@@ -308,8 +308,7 @@ value *emit_diagonal(importer *im, value *x, int axis, int other) {
   const number size = x->dims[axis], other_size = x->dims[other];
   dims[rank++] = number_is_same(size, other_size) ? size : number_min(im, size, other_size);
   dims[rank - 1].no_sign = true;
-  value *out = emit_begin(im, "Diagonal", x->type, rank, dims);
-  emit_set_tensor(im, "x", x);
+  value *out = emit_begin_move(im, "Diagonal", x, rank, dims);
   if (!out) return NULL;
   clave_builder_set_int(im->builder, "axis1", axis);
   clave_builder_set_int(im->builder, "axis2", other);

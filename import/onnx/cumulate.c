@@ -32,6 +32,9 @@ static value *cumulate_along(importer *im, const cumulation *cumulation, value *
 /* Computes the results along all axes, and selects that of the axis that is known at run time. */
 static value *cumulate_along_any(importer *im, const cumulation *cumulation, value *x,
                                  value *axis) {
+  const number given = value_scalar(im, axis, "axis");
+  emit_check(im, NUMBER_GE, given, number_int(-x->rank), "the axis is out of range");
+  emit_check(im, NUMBER_LT, given, number_int(x->rank), "the axis is out of range");
   value *which = emit_reshape(im, axis, 0, NULL), *out = NULL;
   if (!which) return NULL;
   which = emit_wrap_index(im, emit_cast(im, which, CLAVE_I64), number_int(x->rank));

@@ -267,8 +267,12 @@ void onnx_reduce(node *node) {
     node_set(node, 0, reduce_extreme(&reduction, node->kind, x));
     return;
   }
+  /* U64 is computed as I64, in which numbers from 2^63 on are negative. */
+  const bool is_u64 = x->type == CLAVE_U64;
+  const char *kind = is_u64 && strcmp(node->kind, "l1") == 0 ? "sum" : node->kind;
+  if (is_u64 && strcmp(kind, "mean") == 0) import_unsupported(im, "the mean of UINT64");
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-    if (strcmp(node->kind, kinds[i].kind) != 0) continue;
+    if (strcmp(kind, kinds[i].kind) != 0) continue;
     const bool floats = dtype_has_fractions((dtype)x->type);
     const reduce_width width = floats ? kinds[i].of_floats : kinds[i].of_ints;
     value *wide = emit_cast(im, x, reduce_type(x->type, width));

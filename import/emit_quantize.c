@@ -23,7 +23,16 @@ value *emit_dequantize(importer *im, const quantized *x) {
   return emit_binary(im, "mul", codes, x->scale);
 }
 
+static bool is_float8_range(code_range range) {
+  return range.type == CLAVE_F8_E4M3 || range.type == CLAVE_F8_E5M2;
+}
+
 static void quantize_limits(code_range range, double *low, double *high) {
+  if (is_float8_range(range)) {
+    *high = range.type == CLAVE_F8_E5M2 ? 57344 : 448;
+    *low = -*high;
+    return;
+  }
   const int bits = range.bits ? range.bits : 8 * (int)clave_dtype_size(range.type);
   const bool is_signed = range.type == CLAVE_I8 || range.type == CLAVE_I16;
   *low = is_signed ? -(double)(1ll << (bits - 1)) : 0;
@@ -35,12 +44,9 @@ value *emit_quantize(importer *im, value *x, value *scale, value *zero, code_ran
   if (!x) return NULL;
   if (scale) x = emit_binary(im, "div", x, emit_cast(im, scale, x->type));
   if (!x) return NULL;
-  if (range.type == CLAVE_F8_E4M3 || range.type == CLAVE_F8_E5M2) {
-    if (zero) x = emit_binary(im, "add", x, emit_cast(im, zero, x->type));
-    return emit_cast(im, x, range.type);
-  }
-  x = emit_unary(im, "round", x);
-  if (x)
+  const bool has_fractions = is_float8_range(range);
+  if (!has_fractions) x = emit_unary(im, "round", x);
+  if (x && (zero || !has_fractions))
     x = emit_binary(im, "add", x,
                     zero ? emit_cast(im, zero, x->type) : value_of_float(im, x->type, 0));
   quantize_limits(range, &low, &high);

@@ -18,8 +18,8 @@ typedef struct quantized {
 
 /* (codes - zero) * scale in the scale's dtype */
 value *emit_dequantize(importer *im, const quantized *x);
-/* Rounds x / scale half to even, adds the zero and limits the sum to the range. scale (NULL: 1) and
- * zero (NULL: 0) are broadcast to x; x is F32 or F64. */
+/* Rounds x / scale half to even, except for 8-bit floats, adds the zero and limits the sum to the
+ * range. scale (NULL: 1) and zero (NULL: 0) are broadcast to x; x is F32 or F64. */
 value *emit_quantize(importer *im, value *x, value *scale, value *zero, code_range range);
 /* True if the value is known to be 0 in all elements; NULL is. */
 bool emit_is_zero(importer *im, value *x);

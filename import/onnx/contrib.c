@@ -21,7 +21,7 @@ value *onnx_call(node *node, const char *op, int64_t version, value *const *inpu
   call.kind = row->kind;
   call.version = version;
   call.inputs = copies;
-  call.n_inputs = n;
+  call.n_inputs = n < 4 ? n : 4;
   call.outputs = &out;
   call.n_outputs = 1;
   row->convert(&call);
@@ -152,24 +152,10 @@ value *onnx_norm(node *node, const char *op, value *x, value *weight, value *bia
   return out;
 }
 
-/* Refuses results that only training reads. */
-static void refuse_statistics(node *node, int first, int last) {
+void onnx_refuse_statistics(node *node, int first, int last) {
   for (int i = first; i <= last; i++)
     if (node_has_output(node, i))
       import_unsupported(node->im, "result %d, a statistic for training", i);
-}
-
-/* X, scale; the mean of squares is not centred. */
-void onnx_simplified_layer_norm(node *node) {
-  value *x = node_required(node, 0), *weight = node_required(node, 1);
-  const double eps = node_float(node, "epsilon", (double)1e-5f);
-  (void)node_int(node, "stash_type", 1);
-  refuse_statistics(node, 1, 1);
-  if (!x || !weight) return;
-  const int axis = emit_axis(node->im, node_int(node, "axis", -1), x->rank);
-  if (weight->rank != x->rank - axis) import_unsupported(node->im, "a scale of another rank");
-  if (weight->type != x->type) weight = emit_cast(node->im, weight, x->type);
-  node_set(node, 0, onnx_norm(node, "RmsNorm", x, weight, NULL, x->rank - axis, eps));
 }
 
 /* input + skip + bias, normalised; kind: the op of clave */
@@ -179,7 +165,7 @@ void onnx_skip_layer_norm(node *node) {
   value *x = emit_binary(im, "add", node_required(node, 0), node_required(node, 1));
   value *weight = node_required(node, 2), *beta = centred ? node_input(node, 3) : NULL;
   value *bias = node_input(node, centred ? 4 : 3);
-  refuse_statistics(node, 1, 2);
+  onnx_refuse_statistics(node, 1, 2);
   if (bias) x = emit_binary(im, "add", x, bias);
   const double eps = node_float(node, "epsilon", (double)1e-12f);
   node_set(node, 0, onnx_norm(node, node->kind, x, weight, beta, 1, eps));

@@ -10,5 +10,7 @@ value *onnx_call(node *node, const char *op, int64_t version, value *const *inpu
  * their shape. */
 value *onnx_norm(node *node, const char *op, value *x, value *weight, value *bias, int n_axes,
                  double eps);
+/* Refuses results `first` to `last`, which only training reads. */
+void onnx_refuse_statistics(node *node, int first, int last);
 
 #endif

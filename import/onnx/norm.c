@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "import/onnx/contrib.h"
 #include "import/onnx/converters.h"
 
 /* ---------------------------------------------------------------- written out */
@@ -227,7 +228,7 @@ void onnx_layer_norm(node *node) {
   if (x->rank == 0) import_invalid(im, "the input has rank 0");
   const int first = emit_axis(im, axis, x->rank);
   if (!import_ok(im)) return;
-  const clave_dtype type = scale->type; /* RMSNormalization has its result in it */
+  const clave_dtype type = scale->type; /* the result of RMS norms has it */
   value *in = x;
   if (type != x->type) in = norm_wide(node, x);
   if (!in) return;
@@ -235,7 +236,10 @@ void onnx_layer_norm(node *node) {
   bias = bias ? emit_cast(im, bias, in->type) : NULL;
   value *out = scale ? norm_of_rows(im, node->kind, in, scale, bias, first, epsilon) : NULL;
   node_set(node, 0, emit_cast(im, out, type));
-  if (strcmp(node->kind, "LayerNorm") == 0) set_moments(node, x, first, epsilon);
+  if (strcmp(node->kind, "LayerNorm") == 0)
+    set_moments(node, x, first, epsilon);
+  else
+    onnx_refuse_statistics(node, 1, 1);
 }
 
 /* ---------------------------------------------------------------- others */

@@ -127,7 +127,7 @@ void onnx_reverse_sequence(node *node) {
   value *x = node_required(node, 0), *lengths = node_required(node, 1);
   const int64_t batch = node_int(node, "batch_axis", 1), time = node_int(node, "time_axis", 0);
   if (!x || !lengths) return;
-  if (batch + time != 1 || batch < 0 || batch > 1 || x->rank < 2 || lengths->rank != 1) {
+  if (batch < 0 || batch > 1 || time != 1 - batch || x->rank < 2 || lengths->rank != 1) {
     import_invalid(im, "axes %lld and %lld of rank %d, lengths of rank %d", (long long)batch,
                    (long long)time, x->rank, lengths->rank);
     return;

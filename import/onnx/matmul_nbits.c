@@ -35,7 +35,7 @@ static bool nbits_weight(node *node, nbits *out) {
   if (codes->type != CLAVE_U8) import_unsupported(node->im, "a weight that is not U8");
   if (out->type != CLAVE_F32 && out->type != CLAVE_F16 && out->type != CLAVE_BF16)
     import_unsupported(node->im, "scales of dtype %s", clave_dtype_name(out->type));
-  out->codes = nbits_constant(node, 1, out->n * out->blocks * out->block * out->bits / 8);
+  out->codes = nbits_constant(node, 1, out->n * (out->blocks * out->block / 8 * out->bits));
   out->scales = nbits_constant(node, 2, out->n * out->blocks);
   if (zeros && zeros->type == CLAVE_U8)
     out->zeros = nbits_constant(node, 3, out->n * ((out->blocks * out->bits + 7) / 8));
@@ -127,7 +127,8 @@ void onnx_matmul_bnb4(node *node) {
                 block = node_int(node, "block_size", 0), type = node_int(node, "quant_type", 0);
   const bool transposed = node_int(node, "transB", 1);
   (void)node_int(node, "training_mode", 0);
-  if (k < 1 || n < 1 || k > INT32_MAX || n > INT32_MAX || block < 1 || type < 0 || type > 1)
+  if (k < 1 || n < 1 || k > INT32_MAX || n > INT32_MAX || block < 1 || block > INT32_MAX ||
+      type < 0 || type > 1)
     import_invalid(im, "K, N, block_size or quant_type is out of range");
   if (!a || !scales || !import_ok(im)) return;
   const uint8_t *codes = nbits_constant(node, 1, (n * k + 1) / 2),

@@ -143,22 +143,6 @@ static value *unrolled(importer *im, const rnn_context *context, value *x, value
   return import_ok(im) ? emit_cat(im, outs, (int)steps, 0) : NULL;
 }
 
-/* Makes a tensor that a Scan sets: an argument of its body, or a result. */
-static value *scan_tensor(importer *im, clave_dtype type, int rank, const number *dims) {
-  int64_t sizes[CLAVE_MAX_RANK];
-  clave_id values[CLAVE_MAX_RANK];
-  value *made = value_new(im, type, rank, dims);
-  if (!made) return NULL;
-  for (int d = 0; d < rank; d++) {
-    sizes[d] = dims[d].i;
-    values[d] = dims[d].id;
-  }
-  made->tensor =
-      clave_builder_tensor(im->builder, CLAVE_SLOT_TEMPORARY, "", type, rank, sizes, values);
-  made->scope = import_scope(im);
-  return made;
-}
-
 /* Emits the body, whose arguments are the states, one step of x and, if present, of valid. Returns
  * it, or 0 after an error. */
 static clave_id scan_body(importer *im, const rnn_context *context, value *x, value *valid,
@@ -166,9 +150,9 @@ static clave_id scan_body(importer *im, const rnn_context *context, value *x, va
   value *args[STATES + 2] = {NULL};
   clave_id ids[STATES + 2], results[STATES + 1];
   const int n = context->n_states;
-  for (int i = 0; i < n; i++) args[i] = scan_tensor(im, x->type, 2, states[i]->dims);
-  args[n] = scan_tensor(im, x->type, 2, x->dims + 1);
-  if (valid) args[n + 1] = scan_tensor(im, valid->type, 2, valid->dims + 1);
+  for (int i = 0; i < n; i++) args[i] = emit_declare(im, x->type, 2, states[i]->dims);
+  args[n] = emit_declare(im, x->type, 2, x->dims + 1);
+  if (valid) args[n + 1] = emit_declare(im, valid->type, 2, valid->dims + 1);
   const int n_args = n + 1 + (valid != NULL);
   if (!import_ok(im)) return 0;
   for (int i = 0; i < n_args; i++) ids[i] = args[i]->tensor;
@@ -193,8 +177,8 @@ static value *scanned(importer *im, const rnn_context *context, value *x, value 
   const clave_id body = import_ok(im) ? scan_body(im, context, x, valid, states) : 0;
   const number dims[3] = {x->dims[0], states[0]->dims[0], states[0]->dims[1]};
   if (!body) return NULL;
-  value *out = scan_tensor(im, x->type, 3, dims);
-  for (int i = 0; i < n; i++) states[i] = scan_tensor(im, x->type, 2, states[i]->dims);
+  value *out = emit_declare(im, x->type, 3, dims);
+  for (int i = 0; i < n; i++) states[i] = emit_declare(im, x->type, 2, states[i]->dims);
   if (!import_ok(im)) return NULL;
   for (int i = 0; i < n; i++) results[i] = states[i]->tensor;
   results[n] = out->tensor;

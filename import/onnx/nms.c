@@ -69,29 +69,13 @@ static value *nms_step(importer *im, const nms *nms, value *gone, value *const *
   return emit_binary(im, "logical_or", gone, over);
 }
 
-/* Returns a temporary that an op with a body sets. */
-static value *nms_temporary(importer *im, clave_dtype type, int rank, const number *dims) {
-  int64_t sizes[CLAVE_MAX_RANK];
-  clave_id ids[CLAVE_MAX_RANK];
-  value *made = value_new(im, type, rank, dims);
-  if (!made) return NULL;
-  for (int d = 0; d < rank; d++) {
-    sizes[d] = dims[d].i;
-    ids[d] = dims[d].id;
-  }
-  made->tensor =
-      clave_builder_tensor(im->builder, CLAVE_SLOT_TEMPORARY, "", type, rank, sizes, ids);
-  made->scope = import_scope(im);
-  return made;
-}
-
 /* Scans over the boxes. gone: (lists, boxes), BOOL: boxes without a sufficient score. */
 static value *nms_scan(importer *im, const nms *nms, value *gone) {
   enum { N_XS = NMS_FIELDS + 1 };
   const number dims[2] = {nms->lists, nms->boxes};
   value *args[1 + N_XS];
   clave_id ids[1 + N_XS], xs[N_XS];
-  value *out = nms_temporary(im, CLAVE_BOOL, 2, dims);
+  value *out = emit_declare(im, CLAVE_BOOL, 2, dims);
   for (int i = 0; i < N_XS; i++) {
     value *x = i < NMS_FIELDS ? emit_transpose(im, nms->field[i], 0, 1)
                               : emit_reshape(im, nms->positions, 1, &nms->boxes);
@@ -100,10 +84,10 @@ static value *nms_scan(importer *im, const nms *nms, value *gone) {
   if (!emit_prepare(im, gone) || !emit_prepare(im, nms->positions) ||
       !emit_prepare(im, nms->threshold) || !out)
     return NULL;
-  args[0] = nms_temporary(im, CLAVE_BOOL, 2, dims);
+  args[0] = emit_declare(im, CLAVE_BOOL, 2, dims);
   for (int i = 0; i < N_XS; i++)
-    args[1 + i] = i < NMS_FIELDS ? nms_temporary(im, CLAVE_F32, 1, dims)
-                                 : nms_temporary(im, CLAVE_I64, 0, NULL);
+    args[1 + i] = i < NMS_FIELDS ? emit_declare(im, CLAVE_F32, 1, dims)
+                                 : emit_declare(im, CLAVE_I64, 0, NULL);
   for (int i = 0; i < 1 + N_XS; i++) ids[i] = args[i] ? args[i]->tensor : 0;
   if (!import_ok(im)) return NULL;
   const clave_id body = import_begin_body(im, "box", ids, 1 + N_XS);

@@ -124,6 +124,21 @@ PITFALLS = {
     "max_pool_unused": one("MaxPool", {"x": image}, outputs="y -", kernel_shape=[2, 2]),
     "lstm_absent": one("LSTM", {"x": floats(3, 2, 4)}, {"w": floats(1, 20, 4), "r": floats(1, 20, 5),
                        "h": floats(1, 2, 5)}, inputs="x w r - - h -", outputs="- last c", hidden_size=5, opset=14),
+    "cross_entropy_ignores_infinity": one(
+        "SoftmaxCrossEntropyLoss", {"x": np.array([[-INF, 0, 1], [1, 2, 3]], F32), "t": ints(-100, 1)},
+        ignore_index=-100),
+    **{f"quantize_float8_{t}": Case(
+        [node("QuantizeLinear", "x s z", "q"), node("Cast", "q", to=T.FLOAT)],
+        {"x": np.array([6e4, -INF, INF, NAN, 3], F32)}, {"s": F32(1), "z": h.make_tensor("z", t, [], [0.0])})
+       for t in (T.FLOAT8E4M3FN, T.FLOAT8E5M2)},
+    "l1_of_large_u64": one(
+        "ReduceL1", {"x": np.array([2**63 + 5], np.uint64)}, want=[np.array([2**63 + 5], np.uint64)]),
+    "cast_like_moved_i4": Case(
+        [node("Gather", "l i", "v"), node("CastLike", "x v", "q"), node("Cast", "q", to=T.FLOAT)],
+        {"x": np.array([9, -9, 100, 3], F32)}, {"l": h.make_tensor("l", T.INT4, [2, 2], [1, 2, 3, 4]), "i": ints(1)},
+        want=[np.array([-7, 7, 4, 3], F32)]),
+    "simplified_layer_norm_types": one(
+        "SimplifiedLayerNormalization", {"x": floats(2, 3, 4).astype(F16)}, {"s": floats(4)}),
     "simplified_layer_norm": one("SimplifiedLayerNormalization", {"x": floats(2, 3, 4)}, {"s": floats(4)}),
     "names_with_dots": Case([node("Relu", "DynamicDimension.0", "a.b/c:0"), node("Neg", "a.b/c:0", "1")],
                             {"DynamicDimension.0": floats(2, 3)}),
@@ -135,6 +150,20 @@ PITFALLS = {
 @pytest.mark.parametrize("name", PITFALLS)
 def test_pitfall(name):
     compare(PITFALLS[name])
+
+
+@pytest.mark.parametrize(("scales", "options"), [((2,), {"axis": 0}), ((4, 2), {"block_size": 16})])
+def test_scales_that_do_not_fit(scales, options):
+    constants = {"c": np.ones((64, 64), np.int8), "s": np.ones(scales, F32)}
+    with pytest.raises(clave.Error):
+        clave.from_onnx(one("DequantizeLinear", {}, constants, **options).model())
+
+
+@pytest.mark.parametrize("axis", [2, -3])
+def test_cumulation_along_no_axis(axis):
+    case = one("CumSum", {"x": floats(2, 3), "a": np.array(axis)}, want=[floats(2, 3)])
+    with pytest.raises(clave.Error, match="axis is out of range"):
+        compare(case)
 
 
 @pytest.mark.parametrize("sizes", [(-1, 4), ("unnamed", 4), ("unnamed", "unnamed"), ("DynamicDimension.0", 4), None])

@@ -201,23 +201,8 @@ static bool coded_source_fits(const coded_source *source) {
   return source->group % 16 == 0 && source->group < INT32_MAX && coded_has_scales(source);
 }
 
-/* True if there is a scale for each group of codes. */
-static bool coded_has_scales(const coded_source *source) {
-  const value *codes = source->codes;
-  int64_t n = 1, size;
-  if (source->axis >= codes->rank) return false;
-  for (int d = 0; d < codes->rank && source->axis >= 0; d++) {
-    size = codes->dims[d].i;
-    if (d == source->axis && source->group) size = (size + source->group - 1) / source->group;
-    if (d == source->axis || source->group) n *= size;
-  }
-  return value_count(source->scale) == n;
-}
-
 value *coded_constant(importer *im, const coded_source *source) {
-  if (!source->codes || !source->scale || !import_ok(im) || !coded_source_fits(source) ||
-      !coded_has_scales(source))
-    return NULL;
+  if (!source->codes || !source->scale || !import_ok(im) || !coded_source_fits(source)) return NULL;
   coded *made = import_alloc(im, 1, sizeof *made);
   if (!made) return NULL;
   const int bits = source->codes->bits ? source->codes->bits : 8;

@@ -7,6 +7,8 @@ static value *product(importer *im, value *a, value *b) {
   if (!a || !b || dtype_is_float((dtype)a->type)) return emit_matmul(im, a, b, NULL, 1, 1);
   value *wide_a = emit_cast(im, a, CLAVE_I64), *wide_b = emit_cast(im, b, CLAVE_I64);
   if (!wide_a || !wide_b) return NULL;
+  emit_check(im, NUMBER_EQ, a->dims[a->rank - 1], b->dims[b->rank - 2],
+             "the matrices of a product do not fit");
   const int axis = (a->rank > b->rank ? a->rank : b->rank) - 1;
   wide_a = emit_unsqueeze(im, wide_a, a->rank);
   wide_b = emit_unsqueeze(im, wide_b, b->rank - 2);

@@ -195,7 +195,7 @@ static void set_call(node *node, const cache_place *place, attention_call *call)
   call->softcap = node_float(node, "softcap", 0);
   call->bias = node_input(node, BIAS);
   call->sink = node_input(node, SINK);
-  if (node_int(node, "smooth_softmax", 0) && !call->sink)
+  if (node_int(node, "smooth_softmax", -1) == 1 && !call->sink) /* -1: off */
     call->sink = emit_full(im, call->q->type, 1, &call->q->dims[1], number_float(0));
   call->causal = number_is(place->first, 0) && !place->offsets && span.left < 0;
   /* the only token of one sequence sees all keys */

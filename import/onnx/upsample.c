@@ -404,7 +404,7 @@ static double resize_filter(const resize *resize, double x) {
   return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-enum { MAX_ALIASED = 1 << 20 }; /* elements of an axis that is resized with antialias */
+enum { MAX_ALIASED = 1 << 26 }; /* weights of an axis that is resized with antialias */
 
 /* Fills column i of the matrix (in, out) with the weights around a position. Weights of elements
  * outside count for the nearest end, or are left out. */
@@ -430,7 +430,8 @@ static value *antialias_axis(importer *im, const resize *resize, value *x, int d
   const number size = x->dims[d], out = resize->sizes[d],
                scale = resize_scale_of(im, resize, d, size);
   const number *positions = at && value_is_constant(at) ? value_known(im, at) : NULL;
-  if (size.id || !positions || size.i > MAX_ALIASED || scale.id || !(scale.f > 1e-6)) {
+  if (size.id || !positions || size.i > MAX_ALIASED / (out.i + 1) || scale.id ||
+      !(scale.f > 1e-6)) {
     import_unsupported(im, "antialias with sizes that are open or over %d", MAX_ELEMENTS);
     return NULL;
   }

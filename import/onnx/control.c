@@ -75,7 +75,7 @@ static branch convert_branch(node *node, const char *name) {
 static bool join_branch_dims(node *node, const value *yes, const value *no, number condition,
                              number *dims) {
   importer *im = node->im;
-  if (yes->type != no->type || yes->rank != no->rank) {
+  if (yes->type != no->type || yes->rank != no->rank || yes->bits != no->bits) {
     import_unsupported(im, "branches with results of different dtypes or ranks");
     return false;
   }
@@ -107,6 +107,7 @@ static void run_branches(node *node, value *predicate, const branch *yes, const 
     if (!join_branch_dims(node, yes->outputs[i], no->outputs[i], condition, dims)) return;
     made[i] = emit_declare(im, yes->outputs[i]->type, yes->outputs[i]->rank, dims);
     if (!made[i]) return;
+    made[i]->bits = yes->outputs[i]->bits;
     results[i] = made[i]->tensor;
   }
   value *scalar = by_value ? NULL : emit_reshape(im, predicate, 0, NULL);
@@ -193,7 +194,7 @@ static bool keeps_shapes(const loop *loop) {
   importer *im = loop->node->im;
   for (int i = 0; i < loop->n_carried; i++) {
     const value *from = loop->carried[i], *to = loop->outputs[loop->first_result + i];
-    bool same = from->type == to->type && from->rank == to->rank;
+    bool same = from->type == to->type && from->rank == to->rank && from->bits == to->bits;
     for (int d = 0; same && d < from->rank; d++)
       same = from->dims[d].id || to->dims[d].id || from->dims[d].i == to->dims[d].i;
     if (same) continue;
@@ -217,6 +218,7 @@ static bool declare_results(loop *loop, number count, value **made, clave_id *id
       import_unsupported(im, "a tensor of rank %d", like->rank + stacked);
     made[i] = emit_declare(im, like->type, like->rank + stacked, dims);
     if (!made[i]) return false;
+    made[i]->bits = like->bits;
     ids[i] = made[i]->tensor;
   }
   return true;
@@ -230,6 +232,7 @@ static bool declare_carried(loop *loop, int first_argument, clave_id *before, cl
     if (!emit_prepare(im, from)) return false;
     value *own = body_argument(im, from->type, from->rank, from->dims);
     if (!own) return false;
+    own->bits = from->bits;
     loop->arguments[first_argument + i] = own;
     before[i] = from->tensor;
     args[i] = own->tensor;
@@ -261,6 +264,7 @@ static bool emit_scan_of_body(loop *loop, int first_argument, value *const *xs,
     if (!emit_prepare(im, xs[i])) return false;
     value *own = body_argument(im, xs[i]->type, xs[i]->rank - 1, xs[i]->dims + 1);
     if (!own) return false;
+    own->bits = xs[i]->bits;
     loop->arguments[x_arguments[i]] = own;
     args[loop->n_carried + i] = own->tensor;
     before[loop->n_carried + i] = xs[i]->tensor;

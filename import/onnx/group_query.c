@@ -68,8 +68,9 @@ static bool read_query_rows(node *node, value **rows) {
   const int64_t n = node_int(node, "num_heads", 0), n_kv = node_int(node, "kv_num_heads", 0);
   if (n < 1 || n_kv < 1 || n % n_kv || n > INT16_MAX)
     import_invalid(im, "num_heads is %lld, kv_num_heads %lld", (long long)n, (long long)n_kv);
+  if (!k != !v) import_invalid(im, "one of key and value is missing");
   if (!q || !import_ok(im)) return false;
-  if (k && v) {
+  if (k) {
     rows[0] = rows_of_heads(node, q, n);
     rows[1] = rows_of_heads(node, k, n_kv);
     rows[2] = rows_of_heads(node, v, n_kv);

@@ -135,3 +135,19 @@ def test_scan(directions, axes, device):
         (),
         device,
     )
+
+
+def test_codes_of_four_bits_stay_so():
+    """A result of If that has INT4 codes still wraps what is cast like it."""
+    four = h.make_tensor("w", T.INT4, [2], [1, -2])
+    branch = lambda: h.make_graph([N("Identity", ["w"], ["p"])], "g", [], [info("p", T.INT4, [2])])
+    nodes = [
+        N("If", ["c"], ["a"], then_branch=branch(), else_branch=branch()),
+        N("CastLike", ["x", "a"], ["b"]),
+        N("Cast", ["b"], ["y"], to=T.FLOAT),
+    ]
+    inputs = [info("c", T.BOOL, []), info("x", T.INT32, [2])]
+    g = h.make_graph(nodes, "g", inputs, [info("y", T.FLOAT, [2])], [four])
+    m = h.make_model(g, opset_imports=[h.make_opsetid("", 21)], ir_version=10)
+    got = clave.Session(clave.from_onnx(m), device="cpu").run(np.array(True), np.int32([9, -3]))
+    assert np.array_equal(got[0], np.float32([-7, -3]))

@@ -228,31 +228,31 @@ value *coded_of_rows(importer *im, clave_id rows, clave_dtype type, int rank, co
   return coded_value(im, made);
 }
 
-clave_id coded_rows(importer *im, const value *x, bool transposed) {
-  if (!x || !x->coded || !import_ok(im)) return 0;
-  const bool columns = transposed != x->is_transposed;
-  clave_id *rows = &x->coded->rows[columns];
-  if (!*rows && coded_fits(x->coded, columns)) *rows = coded_make(im, x->coded, columns);
+clave_id coded_rows(importer *im, const value *input, bool transposed) {
+  if (!input || !input->coded || !import_ok(im)) return 0;
+  const bool columns = transposed != input->is_transposed;
+  clave_id *rows = &input->coded->rows[columns];
+  if (!*rows && coded_fits(input->coded, columns)) *rows = coded_make(im, input->coded, columns);
   return *rows;
 }
 
-value *coded_transpose(importer *im, const value *x) {
-  value *out = value_new(im, x->type, 2, (const number[]){x->dims[1], x->dims[0]});
+value *coded_transpose(importer *im, const value *input) {
+  value *out = value_new(im, input->type, 2, (const number[]){input->dims[1], input->dims[0]});
   if (!out) return NULL;
-  out->coded = x->coded;
-  out->is_transposed = !x->is_transposed;
+  out->coded = input->coded;
+  out->is_transposed = !input->is_transposed;
   return out;
 }
 
-clave_id coded_decode(importer *im, const value *x) {
-  const bool has_rows = x->coded->rows[x->is_transposed] != 0;
-  const bool has_columns = x->coded->rows[!x->is_transposed] != 0;
+clave_id coded_decode(importer *im, const value *input) {
+  const bool has_rows = input->coded->rows[input->is_transposed] != 0;
+  const bool has_columns = input->coded->rows[!input->is_transposed] != 0;
   bool transposed = has_columns && !has_rows;
-  clave_id rows = coded_rows(im, x, transposed);
-  if (!rows) rows = coded_rows(im, x, transposed = !transposed);
+  clave_id rows = coded_rows(im, input, transposed);
+  if (!rows) rows = coded_rows(im, input, transposed = !transposed);
   number dims[CLAVE_MAX_RANK];
-  for (int d = 0; d < x->rank; d++) dims[d] = x->dims[transposed ? x->rank - 1 - d : d];
-  value *out = rows ? emit_begin(im, "Dequantize", x->type, x->rank, dims) : NULL;
+  for (int d = 0; d < input->rank; d++) dims[d] = input->dims[transposed ? input->rank - 1 - d : d];
+  value *out = rows ? emit_begin(im, "Dequantize", input->type, input->rank, dims) : NULL;
   if (!out) return 0;
   clave_builder_set_tensor(im->builder, "x", rows);
   if (transposed) out = emit_transpose(im, out, 0, 1);

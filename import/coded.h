@@ -17,11 +17,11 @@ typedef struct coded_source {
 value *coded_constant(importer *im, const coded_source *source);
 /* Returns a value that is decoded from an encoded constant of the program. */
 value *coded_of_rows(importer *im, clave_id rows, clave_dtype type, int rank, const int64_t *dims);
-/* Returns the encoded constant whose rows are those of x, or (transposed) the columns of a matrix
- * x; 0 if there is none. Accepts any value. */
-clave_id coded_rows(importer *im, const value *x, bool transposed);
-value *coded_transpose(importer *im, const value *x); /* x: a coded matrix */
-clave_id coded_decode(importer *im, const value *x);  /* emits the decoded tensor of x */
+/* Returns the encoded constant whose rows are those of input, or (transposed) the columns of a
+ * matrix input; 0 if no constant stores it in codes. input may be any value. */
+clave_id coded_rows(importer *im, const value *input, bool transposed);
+value *coded_transpose(importer *im, const value *input); /* input: a coded matrix */
+clave_id coded_decode(importer *im, const value *input);  /* emits the decoded tensor */
 
 /* Writes row `row`: its codes, and the scales and zeros (may be NULL) of its groups in the dtype of
  * the scales. */

@@ -61,15 +61,15 @@ value *emit_cat(importer *im, value *const *xs, int n, int axis) {
   return out;
 }
 
-value *emit_copy(importer *im, value *x) {
-  if (!emit_prepare(im, x)) return NULL;
-  return emit_begin_move(im, "Copy", x, x->rank, x->dims);
+value *emit_copy(importer *im, value *input) {
+  if (!emit_prepare(im, input)) return NULL;
+  return emit_begin_move(im, "Copy", input, input->rank, input->dims);
 }
 
-value *emit_bitcast(importer *im, value *x, clave_dtype type) {
-  if (!emit_prepare(im, x)) return NULL;
-  value *out = emit_begin(im, "Bitcast", type, x->rank, x->dims);
-  emit_set_tensor(im, "x", x);
+value *emit_bitcast(importer *im, value *input, clave_dtype type) {
+  if (!emit_prepare(im, input)) return NULL;
+  value *out = emit_begin(im, "Bitcast", type, input->rank, input->dims);
+  emit_set_tensor(im, "x", input);
   return out;
 }
 
@@ -118,29 +118,29 @@ value *emit_arange(importer *im, clave_dtype type, number start, number step, nu
   return out;
 }
 
-value *emit_pad(importer *im, value *x, const number *before, const number *after, const char *mode,
-                double fill) {
+value *emit_pad(importer *im, value *input, const number *before, const number *after,
+                const char *mode, double fill) {
   number dims[CLAVE_MAX_RANK];
   bool any = false;
-  if (!emit_prepare(im, x)) return NULL;
-  for (int d = 0; d < x->rank; d++) {
-    dims[d] = number_add(im, x->dims[d], number_add(im, before[d], after[d]));
+  if (!emit_prepare(im, input)) return NULL;
+  for (int d = 0; d < input->rank; d++) {
+    dims[d] = number_add(im, input->dims[d], number_add(im, before[d], after[d]));
     any = any || !number_is(before[d], 0) || !number_is(after[d], 0);
     dims[d].no_sign = true;
   }
-  if (!any) return x;
-  value *out = emit_begin_move(im, "Pad", x, x->rank, dims);
+  if (!any) return input;
+  value *out = emit_begin_move(im, "Pad", input, input->rank, dims);
   if (!out) return NULL;
-  emit_set_sizes(im, "before", before, x->rank);
-  emit_set_sizes(im, "after", after, x->rank);
+  emit_set_sizes(im, "before", before, input->rank);
+  emit_set_sizes(im, "after", after, input->rank);
   clave_builder_set_text(im->builder, "mode", mode);
   clave_builder_set_float(im->builder, "value", fill);
   return out;
 }
 
-value *emit_triangle(importer *im, value *x, int64_t diagonal, bool upper) {
-  if (!emit_prepare(im, x)) return NULL;
-  value *out = emit_begin_move(im, "Triangle", x, x->rank, x->dims);
+value *emit_triangle(importer *im, value *input, int64_t diagonal, bool upper) {
+  if (!emit_prepare(im, input)) return NULL;
+  value *out = emit_begin_move(im, "Triangle", input, input->rank, input->dims);
   if (!out) return NULL;
   clave_builder_set_int(im->builder, "diagonal", diagonal);
   clave_builder_set_bool(im->builder, "upper", upper);
@@ -163,84 +163,85 @@ value *emit_wrap_index(importer *im, value *index, number size) {
 }
 
 /* Selects known elements by one known index along an axis. */
-static value *select_known(importer *im, value *x, int axis, value *index) {
-  const number *known = index->rank <= 1 && value_known(im, x) ? value_known(im, index) : NULL;
+static value *select_known(importer *im, value *input, int axis, value *index) {
+  const number *known = index->rank <= 1 && value_known(im, input) ? value_known(im, index) : NULL;
   const int64_t n = known ? value_count(index) : 0;
-  if (!known || n > MAX_NUMBERS || x->dims[axis].id) return NULL;
+  if (!known || n > MAX_NUMBERS || input->dims[axis].id) return NULL;
   value **parts = import_alloc(im, (size_t)n + 1, sizeof *parts);
   for (int64_t i = 0; parts && i < n; i++) {
     if (known[i].id) return NULL;
-    if (known[i].i < 0 || known[i].i >= x->dims[axis].i) {
+    if (known[i].i < 0 || known[i].i >= input->dims[axis].i) {
       import_invalid(im, "index %lld is out of range for size %lld", (long long)known[i].i,
-                     (long long)x->dims[axis].i);
+                     (long long)input->dims[axis].i);
       return NULL;
     }
-    parts[i] = emit_slice(im, x, axis, known[i], number_int(known[i].i + 1));
+    parts[i] = emit_slice(im, input, axis, known[i], number_int(known[i].i + 1));
   }
   if (!parts || (n == 0 && index->rank == 1)) return NULL;
   if (index->rank == 0) return emit_squeeze(im, parts[0], axis);
-  return x->rank == 1 ? emit_cat(im, parts, (int)n, axis) : NULL;
+  return input->rank == 1 ? emit_cat(im, parts, (int)n, axis) : NULL;
 }
 
-value *emit_index_select(importer *im, value *x, int axis, value *index) {
+value *emit_index_select(importer *im, value *input, int axis, value *index) {
   number dims[2 * CLAVE_MAX_RANK];
-  if (!x || !index || !import_ok(im)) return NULL;
-  value *known = select_known(im, x, axis, index);
+  if (!input || !index || !import_ok(im)) return NULL;
+  value *known = select_known(im, input, axis, index);
   if (known || !import_ok(im)) return known;
   if (index->rank == 0 && value_known(im, index)) {
     if (!index->elements[0].no_sign) /* the op would count it from the end */
       emit_check(im, NUMBER_GE, index->elements[0], number_int(0), "an index is out of range");
-    return emit_select(im, x, axis, index->elements[0]);
+    return emit_select(im, input, axis, index->elements[0]);
   }
-  const clave_id rows = axis == 0 ? coded_rows(im, x, false) : 0;
-  if ((!rows && !emit_prepare(im, x)) || !emit_prepare(im, index)) return NULL;
+  const clave_id rows = axis == 0 ? coded_rows(im, input, false) : 0;
+  if ((!rows && !emit_prepare(im, input)) || !emit_prepare(im, index)) return NULL;
   int rank = 0;
-  for (int d = 0; d < axis; d++) dims[rank++] = x->dims[d];
+  for (int d = 0; d < axis; d++) dims[rank++] = input->dims[d];
   for (int d = 0; d < index->rank; d++) dims[rank++] = index->dims[d];
-  for (int d = axis + 1; d < x->rank; d++) dims[rank++] = x->dims[d];
-  value *out = emit_begin(im, "IndexSelect", x->type, rank, dims);
+  for (int d = axis + 1; d < input->rank; d++) dims[rank++] = input->dims[d];
+  value *out = emit_begin(im, "IndexSelect", input->type, rank, dims);
   if (!out) return NULL;
-  out->bits = x->bits;
+  out->bits = input->bits;
   if (rows)
     clave_builder_set_tensor(im->builder, "x", rows);
   else
-    emit_set_tensor(im, "x", x);
+    emit_set_tensor(im, "x", input);
   clave_builder_set_int(im->builder, "axis", axis);
   emit_set_tensor(im, "index", index);
   return out;
 }
 
-value *emit_gather(importer *im, value *x, int axis, value *index) {
-  if (!emit_prepare(im, x) || !emit_prepare(im, index)) return NULL;
-  value *out = emit_begin_move(im, "Gather", x, index->rank, index->dims);
+value *emit_gather(importer *im, value *input, int axis, value *index) {
+  if (!emit_prepare(im, input) || !emit_prepare(im, index)) return NULL;
+  value *out = emit_begin_move(im, "Gather", input, index->rank, index->dims);
   if (!out) return NULL;
   clave_builder_set_int(im->builder, "axis", axis);
   emit_set_tensor(im, "index", index);
   return out;
 }
 
-value *emit_index(importer *im, value *x, value *const *indices, int n) {
+value *emit_index(importer *im, value *input, value *const *indices, int n) {
   number dims[2 * CLAVE_MAX_RANK];
   clave_id tensors[CLAVE_MAX_RANK];
   int64_t axes[CLAVE_MAX_RANK];
-  if (!emit_prepare(im, x)) return NULL;
+  if (!emit_prepare(im, input)) return NULL;
   int rank = emit_broadcast(im, indices, n, dims);
   for (int i = 0; i < n; i++) {
     tensors[i] = value_tensor(im, indices[i]);
     axes[i] = i;
   }
-  for (int d = n; d < x->rank; d++) dims[rank++] = x->dims[d];
-  value *out = emit_begin_move(im, "Index", x, rank, dims);
+  for (int d = n; d < input->rank; d++) dims[rank++] = input->dims[d];
+  value *out = emit_begin_move(im, "Index", input, rank, dims);
   if (!out) return NULL;
   clave_builder_set_tensors(im->builder, "indices", tensors, (uint32_t)n);
   emit_set_ints(im, "axes", axes, n);
   return out;
 }
 
-value *emit_scatter(importer *im, const char *kind, value *x, int axis, value *index,
+value *emit_scatter(importer *im, const char *kind, value *input, int axis, value *index,
                     value *source) {
-  if (!emit_prepare(im, x) || !emit_prepare(im, index) || !emit_prepare(im, source)) return NULL;
-  value *out = emit_begin_move(im, "Scatter", x, x->rank, x->dims);
+  if (!emit_prepare(im, input) || !emit_prepare(im, index) || !emit_prepare(im, source))
+    return NULL;
+  value *out = emit_begin_move(im, "Scatter", input, input->rank, input->dims);
   if (!out) return NULL;
   clave_builder_set_text(im->builder, "kind", kind);
   clave_builder_set_int(im->builder, "axis", axis);
@@ -250,9 +251,9 @@ value *emit_scatter(importer *im, const char *kind, value *x, int axis, value *i
   return out;
 }
 
-value *emit_slice_update(importer *im, value *x, value *update, int axis, number start) {
-  if (!emit_prepare(im, x) || !emit_prepare(im, update)) return NULL;
-  value *out = emit_begin_move(im, "SliceUpdate", x, x->rank, x->dims);
+value *emit_slice_update(importer *im, value *input, value *update, int axis, number start) {
+  if (!emit_prepare(im, input) || !emit_prepare(im, update)) return NULL;
+  value *out = emit_begin_move(im, "SliceUpdate", input, input->rank, input->dims);
   if (!out) return NULL;
   emit_set_tensor(im, "update", update);
   clave_builder_set_int(im->builder, "axis", axis);

@@ -123,14 +123,14 @@ static bool folds_in_64_bits(clave_dtype type) {
          type == CLAVE_F64 || type == CLAVE_F16 || type == CLAVE_BF16;
 }
 
-/* Returns the element of x at `index` of the broadcast shape `dims` of this rank. */
-static number broadcast_element(const value *x, int rank, const int64_t *index) {
+/* Returns the element of input at `index` of the broadcast shape `dims` of this rank. */
+static number broadcast_element(const value *input, int rank, const int64_t *index) {
   int64_t at = 0;
-  for (int d = 0; d < x->rank; d++) {
-    const int64_t size = x->dims[d].i, i = index[rank - x->rank + d];
+  for (int d = 0; d < input->rank; d++) {
+    const int64_t size = input->dims[d].i, i = index[rank - input->rank + d];
     at = at * size + (size == 1 ? 0 : i);
   }
-  return x->elements[at];
+  return input->elements[at];
 }
 
 /* Returns the number of elements of a result that is computed at import, or -1. */
@@ -199,8 +199,9 @@ static bool is_predicate(const char *kind) {
 }
 
 /* True if the operand is one constant number, which can be an immediate. */
-static bool is_immediate(importer *im, value *x) {
-  return value_count(x) == 1 && value_is_constant(x) && value_known(im, x) && x->type != CLAVE_BOOL;
+static bool is_immediate(importer *im, value *input) {
+  return value_count(input) == 1 && value_is_constant(input) && value_known(im, input) &&
+         input->type != CLAVE_BOOL;
 }
 
 /* True if operand i is an immediate and the operands that are not have the rank of the result. */
@@ -215,8 +216,8 @@ static bool fits_immediate(importer *im, value *const *xs, int n, int i) {
   return deep || !any;
 }
 
-static clave_operand immediate(const value *x) {
-  const number a = x->elements[0];
+static clave_operand immediate(const value *input) {
+  const number a = input->elements[0];
   return a.type == NUMBER_FLOAT ? (clave_operand){.source = CLAVE_OPERAND_FLOAT, .f = a.f}
                                 : (clave_operand){.source = CLAVE_OPERAND_INT, .i = a.i};
 }
@@ -257,8 +258,8 @@ clave_dtype emit_computable_type(clave_dtype type) {
   }
 }
 
-value *emit_computable(importer *im, value *x) {
-  return x ? emit_cast(im, x, emit_computable_type(x->type)) : NULL;
+value *emit_computable(importer *im, value *input) {
+  return input ? emit_cast(im, input, emit_computable_type(input->type)) : NULL;
 }
 
 value *emit_step(importer *im, const char *kind, value *const *operands, int n) {
@@ -284,16 +285,18 @@ value *emit_step(importer *im, const char *kind, value *const *operands, int n) 
   return predicate ? out : emit_cast(im, out, given);
 }
 
-value *emit_unary(importer *im, const char *kind, value *x) { return emit_step(im, kind, &x, 1); }
-value *emit_binary(importer *im, const char *kind, value *x, value *y) {
-  return emit_step(im, kind, (value *[]){x, y}, 2);
+value *emit_unary(importer *im, const char *kind, value *input) {
+  return emit_step(im, kind, &input, 1);
 }
-value *emit_binary_float(importer *im, const char *kind, value *x, double y) {
-  return x ? emit_binary(im, kind, x, value_of_float(im, x->type, y)) : NULL;
+value *emit_binary(importer *im, const char *kind, value *input, value *other) {
+  return emit_step(im, kind, (value *[]){input, other}, 2);
 }
-value *emit_where(importer *im, value *condition, value *x, value *y) {
-  value *out = emit_step(im, "where", (value *[]){condition, x, y}, 3);
-  if (out) out->bits = x->bits;
+value *emit_binary_float(importer *im, const char *kind, value *input, double y) {
+  return input ? emit_binary(im, kind, input, value_of_float(im, input->type, y)) : NULL;
+}
+value *emit_where(importer *im, value *condition, value *input, value *other) {
+  value *out = emit_step(im, "where", (value *[]){condition, input, other}, 3);
+  if (out) out->bits = input->bits;
   return out;
 }
 
@@ -305,14 +308,15 @@ static number cast_number(importer *im, number a, clave_dtype type) {
   return number_to_int(im, a);
 }
 
-/* True if every number of x is the same as a number of `type`, rounded at import if constant. */
-static bool casts_known(importer *im, value *x, clave_dtype type) {
-  if (!value_known(im, x) || !folds_in_64_bits(type)) return false;
-  for (int64_t i = 0, n = value_count(x); i < n; i++) {
-    const number a = x->elements[i];
+/* True if every number of input is the same as a number of `type`, rounded at import if constant.
+ */
+static bool casts_known(importer *im, value *input, clave_dtype type) {
+  if (!value_known(im, input) || !folds_in_64_bits(type)) return false;
+  for (int64_t i = 0, n = value_count(input); i < n; i++) {
+    const number a = input->elements[i];
     if (a.id && !dtype_has_numbers(type)) return false;
     if (a.id) continue;
-    if (x->type == CLAVE_U64 && a.i < 0) return false;
+    if (input->type == CLAVE_U64 && a.i < 0) return false;
     if (a.type == NUMBER_FLOAT && !dtype_is_float((dtype)type) && type != CLAVE_BOOL &&
         !(fabs(a.f) < 0x1p31))
       return false;
@@ -321,18 +325,19 @@ static bool casts_known(importer *im, value *x, clave_dtype type) {
   return true;
 }
 
-value *emit_cast(importer *im, value *x, clave_dtype type) {
-  if (!x || x->type == type) return x;
-  if (casts_known(im, x, type)) {
-    const int64_t n = value_count(x);
+value *emit_cast(importer *im, value *input, clave_dtype type) {
+  if (!input || input->type == type) return input;
+  if (casts_known(im, input, type)) {
+    const int64_t n = value_count(input);
     int64_t dims[CLAVE_MAX_RANK];
     number *elements = import_alloc(im, (size_t)n + 1, sizeof *elements);
     for (int64_t i = 0; elements && i < n; i++) {
-      elements[i] = cast_number(im, x->elements[i], type);
+      elements[i] = cast_number(im, input->elements[i], type);
       if (type == CLAVE_F32) elements[i] = round_to_f32(im, elements[i]);
     }
-    for (int d = 0; d < x->rank; d++) dims[d] = x->dims[d].i;
-    return elements ? value_numbers(im, type, x->rank, dims, elements) : NULL;
+    for (int d = 0; d < input->rank; d++) dims[d] = input->dims[d].i;
+    return elements ? value_numbers(im, type, input->rank, dims, elements) : NULL;
   }
-  return emit_prepare(im, x) ? step_op(im, "cast", &x, 1, type, x->rank, x->dims) : NULL;
+  return emit_prepare(im, input) ? step_op(im, "cast", &input, 1, type, input->rank, input->dims)
+                                 : NULL;
 }

@@ -6,7 +6,7 @@
 /* 0, 1, ... n - 1 along an axis; the other dimensions of this rank are 1. I64. */
 value *emit_positions(importer *im, number n, int axis, int rank);
 value *emit_binary_number(importer *im, const char *kind, value *input,
-                          number y); /* y in x's dtype */
+                          number y); /* y in input's dtype */
 /* One element, repeated to a shape: a view. */
 value *emit_fill(importer *im, value *element, int rank, const number *dims);
 /* Repeats input along each axis. repeats: (rank) */
@@ -21,7 +21,7 @@ number emit_read_count(importer *im, value *count, number limit);
 value *emit_nonzero(importer *im, value *input, number *count);
 /* The indices of the nonzero elements of input, which has rank 1: (*count), I64. */
 value *emit_true_indices(importer *im, value *input, number *count);
-/* The position of x[i0, i1, ...] in x's flattened leading dimensions `sizes`, (n). I64. */
+/* The position of input[i0, i1, ...] in its flattened leading dimensions `sizes`, (n). I64. */
 value *emit_ravel_index(importer *im, value *const *indices, int n, const number *sizes);
 /* As emit_scatter, for all dtypes and kinds. */
 value *emit_scatter_any(importer *im, const char *kind, value *input, int axis, value *index,

@@ -3,10 +3,10 @@
 
 #include "base/dtype.h"
 
-bool emit_is_zero(importer *im, value *x) {
-  if (!x) return true;
-  const number *known = value_is_constant(x) ? value_known(im, x) : NULL;
-  const int64_t n = known ? value_count(x) : 0;
+bool emit_is_zero(importer *im, value *input) {
+  if (!input) return true;
+  const number *known = value_is_constant(input) ? value_known(im, input) : NULL;
+  const int64_t n = known ? value_count(input) : 0;
   for (int64_t i = 0; i < n; i++)
     if (known[i].type == NUMBER_FLOAT ? known[i].f != 0 : known[i].i != 0) return false;
   return known != NULL;
@@ -14,13 +14,13 @@ bool emit_is_zero(importer *im, value *x) {
 
 /* ---------------------------------------------------------------- encoding and decoding */
 
-value *emit_dequantize(importer *im, const quantized *x) {
-  if (!x->codes || !x->scale) return NULL;
-  const clave_dtype type = x->scale->type;
-  value *codes = emit_cast(im, x->codes, type);
-  if (!emit_is_zero(im, x->zero))
-    codes = emit_binary(im, "sub", codes, emit_cast(im, x->zero, type));
-  return emit_binary(im, "mul", codes, x->scale);
+value *emit_dequantize(importer *im, const quantized *input) {
+  if (!input->codes || !input->scale) return NULL;
+  const clave_dtype type = input->scale->type;
+  value *codes = emit_cast(im, input->codes, type);
+  if (!emit_is_zero(im, input->zero))
+    codes = emit_binary(im, "sub", codes, emit_cast(im, input->zero, type));
+  return emit_binary(im, "mul", codes, input->scale);
 }
 
 static bool is_float8_range(code_range range) {
@@ -39,19 +39,21 @@ static void quantize_limits(code_range range, double *low, double *high) {
   *high = (double)(1ll << (is_signed ? bits - 1 : bits)) - 1;
 }
 
-value *emit_quantize(importer *im, value *x, value *scale, value *zero, code_range range) {
+value *emit_quantize(importer *im, value *input, value *scale, value *zero, code_range range) {
   double low, high;
-  if (!x) return NULL;
-  if (scale) x = emit_binary(im, "div", x, emit_cast(im, scale, x->type));
-  if (!x) return NULL;
+  if (!input) return NULL;
+  if (scale) input = emit_binary(im, "div", input, emit_cast(im, scale, input->type));
+  if (!input) return NULL;
   const bool has_fractions = is_float8_range(range);
-  if (!has_fractions) x = emit_unary(im, "round", x);
-  if (x && (zero || !has_fractions))
-    x = emit_binary(im, "add", x,
-                    zero ? emit_cast(im, zero, x->type) : value_of_float(im, x->type, 0));
+  if (!has_fractions) input = emit_unary(im, "round", input);
+  if (input && (zero || !has_fractions))
+    input =
+        emit_binary(im, "add", input,
+                    zero ? emit_cast(im, zero, input->type) : value_of_float(im, input->type, 0));
   quantize_limits(range, &low, &high);
-  if (!x) return NULL;
-  value *operands[] = {x, value_of_float(im, x->type, low), value_of_float(im, x->type, high)};
+  if (!input) return NULL;
+  value *operands[] = {input, value_of_float(im, input->type, low),
+                       value_of_float(im, input->type, high)};
   value *out = emit_cast(im, emit_step(im, "clamp", operands, 3), range.type);
   if (out) out->bits = (uint8_t)range.bits;
   return out;
@@ -82,28 +84,28 @@ static value *quantize_signed(importer *im, value *codes, value **zero) {
   return emit_bitcast(im, flipped, CLAVE_I8);
 }
 
-static value *quantize_sum(importer *im, value *x, int axis) {
-  value *wide = emit_cast(im, x, CLAVE_I32);
+static value *quantize_sum(importer *im, value *input, int axis) {
+  value *wide = emit_cast(im, input, CLAVE_I32);
   return emit_reduce(im, "sum", wide, &axis, 1, true);
 }
 
-/* a: (*, M, K), b: (N, K), I8 */
-static value *quantize_multiply(importer *im, value *a, value *b) {
+/* left: (*, M, K), right: (N, K), I8 */
+static value *quantize_multiply(importer *im, value *left, value *right) {
   number dims[CLAVE_MAX_RANK];
-  if (!emit_prepare(im, a) || !emit_prepare(im, b)) return NULL;
-  for (int d = 0; d < a->rank; d++) dims[d] = a->dims[d];
-  dims[a->rank - 1] = b->dims[0];
-  value *out = emit_begin(im, "MatmulInteger", CLAVE_I32, a->rank, dims);
-  emit_set_tensor(im, "a", a);
-  emit_set_tensor(im, "b", b);
+  if (!emit_prepare(im, left) || !emit_prepare(im, right)) return NULL;
+  for (int d = 0; d < left->rank; d++) dims[d] = left->dims[d];
+  dims[left->rank - 1] = right->dims[0];
+  value *out = emit_begin(im, "MatmulInteger", CLAVE_I32, left->rank, dims);
+  emit_set_tensor(im, "a", left);
+  emit_set_tensor(im, "b", right);
   return out;
 }
 
 /* Multiplies batches of matrices in F64, which is exact for fewer than 2^37 terms. */
-static value *quantize_multiply_batches(importer *im, value *a, value *a_zero, value *b,
-                                        value *b_zero) {
-  const quantized operands[] = {{a, value_of_float(im, CLAVE_F64, 1), a_zero},
-                                {b, value_of_float(im, CLAVE_F64, 1), b_zero}};
+static value *quantize_multiply_batches(importer *im, value *left, value *left_zero, value *right,
+                                        value *right_zero) {
+  const quantized operands[] = {{left, value_of_float(im, CLAVE_F64, 1), left_zero},
+                                {right, value_of_float(im, CLAVE_F64, 1), right_zero}};
   value *out = emit_matmul(im, emit_dequantize(im, &operands[0]), emit_dequantize(im, &operands[1]),
                            NULL, 1, 1);
   return emit_cast(im, emit_cast(im, out, CLAVE_I64), CLAVE_I32);
@@ -115,36 +117,38 @@ static value *quantize_correct(importer *im, value *out, value *zero, value *sum
   return emit_binary(im, "sub", out, part);
 }
 
-/* (a - za) @ (b - zb) = a @ b - za * sum(b) - zb * sum(a - za) */
-value *emit_matmul_integer(importer *im, value *a, value *a_zero, value *b, value *b_zero) {
-  if (!a || !b) return NULL;
-  if (b->rank != 2) return quantize_multiply_batches(im, a, a_zero, b, b_zero);
-  b = quantize_signed(im, b, &b_zero);
-  value *out = quantize_multiply(im, a, emit_transpose(im, b, 0, 1));
-  if (!emit_is_zero(im, a_zero)) out = quantize_correct(im, out, a_zero, quantize_sum(im, b, 0));
-  if (emit_is_zero(im, b_zero)) return out;
-  value *sum = quantize_sum(im, a, a->rank - 1);
-  if (!emit_is_zero(im, a_zero))
+/* (left - za) @ (right - zb) = left @ right - za * sum(right) - zb * sum(left - za) */
+value *emit_matmul_integer(importer *im, value *left, value *left_zero, value *right,
+                           value *right_zero) {
+  if (!left || !right) return NULL;
+  if (right->rank != 2) return quantize_multiply_batches(im, left, left_zero, right, right_zero);
+  right = quantize_signed(im, right, &right_zero);
+  value *out = quantize_multiply(im, left, emit_transpose(im, right, 0, 1));
+  if (!emit_is_zero(im, left_zero))
+    out = quantize_correct(im, out, left_zero, quantize_sum(im, right, 0));
+  if (emit_is_zero(im, right_zero)) return out;
+  value *sum = quantize_sum(im, left, left->rank - 1);
+  if (!emit_is_zero(im, left_zero))
     sum = emit_binary(
         im, "sub", sum,
         emit_binary(
-            im, "mul", emit_cast(im, a_zero, CLAVE_I32),
-            emit_cast(im, value_of_number(im, CLAVE_I64, a->dims[a->rank - 1]), CLAVE_I32)));
-  return quantize_correct(im, out, b_zero, sum);
+            im, "mul", emit_cast(im, left_zero, CLAVE_I32),
+            emit_cast(im, value_of_number(im, CLAVE_I64, left->dims[left->rank - 1]), CLAVE_I32)));
+  return quantize_correct(im, out, right_zero, sum);
 }
 
 /* ---------------------------------------------------------------- integer convolutions */
 
-static value *emit_integer_filters(importer *im, value *x, value *weight, const window *window,
+static value *emit_integer_filters(importer *im, value *input, value *weight, const window *window,
                                    int64_t groups, int64_t fill) {
   number dims[CLAVE_MAX_RANK];
-  if (!emit_prepare(im, x) || !emit_prepare(im, weight)) return NULL;
-  dims[0] = x->dims[0];
+  if (!emit_prepare(im, input) || !emit_prepare(im, weight)) return NULL;
+  dims[0] = input->dims[0];
   dims[1] = weight->dims[0];
-  emit_window_dims(im, x, window, dims);
-  value *out = emit_begin(im, "ConvInteger", CLAVE_I32, x->rank, dims);
+  emit_window_dims(im, input, window, dims);
+  value *out = emit_begin(im, "ConvInteger", CLAVE_I32, input->rank, dims);
   if (!out) return NULL;
-  emit_set_tensor(im, "x", x);
+  emit_set_tensor(im, "x", input);
   emit_set_tensor(im, "weight", weight);
   emit_set_ints(im, "stride", window->stride, window->n);
   emit_set_ints(im, "padding", window->padding, window->n);
@@ -154,35 +158,36 @@ static value *emit_integer_filters(importer *im, value *x, value *weight, const 
   return out;
 }
 
-value *emit_pad_codes(importer *im, value *x, value *zero, const number *before,
+value *emit_pad_codes(importer *im, value *input, value *zero, const number *before,
                       const number *after) {
   number dims[CLAVE_MAX_RANK];
-  if (!x || !import_ok(im)) return NULL;
+  if (!input || !import_ok(im)) return NULL;
   const number *known = zero && value_is_constant(zero) ? value_known(im, zero) : NULL;
   if (!zero || known)
-    return emit_pad(im, x, before, after, "constant", known ? (double)known[0].i : 0);
-  for (int d = 0; d < x->rank; d++) dims[d] = d < 2 ? number_int(1) : x->dims[d];
-  value *inside = emit_full(im, CLAVE_BOOL, x->rank, dims, number_bool(true));
+    return emit_pad(im, input, before, after, "constant", known ? (double)known[0].i : 0);
+  for (int d = 0; d < input->rank; d++) dims[d] = d < 2 ? number_int(1) : input->dims[d];
+  value *inside = emit_full(im, CLAVE_BOOL, input->rank, dims, number_bool(true));
   inside = emit_pad(im, inside, before, after, "constant", 0);
-  return emit_where(im, inside, emit_pad(im, x, before, after, "constant", 0), zero);
+  return emit_where(im, inside, emit_pad(im, input, before, after, "constant", 0), zero);
 }
 
-/* Pads x with a zero that is known only at run time, and removes the padding from the window. */
-static value *conv_pad_codes(importer *im, value *x, value *zero, window *window) {
+/* Pads input with a zero that is known only at run time, and removes the padding from the window.
+ */
+static value *conv_pad_codes(importer *im, value *input, value *zero, window *window) {
   number pads[CLAVE_MAX_RANK];
-  for (int d = 0; d < x->rank; d++) pads[d] = number_int(d < 2 ? 0 : window->padding[d - 2]);
+  for (int d = 0; d < input->rank; d++) pads[d] = number_int(d < 2 ? 0 : window->padding[d - 2]);
   for (int d = 0; d < window->n; d++) window->padding[d] = 0;
-  return emit_pad_codes(im, x, zero, pads, pads);
+  return emit_pad_codes(im, input, zero, pads, pads);
 }
 
-/* Returns the sums of x under the window, (N, O or 1, spatial...). */
-static value *conv_sum_codes(importer *im, value *x, const value *weight, const window *window,
+/* Returns the sums of input under the window, (N, O or 1, spatial...). */
+static value *conv_sum_codes(importer *im, value *input, const value *weight, const window *window,
                              int64_t groups, int64_t fill) {
   number dims[CLAVE_MAX_RANK];
   for (int d = 0; d < weight->rank; d++) dims[d] = weight->dims[d];
   dims[0] = number_int(groups);
   value *ones = emit_full(im, CLAVE_I8, weight->rank, dims, number_int(1));
-  value *sums = emit_integer_filters(im, x, ones, window, groups, fill);
+  value *sums = emit_integer_filters(im, input, ones, window, groups, fill);
   if (groups == 1 || !sums) return sums;
   const number each = number_floor_div(im, weight->dims[0], number_int(groups));
   number wide[CLAVE_MAX_RANK + 1];
@@ -194,11 +199,11 @@ static value *conv_sum_codes(importer *im, value *x, const value *weight, const 
 }
 
 /* Reshapes (O) to (O, 1, ...), which is broadcast to (N, O, spatial...). */
-static value *conv_column(importer *im, value *x, int n) {
+static value *conv_column(importer *im, value *input, int n) {
   number dims[1 + MAX_SPATIAL] = {number_int(1), number_int(1), number_int(1), number_int(1)};
-  if (!x || value_count(x) == 1) return emit_reshape(im, x, 0, dims);
-  dims[0] = x->dims[0];
-  return emit_reshape(im, x, 1 + n, dims);
+  if (!input || value_count(input) == 1) return emit_reshape(im, input, 0, dims);
+  dims[0] = input->dims[0];
+  return emit_reshape(im, input, 1 + n, dims);
 }
 
 /* The sums of each filter: (O, 1, ...) */
@@ -208,12 +213,12 @@ static value *conv_filter_sums(importer *im, value *weight, int n) {
   return conv_column(im, sums, n);
 }
 
-/* (x - zx) * (w - zw) = x * w - zx * sum(w) - zw * (sum(x) - n * zx), n: the filter's size; x is
- * padded with zx. */
-value *emit_conv_integer(importer *im, const quantized *x, const quantized *weight, value *bias,
+/* (input - zx) * (w - zw) = input * w - zx * sum(w) - zw * (sum(input) - n * zx), n: the filter's
+ * size; input is padded with zx. */
+value *emit_conv_integer(importer *im, const quantized *input, const quantized *weight, value *bias,
                          const window *given, int64_t groups) {
   window window = *given;
-  value *codes = x->codes, *zero = conv_column(im, x->zero, 0), *weight_zero = weight->zero;
+  value *codes = input->codes, *zero = conv_column(im, input->zero, 0), *weight_zero = weight->zero;
   if (!codes || !weight->codes || !import_ok(im)) return NULL;
   const number *known = zero && value_is_constant(zero) ? value_known(im, zero) : NULL;
   const int64_t fill = known ? known[0].i : 0;

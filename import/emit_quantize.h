@@ -17,22 +17,24 @@ typedef struct quantized {
 } quantized;
 
 /* (codes - zero) * scale in the scale's dtype */
-value *emit_dequantize(importer *im, const quantized *x);
-/* Rounds x / scale half to even, except for 8-bit floats, adds the zero and limits the sum to the
- * range. scale (NULL: 1) and zero (NULL: 0) are broadcast to x; x is F32 or F64. */
-value *emit_quantize(importer *im, value *x, value *scale, value *zero, code_range range);
+value *emit_dequantize(importer *im, const quantized *input);
+/* Rounds input / scale half to even, except for 8-bit floats, adds the zero and limits the sum to
+ * the range. scale (NULL: 1) and zero (NULL: 0) are broadcast to input; input is F32 or F64. */
+value *emit_quantize(importer *im, value *input, value *scale, value *zero, code_range range);
 /* True if the value is known to be 0 in all elements; NULL is. */
-bool emit_is_zero(importer *im, value *x);
+bool emit_is_zero(importer *im, value *input);
 
-/* (a - a_zero) @ (b - b_zero) in I32, which wraps. a, b: I8 or U8, of at least rank 2; zeros: NULL,
- * or of the dtype of their operand and broadcast to it. */
-value *emit_matmul_integer(importer *im, value *a, value *a_zero, value *b, value *b_zero);
-/* Pads the spatial dimensions of x: (N, C, spatial...) with its zero (NULL: 0), of one element. */
-value *emit_pad_codes(importer *im, value *x, value *zero, const number *before,
+/* (a - left_zero) @ (right - right_zero) in I32, which wraps. left, right: I8 or U8, of at least
+ * rank 2; zeros: NULL, or of the dtype of their operand and broadcast to it. */
+value *emit_matmul_integer(importer *im, value *left, value *left_zero, value *right,
+                           value *right_zero);
+/* Pads the spatial dimensions of input: (N, C, spatial...) with its zero (NULL: 0), of one element.
+ */
+value *emit_pad_codes(importer *im, value *input, value *zero, const number *before,
                       const number *after);
-/* The convolution of (x - x_zero) with (weight - weight_zero) in I32, padded with zeros. x_zero:
- * NULL or one element; weight_zero: NULL, one element or (O). */
-value *emit_conv_integer(importer *im, const quantized *x, const quantized *weight, value *bias,
+/* The convolution of (input - input_zero) with (weight - weight_zero) in I32, padded with zeros.
+ * input_zero: NULL or one element; weight_zero: NULL, one element or (O). */
+value *emit_conv_integer(importer *im, const quantized *input, const quantized *weight, value *bias,
                          const window *window, int64_t groups);
 
 #endif

@@ -13,70 +13,72 @@ typedef struct rnn_context {
 
 /* ---------------------------------------------------------------- activations */
 
-static value *scaled_by(importer *im, value *x, double alpha, double beta) {
-  return emit_binary_float(im, "add", emit_binary_float(im, "mul", x, alpha), beta);
+static value *scaled_by(importer *im, value *input, double alpha, double beta) {
+  return emit_binary_float(im, "add", emit_binary_float(im, "mul", input, alpha), beta);
 }
 
-static value *rnn_activate(importer *im, const rnn_layer *layer, int i, value *x) {
+static value *rnn_activate(importer *im, const rnn_layer *layer, int i, value *input) {
   const rnn_activation *activation = &layer->activations[i];
   const double alpha = activation->alpha, beta = activation->beta;
-  if (!x) return NULL;
+  if (!input) return NULL;
   if (layer->clip > 0 && i < 2) {
-    x = emit_binary_float(im, "maximum", x, -layer->clip);
-    x = emit_binary_float(im, "minimum", x, layer->clip);
+    input = emit_binary_float(im, "maximum", input, -layer->clip);
+    input = emit_binary_float(im, "minimum", input, layer->clip);
   }
-  value *zero = value_of_float(im, x->type, 0);
+  value *zero = value_of_float(im, input->type, 0);
   switch (activation->function) {
     case RNN_SIGMOID:
-      return emit_unary(im, "sigmoid", x);
+      return emit_unary(im, "sigmoid", input);
     case RNN_TANH:
-      return emit_unary(im, "tanh", x);
+      return emit_unary(im, "tanh", input);
     case RNN_RELU:
-      return emit_unary(im, "relu", x);
+      return emit_unary(im, "relu", input);
     case RNN_AFFINE:
-      return scaled_by(im, x, alpha, beta);
+      return scaled_by(im, input, alpha, beta);
     case RNN_LEAKY_RELU:
-      return emit_binary_float(im, "leaky_relu", x, alpha);
+      return emit_binary_float(im, "leaky_relu", input, alpha);
     case RNN_THRESHOLDED_RELU:
-      return emit_where(im, emit_binary(im, "ge", x, value_of_float(im, x->type, alpha)), x, zero);
+      return emit_where(im, emit_binary(im, "ge", input, value_of_float(im, input->type, alpha)),
+                        input, zero);
     case RNN_SCALED_TANH:
       return emit_binary_float(
-          im, "mul", emit_unary(im, "tanh", emit_binary_float(im, "mul", x, beta)), alpha);
+          im, "mul", emit_unary(im, "tanh", emit_binary_float(im, "mul", input, beta)), alpha);
     case RNN_HARD_SIGMOID:
-      x = emit_binary_float(im, "maximum", scaled_by(im, x, alpha, beta), 0);
-      return emit_binary_float(im, "minimum", x, 1);
+      input = emit_binary_float(im, "maximum", scaled_by(im, input, alpha, beta), 0);
+      return emit_binary_float(im, "minimum", input, 1);
     case RNN_ELU:
-      return emit_binary_float(im, "elu", x, alpha);
+      return emit_binary_float(im, "elu", input, alpha);
     case RNN_SOFTSIGN:
-      return emit_binary(im, "div", x, emit_binary_float(im, "add", emit_unary(im, "abs", x), 1));
+      return emit_binary(im, "div", input,
+                         emit_binary_float(im, "add", emit_unary(im, "abs", input), 1));
     case RNN_SOFTPLUS: /* max(x, 0) + log1p(exp(-|x|)) */
-      zero = emit_unary(im, "exp", emit_unary(im, "neg", emit_unary(im, "abs", x)));
-      return emit_binary(im, "add", emit_unary(im, "relu", x), emit_unary(im, "log1p", zero));
+      zero = emit_unary(im, "exp", emit_unary(im, "neg", emit_unary(im, "abs", input)));
+      return emit_binary(im, "add", emit_unary(im, "relu", input), emit_unary(im, "log1p", zero));
   }
   return NULL;
 }
 
 /* ---------------------------------------------------------------- cells */
 
-/* Returns gates first to end - 1 of x: (..., gates * hidden), along an axis. */
-static value *gates_of(importer *im, const rnn_context *context, value *x, int axis, int first,
+/* Returns gates first to end - 1 of input: (..., gates * hidden), along an axis. */
+static value *gates_of(importer *im, const rnn_context *context, value *input, int axis, int first,
                        int end) {
-  return emit_slice(im, x, axis, number_mul(im, context->hidden, number_int(first)),
+  return emit_slice(im, input, axis, number_mul(im, context->hidden, number_int(first)),
                     number_mul(im, context->hidden, number_int(end)));
 }
 
-/* x + the peephole of gate i * cell */
-static value *with_peephole(importer *im, const rnn_context *context, value *x, int i,
+/* input + the peephole of gate i * cell */
+static value *with_peephole(importer *im, const rnn_context *context, value *input, int i,
                             value *cell) {
   value *peephole = context->layer->peephole;
-  if (!peephole) return x;
-  return emit_binary(im, "add", x,
+  if (!peephole) return input;
+  return emit_binary(im, "add", input,
                      emit_binary(im, "mul", gates_of(im, context, peephole, 0, i, i + 1), cell));
 }
 
-static void lstm_cell(importer *im, const rnn_context *context, value *x, value **states) {
+static void lstm_cell(importer *im, const rnn_context *context, value *input, value **states) {
   const rnn_layer *layer = context->layer;
-  value *gates = emit_matmul(im, states[0], context->r, x, 1, 1), *parts[4], *cell = states[1];
+  value *gates = emit_matmul(im, states[0], context->r, input, 1, 1), *parts[4], *cell = states[1];
   for (int i = 0; i < 4; i++) parts[i] = gates_of(im, context, gates, 1, i, i + 1);
   value *in = rnn_activate(im, layer, 0, with_peephole(im, context, parts[0], 0, cell)), *forget;
   if (layer->input_forget)
@@ -90,11 +92,12 @@ static void lstm_cell(importer *im, const rnn_context *context, value *x, value 
   states[1] = cell;
 }
 
-static void gru_cell(importer *im, const rnn_context *context, value *x, value **states) {
+static void gru_cell(importer *im, const rnn_context *context, value *input, value **states) {
   const rnn_layer *layer = context->layer;
   const bool linear = layer->linear_before_reset;
   value *h = states[0], *r = linear ? context->r : gates_of(im, context, context->r, 1, 0, 2);
-  value *inputs = gates_of(im, context, x, 1, 0, 2), *new_input = gates_of(im, context, x, 1, 2, 3);
+  value *inputs = gates_of(im, context, input, 1, 0, 2),
+        *new_input = gates_of(im, context, input, 1, 2, 3);
   value *products = emit_matmul(im, h, r, linear ? layer->r_bias : inputs, 1, 1), *sums = products;
   if (linear) sums = emit_binary(im, "add", gates_of(im, context, products, 1, 0, 2), inputs);
   sums = rnn_activate(im, layer, 0, sums);
@@ -113,16 +116,16 @@ static void gru_cell(importer *im, const rnn_context *context, value *x, value *
 }
 
 /* Replaces the states by the next ones, which are the old ones in padding. Returns the output. */
-static value *rnn_step(importer *im, const rnn_context *context, value *x, value *valid,
+static value *rnn_step(importer *im, const rnn_context *context, value *input, value *valid,
                        value **states) {
   value *old[STATES] = {states[0], states[1]};
   if (context->layer->kind == RNN_LSTM)
-    lstm_cell(im, context, x, states);
+    lstm_cell(im, context, input, states);
   else if (context->layer->kind == RNN_GRU)
-    gru_cell(im, context, x, states);
+    gru_cell(im, context, input, states);
   else
     states[0] =
-        rnn_activate(im, context->layer, 0, emit_matmul(im, states[0], context->r, x, 1, 1));
+        rnn_activate(im, context->layer, 0, emit_matmul(im, states[0], context->r, input, 1, 1));
   if (!valid || !states[0]) return states[0];
   value *out = emit_where(im, valid, states[0], value_of_float(im, states[0]->type, 0));
   for (int i = 0; i < context->n_states; i++) states[i] = emit_where(im, valid, states[i], old[i]);
@@ -131,27 +134,27 @@ static value *rnn_step(importer *im, const rnn_context *context, value *x, value
 
 /* ---------------------------------------------------------------- time */
 
-static value *unrolled(importer *im, const rnn_context *context, value *x, value *valid,
+static value *unrolled(importer *im, const rnn_context *context, value *input, value *valid,
                        value **states) {
   value *outs[UNROLLED];
-  const int64_t steps = x->dims[0].i;
+  const int64_t steps = input->dims[0].i;
   for (int64_t t = 0; t < steps && import_ok(im); t++) {
     value *now = valid ? emit_select(im, valid, 0, number_int(t)) : NULL;
-    outs[t] = rnn_step(im, context, emit_select(im, x, 0, number_int(t)), now, states);
+    outs[t] = rnn_step(im, context, emit_select(im, input, 0, number_int(t)), now, states);
     outs[t] = emit_unsqueeze(im, outs[t], 0);
   }
   return import_ok(im) ? emit_cat(im, outs, (int)steps, 0) : NULL;
 }
 
-/* Emits the body, whose arguments are the states, one step of x and, if present, of valid. Returns
- * it, or 0 after an error. */
-static clave_id scan_body(importer *im, const rnn_context *context, value *x, value *valid,
+/* Emits the body, whose arguments are the states, one step of input and, if present, of valid.
+ * Returns it, or 0 after an error. */
+static clave_id scan_body(importer *im, const rnn_context *context, value *input, value *valid,
                           value *const *states) {
   value *args[STATES + 2] = {NULL};
   clave_id ids[STATES + 2], results[STATES + 1];
   const int n = context->n_states;
-  for (int i = 0; i < n; i++) args[i] = emit_declare(im, x->type, 2, states[i]->dims);
-  args[n] = emit_declare(im, x->type, 2, x->dims + 1);
+  for (int i = 0; i < n; i++) args[i] = emit_declare(im, input->type, 2, states[i]->dims);
+  args[n] = emit_declare(im, input->type, 2, input->dims + 1);
   if (valid) args[n + 1] = emit_declare(im, valid->type, 2, valid->dims + 1);
   const int n_args = n + 1 + (valid != NULL);
   if (!import_ok(im)) return 0;
@@ -167,18 +170,18 @@ static clave_id scan_body(importer *im, const rnn_context *context, value *x, va
   return import_ok(im) ? body : 0;
 }
 
-static value *scanned(importer *im, const rnn_context *context, value *x, value *valid,
+static value *scanned(importer *im, const rnn_context *context, value *input, value *valid,
                       value **states) {
   clave_id carries[STATES], xs[2], results[STATES + 1];
   const int n = context->n_states;
   for (int i = 0; i < n; i++) carries[i] = value_tensor(im, states[i]);
-  xs[0] = value_tensor(im, x);
+  xs[0] = value_tensor(im, input);
   if (valid) xs[1] = value_tensor(im, valid);
-  const clave_id body = import_ok(im) ? scan_body(im, context, x, valid, states) : 0;
-  const number dims[3] = {x->dims[0], states[0]->dims[0], states[0]->dims[1]};
+  const clave_id body = import_ok(im) ? scan_body(im, context, input, valid, states) : 0;
+  const number dims[3] = {input->dims[0], states[0]->dims[0], states[0]->dims[1]};
   if (!body) return NULL;
-  value *out = emit_declare(im, x->type, 3, dims);
-  for (int i = 0; i < n; i++) states[i] = emit_declare(im, x->type, 2, states[i]->dims);
+  value *out = emit_declare(im, input->type, 3, dims);
+  for (int i = 0; i < n; i++) states[i] = emit_declare(im, input->type, 2, states[i]->dims);
   if (!import_ok(im)) return NULL;
   for (int i = 0; i < n; i++) results[i] = states[i]->tensor;
   results[n] = out->tensor;

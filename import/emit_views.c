@@ -24,10 +24,11 @@ value *emit_declare(importer *im, clave_dtype type, int rank, const number *dims
   return out;
 }
 
-value *emit_begin_move(importer *im, const char *op, const value *x, int rank, const number *dims) {
-  value *out = emit_begin(im, op, x->type, rank, dims);
-  if (out) out->bits = x->bits;
-  emit_set_tensor(im, "x", x);
+value *emit_begin_move(importer *im, const char *op, const value *input, int rank,
+                       const number *dims) {
+  value *out = emit_begin(im, op, input->type, rank, dims);
+  if (out) out->bits = input->bits;
+  emit_set_tensor(im, "x", input);
   return out;
 }
 
@@ -38,8 +39,8 @@ value *emit_result(importer *im, const char *field, clave_dtype type, int rank,
   return out;
 }
 
-void emit_set_tensor(importer *im, const char *field, const value *x) {
-  if (x && import_ok(im)) clave_builder_set_tensor(im->builder, field, x->tensor);
+void emit_set_tensor(importer *im, const char *field, const value *input) {
+  if (input && import_ok(im)) clave_builder_set_tensor(im->builder, field, input->tensor);
 }
 
 void emit_set_number(importer *im, const char *field, number a) {
@@ -91,7 +92,9 @@ void emit_check(importer *im, number_kind kind, number a, number b, const char *
   clave_builder_set_text(im->builder, "message", message);
 }
 
-bool emit_prepare(importer *im, value *x) { return x && value_tensor(im, x) && import_ok(im); }
+bool emit_prepare(importer *im, value *input) {
+  return input && value_tensor(im, input) && import_ok(im);
+}
 
 int emit_axis(importer *im, int64_t axis, int rank) {
   const int64_t from_start = axis < 0 ? axis + rank : axis;
@@ -102,25 +105,26 @@ int emit_axis(importer *im, int64_t axis, int rank) {
 
 /* ---------------------------------------------------------------- moves of known elements */
 
-/* Returns a value of this shape whose element i is x's element from[i]; NULL after an error. */
-static value *moved(importer *im, const value *x, int rank, const number *dims, const int64_t *from,
-                    int64_t n) {
+/* Returns a value of this shape whose element i is the element from[i] of input; NULL after an
+ * error. */
+static value *moved(importer *im, const value *input, int rank, const number *dims,
+                    const int64_t *from, int64_t n) {
   int64_t sizes[CLAVE_MAX_RANK];
   number *elements = import_alloc(im, (size_t)n + 1, sizeof *elements);
   for (int d = 0; d < rank; d++) sizes[d] = dims[d].i;
-  for (int64_t i = 0; elements && i < n; i++) elements[i] = x->elements[from[i]];
-  value *out = elements ? value_numbers(im, x->type, rank, sizes, elements) : NULL;
-  if (out) out->bits = x->bits;
+  for (int64_t i = 0; elements && i < n; i++) elements[i] = input->elements[from[i]];
+  value *out = elements ? value_numbers(im, input->type, rank, sizes, elements) : NULL;
+  if (out) out->bits = input->bits;
   return out;
 }
 
-/* Does the same for a view of x by strides: element (i0, i1, ...) is x's element offset + the sum
- * of i * stride. Sets *done if the elements of x are known and few. */
-static value *view_known(importer *im, value *x, int rank, const number *dims,
+/* Does the same for a view of input by strides: element (i0, i1, ...) is input's element offset +
+ * the sum of i * stride. Sets *done if the elements of input are known and few. */
+static value *view_known(importer *im, value *input, int rank, const number *dims,
                          const int64_t *strides, int64_t offset, bool *done) {
   int64_t n = 1, index[CLAVE_MAX_RANK] = {0};
   *done = false;
-  if (!value_known(im, x)) return NULL;
+  if (!value_known(im, input)) return NULL;
   for (int d = 0; d < rank; d++) {
     if (dims[d].id || dims[d].i < 0 || dims[d].i > MAX_ELEMENTS) return NULL;
     n *= dims[d].i;
@@ -133,117 +137,121 @@ static value *view_known(importer *im, value *x, int rank, const number *dims,
     for (int d = 0; d < rank; d++) from[i] += index[d] * strides[d];
     for (int d = rank - 1; d >= 0 && ++index[d] == dims[d].i; d--) index[d] = 0;
   }
-  return from ? moved(im, x, rank, dims, from, n) : NULL;
+  return from ? moved(im, input, rank, dims, from, n) : NULL;
 }
 
-/* Sets the strides of x's contiguous elements. The sizes are constant if the elements are known. */
-static void strides_of(const value *x, int64_t *strides) {
+/* Sets the strides of input's contiguous elements. The sizes are constant if the elements are
+ * known. */
+static void strides_of(const value *input, int64_t *strides) {
   int64_t stride = 1;
-  for (int d = x->rank - 1; d >= 0; d--) {
+  for (int d = input->rank - 1; d >= 0; d--) {
     strides[d] = stride;
-    stride *= x->dims[d].i;
+    stride *= input->dims[d].i;
   }
 }
 
 /* ---------------------------------------------------------------- views */
 
-value *emit_reshape(importer *im, value *x, int rank, const number *dims) {
-  if (!x || !import_ok(im)) return NULL;
-  value *out = value_new(im, x->type, rank, dims);
-  if (!out || value_is_same_shape(x, out)) return out ? x : NULL;
-  out->bits = x->bits;
-  const int64_t before = value_count(x), after = value_count(out);
+value *emit_reshape(importer *im, value *input, int rank, const number *dims) {
+  if (!input || !import_ok(im)) return NULL;
+  value *out = value_new(im, input->type, rank, dims);
+  if (!out || value_is_same_shape(input, out)) return out ? input : NULL;
+  out->bits = input->bits;
+  const int64_t before = value_count(input), after = value_count(out);
   if (before >= 0 && after >= 0 && before != after) {
     import_invalid(im, "%lld elements do not fit a shape of %lld", (long long)before,
                    (long long)after);
     return NULL;
   }
-  if (after >= 0 && (x->data || x->elements)) {
-    out->data = x->data;
-    out->elements = x->elements;
-    if (x->data && x->name[0]) out->name = import_text(im, "%s#%u", x->name, im->n_names++);
+  if (after >= 0 && (input->data || input->elements)) {
+    out->data = input->data;
+    out->elements = input->elements;
+    if (input->data && input->name[0])
+      out->name = import_text(im, "%s#%u", input->name, im->n_names++);
     return out;
   }
-  if (!emit_prepare(im, x)) return NULL;
-  out = emit_begin_move(im, "Reshape", x, rank, dims);
+  if (!emit_prepare(im, input)) return NULL;
+  out = emit_begin_move(im, "Reshape", input, rank, dims);
   emit_set_sizes(im, "shape", dims, rank);
   return out;
 }
 
-value *emit_permute(importer *im, value *x, const int *order) {
+value *emit_permute(importer *im, value *input, const int *order) {
   number dims[CLAVE_MAX_RANK];
   int64_t from[CLAVE_MAX_RANK], strides[CLAVE_MAX_RANK], axes[CLAVE_MAX_RANK];
   bool done, same = true;
-  if (!x || !import_ok(im)) return NULL;
-  strides_of(x, from);
-  for (int d = 0; d < x->rank; d++) {
-    dims[d] = x->dims[order[d]];
+  if (!input || !import_ok(im)) return NULL;
+  strides_of(input, from);
+  for (int d = 0; d < input->rank; d++) {
+    dims[d] = input->dims[order[d]];
     strides[d] = from[order[d]];
     axes[d] = order[d];
     same = same && order[d] == d;
   }
-  if (same) return x;
-  if (x->coded && x->rank == 2) return coded_transpose(im, x);
-  value *out = view_known(im, x, x->rank, dims, strides, 0, &done);
-  if (done || !emit_prepare(im, x)) return out;
-  out = emit_begin_move(im, "Permute", x, x->rank, dims);
-  emit_set_ints(im, "dims", axes, x->rank);
+  if (same) return input;
+  if (input->coded && input->rank == 2) return coded_transpose(im, input);
+  value *out = view_known(im, input, input->rank, dims, strides, 0, &done);
+  if (done || !emit_prepare(im, input)) return out;
+  out = emit_begin_move(im, "Permute", input, input->rank, dims);
+  emit_set_ints(im, "dims", axes, input->rank);
   return out;
 }
 
-value *emit_transpose(importer *im, value *x, int axis, int other) {
+value *emit_transpose(importer *im, value *input, int axis, int other) {
   int order[CLAVE_MAX_RANK];
-  if (!x) return NULL;
-  for (int d = 0; d < x->rank; d++) order[d] = d == axis ? other : d == other ? axis : d;
-  return emit_permute(im, x, order);
+  if (!input) return NULL;
+  for (int d = 0; d < input->rank; d++) order[d] = d == axis ? other : d == other ? axis : d;
+  return emit_permute(im, input, order);
 }
 
-value *emit_expand(importer *im, value *x, int rank, const number *dims) {
+value *emit_expand(importer *im, value *input, int rank, const number *dims) {
   int64_t from[CLAVE_MAX_RANK], strides[CLAVE_MAX_RANK];
   bool done;
-  if (!x || !import_ok(im)) return NULL;
-  value *want = value_new(im, x->type, rank, dims);
-  if (!want || value_is_same_shape(x, want)) return want ? x : NULL;
-  strides_of(x, from);
+  if (!input || !import_ok(im)) return NULL;
+  value *want = value_new(im, input->type, rank, dims);
+  if (!want || value_is_same_shape(input, want)) return want ? input : NULL;
+  strides_of(input, from);
   for (int d = 0; d < rank; d++) {
-    const int own = d - (rank - x->rank);
-    strides[d] = own < 0 || number_is(x->dims[own], 1) ? 0 : from[own];
+    const int own = d - (rank - input->rank);
+    strides[d] = own < 0 || number_is(input->dims[own], 1) ? 0 : from[own];
   }
-  value *out = view_known(im, x, rank, dims, strides, 0, &done);
-  if (done || !emit_prepare(im, x)) return out;
-  out = emit_begin_move(im, "Expand", x, rank, dims);
+  value *out = view_known(im, input, rank, dims, strides, 0, &done);
+  if (done || !emit_prepare(im, input)) return out;
+  out = emit_begin_move(im, "Expand", input, rank, dims);
   emit_set_sizes(im, "shape", dims, rank);
   return out;
 }
 
-value *emit_unsqueeze(importer *im, value *x, int axis) {
+value *emit_unsqueeze(importer *im, value *input, int axis) {
   number dims[CLAVE_MAX_RANK + 1];
-  if (!x) return NULL;
-  for (int d = 0; d <= x->rank; d++) dims[d] = d == axis ? number_int(1) : x->dims[d - (d > axis)];
-  return emit_reshape(im, x, x->rank + 1, dims);
+  if (!input) return NULL;
+  for (int d = 0; d <= input->rank; d++)
+    dims[d] = d == axis ? number_int(1) : input->dims[d - (d > axis)];
+  return emit_reshape(im, input, input->rank + 1, dims);
 }
 
-value *emit_squeeze(importer *im, value *x, int axis) {
+value *emit_squeeze(importer *im, value *input, int axis) {
   number dims[CLAVE_MAX_RANK];
-  if (!x) return NULL;
-  for (int d = 0; d < x->rank - 1; d++) dims[d] = x->dims[d + (d >= axis)];
-  return emit_reshape(im, x, x->rank - 1, dims);
+  if (!input) return NULL;
+  for (int d = 0; d < input->rank - 1; d++) dims[d] = input->dims[d + (d >= axis)];
+  return emit_reshape(im, input, input->rank - 1, dims);
 }
 
-value *emit_slice_step(importer *im, value *x, int axis, number start, number stop, int64_t step) {
+value *emit_slice_step(importer *im, value *input, int axis, number start, number stop,
+                       int64_t step) {
   number dims[CLAVE_MAX_RANK];
   int64_t strides[CLAVE_MAX_RANK];
   bool done = false;
-  if (!x || !import_ok(im)) return NULL;
-  if (number_is(start, 0) && number_is_same(stop, x->dims[axis]) && step == 1) return x;
-  const number size = x->dims[axis];
+  if (!input || !import_ok(im)) return NULL;
+  if (number_is(start, 0) && number_is_same(stop, input->dims[axis]) && step == 1) return input;
+  const number size = input->dims[axis];
   if (!size.id && ((!start.id && (start.i < 0 || start.i > size.i)) ||
                    (!stop.id && (stop.i < 0 || stop.i > size.i)))) {
     import_invalid(im, "elements %lld to %lld of an axis of size %lld", (long long)start.i,
                    (long long)stop.i, (long long)size.i);
     return NULL;
   }
-  for (int d = 0; d < x->rank; d++) dims[d] = x->dims[d];
+  for (int d = 0; d < input->rank; d++) dims[d] = input->dims[d];
   if ((!start.id && start.i < 0) || (!stop.id && stop.i < 0) ||
       (!dims[axis].id &&
        ((!start.id && start.i > dims[axis].i) || (!stop.id && stop.i > dims[axis].i)))) {
@@ -255,12 +263,12 @@ value *emit_slice_step(importer *im, value *x, int axis, number start, number st
   dims[axis] = step == 1 ? length : number_ceil_div(im, length, step);
   dims[axis].no_sign = true;
   value *out = NULL;
-  strides_of(x, strides);
+  strides_of(input, strides);
   const int64_t offset = start.i * strides[axis];
   strides[axis] *= step;
-  if (!start.id) out = view_known(im, x, x->rank, dims, strides, offset, &done);
-  if (done || !emit_prepare(im, x)) return out;
-  out = emit_begin_move(im, "Slice", x, x->rank, dims);
+  if (!start.id) out = view_known(im, input, input->rank, dims, strides, offset, &done);
+  if (done || !emit_prepare(im, input)) return out;
+  out = emit_begin_move(im, "Slice", input, input->rank, dims);
   clave_builder_set_int(im->builder, "axis", axis);
   emit_set_number(im, "start", start);
   emit_set_number(im, "stop", stop);
@@ -268,56 +276,56 @@ value *emit_slice_step(importer *im, value *x, int axis, number start, number st
   return out;
 }
 
-value *emit_slice(importer *im, value *x, int axis, number start, number stop) {
-  return emit_slice_step(im, x, axis, start, stop, 1);
+value *emit_slice(importer *im, value *input, int axis, number start, number stop) {
+  return emit_slice_step(im, input, axis, start, stop, 1);
 }
 
-value *emit_flip(importer *im, value *x, int axis) {
+value *emit_flip(importer *im, value *input, int axis) {
   int64_t strides[CLAVE_MAX_RANK], axes[1] = {axis};
   bool done;
-  if (!x || !import_ok(im)) return NULL;
-  strides_of(x, strides);
-  const int64_t offset = (x->dims[axis].i - 1) * strides[axis];
+  if (!input || !import_ok(im)) return NULL;
+  strides_of(input, strides);
+  const int64_t offset = (input->dims[axis].i - 1) * strides[axis];
   strides[axis] = -strides[axis];
-  value *out = view_known(im, x, x->rank, x->dims, strides, offset, &done);
-  if (done || !emit_prepare(im, x)) return out;
-  out = emit_begin_move(im, "Flip", x, x->rank, x->dims);
+  value *out = view_known(im, input, input->rank, input->dims, strides, offset, &done);
+  if (done || !emit_prepare(im, input)) return out;
+  out = emit_begin_move(im, "Flip", input, input->rank, input->dims);
   emit_set_ints(im, "axes", axes, 1);
   return out;
 }
 
-value *emit_select(importer *im, value *x, int axis, number index) {
+value *emit_select(importer *im, value *input, int axis, number index) {
   number dims[CLAVE_MAX_RANK];
-  if (!x || !import_ok(im)) return NULL;
-  if (!index.id && value_known(im, x))
-    return emit_squeeze(im, emit_slice(im, x, axis, index, number_int(index.i + 1)), axis);
-  for (int d = 0; d < x->rank - 1; d++) dims[d] = x->dims[d + (d >= axis)];
-  if (!emit_prepare(im, x)) return NULL;
-  value *out = emit_begin_move(im, "Select", x, x->rank - 1, dims);
+  if (!input || !import_ok(im)) return NULL;
+  if (!index.id && value_known(im, input))
+    return emit_squeeze(im, emit_slice(im, input, axis, index, number_int(index.i + 1)), axis);
+  for (int d = 0; d < input->rank - 1; d++) dims[d] = input->dims[d + (d >= axis)];
+  if (!emit_prepare(im, input)) return NULL;
+  value *out = emit_begin_move(im, "Select", input, input->rank - 1, dims);
   clave_builder_set_int(im->builder, "axis", axis);
   emit_set_number(im, "index", index);
   return out;
 }
 
-value *emit_diagonal(importer *im, value *x, int axis, int other) {
+value *emit_diagonal(importer *im, value *input, int axis, int other) {
   number dims[CLAVE_MAX_RANK];
   int rank = 0;
-  if (!emit_prepare(im, x)) return NULL;
-  for (int d = 0; d < x->rank; d++)
-    if (d != axis && d != other) dims[rank++] = x->dims[d];
-  const number size = x->dims[axis], other_size = x->dims[other];
+  if (!emit_prepare(im, input)) return NULL;
+  for (int d = 0; d < input->rank; d++)
+    if (d != axis && d != other) dims[rank++] = input->dims[d];
+  const number size = input->dims[axis], other_size = input->dims[other];
   dims[rank++] = number_is_same(size, other_size) ? size : number_min(im, size, other_size);
   dims[rank - 1].no_sign = true;
-  value *out = emit_begin_move(im, "Diagonal", x, rank, dims);
+  value *out = emit_begin_move(im, "Diagonal", input, rank, dims);
   if (!out) return NULL;
   clave_builder_set_int(im->builder, "axis1", axis);
   clave_builder_set_int(im->builder, "axis2", other);
   return out;
 }
 
-value *emit_flatten(importer *im, value *x, int axis) {
+value *emit_flatten(importer *im, value *input, int axis) {
   number dims[2] = {number_int(1), number_int(1)};
-  for (int d = 0; x && d < x->rank; d++)
-    dims[d >= axis] = number_mul(im, dims[d >= axis], x->dims[d]);
-  return emit_reshape(im, x, 2, dims);
+  for (int d = 0; input && d < input->rank; d++)
+    dims[d >= axis] = number_mul(im, dims[d >= axis], input->dims[d]);
+  return emit_reshape(im, input, 2, dims);
 }

@@ -92,40 +92,40 @@ number value_rounded(clave_dtype type, number a) {
 
 /* ---------------------------------------------------------------- queries */
 
-int64_t value_count(const value *x) {
+int64_t value_count(const value *input) {
   int64_t n = 1;
-  for (int i = 0; i < x->rank; i++) {
-    if (x->dims[i].id) return -1;
-    if (!mul_i64(n, x->dims[i].i, &n)) return -1; /* the verifier refuses the tensor */
+  for (int i = 0; i < input->rank; i++) {
+    if (input->dims[i].id) return -1;
+    if (!mul_i64(n, input->dims[i].i, &n)) return -1; /* the verifier refuses the tensor */
   }
   return n;
 }
 
-number value_numel(importer *im, const value *x) {
+number value_numel(importer *im, const value *input) {
   number n = number_int(1);
-  for (int i = 0; x && i < x->rank; i++) n = number_mul(im, n, x->dims[i]);
+  for (int i = 0; input && i < input->rank; i++) n = number_mul(im, n, input->dims[i]);
   return n;
 }
 
-bool value_is_constant(const value *x) {
-  if (x->data) return true;
-  if (!x->elements) return false;
-  for (int64_t i = 0, n = value_count(x); i < n; i++)
-    if (x->elements[i].id) return false;
+bool value_is_constant(const value *input) {
+  if (input->data) return true;
+  if (!input->elements) return false;
+  for (int64_t i = 0, n = value_count(input); i < n; i++)
+    if (input->elements[i].id) return false;
   return true;
 }
 
-bool value_has_shape(const value *x, int rank, const int64_t *dims) {
-  if (x->rank != rank) return false;
+bool value_has_shape(const value *input, int rank, const int64_t *dims) {
+  if (input->rank != rank) return false;
   for (int i = 0; i < rank; i++)
-    if (!number_is(x->dims[i], dims[i])) return false;
+    if (!number_is(input->dims[i], dims[i])) return false;
   return true;
 }
 
-bool value_is_same_shape(const value *x, const value *y) {
-  if (x->rank != y->rank) return false;
-  for (int i = 0; i < x->rank; i++)
-    if (!number_is_same(x->dims[i], y->dims[i])) return false;
+bool value_is_same_shape(const value *input, const value *other) {
+  if (input->rank != other->rank) return false;
+  for (int i = 0; i < input->rank; i++)
+    if (!number_is_same(input->dims[i], other->dims[i])) return false;
   return true;
 }
 
@@ -154,16 +154,16 @@ static number element_as_number(clave_dtype type, const uint8_t *at) {
   }
 }
 
-const number *value_known(importer *im, value *x) {
-  if (!x || x->elements) return x ? x->elements : NULL;
-  const int64_t n = x->data ? value_count(x) : -1;
+const number *value_known(importer *im, value *input) {
+  if (!input || input->elements) return input ? input->elements : NULL;
+  const int64_t n = input->data ? value_count(input) : -1;
   if (n < 0 || n > MAX_ELEMENTS) return NULL;
   number *elements = import_alloc(im, (size_t)n + 1, sizeof *elements);
   if (!elements) return NULL;
-  const size_t size = clave_dtype_size(x->type);
+  const size_t size = clave_dtype_size(input->type);
   for (int64_t i = 0; i < n; i++)
-    elements[i] = element_as_number(x->type, (const uint8_t *)x->data + (size_t)i * size);
-  return x->elements = elements;
+    elements[i] = element_as_number(input->type, (const uint8_t *)input->data + (size_t)i * size);
+  return input->elements = elements;
 }
 
 /* Returns a constant number without its fraction; 0 if it does not fit. */
@@ -172,29 +172,29 @@ static int64_t whole_part(number a) {
   return a.f > -0x1p63 && a.f < 0x1p63 ? (int64_t)a.f : 0;
 }
 
-static const number *constant_elements(importer *im, value *x, const char *what, int capacity) {
-  if (!x || !import_ok(im)) return NULL;
-  const number *known = value_is_constant(x) ? value_known(im, x) : NULL;
+static const number *constant_elements(importer *im, value *input, const char *what, int capacity) {
+  if (!input || !import_ok(im)) return NULL;
+  const number *known = value_is_constant(input) ? value_known(im, input) : NULL;
   if (!known) {
     import_unsupported(im, "%s is not constant", what);
-  } else if (value_count(x) > capacity) {
-    import_invalid(im, "%s has %lld elements, expected at most %d", what, (long long)value_count(x),
-                   capacity);
+  } else if (value_count(input) > capacity) {
+    import_invalid(im, "%s has %lld elements, expected at most %d", what,
+                   (long long)value_count(input), capacity);
     known = NULL;
   }
   return known;
 }
 
-int value_constant_ints(importer *im, value *x, const char *what, int64_t *out, int capacity) {
-  const number *elements = constant_elements(im, x, what, capacity);
-  const int n = elements ? (int)value_count(x) : 0;
+int value_constant_ints(importer *im, value *input, const char *what, int64_t *out, int capacity) {
+  const number *elements = constant_elements(im, input, what, capacity);
+  const int n = elements ? (int)value_count(input) : 0;
   for (int i = 0; i < n; i++) out[i] = whole_part(elements[i]);
   return n;
 }
 
-int value_constant_floats(importer *im, value *x, const char *what, double *out, int capacity) {
-  const number *elements = constant_elements(im, x, what, capacity);
-  const int n = elements ? (int)value_count(x) : 0;
+int value_constant_floats(importer *im, value *input, const char *what, double *out, int capacity) {
+  const number *elements = constant_elements(im, input, what, capacity);
+  const int n = elements ? (int)value_count(input) : 0;
   for (int i = 0; i < n; i++)
     out[i] = elements[i].type == NUMBER_FLOAT ? elements[i].f : (double)elements[i].i;
   return n;
@@ -214,12 +214,12 @@ static void store_number_as(clave_dtype type, number a, uint8_t *to) {
   memcpy(to, from, clave_dtype_size(type));
 }
 
-const void *value_bytes(importer *im, value *x) {
-  if (!x || !value_is_constant(x)) return NULL;
-  if (x->data) return x->data;
-  const size_t n = (size_t)value_count(x), size = clave_dtype_size(x->type);
+const void *value_bytes(importer *im, value *input) {
+  if (!input || !value_is_constant(input)) return NULL;
+  if (input->data) return input->data;
+  const size_t n = (size_t)value_count(input), size = clave_dtype_size(input->type);
   uint8_t *bytes = import_alloc(im, n + 1, size);
   if (!bytes) return NULL;
-  for (size_t i = 0; i < n; i++) store_number_as(x->type, x->elements[i], bytes + i * size);
+  for (size_t i = 0; i < n; i++) store_number_as(input->type, input->elements[i], bytes + i * size);
   return bytes;
 }

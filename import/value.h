@@ -41,27 +41,27 @@ value *value_ints(importer *im, const int64_t *ints, int n);            /* (n), 
 value *value_of_float(importer *im, clave_dtype type, double f);        /* rank 0 */
 value *value_sequence(importer *im, value *const *items, int n);        /* copies the list */
 
-int64_t value_count(const value *x);              /* the number of elements; -1: open */
-number value_numel(importer *im, const value *x); /* the same as a number */
-bool value_is_constant(const value *x);           /* its elements do not depend on inputs */
-bool value_has_shape(const value *x, int rank, const int64_t *dims); /* exactly these sizes */
-bool value_is_same_shape(const value *x, const value *y);
+int64_t value_count(const value *input);              /* the number of elements; -1: open */
+number value_numel(importer *im, const value *input); /* the same as a number */
+bool value_is_constant(const value *input);           /* its elements do not depend on inputs */
+bool value_has_shape(const value *input, int rank, const int64_t *dims); /* exactly these sizes */
+bool value_is_same_shape(const value *input, const value *other);
 
 /* Returns all elements as numbers, or NULL if they are not known without reading a tensor. */
-const number *value_known(importer *im, value *x);
+const number *value_known(importer *im, value *input);
 /* Returns all elements as numbers. Elements of a computed tensor are read back during the run.
  * `what` names the operand in the message if there are too many. */
-const number *value_elements(importer *im, value *x, const char *what);
+const number *value_elements(importer *im, value *input, const char *what);
 /* Copies the elements, which must be constant, to an array of `capacity`. Returns their number. */
-int value_constant_ints(importer *im, value *x, const char *what, int64_t *out, int capacity);
-int value_constant_floats(importer *im, value *x, const char *what, double *out, int capacity);
-/* Returns the only element of x, which has one. */
-number value_scalar(importer *im, value *x, const char *what);
+int value_constant_ints(importer *im, value *input, const char *what, int64_t *out, int capacity);
+int value_constant_floats(importer *im, value *input, const char *what, double *out, int capacity);
+/* Returns the only element of input, which has one. */
+number value_scalar(importer *im, value *input, const char *what);
 
-/* Returns the elements of a constant as contiguous bytes; NULL if x is not constant. */
-const void *value_bytes(importer *im, value *x);
+/* Returns the elements of a constant as contiguous bytes; NULL if input is not constant. */
+const void *value_bytes(importer *im, value *input);
 /* Returns the tensor, which is made if necessary. */
-clave_id value_tensor(importer *im, value *x);
+clave_id value_tensor(importer *im, value *input);
 /* Rounds a constant float to a dtype, as a tensor of that dtype stores it. */
 number value_rounded(clave_dtype type, number a);
 

@@ -5,94 +5,97 @@
 
 #include "import/onnx/converters.h"
 
-typedef value *activation(node *node, value *x); /* the result may have a wider dtype */
+typedef value *activation(node *node, value *input); /* the result may have a wider dtype */
 
-static value *activation_wide(node *node, value *x) {
-  const bool narrow = x && (x->type == CLAVE_F16 || x->type == CLAVE_BF16);
-  return narrow ? emit_cast(node->im, x, CLAVE_F32) : x;
+static value *activation_wide(node *node, value *input) {
+  const bool narrow = input && (input->type == CLAVE_F16 || input->type == CLAVE_BF16);
+  return narrow ? emit_cast(node->im, input, CLAVE_F32) : input;
 }
 
-static value *step3(importer *im, const char *kind, value *x, double b, double c) {
-  if (!x) return NULL;
-  value *const operands[] = {x, value_of_float(im, x->type, b), value_of_float(im, x->type, c)};
+static value *step3(importer *im, const char *kind, value *input, double b, double c) {
+  if (!input) return NULL;
+  value *const operands[] = {input, value_of_float(im, input->type, b),
+                             value_of_float(im, input->type, c)};
   return emit_step(im, kind, operands, 3);
 }
 
-/* a * x + b, limited to [0, 1] */
-static value *line_in_unit(importer *im, value *x, double a, double b) {
-  value *line = emit_binary_float(im, "add", emit_binary_float(im, "mul", x, a), b);
+/* a * input + b, limited to [0, 1] */
+static value *line_in_unit(importer *im, value *input, double a, double b) {
+  value *line = emit_binary_float(im, "add", emit_binary_float(im, "mul", input, a), b);
   return emit_binary_float(im, "minimum", emit_binary_float(im, "maximum", line, 0), 1);
 }
 
-static value *activation_elu(node *node, value *x) {
-  x = activation_wide(node, x);
-  return emit_binary_float(node->im, "elu", x, node_float(node, "alpha", 1));
+static value *activation_elu(node *node, value *input) {
+  input = activation_wide(node, input);
+  return emit_binary_float(node->im, "elu", input, node_float(node, "alpha", 1));
 }
 
-static value *activation_selu(node *node, value *x) {
-  x = activation_wide(node, x);
+static value *activation_selu(node *node, value *input) {
+  input = activation_wide(node, input);
   const double alpha = node_float(node, "alpha", (double)1.67326319217681884765625F),
                gamma = node_float(node, "gamma", (double)1.05070102214813232421875F);
-  return emit_binary_float(node->im, "mul", emit_binary_float(node->im, "elu", x, alpha), gamma);
+  return emit_binary_float(node->im, "mul", emit_binary_float(node->im, "elu", input, alpha),
+                           gamma);
 }
 
-/* max(0, x) + min(0, alpha * (exp(x / alpha) - 1)) */
-static value *activation_celu(node *node, value *x) {
+/* max(0, input) + min(0, alpha * (exp(input / alpha) - 1)) */
+static value *activation_celu(node *node, value *input) {
   importer *im = node->im;
-  x = activation_wide(node, x);
+  input = activation_wide(node, input);
   const double alpha = node_float(node, "alpha", 1);
-  value *power = emit_unary(im, "expm1", emit_binary_float(im, "div", x, alpha));
+  value *power = emit_unary(im, "expm1", emit_binary_float(im, "div", input, alpha));
   value *below = emit_binary_float(im, "minimum", emit_binary_float(im, "mul", power, alpha), 0);
-  return emit_binary(im, "add", emit_unary(im, "relu", x), below);
+  return emit_binary(im, "add", emit_unary(im, "relu", input), below);
 }
 
-static value *activation_leaky_relu(node *node, value *x) {
-  x = activation_wide(node, x);
-  return emit_binary_float(node->im, "leaky_relu", x, node_float(node, "alpha", (double)0.01F));
+static value *activation_leaky_relu(node *node, value *input) {
+  input = activation_wide(node, input);
+  return emit_binary_float(node->im, "leaky_relu", input, node_float(node, "alpha", (double)0.01F));
 }
 
-static value *activation_thresholded_relu(node *node, value *x) {
+static value *activation_thresholded_relu(node *node, value *input) {
   importer *im = node->im;
-  x = activation_wide(node, x);
-  value *above = emit_binary_float(im, "gt", x, node_float(node, "alpha", 1));
-  return x ? emit_where(im, above, x, value_of_float(im, x->type, 0)) : NULL;
+  input = activation_wide(node, input);
+  value *above = emit_binary_float(im, "gt", input, node_float(node, "alpha", 1));
+  return input ? emit_where(im, above, input, value_of_float(im, input->type, 0)) : NULL;
 }
 
-static value *activation_hard_sigmoid(node *node, value *x) {
-  x = activation_wide(node, x);
+static value *activation_hard_sigmoid(node *node, value *input) {
+  input = activation_wide(node, input);
   const double alpha = node_float(node, "alpha", (double)0.2F),
                beta = node_float(node, "beta", 0.5);
-  return line_in_unit(node->im, x, alpha, beta);
+  return line_in_unit(node->im, input, alpha, beta);
 }
 
-/* From x = limit on, log(1 + exp(x)) is x. */
-static value *activation_softplus(node *node, value *x) {
-  return step3(node->im, "softplus", x, 1, x && x->type == CLAVE_F64 ? 40 : 20);
+/* From input = limit on, log(1 + exp(input)) is input. */
+static value *activation_softplus(node *node, value *input) {
+  return step3(node->im, "softplus", input, 1, input && input->type == CLAVE_F64 ? 40 : 20);
 }
 
-static value *activation_softsign(node *node, value *x) {
+static value *activation_softsign(node *node, value *input) {
   importer *im = node->im;
-  x = activation_wide(node, x);
-  return emit_binary(im, "div", x, emit_binary_float(im, "add", emit_unary(im, "abs", x), 1));
+  input = activation_wide(node, input);
+  return emit_binary(im, "div", input,
+                     emit_binary_float(im, "add", emit_unary(im, "abs", input), 1));
 }
 
-static value *activation_gelu(node *node, value *x) {
+static value *activation_gelu(node *node, value *input) {
   static const char *const modes[] = {"none", "tanh"};
   const int mode = node_choice(node, "approximate", modes, 2);
-  return emit_unary(node->im, mode ? "gelu_tanh" : "gelu", x);
+  return emit_unary(node->im, mode ? "gelu_tanh" : "gelu", input);
 }
 
-static value *activation_swish(node *node, value *x) {
+static value *activation_swish(node *node, value *input) {
   importer *im = node->im;
   const double alpha = node_float(node, "alpha", 1);
-  if (alpha == 1) return emit_unary(im, "silu", x);
-  x = activation_wide(node, x);
-  return emit_binary(im, "mul", x,
-                     emit_unary(im, "sigmoid", emit_binary_float(im, "mul", x, alpha)));
+  if (alpha == 1) return emit_unary(im, "silu", input);
+  input = activation_wide(node, input);
+  return emit_binary(im, "mul", input,
+                     emit_unary(im, "sigmoid", emit_binary_float(im, "mul", input, alpha)));
 }
 
-static value *activation_step(node *node, value *x) {
-  return emit_unary(node->im, strcmp(node->op, "Mish") == 0 ? "mish" : "hardswish", x);
+static value *activation_step(node *node, value *input) {
+  return emit_unary(node->im, strcmp(node->op, "Mish") == 0 ? "mish" : "hardswish", input);
 }
 
 static const struct {

@@ -8,41 +8,41 @@
 
 /* ---------------------------------------------------------------- heads */
 
-value *onnx_split_heads(node *node, value *x, int64_t n) {
-  if (!x) return NULL;
-  if (x->rank != 3 || n < 1 || n > INT32_MAX ||
-      (!x->dims[2].id && (x->dims[2].i % n || x->dims[2].i == 0))) {
-    import_invalid(node->im, "a tensor of rank %d cannot be split into %lld heads", x->rank,
+value *onnx_split_heads(node *node, value *input, int64_t n) {
+  if (!input) return NULL;
+  if (input->rank != 3 || n < 1 || n > INT32_MAX ||
+      (!input->dims[2].id && (input->dims[2].i % n || input->dims[2].i == 0))) {
+    import_invalid(node->im, "a tensor of rank %d cannot be split into %lld heads", input->rank,
                    (long long)n);
     return NULL;
   }
-  const number dim = number_floor_div(node->im, x->dims[2], number_int(n));
-  value *heads =
-      emit_reshape(node->im, x, 4, (const number[]){x->dims[0], x->dims[1], number_int(n), dim});
+  const number dim = number_floor_div(node->im, input->dims[2], number_int(n));
+  value *heads = emit_reshape(node->im, input, 4,
+                              (const number[]){input->dims[0], input->dims[1], number_int(n), dim});
   return emit_transpose(node->im, heads, 1, 2);
 }
 
-value *onnx_join_heads(node *node, value *x) {
-  if (!x) return NULL;
-  value *rows = emit_transpose(node->im, x, 1, 2);
-  const number width = number_mul(node->im, x->dims[1], x->dims[3]);
-  return emit_reshape(node->im, rows, 3, (const number[]){x->dims[0], x->dims[2], width});
+value *onnx_join_heads(node *node, value *input) {
+  if (!input) return NULL;
+  value *rows = emit_transpose(node->im, input, 1, 2);
+  const number width = number_mul(node->im, input->dims[1], input->dims[3]);
+  return emit_reshape(node->im, rows, 3, (const number[]){input->dims[0], input->dims[2], width});
 }
 
-/* Repeats the heads of k or v for the heads of q that share them. */
-static value *repeat_heads(importer *im, value *x, const value *q) {
-  if (!x || number_is_same(x->dims[1], q->dims[1])) return x;
-  const number each = number_floor_div(im, q->dims[1], x->dims[1]);
-  const number wide[] = {x->dims[0], x->dims[1], each, x->dims[2], x->dims[3]};
-  const number dims[] = {x->dims[0], q->dims[1], x->dims[2], x->dims[3]};
-  return emit_reshape(im, emit_expand(im, emit_unsqueeze(im, x, 2), 5, wide), 4, dims);
+/* Repeats the heads of k or v for the heads of query that share them. */
+static value *repeat_heads(importer *im, value *input, const value *query) {
+  if (!input || number_is_same(input->dims[1], query->dims[1])) return input;
+  const number each = number_floor_div(im, query->dims[1], input->dims[1]);
+  const number wide[] = {input->dims[0], input->dims[1], each, input->dims[2], input->dims[3]};
+  const number dims[] = {input->dims[0], query->dims[1], input->dims[2], input->dims[3]};
+  return emit_reshape(im, emit_expand(im, emit_unsqueeze(im, input, 2), 5, wide), 4, dims);
 }
 
 /* ---------------------------------------------------------------- masks */
 
-value *onnx_both(importer *im, value *a, value *b) {
-  if (!a || !b) return a ? a : b;
-  return emit_binary(im, "logical_and", a, b);
+value *onnx_both(importer *im, value *left, value *right) {
+  if (!left || !right) return left ? left : right;
+  return emit_binary(im, "logical_and", left, right);
 }
 
 value *onnx_visible(importer *im, const attention_span *span) {
@@ -73,14 +73,14 @@ value *onnx_before(importer *im, value *lengths, number n) {
   return emit_binary(im, "lt", at, end);
 }
 
-value *onnx_append(importer *im, value *past, value *x) {
-  if (!past || !x) return x;
-  if (past->rank != 4 || past->type != x->type) {
+value *onnx_append(importer *im, value *past, value *input) {
+  if (!past || !input) return input;
+  if (past->rank != 4 || past->type != input->type) {
     import_invalid(im, "past keys or values of rank %d and dtype %s", past->rank,
                    clave_dtype_name(past->type));
     return NULL;
   }
-  return emit_cat(im, (value *[]){past, x}, 2, 2);
+  return emit_cat(im, (value *[]){past, input}, 2, 2);
 }
 
 /* ---------------------------------------------------------------- scores */
@@ -145,18 +145,18 @@ static value *masked(importer *im, const attention_call *call, value *scores) {
   return emit_where(im, allowed, scores, value_of_float(im, scores->type, -INFINITY));
 }
 
-/* scale * q @ the transpose of k */
-static value *raw_scores(importer *im, const attention_call *call, value *q, value *k) {
-  value *transposed = emit_transpose(im, k, 2, 3);
-  if (!q || !transposed) return NULL;
-  const number dim = q->dims[3];
+/* scale * query @ the transpose of key */
+static value *raw_scores(importer *im, const attention_call *call, value *query, value *key) {
+  value *transposed = emit_transpose(im, key, 2, 3);
+  if (!query || !transposed) return NULL;
+  const number dim = query->dims[3];
   if (call->scale != 0 || (!dim.id && dim.i > 0)) {
     const double scale = call->scale != 0 ? call->scale : 1 / sqrt((double)dim.i);
-    return emit_matmul(im, q, transposed, NULL, scale, 1);
+    return emit_matmul(im, query, transposed, NULL, scale, 1);
   }
   const number root = number_compute(im, NUMBER_SQRT, number_to_float(im, dim), dim);
-  return emit_binary(im, "div", emit_matmul(im, q, transposed, NULL, 1, 1),
-                     value_of_number(im, q->type, root));
+  return emit_binary(im, "div", emit_matmul(im, query, transposed, NULL, 1, 1),
+                     value_of_number(im, query->type, root));
 }
 
 /* Computes in steps what the op does, in F32 for 16-bit dtypes, as the op has no cap, sink or
@@ -283,24 +283,24 @@ void onnx_attention(node *node) {
 
 /* ---------------------------------------------------------------- RotaryEmbedding */
 
-value *onnx_rotate(node *node, value *x, value *cos, value *sin, bool interleaved) {
+value *onnx_rotate(node *node, value *input, value *cos, value *sin, bool interleaved) {
   importer *im = node->im;
-  if (!x || !cos || !sin || !import_ok(im)) return NULL;
-  const number size = x->dims[x->rank - 1];
+  if (!input || !cos || !sin || !import_ok(im)) return NULL;
+  const number size = input->dims[input->rank - 1];
   const number rotated = number_mul(im, cos->dims[cos->rank - 1], number_int(2));
-  value *part = emit_slice(im, x, x->rank - 1, number_int(0), rotated);
-  cos = emit_cast(im, cos, x->type);
-  sin = emit_cast(im, sin, x->type);
+  value *part = emit_slice(im, input, input->rank - 1, number_int(0), rotated);
+  cos = emit_cast(im, cos, input->type);
+  sin = emit_cast(im, sin, input->type);
   if (!emit_prepare(im, part) || !emit_prepare(im, cos) || !emit_prepare(im, sin)) return NULL;
-  value *out = emit_begin(im, "Rope", x->type, part->rank, part->dims);
+  value *out = emit_begin(im, "Rope", input->type, part->rank, part->dims);
   if (!out) return NULL;
   emit_set_tensor(im, "x", part);
   emit_set_tensor(im, "cos", cos);
   emit_set_tensor(im, "sin", sin);
   clave_builder_set_bool(im->builder, "interleaved", interleaved);
   if (number_is_same(rotated, size)) return out;
-  value *rest = emit_slice(im, x, x->rank - 1, rotated, size);
-  return emit_cat(im, (value *[]){out, rest}, 2, x->rank - 1);
+  value *rest = emit_slice(im, input, input->rank - 1, rotated, size);
+  return emit_cat(im, (value *[]){out, rest}, 2, input->rank - 1);
 }
 
 /* Returns the rows of a table for positions (B, L); a position of one element is that of the first
@@ -312,11 +312,11 @@ static value *rotary_rows(importer *im, value *table, value *positions, number l
   return emit_slice(im, table, 0, first, number_add(im, first, length));
 }
 
-/* The number of heads of x, (B, L, n * dim): an attribute, or by the width of the table. */
-static number rotary_heads(node *node, const value *x, const value *cos) {
+/* The number of heads of input, (B, L, n * dim): an attribute, or by the width of the table. */
+static number rotary_heads(node *node, const value *input, const value *cos) {
   const int64_t n = node_int(node, "num_heads", 0);
   if (n > 0) return number_int(n);
-  return number_floor_div(node->im, x->dims[2],
+  return number_floor_div(node->im, input->dims[2],
                           number_mul(node->im, cos->dims[cos->rank - 1], number_int(2)));
 }
 

@@ -22,8 +22,8 @@ typedef struct attention_call {
 value *onnx_attend(node *node, attention_call *call);
 
 /* (B, L, n * dim) to (B, n, L, dim), and back */
-value *onnx_split_heads(node *node, value *x, int64_t n);
-value *onnx_join_heads(node *node, value *x);
+value *onnx_split_heads(node *node, value *input, int64_t n);
+value *onnx_join_heads(node *node, value *input);
 /* Positions of queries and keys: query i is at `first` + i, or at offsets[b] + i (offsets: (B),
  * I64). It sees keys up to its position + right and from its position - left on; -1: all. Returns
  * BOOL (L, T) or (B, 1, L, T); NULL if all keys are seen. */
@@ -33,13 +33,13 @@ typedef struct attention_span {
   int64_t left, right;
 } attention_span;
 value *onnx_visible(importer *im, const attention_span *span);
-value *onnx_both(importer *im, value *a, value *b);      /* a and b, where NULL is true */
-value *onnx_append(importer *im, value *past, value *x); /* past may be NULL; along axis 2 */
+value *onnx_both(importer *im, value *left, value *right);   /* a and b, where NULL is true */
+value *onnx_append(importer *im, value *past, value *input); /* past may be NULL; along axis 2 */
 /* BOOL (B, 1, 1, n): position j is less than lengths[b] (B) */
 value *onnx_before(importer *im, value *lengths, number n);
 
-/* Rotates x: (B, L, n_heads, head_dim). cos, sin: (L, pairs) or (B, L, pairs), of which the first
- * 2 * pairs elements of a head are rotated. */
-value *onnx_rotate(node *node, value *x, value *cos, value *sin, bool interleaved);
+/* Rotates input: (B, L, n_heads, head_dim). cos, sin: (L, pairs) or (B, L, pairs), of which the
+ * first 2 * pairs elements of a head are rotated. */
+value *onnx_rotate(node *node, value *input, value *cos, value *sin, bool interleaved);
 
 #endif

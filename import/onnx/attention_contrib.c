@@ -67,8 +67,8 @@ static void set_masks(node *node, attention_call *call, value *mask, value *extr
 /* ---------------------------------------------------------------- MultiHeadAttention */
 
 /* Returns part i of packed heads, (B, L, n_heads, parts, dim), as (B, L, n_heads * dim). */
-static value *packed_part(importer *im, value *x, int64_t i) {
-  value *part = x ? emit_select(im, x, 3, number_int(i)) : NULL;
+static value *packed_part(importer *im, value *input, int64_t i) {
+  value *part = input ? emit_select(im, input, 3, number_int(i)) : NULL;
   if (!part) return NULL;
   const number width = number_mul(im, part->dims[2], part->dims[3]);
   return emit_reshape(im, part, 3, (const number[]){part->dims[0], part->dims[1], width});
@@ -105,8 +105,8 @@ static void add_biases(importer *im, value *bias, value **projections) {
   }
 }
 
-static value *projected_heads(node *node, value *x, int64_t n) {
-  return x && x->rank == 4 ? x : onnx_split_heads(node, x, n);
+static value *projected_heads(node *node, value *input, int64_t n) {
+  return input && input->rank == 4 ? input : onnx_split_heads(node, input, n);
 }
 
 static void refuse_inputs(node *node, int first, int last) {
@@ -138,24 +138,24 @@ void onnx_multi_head_attention(node *node) {
 /* ---------------------------------------------------------------- Attention */
 
 /* Splits the joint projection (B, L, q + k + v) by the attribute qkv_hidden_sizes, or evenly. */
-static void split_projection(node *node, value *x, value **projections) {
+static void split_projection(node *node, value *input, value **projections) {
   importer *im = node->im;
   int64_t sizes[3];
   number at = number_int(0);
-  if (!x) return;
+  if (!input) return;
   const int given = node_ints(node, "qkv_hidden_sizes", sizes, 3);
-  const number third = number_floor_div(im, x->dims[2], number_int(3));
+  const number third = number_floor_div(im, input->dims[2], number_int(3));
   if (given >= 0 && given != 3) import_invalid(im, "qkv_hidden_sizes has %d numbers", given);
   for (int i = 0; i < 3 && import_ok(im); i++) {
     const number end = number_add(im, at, given == 3 ? number_int(sizes[i]) : third);
-    projections[i] = emit_slice(im, x, 2, at, end);
+    projections[i] = emit_slice(im, input, 2, at, end);
     at = end;
   }
 }
 
-/* Attends with the joint projection x. Inputs: the mask, the past (2, B, n_heads, P, dim) and what
- * is added to the scores, each of which may be NULL. */
-static void attend_projection(node *node, value *x, value *mask, value *past, value *extra) {
+/* Attends with the joint projection input. Inputs: the mask, the past (2, B, n_heads, P, dim) and
+ * what is added to the scores, each of which may be NULL. */
+static void attend_projection(node *node, value *input, value *mask, value *past, value *extra) {
   importer *im = node->im;
   value *projections[3] = {0};
   const int64_t n = node_int(node, "num_heads", 0);
@@ -164,7 +164,7 @@ static void attend_projection(node *node, value *x, value *mask, value *past, va
   (void)node_int(node, "rotary_embedding_dim", 0);
   if (node_int(node, "past_present_share_buffer", 0))
     import_unsupported(im, "past_present_share_buffer");
-  split_projection(node, x, projections);
+  split_projection(node, input, projections);
   if (past && past->rank != 5) import_invalid(im, "the past has rank %d, expected 5", past->rank);
   if (!import_ok(im)) return;
   value *past_key = past ? emit_select(im, past, 0, number_int(0)) : NULL,

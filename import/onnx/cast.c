@@ -7,35 +7,35 @@
 /* ---------------------------------------------------------------- casts */
 
 /* Keeps the low bits of each element, and extends their sign if the dtype has one. */
-static value *cast_keep_bits(importer *im, value *x, int bits) {
+static value *cast_keep_bits(importer *im, value *input, int bits) {
   const int all = (1 << bits) - 1, sign = 1 << (bits - 1);
-  value *low = emit_binary_float(im, "bitwise_and", x, all);
-  if (!x || x->type == CLAVE_U8) return low;
+  value *low = emit_binary_float(im, "bitwise_and", input, all);
+  if (!input || input->type == CLAVE_U8) return low;
   return emit_binary_float(im, "sub", emit_binary_float(im, "bitwise_xor", low, sign), sign);
 }
 
-/* Returns x as integers of so many bits. They share one tensor. */
-static value *cast_mark_bits(importer *im, value *x, int bits) {
-  value *out = emit_prepare(im, x) ? import_alloc(im, 1, sizeof *out) : NULL;
+/* Returns input as integers of so many bits. They share one tensor. */
+static value *cast_mark_bits(importer *im, value *input, int bits) {
+  value *out = emit_prepare(im, input) ? import_alloc(im, 1, sizeof *out) : NULL;
   if (!out) return NULL;
-  *out = *x;
+  *out = *input;
   out->bits = bits;
   return out;
 }
 
 /* A float is rounded towards zero. Then the higher bits are dropped, as for wider integers. */
-static value *cast_to_bits(importer *im, value *x, clave_dtype type, int bits) {
-  if (!x) return NULL;
-  value *whole = dtype_has_fractions((dtype)x->type) ? emit_cast(im, x, CLAVE_I32) : x;
+static value *cast_to_bits(importer *im, value *input, clave_dtype type, int bits) {
+  if (!input) return NULL;
+  value *whole = dtype_has_fractions((dtype)input->type) ? emit_cast(im, input, CLAVE_I32) : input;
   return cast_mark_bits(im, cast_keep_bits(im, emit_cast(im, whole, type), bits), bits);
 }
 
 /* Greater numbers become the greatest one, or NaN (infinity, which E5M2 has) without saturation.
  * 464 is half-way between 448 and the next power of the format, and rounds down. */
-static value *cast_to_f8(importer *im, value *x, clave_dtype type, bool saturate) {
+static value *cast_to_f8(importer *im, value *input, clave_dtype type, bool saturate) {
   const bool has_infinity = type == CLAVE_F8_E5M2;
   const double most = has_infinity ? 57344 : 448;
-  value *f = emit_cast(im, x, CLAVE_F32);
+  value *f = emit_cast(im, input, CLAVE_F32);
   if (!saturate && has_infinity) return emit_cast(im, f, type);
   if (!saturate) {
     value *beyond = emit_binary_float(im, "gt", emit_unary(im, "abs", f), 464);
@@ -45,15 +45,16 @@ static value *cast_to_f8(importer *im, value *x, clave_dtype type, bool saturate
   return emit_cast(im, f, type);
 }
 
-static value *cast_value(node *node, value *x, clave_dtype type, int bits) {
+static value *cast_value(node *node, value *input, clave_dtype type, int bits) {
   const bool saturate = node_int(node, "saturate", 1);
   (void)node_text(node, "round_mode", "up"); /* only for FLOAT8E8M0 */
-  const bool same = x && x->type == type && x->bits == bits;
-  if (!x || !import_ok(node->im) || (same && type != CLAVE_F8_E5M2)) return x;
-  if (bits) return cast_to_bits(node->im, x, type, bits);
+  const bool same = input && input->type == type && input->bits == bits;
+  if (!input || !import_ok(node->im) || (same && type != CLAVE_F8_E5M2)) return input;
+  if (bits) return cast_to_bits(node->im, input, type, bits);
   if (type == CLAVE_F8_E4M3 || type == CLAVE_F8_E5M2)
-    return cast_to_f8(node->im, x, type, saturate);
-  return x->type == type ? cast_mark_bits(node->im, x, 0) : emit_cast(node->im, x, type);
+    return cast_to_f8(node->im, input, type, saturate);
+  return input->type == type ? cast_mark_bits(node->im, input, 0)
+                             : emit_cast(node->im, input, type);
 }
 
 void onnx_cast(node *node) {

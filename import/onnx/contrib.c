@@ -65,35 +65,36 @@ void onnx_bias_add(node *node) {
 }
 
 /* Applies the attribute `activation`; parameters: (n), as the fused op's attribute lists them. */
-static value *activated(node *node, value *x, const double *parameters, int n) {
+static value *activated(node *node, value *input, const double *parameters, int n) {
   static const char *const names[] = {"",          "Relu", "Tanh",       "Sigmoid",
                                       "LeakyRelu", "Clip", "HardSigmoid"};
   static const char *const steps[] = {NULL, "relu", "tanh", "sigmoid"};
   importer *im = node->im;
   const int kind = node_choice(node, "activation", names, 7);
-  if (kind == 0 || !x) return x;
-  if (kind < 4) return emit_unary(im, steps[kind], x);
+  if (kind == 0 || !input) return input;
+  if (kind < 4) return emit_unary(im, steps[kind], input);
   if (n < (kind == 4 ? 1 : 2)) {
     import_unsupported(im, "%s without parameters", names[kind]);
     return NULL;
   }
-  if (kind == 4) return emit_binary_float(im, "leaky_relu", x, parameters[0]);
+  if (kind == 4) return emit_binary_float(im, "leaky_relu", input, parameters[0]);
   if (kind == 5)
-    return emit_binary_float(im, "minimum", emit_binary_float(im, "maximum", x, parameters[0]),
+    return emit_binary_float(im, "minimum", emit_binary_float(im, "maximum", input, parameters[0]),
                              parameters[1]);
-  x = emit_binary_float(im, "add", emit_binary_float(im, "mul", x, parameters[0]), parameters[1]);
-  return emit_binary_float(im, "minimum", emit_binary_float(im, "maximum", x, 0), 1);
+  input = emit_binary_float(im, "add", emit_binary_float(im, "mul", input, parameters[0]),
+                            parameters[1]);
+  return emit_binary_float(im, "minimum", emit_binary_float(im, "maximum", input, 0), 1);
 }
 
 /* ---------------------------------------------------------------- products */
 
 /* Moves the first axis before the last one. */
-static value *move_batch(importer *im, value *x) {
+static value *move_batch(importer *im, value *input) {
   int order[CLAVE_MAX_RANK];
-  if (!x || x->rank < 3) return x;
-  for (int d = 0; d < x->rank; d++) order[d] = d + 2 < x->rank ? d + 1 : d;
-  order[x->rank - 2] = 0;
-  return emit_permute(im, x, order);
+  if (!input || input->rank < 3) return input;
+  for (int d = 0; d < input->rank; d++) order[d] = d + 2 < input->rank ? d + 1 : d;
+  order[input->rank - 2] = 0;
+  return emit_permute(im, input, order);
 }
 
 static value *fused_operand(node *node, int i, const char *transposed, const char *batch) {
@@ -137,14 +138,14 @@ void onnx_fused_conv(node *node) {
 
 /* ---------------------------------------------------------------- norms */
 
-value *onnx_norm(node *node, const char *op, value *x, value *weight, value *bias, int n_axes,
+value *onnx_norm(node *node, const char *op, value *input, value *weight, value *bias, int n_axes,
                  double eps) {
   importer *im = node->im;
-  if (!emit_prepare(im, x) || !emit_prepare(im, weight) || (bias && !emit_prepare(im, bias)))
+  if (!emit_prepare(im, input) || !emit_prepare(im, weight) || (bias && !emit_prepare(im, bias)))
     return NULL;
-  value *out = emit_begin(im, op, x->type, x->rank, x->dims);
+  value *out = emit_begin(im, op, input->type, input->rank, input->dims);
   if (!out) return NULL;
-  emit_set_tensor(im, "x", x);
+  emit_set_tensor(im, "x", input);
   emit_set_tensor(im, "weight", weight);
   emit_set_tensor(im, "bias", bias);
   clave_builder_set_int(im->builder, "n_axes", n_axes);

@@ -468,15 +468,15 @@ static bool read_per_item(node *node, const char *name, int n, int64_t *out) {
 }
 
 /* Moves axis `from` to `to`. */
-static value *move_axis(importer *im, value *x, int from, int to) {
+static value *move_axis(importer *im, value *input, int from, int to) {
   int order[CLAVE_MAX_RANK], n = 0;
-  if (!x) return NULL;
-  for (int d = 0; d < x->rank; d++) {
+  if (!input) return NULL;
+  for (int d = 0; d < input->rank; d++) {
     if (n == to) order[n++] = from;
     if (d != from) order[n++] = d;
   }
   if (n == to) order[n++] = from;
-  return emit_permute(im, x, order);
+  return emit_permute(im, input, order);
 }
 
 static bool scan_inputs(loop *loop, int n_xs, value **xs, int *arguments, number *count) {

@@ -2,9 +2,9 @@
 #include "import/onnx/converters.h"
 #include "import/onnx/window.h"
 
-static bool conv_has_ranks(node *node, const value *x, const value *weight) {
-  if (!x || !weight) return false;
-  if (weight->rank != x->rank) import_invalid(node->im, "the weight's rank is not the input's");
+static bool conv_has_ranks(node *node, const value *input, const value *weight) {
+  if (!input || !weight) return false;
+  if (weight->rank != input->rank) import_invalid(node->im, "the weight's rank is not the input's");
   return import_ok(node->im);
 }
 
@@ -22,14 +22,14 @@ void onnx_conv(node *node) {
 /* Sets how much of the full result is cut off before and after each dimension, if the sizes of the
  * result are given (sizes, or NULL: the input's times the stride). A result that is larger than
  * the full one is extended at its end. */
-static void cut_to_sizes(importer *im, const value *x, const int64_t *sizes,
+static void cut_to_sizes(importer *im, const value *input, const int64_t *sizes,
                          const int64_t *output_padding, bool upper, onnx_window *out) {
   const number zero = number_int(0), two = number_int(2);
   for (int d = 0; d < out->window.n; d++) {
     const int64_t stride = out->window.stride[d],
                   extent = (out->window.kernel[d] - 1) * out->window.dilation[d] + 1;
     const number more = number_int(extent - stride + output_padding[d]);
-    const number spread = number_mul(im, x->dims[2 + d], number_int(stride));
+    const number spread = number_mul(im, input->dims[2 + d], number_int(stride));
     const number total =
         sizes ? number_sub(im, number_add(im, spread, more), number_int(sizes[d])) : more;
     if (!sizes && !total.id && total.i < 0) /* runtimes disagree on the sizes of the result */
@@ -41,7 +41,8 @@ static void cut_to_sizes(importer *im, const value *x, const int64_t *sizes,
 }
 
 /* Reads output_padding, output_shape and auto_pad, which determine what is cut off. */
-static void read_cuts(node *node, const value *x, onnx_window *window, int64_t *output_padding) {
+static void read_cuts(node *node, const value *input, onnx_window *window,
+                      int64_t *output_padding) {
   static const char *const modes[] = {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"};
   int64_t shape[2 + MAX_SPATIAL];
   const int n = window->window.n, mode = node_choice(node, "auto_pad", modes, 4);
@@ -55,7 +56,7 @@ static void read_cuts(node *node, const value *x, onnx_window *window, int64_t *
       import_invalid(node->im, "output_padding is %lld", (long long)output_padding[d]);
   }
   if (import_ok(node->im) && (sizes > 0 || mode == 1 || mode == 2))
-    cut_to_sizes(node->im, x, sizes > 0 ? shape + (sizes - n) : NULL, output_padding, mode == 1,
+    cut_to_sizes(node->im, input, sizes > 0 ? shape + (sizes - n) : NULL, output_padding, mode == 1,
                  window);
 }
 
@@ -70,7 +71,7 @@ static bool transpose_is_plain(const onnx_window *window, const int64_t *output_
 }
 
 /* The full result, cut and extended by zeros, plus the bias. */
-static value *transposed_and_cut(importer *im, value *x, value *weight, value *bias,
+static value *transposed_and_cut(importer *im, value *input, value *weight, value *bias,
                                  onnx_window *window, int64_t *output_padding, int64_t groups) {
   number before[CLAVE_MAX_RANK], after[CLAVE_MAX_RANK], dims[CLAVE_MAX_RANK];
   bool extends = false;
@@ -81,12 +82,12 @@ static value *transposed_and_cut(importer *im, value *x, value *weight, value *b
     extends = extends || after[2 + d].id || after[2 + d].i > 0 || before[2 + d].i > 0;
     window->window.padding[d] = output_padding[d] = 0;
   }
-  value *full = emit_conv_transpose(im, x, weight, extends ? NULL : bias, &window->window,
+  value *full = emit_conv_transpose(im, input, weight, extends ? NULL : bias, &window->window,
                                     output_padding, groups);
   value *out = emit_pad(im, full, before, after, "constant", 0);
   if (!bias || !extends || !out) return out;
-  for (int d = 0; d < x->rank; d++) dims[d] = d == 1 ? bias->dims[0] : number_int(1);
-  return emit_binary(im, "add", out, emit_reshape(im, bias, x->rank, dims));
+  for (int d = 0; d < input->rank; d++) dims[d] = d == 1 ? bias->dims[0] : number_int(1);
+  return emit_binary(im, "add", out, emit_reshape(im, bias, input->rank, dims));
 }
 
 void onnx_conv_transpose(node *node) {

@@ -10,36 +10,36 @@ typedef struct cumulation {
 } cumulation;
 
 /* Puts the result of no elements before the others, and drops the last one. */
-static value *shift_by_one(importer *im, const cumulation *cumulation, value *x, int axis) {
+static value *shift_by_one(importer *im, const cumulation *cumulation, value *input, int axis) {
   number before[CLAVE_MAX_RANK], after[CLAVE_MAX_RANK];
-  if (!x) return NULL;
-  for (int d = 0; d < x->rank; d++) {
+  if (!input) return NULL;
+  for (int d = 0; d < input->rank; d++) {
     before[d] = number_int(d == axis);
     after[d] = number_int(0);
   }
   const double fill = strcmp(cumulation->kind, "prod") == 0;
-  value *longer = emit_pad(im, x, before, after, "constant", fill);
-  return emit_slice(im, longer, axis, number_int(0), x->dims[axis]);
+  value *longer = emit_pad(im, input, before, after, "constant", fill);
+  return emit_slice(im, longer, axis, number_int(0), input->dims[axis]);
 }
 
-static value *cumulate_along(importer *im, const cumulation *cumulation, value *x, int axis) {
-  if (cumulation->reverse) x = emit_flip(im, x, axis);
-  if (cumulation->exclusive) x = shift_by_one(im, cumulation, x, axis);
-  value *out = emit_cumulate(im, cumulation->kind, x, axis);
+static value *cumulate_along(importer *im, const cumulation *cumulation, value *input, int axis) {
+  if (cumulation->reverse) input = emit_flip(im, input, axis);
+  if (cumulation->exclusive) input = shift_by_one(im, cumulation, input, axis);
+  value *out = emit_cumulate(im, cumulation->kind, input, axis);
   return cumulation->reverse ? emit_flip(im, out, axis) : out;
 }
 
 /* Computes the results along all axes, and selects that of the axis that is known at run time. */
-static value *cumulate_along_any(importer *im, const cumulation *cumulation, value *x,
+static value *cumulate_along_any(importer *im, const cumulation *cumulation, value *input,
                                  value *axis) {
   const number given = value_scalar(im, axis, "axis");
-  emit_check(im, NUMBER_GE, given, number_int(-x->rank), "the axis is out of range");
-  emit_check(im, NUMBER_LT, given, number_int(x->rank), "the axis is out of range");
+  emit_check(im, NUMBER_GE, given, number_int(-input->rank), "the axis is out of range");
+  emit_check(im, NUMBER_LT, given, number_int(input->rank), "the axis is out of range");
   value *which = emit_reshape(im, axis, 0, NULL), *out = NULL;
   if (!which) return NULL;
-  which = emit_wrap_index(im, emit_cast(im, which, CLAVE_I64), number_int(x->rank));
-  for (int d = 0; d < x->rank; d++) {
-    value *next = cumulate_along(im, cumulation, x, d);
+  which = emit_wrap_index(im, emit_cast(im, which, CLAVE_I64), number_int(input->rank));
+  for (int d = 0; d < input->rank; d++) {
+    value *next = cumulate_along(im, cumulation, input, d);
     out = d ? emit_where(im, emit_binary_float(im, "eq", which, d), next, out) : next;
   }
   return out;

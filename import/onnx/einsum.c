@@ -236,17 +236,17 @@ static value *align_term(const einsum_pair *pair, const einsum_term *term,
 }
 
 /* Joins the dimensions of the last two of three groups, each to one. */
-static value *join_groups(const einsum_pair *pair, value *x, const label_group *groups) {
+static value *join_groups(const einsum_pair *pair, value *input, const label_group *groups) {
   number dims[CLAVE_MAX_RANK + 2];
   int n = 0;
-  if (!x) return NULL;
-  for (; n < pair->n[groups[0]]; n++) dims[n] = x->dims[n];
+  if (!input) return NULL;
+  for (; n < pair->n[groups[0]]; n++) dims[n] = input->dims[n];
   for (int g = 1, at = n; g < 3; g++, n++) {
     dims[n] = number_int(1);
     for (int k = 0; k < pair->n[groups[g]]; k++)
-      dims[n] = number_mul(pair->im, dims[n], x->dims[at++]);
+      dims[n] = number_mul(pair->im, dims[n], input->dims[at++]);
   }
-  return emit_reshape(pair->im, x, n, dims);
+  return emit_reshape(pair->im, input, n, dims);
 }
 
 static value *multiply_matrices(const einsum_pair *pair, einsum_term *out) {

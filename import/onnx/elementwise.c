@@ -36,30 +36,31 @@ void onnx_sign(node *node) {
 /* ---------------------------------------------------------------- order and quotients of U64 */
 
 /* Maps U64 to I64 of the same order, or back. */
-static value *flip_sign_bit(importer *im, value *x) {
+static value *flip_sign_bit(importer *im, value *input) {
   value *bit = value_of_number(im, CLAVE_I64, number_int(INT64_MIN));
-  return emit_binary(im, "bitwise_xor", emit_cast(im, x, CLAVE_I64), bit);
+  return emit_binary(im, "bitwise_xor", emit_cast(im, input, CLAVE_I64), bit);
 }
 
-value *onnx_ordered(importer *im, value *x) {
-  return x && x->type == CLAVE_U64 ? flip_sign_bit(im, x) : emit_computable(im, x);
+value *onnx_ordered(importer *im, value *input) {
+  return input && input->type == CLAVE_U64 ? flip_sign_bit(im, input) : emit_computable(im, input);
 }
 
-value *onnx_unordered(importer *im, value *x, clave_dtype type) {
-  if (type == CLAVE_U64) x = flip_sign_bit(im, x);
-  return emit_cast(im, x, type);
+value *onnx_unordered(importer *im, value *input, clave_dtype type) {
+  if (type == CLAVE_U64) input = flip_sign_bit(im, input);
+  return emit_cast(im, input, type);
 }
 
 /* Computes a step whose result depends on the order of numbers: a comparison or an extreme. */
-static value *ordered_step(importer *im, const char *kind, value *x, value *y) {
-  value *out = emit_binary(im, kind, onnx_ordered(im, x), onnx_ordered(im, y));
-  return out && out->type != CLAVE_BOOL ? onnx_unordered(im, out, x->type) : out;
+static value *ordered_step(importer *im, const char *kind, value *input, value *other) {
+  value *out = emit_binary(im, kind, onnx_ordered(im, input), onnx_ordered(im, other));
+  return out && out->type != CLAVE_BOOL ? onnx_unordered(im, out, input->type) : out;
 }
 
-/* Returns x / y of U64. Half of x, which is not negative as I64, has about half the quotient. The
- * rest says whether one is missing. A divisor from 2^63 on has the quotient 0 or 1. */
-static value *divide_u64(importer *im, value *x, value *y) {
-  value *a = emit_cast(im, x, CLAVE_I64), *b = emit_cast(im, y, CLAVE_I64);
+/* Returns input / other of U64. Half of input, which is not negative as I64, has about half the
+ * quotient. The rest says whether one is missing. A divisor from 2^63 on has the quotient 0 or 1.
+ */
+static value *divide_u64(importer *im, value *input, value *other) {
+  value *a = emit_cast(im, input, CLAVE_I64), *b = emit_cast(im, other, CLAVE_I64);
   value *half = emit_binary(im, "bitwise_and", emit_binary_float(im, "shift_right", a, 1),
                             value_of_number(im, CLAVE_I64, number_int(INT64_MAX)));
   value *guess = emit_binary_float(im, "shift_left", emit_binary(im, "trunc_divide", half, b), 1);
@@ -111,9 +112,9 @@ void onnx_mod(node *node) {
   node_set(node, 0, emit_binary(im, "sub", x, whole));
 }
 
-/* Returns x >> y of U64: shifts by one, filling with a zero, then by y - 1. */
-static value *shift_right_u64(importer *im, value *x, value *y) {
-  value *a = emit_cast(im, x, CLAVE_I64), *b = emit_cast(im, y, CLAVE_I64);
+/* Returns input >> other of U64: shifts by one, filling with a zero, then by other - 1. */
+static value *shift_right_u64(importer *im, value *input, value *other) {
+  value *a = emit_cast(im, input, CLAVE_I64), *b = emit_cast(im, other, CLAVE_I64);
   value *half = emit_binary(im, "bitwise_and", emit_binary_float(im, "shift_right", a, 1),
                             value_of_number(im, CLAVE_I64, number_int(INT64_MAX)));
   value *rest = emit_binary_float(im, "sub", b, 1);
@@ -165,24 +166,24 @@ void onnx_sum(node *node) {
 /* ---------------------------------------------------------------- powers */
 
 /* True if all elements are constant integers that F32 has. */
-static bool pow_fits_f32(importer *im, value *y) {
-  const number *known = value_is_constant(y) ? value_known(im, y) : NULL;
-  for (int64_t i = 0; known && i < value_count(y); i++)
+static bool pow_fits_f32(importer *im, value *other) {
+  const number *known = value_is_constant(other) ? value_known(im, other) : NULL;
+  for (int64_t i = 0; known && i < value_count(other); i++)
     if (known[i].type != NUMBER_FLOAT && (known[i].i < -(1 << 24) || known[i].i > 1 << 24))
       return false;
   return known;
 }
 
 /* Returns the dtype in which base and exponent are computed. */
-static clave_dtype pow_type(importer *im, const value *x, value *y) {
-  const bool float_base = dtype_is_float((dtype)x->type),
-             float_exponent = dtype_is_float((dtype)y->type);
-  if (x->type == y->type) return x->type;
+static clave_dtype pow_type(importer *im, const value *input, value *other) {
+  const bool float_base = dtype_is_float((dtype)input->type),
+             float_exponent = dtype_is_float((dtype)other->type);
+  if (input->type == other->type) return input->type;
   if (!float_base) return float_exponent ? CLAVE_F64 : CLAVE_I64;
-  if (x->type == CLAVE_F64 || y->type == CLAVE_F64) return CLAVE_F64;
-  const bool wide =
-      y->type == CLAVE_I32 || y->type == CLAVE_I64 || y->type == CLAVE_U32 || y->type == CLAVE_U64;
-  return wide && !pow_fits_f32(im, y) ? CLAVE_F64 : CLAVE_F32;
+  if (input->type == CLAVE_F64 || other->type == CLAVE_F64) return CLAVE_F64;
+  const bool wide = other->type == CLAVE_I32 || other->type == CLAVE_I64 ||
+                    other->type == CLAVE_U32 || other->type == CLAVE_U64;
+  return wide && !pow_fits_f32(im, other) ? CLAVE_F64 : CLAVE_F32;
 }
 
 /* The exponent may have another dtype; the result has the base's. */

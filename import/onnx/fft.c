@@ -13,25 +13,25 @@ typedef struct transform {
 } transform;
 
 /* Casts 16-bit floats to F32, in which transforms are computed. */
-static value *fft_wide(node *node, value *x) {
-  if (!x) return NULL;
-  if (!dtype_is_float((dtype)x->type))
-    import_unsupported(node->im, "dtype %s", clave_dtype_name(x->type));
-  if (x->rank > 0 && x->dims[x->rank - 1].id)
+static value *fft_wide(node *node, value *input) {
+  if (!input) return NULL;
+  if (!dtype_is_float((dtype)input->type))
+    import_unsupported(node->im, "dtype %s", clave_dtype_name(input->type));
+  if (input->rank > 0 && input->dims[input->rank - 1].id)
     import_unsupported(node->im, "the last dimension, 1 or 2, is open");
-  return x->type == CLAVE_F64 ? x : emit_cast(node->im, x, CLAVE_F32);
+  return input->type == CLAVE_F64 ? input : emit_cast(node->im, input, CLAVE_F32);
 }
 
-static value *emit_transform(importer *im, value *x, const transform *transform) {
+static value *emit_transform(importer *im, value *input, const transform *transform) {
   number dims[CLAVE_MAX_RANK + 1];
-  if (!emit_prepare(im, x)) return NULL;
+  if (!emit_prepare(im, input)) return NULL;
   const bool from_real = transform->kind[0] == 'f', to_real = transform->kind[0] == 't';
-  int rank = x->rank - to_real;
-  for (int d = 0; d < rank; d++) dims[d] = d == transform->axis ? transform->out : x->dims[d];
+  int rank = input->rank - to_real;
+  for (int d = 0; d < rank; d++) dims[d] = d == transform->axis ? transform->out : input->dims[d];
   if (from_real) dims[rank++] = number_int(2);
-  value *out = emit_begin(im, "Fft", x->type, rank, dims);
+  value *out = emit_begin(im, "Fft", input->type, rank, dims);
   if (!out) return NULL;
-  emit_set_tensor(im, "x", x);
+  emit_set_tensor(im, "x", input);
   clave_builder_set_int(im->builder, "axis", transform->axis);
   clave_builder_set_text(im->builder, "kind", transform->kind);
   clave_builder_set_bool(im->builder, "inverse", transform->inverse);
@@ -39,14 +39,14 @@ static value *emit_transform(importer *im, value *x, const transform *transform)
   return out;
 }
 
-/* Crops x along an axis, or pads it with zeros at the end. */
-static value *fitted(importer *im, value *x, int axis, number size) {
+/* Crops input along an axis, or pads it with zeros at the end. */
+static value *fitted(importer *im, value *input, int axis, number size) {
   number before[CLAVE_MAX_RANK], after[CLAVE_MAX_RANK];
-  for (int d = 0; d < x->rank; d++) before[d] = after[d] = number_int(0);
-  if (number_is_same(x->dims[axis], size)) return x;
-  after[axis] = number_sub(im, size, x->dims[axis]);
-  value *out = emit_pad(im, x, before, after, "constant", 0);
-  if (out && out != x) out->dims[axis] = out->dims[axis].id ? out->dims[axis] : size;
+  for (int d = 0; d < input->rank; d++) before[d] = after[d] = number_int(0);
+  if (number_is_same(input->dims[axis], size)) return input;
+  after[axis] = number_sub(im, size, input->dims[axis]);
+  value *out = emit_pad(im, input, before, after, "constant", 0);
+  if (out && out != input) out->dims[axis] = out->dims[axis].id ? out->dims[axis] : size;
   return out;
 }
 
@@ -57,30 +57,32 @@ static number half_size(importer *im, number n) {
   return half;
 }
 
-/* Transforms x, (..., 1) if real or (..., 2), of n points along an axis. onesided: only the first
- * half of the result, or of the argument of an inverse transform to real numbers. */
-static value *transformed(importer *im, value *x, int axis, number n, bool inverse, bool onesided) {
-  const bool is_real = number_is(x->dims[x->rank - 1], 1);
+/* Transforms input, (..., 1) if real or (..., 2), of n points along an axis. onesided: only the
+ * first half of the result, or of the argument of an inverse transform to real numbers. */
+static value *transformed(importer *im, value *input, int axis, number n, bool inverse,
+                          bool onesided) {
+  const bool is_real = number_is(input->dims[input->rank - 1], 1);
   const number half = half_size(im, n);
   if (inverse && onesided) {
     if (is_real) import_unsupported(im, "a real argument of an inverse transform that is onesided");
     const transform to_real = {"to_real", axis, true, n};
-    value *out = emit_transform(im, fitted(im, x, axis, half), &to_real);
+    value *out = emit_transform(im, fitted(im, input, axis, half), &to_real);
     return out ? emit_unsqueeze(im, out, out->rank) : NULL;
   }
-  x = fitted(im, x, axis, n);
+  input = fitted(im, input, axis, n);
   if (is_real) {
     const transform from_real = {"from_real", axis, inverse, onesided ? half : n};
-    return x ? emit_transform(im, emit_squeeze(im, x, x->rank - 1), &from_real) : NULL;
+    return input ? emit_transform(im, emit_squeeze(im, input, input->rank - 1), &from_real) : NULL;
   }
   const transform complex = {"complex", axis, inverse, n};
-  value *out = emit_transform(im, x, &complex);
+  value *out = emit_transform(im, input, &complex);
   return onesided ? emit_slice(im, out, axis, number_int(0), half) : out;
 }
 
-static bool is_signal(node *node, const value *x) {
-  if (!x || !import_ok(node->im)) return false;
-  if (x->rank < 2 || !(number_is(x->dims[x->rank - 1], 1) || number_is(x->dims[x->rank - 1], 2)))
+static bool is_signal(node *node, const value *input) {
+  if (!input || !import_ok(node->im)) return false;
+  if (input->rank < 2 ||
+      !(number_is(input->dims[input->rank - 1], 1) || number_is(input->dims[input->rank - 1], 2)))
     import_invalid(node->im, "the input is neither real nor complex: its last size is not 1 or 2");
   return import_ok(node->im);
 }
@@ -107,16 +109,16 @@ void onnx_dft(node *node) {
 /* ---------------------------------------------------------------- STFT */
 
 /* Frames of `length` elements along axis 1, one every `step`: (N, frames, length, 1 or 2) */
-static value *framed(importer *im, value *x, number length, number step) {
+static value *framed(importer *im, value *input, number length, number step) {
   static const int order[4] = {0, 1, 3, 2};
-  const number rest = number_sub(im, x->dims[1], length), one = number_int(1);
-  number dims[4] = {x->dims[0], number_add(im, number_floor_div(im, rest, step), one), x->dims[2],
-                    length};
+  const number rest = number_sub(im, input->dims[1], length), one = number_int(1);
+  number dims[4] = {input->dims[0], number_add(im, number_floor_div(im, rest, step), one),
+                    input->dims[2], length};
   dims[1].no_sign = true;
-  if (!emit_prepare(im, x)) return NULL;
-  value *out = emit_begin(im, "Unfold", x->type, 4, dims);
+  if (!emit_prepare(im, input)) return NULL;
+  value *out = emit_begin(im, "Unfold", input->type, 4, dims);
   if (!out) return NULL;
-  emit_set_tensor(im, "x", x);
+  emit_set_tensor(im, "x", input);
   clave_builder_set_int(im->builder, "axis", 1);
   emit_set_number(im, "size", length);
   emit_set_number(im, "step", step);

@@ -3,16 +3,16 @@
 #include "import/onnx/converters.h"
 
 /* Casts 16-bit floats to F32, in which positions are computed. */
-static value *grid_wide(node *node, value *x) {
-  if (!x) return NULL;
-  if (!dtype_is_float((dtype)x->type))
-    import_unsupported(node->im, "dtype %s", clave_dtype_name(x->type));
-  return x->type == CLAVE_F64 ? x : emit_cast(node->im, x, CLAVE_F32);
+static value *grid_wide(node *node, value *input) {
+  if (!input) return NULL;
+  if (!dtype_is_float((dtype)input->type))
+    import_unsupported(node->im, "dtype %s", clave_dtype_name(input->type));
+  return input->type == CLAVE_F64 ? input : emit_cast(node->im, input, CLAVE_F32);
 }
 
 /* Makes a row of pixels an image of one row, which is sampled at its only y, 0. */
-static void grid_add_row(importer *im, value **x, value **grid) {
-  *x = emit_unsqueeze(im, *x, 2);
+static void grid_add_row(importer *im, value **input, value **grid) {
+  *input = emit_unsqueeze(im, *input, 2);
   *grid = emit_unsqueeze(im, *grid, 1);
   if (!*grid) return;
   value *zero = emit_full(im, (*grid)->type, (*grid)->rank, (*grid)->dims, number_float(0));

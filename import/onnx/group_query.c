@@ -50,15 +50,16 @@ static void refuse_variants(node *node) {
 /* ---------------------------------------------------------------- projections */
 
 /* Reshapes (B, L, n * dim) to (B, L, n, dim). */
-static value *rows_of_heads(node *node, value *x, int64_t n) {
-  if (!x) return NULL;
-  if (x->rank != 3 || n < 1 || (!x->dims[2].id && x->dims[2].i % n)) {
-    import_invalid(node->im, "a tensor of rank %d cannot be split into %lld heads", x->rank,
+static value *rows_of_heads(node *node, value *input, int64_t n) {
+  if (!input) return NULL;
+  if (input->rank != 3 || n < 1 || (!input->dims[2].id && input->dims[2].i % n)) {
+    import_invalid(node->im, "a tensor of rank %d cannot be split into %lld heads", input->rank,
                    (long long)n);
     return NULL;
   }
-  const number dim = number_floor_div(node->im, x->dims[2], number_int(n));
-  return emit_reshape(node->im, x, 4, (const number[]){x->dims[0], x->dims[1], number_int(n), dim});
+  const number dim = number_floor_div(node->im, input->dims[2], number_int(n));
+  return emit_reshape(node->im, input, 4,
+                      (const number[]){input->dims[0], input->dims[1], number_int(n), dim});
 }
 
 /* Reads q, k and v as (B, L, heads, dim); k and v may be packed after q. */
@@ -95,21 +96,21 @@ static void normalise_heads(node *node, value **rows) {
 
 /* ---------------------------------------------------------------- positions */
 
-static cache_place read_place(node *node, const value *q) {
+static cache_place read_place(node *node, const value *query) {
   importer *im = node->im;
-  cache_place place = {.tokens = q->dims[1], .first = number_int(0)};
+  cache_place place = {.tokens = query->dims[1], .first = number_int(0)};
   value *lengths = node_required(node, SEQLENS);
   place.total = value_scalar(im, node_required(node, TOTAL), "total_sequence_length");
   place.total.no_sign = true;
   if (!node_input(node, PAST_KEY)) {
     place.total = place.tokens;
-  } else if (number_is(q->dims[0], 1)) {
+  } else if (number_is(query->dims[0], 1)) {
     place.first = number_sub(im, place.total, place.tokens);
     place.first.no_sign = true;
   } else if (lengths && import_ok(im)) {
     /* a first prompt may be padded: it begins at 0 */
     const number before = number_sub(im, number_int(1), place.tokens);
-    value *flat = emit_reshape(im, emit_cast(im, lengths, CLAVE_I64), 1, q->dims);
+    value *flat = emit_reshape(im, emit_cast(im, lengths, CLAVE_I64), 1, query->dims);
     value *offsets = emit_binary(im, "add", flat, value_of_number(im, CLAVE_I64, before));
     place.offsets = offsets ? emit_binary_float(im, "maximum", offsets, 0) : NULL;
   }
@@ -140,7 +141,7 @@ static void rotate_heads(node *node, const cache_place *place, value **rows) {
 /* ---------------------------------------------------------------- caches */
 
 /* Writes the new rows of each sequence at its own position. past has the result's size. */
-static value *write_sequences(importer *im, value *past, value *x, const cache_place *place) {
+static value *write_sequences(importer *im, value *past, value *input, const cache_place *place) {
   const number one = number_int(1), n = past->dims[2];
   value *at = emit_arange(im, CLAVE_I64, number_int(0), one, n);
   value *row = emit_binary(im, "sub", at, emit_unsqueeze(im, place->offsets, 1)); /* (B, n) */
@@ -152,16 +153,16 @@ static value *write_sequences(importer *im, value *past, value *x, const cache_p
   value *last = emit_binary_float(im, "sub", size, 1);
   row = emit_binary(im, "minimum", row ? emit_binary_float(im, "maximum", row, 0) : NULL, last);
   value *rows = row ? emit_expand(im, row, 4, past->dims) : NULL;
-  return emit_where(im, is_new, emit_gather(im, x, 2, rows), past);
+  return emit_where(im, is_new, emit_gather(im, input, 2, rows), past);
 }
 
-/* Returns the cache after the new rows x (B, n_kv, L, dim): as long as the past, or as all tokens
- * if those are more. */
-static value *written_cache(node *node, value *past, value *x, const cache_place *place) {
+/* Returns the cache after the new rows input (B, n_kv, L, dim): as long as the past, or as all
+ * tokens if those are more. */
+static value *written_cache(node *node, value *past, value *input, const cache_place *place) {
   importer *im = node->im;
   number before[4], after[4];
-  if (!past || !x || !import_ok(im)) return x;
-  if (past->rank != 4 || past->type != x->type) {
+  if (!past || !input || !import_ok(im)) return input;
+  if (past->rank != 4 || past->type != input->type) {
     import_unsupported(im, "a cache of rank %d and dtype %s", past->rank,
                        clave_dtype_name(past->type));
     return NULL;
@@ -172,9 +173,9 @@ static value *written_cache(node *node, value *past, value *x, const cache_place
   value *room = emit_pad(im, past, before, after, "constant", 0);
   if (!room) return NULL;
   for (int d = 0; d < 4; d++)
-    if (d != 2) room->dims[d] = x->dims[d];
-  return place->offsets ? write_sequences(im, room, x, place)
-                        : emit_slice_update(im, room, x, 2, place->first);
+    if (d != 2) room->dims[d] = input->dims[d];
+  return place->offsets ? write_sequences(im, room, input, place)
+                        : emit_slice_update(im, room, input, 2, place->first);
 }
 
 static value *first_rows(importer *im, value *cache, number n) {

@@ -2,14 +2,14 @@
 #include "import/onnx/converters.h"
 
 /* Returns the row with which each row was exchanged: I32, counted from 1. *factor receives U. */
-static value *factorize(importer *im, value *x, value **factor) {
+static value *factorize(importer *im, value *input, value **factor) {
   *factor = NULL;
-  if (!emit_prepare(im, x)) return NULL;
-  value *out = emit_begin(im, "Linalg", x->type, x->rank, x->dims);
+  if (!emit_prepare(im, input)) return NULL;
+  value *out = emit_begin(im, "Linalg", input->type, input->rank, input->dims);
   if (!out) return NULL;
   clave_builder_set_text(im->builder, "kind", "lu");
-  emit_set_tensor(im, "x", x);
-  value *pivots = emit_result(im, "b", CLAVE_I32, x->rank - 1, x->dims);
+  emit_set_tensor(im, "x", input);
+  value *pivots = emit_result(im, "b", CLAVE_I32, input->rank - 1, input->dims);
   *factor = out;
   return pivots;
 }

@@ -25,20 +25,21 @@ static value *target_weights(node *node, clave_dtype type, value *weights, value
   return *skip ? emit_where(im, *skip, value_of_float(im, type, 0), found) : found;
 }
 
-/* Sets result 0 to the loss of log probabilities x. */
-static void set_loss(node *node, value *x, value *target, value *weights) {
+/* Sets result 0 to the loss of log probabilities input. */
+static void set_loss(node *node, value *input, value *target, value *weights) {
   static const char *const reductions[] = {"mean", "sum", "none"};
   importer *im = node->im;
   const int reduction = node_choice(node, "reduction", reductions, 3);
-  if (!x || !target) return;
-  if (x->rank < 2 || target->rank != x->rank - 1) {
-    import_invalid(im, "scores of rank %d and targets of rank %d", x->rank, target->rank);
+  if (!input || !target) return;
+  if (input->rank < 2 || target->rank != input->rank - 1) {
+    import_invalid(im, "scores of rank %d and targets of rank %d", input->rank, target->rank);
     return;
   }
-  value *skip, *weight = target_weights(node, x->type, weights, &target, &skip);
-  value *chosen = emit_squeeze(im, emit_gather(im, x, 1, emit_unsqueeze(im, target, 1)), 1);
+  value *skip, *weight = target_weights(node, input->type, weights, &target, &skip);
+  value *chosen = emit_squeeze(im, emit_gather(im, input, 1, emit_unsqueeze(im, target, 1)), 1);
   value *loss = emit_unary(im, "neg", emit_binary(im, "mul", chosen, weight));
-  if (skip) loss = emit_where(im, skip, value_of_float(im, x->type, 0), loss); /* 0 * -inf is NaN */
+  if (skip)
+    loss = emit_where(im, skip, value_of_float(im, input->type, 0), loss); /* 0 * -inf is NaN */
   if (reduction < 2) loss = emit_reduce(im, "sum", loss, NULL, 0, false);
   if (reduction == 0)
     loss = emit_binary(im, "div", loss, emit_reduce(im, "sum", weight, NULL, 0, false));

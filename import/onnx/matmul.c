@@ -3,17 +3,18 @@
 #include "import/onnx/converters.h"
 
 /* Integers are multiplied in I64 by broadcasting: they have no matrix product of their own. */
-static value *product(importer *im, value *a, value *b) {
-  if (!a || !b || dtype_is_float((dtype)a->type)) return emit_matmul(im, a, b, NULL, 1, 1);
-  value *wide_a = emit_cast(im, a, CLAVE_I64), *wide_b = emit_cast(im, b, CLAVE_I64);
+static value *product(importer *im, value *left, value *right) {
+  if (!left || !right || dtype_is_float((dtype)left->type))
+    return emit_matmul(im, left, right, NULL, 1, 1);
+  value *wide_a = emit_cast(im, left, CLAVE_I64), *wide_b = emit_cast(im, right, CLAVE_I64);
   if (!wide_a || !wide_b) return NULL;
-  emit_check(im, NUMBER_EQ, a->dims[a->rank - 1], b->dims[b->rank - 2],
+  emit_check(im, NUMBER_EQ, left->dims[left->rank - 1], right->dims[right->rank - 2],
              "the matrices of a product do not fit");
-  const int axis = (a->rank > b->rank ? a->rank : b->rank) - 1;
-  wide_a = emit_unsqueeze(im, wide_a, a->rank);
-  wide_b = emit_unsqueeze(im, wide_b, b->rank - 2);
+  const int axis = (left->rank > right->rank ? left->rank : right->rank) - 1;
+  wide_a = emit_unsqueeze(im, wide_a, left->rank);
+  wide_b = emit_unsqueeze(im, wide_b, right->rank - 2);
   value *sum = emit_reduce(im, "sum", emit_binary(im, "mul", wide_a, wide_b), &axis, 1, false);
-  return emit_cast(im, sum, a->type);
+  return emit_cast(im, sum, left->type);
 }
 
 /* As numpy.matmul: a vector is a row on the left and a column on the right, without that axis in

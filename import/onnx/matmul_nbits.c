@@ -85,13 +85,13 @@ static value *nbits_scattered(importer *im, const nbits *weight, const int32_t *
 }
 
 /* a @ the transpose of weight (N, K) + bias */
-static void set_product(node *node, value *a, value *weight, value *bias) {
+static void set_product(node *node, value *left, value *weight, value *bias) {
   importer *im = node->im;
-  if (!a || !weight) return;
-  const bool row = a->rank == 1;
-  if (row) a = emit_unsqueeze(im, a, 0);
-  if (a && a->type != weight->type) weight = emit_cast(im, weight, a->type);
-  value *out = emit_matmul(im, a, emit_transpose(im, weight, 0, 1), bias, 1, 1);
+  if (!left || !weight) return;
+  const bool row = left->rank == 1;
+  if (row) left = emit_unsqueeze(im, left, 0);
+  if (left && left->type != weight->type) weight = emit_cast(im, weight, left->type);
+  value *out = emit_matmul(im, left, emit_transpose(im, weight, 0, 1), bias, 1, 1);
   node_set(node, 0, row ? emit_squeeze(im, out, 0) : out);
 }
 
@@ -151,19 +151,19 @@ void onnx_matmul_bnb4(node *node) {
 /* ---------------------------------------------------------------- GatherBlockQuantized */
 
 /* Unpacks U8 bytes of several codes each along the last axis. */
-static value *unpacked(node *node, value *x, int bits) {
+static value *unpacked(node *node, value *input, int bits) {
   importer *im = node->im;
-  if (!x || bits == 8 || x->rank < 1) return x;
-  const uint8_t *bytes = value_is_constant(x) ? value_bytes(im, x) : NULL;
-  const int64_t n = value_count(x), per_byte = 8 / bits;
+  if (!input || bits == 8 || input->rank < 1) return input;
+  const uint8_t *bytes = value_is_constant(input) ? value_bytes(im, input) : NULL;
+  const int64_t n = value_count(input), per_byte = 8 / bits;
   uint8_t *codes = bytes ? import_alloc(im, (size_t)(n * per_byte) + 1, 1) : NULL;
   if (!bytes) import_unsupported(im, "packed codes that are not constant");
   if (!codes) return NULL;
   for (int64_t i = 0; i < n * per_byte; i++) codes[i] = (uint8_t)nbits_code(bytes, i, bits);
   int64_t dims[CLAVE_MAX_RANK];
-  for (int d = 0; d < x->rank; d++) dims[d] = x->dims[d].i;
-  dims[x->rank - 1] *= per_byte;
-  value *out = value_constant(im, "", CLAVE_U8, x->rank, dims, codes);
+  for (int d = 0; d < input->rank; d++) dims[d] = input->dims[d].i;
+  dims[input->rank - 1] *= per_byte;
+  value *out = value_constant(im, "", CLAVE_U8, input->rank, dims, codes);
   if (out) out->bits = (uint8_t)bits;
   return out;
 }

@@ -51,16 +51,18 @@ static void choose_experts(node *node, value *scores, routing *out) {
 
 /* ---------------------------------------------------------------- products */
 
-/* x: (n, K), rows sorted by expert; weight: (E, N, K) */
-static value *grouped_product(importer *im, const routing *routing, value *x, value *weight) {
-  const clave_id rows = x && weight && x->type == weight->type ? coded_rows(im, weight, false) : 0;
+/* input: (n, K), rows sorted by expert; weight: (E, N, K) */
+static value *grouped_product(importer *im, const routing *routing, value *input, value *weight) {
+  const clave_id rows =
+      input && weight && input->type == weight->type ? coded_rows(im, weight, false) : 0;
   value *b = rows ? weight : emit_transpose(im, weight, 1, 2);
-  if (!emit_prepare(im, x) || !emit_prepare(im, routing->ends) || (!rows && !emit_prepare(im, b)))
+  if (!emit_prepare(im, input) || !emit_prepare(im, routing->ends) ||
+      (!rows && !emit_prepare(im, b)))
     return NULL;
-  const number dims[] = {x->dims[0], weight->dims[1]};
-  value *out = emit_begin(im, "GroupedMatmul", x->type, 2, dims);
+  const number dims[] = {input->dims[0], weight->dims[1]};
+  value *out = emit_begin(im, "GroupedMatmul", input->type, 2, dims);
   if (!out) return NULL;
-  emit_set_tensor(im, "a", x);
+  emit_set_tensor(im, "a", input);
   if (rows)
     clave_builder_set_tensor(im->builder, "b", rows);
   else
@@ -107,33 +109,33 @@ static value *quantised_experts(node *node, const expert_inputs *inputs) {
   return import_ok(im) ? nbits_value(im, &weight, 3, dims) : NULL;
 }
 
-/* The product of x with each row's expert, plus its bias. */
+/* The product of input with each row's expert, plus its bias. */
 static value *expert_product(node *node, const routing *routing, const expert_inputs *inputs,
-                             value *x) {
+                             value *input) {
   importer *im = node->im;
   value *bias = node_input(node, inputs->bias);
   value *weight =
       inputs->scales < 0 ? node_required(node, inputs->weight) : quantised_experts(node, inputs);
-  if (!x || !weight) return NULL;
+  if (!input || !weight) return NULL;
   if (weight->rank != 3) import_invalid(im, "weights of rank %d, expected 3", weight->rank);
   if (!import_ok(im)) return NULL;
-  value *out = grouped_product(im, routing, x, emit_cast(im, weight, x->type));
+  value *out = grouped_product(im, routing, input, emit_cast(im, weight, input->type));
   if (!bias || !out) return out;
-  bias = emit_index_select(im, emit_cast(im, bias, x->type), 0, routing->experts);
+  bias = emit_index_select(im, emit_cast(im, bias, input->type), 0, routing->experts);
   return emit_binary(im, "add", out, bias);
 }
 
 /* ---------------------------------------------------------------- activations */
 
 /* Splits the columns into gate and linear parts, which alternate or are halves. */
-static void split_gate(importer *im, value *x, bool alternate, value **gate, value **linear) {
-  const number size = x->dims[1], half = number_floor_div(im, size, number_int(2));
+static void split_gate(importer *im, value *input, bool alternate, value **gate, value **linear) {
+  const number size = input->dims[1], half = number_floor_div(im, size, number_int(2));
   if (!alternate) {
-    *gate = emit_slice(im, x, 1, number_int(0), half);
-    *linear = emit_slice(im, x, 1, half, size);
+    *gate = emit_slice(im, input, 1, number_int(0), half);
+    *linear = emit_slice(im, input, 1, half, size);
     return;
   }
-  value *pairs = emit_reshape(im, x, 3, (const number[]){x->dims[0], half, number_int(2)});
+  value *pairs = emit_reshape(im, input, 3, (const number[]){input->dims[0], half, number_int(2)});
   *gate = pairs ? emit_select(im, pairs, 2, number_int(0)) : NULL;
   *linear = pairs ? emit_select(im, pairs, 2, number_int(1)) : NULL;
 }
@@ -158,7 +160,7 @@ static value *swiglu(node *node, value *gate, value *linear) {
 }
 
 static value *activated_experts(node *node, const routing *routing, const expert_inputs *third,
-                                value *x, value *hidden) {
+                                value *input, value *hidden) {
   static const char *const names[] = {"relu", "gelu", "silu", "identity", "swiglu"};
   static const char *const steps[] = {"relu", "gelu_tanh", "silu"};
   importer *im = node->im;
@@ -172,7 +174,7 @@ static value *activated_experts(node *node, const routing *routing, const expert
   if (kind < 3) return emit_unary(im, steps[kind], hidden);
   if (fusion < 0 || fusion > 2) import_unsupported(im, "swiglu_fusion = %lld", (long long)fusion);
   if (fusion == 0)
-    linear = expert_product(node, routing, third, x);
+    linear = expert_product(node, routing, third, input);
   else
     split_gate(im, hidden, fusion == 1, &gate, &linear);
   return swiglu(node, gate, linear);

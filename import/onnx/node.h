@@ -70,20 +70,20 @@ int node_axes(node *node, const char *name, int i, int64_t input_since, int rank
 clave_dtype node_dtype(node *node, int32_t data_type); /* fails for dtypes that clave lacks */
 
 /* ---- shape.c ---- */
-/* Reads the elements of x as sizes, at most CLAVE_MAX_RANK. Returns their number, -1 after an
+/* Reads the elements of input as sizes, at most CLAVE_MAX_RANK. Returns their number, -1 after an
  * error.
  */
-int onnx_sizes(node *node, value *x, const char *what, number *dims);
+int onnx_sizes(node *node, value *input, const char *what, number *dims);
 /* Makes axes, which may be known only during the run, count from 0. False after an error. */
 bool onnx_resolve_axes(node *node, int rank, number *axes, int n);
 /* Reads axes from an input, resolved for `rank`. Returns their number, -1 if there are none. */
 int onnx_axes_numbers(node *node, value *input, int rank, number *axes);
 
 /* ---- elementwise.c: order ---- */
-/* Returns x in a dtype whose order the ops have: U64 is mapped to I64 of the same order. */
-value *onnx_ordered(importer *im, value *x);
+/* Returns input in a dtype whose order the ops have: U64 is mapped to I64 of the same order. */
+value *onnx_ordered(importer *im, value *input);
 /* Returns such elements in the dtype that they had. */
-value *onnx_unordered(importer *im, value *x, clave_dtype type);
+value *onnx_unordered(importer *im, value *input, clave_dtype type);
 
 /* ---- names.c: scopes of names ---- */
 clave_status onnx_names_create(onnx_import *onnx) STATUS_CHECK;

@@ -8,17 +8,18 @@
 /* ---------------------------------------------------------------- written out */
 
 /* Casts 16-bit floats to F32, in which moments are computed. */
-static value *norm_wide(node *node, value *x) {
-  if (!x) return NULL;
-  if (!dtype_is_float((dtype)x->type))
-    import_unsupported(node->im, "dtype %s", clave_dtype_name(x->type));
-  return x->type == CLAVE_F64 ? x : emit_cast(node->im, x, CLAVE_F32);
+static value *norm_wide(node *node, value *input) {
+  if (!input) return NULL;
+  if (!dtype_is_float((dtype)input->type))
+    import_unsupported(node->im, "dtype %s", clave_dtype_name(input->type));
+  return input->type == CLAVE_F64 ? input : emit_cast(node->im, input, CLAVE_F32);
 }
 
-/* Returns x - mean, and sets the mean and the mean square of the difference, over the axes. */
-static value *centered(importer *im, value *x, const int *axes, int n, value **mean, value **var) {
-  *mean = emit_reduce(im, "mean", x, axes, n, true);
-  value *difference = emit_binary(im, "sub", x, *mean);
+/* Returns input - mean, and sets the mean and the mean square of the difference, over the axes. */
+static value *centered(importer *im, value *input, const int *axes, int n, value **mean,
+                       value **var) {
+  *mean = emit_reduce(im, "mean", input, axes, n, true);
+  value *difference = emit_binary(im, "sub", input, *mean);
   *var = emit_reduce(im, "mean", emit_binary(im, "mul", difference, difference), axes, n, true);
   return difference;
 }
@@ -28,37 +29,37 @@ static value *inverse_deviation(importer *im, value *var, double epsilon) {
   return emit_unary(im, "rsqrt", emit_binary_float(im, "add", var, epsilon));
 }
 
-/* Returns a parameter (C) as (C, 1, ...), which is broadcast to x: (N, C, *). */
-static value *of_channels(importer *im, value *parameter, const value *x) {
+/* Returns a parameter (C) as (C, 1, ...), which is broadcast to input: (N, C, *). */
+static value *of_channels(importer *im, value *parameter, const value *input) {
   number dims[CLAVE_MAX_RANK];
   if (!parameter || parameter->rank != 1) {
     import_invalid(im, "a parameter has not one dimension");
     return NULL;
   }
-  for (int d = 1; d < x->rank; d++) dims[d - 1] = d == 1 ? parameter->dims[0] : number_int(1);
-  return emit_reshape(im, parameter, x->rank - 1, dims);
+  for (int d = 1; d < input->rank; d++) dims[d - 1] = d == 1 ? parameter->dims[0] : number_int(1);
+  return emit_reshape(im, parameter, input->rank - 1, dims);
 }
 
-/* x * weight + bias, where bias may be NULL */
-static value *scaled(importer *im, value *x, value *weight, value *bias) {
-  value *out = emit_binary(im, "mul", x, weight);
+/* input * weight + bias, where bias may be NULL */
+static value *scaled(importer *im, value *input, value *weight, value *bias) {
+  value *out = emit_binary(im, "mul", input, weight);
   return bias ? emit_binary(im, "add", out, bias) : out;
 }
 
-static bool norm_has_channels(node *node, const value *x) {
-  if (x && x->rank < 2) import_unsupported(node->im, "an input of rank %d", x->rank);
-  return x && import_ok(node->im);
+static bool norm_has_channels(node *node, const value *input) {
+  if (input && input->rank < 2) import_unsupported(node->im, "an input of rank %d", input->rank);
+  return input && import_ok(node->im);
 }
 
 /* Emits LayerNorm, RmsNorm, GroupNorm or BatchNorm without its integer attribute. */
-static value *norm_op(importer *im, const char *op, value *x, value *weight, value *bias,
+static value *norm_op(importer *im, const char *op, value *input, value *weight, value *bias,
                       double epsilon) {
-  if (!emit_prepare(im, x) || (weight && !emit_prepare(im, weight)) ||
+  if (!emit_prepare(im, input) || (weight && !emit_prepare(im, weight)) ||
       (bias && !emit_prepare(im, bias)))
     return NULL;
-  value *out = emit_begin(im, op, x->type, x->rank, x->dims);
+  value *out = emit_begin(im, op, input->type, input->rank, input->dims);
   if (!out) return NULL;
-  emit_set_tensor(im, "x", x);
+  emit_set_tensor(im, "x", input);
   emit_set_tensor(im, "weight", weight);
   emit_set_tensor(im, "bias", bias);
   clave_builder_set_float(im->builder, "eps", epsilon);
@@ -76,21 +77,21 @@ static value *moved_average(importer *im, value *old, value *current, double mom
 
 /* Normalises by the batch's own statistics, and returns moving averages of them. parameters: scale,
  * bias, mean, variance */
-static void batch_norm_training(node *node, value *x, value *const *parameters, double epsilon,
+static void batch_norm_training(node *node, value *input, value *const *parameters, double epsilon,
                                 double momentum) {
   importer *im = node->im;
   int axes[CLAVE_MAX_RANK], n = 0;
-  value *moments[2], *wide = norm_wide(node, x);
+  value *moments[2], *wide = norm_wide(node, input);
   if (!wide) return;
-  for (int d = 0; d < x->rank; d++)
+  for (int d = 0; d < input->rank; d++)
     if (d != 1) axes[n++] = d;
   value *out = centered(im, wide, axes, n, &moments[0], &moments[1]);
   out = emit_binary(im, "mul", out, inverse_deviation(im, moments[1], epsilon));
-  out = scaled(im, out, of_channels(im, emit_cast(im, parameters[0], wide->type), x),
-               of_channels(im, emit_cast(im, parameters[1], wide->type), x));
-  node_set(node, 0, emit_cast(im, out, x->type));
+  out = scaled(im, out, of_channels(im, emit_cast(im, parameters[0], wide->type), input),
+               of_channels(im, emit_cast(im, parameters[1], wide->type), input));
+  node_set(node, 0, emit_cast(im, out, input->type));
   for (int i = 0; i < 2 && import_ok(im); i++) {
-    value *flat = emit_reshape(im, moments[i], 1, &x->dims[1]);
+    value *flat = emit_reshape(im, moments[i], 1, &input->dims[1]);
     node_set(node, 1 + i, moved_average(im, parameters[2 + i], flat, momentum));
   }
 }
@@ -125,9 +126,9 @@ void onnx_batch_norm(node *node) {
 
 /* ---------------------------------------------------------------- by instance and group */
 
-static value *norm_of_groups(importer *im, value *x, value *weight, value *bias, int64_t groups,
+static value *norm_of_groups(importer *im, value *input, value *weight, value *bias, int64_t groups,
                              double epsilon) {
-  value *out = norm_op(im, "GroupNorm", x, weight, bias, epsilon);
+  value *out = norm_op(im, "GroupNorm", input, weight, bias, epsilon);
   if (out) clave_builder_set_int(im->builder, "groups", groups);
   return out;
 }
@@ -184,34 +185,34 @@ void onnx_group_norm(node *node) {
 
 /* ---------------------------------------------------------------- over the last axes */
 
-/* True if x has exactly the last dims of `like`, of which there are n. */
-static bool has_last_dims(const value *x, const value *like, int n) {
-  if (x->rank != n) return false;
+/* True if input has exactly the last dims of `like`, of which there are n. */
+static bool has_last_dims(const value *input, const value *like, int n) {
+  if (input->rank != n) return false;
   for (int d = 0; d < n; d++)
-    if (!number_is_same(x->dims[d], like->dims[like->rank - n + d])) return false;
+    if (!number_is_same(input->dims[d], like->dims[like->rank - n + d])) return false;
   return true;
 }
 
 /* Emits LayerNorm or RmsNorm over the axes from `axis` on. Parameters of other shapes are broadcast
- * to x. */
-static value *norm_of_rows(importer *im, const char *op, value *x, value *weight, value *bias,
+ * to input. */
+static value *norm_of_rows(importer *im, const char *op, value *input, value *weight, value *bias,
                            int axis, double epsilon) {
-  const int n = x->rank - axis;
+  const int n = input->rank - axis;
   const bool fits =
-      (!weight || has_last_dims(weight, x, n)) && (!bias || has_last_dims(bias, x, n));
-  value *out = norm_op(im, op, x, fits ? weight : NULL, fits ? bias : NULL, epsilon);
+      (!weight || has_last_dims(weight, input, n)) && (!bias || has_last_dims(bias, input, n));
+  value *out = norm_op(im, op, input, fits ? weight : NULL, fits ? bias : NULL, epsilon);
   if (!out) return NULL;
   clave_builder_set_int(im->builder, "n_axes", n);
   return fits ? out : scaled(im, out, weight, bias);
 }
 
 /* Sets the results Mean and InvStdDev of LayerNormalization. */
-static void set_moments(node *node, value *x, int axis, double epsilon) {
+static void set_moments(node *node, value *input, int axis, double epsilon) {
   int axes[CLAVE_MAX_RANK];
   value *mean, *var;
   if (!node_has_output(node, 1) && !node_has_output(node, 2)) return;
-  for (int d = axis; d < x->rank; d++) axes[d - axis] = d;
-  centered(node->im, norm_wide(node, x), axes, x->rank - axis, &mean, &var);
+  for (int d = axis; d < input->rank; d++) axes[d - axis] = d;
+  centered(node->im, norm_wide(node, input), axes, input->rank - axis, &mean, &var);
   node_set(node, 1, emit_cast(node->im, mean, CLAVE_F32));
   node_set(node, 2, emit_cast(node->im, inverse_deviation(node->im, var, epsilon), CLAVE_F32));
 }

@@ -85,7 +85,7 @@ static value *pad_with_own(importer *im, value *input, const char *mode, number 
   return emit_pad(im, input, before, after, mode, 0);
 }
 
-/* Returns the element that pads: an attribute up to version 10; 0 if there is none. */
+/* Returns the element that pads: an attribute up to version 10, else input 2; 0 if it is absent. */
 static value *pad_element(node *node, const value *tensor) {
   value *element = node->version >= 11 ? node_input(node, 2) : NULL;
   const double attribute = node->version < 11 ? node_float(node, "value", 0) : 0;

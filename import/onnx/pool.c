@@ -10,12 +10,12 @@
 
 /* Runtimes disagree on auto_pad if two or more elements at the ends are in no window: some crop
  * both ends, some only the last one. */
-static void pool_check_same(node *node, const value *x, const onnx_window *window) {
+static void pool_check_same(node *node, const value *input, const onnx_window *window) {
   const bool same = strncmp(node_text(node, "auto_pad", "NOTSET"), "SAME", 4) == 0;
   for (int d = 0; d < window->window.n && same; d++) {
     const int64_t extent = (window->window.kernel[d] - 1) * window->window.dilation[d] + 1,
                   stride = window->window.stride[d];
-    const number size = x->dims[2 + d];
+    const number size = input->dims[2 + d];
     if (extent + 1 < stride && (size.id || (size.i - 1) / stride * stride + extent + 1 < size.i))
       import_unsupported(node->im, "auto_pad with a kernel smaller than its stride");
   }
@@ -23,18 +23,18 @@ static void pool_check_same(node *node, const value *x, const onnx_window *windo
 
 /* Reads the window and the sizes of the result. With ceil_mode a window may extend beyond the
  * padding, but must begin before it. */
-static bool pool_read(node *node, const value *x, onnx_window *out, number *dims) {
+static bool pool_read(node *node, const value *input, onnx_window *out, number *dims) {
   importer *im = node->im;
-  if (!onnx_read_window(node, x, NULL, out)) return false;
+  if (!onnx_read_window(node, input, NULL, out)) return false;
   out->window.ceil_mode = node_int(node, "ceil_mode", 0);
-  pool_check_same(node, x, out);
+  pool_check_same(node, input, out);
   for (int d = 0; d < out->window.n; d++) {
     const int64_t extent = (out->window.kernel[d] - 1) * out->window.dilation[d] + 1,
                   stride = out->window.stride[d];
-    const number begins = number_add(im, x->dims[2 + d], out->before[d]);
+    const number begins = number_add(im, input->dims[2 + d], out->before[d]);
     const number spare =
         number_add(im, number_int(stride - extent), number_add(im, out->before[d], out->after[d]));
-    const number padded = number_add(im, x->dims[2 + d], spare);
+    const number padded = number_add(im, input->dims[2 + d], spare);
     dims[d] = number_floor_div(im, padded, number_int(stride));
     if (out->window.ceil_mode)
       dims[d] =
@@ -58,8 +58,8 @@ static bool pool_is_dilated(const onnx_window *window) {
   return false;
 }
 
-/* Pads x, with ceil_mode to exactly what `count` windows cover. */
-static value *pool_pad(importer *im, value *x, onnx_window *window, const number *count,
+/* Pads input, with ceil_mode to exactly what `count` windows cover. */
+static value *pool_pad(importer *im, value *input, onnx_window *window, const number *count,
                        double fill) {
   number before[CLAVE_MAX_RANK] = {{0}}, after[CLAVE_MAX_RANK] = {{0}};
   before[0] = before[1] = after[0] = after[1] = number_int(0);
@@ -71,11 +71,11 @@ static value *pool_pad(importer *im, value *x, onnx_window *window, const number
     before[2 + d] = window->before[d];
     after[2 + d] = window->after[d];
     if (window->window.ceil_mode)
-      after[2 + d] = number_sub(im, number_sub(im, covered, x->dims[2 + d]), window->before[d]);
+      after[2 + d] = number_sub(im, number_sub(im, covered, input->dims[2 + d]), window->before[d]);
     window->window.padding[d] = 0;
   }
   window->window.ceil_mode = false;
-  return emit_pad(im, x, before, after, "constant", fill);
+  return emit_pad(im, input, before, after, "constant", fill);
 }
 
 static void pool_set_padding(onnx_window *window) {
@@ -100,20 +100,20 @@ static double lowest(clave_dtype type) {
   }
 }
 
-static value *int_step(importer *im, const char *kind, value *x, number y) {
-  return emit_binary(im, kind, x, value_of_number(im, CLAVE_I64, y));
+static value *int_step(importer *im, const char *kind, value *input, number y) {
+  return emit_binary(im, kind, input, value_of_number(im, CLAVE_I64, y));
 }
 
-/* Converts positions in the padded plane (its sizes are `padded`) to positions in all of x. */
-static value *pool_indices(importer *im, value *index, const value *x, const onnx_window *window,
-                           const number *padded, bool by_columns) {
+/* Converts positions in the padded plane (its sizes are `padded`) to positions in all of input. */
+static value *pool_indices(importer *im, value *index, const value *input,
+                           const onnx_window *window, const number *padded, bool by_columns) {
   const int n = window->window.n;
   number factor[MAX_SPATIAL], plane = number_int(1), dims[CLAVE_MAX_RANK];
   value *sum = NULL, *rest = index;
   for (int k = 0; k < n; k++) {
     const int d = by_columns ? k : n - 1 - k;
     factor[d] = plane;
-    plane = number_mul(im, plane, x->dims[2 + d]);
+    plane = number_mul(im, plane, input->dims[2 + d]);
   }
   for (int d = n - 1; d >= 0; d--) {
     value *at = d ? int_step(im, "remainder", rest, padded[d]) : rest;
@@ -121,10 +121,10 @@ static value *pool_indices(importer *im, value *index, const value *x, const onn
     at = int_step(im, "mul", int_step(im, "sub", at, window->before[d]), factor[d]);
     sum = sum ? emit_binary(im, "add", sum, at) : at;
   }
-  const number planes = number_mul(im, x->dims[0], x->dims[1]);
-  for (int d = 0; d < x->rank; d++) dims[d] = d < 2 ? x->dims[d] : number_int(1);
+  const number planes = number_mul(im, input->dims[0], input->dims[1]);
+  for (int d = 0; d < input->rank; d++) dims[d] = d < 2 ? input->dims[d] : number_int(1);
   value *base = emit_arange(im, CLAVE_I64, number_int(0), plane, planes);
-  return emit_binary(im, "add", sum, emit_reshape(im, base, x->rank, dims));
+  return emit_binary(im, "add", sum, emit_reshape(im, base, input->rank, dims));
 }
 
 void onnx_max_pool(node *node) {
@@ -156,7 +156,7 @@ void onnx_max_pool(node *node) {
 
 /* Returns the number of elements that each window along dimension d covers, with the sizes (1, 1,
  * count, 1...). with_padding: padding is counted too. */
-static value *pool_counts(importer *im, const value *x, const onnx_window *all, int d,
+static value *pool_counts(importer *im, const value *input, const onnx_window *all, int d,
                           number positions, bool with_padding) {
   number dims[CLAVE_MAX_RANK];
   onnx_window one = {.window = {.n = 1,
@@ -167,37 +167,37 @@ static value *pool_counts(importer *im, const value *x, const onnx_window *all, 
                      .before = {all->before[d]},
                      .after = {all->after[d]}};
   dims[0] = dims[1] = number_int(1);
-  dims[2] = x->dims[2 + d];
+  dims[2] = input->dims[2 + d];
   if (with_padding) {
     dims[2] = number_add(im, dims[2], number_add(im, one.before[0], one.after[0]));
     dims[2].no_sign = true;
     one.before[0] = one.after[0] = number_int(0);
   }
-  value *ones = emit_full(im, x->type, 3, dims, number_float(1));
+  value *ones = emit_full(im, input->type, 3, dims, number_float(1));
   if (!ones) return NULL;
   value *sums = emit_window_sum(im, pool_pad(im, ones, &one, &positions, 0), &one.window);
-  for (int k = 0; k < x->rank; k++) dims[k] = k == 2 + d ? positions : number_int(1);
-  return emit_reshape(im, sums, x->rank, dims);
+  for (int k = 0; k < input->rank; k++) dims[k] = k == 2 + d ? positions : number_int(1);
+  return emit_reshape(im, sums, input->rank, dims);
 }
 
-/* Divides the sums of the windows by the number of elements of each. x: F32 or F64 */
-static value *pool_mean(importer *im, value *x, onnx_window *window, const number *count,
+/* Divides the sums of the windows by the number of elements of each. input: F32 or F64 */
+static value *pool_mean(importer *im, value *input, onnx_window *window, const number *count,
                         bool with_padding) {
   value *divisor = NULL;
   for (int d = 0; d < window->window.n; d++) {
-    value *factor = pool_counts(im, x, window, d, count[d], with_padding);
+    value *factor = pool_counts(im, input, window, d, count[d], with_padding);
     divisor = d ? emit_binary(im, "mul", divisor, factor) : factor;
   }
-  value *sum = emit_window_sum(im, pool_pad(im, x, window, count, 0), &window->window);
+  value *sum = emit_window_sum(im, pool_pad(im, input, window, count, 0), &window->window);
   return emit_binary(im, "div", sum, divisor);
 }
 
 /* Casts 16-bit floats to F32, in which sums are computed. */
-static value *pool_wide(node *node, value *x) {
-  if (!x) return NULL;
-  if (!dtype_is_float((dtype)x->type))
-    import_unsupported(node->im, "dtype %s", clave_dtype_name(x->type));
-  return x->type == CLAVE_F64 ? x : emit_cast(node->im, x, CLAVE_F32);
+static value *pool_wide(node *node, value *input) {
+  if (!input) return NULL;
+  if (!dtype_is_float((dtype)input->type))
+    import_unsupported(node->im, "dtype %s", clave_dtype_name(input->type));
+  return input->type == CLAVE_F64 ? input : emit_cast(node->im, input, CLAVE_F32);
 }
 
 void onnx_average_pool(node *node) {
@@ -217,12 +217,12 @@ void onnx_average_pool(node *node) {
 
 /* ---------------------------------------------------------------- LpPool */
 
-/* |x|^p, or its inverse, x^(1/p) */
-static value *norm_power(importer *im, value *x, int64_t p, bool inverse) {
-  if (p == 2) return inverse ? emit_unary(im, "sqrt", x) : emit_binary(im, "mul", x, x);
-  if (inverse) return p == 1 ? x : emit_binary_float(im, "pow", x, 1 / (double)p);
-  x = emit_unary(im, "abs", x);
-  return p == 1 ? x : emit_binary_float(im, "pow", x, (double)p);
+/* |input|^p, or its inverse, input^(1/p) */
+static value *norm_power(importer *im, value *input, int64_t p, bool inverse) {
+  if (p == 2) return inverse ? emit_unary(im, "sqrt", input) : emit_binary(im, "mul", input, input);
+  if (inverse) return p == 1 ? input : emit_binary_float(im, "pow", input, 1 / (double)p);
+  input = emit_unary(im, "abs", input);
+  return p == 1 ? input : emit_binary_float(im, "pow", input, (double)p);
 }
 
 static int64_t norm_order(node *node) {
@@ -264,14 +264,14 @@ void onnx_global_pool(node *node) {
 /* ---------------------------------------------------------------- MaxUnpool */
 
 /* Places each element at its index, which counts in a tensor of the sizes before pooling. */
-static value *unpool(importer *im, value *x, value *index, const number *dims) {
-  const number minus = value_numel(im, x);
+static value *unpool(importer *im, value *input, value *index, const number *dims) {
+  const number minus = value_numel(im, input);
   number all = number_int(1);
-  for (int d = 0; d < x->rank; d++) all = number_mul(im, all, dims[d]);
-  value *flat = emit_full(im, x->type, 1, &all, number_int(0));
+  for (int d = 0; d < input->rank; d++) all = number_mul(im, all, dims[d]);
+  value *flat = emit_full(im, input->type, 1, &all, number_int(0));
   value *out = emit_scatter(im, "assign", flat, 0, emit_reshape(im, index, 1, &minus),
-                            emit_reshape(im, x, 1, &minus));
-  return emit_reshape(im, out, x->rank, dims);
+                            emit_reshape(im, input, 1, &minus));
+  return emit_reshape(im, out, input->rank, dims);
 }
 
 void onnx_max_unpool(node *node) {

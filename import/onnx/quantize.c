@@ -12,33 +12,34 @@
 
 /* ---------------------------------------------------------------- operands */
 
-static value *spread_blocks(node *node, value *factor, const value *x, int axis, int64_t block) {
+static value *spread_blocks(node *node, value *factor, const value *input, int axis,
+                            int64_t block) {
   importer *im = node->im;
   number dims[CLAVE_MAX_RANK + 1];
-  if (factor->rank != x->rank || x->rank >= CLAVE_MAX_RANK) {
-    import_unsupported(im, "blocks along an axis of rank %d", x->rank);
+  if (factor->rank != input->rank || input->rank >= CLAVE_MAX_RANK) {
+    import_unsupported(im, "blocks along an axis of rank %d", input->rank);
     return NULL;
   }
-  for (int d = 0; d <= x->rank; d++) dims[d] = factor->dims[d > axis ? d - 1 : d];
+  for (int d = 0; d <= input->rank; d++) dims[d] = factor->dims[d > axis ? d - 1 : d];
   dims[axis + 1] = number_int(block);
-  value *wide = emit_expand(im, emit_unsqueeze(im, factor, axis + 1), x->rank + 1, dims);
-  for (int d = 0; d < x->rank; d++) dims[d] = factor->dims[d];
+  value *wide = emit_expand(im, emit_unsqueeze(im, factor, axis + 1), input->rank + 1, dims);
+  for (int d = 0; d < input->rank; d++) dims[d] = factor->dims[d];
   dims[axis] = number_mul(im, factor->dims[axis], number_int(block));
-  wide = emit_reshape(im, wide, x->rank, dims);
-  return wide ? emit_slice(im, wide, axis, number_int(0), x->dims[axis]) : NULL;
+  wide = emit_reshape(im, wide, input->rank, dims);
+  return wide ? emit_slice(im, wide, axis, number_int(0), input->dims[axis]) : NULL;
 }
 
-value *onnx_spread(node *node, value *factor, const value *x, int axis, int64_t block) {
+value *onnx_spread(node *node, value *factor, const value *input, int axis, int64_t block) {
   number dims[CLAVE_MAX_RANK];
-  if (!factor || !x || !import_ok(node->im)) return NULL;
-  if (block > 0) return spread_blocks(node, factor, x, axis, block);
+  if (!factor || !input || !import_ok(node->im)) return NULL;
+  if (block > 0) return spread_blocks(node, factor, input, axis, block);
   if (value_count(factor) == 1) return emit_reshape(node->im, factor, 0, dims);
-  if (factor->rank != 1 || x->rank < 1) {
+  if (factor->rank != 1 || input->rank < 1) {
     import_invalid(node->im, "scales and zero points have rank %d", factor->rank);
     return NULL;
   }
-  for (int d = 0; d < x->rank - axis; d++) dims[d] = d ? number_int(1) : factor->dims[0];
-  return emit_reshape(node->im, factor, x->rank - axis, dims);
+  for (int d = 0; d < input->rank - axis; d++) dims[d] = d ? number_int(1) : factor->dims[0];
+  return emit_reshape(node->im, factor, input->rank - axis, dims);
 }
 
 value *onnx_quantized_scalar(node *node, int i) {
@@ -55,18 +56,18 @@ quantized onnx_quantized_input(node *node, int first) {
                      onnx_quantized_scalar(node, first + 2)};
 }
 
-value *onnx_quantize_result(node *node, value *x, int first) {
+value *onnx_quantize_result(node *node, value *input, int first) {
   const value *zero = node_input(node, first + 1);
   const code_range range = {zero ? zero->type : CLAVE_U8, zero ? zero->bits : 0};
   (void)node_required(node, first);
-  return emit_quantize(node->im, x, onnx_quantized_scalar(node, first),
+  return emit_quantize(node->im, input, onnx_quantized_scalar(node, first),
                        onnx_quantized_scalar(node, first + 1), range);
 }
 
-bool onnx_is_bytes(node *node, const value *x) {
-  if (!x) return false;
-  if (x->type == CLAVE_I8 || x->type == CLAVE_U8) return true;
-  import_unsupported(node->im, "codes of dtype %s", clave_dtype_name(x->type));
+bool onnx_is_bytes(node *node, const value *input) {
+  if (!input) return false;
+  if (input->type == CLAVE_I8 || input->type == CLAVE_U8) return true;
+  import_unsupported(node->im, "codes of dtype %s", clave_dtype_name(input->type));
   return false;
 }
 
@@ -92,10 +93,10 @@ static bool is_float8_code(clave_dtype type) {
 }
 
 /* Reads the axis of scales that are not one element. */
-static int quantized_axis(node *node, const value *scale, const value *x, int64_t block) {
+static int quantized_axis(node *node, const value *scale, const value *input, int64_t block) {
   const int64_t axis = node_int(node, "axis", 1);
   if (value_count(scale) == 1 && !block) return 0;
-  return emit_axis(node->im, x->rank == 1 && axis == 1 ? 0 : axis, x->rank);
+  return emit_axis(node->im, input->rank == 1 && axis == 1 ? 0 : axis, input->rank);
 }
 
 /* Returns the dtype in which x is divided by the scale: since version 23 the attribute or that of
@@ -111,10 +112,10 @@ static clave_dtype quotient_type(node *node, const value *scale) {
 }
 
 /* Divides in F32, and rounds operands and quotient to the 16-bit dtype. */
-static value *rounded_quotient(importer *im, value *x, value *scale, clave_dtype type) {
-  x = emit_cast(im, emit_cast(im, x, type), CLAVE_F32);
+static value *rounded_quotient(importer *im, value *input, value *scale, clave_dtype type) {
+  input = emit_cast(im, emit_cast(im, input, type), CLAVE_F32);
   scale = emit_cast(im, emit_cast(im, scale, type), CLAVE_F32);
-  return emit_cast(im, emit_cast(im, emit_binary(im, "div", x, scale), type), CLAVE_F32);
+  return emit_cast(im, emit_cast(im, emit_binary(im, "div", input, scale), type), CLAVE_F32);
 }
 
 void onnx_quantize_linear(node *node) {
@@ -139,11 +140,12 @@ void onnx_quantize_linear(node *node) {
 }
 
 /* Decodes by steps, in F32. */
-static value *decode_steps(node *node, const quantized *x, int axis, int64_t block) {
+static value *decode_steps(node *node, const quantized *input, int axis, int64_t block) {
   importer *im = node->im;
   const quantized wide = {
-      x->codes, onnx_spread(node, emit_cast(im, x->scale, CLAVE_F32), x->codes, axis, block),
-      onnx_spread(node, x->zero, x->codes, axis, block)};
+      input->codes,
+      onnx_spread(node, emit_cast(im, input->scale, CLAVE_F32), input->codes, axis, block),
+      onnx_spread(node, input->zero, input->codes, axis, block)};
   return emit_dequantize(im, &wide);
 }
 
@@ -162,11 +164,11 @@ void onnx_dequantize_linear(node *node) {
   node_set(node, 0, out);
 }
 
-/* The range is that of x and 0: scale = (max - min) / 255, zero = -min / scale, rounded. */
-quantized onnx_quantize_dynamic(importer *im, value *x) {
+/* The range is that of input and 0: scale = (max - min) / 255, zero = -min / scale, rounded. */
+quantized onnx_quantize_dynamic(importer *im, value *input) {
   const code_range range = {CLAVE_U8, 0};
-  value *low = emit_reduce(im, "min", x, NULL, 0, false),
-        *high = emit_reduce(im, "max", x, NULL, 0, false);
+  value *low = emit_reduce(im, "min", input, NULL, 0, false),
+        *high = emit_reduce(im, "max", input, NULL, 0, false);
   low = low ? emit_binary_float(im, "minimum", low, 0) : NULL;
   high = high ? emit_binary_float(im, "maximum", high, 0) : NULL;
   value *span = emit_binary(im, "sub", high, low);
@@ -175,7 +177,7 @@ quantized onnx_quantize_dynamic(importer *im, value *x) {
   scale = emit_where(im, emit_binary(im, "eq", high, low), value_of_float(im, CLAVE_F32, 1), scale);
   value *zero = emit_binary(im, "div", emit_unary(im, "neg", low), scale);
   zero = emit_quantize(im, zero, NULL, NULL, range);
-  return (quantized){emit_quantize(im, x, scale, zero, range), scale, zero};
+  return (quantized){emit_quantize(im, input, scale, zero, range), scale, zero};
 }
 
 void onnx_dynamic_quantize_linear(node *node) {
@@ -200,26 +202,27 @@ static value *product_columns(importer *im, value *factor) {
   return factor && value_count(factor) == 1 ? emit_reshape(im, factor, 0, NULL) : factor;
 }
 
-value *onnx_integer_product(node *node, const quantized *a, const quantized *b) {
+value *onnx_integer_product(node *node, const quantized *left, const quantized *right) {
   importer *im = node->im;
-  if (!onnx_is_bytes(node, a->codes) || !onnx_is_bytes(node, b->codes)) return NULL;
-  if (a->codes->rank == 0 || b->codes->rank == 0) {
+  if (!onnx_is_bytes(node, left->codes) || !onnx_is_bytes(node, right->codes)) return NULL;
+  if (left->codes->rank == 0 || right->codes->rank == 0) {
     import_invalid(im, "a matrix product of a scalar");
     return NULL;
   }
-  const bool row = a->codes->rank == 1, column = b->codes->rank == 1;
-  value *left = row ? emit_unsqueeze(im, a->codes, 0) : a->codes;
-  value *right = column ? emit_unsqueeze(im, b->codes, 1) : b->codes;
-  value *out =
-      emit_matmul_integer(im, left, product_rows(im, a->zero), right, product_columns(im, b->zero));
+  const bool row = left->codes->rank == 1, column = right->codes->rank == 1;
+  value *rows = row ? emit_unsqueeze(im, left->codes, 0) : left->codes;
+  value *columns = column ? emit_unsqueeze(im, right->codes, 1) : right->codes;
+  value *out = emit_matmul_integer(im, rows, product_rows(im, left->zero), columns,
+                                   product_columns(im, right->zero));
   if (out && column) out = emit_squeeze(im, out, out->rank - 1);
   if (out && row) out = emit_squeeze(im, out, out->rank - 1 - !column);
   return out;
 }
 
-value *onnx_scale_product(node *node, value *sums, const quantized *a, const quantized *b) {
+value *onnx_scale_product(node *node, value *sums, const quantized *left, const quantized *right) {
   importer *im = node->im;
-  value *scale = emit_binary(im, "mul", product_rows(im, a->scale), product_columns(im, b->scale));
+  value *scale =
+      emit_binary(im, "mul", product_rows(im, left->scale), product_columns(im, right->scale));
   return emit_binary(im, "mul", scale ? emit_cast(im, sums, scale->type) : NULL, scale);
 }
 

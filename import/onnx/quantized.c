@@ -15,12 +15,12 @@ static value *quantized_decoded(node *node, int first) {
 
 /* Encodes the result with the scale at input `scale`. Its dtype is that of the codes at `like`, as
  * a zero may be absent. */
-static void set_encoded(node *node, value *x, int scale, int like) {
+static void set_encoded(node *node, value *input, int scale, int like) {
   const value *codes = node_required(node, like);
   if (!codes || !node_required(node, scale)) return;
   const code_range range = {codes->type, 0};
   node_set(node, 0,
-           emit_quantize(node->im, x, onnx_quantized_scalar(node, scale),
+           emit_quantize(node->im, input, onnx_quantized_scalar(node, scale),
                          onnx_quantized_scalar(node, scale + 1), range));
 }
 
@@ -56,13 +56,14 @@ void onnx_qlinear_reduce_mean(node *node) {
   set_encoded(node, onnx_call(node, "ReduceMean", 13, &x, 1), 3, 0);
 }
 
-/* Moves the channels, the last axis of x, to axis 1, or back. */
-static value *move_channels(importer *im, value *x, bool first) {
+/* Moves the channels, the last axis of input, to axis 1, or back. */
+static value *move_channels(importer *im, value *input, bool first) {
   int order[CLAVE_MAX_RANK] = {0};
-  if (!x) return NULL;
-  for (int d = 1; d < x->rank; d++) order[d] = first ? (d == 1 ? x->rank - 1 : d - 1) : d + 1;
-  if (!first) order[x->rank - 1] = 1;
-  return emit_permute(im, x, order);
+  if (!input) return NULL;
+  for (int d = 1; d < input->rank; d++)
+    order[d] = first ? (d == 1 ? input->rank - 1 : d - 1) : d + 1;
+  if (!first) order[input->rank - 1] = 1;
+  return emit_permute(im, input, order);
 }
 
 void onnx_qlinear_average_pool(node *node) {

@@ -36,164 +36,166 @@ static number select_at(importer *im, number_kind holds, number position, int d,
 }
 
 /* Appends the extreme of no elements to an axis, the middle one of three, if it is empty. */
-static value *pad_if_empty(importer *im, const char *kind, value *x) {
+static value *pad_if_empty(importer *im, const char *kind, value *input) {
   const bool most = strcmp(kind, "max") == 0, least = strcmp(kind, "min") == 0;
   const number zero = number_int(0), before[3] = {zero, zero, zero};
   number after[3] = {zero, zero, zero};
-  if (!x || (!most && !least) || (least && x->type == CLAVE_I64)) return x;
-  after[1] = select_at(im, NUMBER_EQ, x->dims[1], 0, number_int(1), zero);
-  const number fill = extreme_of_nothing(x->type, least);
-  return emit_pad(im, x, before, after, "constant",
+  if (!input || (!most && !least) || (least && input->type == CLAVE_I64)) return input;
+  after[1] = select_at(im, NUMBER_EQ, input->dims[1], 0, number_int(1), zero);
+  const number fill = extreme_of_nothing(input->type, least);
+  return emit_pad(im, input, before, after, "constant",
                   fill.type == NUMBER_FLOAT ? fill.f : (double)fill.i);
 }
 
 /* Reduces an axis that is known only during the run, as the middle one of three dimensions. */
-static value *reduce_at(importer *im, const char *kind, value *x, number position) {
+static value *reduce_at(importer *im, const char *kind, value *input, number position) {
   const int middle = 1;
   const number one = number_int(1);
   number joined[3] = {one, one, one}, dims[CLAVE_MAX_RANK];
-  for (int d = 0; x && d < x->rank; d++) {
-    const number size = x->dims[d];
+  for (int d = 0; input && d < input->rank; d++) {
+    const number size = input->dims[d];
     joined[0] = number_mul(im, joined[0], select_at(im, NUMBER_GT, position, d, size, one));
     joined[1] = select_at(im, NUMBER_EQ, position, d, size, joined[1]);
     joined[2] = number_mul(im, joined[2], select_at(im, NUMBER_LT, position, d, size, one));
     dims[d] = select_at(im, NUMBER_EQ, position, d, one, size);
   }
-  value *rows = pad_if_empty(im, kind, emit_reshape(im, x, 3, joined));
+  value *rows = pad_if_empty(im, kind, emit_reshape(im, input, 3, joined));
   value *out = emit_reduce(im, kind, rows, &middle, 1, true);
-  return x ? emit_reshape(im, out, x->rank, dims) : NULL;
+  return input ? emit_reshape(im, out, input->rank, dims) : NULL;
 }
 
 /* Sets the dims of a result without the open axes. */
-static void squeeze_open(const reduction *reduction, const value *x, number *dims) {
+static void squeeze_open(const reduction *reduction, const value *input, number *dims) {
   importer *im = reduction->im;
   const number zero = number_int(0);
   number place = zero;
-  for (int j = 0; j < x->rank - reduction->n; j++) dims[j] = zero;
-  for (int d = 0; d < x->rank; d++) {
+  for (int j = 0; j < input->rank - reduction->n; j++) dims[j] = zero;
+  for (int d = 0; d < input->rank; d++) {
     number kept = number_int(1);
     for (int i = 0; i < reduction->n; i++)
       kept = select_at(im, NUMBER_EQ, reduction->positions[i], d, zero, kept);
-    const number size = number_mul(im, kept, x->dims[d]);
-    for (int j = 0; j < x->rank - reduction->n; j++)
+    const number size = number_mul(im, kept, input->dims[d]);
+    for (int j = 0; j < input->rank - reduction->n; j++)
       dims[j] = number_add(im, dims[j], select_at(im, NUMBER_EQ, place, j, size, zero));
     place = number_add(im, place, kept);
   }
-  for (int j = 0; j < x->rank - reduction->n; j++) dims[j].no_sign = true;
+  for (int j = 0; j < input->rank - reduction->n; j++) dims[j].no_sign = true;
 }
 
 /* Returns the shape of the result as a value of this dtype that has no elements yet. */
-static value *reduced_shape(const reduction *reduction, const value *x, clave_dtype type) {
+static value *reduced_shape(const reduction *reduction, const value *input, clave_dtype type) {
   number dims[CLAVE_MAX_RANK];
   bool reduced[CLAVE_MAX_RANK] = {false};
   int rank = 0;
   if (reduction->is_open && !reduction->keepdim) {
-    squeeze_open(reduction, x, dims);
-    return value_new(reduction->im, type, x->rank - reduction->n, dims);
+    squeeze_open(reduction, input, dims);
+    return value_new(reduction->im, type, input->rank - reduction->n, dims);
   }
   for (int i = 0; i < reduction->n; i++) reduced[reduction->axes[i]] = true;
-  for (int d = 0; d < x->rank; d++) {
+  for (int d = 0; d < input->rank; d++) {
     if (!reduced[d] && reduction->n)
-      dims[rank++] = x->dims[d];
+      dims[rank++] = input->dims[d];
     else if (reduction->keepdim)
       dims[rank++] = number_int(1);
   }
   for (int i = 0; i < reduction->n && reduction->is_open; i++)
-    for (int d = 0; d < x->rank; d++)
+    for (int d = 0; d < input->rank; d++)
       dims[d] = select_at(reduction->im, NUMBER_EQ, reduction->positions[i], d, number_int(1),
-                          i ? dims[d] : x->dims[d]);
+                          i ? dims[d] : input->dims[d]);
   return value_new(reduction->im, type, rank, dims);
 }
 
 /* Returns the number of elements that each result joins. */
-static number reduced_count(const reduction *reduction, const value *x) {
+static number reduced_count(const reduction *reduction, const value *input) {
   importer *im = reduction->im;
   number count = number_int(1);
-  if (!reduction->n) return value_numel(im, x);
+  if (!reduction->n) return value_numel(im, input);
   for (int i = 0; i < reduction->n; i++) {
-    number size = x->dims[reduction->axes[i]];
-    for (int d = 0; d < x->rank && reduction->is_open; d++)
-      size = select_at(im, NUMBER_EQ, reduction->positions[i], d, x->dims[d], size);
+    number size = input->dims[reduction->axes[i]];
+    for (int d = 0; d < input->rank && reduction->is_open; d++)
+      size = select_at(im, NUMBER_EQ, reduction->positions[i], d, input->dims[d], size);
     count = number_mul(im, count, size);
   }
   return count;
 }
 
-static value *reduce_by(const reduction *reduction, const char *kind, value *x) {
+static value *reduce_by(const reduction *reduction, const char *kind, value *input) {
   importer *im = reduction->im;
-  if (reduction->noop || !x) return x;
+  if (reduction->noop || !input) return input;
   if (!reduction->is_open)
-    return emit_reduce(im, kind, x, reduction->axes, reduction->n, reduction->keepdim);
-  value *shape = reduced_shape(reduction, x, x->type);
-  for (int i = 0; i < reduction->n; i++) x = reduce_at(im, kind, x, reduction->positions[i]);
-  return shape ? emit_reshape(im, x, shape->rank, shape->dims) : NULL;
+    return emit_reduce(im, kind, input, reduction->axes, reduction->n, reduction->keepdim);
+  value *shape = reduced_shape(reduction, input, input->type);
+  for (int i = 0; i < reduction->n; i++)
+    input = reduce_at(im, kind, input, reduction->positions[i]);
+  return shape ? emit_reshape(im, input, shape->rank, shape->dims) : NULL;
 }
 
 /* ---------------------------------------------------------------- extremes */
 
-static value *reduce_extreme(const reduction *reduction, const char *kind, value *x) {
+static value *reduce_extreme(const reduction *reduction, const char *kind, value *input) {
   importer *im = reduction->im;
   const bool greatest = strcmp(kind, "max") == 0;
-  if (!x || reduction->noop) return x;
-  if (x->type == CLAVE_BOOL) return reduce_by(reduction, greatest ? "any" : "all", x);
-  if (number_is(reduced_count(reduction, x), 0)) {
-    value *out = reduced_shape(reduction, x, x->type);
-    const number limit = extreme_of_nothing(x->type, !greatest);
-    return out ? emit_full(im, x->type, out->rank, out->dims, limit) : NULL;
+  if (!input || reduction->noop) return input;
+  if (input->type == CLAVE_BOOL) return reduce_by(reduction, greatest ? "any" : "all", input);
+  if (number_is(reduced_count(reduction, input), 0)) {
+    value *out = reduced_shape(reduction, input, input->type);
+    const number limit = extreme_of_nothing(input->type, !greatest);
+    return out ? emit_full(im, input->type, out->rank, out->dims, limit) : NULL;
   }
-  return onnx_unordered(im, reduce_by(reduction, kind, onnx_ordered(im, x)), x->type);
+  return onnx_unordered(im, reduce_by(reduction, kind, onnx_ordered(im, input)), input->type);
 }
 
 /* ---------------------------------------------------------------- kinds
- * The caller casts x to a dtype in which nothing overflows, and casts the result back. */
+ * The caller casts input to a dtype in which nothing overflows, and casts the result back. */
 
-typedef value *reduce_kind(const reduction *reduction, value *x);
+typedef value *reduce_kind(const reduction *reduction, value *input);
 
-static value *reduce_sum(const reduction *reduction, value *x) {
-  return reduce_by(reduction, "sum", x);
+static value *reduce_sum(const reduction *reduction, value *input) {
+  return reduce_by(reduction, "sum", input);
 }
 
-static value *reduce_prod(const reduction *reduction, value *x) {
-  return reduce_by(reduction, "prod", x);
+static value *reduce_prod(const reduction *reduction, value *input) {
+  return reduce_by(reduction, "prod", input);
 }
 
 /* A mean of integers is rounded towards zero. */
-static value *reduce_mean(const reduction *reduction, value *x) {
+static value *reduce_mean(const reduction *reduction, value *input) {
   importer *im = reduction->im;
-  if (!x || dtype_is_float((dtype)x->type) || reduction->noop)
-    return reduce_by(reduction, "mean", x);
-  value *count = value_of_number(im, x->type, reduced_count(reduction, x));
-  return emit_binary(im, "trunc_divide", reduce_sum(reduction, x), count);
+  if (!input || dtype_is_float((dtype)input->type) || reduction->noop)
+    return reduce_by(reduction, "mean", input);
+  value *count = value_of_number(im, input->type, reduced_count(reduction, input));
+  return emit_binary(im, "trunc_divide", reduce_sum(reduction, input), count);
 }
 
-static value *reduce_sum_square(const reduction *reduction, value *x) {
-  return reduce_sum(reduction, emit_binary(reduction->im, "mul", x, x));
+static value *reduce_sum_square(const reduction *reduction, value *input) {
+  return reduce_sum(reduction, emit_binary(reduction->im, "mul", input, input));
 }
 
-static value *reduce_l1(const reduction *reduction, value *x) {
-  return reduce_sum(reduction, emit_unary(reduction->im, "abs", x));
+static value *reduce_l1(const reduction *reduction, value *input) {
+  return reduce_sum(reduction, emit_unary(reduction->im, "abs", input));
 }
 
-static value *reduce_l2(const reduction *reduction, value *x) {
-  if (reduction->noop) return emit_unary(reduction->im, "abs", x);
-  return reduce_by(reduction, "norm2", x);
+static value *reduce_l2(const reduction *reduction, value *input) {
+  if (reduction->noop) return emit_unary(reduction->im, "abs", input);
+  return reduce_by(reduction, "norm2", input);
 }
 
-static value *reduce_log_sum(const reduction *reduction, value *x) {
-  return emit_unary(reduction->im, "log", reduce_sum(reduction, x));
+static value *reduce_log_sum(const reduction *reduction, value *input) {
+  return emit_unary(reduction->im, "log", reduce_sum(reduction, input));
 }
 
-/* Returns log(sum(exp(x - m))) + m, where m is the greatest element or, if that is infinite, 0 */
-static value *reduce_log_sum_exp(const reduction *given, value *x) {
+/* Returns log(sum(exp(input - m))) + m, where m is the greatest element or, if that is infinite, 0
+ */
+static value *reduce_log_sum_exp(const reduction *given, value *input) {
   reduction kept = *given;
   importer *im = given->im;
   kept.keepdim = true;
-  if (given->noop || !x) return x;
-  value *most = reduce_extreme(&kept, "max", x);
-  most = emit_where(im, emit_unary(im, "isinf", most), value_of_float(im, x->type, 0), most);
-  value *power = emit_unary(im, "exp", emit_binary(im, "sub", x, most));
+  if (given->noop || !input) return input;
+  value *most = reduce_extreme(&kept, "max", input);
+  most = emit_where(im, emit_unary(im, "isinf", most), value_of_float(im, input->type, 0), most);
+  value *power = emit_unary(im, "exp", emit_binary(im, "sub", input, most));
   value *out = emit_binary(im, "add", emit_unary(im, "log", reduce_by(&kept, "sum", power)), most);
-  value *shape = reduced_shape(given, x, x->type);
+  value *shape = reduced_shape(given, input, input->type);
   return shape ? emit_reshape(im, out, shape->rank, shape->dims) : NULL;
 }
 
@@ -241,20 +243,20 @@ static void read_open_axes(importer *im, value *axes, int rank, reduction *out) 
   out->is_open = given;
 }
 
-static bool read_reduction(node *node, const value *x, reduction *out) {
+static bool read_reduction(node *node, const value *tensor, reduction *out) {
   const int64_t since = strcmp(node->op, "ReduceSum") == 0 ? 13 : 18;
   const bool is_input = node->version >= since;
   value *input = is_input ? node_input(node, 1) : NULL;
   *out = (reduction){.im = node->im, .keepdim = node_int(node, "keepdims", 1)};
   const bool noop = is_input && node_int(node, "noop_with_empty_axes", 0);
-  if (!x) return false;
+  if (!tensor) return false;
   if (input && !value_is_constant(input)) {
-    read_open_axes(node->im, input, x->rank, out);
+    read_open_axes(node->im, input, tensor->rank, out);
   } else {
-    const int n = node_axes(node, "axes", 1, since, x->rank, out->axes);
+    const int n = node_axes(node, "axes", 1, since, tensor->rank, out->axes);
     out->n = n < 0 ? 0 : n;
   }
-  out->noop = out->n == 0 && (noop || x->rank == 0);
+  out->noop = out->n == 0 && (noop || tensor->rank == 0);
   return import_ok(node->im);
 }
 

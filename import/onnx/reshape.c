@@ -2,29 +2,30 @@
 #include "import/emit_index.h"
 #include "import/onnx/converters.h"
 
-/* The elements of x divided by the product of the sizes that are not -1. Sizes that both have are
- * left out, so that batch * n elements divided by batch are n. */
-static number quotient(importer *im, const value *x, const number *dims, int rank) {
+/* The elements of input divided by the product of the sizes that are not -1. Sizes that both have
+ * are left out, so that batch * n elements divided by batch are n. */
+static number quotient(importer *im, const value *input, const number *dims, int rank) {
   number numerator = number_int(1), denominator = number_int(1);
   bool taken[CLAVE_MAX_RANK] = {false};
   for (int i = 0; i < rank; i++) {
     bool found = false;
     if (!dims[i].id && dims[i].i < 0) continue;
-    for (int d = 0; d < x->rank && dims[i].id && !found; d++) {
-      found = !taken[d] && x->dims[d].id == dims[i].id;
+    for (int d = 0; d < input->rank && dims[i].id && !found; d++) {
+      found = !taken[d] && input->dims[d].id == dims[i].id;
       taken[d] = taken[d] || found;
     }
     if (!found) denominator = number_mul(im, denominator, dims[i]);
   }
-  for (int d = 0; d < x->rank; d++)
-    if (!taken[d]) numerator = number_mul(im, numerator, x->dims[d]);
+  for (int d = 0; d < input->rank; d++)
+    if (!taken[d]) numerator = number_mul(im, numerator, input->dims[d]);
   return number_is(denominator, 0) ? number_int(0) : number_floor_div(im, numerator, denominator);
 }
 
 /* Replaces sizes that are computed from tensors, and so may be -1 at run time. product: of all
  * sizes. */
-static void resolve_computed(importer *im, const value *x, number product, int rank, number *dims) {
-  const number zero = number_int(0), before = value_numel(im, x);
+static void resolve_computed(importer *im, const value *input, number product, int rank,
+                             number *dims) {
+  const number zero = number_int(0), before = value_numel(im, input);
   for (int i = 0; i < rank; i++) {
     if (!dims[i].id || dims[i].no_sign) continue;
     const number open = number_compute(im, NUMBER_LT, dims[i], zero);
@@ -34,15 +35,16 @@ static void resolve_computed(importer *im, const value *x, number product, int r
   }
 }
 
-/* Replaces 0 by the size of x and -1 by what is left. */
-static void resolve_sizes(importer *im, const value *x, int rank, bool allow_zero, number *dims) {
+/* Replaces 0 by the size of input and -1 by what is left. */
+static void resolve_sizes(importer *im, const value *input, int rank, bool allow_zero,
+                          number *dims) {
   number product = number_int(1);
   int open = -1;
   for (int i = 0; i < rank; i++) {
-    if (!allow_zero && i < x->rank && !(dims[i].no_sign && dims[i].id)) {
+    if (!allow_zero && i < input->rank && !(dims[i].no_sign && dims[i].id)) {
       const number zero = number_compute(im, NUMBER_EQ, dims[i], number_int(0));
       const bool no_sign = dims[i].no_sign;
-      dims[i] = number_where(im, zero, x->dims[i], dims[i]);
+      dims[i] = number_where(im, zero, input->dims[i], dims[i]);
       dims[i].no_sign = dims[i].id ? no_sign : dims[i].no_sign;
     }
     if (!dims[i].id && dims[i].i < 0) {
@@ -52,10 +54,10 @@ static void resolve_sizes(importer *im, const value *x, int rank, bool allow_zer
     product = number_mul(im, product, dims[i]);
   }
   if (open >= 0) {
-    dims[open] = quotient(im, x, dims, rank);
+    dims[open] = quotient(im, input, dims, rank);
     dims[open].no_sign = true;
   } else {
-    resolve_computed(im, x, product, rank, dims);
+    resolve_computed(im, input, product, rank, dims);
   }
 }
 

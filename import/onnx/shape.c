@@ -85,9 +85,9 @@ void onnx_constant_of_shape(node *node) {
     node_set(node, 0, emit_full(im, fill ? fill->type : CLAVE_F32, rank, dims, element));
 }
 
-int onnx_sizes(node *node, value *x, const char *what, number *dims) {
-  const number *elements = value_elements(node->im, x, what);
-  const int64_t n = elements ? value_count(x) : 0;
+int onnx_sizes(node *node, value *input, const char *what, number *dims) {
+  const number *elements = value_elements(node->im, input, what);
+  const int64_t n = elements ? value_count(input) : 0;
   if (!elements) return -1;
   if (n > CLAVE_MAX_RANK) {
     import_unsupported(node->im, "a tensor of rank %lld", (long long)n);

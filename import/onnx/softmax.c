@@ -4,20 +4,21 @@
 #include "import/onnx/converters.h"
 
 /* Returns 1 for the first of the greatest elements, and 0 for the others. */
-static value *hardmax(importer *im, value *x, int axis) {
+static value *hardmax(importer *im, value *input, int axis) {
   number dims[CLAVE_MAX_RANK];
-  if (!x->dims[axis].id && x->dims[axis].i == 0) return x; /* argmax takes no empty axis */
-  value *place = emit_arg_reduce(im, "argmax", x, axis, true);
+  if (!input->dims[axis].id && input->dims[axis].i == 0)
+    return input; /* argmax takes no empty axis */
+  value *place = emit_arg_reduce(im, "argmax", input, axis, true);
   if (!place) return NULL;
-  for (int d = 0; d < x->rank; d++) dims[d] = d == axis ? x->dims[d] : number_int(1);
-  value *counting = emit_arange(im, CLAVE_I64, number_int(0), number_int(1), x->dims[axis]);
-  counting = emit_reshape(im, counting, x->rank, dims);
-  return emit_cast(im, emit_binary(im, "eq", counting, place), x->type);
+  for (int d = 0; d < input->rank; d++) dims[d] = d == axis ? input->dims[d] : number_int(1);
+  value *counting = emit_arange(im, CLAVE_I64, number_int(0), number_int(1), input->dims[axis]);
+  counting = emit_reshape(im, counting, input->rank, dims);
+  return emit_cast(im, emit_binary(im, "eq", counting, place), input->type);
 }
 
-static value *softmax_of_kind(node *node, value *x, int axis) {
-  if (strcmp(node->kind, "hard") == 0) return hardmax(node->im, x, axis);
-  return emit_softmax(node->im, x, axis, strcmp(node->kind, "log") == 0);
+static value *softmax_of_kind(node *node, value *input, int axis) {
+  if (strcmp(node->kind, "hard") == 0) return hardmax(node->im, input, axis);
+  return emit_softmax(node->im, input, axis, strcmp(node->kind, "log") == 0);
 }
 
 void onnx_softmax(node *node) {

@@ -141,17 +141,17 @@ static clave_status find_elements(onnx_import *onnx, const onnx_tensor *tensor, 
 }
 
 static clave_status count_tensor_elements(const onnx_tensor *tensor, size_t size, int64_t *dims,
-                                          size_t *n) {
+                                          size_t *count) {
   size_t bytes;
-  *n = 1;
+  *count = 1;
   if (tensor->dims.count > CLAVE_MAX_RANK)
     return UNSUPPORTED("a tensor of rank %zu", tensor->dims.count);
   for (size_t i = 0; i < tensor->dims.count; i++) {
     dims[i] = (int64_t)tensor->dims.items[i];
-    if (dims[i] < 0 || !mul_size(*n, (uint64_t)dims[i], n))
+    if (dims[i] < 0 || !mul_size(*count, (uint64_t)dims[i], count))
       return INVALID("the sizes of the tensor are negative or overflow");
   }
-  if (!mul_size(*n, size, &bytes) || bytes > SIZE_MAX / 16)
+  if (!mul_size(*count, size, &bytes) || bytes > SIZE_MAX / 16)
     return INVALID("the size of the tensor overflows");
   return NULL;
 }

@@ -64,7 +64,7 @@ static number scaled_size(importer *im, number size, number scale) {
 }
 
 /* Reads the scales of the axes. */
-static void read_scales(node *node, const value *x, value *input, const int *axes, int n,
+static void read_scales(node *node, const value *tensor, value *input, const int *axes, int n,
                         resize *out) {
   (void)node_text(node, "keep_aspect_ratio_policy", ""); /* only for sizes */
   importer *im = node->im;
@@ -77,17 +77,17 @@ static void read_scales(node *node, const value *x, value *input, const int *axe
     out->scales[d] = scales[i];
     if (!scales[i].id && !(scales[i].f > 1e-9 && scales[i].f < 1e9))
       import_invalid(im, "a scale is %g", scales[i].f);
-    out->sizes[d] = scaled_size(im, x->dims[d], scales[i]);
+    out->sizes[d] = scaled_size(im, tensor->dims[d], scales[i]);
     out->resized[d] = scales[i].id || scales[i].f != 1;
   }
 }
 
 /* Replaces sizes of the axes so that all axes have one scale, the smallest or the largest. */
-static void keep_aspect(node *node, const value *x, bool larger, const int *axes, int n,
+static void keep_aspect(node *node, const value *input, bool larger, const int *axes, int n,
                         resize *out) {
   float scale = 0;
   for (int i = 0; i < n; i++) {
-    const number in = x->dims[axes[i]], size = out->sizes[axes[i]];
+    const number in = input->dims[axes[i]], size = out->sizes[axes[i]];
     if (in.id || size.id || in.i == 0) {
       import_unsupported(node->im, "keep_aspect_ratio_policy with open or empty sizes");
       return;
@@ -96,7 +96,7 @@ static void keep_aspect(node *node, const value *x, bool larger, const int *axes
     if (i == 0 || (larger ? own > scale : own < scale)) scale = own;
   }
   for (int i = 0; i < n; i++) {
-    const int64_t in = x->dims[axes[i]].i;
+    const int64_t in = input->dims[axes[i]].i;
     out->sizes[axes[i]] = number_int(number_truncated((double)roundf(scale * (float)in)));
     out->scales[axes[i]] = number_float((double)scale);
     out->resized[axes[i]] = true;
@@ -104,7 +104,7 @@ static void keep_aspect(node *node, const value *x, bool larger, const int *axes
   out->has_scales = true;
 }
 
-static void read_sizes(node *node, const value *x, value *input, const int *axes, int n,
+static void read_sizes(node *node, const value *tensor, value *input, const int *axes, int n,
                        resize *out) {
   static const char *const policies[] = {"stretch", "not_larger", "not_smaller"};
   number sizes[CLAVE_MAX_RANK];
@@ -113,11 +113,11 @@ static void read_sizes(node *node, const value *x, value *input, const int *axes
   for (int i = 0; i < n && import_ok(node->im); i++) {
     out->sizes[axes[i]] = sizes[i];
     out->sizes[axes[i]].no_sign = true;
-    out->resized[axes[i]] = !number_is_same(sizes[i], x->dims[axes[i]]);
+    out->resized[axes[i]] = !number_is_same(sizes[i], tensor->dims[axes[i]]);
   }
   const int policy =
       node->version >= 18 ? node_choice(node, "keep_aspect_ratio_policy", policies, 3) : 0;
-  if (policy && import_ok(node->im)) keep_aspect(node, x, policy == 2, axes, n, out);
+  if (policy && import_ok(node->im)) keep_aspect(node, tensor, policy == 2, axes, n, out);
 }
 
 /* Reads the region of interest: the starts of the axes, then the ends. */
@@ -159,9 +159,9 @@ static bool is_given(const value *input) { return input && !number_is(input->dim
 
 /* Runtimes disagree on positions that depend on the size of the result if the scaled size is not
  * whole: some use it before it is rounded. */
-static void check_whole(importer *im, const value *x, const resize *resize) {
-  for (int d = 0; d < x->rank && resize->has_scales && import_ok(im); d++) {
-    const number size = x->dims[d], scale = resize->scales[d];
+static void check_whole(importer *im, const value *input, const resize *resize) {
+  for (int d = 0; d < input->rank && resize->has_scales && import_ok(im); d++) {
+    const number size = input->dims[d], scale = resize->scales[d];
     const float scaled = size.id ? (float)scale.f : (float)scale.f * (float)size.i;
     if (resize->resized[d] && (scale.id || scaled != floorf(scaled)))
       import_unsupported(
@@ -170,37 +170,37 @@ static void check_whole(importer *im, const value *x, const resize *resize) {
 }
 
 /* Reads a Resize from opset 11 on. */
-static void read_resize(node *node, const value *x, resize *out) {
+static void read_resize(node *node, const value *input, resize *out) {
   int64_t list[CLAVE_MAX_RANK];
   int axes[CLAVE_MAX_RANK],
       n = node->version >= 18 ? node_ints(node, "axes", list, CLAVE_MAX_RANK) : -1;
   value *scales = node_input(node, 2), *sizes = node_input(node, 3);
-  for (int i = 0; i < (n < 0 ? x->rank : n); i++)
-    axes[i] = n < 0 ? i : emit_axis(node->im, list[i], x->rank);
-  if (n < 0) n = x->rank;
+  for (int i = 0; i < (n < 0 ? input->rank : n); i++)
+    axes[i] = n < 0 ? i : emit_axis(node->im, list[i], input->rank);
+  if (n < 0) n = input->rank;
   if ((scales && scales->rank != 1) || (sizes && sizes->rank != 1))
     import_invalid(node->im, "scales or sizes have not one dimension");
   if (!import_ok(node->im)) return;
   if (is_given(sizes))
-    read_sizes(node, x, sizes, axes, n, out);
+    read_sizes(node, input, sizes, axes, n, out);
   else if (is_given(scales))
-    read_scales(node, x, scales, axes, n, out);
+    read_scales(node, input, scales, axes, n, out);
   else
     import_invalid(node->im, "scales and sizes are missing");
   if (out->positions == CROP_AND_RESIZE || out->positions == ALIGN_CORNERS)
-    check_whole(node->im, x, out);
+    check_whole(node->im, input, out);
   if (out->positions == CROP_AND_RESIZE)
     resize_read_region(node, node_input(node, 1), axes, n, out);
 }
 
 /* Reads a Resize of opset 10 or an Upsample. */
-static void read_upsample(node *node, const value *x, resize *out) {
+static void read_upsample(node *node, const value *input, resize *out) {
   double list[CLAVE_MAX_RANK];
   int axes[CLAVE_MAX_RANK];
   out->positions = ASYMMETRIC;
   out->rounding = strcmp(node->kind, "resize") == 0 ? ROUND_SIMPLE : ROUND_DOWN;
   out->mode = (resize_mode)node_choice(node, "mode", resize_modes, 2);
-  for (int d = 0; d < x->rank; d++) axes[d] = d;
+  for (int d = 0; d < input->rank; d++) axes[d] = d;
   value *scales = NULL;
   if (node->version < 9) {
     const int n = node_floats(node, "scales", list, CLAVE_MAX_RANK);
@@ -211,16 +211,16 @@ static void read_upsample(node *node, const value *x, resize *out) {
   } else {
     scales = node_required(node, 1);
   }
-  if (scales) read_scales(node, x, scales, axes, x->rank, out);
+  if (scales) read_scales(node, input, scales, axes, input->rank, out);
 }
 
 /* ---------------------------------------------------------------- positions */
 
-static value *f32_step(importer *im, const char *kind, value *x, number b) {
-  return emit_binary(im, kind, x, value_of_number(im, CLAVE_F32, number_to_float(im, b)));
+static value *f32_step(importer *im, const char *kind, value *input, number b) {
+  return emit_binary(im, kind, input, value_of_number(im, CLAVE_F32, number_to_float(im, b)));
 }
-static value *f32_add(importer *im, value *x, double b) {
-  return emit_binary_float(im, "add", x, b);
+static value *f32_add(importer *im, value *input, double b) {
+  return emit_binary_float(im, "add", input, b);
 }
 
 /* The scale of an axis, in F32 */
@@ -307,19 +307,19 @@ static value *nearest_of(importer *im, const resize *resize, int d, value *at) {
 /* ---------------------------------------------------------------- blends */
 
 /* Shapes (out) so that it is broadcast along axis d of a tensor of this rank. */
-static value *along(importer *im, value *x, int d, int rank) {
+static value *along(importer *im, value *input, int d, int rank) {
   number dims[CLAVE_MAX_RANK];
-  if (!x) return NULL;
-  for (int k = d; k < rank; k++) dims[k - d] = k == d ? x->dims[0] : number_int(1);
-  return emit_reshape(im, x, rank - d, dims);
+  if (!input) return NULL;
+  for (int k = d; k < rank; k++) dims[k - d] = k == d ? input->dims[0] : number_int(1);
+  return emit_reshape(im, input, rank - d, dims);
 }
 
-/* ((f3 * x + f2) * x + f1) * x + f0, with the factors f */
-static value *polynomial(importer *im, value *x, const double *factors) {
-  value *out = emit_binary_float(im, "mul", x, factors[3]);
+/* ((f3 * input + f2) * input + f1) * input + f0, with the factors f */
+static value *polynomial(importer *im, value *input, const double *factors) {
+  value *out = emit_binary_float(im, "mul", input, factors[3]);
   for (int k = 2; k >= 0; k--) {
     out = emit_binary_float(im, "add", out, factors[k]);
-    if (k) out = emit_binary(im, "mul", out, x);
+    if (k) out = emit_binary(im, "mul", out, input);
   }
   return out;
 }
@@ -344,23 +344,24 @@ static void exclude_outside(importer *im, value *const *at, number last, int n, 
 }
 
 /* Returns the sum of the elements at `at` (n lists of positions) by their weights. */
-static value *blended(importer *im, value *x, int d, value *const *at, value *const *weights, int n,
-                      number last) {
+static value *blended(importer *im, value *input, int d, value *const *at, value *const *weights,
+                      int n, number last) {
   value *sum = NULL;
   for (int k = 0; k < n && import_ok(im); k++) {
-    value *part = emit_index_select(im, x, d, clamped_index(im, at[k], last));
-    part = emit_binary(im, "mul", part, along(im, emit_cast(im, weights[k], x->type), d, x->rank));
+    value *part = emit_index_select(im, input, d, clamped_index(im, at[k], last));
+    part = emit_binary(im, "mul", part,
+                       along(im, emit_cast(im, weights[k], input->type), d, input->rank));
     sum = k ? emit_binary(im, "add", sum, part) : part;
   }
   return sum;
 }
 
 /* Resizes axis d. at: positions, in nearest mode of the elements themselves */
-static value *resize_rows(importer *im, const resize *resize, value *x, int d, value *at,
+static value *resize_rows(importer *im, const resize *resize, value *input, int d, value *at,
                           number last) {
   value *taps[4], *weights[4];
   if (resize->mode == RESIZE_NEAREST)
-    return emit_index_select(im, x, d, clamped_index(im, at, last));
+    return emit_index_select(im, input, d, clamped_index(im, at, last));
   if (resize->mode == RESIZE_LINEAR)
     at = f32_step(im, "minimum", emit_binary_float(im, "maximum", at, 0), last);
   value *low = emit_unary(im, "floor", at), *t = emit_binary(im, "sub", at, low);
@@ -369,29 +370,29 @@ static value *resize_rows(importer *im, const resize *resize, value *x, int d, v
     taps[1] = f32_add(im, low, 1);
     weights[0] = f32_add(im, emit_unary(im, "neg", t), 1);
     weights[1] = t;
-    return blended(im, x, d, taps, weights, 2, last);
+    return blended(im, input, d, taps, weights, 2, last);
   }
   resize_cubic_weights(im, resize->cubic, t, weights);
   for (int k = 0; k < 4; k++) taps[k] = f32_add(im, low, (double)(k - 1));
   if (resize->exclude_outside) exclude_outside(im, taps, last, 4, weights);
-  return blended(im, x, d, taps, weights, 4, last);
+  return blended(im, input, d, taps, weights, 4, last);
 }
 
 /* Resizes axis d; the last one as rows of a matrix, which are gathered faster than elements. Pad
  * adds a row that is not read, so that the matrix is transposed once. */
-static value *resize_axis(importer *im, const resize *resize, value *x, int d, value *at) {
+static value *resize_axis(importer *im, const resize *resize, value *input, int d, value *at) {
   number dims[CLAVE_MAX_RANK];
   if (resize->mode == RESIZE_NEAREST) at = nearest_of(im, resize, d, at);
-  if (!x || !at) return NULL;
-  const number last = number_sub(im, x->dims[d], number_int(1)), zero = number_int(0),
+  if (!input || !at) return NULL;
+  const number last = number_sub(im, input->dims[d], number_int(1)), zero = number_int(0),
                none[2] = {zero, zero}, more[2] = {number_int(1), zero};
-  if (d == 0 || d != x->rank - 1) return resize_rows(im, resize, x, d, at, last);
-  for (int k = 0; k < d; k++) dims[k] = x->dims[k];
+  if (d == 0 || d != input->rank - 1) return resize_rows(im, resize, input, d, at, last);
+  for (int k = 0; k < d; k++) dims[k] = input->dims[k];
   dims[d] = resize->sizes[d];
-  x = emit_transpose(im, emit_flatten(im, x, d), 0, 1);
-  if (resize->mode != RESIZE_NEAREST) x = emit_pad(im, x, none, more, "constant", 0);
-  x = emit_transpose(im, resize_rows(im, resize, x, 0, at, last), 0, 1);
-  return emit_reshape(im, x, d + 1, dims);
+  input = emit_transpose(im, emit_flatten(im, input, d), 0, 1);
+  if (resize->mode != RESIZE_NEAREST) input = emit_pad(im, input, none, more, "constant", 0);
+  input = emit_transpose(im, resize_rows(im, resize, input, 0, at, last), 0, 1);
+  return emit_reshape(im, input, d + 1, dims);
 }
 
 /* ---------------------------------------------------------------- antialiased */
@@ -426,8 +427,8 @@ static void fill_weights(const resize *resize, double scale, double at, int64_t 
 }
 
 /* Multiplies axis d by a matrix of weights. */
-static value *antialias_axis(importer *im, const resize *resize, value *x, int d, value *at) {
-  const number size = x->dims[d], out = resize->sizes[d],
+static value *antialias_axis(importer *im, const resize *resize, value *input, int d, value *at) {
+  const number size = input->dims[d], out = resize->sizes[d],
                scale = resize_scale_of(im, resize, d, size);
   const number *positions = at && value_is_constant(at) ? value_known(im, at) : NULL;
   if (size.id || !positions || size.i > MAX_ALIASED / (out.i + 1) || scale.id ||
@@ -440,9 +441,10 @@ static value *antialias_axis(importer *im, const resize *resize, value *x, int d
   if (!matrix) return NULL;
   for (int64_t i = 0; i < out.i; i++)
     fill_weights(resize, scale.f, positions[i].f, i, size.i, out.i, matrix);
-  value *weights = emit_cast(im, value_constant(im, "", CLAVE_F32, 2, dims, matrix), x->type);
-  value *product = emit_matmul(im, emit_transpose(im, x, d, x->rank - 1), weights, NULL, 1, 1);
-  return emit_transpose(im, product, d, x->rank - 1);
+  value *weights = emit_cast(im, value_constant(im, "", CLAVE_F32, 2, dims, matrix), input->type);
+  value *product =
+      emit_matmul(im, emit_transpose(im, input, d, input->rank - 1), weights, NULL, 1, 1);
+  return emit_transpose(im, product, d, input->rank - 1);
 }
 
 /* ---------------------------------------------------------------- the Upsample op */
@@ -454,10 +456,10 @@ static bool is_power_of_two(number scale) {
 }
 
 /* True if Upsample reads the same elements along axis d, which are known: floor(i * in / out). */
-static bool has_same_elements(importer *im, const resize *resize, const value *x, int d) {
-  const number size = x->dims[d], out = resize->sizes[d],
+static bool has_same_elements(importer *im, const resize *resize, const value *input, int d) {
+  const number size = input->dims[d], out = resize->sizes[d],
                scale = resize_scale_of(im, resize, d, size);
-  if (size.id || out.id || scale.id || out.i > MAX_ELEMENTS || x->type == CLAVE_F64 ||
+  if (size.id || out.id || scale.id || out.i > MAX_ELEMENTS || input->type == CLAVE_F64 ||
       resize->positions == CROP_AND_RESIZE)
     return false;
   value *at = nearest_of(im, resize, d, positions_of(im, resize, d, size));
@@ -472,8 +474,8 @@ static bool has_same_elements(importer *im, const resize *resize, const value *x
 }
 
 /* True if Upsample in mode `nearest` reads the same elements along axis d. */
-static bool nearest_fits(importer *im, const resize *resize, const value *x, int d) {
-  const number scale = resize_scale_of(im, resize, d, x->dims[d]);
+static bool nearest_fits(importer *im, const resize *resize, const value *input, int d) {
+  const number scale = resize_scale_of(im, resize, d, input->dims[d]);
   const bool down =
       resize->rounding == ROUND_DOWN ||
       (resize->rounding == ROUND_SIMPLE && !resize->scales[d].id && resize->scales[d].f >= 1);
@@ -482,23 +484,24 @@ static bool nearest_fits(importer *im, const resize *resize, const value *x, int
   if (is_power_of_two(scale) &&
       ((resize->positions == ASYMMETRIC && down) || (centered && nearest && scale.f > 1)))
     return true;
-  return has_same_elements(im, resize, x, d);
+  return has_same_elements(im, resize, input, d);
 }
 
 /* True if the Upsample op has the same result, except for the order of sums. */
-static bool op_fits(importer *im, const resize *resize, const value *x) {
-  if (x->rank < 3 || x->rank > 5 || resize->antialias || !dtype_is_float((dtype)x->type))
+static bool op_fits(importer *im, const resize *resize, const value *input) {
+  if (input->rank < 3 || input->rank > 5 || resize->antialias ||
+      !dtype_is_float((dtype)input->type))
     return false;
   if (resize->mode == RESIZE_CUBIC && (resize->cubic != -0.75 || resize->exclude_outside))
     return false;
-  for (int d = 0; d < x->rank; d++) {
+  for (int d = 0; d < input->rank; d++) {
     const number size = resize->sizes[d];
     if (!resize->resized[d]) continue;
-    if (d < 2 || number_is(x->dims[d], 0) || number_is(size, 0)) return false;
+    if (d < 2 || number_is(input->dims[d], 0) || number_is(size, 0)) return false;
     if (resize->has_scales && resize->scales[d].id && resize->positions != ALIGN_CORNERS)
       return false;
     if (resize->mode == RESIZE_NEAREST) {
-      if (!nearest_fits(im, resize, x, d)) return false;
+      if (!nearest_fits(im, resize, input, d)) return false;
       continue;
     }
     if (resize->positions > ALIGN_CORNERS || resize->positions == HALF_PIXEL_SYMMETRIC)
@@ -509,66 +512,67 @@ static bool op_fits(importer *im, const resize *resize, const value *x) {
 
 /* Keeps the first element alone of axes that pytorch_half_pixel resizes to 1: it is all that they
  * read. */
-static value *first_for_one(importer *im, const resize *resize, value *x) {
+static value *first_for_one(importer *im, const resize *resize, value *input) {
   const number one = number_int(1);
-  for (int d = 2; x && d < x->rank && resize->positions == PYTORCH_HALF_PIXEL; d++) {
+  for (int d = 2; input && d < input->rank && resize->positions == PYTORCH_HALF_PIXEL; d++) {
     if (!resize->resized[d]) continue;
     const number longer = number_compute(im, NUMBER_GT, resize->sizes[d], one);
-    number size = number_where(im, longer, x->dims[d], one);
+    number size = number_where(im, longer, input->dims[d], one);
     size.no_sign = true;
-    x = emit_slice(im, x, d, number_int(0), size);
+    input = emit_slice(im, input, d, number_int(0), size);
   }
-  return x;
+  return input;
 }
 
-static value *upsample_op(importer *im, const resize *resize, value *x) {
+static value *upsample_op(importer *im, const resize *resize, value *input) {
   static const char *const fields[] = {"scale_w", "scale_h", "scale_d"};
   number dims[CLAVE_MAX_RANK];
-  x = first_for_one(im, resize, x);
-  if (!emit_prepare(im, x)) return NULL;
-  for (int d = 0; d < x->rank; d++) dims[d] = resize->resized[d] ? resize->sizes[d] : x->dims[d];
-  value *out = emit_begin(im, "Upsample", x->type, x->rank, dims);
+  input = first_for_one(im, resize, input);
+  if (!emit_prepare(im, input)) return NULL;
+  for (int d = 0; d < input->rank; d++)
+    dims[d] = resize->resized[d] ? resize->sizes[d] : input->dims[d];
+  value *out = emit_begin(im, "Upsample", input->type, input->rank, dims);
   if (!out) return NULL;
-  emit_set_tensor(im, "x", x);
+  emit_set_tensor(im, "x", input);
   clave_builder_set_text(im->builder, "mode", resize_modes[resize->mode]);
   clave_builder_set_bool(im->builder, "align_corners",
                          resize->positions == ALIGN_CORNERS && resize->mode != RESIZE_NEAREST);
-  for (int d = 2; d < x->rank && resize->has_scales; d++)
+  for (int d = 2; d < input->rank && resize->has_scales; d++)
     if (resize->resized[d] && !resize->scales[d].id)
-      clave_builder_set_float(im->builder, fields[x->rank - 1 - d], resize->scales[d].f);
+      clave_builder_set_float(im->builder, fields[input->rank - 1 - d], resize->scales[d].f);
   return out;
 }
 
 /* ---------------------------------------------------------------- the nodes */
 
-/* Replaces elements whose position along axis d is outside of x. */
-static value *extrapolated(importer *im, const resize *resize, value *x, int d, value *at,
+/* Replaces elements whose position along axis d is outside of input. */
+static value *extrapolated(importer *im, const resize *resize, value *input, int d, value *at,
                            number last) {
   value *low = emit_binary(im, "lt", at, value_of_float(im, CLAVE_F32, 0));
   value *outside = emit_binary(im, "logical_or", low, f32_step(im, "gt", at, last));
-  return emit_where(im, along(im, outside, d, x->rank),
-                    value_of_float(im, x->type, resize->extrapolation), x);
+  return emit_where(im, along(im, outside, d, input->rank),
+                    value_of_float(im, input->type, resize->extrapolation), input);
 }
 
-static value *resize_tensor(node *node, value *x, const resize *resize) {
+static value *resize_tensor(node *node, value *input, const resize *resize) {
   importer *im = node->im;
-  const clave_dtype type = x->type;
-  value *in = x, *at[CLAVE_MAX_RANK] = {NULL};
-  if (op_fits(im, resize, x)) return upsample_op(im, resize, x);
+  const clave_dtype type = input->type;
+  value *in = input, *at[CLAVE_MAX_RANK] = {NULL};
+  if (op_fits(im, resize, input)) return upsample_op(im, resize, input);
   if (resize->mode != RESIZE_NEAREST && !dtype_is_float((dtype)type))
     import_unsupported(im, "mode '%s' of dtype %s", resize_modes[resize->mode],
                        clave_dtype_name(type));
-  if (resize->mode != RESIZE_NEAREST && type != CLAVE_F64) x = emit_cast(im, x, CLAVE_F32);
+  if (resize->mode != RESIZE_NEAREST && type != CLAVE_F64) input = emit_cast(im, input, CLAVE_F32);
   for (int d = in->rank - 1; d >= 0 && import_ok(im); d--) {
     if (!resize->resized[d]) continue;
     at[d] = positions_of(im, resize, d, in->dims[d]);
-    x = resize->antialias ? antialias_axis(im, resize, x, d, at[d])
-                          : resize_axis(im, resize, x, d, at[d]);
+    input = resize->antialias ? antialias_axis(im, resize, input, d, at[d])
+                              : resize_axis(im, resize, input, d, at[d]);
   }
   for (int d = 0; d < in->rank && resize->positions == CROP_AND_RESIZE && import_ok(im); d++)
     if (at[d])
-      x = extrapolated(im, resize, x, d, at[d], number_sub(im, in->dims[d], number_int(1)));
-  return emit_cast(im, x, type);
+      input = extrapolated(im, resize, input, d, at[d], number_sub(im, in->dims[d], number_int(1)));
+  return emit_cast(im, input, type);
 }
 
 void onnx_resize(node *node) {

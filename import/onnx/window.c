@@ -22,12 +22,12 @@ static void read_positive(node *node, const char *name, int n, int64_t *out) {
 
 /* Sets the padding for SAME_UPPER or SAME_LOWER, by which the result has ceil(size / stride)
  * positions. */
-static void pad_same(node *node, const value *x, bool lower, onnx_window *out) {
+static void pad_same(node *node, const value *input, bool lower, onnx_window *out) {
   importer *im = node->im;
   for (int d = 0; d < out->window.n; d++) {
     const window *window = &out->window;
     const int64_t extent = (window->kernel[d] - 1) * window->dilation[d] + 1;
-    const number size = x->dims[2 + d], count = number_ceil_div(im, size, window->stride[d]);
+    const number size = input->dims[2 + d], count = number_ceil_div(im, size, window->stride[d]);
     const number span = number_add(
         im, number_mul(im, number_sub(im, count, number_int(1)), number_int(window->stride[d])),
         number_int(extent));
@@ -41,7 +41,7 @@ static void pad_same(node *node, const value *x, bool lower, onnx_window *out) {
   }
 }
 
-static void read_pads(node *node, const value *x, onnx_window *out) {
+static void read_pads(node *node, const value *input, onnx_window *out) {
   static const char *const modes[] = {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"};
   int64_t pads[2 * MAX_SPATIAL];
   const int mode = node_choice(node, "auto_pad", modes, 4), n = out->window.n;
@@ -55,11 +55,11 @@ static void read_pads(node *node, const value *x, onnx_window *out) {
       import_invalid(node->im, "pads are %lld and %lld", (long long)out->before[d].i,
                      (long long)out->after[d].i);
   }
-  if (mode == 1 || mode == 2) pad_same(node, x, mode == 2, out);
+  if (mode == 1 || mode == 2) pad_same(node, input, mode == 2, out);
 }
 
-bool onnx_read_window(node *node, const value *x, const value *weight, onnx_window *out) {
-  *out = (onnx_window){.window.n = x->rank - 2};
+bool onnx_read_window(node *node, const value *input, const value *weight, onnx_window *out) {
+  *out = (onnx_window){.window.n = input->rank - 2};
   if (out->window.n < 1 || out->window.n > MAX_SPATIAL) {
     import_unsupported(node->im, "%d spatial dimensions (1 to %d)", out->window.n, MAX_SPATIAL);
     return false;
@@ -78,7 +78,7 @@ bool onnx_read_window(node *node, const value *x, const value *weight, onnx_wind
   }
   read_positive(node, "strides", n, out->window.stride);
   read_positive(node, "dilations", n, out->window.dilation);
-  if (import_ok(node->im)) read_pads(node, x, out);
+  if (import_ok(node->im)) read_pads(node, input, out);
   return import_ok(node->im);
 }
 
@@ -91,16 +91,16 @@ bool onnx_window_is_even(const onnx_window *window) {
   return true;
 }
 
-value *onnx_pad_window(node *node, value *x, onnx_window *window, bool always, double fill) {
+value *onnx_pad_window(node *node, value *input, onnx_window *window, bool always, double fill) {
   number before[CLAVE_MAX_RANK] = {{0}}, after[CLAVE_MAX_RANK] = {{0}};
   const bool even = onnx_window_is_even(window) && !always;
   for (int d = 0; d < window->window.n; d++)
     window->window.padding[d] = even ? window->before[d].i : 0;
-  if (even) return x;
+  if (even) return input;
   for (int d = 0; d < 2; d++) before[d] = after[d] = number_int(0);
   for (int d = 0; d < window->window.n; d++) {
     before[2 + d] = window->before[d];
     after[2 + d] = window->after[d];
   }
-  return emit_pad(node->im, x, before, after, "constant", fill);
+  return emit_pad(node->im, input, before, after, "constant", fill);
 }

@@ -27,16 +27,16 @@ static value *conv_bias(operation *op, int i, const value *weight) {
   return bias;
 }
 
-static void emit_padded_conv(operation *op, value *x, value *weight, const conv_slots *slots,
+static void emit_padded_conv(operation *op, value *input, value *weight, const conv_slots *slots,
                              int64_t groups) {
   importer *im = op->im;
-  if (!x || !weight || !import_ok(im)) return;
-  window window = read_window(op, slots, x->rank - 2, weight->dims + 2);
+  if (!input || !weight || !import_ok(im)) return;
+  window window = read_window(op, slots, input->rank - 2, weight->dims + 2);
   value *bias = conv_bias(op, 2, weight);
   if (!tflite_check_window(op, &window)) return;
-  const same_padding padding = tflite_padding(op, x, &window, flat_int(&op->options, 0, 1, 0));
-  x = tflite_padded(op, x, &padding, &window, 0);
-  value *out = emit_conv(im, x, weight, bias, &window, groups);
+  const same_padding padding = tflite_padding(op, input, &window, flat_int(&op->options, 0, 1, 0));
+  input = tflite_padded(op, input, &padding, &window, 0);
+  value *out = emit_conv(im, input, weight, bias, &window, groups);
   tflite_set(op, 0, tflite_activated(op, out, slots->activation));
 }
 
@@ -51,10 +51,10 @@ static value *conv_input(operation *op, int i, const value *weight, int rank) {
   return import_ok(op->im) ? x : NULL;
 }
 
-static int64_t groups_of_conv(operation *op, const value *x, int64_t channels) {
-  if (!x || !import_ok(op->im)) return 1;
-  if (channels > 0 && x->dims[1].i % channels == 0) return x->dims[1].i / channels;
-  import_invalid(op->im, "%lld channels, and a weight of %lld", (long long)x->dims[1].i,
+static int64_t groups_of_conv(operation *op, const value *input, int64_t channels) {
+  if (!input || !import_ok(op->im)) return 1;
+  if (channels > 0 && input->dims[1].i % channels == 0) return input->dims[1].i / channels;
+  import_invalid(op->im, "%lld channels, and a weight of %lld", (long long)input->dims[1].i,
                  (long long)channels);
   return 1;
 }
@@ -126,11 +126,11 @@ typedef struct transposed {
   number before[2], size[2];
 } transposed;
 
-static void transpose_conv(operation *op, value *x, value *weight, const window *window,
+static void transpose_conv(operation *op, value *input, value *weight, const window *window,
                            const transposed *from) {
   importer *im = op->im;
   static const int64_t none[MAX_SPATIAL] = {0};
-  value *out = emit_conv_transpose(im, x, weight, NULL, window, none, 1);
+  value *out = emit_conv_transpose(im, input, weight, NULL, window, none, 1);
   for (int d = 0; d < 2; d++) out = fit_result(op, out, 2 + d, from->before[d], from->size[d]);
   value *bias = tflite_bias(op, from->bias, from->x, from->weight);
   if (bias && bias->rank == 1 && out) {
@@ -142,13 +142,13 @@ static void transpose_conv(operation *op, value *x, value *weight, const window 
       from->activation_slot < 0 ? out : tflite_activated(op, out, (int)from->activation_slot));
 }
 
-/* Reads x and the weight, and sets the window. Returns false after an error. */
-static bool open_transposed(operation *op, const transposed *from, value **x, value **weight,
+/* Reads input and the weight, and sets the window. Returns false after an error. */
+static bool open_transposed(operation *op, const transposed *from, value **input, value **weight,
                             window *window) {
   if (!has_rank(op, from->weight, 4)) return false;
   *weight = tflite_weight(op, from->weight, (int[]){3, 0, 1, 2}, NULL);
-  *x = conv_input(op, from->x, *weight, 4);
-  if (!*x || !*weight || !import_ok(op->im)) return false;
+  *input = conv_input(op, from->x, *weight, 4);
+  if (!*input || !*weight || !import_ok(op->im)) return false;
   *window = (struct window){.n = 2, .dilation = {1, 1}};
   for (int d = 0; d < 2; d++) {
     const number kernel = (*weight)->dims[2 + d];

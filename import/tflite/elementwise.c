@@ -13,11 +13,12 @@ void tflite_square(operation *op) {
   tflite_set(op, 0, emit_binary(op->im, "mul", x, x));
 }
 
-static value *clamped(importer *im, value *x, double low, double high) {
-  if (!x) return NULL;
-  return emit_step(
-      im, "clamp",
-      (value *[]){x, value_of_float(im, x->type, low), value_of_float(im, x->type, high)}, 3);
+static value *clamped(importer *im, value *input, double low, double high) {
+  if (!input) return NULL;
+  return emit_step(im, "clamp",
+                   (value *[]){input, value_of_float(im, input->type, low),
+                               value_of_float(im, input->type, high)},
+                   3);
 }
 
 void tflite_clamp(operation *op) {

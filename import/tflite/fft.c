@@ -3,31 +3,31 @@
 
 #include "import/tflite/converters.h"
 
-static value *emit_fft(importer *im, value *x, int axis, bool from_real) {
+static value *emit_fft(importer *im, value *input, int axis, bool from_real) {
   number dims[CLAVE_MAX_RANK + 1];
-  if (!emit_prepare(im, x)) return NULL;
-  for (int d = 0; d < x->rank; d++) dims[d] = x->dims[d];
+  if (!emit_prepare(im, input)) return NULL;
+  for (int d = 0; d < input->rank; d++) dims[d] = input->dims[d];
   if (from_real) {
-    dims[axis] = number_int(x->dims[axis].i / 2 + 1);
-    dims[x->rank] = number_int(2);
+    dims[axis] = number_int(input->dims[axis].i / 2 + 1);
+    dims[input->rank] = number_int(2);
   }
-  value *out = emit_begin(im, "Fft", CLAVE_F32, x->rank + from_real, dims);
+  value *out = emit_begin(im, "Fft", CLAVE_F32, input->rank + from_real, dims);
   if (!out) return NULL;
-  emit_set_tensor(im, "x", x);
+  emit_set_tensor(im, "x", input);
   clave_builder_set_int(im->builder, "axis", axis);
   clave_builder_set_text(im->builder, "kind", from_real ? "from_real" : "complex");
   return out;
 }
 
 /* Crops or pads the last two dimensions to the length of the transform. */
-static value *fit_length(importer *im, value *x, const int64_t *length) {
+static value *fit_length(importer *im, value *input, const int64_t *length) {
   number before[CLAVE_MAX_RANK], after[CLAVE_MAX_RANK];
-  for (int d = 0; d < x->rank; d++) {
-    const int64_t want = d < x->rank - 2 ? x->dims[d].i : length[d - (x->rank - 2)];
+  for (int d = 0; d < input->rank; d++) {
+    const int64_t want = d < input->rank - 2 ? input->dims[d].i : length[d - (input->rank - 2)];
     before[d] = number_int(0);
-    after[d] = d < x->rank - 2 ? number_int(0) : number_int(want - x->dims[d].i);
+    after[d] = d < input->rank - 2 ? number_int(0) : number_int(want - input->dims[d].i);
   }
-  return emit_pad(im, x, before, after, "constant", 0);
+  return emit_pad(im, input, before, after, "constant", 0);
 }
 
 void tflite_rfft2d(operation *op) {

@@ -4,27 +4,27 @@
 #include "base/dtype.h"
 #include "import/tflite/converters.h"
 
-/* The first `batch` dimensions of x and the index are the same. x is viewed as (batch, before,
- * size, after), and the index as (batch, n). */
-static value *gather_batch(importer *im, value *x, value *index, int axis, int batch) {
-  number parts[4] = {number_int(1), number_int(1), x->dims[axis], number_int(1)};
+/* The first `batch` dimensions of input and the index are the same. input is viewed as (batch,
+ * before, size, after), and the index as (batch, n). */
+static value *gather_batch(importer *im, value *input, value *index, int axis, int batch) {
+  number parts[4] = {number_int(1), number_int(1), input->dims[axis], number_int(1)};
   number dims[2 * CLAVE_MAX_RANK], rows[4], n = number_int(1);
   int rank = 0;
-  for (int d = 0; d < x->rank; d++) {
+  for (int d = 0; d < input->rank; d++) {
     const int part = d < batch ? 0 : d < axis ? 1 : 3;
-    if (d != axis) parts[part] = number_mul(im, parts[part], x->dims[d]);
+    if (d != axis) parts[part] = number_mul(im, parts[part], input->dims[d]);
   }
-  for (int d = 0; d < axis; d++) dims[rank++] = x->dims[d];
+  for (int d = 0; d < axis; d++) dims[rank++] = input->dims[d];
   for (int d = batch; d < index->rank; d++) {
     dims[rank++] = index->dims[d];
     n = number_mul(im, n, index->dims[d]);
   }
-  for (int d = axis + 1; d < x->rank; d++) dims[rank++] = x->dims[d];
+  for (int d = axis + 1; d < input->rank; d++) dims[rank++] = input->dims[d];
   for (int d = 0; d < 4; d++) rows[d] = d == 0 ? parts[0] : d == 2 ? n : number_int(1);
   value *wide = emit_reshape(im, emit_cast(im, index, CLAVE_I64), 4, rows);
   for (int d = 0; d < 4; d++) rows[d] = d == 2 ? n : parts[d];
   wide = emit_expand(im, wide, 4, rows);
-  return emit_reshape(im, emit_gather(im, emit_reshape(im, x, 4, parts), 2, wide), rank, dims);
+  return emit_reshape(im, emit_gather(im, emit_reshape(im, input, 4, parts), 2, wide), rank, dims);
 }
 
 void tflite_gather(operation *op) {

@@ -2,28 +2,29 @@
 #include "import/tflite/converters.h"
 
 /* a @ transposed(weight) + bias, where the weight may be encoded. a: (..., K), weight: (N, K) */
-static value *weight_product(importer *im, value *a, value *weight, value *bias, bool encoded) {
+static value *weight_product(importer *im, value *left, value *weight, value *bias, bool encoded) {
   number dims[CLAVE_MAX_RANK];
-  if (!encoded) return emit_matmul(im, a, emit_transpose(im, weight, 0, 1), bias, 1, 1);
-  if (!emit_prepare(im, a) || (bias && !emit_prepare(im, bias))) return NULL;
-  for (int d = 0; d < a->rank; d++) dims[d] = a->dims[d];
-  dims[a->rank - 1] = weight->dims[0];
-  value *out = emit_begin(im, "Matmul", a->type, a->rank, dims);
+  if (!encoded) return emit_matmul(im, left, emit_transpose(im, weight, 0, 1), bias, 1, 1);
+  if (!emit_prepare(im, left) || (bias && !emit_prepare(im, bias))) return NULL;
+  for (int d = 0; d < left->rank; d++) dims[d] = left->dims[d];
+  dims[left->rank - 1] = weight->dims[0];
+  value *out = emit_begin(im, "Matmul", left->type, left->rank, dims);
   if (!out) return NULL;
-  emit_set_tensor(im, "a", a);
+  emit_set_tensor(im, "a", left);
   emit_set_tensor(im, "b", weight);
   emit_set_tensor(im, "bias", bias);
   clave_builder_set_bool(im->builder, "b_transposed", true);
   return out;
 }
 
-/* Returns x as rows of the weight's length. */
-static value *rows_of(operation *op, value *x, number length, bool keep_dims) {
+/* Returns input as rows of the weight's length. */
+static value *rows_of(operation *op, value *input, number length, bool keep_dims) {
   importer *im = op->im;
-  if (x->rank >= 2 && (keep_dims || x->rank == 2) && number_is_same(x->dims[x->rank - 1], length))
-    return x;
-  const number rows[] = {number_floor_div(im, value_numel(im, x), length), length};
-  return emit_reshape(im, x, 2, rows);
+  if (input->rank >= 2 && (keep_dims || input->rank == 2) &&
+      number_is_same(input->dims[input->rank - 1], length))
+    return input;
+  const number rows[] = {number_floor_div(im, value_numel(im, input), length), length};
+  return emit_reshape(im, input, 2, rows);
 }
 
 void tflite_fully_connected(operation *op) {

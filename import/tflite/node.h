@@ -93,16 +93,17 @@ void tflite_set_last(operation *op, int i, value *out);
 int tflite_dim(const operation *op, int d);
 int tflite_axis(operation *op, int64_t axis); /* the same of an axis that may be negative */
 /* Converts an image of the operation's layout to channels last. */
-value *tflite_to_last(operation *op, value *x);
+value *tflite_to_last(operation *op, value *input);
 value *tflite_in_layout(importer *im, operand *tensor, layout layout);
 /* Copies a constant with its dimensions in another order; emits a Permute of other values. */
-value *tflite_permuted(importer *im, value *x, const int *order);
+value *tflite_permuted(importer *im, value *input, const int *order);
 bool tflite_has_output(const operation *op, int i);
 int64_t tflite_custom_int(operation *op, int i); /* the 32-bit integer i of a custom op's options */
-value *tflite_activated(operation *op, value *x, int slot); /* slot of the activation's option */
+value *tflite_activated(operation *op, value *input,
+                        int slot); /* slot of the activation's option */
 /* Reads a parameter as sizes, at most CLAVE_MAX_RANK. Returns their number; -1 after an error. */
 int tflite_sizes(operation *op, int i, const char *what, number *out);
-/* Reads constant axes of x. Returns their number. */
+/* Reads constant axes of input. Returns their number. */
 int tflite_axes(operation *op, int i, int rank, int *out);
 
 /* ---- constant.c ---- */
@@ -114,15 +115,15 @@ const char *tflite_dtype_name(int type);
 
 /* ---- quantize.c ---- */
 value *tflite_dequantized(importer *im, operand *tensor, value *codes);
-value *tflite_rounded(importer *im, value *x);
-value *tflite_saturated(importer *im, value *x, clave_dtype type);
-value *tflite_quantized(importer *im, const operand *to, value *x);
+value *tflite_rounded(importer *im, value *input);
+value *tflite_saturated(importer *im, value *input, clave_dtype type);
+value *tflite_quantized(importer *im, const operand *to, value *input);
 bool tflite_is_quantized(const operand *tensor);
 bool tflite_same_codes(const operand *tensor, const operand *other);
 /* Returns a constant weight (O, ...) of codes whose scales are along the axis that `order` moves to
  * the front, or dequantises it: an operand of a convolution or product. */
 value *tflite_weight(operation *op, int i, const int *order, bool *encoded); /* may be NULL */
-/* Returns a bias, whose codes have the scale of those of x times that of the weight's. */
+/* Returns a bias. The scale of its codes is that of operand x_at times that of the weight. */
 value *tflite_bias(operation *op, int i, int x_at, int weight_at);
 
 /* ---- graph.c ---- */

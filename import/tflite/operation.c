@@ -15,54 +15,55 @@ static void layout_order(int rank, layout to, int *order) {
     order[d] = to == FIRST ? (d == 1 ? rank - 1 : d - 1) : (d == rank - 1 ? 1 : d + 1);
 }
 
-/* True if the order of elements is the same in both layouts of x. */
-static bool layouts_agree(const value *x, layout from) {
+/* True if the order of elements is the same in both layouts of input. */
+static bool layouts_agree(const value *input, layout from) {
   bool agree = true;
-  const int channels = from == FIRST ? 1 : x->rank - 1;
-  if (number_is(x->dims[channels], 1)) return true;
-  for (int d = 1; d < x->rank; d++) agree = agree && (d == channels || number_is(x->dims[d], 1));
+  const int channels = from == FIRST ? 1 : input->rank - 1;
+  if (number_is(input->dims[channels], 1)) return true;
+  for (int d = 1; d < input->rank; d++)
+    agree = agree && (d == channels || number_is(input->dims[d], 1));
   return agree;
 }
 
-value *tflite_permuted(importer *im, value *x, const int *order) {
+value *tflite_permuted(importer *im, value *input, const int *order) {
   int64_t dims[CLAVE_MAX_RANK], strides[CLAVE_MAX_RANK], index[CLAVE_MAX_RANK] = {0}, stride = 1;
   bool same = true;
-  if (!x || !x->data || !import_ok(im)) return emit_permute(im, x, order);
-  const int64_t n = value_count(x);
-  const size_t size = clave_dtype_size(x->type);
+  if (!input || !input->data || !import_ok(im)) return emit_permute(im, input, order);
+  const int64_t n = value_count(input);
+  const size_t size = clave_dtype_size(input->type);
   int64_t own[CLAVE_MAX_RANK];
-  for (int d = x->rank - 1; d >= 0; d--) {
+  for (int d = input->rank - 1; d >= 0; d--) {
     own[d] = stride;
-    stride *= x->dims[d].i;
+    stride *= input->dims[d].i;
   }
-  for (int d = 0; d < x->rank; d++) {
-    dims[d] = x->dims[order[d]].i;
+  for (int d = 0; d < input->rank; d++) {
+    dims[d] = input->dims[order[d]].i;
     strides[d] = own[order[d]];
     same = same && order[d] == d;
   }
-  if (same) return x;
+  if (same) return input;
   uint8_t *moved = import_alloc(im, (size_t)n + 1, size);
   for (int64_t i = 0, from = 0; moved && i < n; i++) {
-    memcpy(moved + (size_t)i * size, (const char *)x->data + (size_t)from * size, size);
-    for (int d = x->rank - 1; d >= 0; d--) {
+    memcpy(moved + (size_t)i * size, (const char *)input->data + (size_t)from * size, size);
+    for (int d = input->rank - 1; d >= 0; d--) {
       from += strides[d];
       if (++index[d] < dims[d]) break;
       from -= strides[d] * dims[d];
       index[d] = 0;
     }
   }
-  const char *name = import_text(im, "%s#%u", x->name, im->n_names++);
-  return moved ? value_constant(im, name, x->type, x->rank, dims, moved) : NULL;
+  const char *name = import_text(im, "%s#%u", input->name, im->n_names++);
+  return moved ? value_constant(im, name, input->type, input->rank, dims, moved) : NULL;
 }
 
-static value *change_layout(importer *im, value *x, layout to) {
+static value *change_layout(importer *im, value *input, layout to) {
   int order[CLAVE_MAX_RANK];
-  if (!x || !is_image(x->rank)) return x;
-  layout_order(x->rank, to, order);
-  if (!layouts_agree(x, to == FIRST ? LAST : FIRST)) return tflite_permuted(im, x, order);
+  if (!input || !is_image(input->rank)) return input;
+  layout_order(input->rank, to, order);
+  if (!layouts_agree(input, to == FIRST ? LAST : FIRST)) return tflite_permuted(im, input, order);
   number dims[CLAVE_MAX_RANK];
-  for (int d = 0; d < x->rank; d++) dims[d] = x->dims[order[d]];
-  return emit_reshape(im, x, x->rank, dims);
+  for (int d = 0; d < input->rank; d++) dims[d] = input->dims[order[d]];
+  return emit_reshape(im, input, input->rank, dims);
 }
 
 value *tflite_in_layout(importer *im, operand *tensor, layout layout) {
@@ -97,8 +98,8 @@ int tflite_axis(operation *op, int64_t axis) {
   return tflite_dim(op, emit_axis(op->im, axis, op->rank));
 }
 
-value *tflite_to_last(operation *op, value *x) {
-  return op->layout == FIRST ? change_layout(op->im, x, LAST) : x;
+value *tflite_to_last(operation *op, value *input) {
+  return op->layout == FIRST ? change_layout(op->im, input, LAST) : input;
 }
 
 /* ---------------------------------------------------------------- inputs */
@@ -184,28 +185,28 @@ static void set_value(operation *op, int i, value *out, layout layout) {
 void tflite_set(operation *op, int i, value *out) { set_value(op, i, out, op->layout); }
 void tflite_set_last(operation *op, int i, value *out) { set_value(op, i, out, LAST); }
 
-/* Returns a limit of an activation: of codes, what stands for it. */
-static value *activation_limit(operation *op, const value *x, double limit) {
+/* Returns a limit of an activation, which is encoded if the input is. */
+static value *activation_limit(operation *op, const value *input, double limit) {
   const operand *result = tflite_result(op, 0);
   if (!op->as_codes || !result || !tflite_is_quantized(result))
-    return value_of_float(op->im, x->type, limit);
+    return value_of_float(op->im, input->type, limit);
   const double code = round(limit / (double)result->scale) + result->zero,
-               low = x->type == CLAVE_I8 ? -128 : 0, high = low + 255;
-  return value_of_float(op->im, x->type, code < low ? low : code > high ? high : code);
+               low = input->type == CLAVE_I8 ? -128 : 0, high = low + 255;
+  return value_of_float(op->im, input->type, code < low ? low : code > high ? high : code);
 }
 
-value *tflite_activated(operation *op, value *x, int slot) {
+value *tflite_activated(operation *op, value *input, int slot) {
   enum { NONE, RELU, RELU_N1_TO_1, RELU6 }; /* TFLite ignores the others in most ops */
   const int64_t activation = flat_int(&op->options, slot, 1, 0);
-  if (!x || activation == NONE) return x;
+  if (!input || activation == NONE) return input;
   if (activation < NONE || activation > RELU6) {
     import_unsupported(op->im, "the fused activation %lld", (long long)activation);
     return NULL;
   }
-  value *low = activation_limit(op, x, activation == RELU_N1_TO_1 ? -1 : 0);
-  if (activation == RELU) return emit_binary(op->im, "maximum", x, low);
-  value *high = activation_limit(op, x, activation == RELU6 ? 6 : 1);
-  return emit_step(op->im, "clamp", (value *[]){x, low, high}, 3);
+  value *low = activation_limit(op, input, activation == RELU_N1_TO_1 ? -1 : 0);
+  if (activation == RELU) return emit_binary(op->im, "maximum", input, low);
+  value *high = activation_limit(op, input, activation == RELU6 ? 6 : 1);
+  return emit_step(op->im, "clamp", (value *[]){input, low, high}, 3);
 }
 
 /* ---------------------------------------------------------------- parameters */

@@ -6,22 +6,23 @@
 #include "import/tflite/converters.h"
 
 /* Reads the rows (before, after) of the second input, in the operation's layout. */
-static bool read_paddings(operation *op, const value *x, number *before, number *after) {
+static bool read_paddings(operation *op, const value *tensor, number *before, number *after) {
   value *input = tflite_parameter(op, 1);
   const number *elements = value_elements(op->im, input, "paddings");
-  if (!x || !elements || !import_ok(op->im)) return false;
-  if (!value_has_shape(input, 2, (int64_t[]){x->rank, 2})) {
-    import_invalid(op->im, "paddings do not have two numbers for each of %d dimensions", x->rank);
+  if (!tensor || !elements || !import_ok(op->im)) return false;
+  if (!value_has_shape(input, 2, (int64_t[]){tensor->rank, 2})) {
+    import_invalid(op->im, "paddings do not have two numbers for each of %d dimensions",
+                   tensor->rank);
     return false;
   }
-  for (int d = 0; d < x->rank; d++) {
+  for (int d = 0; d < tensor->rank; d++) {
     before[tflite_dim(op, d)] = elements[2 * d];
     after[tflite_dim(op, d)] = elements[2 * d + 1];
   }
   return true;
 }
 
-/* Returns what x is padded with: an input, or what stands for 0. */
+/* Returns the element that pads: an input, else 0, encoded if x is. */
 static double pad_fill(operation *op) {
   const operand *x = tflite_operand(op, 0);
   double fill = op->as_codes && tflite_is_quantized(x) ? x->zero : 0;
@@ -47,16 +48,16 @@ void tflite_pad(operation *op) {
 }
 
 /* Mirrors one dimension. symmetric: the edge is repeated. */
-static value *mirror_axis(importer *im, value *x, int d, number before, number after) {
+static value *mirror_axis(importer *im, value *input, int d, number before, number after) {
   value *parts[3];
   int n = 0;
-  if (!x || !import_ok(im)) return NULL;
-  const number size = x->dims[d];
+  if (!input || !import_ok(im)) return NULL;
+  const number size = input->dims[d];
   if (!number_is(before, 0))
-    parts[n++] = emit_flip(im, emit_slice(im, x, d, number_int(0), before), d);
-  parts[n++] = x;
+    parts[n++] = emit_flip(im, emit_slice(im, input, d, number_int(0), before), d);
+  parts[n++] = input;
   if (!number_is(after, 0))
-    parts[n++] = emit_flip(im, emit_slice(im, x, d, number_sub(im, size, after), size), d);
+    parts[n++] = emit_flip(im, emit_slice(im, input, d, number_sub(im, size, after), size), d);
   return emit_cat(im, parts, n, d);
 }
 

@@ -23,37 +23,39 @@ static double pool_least(clave_dtype type) {
 }
 
 /* Sums over windows: averages with the divisor 1. */
-static value *window_sums(importer *im, value *x, const window *window) {
-  value *out = emit_pool(im, "avg", x, window, true, NULL);
+static value *window_sums(importer *im, value *input, const window *window) {
+  value *out = emit_pool(im, "avg", input, window, true, NULL);
   if (out) clave_builder_set_int(im->builder, "divisor", 1);
   return out;
 }
 
-/* Averages of x, in which padding does not count. */
-static value *average(operation *op, value *x, const same_padding *padding, window window) {
+/* Averages of input, in which padding does not count. */
+static value *average(operation *op, value *input, const same_padding *padding, window window) {
   importer *im = op->im;
-  value *padded = tflite_padded(op, x, padding, &window, 0);
-  if (!padded || padded == x) return emit_pool(im, "avg", x, &window, false, NULL);
-  const number dims[] = {number_int(1), number_int(1), x->dims[2], x->dims[3]};
-  value *ones = emit_expand(im, value_of_float(im, x->type, 1), 4, dims);
+  value *padded = tflite_padded(op, input, padding, &window, 0);
+  if (!padded || padded == input) return emit_pool(im, "avg", input, &window, false, NULL);
+  const number dims[] = {number_int(1), number_int(1), input->dims[2], input->dims[3]};
+  value *ones = emit_expand(im, value_of_float(im, input->type, 1), 4, dims);
   value *counts = window_sums(im, tflite_padded(op, ones, padding, &window, 0), &window);
   return emit_binary(im, "div", window_sums(im, padded, &window), counts);
 }
 
-static value *pool_kind(operation *op, value *x, const window *given) {
+static value *pool_kind(operation *op, value *input, const window *given) {
   importer *im = op->im;
   window window = *given;
-  const same_padding padding = tflite_padding(op, x, &window, flat_int(&op->options, 0, 1, 0));
+  const same_padding padding = tflite_padding(op, input, &window, flat_int(&op->options, 0, 1, 0));
   if (strcmp(op->kind, "max") == 0) {
-    x = tflite_padded(op, x, &padding, &window, pool_least(x->type));
-    return emit_pool(im, "max", x, &window, false, NULL);
+    input = tflite_padded(op, input, &padding, &window, pool_least(input->type));
+    return emit_pool(im, "max", input, &window, false, NULL);
   }
   if (strcmp(op->kind, "avg") == 0) {
-    if (!op->as_codes || dtype_is_float((dtype)x->type)) return average(op, x, &padding, window);
-    value *codes = average(op, emit_cast(im, x, CLAVE_F32), &padding, window);
-    return tflite_saturated(im, tflite_rounded(im, codes), x->type);
+    if (!op->as_codes || dtype_is_float((dtype)input->type))
+      return average(op, input, &padding, window);
+    value *codes = average(op, emit_cast(im, input, CLAVE_F32), &padding, window);
+    return tflite_saturated(im, tflite_rounded(im, codes), input->type);
   }
-  return emit_unary(im, "sqrt", average(op, emit_binary(im, "mul", x, x), &padding, window));
+  return emit_unary(im, "sqrt",
+                    average(op, emit_binary(im, "mul", input, input), &padding, window));
 }
 
 void tflite_pool(operation *op) {

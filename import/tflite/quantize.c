@@ -99,27 +99,29 @@ value *tflite_dequantized(importer *im, operand *tensor, value *codes) {
 }
 
 /* Rounds halves away from zero, as TFLite does. */
-value *tflite_rounded(importer *im, value *x) {
+value *tflite_rounded(importer *im, value *input) {
   value *half = value_of_float(im, CLAVE_F32, 0.5);
-  return emit_unary(im, "trunc",
-                    emit_binary(im, "add", x, emit_step(im, "copysign", (value *[]){half, x}, 2)));
+  return emit_unary(
+      im, "trunc",
+      emit_binary(im, "add", input, emit_step(im, "copysign", (value *[]){half, input}, 2)));
 }
 
 /* Converts whole numbers to codes, which saturate. */
-value *tflite_saturated(importer *im, value *x, clave_dtype type) {
+value *tflite_saturated(importer *im, value *input, clave_dtype type) {
   const bool is_signed = type == CLAVE_I8;
   value *low = value_of_float(im, CLAVE_F32, is_signed ? INT8_LEAST : 0),
         *high = value_of_float(im, CLAVE_F32, is_signed ? INT8_MOST : UINT8_MOST);
-  return x ? emit_cast(im, emit_step(im, "clamp", (value *[]){x, low, high}, 3), type) : NULL;
+  return input ? emit_cast(im, emit_step(im, "clamp", (value *[]){input, low, high}, 3), type)
+               : NULL;
 }
 
-value *tflite_quantized(importer *im, const operand *to, value *x) {
-  if (!x || !import_ok(im) || !is_code_type(im, to)) return NULL;
+value *tflite_quantized(importer *im, const operand *to, value *input) {
+  if (!input || !import_ok(im) || !is_code_type(im, to)) return NULL;
   if (to->n_scales != 1) {
     import_unsupported(im, "a result with one scale for each channel");
     return NULL;
   }
-  value *out = emit_binary_float(im, "mul", x, (double)(float)(1.0 / (double)to->scale));
+  value *out = emit_binary_float(im, "mul", input, (double)(float)(1.0 / (double)to->scale));
   out = emit_binary_float(im, "add", tflite_rounded(im, out), (double)to->zero);
   return tflite_saturated(im, out, to->dtype);
 }
@@ -200,13 +202,13 @@ value *tflite_bias(operation *op, int i, int x_at, int weight_at) {
 
 /* ---------------------------------------------------------------- operators */
 
-static value *half_to_float(importer *im, const value *x) {
-  const int64_t n = value_count(x);
+static value *half_to_float(importer *im, const value *input) {
+  const int64_t n = value_count(input);
   float *numbers = import_alloc(im, (size_t)n + 1, sizeof *numbers);
-  const char *at = x->data;
+  const char *at = input->data;
   for (int64_t i = 0; numbers && i < n; i++)
-    numbers[i] = (float)element_number((dtype)x->type, at + (size_t)i * 2);
-  return number_constant(im, x, numbers);
+    numbers[i] = (float)element_number((dtype)input->type, at + (size_t)i * 2);
+  return number_constant(im, input, numbers);
 }
 
 /* The result is F32. Constants of 16-bit floats are converted at import. */

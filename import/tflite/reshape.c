@@ -4,8 +4,8 @@
 #include "base/dtype.h"
 #include "import/tflite/converters.h"
 
-/* Replaces a size of -1 by the one that fits x. */
-static void infer_size(importer *im, const value *x, number *dims, int rank) {
+/* Replaces a size of -1 by the one that fits input. */
+static void infer_size(importer *im, const value *input, number *dims, int rank) {
   number known = number_int(1);
   int open = -1;
   for (int d = 0; d < rank; d++) {
@@ -22,7 +22,7 @@ static void infer_size(importer *im, const value *x, number *dims, int rank) {
     dims[open] = number_int(0);
     return;
   }
-  dims[open] = number_floor_div(im, value_numel(im, x), known);
+  dims[open] = number_floor_div(im, value_numel(im, input), known);
   dims[open].no_sign = true;
 }
 

@@ -47,9 +47,9 @@ static number absolute(importer *im, number index, number size, number low, numb
   return slice_clamp(im, number_where(im, negative, number_add(im, index, size), index), low, high);
 }
 
-static value *strided_axis(importer *im, value *x, int axis, const strided *slice, int i) {
-  if (!x || !import_ok(im)) return NULL;
-  const number size = x->dims[axis], zero = number_int(0), one = number_int(1);
+static value *strided_axis(importer *im, value *input, int axis, const strided *slice, int i) {
+  if (!input || !import_ok(im)) return NULL;
+  const number size = input->dims[axis], zero = number_int(0), one = number_int(1);
   const int64_t stride = slice->stride[i];
   const bool all_before = slice->begin_mask >> i & 1, all_after = slice->end_mask >> i & 1;
   const number last = number_sub(im, size, one);
@@ -61,11 +61,11 @@ static value *strided_axis(importer *im, value *x, int axis, const strided *slic
   if (slice->is_offset) end = number_add(im, begin, end);
   if (stride > 0) {
     end = all_after ? size : absolute(im, end, size, zero, size);
-    return emit_slice_step(im, x, axis, begin, end, stride);
+    return emit_slice_step(im, input, axis, begin, end, stride);
   }
   /* on the reversed axis, where i becomes last - i */
   end = all_after ? number_int(-1) : absolute(im, end, size, number_int(-1), last);
-  return emit_slice_step(im, emit_flip(im, x, axis), axis, number_sub(im, last, begin),
+  return emit_slice_step(im, emit_flip(im, input, axis), axis, number_sub(im, last, begin),
                          number_sub(im, last, end), -stride);
 }
 
@@ -125,13 +125,13 @@ void tflite_strided_slice(operation *op) {
 
 /* ---------------------------------------------------------------- splits */
 
-/* Splits x into parts of these sizes. */
-static void split_parts_of(operation *op, value *x, int axis, const number *sizes) {
+/* Splits input into parts of these sizes. */
+static void split_parts_of(operation *op, value *input, int axis, const number *sizes) {
   number at = number_int(0);
-  for (int i = 0; i < op->n_outputs && x && import_ok(op->im); i++) {
+  for (int i = 0; i < op->n_outputs && input && import_ok(op->im); i++) {
     const number end = number_add(op->im, at, sizes[i]);
-    value *part = emit_slice(op->im, x, axis, at, end);
-    if (part && part != x) part->dims[axis] = sizes[i];
+    value *part = emit_slice(op->im, input, axis, at, end);
+    if (part && part != input) part->dims[axis] = sizes[i];
     tflite_set(op, i, part);
     at = end;
   }

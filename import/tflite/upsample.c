@@ -8,21 +8,21 @@
 enum { MAX_SIZE = 1 << 20, UNIT = 1 << 10 }; /* positions of codes are in units of 1 / UNIT */
 
 /* Reads the new height and width. Returns false after an error. */
-static bool new_size(operation *op, const value *x, number *sizes) {
+static bool new_size(operation *op, const value *input, number *sizes) {
   const int n = tflite_sizes(op, 1, "size", sizes);
-  if (!x || !import_ok(op->im)) return false;
-  if (n != 2 || x->rank != 4) import_invalid(op->im, "%d sizes for rank %d", n, x->rank);
+  if (!input || !import_ok(op->im)) return false;
+  if (n != 2 || input->rank != 4) import_invalid(op->im, "%d sizes for rank %d", n, input->rank);
   return import_ok(op->im);
 }
 
-static value *emit_upsample(importer *im, value *x, const number *sizes, const char *mode,
+static value *emit_upsample(importer *im, value *input, const number *sizes, const char *mode,
                             bool align) {
   number dims[CLAVE_MAX_RANK];
-  if (!emit_prepare(im, x)) return NULL;
-  for (int d = 0; d < 4; d++) dims[d] = d < 2 ? x->dims[d] : sizes[d - 2];
-  value *out = emit_begin(im, "Upsample", x->type, 4, dims);
+  if (!emit_prepare(im, input)) return NULL;
+  for (int d = 0; d < 4; d++) dims[d] = d < 2 ? input->dims[d] : sizes[d - 2];
+  value *out = emit_begin(im, "Upsample", input->type, 4, dims);
   if (!out) return NULL;
-  emit_set_tensor(im, "x", x);
+  emit_set_tensor(im, "x", input);
   clave_builder_set_text(im->builder, "mode", mode);
   clave_builder_set_bool(im->builder, "align_corners", align);
   return out;
@@ -30,26 +30,27 @@ static value *emit_upsample(importer *im, value *x, const number *sizes, const c
 
 /* Selects the rows along a dimension that are nearest to the results with align_corners: i * scale,
  * computed in F32 as in TFLite and rounded. */
-static value *select_nearest(importer *im, value *x, int d, number to, bool half_pixels) {
-  if (!x || to.id || x->dims[d].id || to.i < 0 || to.i > MAX_SIZE || x->dims[d].i == 0) {
+static value *select_nearest(importer *im, value *input, int d, number to, bool half_pixels) {
+  if (!input || to.id || input->dims[d].id || to.i < 0 || to.i > MAX_SIZE ||
+      input->dims[d].i == 0) {
     import_unsupported(im, "align_corners and sizes that are open, 0 or more than %d", MAX_SIZE);
     return NULL;
   }
-  const int64_t from = x->dims[d].i, dims[1] = {to.i};
+  const int64_t from = input->dims[d].i, dims[1] = {to.i};
   const float scale = to.i > 1 ? (float)(from - 1) / (float)(to.i - 1) : (float)from / (float)to.i;
   int64_t *index = import_alloc(im, (size_t)to.i + 1, sizeof *index);
   for (int64_t i = 0; index && i < to.i; i++) {
     index[i] = number_truncated((double)roundf(((float)i + (half_pixels ? 0.5F : 0)) * scale));
     if (index[i] > from - 1) index[i] = from - 1;
   }
-  return index ? emit_index_select(im, x, d, value_constant(im, "", CLAVE_I64, 1, dims, index))
+  return index ? emit_index_select(im, input, d, value_constant(im, "", CLAVE_I64, 1, dims, index))
                : NULL;
 }
 
 /* The op knows only unsigned bytes and floats. */
-static value *upsample_codes(importer *im, value *x, const number *sizes, const char *mode) {
-  if (!x || x->type != CLAVE_I8) return emit_upsample(im, x, sizes, mode, false);
-  value *out = emit_upsample(im, emit_bitcast(im, x, CLAVE_U8), sizes, mode, false);
+static value *upsample_codes(importer *im, value *input, const number *sizes, const char *mode) {
+  if (!input || input->type != CLAVE_I8) return emit_upsample(im, input, sizes, mode, false);
+  value *out = emit_upsample(im, emit_bitcast(im, input, CLAVE_U8), sizes, mode, false);
   return emit_bitcast(im, out, CLAVE_I8);
 }
 
@@ -91,10 +92,10 @@ static void set_position(const resize *resize, int64_t i, int64_t from, int64_t 
   resize->high[i] = low + 1 < from ? low + 1 : from - 1;
 }
 
-static value *blend(importer *im, value *x, int d, number to, resize *resize) {
-  if (!x || !import_ok(im)) return NULL;
-  if (to.id || x->dims[d].id || to.i > MAX_SIZE || to.i <= 0 || x->dims[d].i == 0 ||
-      x->dims[d].i > MAX_SIZE) {
+static value *blend(importer *im, value *input, int d, number to, resize *resize) {
+  if (!input || !import_ok(im)) return NULL;
+  if (to.id || input->dims[d].id || to.i > MAX_SIZE || to.i <= 0 || input->dims[d].i == 0 ||
+      input->dims[d].i > MAX_SIZE) {
     import_unsupported(im, "sizes that are open, 0 or more than %d", MAX_SIZE);
     return NULL;
   }
@@ -104,11 +105,13 @@ static value *blend(importer *im, value *x, int d, number to, resize *resize) {
   resize->high = import_alloc(im, (size_t)to.i, sizeof *resize->high);
   resize->share = import_alloc(im, (size_t)to.i, sizeof *resize->share);
   if (!resize->low || !resize->high || !resize->share) return NULL;
-  for (int64_t i = 0; i < to.i; i++) set_position(resize, i, x->dims[d].i, to.i);
-  for (int k = 0; k < x->rank; k++) column[k] = k == d ? to.i : 1;
-  value *a = emit_index_select(im, x, d, value_constant(im, "", CLAVE_I64, 1, dims, resize->low)),
-        *b = emit_index_select(im, x, d, value_constant(im, "", CLAVE_I64, 1, dims, resize->high));
-  value *share = value_constant(im, "", CLAVE_F32, x->rank, column, resize->share);
+  for (int64_t i = 0; i < to.i; i++) set_position(resize, i, input->dims[d].i, to.i);
+  for (int k = 0; k < input->rank; k++) column[k] = k == d ? to.i : 1;
+  value *a = emit_index_select(im, input, d,
+                               value_constant(im, "", CLAVE_I64, 1, dims, resize->low)),
+        *b = emit_index_select(im, input, d,
+                               value_constant(im, "", CLAVE_I64, 1, dims, resize->high));
+  value *share = value_constant(im, "", CLAVE_F32, input->rank, column, resize->share);
   value *difference = emit_binary(im, "mul", emit_binary(im, "sub", b, a), share);
   return emit_binary(im, "add", a, difference);
 }
@@ -171,15 +174,16 @@ typedef struct blocks {
 } blocks;
 
 /* Reads the sizes of blocks, and what is cropped from, or added to, each dimension. */
-static bool read_batch_blocks(operation *op, const value *x, blocks *out) {
+static bool read_batch_blocks(operation *op, const value *input, blocks *out) {
   importer *im = op->im;
   out->n =
       value_constant_ints(im, tflite_parameter(op, 1), "block_shape", out->size, CLAVE_MAX_RANK);
   const int edges =
       value_constant_ints(im, tflite_parameter(op, 2), "paddings", out->edges, 2 * CLAVE_MAX_RANK);
-  if (!x || !import_ok(im)) return false;
-  if (edges != 2 * out->n || x->rank < out->n + 1 || 2 * out->n + x->rank - out->n > CLAVE_MAX_RANK)
-    import_unsupported(im, "%d blocks for rank %d", out->n, x->rank);
+  if (!input || !import_ok(im)) return false;
+  if (edges != 2 * out->n || input->rank < out->n + 1 ||
+      2 * out->n + input->rank - out->n > CLAVE_MAX_RANK)
+    import_unsupported(im, "%d blocks for rank %d", out->n, input->rank);
   for (int i = 0; i < out->n; i++)
     if (out->size[i] <= 0 || out->edges[2 * i] < 0 || out->edges[2 * i + 1] < 0)
       import_invalid(im, "a block or padding is negative");

@@ -15,7 +15,8 @@ bool tflite_check_window(operation *op, const window *window) {
   return import_ok(op->im);
 }
 
-same_padding tflite_padding(operation *op, const value *x, const window *window, int64_t padding) {
+same_padding tflite_padding(operation *op, const value *input, const window *window,
+                            int64_t padding) {
   importer *im = op->im;
   same_padding out;
   for (int d = 0; d < window->n; d++) {
@@ -25,7 +26,7 @@ same_padding tflite_padding(operation *op, const value *x, const window *window,
     if (padding == SAME && stride == 1) {
       all = number_int(extent - 1);
     } else if (padding == SAME) {
-      const number size = x->dims[2 + d];
+      const number size = input->dims[2 + d];
       const number last = number_mul(
           im, number_sub(im, number_ceil_div(im, size, stride), number_int(1)), number_int(stride));
       all = number_max(im, number_sub(im, number_add(im, last, number_int(extent)), size),
@@ -40,11 +41,11 @@ same_padding tflite_padding(operation *op, const value *x, const window *window,
   return out;
 }
 
-value *tflite_padded(operation *op, value *x, const same_padding *padding, window *window,
+value *tflite_padded(operation *op, value *input, const same_padding *padding, window *window,
                      double fill) {
   number before[CLAVE_MAX_RANK], after[CLAVE_MAX_RANK];
-  if (!x) return NULL;
-  for (int d = 0; d < x->rank; d++) before[d] = after[d] = number_int(0);
+  if (!input) return NULL;
+  for (int d = 0; d < input->rank; d++) before[d] = after[d] = number_int(0);
   for (int d = 0; d < window->n; d++) {
     const number a = padding->before[d], b = padding->after[d];
     const bool equal = !a.id && !b.id && a.i == b.i;
@@ -52,13 +53,13 @@ value *tflite_padded(operation *op, value *x, const same_padding *padding, windo
     before[2 + d] = equal ? number_int(0) : a;
     after[2 + d] = equal ? number_int(0) : b;
   }
-  x = emit_pad(op->im, x, before, after, "constant", fill);
-  for (int d = 0; x && d < window->n; d++) {
-    const number size = x->dims[2 + d];
+  input = emit_pad(op->im, input, before, after, "constant", fill);
+  for (int d = 0; input && d < window->n; d++) {
+    const number size = input->dims[2 + d];
     const int64_t extent = (window->kernel[d] - 1) * window->dilation[d] + 1;
     if (!size.id && size.i + 2 * window->padding[d] < extent)
       import_unsupported(op->im, "a window of %lld elements over %lld", (long long)extent,
                          (long long)size.i);
   }
-  return import_ok(op->im) ? x : NULL;
+  return import_ok(op->im) ? input : NULL;
 }

@@ -63,6 +63,31 @@ static int64_t floor_quotient(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
+/* Returns the result of a comparison or of logic; less, equal, greater: how a compares to b, none
+ * of them with NaN. */
+static bool fold_truth(number_kind kind, bool less, bool equal, bool greater, bool a, bool b) {
+  switch (kind) {
+    case NUMBER_EQ:
+      return equal;
+    case NUMBER_NE:
+      return !equal;
+    case NUMBER_LT:
+      return less;
+    case NUMBER_LE:
+      return less || equal;
+    case NUMBER_GT:
+      return greater;
+    case NUMBER_GE:
+      return greater || equal;
+    case NUMBER_AND:
+      return a && b;
+    case NUMBER_OR:
+      return a || b;
+    default:
+      return !a;
+  }
+}
+
 static number fold_ints(importer *im, number_kind kind, int64_t a, int64_t b) {
   int64_t out = 0;
   bool fits = true;
@@ -95,26 +120,8 @@ static number fold_ints(importer *im, number_kind kind, int64_t a, int64_t b) {
     case NUMBER_NEG:
       fits = sub_i64(0, a, &out);
       break;
-    case NUMBER_EQ:
-      return number_bool(a == b);
-    case NUMBER_NE:
-      return number_bool(a != b);
-    case NUMBER_LT:
-      return number_bool(a < b);
-    case NUMBER_LE:
-      return number_bool(a <= b);
-    case NUMBER_GT:
-      return number_bool(a > b);
-    case NUMBER_GE:
-      return number_bool(a >= b);
-    case NUMBER_AND:
-      return number_bool(a && b);
-    case NUMBER_OR:
-      return number_bool(a || b);
-    case NUMBER_NOT:
-      return number_bool(!a);
     default:
-      return number_float(0);
+      return number_bool(fold_truth(kind, a<b, a == b, a> b, a != 0, b != 0));
   }
   if (!fits) import_invalid(im, "the arithmetic of sizes overflows 64 bits");
   return number_int(out);
@@ -150,26 +157,8 @@ static number fold_floats(number_kind kind, double a, double b) {
       return number_float(floor(a / b));
     case NUMBER_MOD:
       return number_float(a - floor(a / b) * b);
-    case NUMBER_EQ:
-      return number_bool(a == b);
-    case NUMBER_NE:
-      return number_bool(a != b);
-    case NUMBER_LT:
-      return number_bool(a < b);
-    case NUMBER_LE:
-      return number_bool(a <= b);
-    case NUMBER_GT:
-      return number_bool(a > b);
-    case NUMBER_GE:
-      return number_bool(a >= b);
-    case NUMBER_AND:
-      return number_bool(a != 0 && b != 0);
-    case NUMBER_OR:
-      return number_bool(a != 0 || b != 0);
-    case NUMBER_NOT:
-      return number_bool(a == 0);
     default:
-      return number_float(a);
+      return number_bool(fold_truth(kind, a<b, a == b, a> b, a != 0, b != 0));
   }
 }
 

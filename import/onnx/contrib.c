@@ -138,21 +138,6 @@ void onnx_fused_conv(node *node) {
 
 /* ---------------------------------------------------------------- norms */
 
-value *onnx_norm(node *node, const char *op, value *input, value *weight, value *bias, int n_axes,
-                 double eps) {
-  importer *im = node->im;
-  if (!emit_prepare(im, input) || !emit_prepare(im, weight) || (bias && !emit_prepare(im, bias)))
-    return NULL;
-  value *out = emit_begin(im, op, input->type, input->rank, input->dims);
-  if (!out) return NULL;
-  emit_set_tensor(im, "x", input);
-  emit_set_tensor(im, "weight", weight);
-  emit_set_tensor(im, "bias", bias);
-  clave_builder_set_int(im->builder, "n_axes", n_axes);
-  clave_builder_set_float(im->builder, "eps", eps);
-  return out;
-}
-
 void onnx_refuse_statistics(node *node, int first, int last) {
   for (int i = first; i <= last; i++)
     if (node_has_output(node, i))
@@ -169,7 +154,7 @@ void onnx_skip_layer_norm(node *node) {
   onnx_refuse_statistics(node, 1, 2);
   if (bias) x = emit_binary(im, "add", x, bias);
   const double eps = node_float(node, "epsilon", (double)1e-12f);
-  node_set(node, 0, onnx_norm(node, node->kind, x, weight, beta, 1, eps));
+  node_set(node, 0, onnx_norm(im, node->kind, x, weight, beta, 1, eps));
   node_set(node, 3, x);
 }
 
@@ -194,7 +179,7 @@ void onnx_embed_layer_norm(node *node) {
   x = emit_binary(im, "add", x, at);
   if (segments) x = emit_binary(im, "add", x, embedded(node, node_required(node, 4), segments));
   node_set(node, 0,
-           onnx_norm(node, "LayerNorm", x, node_required(node, 5), node_required(node, 6), 1, eps));
+           onnx_norm(im, "LayerNorm", x, node_required(node, 5), node_required(node, 6), 1, eps));
   const int axis = 1;
   if (node_has_output(node, 1) && mask)
     node_set(node, 1, emit_reduce(im, "sum", mask, &axis, 1, false));

@@ -90,7 +90,7 @@ static void normalise_heads(node *node, value **rows) {
   for (int i = 0; i < 2; i++) {
     value *weight = node_input(node, QUERY_NORM + i);
     const double own = node_float(node, names[i], eps);
-    if (weight) rows[i] = onnx_norm(node, "RmsNorm", rows[i], weight, NULL, 1, own);
+    if (weight) rows[i] = onnx_norm(node->im, "RmsNorm", rows[i], weight, NULL, 1, own);
   }
 }
 

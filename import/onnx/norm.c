@@ -185,24 +185,26 @@ void onnx_group_norm(node *node) {
 
 /* ---------------------------------------------------------------- over the last axes */
 
-/* True if input has exactly the last dims of `like`, of which there are n. */
-static bool has_last_dims(const value *input, const value *like, int n) {
-  if (input->rank != n) return false;
+/* True if the shape of the weight is that of the last n axes of input. */
+static bool has_last_dims(const value *weight, const value *input, int n) {
+  if (weight->rank != n) return false;
   for (int d = 0; d < n; d++)
-    if (!number_is_same(input->dims[d], like->dims[like->rank - n + d])) return false;
+    if (!number_is_same(weight->dims[d], input->dims[input->rank - n + d])) return false;
   return true;
 }
 
-/* Emits LayerNorm or RmsNorm over the axes from `axis` on. Parameters of other shapes are broadcast
- * to input. */
-static value *norm_of_rows(importer *im, const char *op, value *input, value *weight, value *bias,
-                           int axis, double epsilon) {
-  const int n = input->rank - axis;
-  const bool fits =
-      (!weight || has_last_dims(weight, input, n)) && (!bias || has_last_dims(bias, input, n));
+value *onnx_norm(importer *im, const char *op, value *input, value *weight, value *bias, int n_axes,
+                 double epsilon) {
+  if (!input) return NULL;
+  if (input->rank < n_axes) {
+    import_invalid(im, "an input of rank %d", input->rank);
+    return NULL;
+  }
+  const bool fits = (!weight || has_last_dims(weight, input, n_axes)) &&
+                    (!bias || has_last_dims(bias, input, n_axes));
   value *out = norm_op(im, op, input, fits ? weight : NULL, fits ? bias : NULL, epsilon);
   if (!out) return NULL;
-  clave_builder_set_int(im->builder, "n_axes", n);
+  clave_builder_set_int(im->builder, "n_axes", n_axes);
   return fits ? out : scaled(im, out, weight, bias);
 }
 
@@ -235,7 +237,7 @@ void onnx_layer_norm(node *node) {
   if (!in) return;
   scale = emit_cast(im, scale, in->type);
   bias = bias ? emit_cast(im, bias, in->type) : NULL;
-  value *out = scale ? norm_of_rows(im, node->kind, in, scale, bias, first, epsilon) : NULL;
+  value *out = scale ? onnx_norm(im, node->kind, in, scale, bias, in->rank - first, epsilon) : NULL;
   node_set(node, 0, emit_cast(im, out, type));
   if (strcmp(node->kind, "LayerNorm") == 0)
     set_moments(node, x, first, epsilon);

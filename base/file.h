@@ -46,6 +46,8 @@ clave_status file_writer_flush(file_writer *writer) STATUS_CHECK;
 bool file_writer_replaces(const file_writer *writer); /* false if the path is written directly */
 clave_status file_writer_commit(file_writer *writer) STATUS_CHECK;
 void file_writer_destroy(file_writer *writer); /* accepts NULL */
+/* Creates or replaces the file with these n bytes, all or none. */
+clave_status file_write(const char *path, const void *bytes, size_t n) STATUS_CHECK;
 
 /* Modes for make_folders, which works like mkdir -p: private to the user, or whatever the umask
  * permits. */

@@ -83,3 +83,12 @@ void file_writer_destroy(file_writer *writer) {
   file_target_destroy(&writer->target);
   small_free(writer);
 }
+
+clave_status file_write(const char *path, const void *bytes, size_t n) {
+  file_writer *writer;
+  TRY(file_writer_create(path, &writer));
+  clave_status st = file_writer_append(writer, bytes, n);
+  if (!st) st = file_writer_commit(writer);
+  file_writer_destroy(writer);
+  return st;
+}

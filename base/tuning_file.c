@@ -179,11 +179,7 @@ static clave_status tuning_file_write_rows(const tuning *tuning, const char *pat
     text_printf(&out, "%s\t%s\t%s\n", row.family, row.key, row.variant);
   if (!out.failed) text_printf(&out, "hash %016" PRIx64 "\n", hash_bytes(out.data, out.size));
   clave_status st = text_status(&out);
-  file_writer *writer = NULL;
-  if (!st) st = file_writer_create(path, &writer);
-  if (!st) st = file_writer_append(writer, out.data, out.size);
-  if (!st) st = file_writer_commit(writer);
-  file_writer_destroy(writer);
+  if (!st) st = file_write(path, out.data, out.size);
   text_free(&out);
   return st;
 }

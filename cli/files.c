@@ -63,11 +63,7 @@ static int cli_files_write_to(const char *path, const char *file, int flags, con
 }
 
 static int replace_file(const char *path, const page *content) {
-  file_writer *writer;
-  clave_status st = file_writer_create(path, &writer);
-  if (!st) st = file_writer_append(writer, content->data, content->size);
-  if (!st) st = file_writer_commit(writer);
-  file_writer_destroy(writer);
+  clave_status st = file_write(path, content->data, content->size);
   return st ? fail_status(st) : EXIT_GOOD;
 }
 

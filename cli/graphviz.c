@@ -179,11 +179,7 @@ static bool read_file_of(const char *folder, text *to) {
 
 static bool write_file_of(const char *folder, const text *from) {
   char *path = path_join(folder, "graph");
-  file_writer *writer = NULL;
-  clave_status st = path ? file_writer_create(path, &writer) : status_no_memory();
-  if (!st) st = file_writer_append(writer, from->data, from->size);
-  if (!st) st = file_writer_commit(writer);
-  file_writer_destroy(writer);
+  clave_status st = path ? file_write(path, from->data, from->size) : status_no_memory();
   free(path);
   const bool good = !st;
   status_free(st);

@@ -149,12 +149,8 @@ static clave_status make_folders_of(char *path) {
 clave_status project_write_file(project *project, const char *name, const void *data, size_t size) {
   TRY(project_add_file(project, name));
   char *path = path_join(project->folder, name);
-  file_writer *writer = NULL;
   clave_status st = path ? make_folders_of(path) : status_no_memory();
-  if (!st) st = file_writer_create(path, &writer);
-  if (!st) st = file_writer_append(writer, data, size);
-  if (!st) st = file_writer_commit(writer);
-  file_writer_destroy(writer);
+  if (!st) st = file_write(path, data, size);
   free(path);
   return st;
 }

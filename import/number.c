@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "base/hash.h"
 
 enum { N_BUCKETS = 4096 };
 
@@ -182,10 +183,8 @@ static number fold_numbers_of(importer *im, number_kind kind, number a, number b
 /* ---------------------------------------------------------------- host ops */
 
 static uint32_t hash_of(number_kind kind, number a, number b) {
-  uint64_t h = (uint64_t)kind * 0x9E3779B97F4A7C15u;
-  h = (h ^ a.id ^ (uint64_t)a.i) * 0xBF58476D1CE4E5B9u;
-  h = (h ^ (h >> 29) ^ b.id ^ (uint64_t)b.i) * 0x94D049BB133111EBu;
-  return (uint32_t)(h >> 40) % N_BUCKETS;
+  const uint64_t key[] = {kind, a.id, (uint64_t)a.i, b.id, (uint64_t)b.i};
+  return (uint32_t)(hash_bytes(key, sizeof key) % N_BUCKETS);
 }
 
 static const number_entry *find_entry(const importer *im, number_kind kind, number a, number b) {

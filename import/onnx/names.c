@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "import/onnx/node.h"
 
 enum { N_BUCKETS = 8192 };
@@ -19,9 +20,7 @@ void onnx_names_destroy(onnx_import *onnx) {
 }
 
 static uint32_t bucket_of(const char *name) {
-  uint32_t hash = 2166136261u;
-  for (; *name; name++) hash = (hash ^ (uint8_t)*name) * 16777619u;
-  return (hash ^ hash >> 15) % N_BUCKETS;
+  return (uint32_t)(hash_bytes(name, strlen(name)) % N_BUCKETS);
 }
 
 void onnx_bind(onnx_import *onnx, const char *name, value *value) {

@@ -125,16 +125,6 @@ static void write_name(json_writer *writer, const char *what, int number, const 
   emit_end_object(writer);
 }
 
-static clave_status trace_write_text(const char *path, const text *text) {
-  TRY(text_status(text));
-  file_writer *writer;
-  TRY(file_writer_create(path, &writer));
-  clave_status st = file_writer_append(writer, text->data, text->size);
-  if (!st) st = file_writer_commit(writer);
-  file_writer_destroy(writer);
-  return st;
-}
-
 static clave_status check_profiled(const session *session) {
   return session->options.profile ? NULL
                                   : INVALID("the session was created without the option `profile`");
@@ -165,7 +155,8 @@ clave_status session_write_trace(session *session, const peak_list *peaks, const
     write_event(&writer, &session->events[i], &timing);
   }
   emit_end_array(&writer);
-  clave_status st = trace_write_text(path, &text);
+  clave_status st = text_status(&text);
+  if (!st) st = file_write(path, text.data, text.size);
   text_free(&text);
   return st;
 }

@@ -107,12 +107,8 @@ found_mark mark_find(const char *folder, const uint64_t key[2]) {
 
 static bool write_mark(const char *folder, const uint64_t key[2], const text *lines) {
   char *path = marks_path(folder, key);
-  file_writer *writer = NULL;
   clave_status st = path ? text_status(lines) : status_no_memory();
-  if (!st) st = file_writer_create(path, &writer);
-  if (!st) st = file_writer_append(writer, lines->data, lines->size);
-  if (!st) st = file_writer_commit(writer);
-  file_writer_destroy(writer);
+  if (!st) st = file_write(path, lines->data, lines->size);
   free(path);
   const bool good = !st;
   status_free(st);

@@ -15,15 +15,15 @@ value *emit_begin_move(importer *im, const char *op, const value *input, int ran
                        const number *dims);
 /* Adds a further result of the current instruction, in the field of this name. */
 value *emit_result(importer *im, const char *field, clave_dtype type, int rank, const number *dims);
-void emit_set_tensor(importer *im, const char *field,
-                     const value *input); /* input has a tensor, or is NULL */
+/* Sets a field to the tensor of input; nothing for NULL. emit_prepare made the tensor. */
+void emit_set_tensor(importer *im, const char *field, const value *input);
 void emit_set_number(importer *im, const char *field, number a);
 void emit_set_sizes(importer *im, const char *field, const number *sizes, int n);
 void emit_set_ints(importer *im, const char *field, const int64_t *ints, int n);
 /* Fails, now or during the run, unless kind(a, b) holds: NUMBER_EQ to NUMBER_GE. */
 void emit_check(importer *im, number_kind kind, number a, number b, const char *message);
-bool emit_prepare(importer *im,
-                  value *input); /* makes the tensor of input; false after an error or for NULL */
+/* Makes the tensor of input. Returns false after an error or for NULL. */
+bool emit_prepare(importer *im, value *input);
 
 /* Returns the axis counted from 0; fails if it is not within the rank. */
 int emit_axis(importer *im, int64_t axis, int rank);
@@ -37,8 +37,8 @@ int emit_broadcast(importer *im, value *const *xs, int n, number *dims);
 value *emit_step(importer *im, const char *kind, value *const *operands, int n);
 value *emit_unary(importer *im, const char *kind, value *input);
 value *emit_binary(importer *im, const char *kind, value *input, value *other);
-value *emit_binary_float(importer *im, const char *kind, value *input,
-                         double y); /* y in input's dtype */
+/* Rounds y to input's dtype. */
+value *emit_binary_float(importer *im, const char *kind, value *input, double y);
 value *emit_where(importer *im, value *condition, value *input, value *other);
 value *emit_cast(importer *im, value *input, clave_dtype type);
 value *emit_computable(importer *im, value *input); /* casts a stored-only dtype to a wider one */
@@ -59,8 +59,8 @@ value *emit_flip(importer *im, value *input, int axis);
 value *emit_select(importer *im, value *input, int axis, number index); /* removes the axis */
 /* Removes two axes; the last axis of the result is their diagonal. */
 value *emit_diagonal(importer *im, value *input, int axis, int other);
-value *emit_flatten(importer *im, value *input,
-                    int axis); /* to (dims before axis, the other dims) */
+/* Reshapes input to a matrix: (the dims before axis, the other dims). */
+value *emit_flatten(importer *im, value *input, int axis);
 
 /* ---- emit_data.c ---- */
 value *emit_cat(importer *im, value *const *xs, int n, int axis);
@@ -76,8 +76,8 @@ value *emit_triangle(importer *im, value *input, int64_t diagonal, bool upper);
  */
 value *emit_index_select(importer *im, value *input, int axis, value *index);
 value *emit_gather(importer *im, value *input, int axis, value *index); /* as torch.gather */
-value *emit_index(importer *im, value *input, value *const *indices,
-                  int n); /* input[i0, i1, ...] */
+/* input[i0, i1, ...] of n indices */
+value *emit_index(importer *im, value *input, value *const *indices, int n);
 /* kind: "assign", "add", "mul", "max", "min" */
 value *emit_scatter(importer *im, const char *kind, value *input, int axis, value *index,
                     value *source);

@@ -5,8 +5,8 @@
 
 /* 0, 1, ... n - 1 along an axis; the other dimensions of this rank are 1. I64. */
 value *emit_positions(importer *im, number n, int axis, int rank);
-value *emit_binary_number(importer *im, const char *kind, value *input,
-                          number y); /* y in input's dtype */
+/* Converts y to input's dtype. */
+value *emit_binary_number(importer *im, const char *kind, value *input, number y);
 /* One element, repeated to a shape: a view. */
 value *emit_fill(importer *im, value *element, int rank, const number *dims);
 /* Repeats input along each axis. repeats: (rank) */

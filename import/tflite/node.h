@@ -99,8 +99,8 @@ value *tflite_in_layout(importer *im, operand *tensor, layout layout);
 value *tflite_permuted(importer *im, value *input, const int *order);
 bool tflite_has_output(const operation *op, int i);
 int64_t tflite_custom_int(operation *op, int i); /* the 32-bit integer i of a custom op's options */
-value *tflite_activated(operation *op, value *input,
-                        int slot); /* slot of the activation's option */
+/* Applies the fused activation that the option in this slot names. */
+value *tflite_activated(operation *op, value *input, int slot);
 /* Reads a parameter as sizes, at most CLAVE_MAX_RANK. Returns their number; -1 after an error. */
 int tflite_sizes(operation *op, int i, const char *what, number *out);
 /* Reads constant axes of input. Returns their number. */

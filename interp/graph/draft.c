@@ -476,6 +476,11 @@ static void forget(draft *draft, draft_node *node) {
   }
 }
 
+void draft_remove(draft *draft, draft_node *node) {
+  draft_unlink(draft, node);
+  forget(draft, node);
+}
+
 /* Erased nodes whose operands are still to be processed form a separate list. */
 void draft_erase(draft *draft, draft_node *node) {
   if (!can_erase(draft, node)) return;

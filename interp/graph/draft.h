@@ -151,6 +151,8 @@ void *draft_insert(draft *draft, uint32_t chain, draft_node *before, const char 
 void draft_note_last(draft *draft, uint32_t chain);
 void draft_link(draft *draft, draft_node *node, draft_node *before);
 void draft_unlink(draft *draft, draft_node *node);
+/* Removes a node of which nothing reads a result. */
+void draft_remove(draft *draft, draft_node *node);
 static inline ir_int_or_vid literal_size(int64_t n) {
   return (ir_int_or_vid){.literal = n, .vid = IR_NONE, .present = true};
 }

@@ -33,6 +33,7 @@ static void count_shapes(const draft *draft, uint32_t *count) {
 
 static uint32_t written_value(const draft_node *node) {
   if (node->ins.op_type == IR_OP_INT_SCALAR) return ((const ir_int_scalar *)node->ins.op)->out;
+  if (node->ins.op_type == IR_OP_ITEM) return ((const ir_item *)node->ins.op)->out;
   return node->ins.op_type == IR_OP_SCALAR ? ((const ir_scalar *)node->ins.op)->out : IR_NONE;
 }
 
@@ -50,7 +51,7 @@ static void remove_dead_values(draft *draft) {
       before = n->prev;
       if (out == IR_NONE || uses.n[out]) continue;
       (void)for_each_value(&n->ins, count_value, &uses);
-      draft_unlink(draft, n);
+      draft_remove(draft, n);
     }
   }
 }

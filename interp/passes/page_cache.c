@@ -138,6 +138,10 @@ static int reshaped_axis(const paging *paging, const ir_reshape *op) {
   return axis - 1;
 }
 
+static bool cuts_axis(const draft *draft, const ir_slice *slice, int axis) {
+  return (slice->axis < 0 ? slice->axis + draft_rank(draft, slice->x) : slice->axis) == axis;
+}
+
 /* Returns the axis of `rows` in the result; -1 if the node does not process rows separately. */
 static int axis_after(const paging *paging, const draft_node *node, uint32_t x) {
   const draft *draft = paging->draft;
@@ -160,6 +164,8 @@ static int axis_after(const paging *paging, const draft_node *node, uint32_t x) 
                  : -1;
     case IR_OP_RESHAPE:
       return reshaped_axis(paging, node->ins.op);
+    case IR_OP_SLICE:
+      return cuts_axis(draft, node->ins.op, axis) ? -1 : axis;
     default:
       return -1;
   }

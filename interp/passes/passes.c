@@ -33,6 +33,7 @@ const program_pass program_passes[] = {
     {"integer_matmul", "all but the order of a sum, which is then exact", find_integer_matmul, NULL,
      false},
     {"bias", "all but the order of a sum", find_bias, NULL, false},
+    {"early_slice", "all but the order of a sum", find_early_slice, NULL, false},
     {"join_matmul", "all but the order of a sum", NULL, join_matmuls, false},
     {"equal", "all bits: equal results are computed once", NULL, join_equal, false},
     {"join_rope", "all bits: one rotation of adjacent heads", NULL, join_ropes, false},

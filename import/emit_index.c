@@ -93,7 +93,7 @@ value *emit_pad_element(importer *im, value *input, const number *before, const 
 
 number emit_read_count(importer *im, value *count, number limit) {
   if (!emit_prepare(im, count)) return number_int(0);
-  const number out = number_new(im, "", NUMBER_INT, 0, limit.id ? INT64_MAX : limit.i);
+  const number out = number_new(im, "", NUMBER_INT, 0, limit.most);
   clave_builder_op(im->builder, "Item", im->node);
   emit_set_tensor(im, "x", count);
   clave_builder_set_value(im->builder, "out", out.id);

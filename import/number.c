@@ -212,7 +212,8 @@ static number declare(importer *im, const char *name, number_type type, int64_t 
   static const clave_dtype types[] = {CLAVE_I64, CLAVE_F64, CLAVE_BOOL};
   return (number){.type = type,
                   .id = clave_builder_value(im->builder, name, types[type], min, max),
-                  .no_sign = type == NUMBER_BOOL || min >= 0};
+                  .no_sign = type == NUMBER_BOOL || min >= 0,
+                  .most = type == NUMBER_BOOL ? 1 : max};
 }
 
 number number_new(importer *im, const char *name, number_type type, int64_t min, int64_t max) {
@@ -253,12 +254,36 @@ static bool keeps_no_sign(number_kind kind, number a, number b) {
   }
 }
 
+/* Returns an upper bound of kind(a, b). */
+static int64_t number_upper(number_kind kind, number a, number b) {
+  int64_t most;
+  if (is_logical(kind)) return 1;
+  switch (kind) {
+    case NUMBER_ADD:
+      return __builtin_add_overflow(a.most, b.most, &most) ? INT64_MAX : most;
+    case NUMBER_SUB:
+      return b.no_sign ? a.most : INT64_MAX;
+    case NUMBER_MUL:
+      if (!a.no_sign || !b.no_sign) return INT64_MAX;
+      return __builtin_mul_overflow(a.most, b.most, &most) ? INT64_MAX : most;
+    case NUMBER_FLOOR_DIV:
+      return a.no_sign && !b.id && b.i > 0 ? a.most / b.i : INT64_MAX;
+    case NUMBER_MIN:
+      return a.most < b.most ? a.most : b.most;
+    case NUMBER_MAX:
+      return a.most > b.most ? a.most : b.most;
+    default:
+      return INT64_MAX;
+  }
+}
+
 static number emit(importer *im, number_kind kind, number a, number b) {
   const bool floats = a.type == NUMBER_FLOAT ||
                       (!is_unary_number(kind) && b.type == NUMBER_FLOAT) ||
                       kind == NUMBER_TRUE_DIV || kind == NUMBER_TO_FLOAT || kind >= NUMBER_POW;
   number out = declare(im, "", type_of(kind, floats), INT64_MIN, INT64_MAX);
   out.no_sign = out.type == NUMBER_BOOL || keeps_no_sign(kind, a, b);
+  if (!floats) out.most = number_upper(kind, a, b);
   clave_builder_op(im->builder, floats ? "Scalar" : "IntScalar", im->node);
   clave_builder_set_text(im->builder, "kind", names[kind]);
   set_operand(im, "a", a, floats);
@@ -268,18 +293,118 @@ static number emit(importer *im, number_kind kind, number a, number b) {
   return out;
 }
 
+/* Returns the index of the entry that computes a number, or n_numbers. Entries are in the order of
+ * their ids. */
+static size_t number_entry_of(const importer *im, number a) {
+  size_t low = 0, high = im->n_numbers;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (im->numbers[middle].out.id < a.id)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return a.id && low < im->n_numbers && im->numbers[low].out.id == a.id ? low : im->n_numbers;
+}
+
+/* Returns the entry that computes an integer as this kind; NULL if another kind does. */
+static const number_entry *number_computed_by(const importer *im, number_kind kind, number a) {
+  const size_t at = number_entry_of(im, a);
+  const number_entry *entry = at < im->n_numbers ? &im->numbers[at] : NULL;
+  const bool is = entry && entry->kind == kind && !entry->hidden && a.type == NUMBER_INT;
+  return is ? entry : NULL;
+}
+
+/* If `a` is the integer kind(x, constant), sets *constant and returns x; else returns a. */
+static number without_constant(const importer *im, number_kind kind, number a, int64_t *constant) {
+  const number_entry *entry = number_computed_by(im, kind, a);
+  if (!entry || entry->b.id) return a;
+  *constant = entry->b.i;
+  return entry->a;
+}
+
+/* Joins a constant with the one in a: (x * 4) * 2 is x * 8, (x * 8) / 2 is x * 4, (x + 1) - 1 is x.
+ */
+static bool join_constants(importer *im, number_kind kind, number a, int64_t b, number *out) {
+  const bool is_sum = kind == NUMBER_ADD || kind == NUMBER_SUB;
+  const number_kind inner = is_sum ? NUMBER_ADD : NUMBER_MUL;
+  int64_t own = 0, joined = 0;
+  const number rest = without_constant(im, inner, a, &own);
+  bool joins = !number_is_same(rest, a);
+  switch (kind) {
+    case NUMBER_ADD:
+      joins = joins && !__builtin_add_overflow(own, b, &joined);
+      break;
+    case NUMBER_SUB:
+      joins = joins && !__builtin_sub_overflow(own, b, &joined);
+      break;
+    case NUMBER_MUL:
+      joins = joins && !__builtin_mul_overflow(own, b, &joined);
+      break;
+    case NUMBER_FLOOR_DIV:
+      joins = joins && b > 0 && own % b == 0;
+      if (joins) joined = own / b;
+      break;
+    default:
+      return false;
+  }
+  if (joins) *out = number_compute(im, inner, rest, number_int(joined));
+  return joins;
+}
+
+/* (x + b) - b is x, and a - (a + y) is -y. */
+static bool subtract_term(importer *im, number a, number b, number *out) {
+  const number_entry *left = number_computed_by(im, NUMBER_ADD, a),
+                     *right = number_computed_by(im, NUMBER_ADD, b);
+  if (left && number_is_same(left->a, b)) {
+    *out = left->b;
+  } else if (left && number_is_same(left->b, b)) {
+    *out = left->a;
+  } else if (right && number_is_same(right->a, a)) {
+    *out = number_compute(im, NUMBER_NEG, right->b, right->b);
+  } else if (right && number_is_same(right->b, a)) {
+    *out = number_compute(im, NUMBER_NEG, right->a, right->a);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+static int64_t number_lower(number a) { return !a.id ? a.i : a.no_sign ? 0 : INT64_MIN; }
+
+/* True if a >= b whatever the sizes are. Both are integers. */
+static bool is_never_less(number a, number b) {
+  return a.type == NUMBER_INT && b.type == NUMBER_INT &&
+         (number_is_same(a, b) || number_lower(a) >= b.most);
+}
+
+/* Sets *out to a comparison's result if equality or the operands' bounds decide it. */
+static bool compare_bounds(number_kind kind, number a, number b, number *out) {
+  const bool less = a.most<number_lower(b), greater = number_lower(a)> b.most,
+             equal = number_is_same(a, b);
+  if (less || greater || equal) {
+    *out = number_bool(fold_truth(kind, less, equal, greater, false, false));
+    return true;
+  }
+  const bool ge = number_lower(a) >= b.most, le = a.most <= number_lower(b);
+  *out = number_bool((kind == NUMBER_GE && ge) || (kind == NUMBER_LE && le));
+  return (kind == NUMBER_GE && ge) || (kind == NUMBER_LE && le) || (kind == NUMBER_LT && ge) ||
+         (kind == NUMBER_GT && le);
+}
+
 /* Returns the result of arithmetic that needs no op, such as a + 0, in *out. */
-static bool simplify(number_kind kind, number a, number b, number *out) {
+static bool simplify(importer *im, number_kind kind, number a, number b, number *out) {
   const bool ints = a.type != NUMBER_FLOAT && b.type != NUMBER_FLOAT;
   *out = a;
   if (!ints) return false;
+  if (kind >= NUMBER_EQ && kind <= NUMBER_GE) return compare_bounds(kind, a, b, out);
   switch (kind) {
     case NUMBER_ADD:
       if (number_is(a, 0)) *out = b;
       return number_is(a, 0) || number_is(b, 0);
     case NUMBER_SUB:
       if (number_is_same(a, b)) *out = number_int(0);
-      return number_is(b, 0) || number_is_same(a, b);
+      return number_is(b, 0) || number_is_same(a, b) || subtract_term(im, a, b, out);
     case NUMBER_MUL:
       if (number_is(a, 1)) *out = b;
       if (number_is(a, 0) || number_is(b, 0)) *out = number_int(0);
@@ -287,21 +412,11 @@ static bool simplify(number_kind kind, number a, number b, number *out) {
     case NUMBER_FLOOR_DIV:
       return number_is(b, 1);
     case NUMBER_MAX:
-      if (number_is(a, 0) && b.no_sign && b.type == NUMBER_INT) *out = b;
-      return number_is_same(a, b) || number_is_same(*out, b) ||
-             (number_is(b, 0) && a.no_sign && a.type == NUMBER_INT);
-    case NUMBER_MIN:
-      return number_is_same(a, b);
-    case NUMBER_EQ:
-    case NUMBER_LE:
-    case NUMBER_GE:
-      *out = number_bool(true);
-      return number_is_same(a, b);
-    case NUMBER_NE:
-    case NUMBER_LT:
-    case NUMBER_GT:
-      *out = number_bool(false);
-      return number_is_same(a, b);
+    case NUMBER_MIN: {
+      const bool is_max = kind == NUMBER_MAX;
+      if (is_never_less(is_max ? b : a, is_max ? a : b)) *out = b;
+      return number_is_same(*out, b) || is_never_less(is_max ? a : b, is_max ? b : a);
+    }
     default:
       return false;
   }
@@ -312,7 +427,15 @@ number number_compute(importer *im, number_kind kind, number a, number b) {
   if (!import_ok(im)) return number_int(0);
   if (is_unary_number(kind)) b = number_int(0);
   if (!a.id && !b.id) return fold_numbers_of(im, kind, a, b);
-  if (!is_unary_number(kind) && simplify(kind, a, b, &out)) return out;
+  if (!a.id && (kind == NUMBER_ADD || kind == NUMBER_MUL)) {
+    const number constant = a;
+    a = b;
+    b = constant;
+  }
+  const number_entry *negated = kind == NUMBER_NEG ? number_computed_by(im, NUMBER_NEG, a) : NULL;
+  if (negated) return negated->a;
+  if (!is_unary_number(kind) && simplify(im, kind, a, b, &out)) return out;
+  if (b.type == NUMBER_INT && !b.id && join_constants(im, kind, a, b.i, &out)) return out;
   const number_entry *entry = find_entry(im, kind, a, b);
   return entry ? entry->out : emit(im, kind, a, b);
 }
@@ -361,20 +484,6 @@ number number_to_float(importer *im, number a) {
 }
 number number_to_bool(importer *im, number a) {
   return a.type == NUMBER_BOOL ? a : number_compute(im, NUMBER_NE, a, number_int(0));
-}
-
-/* Returns the index of the entry that computes a number, or n_numbers. Entries are in the order of
- * their ids. */
-static size_t number_entry_of(const importer *im, number a) {
-  size_t low = 0, high = im->n_numbers;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (im->numbers[middle].out.id < a.id)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return a.id && low < im->n_numbers && im->numbers[low].out.id == a.id ? low : im->n_numbers;
 }
 
 /* Marks the hidden entries on which entry `last` depends. Returns the first of them. False in

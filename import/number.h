@@ -5,6 +5,9 @@
  * emitted once per scope. */
 #include "import/importer.h"
 
+/* No dimension is longer. */
+static const int64_t NUMBER_MAX_SIZE = (int64_t)1 << 48;
+
 typedef enum number_type { NUMBER_INT, NUMBER_FLOAT, NUMBER_BOOL } number_type;
 
 typedef struct number {
@@ -12,6 +15,7 @@ typedef struct number {
   clave_id id;  /* the host scalar; 0: a constant */
   bool no_sign; /* known to be >= 0 */
   int64_t i;    /* a constant integer, or 0 or 1 for a bool */
+  int64_t most; /* upper bound of an integer */
   double f;     /* a constant float */
 } number;
 
@@ -48,11 +52,11 @@ clave_status numbers_create(importer *im) STATUS_CHECK;
 void numbers_leave(importer *im); /* forgets the expressions of a body that ended */
 
 static inline number number_int(int64_t i) {
-  return (number){.type = NUMBER_INT, .i = i, .no_sign = i >= 0};
+  return (number){.type = NUMBER_INT, .i = i, .no_sign = i >= 0, .most = i};
 }
 static inline number number_float(double f) { return (number){.type = NUMBER_FLOAT, .f = f}; }
 static inline number number_bool(bool b) {
-  return (number){.type = NUMBER_BOOL, .i = b, .no_sign = true};
+  return (number){.type = NUMBER_BOOL, .i = b, .no_sign = true, .most = b};
 }
 static inline bool number_is_constant(number a) { return a.id == 0; }
 static inline bool number_is(number a, int64_t i) {

@@ -2,9 +2,6 @@
 #include "import/emit_index.h"
 #include "import/onnx/converters.h"
 
-/* Greater starts, ends and steps have the same effect; arithmetic with them would overflow. */
-static const int64_t SLICE_LIMIT = (int64_t)1 << 48;
-
 /* Returns an index from the start of an axis, within [lowest, size]. lowest: 0, or -1 for the end
  * of a step back. No arithmetic overflows, since open ends are the greatest integers. */
 static number slice_index(importer *im, number index, number size, int64_t lowest) {
@@ -27,7 +24,7 @@ static number slice_index(importer *im, number index, number size, int64_t lowes
  * back. */
 static number slice_open_end(importer *im, number end) {
   const number open = number_compute(im, NUMBER_GE, end, number_int(INT32_MAX));
-  return number_where(im, open, number_int(-SLICE_LIMIT), end);
+  return number_where(im, open, number_int(-NUMBER_MAX_SIZE), end);
 }
 
 /* x[start:stop:step] for a negative step: the same of the reversed axis. An index i becomes
@@ -82,8 +79,9 @@ static int slice_numbers(node *node, const char *name, int i, number *out) {
   if (node->version < 10 && i < 4) n = node_ints(node, name, ints, CLAVE_MAX_RANK);
   for (int k = 0; k < n; k++) {
     if (!input) out[k] = number_int(ints[k]);
-    out[k] =
-        number_max(im, number_min(im, out[k], number_int(SLICE_LIMIT)), number_int(-SLICE_LIMIT));
+    /* Greater ones have the same effect; arithmetic with them would overflow. */
+    out[k] = number_min(im, out[k], number_int(NUMBER_MAX_SIZE));
+    out[k] = number_max(im, out[k], number_int(-NUMBER_MAX_SIZE));
   }
   return n;
 }

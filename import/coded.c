@@ -20,13 +20,11 @@ struct coded {
 
 /* ---------------------------------------------------------------- packing */
 
-static void coded_pack(const uint8_t *codes, int64_t n, int bits, uint8_t *to) {
-  for (int64_t i = 0; i < n; i++) {
-    const int64_t at = i * bits;
-    const unsigned code = (unsigned)codes[i] << (at % 8);
-    to[at / 8] |= (uint8_t)code;
-    if (code >> 8) to[at / 8 + 1] |= (uint8_t)(code >> 8);
-  }
+void coded_store(uint8_t *codes, int64_t i, int bits, unsigned code) {
+  const int64_t at = i * bits;
+  code <<= at % 8;
+  codes[at / 8] |= (uint8_t)code;
+  if (code >> 8) codes[at / 8 + 1] |= (uint8_t)(code >> 8);
 }
 
 static void coded_store_zeros(clave_dtype type, const float *zeros, int64_t n, uint8_t *to) {
@@ -56,15 +54,12 @@ static bool coded_fill(const coded_layout *layout, size_t row_bytes, coded_reade
   const size_t groups = (size_t)encoding_groups(&encoding, layout->row);
   const size_t scales = encoding_code_bytes(&encoding, layout->row),
                zeros = scales + groups * clave_dtype_size(layout->type);
-  uint8_t *codes = malloc((size_t)layout->row + 1);
   float *zero = malloc((groups + 1) * sizeof *zero);
-  for (int64_t r = 0; codes && zero && r < layout->rows; r++, to += row_bytes) {
-    read(context, r, codes, to + scales, layout->has_zeros ? zero : NULL);
-    coded_pack(codes, layout->row, layout->bits, to);
+  for (int64_t r = 0; zero && r < layout->rows; r++, to += row_bytes) {
+    read(context, r, to, to + scales, layout->has_zeros ? zero : NULL);
     if (layout->has_zeros) coded_store_zeros(layout->type, zero, (int64_t)groups, to + zeros);
   }
-  const bool good = codes && zero;
-  free(codes);
+  const bool good = zero != NULL;
   free(zero);
   return good;
 }
@@ -113,9 +108,10 @@ static void coded_read(const void *context, int64_t row, uint8_t *codes, uint8_t
   const coded_view *view = context;
   const coded *coded = view->coded;
   const size_t size = clave_dtype_size(coded->type);
+  const unsigned mask = (1U << coded->bits) - 1;
   for (int64_t k = 0; k < view->row; k++) {
     const int64_t at = view->transposed ? k * view->rows + row : row * view->row + k;
-    codes[k] = (uint8_t)((coded->codes[at] + coded->offset) & ((1 << coded->bits) - 1));
+    coded_store(codes, k, coded->bits, (coded->codes[at] + (unsigned)coded->offset) & mask);
   }
   for (int64_t g = 0; g < view->groups; g++) {
     const int64_t at = coded_factor(view, row, g);

@@ -23,8 +23,8 @@ clave_id coded_rows(importer *im, const value *input, bool transposed);
 value *coded_transpose(importer *im, const value *input); /* input: a coded matrix */
 clave_id coded_decode(importer *im, const value *input);  /* emits the decoded tensor */
 
-/* Writes row `row`: its codes, and the scales and zeros (may be NULL) of its groups in the dtype of
- * the scales. */
+/* Writes row `row`: its codes, code i in the bits from i * bits on of bytes that are zero, and the
+ * scales and zeros (may be NULL) of its groups, the scales in their dtype. */
 typedef void (*coded_reader)(const void *context, int64_t row, uint8_t *codes, uint8_t *scales,
                              float *zeros);
 typedef struct coded_layout {
@@ -34,6 +34,8 @@ typedef struct coded_layout {
   bool has_zeros;   /* otherwise 2^(bits - 1) is subtracted */
   clave_dtype type; /* the dtype of scales and of decoded elements */
 } coded_layout;
+/* Stores a code of a row, whose bits are zero. */
+void coded_store(uint8_t *codes, int64_t i, int bits, unsigned code);
 /* Adds an encoded constant of this shape to the program. */
 clave_id coded_add(importer *im, const coded_layout *layout, int rank, const int64_t *dims,
                    coded_reader read, const void *context);

@@ -29,9 +29,10 @@ static void nbits_read(const void *context, int64_t row, uint8_t *codes, uint8_t
                        float *zeros) {
   const nbits *weight = context;
   const size_t size = clave_dtype_size(weight->type);
-  const int64_t row_bytes = weight->blocks * weight->block * weight->bits / 8;
-  for (int64_t i = 0; i < weight->k; i++)
-    codes[i] = (uint8_t)nbits_code(weight->codes + row * row_bytes, i, weight->bits);
+  const int64_t row_bytes = weight->blocks * weight->block * weight->bits / 8,
+                bits = weight->k * weight->bits;
+  memcpy(codes, weight->codes + row * row_bytes, (size_t)((bits + 7) / 8));
+  if (bits % 8) codes[bits / 8] &= (uint8_t)((1 << (bits % 8)) - 1);
   memcpy(scales, weight->scales + (size_t)(row * weight->blocks) * size,
          (size_t)weight->blocks * size);
   for (int64_t g = 0; zeros && g < weight->blocks; g++) zeros[g] = nbits_zero(weight, row, g);

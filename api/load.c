@@ -26,13 +26,13 @@ static clave_status optimize_imported(clave_program *imported, clave_program **o
   return st;
 }
 
-/* Imports a model. path: its file, or NULL. model: the mapped file, which the program then owns. */
-static clave_status load_imported(const char *path, const void *bytes, size_t size,
-                                  program_file *model, clave_program **out) {
+/* Imports a model. model: the mapped file, which the program then owns; NULL: there is none. */
+static clave_status load_imported(const import_source *source, program_file *model,
+                                  clave_program **out) {
   clave_program *imported;
   import_file *files;
   size_t n_files;
-  TRY(import_program(path, bytes, size, &imported, &files, &n_files));
+  TRY(import_program(source, &imported, &files, &n_files));
   clave_status st = keep_files(imported, files, n_files);
   if (model) {
     st = status_first(st, program_add_file(imported->program, *model));
@@ -45,7 +45,8 @@ static clave_status load_imported(const char *path, const void *bytes, size_t si
 }
 
 /* Imports the file if it has a format of an importer. *done: it has. */
-static clave_status load_other_format(const char *path, bool *done, clave_program **out) {
+static clave_status load_other_format(const char *path, int64_t max_context, bool *done,
+                                      clave_program **out) {
   program_file model = {.path = strdup(path)};
   *done = false;
   if (!model.path) return status_no_memory();
@@ -55,9 +56,9 @@ static clave_status load_other_format(const char *path, bool *done, clave_progra
     free(model.path);
     return NULL;
   }
-  *done = import_accepts(path, model.map.data, model.map.size);
-  if (*done)
-    st = status_while(load_imported(path, model.map.data, model.map.size, &model, out), "%s", path);
+  const import_source source = {path, model.map.data, model.map.size, max_context};
+  *done = import_accepts(path, source.bytes, source.size);
+  if (*done) st = status_while(load_imported(&source, &model, out), "%s", path);
   if (model.path) file_map_close(&model.map);
   free(model.path);
   return st;
@@ -71,7 +72,9 @@ clave_status clave_program_load(const char *path, const clave_program_options *o
   bool done = false;
   *out = NULL;
   TRY(sized_read(options, &known, SIZED(clave_program_options, consts)));
-  if (!known.consts) TRY(load_other_format(path, &done, out));
+  if (known.max_context < 0 || known.max_context > INT32_MAX)
+    return INVALID("clave_program_options: max_context %lld", (long long)known.max_context);
+  if (!known.consts) TRY(load_other_format(path, known.max_context, &done, out));
   if (done) return NULL;
   TRY(program_load(path, known.consts, &program));
   return program_wrap(program, out);
@@ -81,9 +84,10 @@ clave_status clave_program_load_bytes(const void *bytes, size_t size, const char
                                       clave_program **out) {
   OWN_FLOAT_ENV;
   program *program;
+  const import_source source = {.bytes = bytes, .size = size};
   *out = NULL;
   if (import_accepts(NULL, bytes, size))
-    return status_while(load_imported(NULL, bytes, size, NULL, out), "%s", name);
+    return status_while(load_imported(&source, NULL, out), "%s", name);
   TRY(program_load_bytes(bytes, size, name, &program));
   return program_wrap(program, out);
 }

@@ -40,6 +40,11 @@ clave_status make_folders(const char *path, unsigned mode) {
   return st;
 }
 
+char *path_folder(const char *path) {
+  const size_t name = path_last(path);
+  return name ? strndup(path, name) : strdup(".");
+}
+
 char *path_join(const char *folder, const char *name) {
   size_t a = strlen(folder), b = strlen(name);
   bool slash = a > 0 && folder[a - 1] != '/';

@@ -99,6 +99,7 @@ bool file_is_same(const char *left, const char *right);
 bool file_is_below(const char *path, const char *folder);
 /* Returns the offset of the path's last component: 0 if the path has only one. */
 size_t path_last(const char *path);
+char *path_folder(const char *path); /* "." if the path has one component; the caller frees it */
 /* True if path is longer than the ending and ends with it, as "m.clv" does with ".clv". */
 bool path_has_ending(const char *path, const char *ending);
 /* True if the folder belongs to this user and nobody else may write into it. */

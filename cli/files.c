@@ -67,14 +67,8 @@ static int replace_file(const char *path, const page *content) {
   return st ? fail_status(st) : EXIT_GOOD;
 }
 
-/* Returns the folder of a path; the caller frees it. */
-static char *folder_of(const char *path) {
-  const size_t name = path_last(path);
-  return name ? strndup(path, name) : strdup(".");
-}
-
 static int cli_files_check_folder(const char *path) {
-  char *folder = folder_of(path);
+  char *folder = path_folder(path);
   if (!folder) return fail_memory();
   bool good = access(folder, W_OK | X_OK) == 0;
   int why = errno;
@@ -101,7 +95,7 @@ bool is_same_file(const char *left, const char *right) {
 bool is_in_folder_of(const char *path, const char *name, const char *other) {
   struct stat info, other_info;
   if (strcmp(cli_files_name_of(path), name) != 0) return false;
-  char *folder = folder_of(path), *other_folder = folder_of(other);
+  char *folder = path_folder(path), *other_folder = path_folder(other);
   const bool is_same = folder && other_folder && stat(folder, &info) == 0 &&
                        stat(other_folder, &other_info) == 0 && info.st_dev == other_info.st_dev &&
                        info.st_ino == other_info.st_ino;

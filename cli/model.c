@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "clave_files.h"
+#include "clave_llm.h"
 #include "cli/progress.h"
 
 int read_warm_up(const model_arguments *arguments, clave_warm_up *out) {
@@ -64,7 +66,9 @@ int choose_method(model *model, const char *name) {
 int open_program(const model_arguments *arguments, model *model) {
   clave_program_options options = {.size = sizeof options, .consts = arguments->consts};
   show_progress("loading %s", arguments->program);
-  TRY_STATUS(clave_program_load(arguments->program, &options, &model->program));
+  TRY_STATUS(folder_exists(arguments->program)
+                 ? clave_llm_import(arguments->program, &model->program)
+                 : clave_program_load(arguments->program, &options, &model->program));
   clear_progress();
   return choose_method(model, arguments->method);
 }

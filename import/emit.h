@@ -68,6 +68,8 @@ value *emit_full(importer *im, clave_dtype type, int rank, const number *dims, n
 value *emit_arange(importer *im, clave_dtype type, number start, number step, number count);
 value *emit_arange_tensor(importer *im, number count); /* I64; not kept as numbers */
 value *emit_copy(importer *im, value *input); /* a contiguous copy in a tensor of its own */
+/* Makes a value the method's next output. A temporary becomes it; any other value is copied. */
+void emit_output(importer *im, const char *name, value *out);
 /* mode: "constant", "reflect", "replicate" or "circular"; before, after: (rank) */
 value *emit_pad(importer *im, value *input, const number *before, const number *after,
                 const char *mode, double fill);

@@ -260,3 +260,12 @@ value *emit_slice_update(importer *im, value *input, value *update, int axis, nu
   emit_set_number(im, "start", start);
   return out;
 }
+
+void emit_output(importer *im, const char *name, value *out) {
+  if (!emit_prepare(im, out)) return;
+  if (!clave_builder_make_output(im->builder, name, out->tensor)) {
+    value *copy = emit_copy(im, out);
+    if (copy && !clave_builder_make_output(im->builder, name, copy->tensor))
+      import_invalid(im, "the output cannot be stored");
+  }
+}

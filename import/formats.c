@@ -8,7 +8,7 @@
 static const struct {
   const char *extension;
   bool (*is)(const void *bytes, size_t size);
-  void (*convert)(importer *im, const char *path, const void *bytes, size_t size);
+  void (*convert)(importer *im, const import_source *source);
   bool (*op_at)(uint32_t index, import_op *out); /* sets all but the format's name */
   const char *name;
 } formats[] = {{".tflite", tflite_is_model, tflite_convert, tflite_op_at, "TFLite"},
@@ -50,16 +50,16 @@ static clave_status finish(importer *im, clave_program **out) {
   return st ? st : clave_builder_finish(im->builder, out);
 }
 
-clave_status import_program(const char *path, const void *bytes, size_t size, clave_program **out,
-                            import_file **files, size_t *n_files) {
+clave_status import_program(const import_source *source, clave_program **out, import_file **files,
+                            size_t *n_files) {
   importer *im;
-  const int format = find_format(path, bytes, size);
+  const int format = find_format(source->path, source->bytes, source->size);
   *out = NULL;
   *files = NULL;
   *n_files = 0;
   if (format < 0) return INVALID("the file has no known format");
   TRY(importer_create(&im));
-  formats[format].convert(im, path, bytes, size);
+  formats[format].convert(im, source);
   clave_status st = finish(im, out);
   if (!st) {
     *files = im->files;

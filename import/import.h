@@ -24,11 +24,18 @@ bool import_op_at(uint32_t index, import_op *out);
 /* True if an importer accepts these bytes by their content or, for damaged files, by the extension
  * of the path, which may be NULL. */
 bool import_accepts(const char *path, const void *bytes, size_t size);
-/* Makes a program of a model. path: of its file, beside which it may have other files; NULL: it has
- * none. The program reads constants in `bytes`, and in other files of which *files (n_files, owned
- * by the caller) is the list; all must outlive it. Fails with UNSUPPORTED and a list of everything
- * that the importer lacks. */
-clave_status import_program(const char *path, const void *bytes, size_t size, clave_program **out,
-                            import_file **files, size_t *n_files) CLAVE_CHECK;
+/* A model to import. */
+typedef struct import_source {
+  const char *path; /* the file, beside which it may have others; NULL: it has none */
+  const void *bytes;
+  size_t size;
+  int64_t max_context; /* above 0: import the graph of a language model as forward(tokens, position)
+                          with caches as state, for texts of at most so many tokens */
+} import_source;
+/* Makes a program of a model. The program reads constants in the source's bytes, and in other files
+ * of which *files (n_files, owned by the caller) is the list; all must outlive it. Fails with
+ * UNSUPPORTED and a list of everything that the importer lacks. */
+clave_status import_program(const import_source *source, clave_program **out, import_file **files,
+                            size_t *n_files) CLAVE_CHECK;
 
 #endif

@@ -144,8 +144,7 @@ typedef struct clave_device_options {
  * that the listed devices cannot run, unless no_fallback is set. Errors list the valid values. */
 CLAVE_API clave_status clave_device_open(const char *spec, const clave_device_options *options,
                                          clave_device **out) CLAVE_CHECK;
-/* Adds an owner and returns the same device; accepts NULL. The device is freed when each owner has
- * called clave_device_destroy, on any thread. */
+/* Adds an owner and returns the device; accepts NULL. Each owner calls clave_device_destroy. */
 CLAVE_API clave_device *clave_device_retain(clave_device *device);
 CLAVE_API void clave_device_destroy(clave_device *device);
 /* Describes the preferred device. The texts are borrowed from the device. */
@@ -155,8 +154,9 @@ CLAVE_API clave_status clave_device_get_info(const clave_device *device,
 /* ---------------------------------------------------------------- programs */
 
 typedef struct clave_program_options {
-  size_t size;        /* sizeof(clave_program_options) */
-  const char *consts; /* safetensors of a .json program; NULL: consts.safetensors beside it */
+  size_t size;         /* sizeof(clave_program_options) */
+  const char *consts;  /* safetensors of a .json program; NULL: consts.safetensors beside it */
+  int64_t max_context; /* above 0: tokens for which an .onnx is imported as clave_llm_import does */
 } clave_program_options;
 
 /* Reads a .clv or a .json program and verifies all of it. The file stays mapped: if it is changed

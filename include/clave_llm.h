@@ -105,7 +105,13 @@ typedef struct clave_llm_info {
                                                  CLAVE_LLM_CHAT_TEMPERATURE, _MIN_P */
 } clave_llm_info;
 
-/* Loads a language model, which keeps the device alive. */
+/* Imports a language model in ONNX with its tokenizer, chat template and settings. path: a folder
+ * of onnxruntime-genai (genai_config.json) or of transformers.js (config.json, onnx/), or a graph
+ * in such a folder. */
+CLAVE_API clave_status clave_llm_import(const char *path, clave_program **out) CLAVE_CHECK;
+
+/* Loads a language model, which keeps the device alive. path: a .clv or .json program, or what
+ * clave_llm_import accepts. */
 CLAVE_API clave_status clave_llm_load(const char *path, clave_device *device,
                                       const clave_llm_options *options,
                                       clave_llm **out) CLAVE_CHECK;

@@ -26,7 +26,8 @@ clave_status json_index(const json *json, uint32_t max, uint32_t *out) {
 }
 
 const json *field_or_null(const json *object, const char *key) {
-  const json *member = json_kind_of(object) == JSON_OBJECT ? json_member(object, key) : NULL;
+  const bool is_object = object && json_kind_of(object) == JSON_OBJECT;
+  const json *member = is_object ? json_member(object, key) : NULL;
   return member && json_kind_of(member) != JSON_NULL ? member : NULL;
 }
 

@@ -4,9 +4,9 @@
 #include "base/memory.h"
 #include "json/json.h"
 
-/* Returns NULL if the field is absent or null. */
+/* Returns NULL if the field is absent or null, or `object` is not an object or NULL. */
 const json *field_or_null(const json *object, const char *key);
-/* Returns NULL if the field is absent or not a string, or `object` is not an object. */
+/* Returns NULL if the field is absent or not a string, or `object` is not an object or NULL. */
 const char *text_or_null(const json *object, const char *key);
 /* Sets *out to the field, of this kind. Fails with INVALID if it is absent or of another kind. */
 clave_status field(const json *object, const char *key, json_kind kind,

@@ -1,5 +1,6 @@
 /* Loads a language model: a program, its tokenizer, and the properties that follow from both. */
 #include "base/clock.h"
+#include "base/file.h"
 #include "llm/language_model.h"
 
 #include <stdlib.h>
@@ -169,8 +170,10 @@ static clave_status llm_load_tokenizer(clave_llm *llm, const char *path,
 static clave_status llm_load_program(clave_llm *llm, const char *path,
                                      const clave_llm_options *options) {
   const clave_program_options of_program = {.size = sizeof of_program, .consts = options->consts};
-  return options->clv
-             ? clave_program_load_bytes(options->clv, options->clv_size, path, &llm->program)
+  if (options->clv)
+    return clave_program_load_bytes(options->clv, options->clv_size, path, &llm->program);
+  return folder_exists(path) || path_has_ending(path, ".onnx")
+             ? clave_llm_import(path, &llm->program)
              : clave_program_load(path, &of_program, &llm->program);
 }
 

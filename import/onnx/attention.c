@@ -5,6 +5,7 @@
 
 #include "base/dtype.h"
 #include "import/onnx/converters.h"
+#include "import/onnx/decoder.h"
 
 /* ---------------------------------------------------------------- heads */
 
@@ -73,14 +74,14 @@ value *onnx_before(importer *im, value *lengths, number n) {
   return emit_binary(im, "lt", at, end);
 }
 
-value *onnx_append(importer *im, value *past, value *input) {
+value *onnx_append(node *node, value *past, value *input) {
   if (!past || !input) return input;
   if (past->rank != 4 || past->type != input->type) {
-    import_invalid(im, "past keys or values of rank %d and dtype %s", past->rank,
+    import_invalid(node->im, "past keys or values of rank %d and dtype %s", past->rank,
                    clave_dtype_name(past->type));
     return NULL;
   }
-  return emit_cat(im, (value *[]){past, input}, 2, 2);
+  return decoder_cat(node->onnx, past, input, 2);
 }
 
 /* ---------------------------------------------------------------- scores */
@@ -265,8 +266,8 @@ void onnx_attention(node *node) {
   if (node_has(node, "scale") && call.scale == 0) import_unsupported(im, "a scale of 0");
   if (!read_heads(node, &call)) return;
   if (node_has_output(node, 3)) call.scores_kind = (int)mode;
-  call.k = onnx_append(im, past, call.k);
-  call.v = onnx_append(im, past_value, call.v);
+  call.k = onnx_append(node, past, call.k);
+  call.v = onnx_append(node, past_value, call.v);
   if (!call.k || !call.v) return;
   mask = padded_mask(im, mask, call.k->dims[2]);
   if (mask && mask->type == CLAVE_BOOL)

@@ -33,8 +33,8 @@ typedef struct attention_span {
   int64_t left, right;
 } attention_span;
 value *onnx_visible(importer *im, const attention_span *span);
-value *onnx_both(importer *im, value *left, value *right);   /* a and b, where NULL is true */
-value *onnx_append(importer *im, value *past, value *input); /* past may be NULL; along axis 2 */
+value *onnx_both(importer *im, value *left, value *right); /* a and b, where NULL is true */
+value *onnx_append(node *node, value *past, value *input); /* past may be NULL; along axis 2 */
 /* BOOL (B, 1, 1, n): position j is less than lengths[b] (B) */
 value *onnx_before(importer *im, value *lengths, number n);
 

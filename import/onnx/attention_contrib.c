@@ -125,8 +125,8 @@ void onnx_multi_head_attention(node *node) {
   if (!import_ok(im)) return;
   add_biases(im, node_input(node, 3), projections);
   call.q = projected_heads(node, projections[0], n);
-  call.k = onnx_append(im, past, projected_heads(node, projections[1], n));
-  call.v = onnx_append(im, past_value, projected_heads(node, projections[2], n));
+  call.k = onnx_append(node, past, projected_heads(node, projections[1], n));
+  call.v = onnx_append(node, past_value, projected_heads(node, projections[2], n));
   if (!call.q || !call.k || !call.v || !import_ok(im)) return;
   set_masks(node, &call, node_input(node, 4), node_input(node, 5),
             past ? past->dims[2] : number_int(0));
@@ -170,8 +170,8 @@ static void attend_projection(node *node, value *input, value *mask, value *past
   value *past_key = past ? emit_select(im, past, 0, number_int(0)) : NULL,
         *past_value = past ? emit_select(im, past, 0, number_int(1)) : NULL;
   call.q = onnx_split_heads(node, projections[0], n);
-  call.k = onnx_append(im, past_key, onnx_split_heads(node, projections[1], n));
-  call.v = onnx_append(im, past_value, onnx_split_heads(node, projections[2], n));
+  call.k = onnx_append(node, past_key, onnx_split_heads(node, projections[1], n));
+  call.v = onnx_append(node, past_value, onnx_split_heads(node, projections[2], n));
   if (!call.q || !call.k || !call.v || !import_ok(im)) return;
   set_masks(node, &call, mask, extra, past_key ? past_key->dims[2] : number_int(0));
   node_set(node, 0, onnx_join_heads(node, onnx_attend(node, &call)));

@@ -4,12 +4,15 @@
 #include "import/onnx/attention.h"
 #include "import/onnx/contrib.h"
 #include "import/onnx/converters.h"
+#include "import/onnx/decoder.h"
 
 /* Positions of the new tokens: from `first` on, or from offsets[b] on (B, I64). */
 typedef struct cache_place {
   number tokens, total; /* new tokens; all tokens of the longest sequence */
   number first;         /* for one sequence; else 0 */
   value *offsets;       /* for several sequences, else NULL */
+  value *positions;     /* the new tokens' (L), if a decoder has them; else NULL */
+  cache *key, *value;   /* a decoder's; NULL: past and present are tensors */
 } cache_place;
 
 enum {
@@ -41,7 +44,8 @@ static void refuse_variants(node *node) {
   (void)node_choice(node, "v_quant_type", none, 1);
   (void)node_int(node, "kv_cache_bit_width", 8);
   if (node_input(node, QUERY_SEQLENS)) import_unsupported(im, "query_seqlens");
-  if (node_int(node, "sliding_window_cache", 0)) import_unsupported(im, "sliding_window_cache");
+  if (node_int(node, "sliding_window_cache", 0) && !node->onnx->decoder)
+    import_unsupported(im, "sliding_window_cache");
   if (!node_int(node, "causal", 1)) import_unsupported(im, "causal = 0");
   if (node_int(node, "qk_output", 0)) import_unsupported(im, "qk_output");
   if (node_has_output(node, 3)) import_unsupported(im, "result 3, the scores");
@@ -96,9 +100,22 @@ static void normalise_heads(node *node, value **rows) {
 
 /* ---------------------------------------------------------------- positions */
 
+/* The place of tokens whose past keys and values are state; false: they are not. */
+static bool read_decoder_place(node *node, cache_place *place) {
+  const decoder *decoder = node->onnx->decoder;
+  place->key = decoder_cache_of(node->onnx, node_input(node, PAST_KEY));
+  place->value = decoder_cache_of(node->onnx, node_input(node, PAST_VALUE));
+  if (!place->key || !place->value || import_scope(node->im)) return false;
+  place->total = decoder->total;
+  place->first = decoder->first;
+  place->positions = decoder->positions;
+  return true;
+}
+
 static cache_place read_place(node *node, const value *query) {
   importer *im = node->im;
   cache_place place = {.tokens = query->dims[1], .first = number_int(0)};
+  if (read_decoder_place(node, &place)) return place;
   value *lengths = node_required(node, SEQLENS);
   place.total = value_scalar(im, node_required(node, TOTAL), "total_sequence_length");
   place.total.no_sign = true;
@@ -122,6 +139,7 @@ static value *place_angles(node *node, const cache_place *place, value *table) {
   importer *im = node->im;
   value *positions = node_input(node, POSITIONS);
   if (!table) return NULL;
+  if (!positions) positions = place->positions;
   if (!positions && place->offsets) {
     value *steps = emit_arange(im, CLAVE_I64, number_int(0), number_int(1), place->tokens);
     positions = emit_binary(im, "add", emit_unsqueeze(im, place->offsets, 1), steps);
@@ -205,6 +223,43 @@ static void set_call(node *node, const cache_place *place, attention_call *call)
   if (!call->causal && !sees_all) call->allowed = onnx_visible(im, &span);
 }
 
+/* Attention that writes the new rows into the state, and reads the rows that it needs there. The
+ * call has no scores and neither bias nor sink. */
+static value *attend_in_place(node *node, const cache_place *place, const attention_call *call) {
+  importer *im = node->im;
+  const int64_t window = node_int(node, "local_window_size", -1);
+  value *rows[] = {call->q, call->k, call->v},
+        *states[] = {decoder_state(im, place->key, call->k),
+                     decoder_state(im, place->value, call->v)};
+  number dims[4];
+  for (int i = 0; i < 3; i++)
+    if (!emit_prepare(im, rows[i]) || !states[i / 2]) return NULL;
+  memcpy(dims, call->q->dims, sizeof dims);
+  dims[3] = call->v->dims[3];
+  value *out = emit_begin(im, "AttentionCached", call->q->type, 4, dims);
+  emit_set_tensor(im, "q", call->q);
+  emit_set_tensor(im, "k", call->k);
+  emit_set_tensor(im, "v", call->v);
+  emit_set_tensor(im, "position", node->onnx->decoder->position);
+  emit_set_tensor(im, "key_cache", states[0]);
+  emit_set_tensor(im, "value_cache", states[1]);
+  if (window > 0) clave_builder_set_int(im->builder, "window", window);
+  if (call->scale != 0) clave_builder_set_float(im->builder, "scale", call->scale);
+  if (call->softcap > 0) clave_builder_set_float(im->builder, "softcap", call->softcap);
+  value *keys = emit_result(im, "key_cache_out", states[0]->type, 4, states[0]->dims),
+        *values = emit_result(im, "value_cache_out", states[1]->type, 4, states[1]->dims);
+  if (!keys || !values) return NULL;
+  node_set(node, 1, decoder_set_present(node->onnx->decoder, im, place->key, keys));
+  node_set(node, 2, decoder_set_present(node->onnx->decoder, im, place->value, values));
+  return out;
+}
+
+static value *appended_cache(node *node, int i, value *input, const cache_place *place) {
+  if (!place->key) return written_cache(node, node_input(node, i), input, place);
+  return decoder_append(node->onnx->decoder, node->im, i == PAST_KEY ? place->key : place->value,
+                        input);
+}
+
 void onnx_group_query_attention(node *node) {
   importer *im = node->im;
   value *rows[3] = {0};
@@ -216,13 +271,19 @@ void onnx_group_query_attention(node *node) {
   if (!import_ok(im)) return;
   rotate_heads(node, &place, rows);
   for (int i = 0; i < 3; i++) rows[i] = emit_transpose(im, rows[i], 1, 2);
-  value *keys = written_cache(node, node_input(node, PAST_KEY), rows[1], &place),
-        *values = written_cache(node, node_input(node, PAST_VALUE), rows[2], &place);
   call.q = rows[0];
-  call.k = first_rows(im, keys, place.total);
-  call.v = first_rows(im, values, place.total);
+  call.k = rows[1];
+  call.v = rows[2];
   if (!call.q || !call.k || !call.v || !import_ok(im)) return;
   set_call(node, &place, &call);
+  if (place.key && !call.bias && !call.sink) {
+    node_set(node, 0, onnx_join_heads(node, attend_in_place(node, &place, &call)));
+    return;
+  }
+  value *keys = appended_cache(node, PAST_KEY, rows[1], &place),
+        *values = appended_cache(node, PAST_VALUE, rows[2], &place);
+  call.k = first_rows(im, keys, place.total);
+  call.v = first_rows(im, values, place.total);
   node_set(node, 0, onnx_join_heads(node, onnx_attend(node, &call)));
   node_set(node, 1, keys);
   node_set(node, 2, values);

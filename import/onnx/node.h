@@ -20,6 +20,8 @@ typedef struct onnx_frame {
   int depth;
 } onnx_frame;
 
+struct decoder; /* import/onnx/decoder.h */
+
 typedef struct onnx_import {
   importer *im;
   const onnx_model *model;
@@ -29,7 +31,8 @@ typedef struct onnx_import {
   size_t n_bindings, cap_bindings;
   int32_t *buckets; /* owned */
   int graph_depth;
-  int n_converted; /* nodes, counting those of functions and bodies each time */
+  struct decoder *decoder; /* in pool: a language model's graph; else NULL */
+  int n_converted;         /* nodes, counting those of functions and bodies each time */
 } onnx_import;
 
 typedef struct node {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "import/onnx/node.h"
+#include "import/onnx/decoder.h"
 
 /* ---------------------------------------------------------------- inputs */
 
@@ -22,7 +22,8 @@ typedef struct open_sizes {
 static number open_dim(importer *im, open_sizes *sizes, const char *name) {
   for (size_t i = 0; i < sizes->count; i++)
     if (strcmp(sizes->items[i].name, name) == 0) return sizes->items[i].size;
-  const number size = number_new(im, name, NUMBER_INT, 0, INT64_MAX);
+  number size = number_new(im, name, NUMBER_INT, 0, INT64_MAX);
+  size.most = NUMBER_MAX_SIZE;
   if (!array_reserve(&sizes->items, &sizes->capacity, sizes->count + 1, sizeof *sizes->items)) {
     import_fail(im, status_no_memory());
     return size;
@@ -87,16 +88,6 @@ static void bind_inputs(onnx_import *onnx, const onnx_graph *graph) {
 
 /* ---------------------------------------------------------------- outputs */
 
-/* Makes a value an output. A temporary becomes the output itself; any other value is copied. */
-static void add_output(importer *im, const char *name, value *out) {
-  if (!emit_prepare(im, out)) return;
-  if (!clave_builder_make_output(im->builder, name, out->tensor)) {
-    value *copy = emit_copy(im, out);
-    if (copy && !clave_builder_make_output(im->builder, name, copy->tensor))
-      import_invalid(im, "the output cannot be stored");
-  }
-}
-
 static void add_outputs(onnx_import *onnx, const onnx_graph *graph) {
   importer *im = onnx->im;
   for (size_t i = 0; i < graph->n_outputs && !im->fatal; i++) {
@@ -108,7 +99,7 @@ static void add_outputs(onnx_import *onnx, const onnx_graph *graph) {
     }
     im->node = name;
     if (out->value)
-      add_output(im, name, out->value);
+      emit_output(im, name, out->value);
     else if (!im->n_reported)
       import_unsupported(im, "an absent optional, or a result that the op does not have");
     (void)import_end_node(im, "output");
@@ -131,7 +122,7 @@ static clave_status check_model(const onnx_model *model) {
   return NULL;
 }
 
-static void convert_model(onnx_import *onnx, const onnx_model *model) {
+static void convert_model(onnx_import *onnx, const onnx_model *model, int64_t max_context) {
   importer *im = onnx->im;
   onnx_frame frame = {.opsets = &model->opsets};
   onnx->frame = &frame;
@@ -140,21 +131,28 @@ static void convert_model(onnx_import *onnx, const onnx_model *model) {
     clave_builder_producer(
         im->builder, import_text(im, "%.100s %.50s", model->producer, model->producer_version));
   onnx_bind_initializers(onnx, &model->graph);
-  bind_inputs(onnx, &model->graph);
+  if (max_context)
+    decoder_bind_inputs(onnx, &model->graph, max_context);
+  else
+    bind_inputs(onnx, &model->graph);
   onnx_convert_nodes(onnx, model->graph.nodes, model->graph.n_nodes);
-  add_outputs(onnx, &model->graph);
+  if (onnx->decoder)
+    decoder_add_outputs(onnx, &model->graph);
+  else
+    add_outputs(onnx, &model->graph);
 }
 
-void onnx_convert(importer *im, const char *path, const void *bytes, size_t size) {
+void onnx_convert(importer *im, const import_source *source) {
   onnx_model model;
   onnx_import onnx = {.im = im, .model = &model};
-  im->fatal = onnx_read_model(im->pool, (span){bytes, size}, &model);
+  im->fatal = onnx_read_model(im->pool, (span){source->bytes, source->size}, &model);
   if (!im->fatal) im->fatal = check_model(&model);
   if (!im->fatal) im->fatal = onnx_names_create(&onnx);
   if (!im->fatal) {
+    const char *path = source->path;
     const size_t n = path ? path_last(path) : 0;
     if (path) onnx.folder = n ? import_text(im, "%.*s", (int)n, path) : ".";
-    convert_model(&onnx, &model);
+    convert_model(&onnx, &model, source->max_context);
   }
   onnx_names_destroy(&onnx);
 }

@@ -5,7 +5,7 @@
 
 bool onnx_op_at(uint32_t index, import_op *out); /* describes a row of the table of ops */
 bool onnx_is_model(const void *bytes, size_t size);
-/* Adds a model's graph to the program as method "forward". path: of the file, or NULL. */
-void onnx_convert(importer *im, const char *path, const void *bytes, size_t size);
+/* Adds a model's graph to the program as method "forward". */
+void onnx_convert(importer *im, const import_source *source);
 
 #endif

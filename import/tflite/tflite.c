@@ -101,16 +101,6 @@ static void add_model_inputs(importer *im, subgraph *graph, const signature *sig
   (void)import_end_node(im, "input");
 }
 
-/* Makes a value an output. A temporary becomes the output itself; any other value is copied. */
-static void add_model_output(importer *im, const char *name, value *out) {
-  if (!emit_prepare(im, out)) return;
-  if (!clave_builder_make_output(im->builder, name, out->tensor)) {
-    value *copy = emit_copy(im, out);
-    if (copy && !clave_builder_make_output(im->builder, name, copy->tensor))
-      import_invalid(im, "the output cannot be stored");
-  }
-}
-
 static void add_model_outputs(tflite_import *tflite, subgraph *graph, const signature *signature) {
   importer *im = tflite->im;
   const char **names = interface_names(im, graph, &graph->outputs, &signature->outputs);
@@ -122,7 +112,7 @@ static void add_model_outputs(tflite_import *tflite, subgraph *graph, const sign
     if (x->type == TFLITE_RESOURCE || x->type == TFLITE_COMPLEX64)
       import_unsupported(im, "an output of dtype %s", tflite_dtype_name(x->type));
     if (import_ok(im) && (x->values[LAST] || x->values[FIRST]))
-      add_model_output(im, names[i], tflite_in_layout(im, x, LAST));
+      emit_output(im, names[i], tflite_in_layout(im, x, LAST));
     else if (!im->n_reported)
       import_unsupported(im, "a result that the operator does not have");
     (void)import_end_node(im, "output");
@@ -197,11 +187,10 @@ static void convert_tflite_model(tflite_import *tflite) {
     convert_method(tflite, 0, &(signature){.name = "forward"});
 }
 
-void tflite_convert(importer *im, const char *path, const void *bytes, size_t size) {
-  tflite_import tflite = {.im = im, .file = {im, bytes, size}};
-  (void)path;
+void tflite_convert(importer *im, const import_source *source) {
+  tflite_import tflite = {.im = im, .file = {im, source->bytes, source->size}};
   im->node = "model";
-  if (!tflite_is_model(bytes, size)) {
+  if (!tflite_is_model(source->bytes, source->size)) {
     im->fatal = INVALID("expected a TFLite model, which has TFL3 at byte 4");
     return;
   }

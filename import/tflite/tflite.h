@@ -5,6 +5,6 @@
 
 bool tflite_is_model(const void *bytes, size_t size);
 bool tflite_op_at(uint32_t index, import_op *out);
-void tflite_convert(importer *im, const char *path, const void *bytes, size_t size);
+void tflite_convert(importer *im, const import_source *source);
 
 #endif

@@ -377,6 +377,7 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_text_stream_create": (_P, C.c_bool, _OUT),
     "clave_text_stream_next": (_P, C.c_uint32, _OUT, C.POINTER(C.c_size_t)),
     "clave_text_stream_finish": (_P, _OUT, C.POINTER(C.c_size_t)),
+    "clave_llm_import": (_S, _OUT),
     "clave_llm_load": (_S, _P, C.POINTER(LLMOptions), _OUT),
     "clave_llm_get_info": (_P, C.POINTER(LLMInfo)),
     "clave_llm_render": (_P, C.POINTER(TemplateInputs), _OUT, C.POINTER(C.c_size_t)),

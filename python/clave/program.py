@@ -233,9 +233,13 @@ class Program:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Program:
-        """Reads a program file, .clv or .json, or imports an ONNX or TFLite model. Raises Error (a RuntimeError) if the
-        file cannot be read or is malformed, and UnsupportedOp if an imported model has unsupported ops."""
-        return _loaded("clave_program_load", (arguments.path("path", path), None))
+        """Reads a program file, .clv or .json, or imports an ONNX or TFLite model, or a folder with a language model in
+        ONNX. Raises Error (a RuntimeError) if the file cannot be read or is malformed, and UnsupportedOp if an imported
+        model has unsupported ops."""
+        name = arguments.path("path", path)
+        return (
+            _loaded("clave_llm_import", (name,)) if os.path.isdir(path) else _loaded("clave_program_load", (name, None))
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the program. The file extension selects the format. A failure leaves no partial file. Raises Error if

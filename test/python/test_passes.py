@@ -27,6 +27,8 @@ ROUNDED = (
     "attention_mask",
     "rope",
     "batch_norm",
+    "bias",
+    "early_slice",
     "join_matmul",
     "integer_conv",
     "integer_matmul",

@@ -4,7 +4,7 @@ import _export
 import pytest
 import torch
 from _export import instructions
-from test_patterns import BF16, F16, F64, D, export, found, run, x
+from test_patterns import BF16, F16, F64, D, Fn, export, found, run, x
 from torch import nn
 from torch.nn import functional as F
 
@@ -267,3 +267,60 @@ def test_weights_of_16_bits_are_read_as_they_are(dtype, reads):
     kinds = {t.dtype for t in program.schema.tensors[: len(program.schema.constants)]}
     assert clave.schema.DType[{torch.float16: "F16", torch.bfloat16: "BF16"}[dtype]] in kinds
     assert torch.allclose(clave.Session(program, "opencl")(x), module(x), atol=1e-4)
+
+
+# ---------------------------------------------------------------- rows that nothing reads
+
+
+class Head(nn.Module):
+    """A layer after attention, of which one row is read. cut: how."""
+
+    def __init__(self, cut, norm=nn.LayerNorm):
+        super().__init__()
+        torch.manual_seed(0)
+        self.up, self.down, self.head, self.norm = nn.Linear(D, 24), nn.Linear(24, D), nn.Linear(D, 9), norm(D)
+        self.cut = cut
+
+    def forward(self, x):
+        y = self.head(self.norm(x + self.down(F.relu(self.up(x)))))
+        return self.cut(y)
+
+
+CUTS = {
+    "last": lambda y: y[:, -1:],
+    "first": lambda y: y[:, :1],
+    "several": lambda y: y[:, 1:4],
+    "every_second": lambda y: y[:, ::2],
+    "batch": lambda y: y[:1],
+    "scaled": lambda y: (y * 2 + y.new_ones(5, 1))[:, -1:],
+}
+
+
+@pytest.mark.parametrize("norm", [nn.LayerNorm, nn.RMSNorm])
+@pytest.mark.parametrize("cut", CUTS)
+def test_rows_that_nothing_reads(cut, norm):
+    module = Head(CUTS[cut], norm)
+    passes = found(module, (x(3, 5, D),), tolerance=(1e-4, 1e-5))
+    assert passes["early_slice"] >= 5, passes
+
+
+KEPT = {
+    "columns": lambda y: y[..., :4],
+    "two_readers": lambda y: (y[:, :1], y.sum(1)),
+    "whole": lambda y: y[:, :],
+    "softmax": lambda y: y.softmax(1)[:, :1],
+}
+
+
+@pytest.mark.parametrize("cut", KEPT)
+def test_rows_that_are_all_computed(cut):
+    module = nn.Sequential(nn.Linear(D, 9), Fn(KEPT[cut]))
+    assert "early_slice" not in found(module, (x(3, 5, D),), tolerance=(1e-4, 1e-5))
+
+
+def test_rows_of_any_length():
+    length = torch.export.Dim("length", min=1, max=64)
+    module, program = export(Head(CUTS["last"]), (x(2, 5, D),), dynamic_shapes=({1: length},))
+    assert program.passes["early_slice"] >= 5
+    for n in (1, 2, 33):
+        run(module, program, (x(2, n, D),), 1e-4, 1e-5)

@@ -185,17 +185,12 @@ static const json *ends_of(const model_folder *folder) {
 }
 
 /* Tokens that end a message if the chat template writes them. */
-static const char *const message_ends[] = {"<|eot_id|>",
-                                           "<|eom_id|>",
-                                           "<|im_end|>",
-                                           "<|end|>",
-                                           "<end_of_turn>",
-                                           "<|endoftext|>",
-                                           "<|end_of_text|>",
-                                           "<EOT>",
-                                           "_<EOT>",
-                                           "<\xef\xbd\x9c"
-                                           "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"};
+static const char *const message_ends[] = {
+    "<|eot_id|>",      "<|eom_id|>",
+    "<|im_end|>",      "<|end|>",
+    "<end_of_turn>",   "<|endoftext|>",
+    "<|end_of_text|>", "<EOT>",
+    "_<EOT>",          "<\357\275\234end\342\226\201of\342\226\201sentence\357\275\234>"};
 
 /* Writes the list of ids; an id may occur twice in it. */
 static void write_stop_ids(const model_folder *folder, const clave_tokenizer *tokenizer,

@@ -173,6 +173,69 @@ def stored():
     yield "sparse", m
 
 
+def decoders():
+    """Language models with past and present values."""
+    rows = (T.FLOAT, ["b", 2, "past", 4])
+    inputs = {"input_ids": (T.INT64, ["b", "l"]), "attention_mask": (T.INT64, ["b", "t"])}
+    i64 = lambda *v: np.array(v, np.int64)
+    constants = {"table": floats(8, 16), "head": floats(16, 8), "one": i64(1), "i": np.int64(1)}
+    qkv = [N("Gather", ["table", "input_ids"], ["x"])]
+    count = [
+        N("ReduceSum", ["attention_mask", "one"], ["r"], keepdims=0),
+        N("Cast", ["r"], ["n"], to=T.INT32),
+        N("Shape", ["attention_mask"], ["s"]),
+        N("Gather", ["s", "i"], ["u"]),
+        N("Cast", ["u"], ["t"], to=T.INT32),
+    ]
+    names = ["x", "", "", "past_key_values.0.key", "past_key_values.0.value", "n", "t", "cos", "sin"]
+    attend = N(
+        "GroupQueryAttention",
+        names,
+        ["a", "present.0.key", "present.0.value"],
+        domain="com.microsoft",
+        num_heads=2,
+        kv_num_heads=1,
+        do_rotary=1,
+    )
+    past = {f"past_key_values.0.{k}": (T.FLOAT, ["b", 1, "past", "size"]) for k in ("key", "value")}
+    tables = {"cos": floats(64, 2), "sin": floats(64, 2)}
+    yield (
+        "group_query",
+        model(
+            [*qkv, *count, attend, N("MatMul", ["a", "small"], ["logits"])],
+            inputs | past,
+            ("logits", "present.0.key", "present.0.value"),
+            constants | tables | {"small": floats(8, 8)},
+        ),
+    )
+    shape = {"heads": i64(0, -1, 2, 4), "flat": i64(0, -1, 8)}
+    joined = [
+        N("Split", ["x"], ["h", "g"], axis=2, num_outputs=2),
+        N("Reshape", ["h", "heads"], ["k4"]),
+        N("Transpose", ["k4"], ["k"], perm=[0, 2, 1, 3]),
+        N("Concat", ["past_key_values.0.key", "k"], ["present.0.key"], axis=2),
+        N("Transpose", ["present.0.key"], ["kt"], perm=[0, 1, 3, 2]),
+        N("MatMul", ["k", "kt"], ["w"]),
+        N("Softmax", ["w"], ["p"]),
+        N("MatMul", ["p", "present.0.key"], ["o"]),
+        N("Transpose", ["o"], ["o4"], perm=[0, 2, 1, 3]),
+        N("Reshape", ["o4", "flat"], ["o3"]),
+        N("Add", ["o3", "past_conv.0"], ["e"]),
+        N("Slice", ["e", "last", "end", "one"], ["present_conv.0"]),
+        N("MatMul", ["e", "small"], ["logits"]),
+    ]
+    yield (
+        "past",
+        model(
+            [*qkv, *joined],
+            {"input_ids": inputs["input_ids"], "past_key_values.0.key": rows, "past_conv.0": (T.FLOAT, ["b", 1, 8])},
+            ("logits", "present.0.key", "present_conv.0"),
+            constants | shape | {"small": floats(8, 8), "last": i64(-1), "end": i64(2**62)},
+            opset=18,
+        ),
+    )
+
+
 def tflite():
     """Models of one op, which reach each kind of option and list, and those of the importer's tests."""
     root = pathlib.Path(__file__).resolve().parents[2]
@@ -208,5 +271,9 @@ def write(folder, ending, models):
 
 if __name__ == "__main__":
     corpus = pathlib.Path(sys.argv[1])
-    write(corpus / "onnx", "onnx", ((n, m.SerializeToString()) for n, m in (*plain(), *other(), *control(), *stored())))
+    write(
+        corpus / "onnx",
+        "onnx",
+        ((n, m.SerializeToString()) for n, m in (*plain(), *other(), *control(), *stored(), *decoders())),
+    )
     write(corpus / "tflite", "tflite", tflite())

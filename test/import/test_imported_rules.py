@@ -122,6 +122,57 @@ def test_sizes_of_a_body_are_computed_again():
     check(m, given(2, True), given(5, False))
 
 
+def arithmetic(seed, count=40):
+    """Returns nodes that compute numbers from two sizes; constants and results of earlier nodes are operands."""
+    draw = np.random.default_rng(seed)
+    constants = {f"c{i}": np.int64([i]) for i in (-3, -1, 0, 1, 2, 3, 4, 6, 12)}
+    names, nodes = ["n", "m"], []
+    nodes += [N("Shape", ["x"], ["n"], start=0, end=1), N("Shape", ["x"], ["m"], start=1, end=2)]
+    for i in range(count):
+        left, right = (str(draw.choice(names if draw.random() < 0.6 else list(constants))) for _ in range(2))
+        op = str(draw.choice(["Add", "Sub", "Mul", "Div", "Min", "Max", "Mod", "Equal", "Less", "GreaterOrEqual"]))
+        if op in ("Div", "Mod"):
+            right = str(draw.choice(["c1", "c2", "c3", "c4", "c6"]))
+        if op == "Mul":
+            right = str(draw.choice(list(constants)))
+        made = f"r{i}"
+        nodes.append(N(op, [left, right], [f"b{i}" if op[0] in "ELG" else made]))
+        if op[0] in "ELG":
+            nodes.append(N("Cast", [f"b{i}"], [made], to=T.INT64))
+        names.append(made)
+    return [*nodes, N("Concat", names, ["y"], axis=0)], constants
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_arithmetic_on_sizes(seed):
+    nodes, constants = arithmetic(seed)
+    m = model(nodes, {"x": floats(2, 3)}, constants, sizes={"x": ["rows", "columns"]})
+    check(m, *({"x": floats(n, k)} for n in (0, 1, 2, 7) for k in (0, 1, 5)))
+
+
+SIZES = {  # what ONNX computes from a size n that a reshape reads
+    "quotient": (["Mul n c3 a", "Div a c2 b"], lambda n: n * 3 // 2),
+    "difference": (["Add n k a", "Sub n a b", "Neg b d"], lambda n: 5),
+    "compared": (["Equal n c0 a", "Cast a b"], lambda n: int(n == 0)),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_simplified_sizes(name):
+    lines, want = SIZES[name]
+    nodes = [N("Shape", ["x"], ["n"], end=1), N("Shape", ["z"], ["k"], end=1)]
+    for op, *names in map(str.split, lines):
+        nodes.append(N(op, names[:-1], names[-1:], **({"to": T.INT64} if op == "Cast" else {})))
+    nodes.append(N("ConstantOfShape", [nodes[-1].output[0]], ["y"]))
+    given = {"x": floats(4), "z": floats(5)}
+    constants = {"c0": np.int64([0]), "c2": np.int64([2]), "c3": np.int64([3])}
+    m = model(nodes, given, constants, sizes={"x": ["n"], "z": ["k"]})
+    session = clave.Session(clave.from_onnx(m), device="cpu")
+    for n in (0, 1, 3, 8):
+        (got,) = session.run(floats(n), floats(5))
+        assert np.asarray(got).shape == (want(n),), n
+
+
 def function(nodes, attributes=()):
     return h.make_function("own", "Scaled", ["v"], ["r"], nodes, [h.make_opsetid("", 21)], list(attributes))
 

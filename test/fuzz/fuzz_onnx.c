@@ -11,8 +11,7 @@ static void import_language_model(const uint8_t *data, size_t size) {
   if (!is_good(import_program(&source, &program, &files, &n_files))) return;
   require(n_files == 0);
   free(files);
-  if (is_good(clave_program_optimize(program, NULL, &optimized)))
-    clave_program_destroy(optimized);
+  if (is_good(clave_program_optimize(program, NULL, &optimized))) clave_program_destroy(optimized);
   clave_program_destroy(program);
 }
 

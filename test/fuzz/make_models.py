@@ -188,15 +188,9 @@ def decoders():
         N("Cast", ["u"], ["t"], to=T.INT32),
     ]
     names = ["x", "", "", "past_key_values.0.key", "past_key_values.0.value", "n", "t", "cos", "sin"]
-    attend = N(
-        "GroupQueryAttention",
-        names,
-        ["a", "present.0.key", "present.0.value"],
-        domain="com.microsoft",
-        num_heads=2,
-        kv_num_heads=1,
-        do_rotary=1,
-    )
+    results = ["a", "present.0.key", "present.0.value"]
+    options = {"domain": "com.microsoft", "num_heads": 2, "kv_num_heads": 1, "do_rotary": 1}
+    attend = N("GroupQueryAttention", names, results, **options)
     past = {f"past_key_values.0.{k}": (T.FLOAT, ["b", 1, "past", "size"]) for k in ("key", "value")}
     tables = {"cos": floats(64, 2), "sin": floats(64, 2)}
     yield (

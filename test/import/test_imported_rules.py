@@ -150,7 +150,7 @@ def test_arithmetic_on_sizes(seed):
     check(m, *({"x": floats(n, k)} for n in (0, 1, 2, 7) for k in (0, 1, 5)))
 
 
-SIZES = {  # what ONNX computes from a size n that a reshape reads
+SIZES = {  # nodes, and their result for a size n
     "quotient": (["Mul n c3 a", "Div a c2 b"], lambda n: n * 3 // 2),
     "difference": (["Add n k a", "Sub n a b", "Neg b d"], lambda n: 5),
     "compared": (["Equal n c0 a", "Cast a b"], lambda n: int(n == 0)),

@@ -279,10 +279,10 @@ class Head(nn.Module):
         super().__init__()
         torch.manual_seed(0)
         self.up, self.down, self.head, self.norm = nn.Linear(D, 24), nn.Linear(24, D), nn.Linear(D, 9), norm(D)
-        self.cut = cut
+        self.row, self.cut = nn.Parameter(torch.randn(1, 1, 9)), cut
 
     def forward(self, x):
-        y = self.head(self.norm(x + self.down(F.relu(self.up(x)))))
+        y = self.head(self.norm(x + self.down(F.relu(self.up(x))))) * self.row
         return self.cut(y)
 
 

@@ -6,12 +6,21 @@
 
 /* ---------------------------------------------------------------- operands */
 
+enum { BLOCKWISE = 2 }; /* in the union QuantizationDetails */
+
 static void read_quantization(importer *im, operand *tensor) {
   const flat_table table = flat_child(&tensor->table, 4);
   const flat_vector scales = flat_list(&table, 2, 4), zeros = flat_list(&table, 3, 8);
   const bool ints = tensor->dtype == CLAVE_I8 || tensor->dtype == CLAVE_U8 ||
                     tensor->dtype == CLAVE_I16 || tensor->dtype == CLAVE_I32;
-  if (flat_int(&table, 4, 1, 0) > 1) tensor->n_scales = -1; /* blockwise or along several axes */
+  const int64_t details = flat_int(&table, 4, 1, 0);
+  if (details > 1) tensor->n_scales = -1; /* by blocks, or along several axes */
+  if (details == BLOCKWISE) {
+    const flat_table blocks = flat_child(&table, 5);
+    tensor->block_scales = flat_int(&blocks, 0, 4, 0);
+    tensor->block_zeros = flat_int(&blocks, 1, 4, 0);
+    tensor->block = flat_int(&blocks, 2, 4, 0);
+  }
   if (!scales.count || !ints || tensor->type == TFLITE_RESOURCE || tensor->n_scales < 0) return;
   tensor->n_scales = (int)scales.count;
   tensor->scale = flat_float_at(&scales, 0);
@@ -88,7 +97,7 @@ static void check_input(operation *op, operand *input, int flags) {
     import_invalid(op->im, "input '%.100s' is the result of no operator", input->name);
   if (input->type == TFLITE_COMPLEX64 && !(flags & COMPLEX))
     import_unsupported(op->im, "an input of dtype COMPLEX64");
-  if (input->n_scales < 0)
+  if (input->n_scales < 0 && !(input->block > 0 && flags & BLOCKS))
     import_unsupported(op->im, input->n_scales == -1 ? "blockwise quantisation"
                                                      : "a scale that is not a positive number");
 }

@@ -32,10 +32,12 @@ typedef struct operand {
   flat_table table;
   int type; /* as in the schema */
   clave_dtype dtype;
-  int n_scales; /* 0: not quantised, 1: per tensor, else along `axis` */
+  int n_scales; /* 0: not quantised, 1: per tensor, -1: by blocks, else along `axis` */
   float scale;
   int zero, axis;
-  bool has_zeros; /* one zero is not 0, of several */
+  bool has_zeros;                    /* one zero is not 0, of several */
+  int64_t block;                     /* codes of the last axis that share a scale; 0: no blocks */
+  int64_t block_scales, block_zeros; /* tensors of the subgraph; zeros -1: none */
   bool is_bound;
   value *values[LAYOUTS]; /* both NULL, although bound: the result of an unsupported operator */
   value *reals[LAYOUTS];  /* the same dequantised, if it was needed */
@@ -119,6 +121,8 @@ value *tflite_rounded(importer *im, value *input);
 value *tflite_saturated(importer *im, value *input, clave_dtype type);
 value *tflite_quantized(importer *im, const operand *to, value *input);
 bool tflite_is_quantized(const operand *tensor);
+/* The range of codes of a dtype; false: no quantised tensor has it. */
+bool tflite_code_limits(clave_dtype type, double *low, double *high);
 bool tflite_same_codes(const operand *tensor, const operand *other);
 /* Returns a constant weight (O, ...) of codes whose scales are along the axis that `order` moves to
  * the front, or dequantises it: an operand of a convolution or product. */
@@ -139,8 +143,9 @@ enum {
   IMAGE = 2,
   CODES = 4,
   RAW = 8,
-  COMPLEX = 16
-}; /* IMAGE: channels first */
+  COMPLEX = 16,
+  BLOCKS = 32 /* weights whose scales belong to blocks */
+};            /* IMAGE: channels first */
 typedef struct tflite_op {
   const char *name; /* in the schema, or of a custom op */
   tflite_converter convert;

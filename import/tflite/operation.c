@@ -190,8 +190,9 @@ static value *activation_limit(operation *op, const value *input, double limit) 
   const operand *result = tflite_result(op, 0);
   if (!op->as_codes || !result || !tflite_is_quantized(result))
     return value_of_float(op->im, input->type, limit);
-  const double code = round(limit / (double)result->scale) + result->zero,
-               low = input->type == CLAVE_I8 ? -128 : 0, high = low + 255;
+  const double code = round(limit / (double)result->scale) + result->zero;
+  double low = 0, high = 0;
+  (void)tflite_code_limits(input->type, &low, &high);
   return value_of_float(op->im, input->type, code < low ? low : code > high ? high : code);
 }
 

@@ -17,9 +17,8 @@ static window pool_window(operation *op) {
 
 /* Returns the least number of a dtype, with which maxima are padded. */
 static double pool_least(clave_dtype type) {
-  if (type == CLAVE_U8) return 0;
-  if (type == CLAVE_I8) return -128;
-  return (double)-INFINITY;
+  double low, high;
+  return tflite_code_limits(type, &low, &high) ? low : (double)-INFINITY;
 }
 
 /* Sums over windows: averages with the divisor 1. */

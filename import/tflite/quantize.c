@@ -5,9 +5,8 @@
 #include "base/checked.h"
 #include "base/dtype.h"
 #include "base/encoding.h"
+#include "import/coded.h"
 #include "import/tflite/converters.h"
-
-enum { INT8_LEAST = -128, INT8_MOST = 127, UINT8_MOST = 255 };
 
 bool tflite_is_quantized(const operand *tensor) { return tensor->n_scales > 0; }
 
@@ -31,12 +30,7 @@ static int64_t zero_at(const operand *tensor, int64_t channel) {
 
 static int64_t code_at(const value *codes, int64_t i) {
   const char *at = (const char *)codes->data + (size_t)i * clave_dtype_size(codes->type);
-  int32_t wide;
-  if (codes->type == CLAVE_I8) return *(const int8_t *)at;
-  if (codes->type == CLAVE_U8) return *(const uint8_t *)at;
-  if (codes->type != CLAVE_I32) return 0;
-  memcpy(&wide, at, sizeof wide);
-  return wide;
+  return (int64_t)element_number((dtype)codes->type, at);
 }
 
 /* Returns the number of elements that one step along the axis of the scales skips, and checks that
@@ -78,8 +72,16 @@ static value *decoded_constant(importer *im, operand *tensor, const value *codes
 
 /* ---------------------------------------------------------------- numbers at run time */
 
+bool tflite_code_limits(clave_dtype type, double *low, double *high) {
+  if (type != CLAVE_I8 && type != CLAVE_U8 && type != CLAVE_I16) return false;
+  *low = type == CLAVE_U8 ? 0 : type == CLAVE_I8 ? INT8_MIN : INT16_MIN;
+  *high = type == CLAVE_U8 ? UINT8_MAX : type == CLAVE_I8 ? INT8_MAX : INT16_MAX;
+  return true;
+}
+
 static bool is_code_type(importer *im, const operand *tensor) {
-  if (tensor->dtype == CLAVE_I8 || tensor->dtype == CLAVE_U8) return true;
+  double low, high;
+  if (tflite_code_limits(tensor->dtype, &low, &high)) return true;
   import_unsupported(im, "quantised codes of dtype %s", tflite_dtype_name(tensor->type));
   return false;
 }
@@ -108,11 +110,11 @@ value *tflite_rounded(importer *im, value *input) {
 
 /* Converts whole numbers to codes, which saturate. */
 value *tflite_saturated(importer *im, value *input, clave_dtype type) {
-  const bool is_signed = type == CLAVE_I8;
-  value *low = value_of_float(im, CLAVE_F32, is_signed ? INT8_LEAST : 0),
-        *high = value_of_float(im, CLAVE_F32, is_signed ? INT8_MOST : UINT8_MOST);
-  return input ? emit_cast(im, emit_step(im, "clamp", (value *[]){input, low, high}, 3), type)
-               : NULL;
+  double low = 0, high = 0;
+  (void)tflite_code_limits(type, &low, &high);
+  value *limits[] = {input, value_of_float(im, CLAVE_F32, low),
+                     value_of_float(im, CLAVE_F32, high)};
+  return input ? emit_cast(im, emit_step(im, "clamp", limits, 3), type) : NULL;
 }
 
 value *tflite_quantized(importer *im, const operand *to, value *input) {
@@ -161,6 +163,43 @@ static value *encoded_weight(operation *op, const operand *tensor, const value *
   return out;
 }
 
+/* Returns a constant of 16-bit floats as F32. */
+static value *half_to_float(importer *im, const value *input) {
+  const int64_t n = value_count(input);
+  float *numbers = import_alloc(im, (size_t)n + 1, sizeof *numbers);
+  const char *at = input->data;
+  for (int64_t i = 0; numbers && i < n; i++)
+    numbers[i] = (float)element_number((dtype)input->type, at + (size_t)i * 2);
+  return number_constant(im, input, numbers);
+}
+
+/* Returns a constant tensor of the subgraph. Scales are F32. */
+static value *block_constant(operation *op, int64_t index) {
+  operand *tensor = index >= 0 && index < op->graph->n ? &op->graph->operands[index] : NULL;
+  if (!tensor || !tflite_is_constant(op->tflite, tensor)) {
+    import_unsupported(op->im, "scales of blocks that are not constant");
+    return NULL;
+  }
+  value *stored = tflite_constant(op->tflite, tensor);
+  return stored && clave_dtype_size(stored->type) == 2 && dtype_is_float((dtype)stored->type)
+             ? half_to_float(op->im, stored)
+             : stored;
+}
+
+/* Returns the weight of codes in blocks along the last axis. */
+static value *block_weight(operation *op, const operand *tensor, value *codes) {
+  const coded_source source = {
+      .codes = codes,
+      .scale = block_constant(op, tensor->block_scales),
+      .zero = tensor->block_zeros >= 0 ? block_constant(op, tensor->block_zeros) : NULL,
+      .axis = codes->rank - 1,
+      .group = tensor->block};
+  if (!import_ok(op->im)) return NULL;
+  value *out = coded_constant(op->im, &source);
+  if (!out) import_unsupported(op->im, "blocks of %lld codes", (long long)tensor->block);
+  return out;
+}
+
 value *tflite_weight(operation *op, int i, const int *order, bool *encoded) {
   operand *x = tflite_operand(op, i);
   if (encoded) *encoded = false;
@@ -170,6 +209,7 @@ value *tflite_weight(operation *op, int i, const int *order, bool *encoded) {
   }
   value *stored = tflite_in_layout(op->im, x, LAST);
   if (!stored || !import_ok(op->im)) return NULL;
+  if (x->block) return block_weight(op, x, stored);
   if (tflite_is_quantized(x) && stored->data) (void)channel_stride(op->im, x, stored);
   const bool keeps = keeps_weight_codes(x, stored, order);
   if (!keeps && tflite_is_quantized(x)) stored = tflite_dequantized(op->im, x, stored);
@@ -187,7 +227,8 @@ value *tflite_bias(operation *op, int i, int x_at, int weight_at) {
   if (!stored || dtype_is_float((dtype)stored->type)) return stored;
   const int64_t n = value_count(stored);
   const flat_vector scales = operand_scales(weight);
-  if (!stored->data || stored->type != CLAVE_I32 || x->n_scales != 1 || weight->n_scales < 1 ||
+  if (!stored->data || (stored->type != CLAVE_I32 && stored->type != CLAVE_I64) ||
+      x->n_scales != 1 || weight->n_scales < 1 ||
       (weight->n_scales != 1 && weight->n_scales != n)) {
     import_unsupported(im, "a bias of dtype %s", tflite_dtype_name(bias->type));
     return NULL;
@@ -201,15 +242,6 @@ value *tflite_bias(operation *op, int i, int x_at, int weight_at) {
 }
 
 /* ---------------------------------------------------------------- operators */
-
-static value *half_to_float(importer *im, const value *input) {
-  const int64_t n = value_count(input);
-  float *numbers = import_alloc(im, (size_t)n + 1, sizeof *numbers);
-  const char *at = input->data;
-  for (int64_t i = 0; numbers && i < n; i++)
-    numbers[i] = (float)element_number((dtype)input->type, at + (size_t)i * 2);
-  return number_constant(im, input, numbers);
-}
 
 /* The result is F32. Constants of 16-bit floats are converted at import. */
 void tflite_dequantize_op(operation *op) {

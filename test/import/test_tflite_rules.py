@@ -160,3 +160,82 @@ def test_signatures():
     for name in methods:
         want = peer.get_signature_runner(name)(x=x)["y"]
         np.testing.assert_allclose(session.run(x, method=name)[0], want, 1e-6)
+
+
+# ---------------------------------------------------------------- 16-bit codes, blocks
+
+
+def coded(name, shape, activation=0, weight=None, bias=None):
+    """One operator on 16-bit codes of scale 1/1000, and a second input of scale 1/3000 or a weight."""
+    m = Model()
+    x = m.tensor("x", shape, kind="INT16", scale=1e-3)
+    y = m.tensor("y", (shape[0], 5) if weight is not None else shape, kind="INT16", scale=2e-3)
+    if weight is None:
+        two = name not in ("LOGISTIC", "RSQRT", "ABS")
+        inputs = [x, m.tensor("z", shape, kind="INT16", scale=1 / 3000)] if two else [x]
+        if name == "LOGISTIC":
+            m.now.tensors[y].quantization.scale = [1 / 32768]
+    else:
+        inputs = [x, m.tensor("w", data=weight, scale=0.01), m.tensor("b", data=bias, kind="INT64", scale=1e-5)]
+        m.now.tensors[inputs[1]].quantization.zeroPoint = [0]
+    options = {
+        "ADD": "AddOptions",
+        "SUB": "SubOptions",
+        "MUL": "MulOptions",
+        "FULLY_CONNECTED": "FullyConnectedOptions",
+    }
+    more = {"kind": options[name], "fusedActivationFunction": activation} if name in options else {}
+    m.op(name, inputs, [y], **more)
+    m.now.inputs, m.now.outputs = [i for i in inputs if m.now.tensors[i].buffer == 0], [y]
+    return m.bytes()
+
+
+CODED = {"add": ("ADD", 0), "sub": ("SUB", 0), "mul": ("MUL", 0), "relu": ("ADD", 1), "relu6": ("MUL", 3),
+         "logistic": ("LOGISTIC", 0), "abs": ("ABS", 0)}  # fmt: skip
+
+
+def nearly(model, given, apart):
+    """Compares codes, which may be this far apart."""
+    peer = litert.Interpreter(model_content=model, num_threads=1)
+    peer.allocate_tensors()
+    for detail, x in zip(peer.get_input_details(), given, strict=True):
+        peer.set_tensor(detail["index"], x)
+    peer.invoke()
+    want = peer.get_tensor(peer.get_output_details()[0]["index"])
+    (got,) = clave.Session(clave.from_tflite(model), device="cpu").run(*given)
+    assert (want.dtype, want.shape) == (got.dtype, got.shape) and len(np.unique(want)) > 1
+    assert np.abs(want.astype(int) - np.asarray(got).astype(int)).max() <= apart
+
+
+@pytest.mark.parametrize("name", CODED)
+def test_codes_of_16_bits(name):
+    op, activation = CODED[name]
+    model = coded(op, (4, 9), activation)
+    codes = lambda: rng.integers(-32768, 32768, (4, 9)).astype(np.int16)
+    nearly(model, [codes() for _ in range(1 if op in ("LOGISTIC", "ABS") else 2)], 4 if op == "LOGISTIC" else 1)
+
+
+def test_product_of_16_bits():
+    weight, bias = rng.integers(-127, 128, (5, 9)).astype(np.int8), rng.integers(-9000, 9000, 5)
+    nearly(coded("FULLY_CONNECTED", (4, 9), 0, weight, bias), [rng.integers(-9000, 9000, (4, 9)).astype(np.int16)], 2)
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_weights_in_blocks(zeros):
+    """The peer rounds the activations to 8 bits, so numpy computes what the weights mean."""
+    m = Model()
+    codes, scales = rng.integers(-8, 8, (6, 64)), (rng.random((6, 2)) + 0.5).astype(np.float16)
+    points = rng.integers(-3, 4, (6, 2)).astype(np.int8)
+    x, y = m.tensor("x", (3, 64)), m.tensor("y", (3, 6))
+    w = m.tensor("w", data=codes.astype(np.int8))
+    s = m.tensor("s", data=scales, kind="FLOAT16")
+    z = m.tensor("z", data=points) if zeros else -1
+    details = schema.BlockwiseQuantizationT(scales=s, zeroPoints=z, blockSize=32)
+    m.now.tensors[w].quantization = schema.QuantizationParametersT(detailsType=2, details=details)
+    m.op("FULLY_CONNECTED", [x, w, -1], [y], kind="FullyConnectedOptions")
+    m.now.inputs, m.now.outputs = [x], [y]
+    block = lambda a: np.repeat(a.astype(np.float64), 32, 1)
+    given = floats(3, 64)
+    want = given @ ((codes - (block(points) if zeros else 0)) * block(scales)).T
+    (got,) = clave.Session(clave.from_tflite(m.bytes()), device="cpu").run(given)
+    np.testing.assert_allclose(got, want, 1e-4, 1e-5 * np.abs(want).max())

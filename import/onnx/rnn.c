@@ -195,3 +195,34 @@ void onnx_rnn(node *node) {
       node_set(node, i,
                emit_cast(im, directions_joined(&rnn, parts[i], i == 0), node_input(node, 0)->type));
 }
+
+/* Returns the numbers of codes (directions, in, gates * hidden) as (directions, gates * hidden,
+ * in). Scales and zeros are for each direction, or for each of its columns. */
+static value *decoded_weight(node *node, int weight, int scale, int zero) {
+  importer *im = node->im;
+  value *codes = node_required(node, weight),
+        *factors[] = {node_required(node, scale), node_input(node, zero)};
+  if (!codes || !factors[0] || codes->rank != 3) return NULL;
+  for (int i = 0; i < 2 && factors[i]; i++) {
+    const number dims[] = {codes->dims[0], number_int(1),
+                           factors[i]->rank == 2 ? codes->dims[2] : number_int(1)};
+    factors[i] = emit_reshape(im, factors[i], 3, dims);
+  }
+  value *out = emit_cast(im, codes, CLAVE_F32);
+  if (factors[1]) out = emit_binary(im, "sub", out, emit_cast(im, factors[1], CLAVE_F32));
+  return emit_transpose(im, emit_binary(im, "mul", out, factors[0]), 1, 2);
+}
+
+/* An LSTM of quantised weights. onnxruntime also rounds its inputs and states to 8 bits. */
+void onnx_dynamic_quantize_lstm(node *node) {
+  enum { W = 1, R = 2, N_INPUTS = 8, W_SCALE = 8, W_ZERO, R_SCALE, R_ZERO };
+  value *inputs[N_INPUTS];
+  for (int i = 0; i < N_INPUTS; i++) inputs[i] = node_input(node, i);
+  inputs[W] = decoded_weight(node, W, W_SCALE, W_ZERO);
+  inputs[R] = decoded_weight(node, R, R_SCALE, R_ZERO);
+  if (!import_ok(node->im)) return;
+  struct node plain = *node;
+  plain.inputs = inputs;
+  plain.n_inputs = N_INPUTS;
+  onnx_rnn(&plain);
+}

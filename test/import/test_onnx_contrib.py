@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+import clave
+
 pytest.importorskip("onnxruntime", reason="no onnxruntime is installed")
 from _peer import F16, F32, Case, T, compare, h, node, peer
 
@@ -310,3 +312,28 @@ def test_dynamic_matmul(kind, device):
     constants |= {"ys": F32(0.2), "yz": np.int8(0)}
     program = compare(Case(nodes, {"x": floats(2, 5, 64)}, constants, codes=0.01, open_sizes=("x",)), device)
     assert program.report.methods[0].ops["MatmulInteger"] == 1
+
+
+@pytest.mark.parametrize("channels", [False, True])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_quantized_lstm(direction, channels):
+    """onnxruntime rounds inputs and states to 8 bits, too; the same LSTM of decoded weights is exact."""
+    n, hidden, size, kind = 2 if direction[0] == "b" else 1, 6, 5, np.int8 if channels else np.uint8
+    many, zero = ((n, 4 * hidden) if channels else (n,)), 0 if channels else 131
+    given = {"x": floats(7, 3, size)}
+    constants = {"w": integers(kind, n, size, 4 * hidden), "r": integers(kind, n, hidden, 4 * hidden)}
+    constants |= {"b": floats(n, 8 * hidden), "h": floats(n, 3, hidden), "c": floats(n, 3, hidden)}
+    constants |= {f"{k}s": (positive(*many) / 100).astype(np.float32) for k in "wr"}
+    constants |= {f"{k}z": np.full(many, zero, kind) for k in "wr"}
+    options = {"direction": direction, "hidden_size": hidden}
+    made = node("DynamicQuantizeLSTM", "x w r b - h c - ws wz rs rz", domain="com.microsoft", **options)
+    case = Case([made], given, constants, tolerance=3e-2)
+    compare(case)
+    decoded = {k: ((constants[k].astype(np.float32) - zero) * constants[f"{k}s"].reshape(n, 1, -1)) for k in "wr"}
+    plain = node("LSTM", "x w r b - h c", **options)
+    more = {k: constants[k] for k in "bhc"} | {
+        k: np.ascontiguousarray(v.transpose(0, 2, 1)) for k, v in decoded.items()
+    }
+    results = [clave.Session(clave.from_onnx(c.model()), device="cpu").run(given["x"])[0]
+               for c in (case, Case([plain], given, more))]  # fmt: skip
+    np.testing.assert_allclose(results[0], results[1], 1e-5, 1e-6)

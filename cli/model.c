@@ -7,6 +7,7 @@
 #include "clave_files.h"
 #include "clave_llm.h"
 #include "cli/progress.h"
+#include "json/fields.h"
 
 int read_warm_up(const model_arguments *arguments, clave_warm_up *out) {
   *out = CLAVE_WARM_UP_WAIT;
@@ -63,6 +64,23 @@ int choose_method(model *model, const char *name) {
   return EXIT_GOOD;
 }
 
+/* Prints the notes that the importer of an .onnx file left in the program's metadata. Metadata of
+ * other files may be any text. */
+static int print_import_notes(const char *path, const clave_program *program) {
+  clave_program_info info = {.size = sizeof info};
+  json *document = NULL;
+  if (!path_has_ending(path, ".onnx")) return EXIT_GOOD;
+  TRY_STATUS(clave_program_get_info(program, &info));
+  if (info.metadata && *info.metadata)
+    clave_status_free(json_parse(info.metadata, strlen(info.metadata), &document));
+  const json *notes = document ? field_or_null(document, "notes") : NULL;
+  if (notes && json_kind_of(notes) == JSON_ARRAY)
+    for (const json *i = json_first(notes); i; i = json_next(i))
+      if (json_kind_of(i) == JSON_STRING) print_note(NULL, json_string(i));
+  json_free(document);
+  return EXIT_GOOD;
+}
+
 int open_program(const model_arguments *arguments, model *model) {
   clave_program_options options = {.size = sizeof options, .consts = arguments->consts};
   show_progress("loading %s", arguments->program);
@@ -70,6 +88,7 @@ int open_program(const model_arguments *arguments, model *model) {
                  ? clave_llm_import(arguments->program, &model->program)
                  : clave_program_load(arguments->program, &options, &model->program));
   clear_progress();
+  TRY_EXIT(print_import_notes(arguments->program, model->program));
   return choose_method(model, arguments->method);
 }
 

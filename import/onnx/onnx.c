@@ -108,18 +108,34 @@ static void add_outputs(onnx_import *onnx, const onnx_graph *graph) {
 
 /* ---------------------------------------------------------------- models */
 
+static bool is_default_domain(const onnx_opset *opset) {
+  return !opset->domain[0] || strcmp(opset->domain, "ai.onnx") == 0;
+}
+
 static clave_status check_model(const onnx_model *model) {
   if (!model->has_graph) return INVALID("the model has no graph");
   if (!model->graph.n_outputs) return INVALID("the graph has no outputs");
   if (!model->opsets.count) return INVALID("the model imports no opset");
   for (size_t i = 0; i < model->opsets.count; i++) {
     const onnx_opset *opset = &model->opsets.items[i];
-    const bool is_default = !opset->domain[0] || strcmp(opset->domain, "ai.onnx") == 0;
-    if (is_default && opset->version < ONNX_OPSET_FIRST)
+    if (is_default_domain(opset) && opset->version < ONNX_OPSET_FIRST)
       return UNSUPPORTED("opset %lld: expected at least %d", (long long)opset->version,
                          ONNX_OPSET_FIRST);
   }
   return NULL;
+}
+
+/* Leaves a note in the program if the file is of newer versions than those that are known. */
+static void note_versions(importer *im, const onnx_model *model) {
+  long long opset = 0;
+  for (size_t i = 0; i < model->opsets.count; i++)
+    if (is_default_domain(&model->opsets.items[i])) opset = model->opsets.items[i].version;
+  if (model->ir_version <= ONNX_IR && opset <= ONNX_OPSET) return;
+  clave_builder_metadata(
+      im->builder, import_text(im,
+                               "{\"notes\": [\"the file has IR version %lld and opset %lld; the "
+                               "newest known are %d and %d\"]}",
+                               (long long)model->ir_version, opset, ONNX_IR, ONNX_OPSET));
 }
 
 static void convert_model(onnx_import *onnx, const onnx_model *model, int64_t max_context) {
@@ -130,6 +146,7 @@ static void convert_model(onnx_import *onnx, const onnx_model *model, int64_t ma
   if (model->producer[0])
     clave_builder_producer(
         im->builder, import_text(im, "%.100s %.50s", model->producer, model->producer_version));
+  note_versions(im, model);
   onnx_bind_initializers(onnx, &model->graph);
   if (max_context)
     decoder_bind_inputs(onnx, &model->graph, max_context);

@@ -7,7 +7,7 @@
 #include "import/tflite/flexbuffer.h"
 
 typedef struct detection {
-  double scale[4]; /* of y, x, height and width in encodings */
+  double scale[4]; /* divisors of encoded y, x, height and width */
   double score, overlap;
   int64_t max, per_class, n_classes;
   bool by_class; /* suppresses boxes of each class separately */

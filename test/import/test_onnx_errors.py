@@ -1,5 +1,7 @@
 """Models that are refused: one line with everything that is wrong."""
 
+import subprocess
+
 import numpy as np
 import pytest
 
@@ -62,13 +64,18 @@ def test_invalid_graphs(nodes, said):
     assert said in str(refused(model(nodes)))
 
 
-def test_old_and_new_opsets():
+def test_old_and_new_opsets(build, tmp_path):
     relu = [h.make_node("Relu", ["x"], ["y"])]
     assert "opset 6: expected at least 7" in str(refused(model(relu, opset=6)))
     new = model(relu, opset=99)
     new.ir_version = 77
-    out = clave.Session(clave.from_onnx(new), device="cpu").run(np.float32([[-1, 2, -3, 4]]))
+    program, note = clave.from_onnx(new), "the file has IR version 77 and opset 99; the newest known are 14 and 28"
+    assert program.metadata == {"notes": [note]} and clave.from_onnx(model(relu)).metadata == {}
+    out = clave.Session(program, device="cpu").run(np.float32([[-1, 2, -3, 4]]))
     assert np.array_equal(out[0], np.float32([[0, 2, 0, 4]]))
+    (tmp_path / "new.onnx").write_bytes(new.SerializeToString())
+    p = subprocess.run([build / "clave", "inspect", tmp_path / "new.onnx"], capture_output=True, text=True, check=True)
+    assert p.stderr == f"clave: note: {note}\n"
 
 
 def external(tmp_path, location, offset="0", length="16"):

@@ -3,6 +3,7 @@
 #include "import/emit_nms.h"
 
 #include "import/emit_index.h"
+#include "import/emit_scan.h"
 
 enum { NMS_Y1, NMS_X1, NMS_Y2, NMS_X2, NMS_AREA, NMS_FIELDS };
 
@@ -70,38 +71,25 @@ static value *nms_step(importer *im, const nms *nms, value *gone, value *const *
   return emit_binary(im, "logical_or", gone, over);
 }
 
+/* A step of the scan: one box of each list, at its position. */
+static value *nms_box(void *ctx, importer *im, value *const *xs, value **carries) {
+  carries[0] = nms_step(im, ctx, carries[0], xs, xs[NMS_FIELDS]);
+  return NULL;
+}
+
 /* Scans over the boxes. gone: (lists, boxes), BOOL: boxes without a sufficient score. */
-static value *nms_scan(importer *im, const nms *nms, value *gone) {
+static value *nms_scan(importer *im, nms *nms, value *gone) {
   enum { N_XS = NMS_FIELDS + 1 };
-  const number dims[2] = {nms->lists, nms->boxes};
-  value *args[1 + N_XS];
-  clave_id ids[1 + N_XS], xs[N_XS];
-  value *out = emit_declare(im, CLAVE_BOOL, 2, dims);
-  for (int i = 0; i < N_XS; i++) {
-    value *x = i < NMS_FIELDS ? emit_transpose(im, nms->field[i], 0, 1)
-                              : emit_reshape(im, nms->positions, 1, &nms->boxes);
-    xs[i] = value_tensor(im, x);
+  value *xs[N_XS];
+  for (int i = 0; i < NMS_FIELDS; i++) {
+    if (!emit_prepare(im, nms->field[i])) return NULL;
+    xs[i] = emit_transpose(im, nms->field[i], 0, 1);
   }
-  if (!emit_prepare(im, gone) || !emit_prepare(im, nms->positions) ||
-      !emit_prepare(im, nms->threshold) || !out)
-    return NULL;
-  args[0] = emit_declare(im, CLAVE_BOOL, 2, dims);
-  for (int i = 0; i < N_XS; i++)
-    args[1 + i] = i < NMS_FIELDS ? emit_declare(im, CLAVE_F32, 1, dims)
-                                 : emit_declare(im, CLAVE_I64, 0, NULL);
-  for (int i = 0; i < 1 + N_XS; i++) ids[i] = args[i] ? args[i]->tensor : 0;
-  if (!import_ok(im)) return NULL;
-  const clave_id body = import_begin_body(im, "box", ids, 1 + N_XS);
-  for (int i = 0; i < 1 + N_XS; i++) args[i]->scope = import_scope(im);
-  value *next = nms_step(im, nms, args[0], args + 1, args[1 + NMS_FIELDS]);
-  const clave_id result = value_tensor(im, next);
-  import_end_body(im, &result, 1);
-  clave_builder_op(im->builder, "Scan", im->node);
-  clave_builder_set_body(im->builder, "body_chain", body);
-  clave_builder_set_tensors(im->builder, "carries", &gone->tensor, 1);
-  clave_builder_set_tensors(im->builder, "xs", xs, N_XS);
-  clave_builder_set_tensors(im->builder, "results", &out->tensor, 1);
-  return out;
+  xs[NMS_FIELDS] = emit_reshape(im, nms->positions, 1, &nms->boxes);
+  if (!emit_prepare(im, nms->positions) || !emit_prepare(im, nms->threshold)) return NULL;
+  const scan_call call = {"box", xs, &gone, N_XS, 1, nms_box, nms};
+  (void)emit_scan(im, &call);
+  return gone;
 }
 
 value *emit_nms(importer *im, value *boxes, bool center, value *order, value *gone,

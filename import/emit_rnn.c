@@ -1,6 +1,8 @@
 /* Recurrent networks as a Scan over the time steps, of which a few are unrolled instead. */
 #include "import/emit_rnn.h"
 
+#include "import/emit_scan.h"
+
 enum { UNROLLED = 4, STATES = 2 };
 
 /* The operands that the steps of a layer share, with transposed weights */
@@ -146,51 +148,17 @@ static value *unrolled(importer *im, const rnn_context *context, value *input, v
   return import_ok(im) ? emit_cat(im, outs, (int)steps, 0) : NULL;
 }
 
-/* Emits the body, whose arguments are the states, one step of input and, if present, of valid.
- * Returns it, or 0 after an error. */
-static clave_id scan_body(importer *im, const rnn_context *context, value *input, value *valid,
-                          value *const *states) {
-  value *args[STATES + 2] = {NULL};
-  clave_id ids[STATES + 2], results[STATES + 1];
-  const int n = context->n_states;
-  for (int i = 0; i < n; i++) args[i] = emit_declare(im, input->type, 2, states[i]->dims);
-  args[n] = emit_declare(im, input->type, 2, input->dims + 1);
-  if (valid) args[n + 1] = emit_declare(im, valid->type, 2, valid->dims + 1);
-  const int n_args = n + 1 + (valid != NULL);
-  if (!import_ok(im)) return 0;
-  for (int i = 0; i < n_args; i++) ids[i] = args[i]->tensor;
-  const clave_id body = import_begin_body(im, "step", ids, (uint32_t)n_args);
-  if (!import_ok(im)) return 0;
-  for (int i = 0; i < n_args; i++) args[i]->scope = import_scope(im);
-  value *next[STATES] = {args[0], n > 1 ? args[1] : NULL};
-  value *out = rnn_step(im, context, args[n], args[n + 1], next);
-  for (int i = 0; i < n; i++) results[i] = value_tensor(im, next[i]);
-  results[n] = value_tensor(im, out);
-  import_end_body(im, results, (uint32_t)n + 1);
-  return import_ok(im) ? body : 0;
+static value *rnn_scan_step(void *ctx, importer *im, value *const *xs, value **states) {
+  const rnn_context *context = ctx;
+  return rnn_step(im, context, xs[0], context->layer->valid ? xs[1] : NULL, states);
 }
 
-static value *scanned(importer *im, const rnn_context *context, value *input, value *valid,
+static value *scanned(importer *im, rnn_context *context, value *input, value *valid,
                       value **states) {
-  clave_id carries[STATES], xs[2], results[STATES + 1];
-  const int n = context->n_states;
-  for (int i = 0; i < n; i++) carries[i] = value_tensor(im, states[i]);
-  xs[0] = value_tensor(im, input);
-  if (valid) xs[1] = value_tensor(im, valid);
-  const clave_id body = import_ok(im) ? scan_body(im, context, input, valid, states) : 0;
-  const number dims[3] = {input->dims[0], states[0]->dims[0], states[0]->dims[1]};
-  if (!body) return NULL;
-  value *out = emit_declare(im, input->type, 3, dims);
-  for (int i = 0; i < n; i++) states[i] = emit_declare(im, input->type, 2, states[i]->dims);
-  if (!import_ok(im)) return NULL;
-  for (int i = 0; i < n; i++) results[i] = states[i]->tensor;
-  results[n] = out->tensor;
-  clave_builder_op(im->builder, "Scan", im->node);
-  clave_builder_set_body(im->builder, "body_chain", body);
-  clave_builder_set_tensors(im->builder, "carries", carries, (uint32_t)n);
-  clave_builder_set_tensors(im->builder, "xs", xs, 1 + (valid != NULL));
-  clave_builder_set_tensors(im->builder, "results", results, (uint32_t)n + 1);
-  return out;
+  value *xs[] = {input, valid};
+  const scan_call call = {"step",        xs,     states, valid ? 2 : 1, context->n_states,
+                          rnn_scan_step, context};
+  return emit_scan(im, &call);
 }
 
 /* Makes the tensors that the steps read in the scope of the layer, so that no step makes them. */

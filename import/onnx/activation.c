@@ -118,6 +118,13 @@ void onnx_activation(node *node) {
       node_set(node, 0, emit_cast(node->im, activations[i].convert(node, x), x->type));
 }
 
+void onnx_swiglu(node *node) {
+  value *gate = node_required(node, 0), *linear = node_required(node, 1);
+  if (!gate || !linear) return;
+  value *swish = emit_cast(node->im, activation_swish(node, gate), gate->type);
+  node_set(node, 0, emit_binary(node->im, "mul", swish, linear));
+}
+
 /* Computes x for x >= 0 and slope * x otherwise. The slope is broadcast to x. */
 void onnx_prelu(node *node) {
   importer *im = node->im;

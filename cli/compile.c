@@ -25,6 +25,7 @@ enum { THREADS_OPEN = -1, MAX_THREADS = 1024 };
 
 static const flag compile_flags[] = {
     PROGRAM_FLAGS(compile_arguments),
+    LANGUAGE_MODEL_FLAG(compile_arguments),
     {"CONSTS", FLAG_OPTIONAL, offsetof(compile_arguments, model.consts), NULL, "same as --consts",
      0, 0},
     {"-o", FLAG_WRITTEN, offsetof(compile_arguments, to), "BIN", "the executable to write", 0, 0},

@@ -17,6 +17,7 @@ static const flag convert_flags[] = {
     {"B", FLAG_OPERAND, offsetof(convert_arguments, to), NULL, "the program to write", 0, 0},
     {"--consts", FLAG_PATH, offsetof(convert_arguments, model.consts), "FILE",
      "constants of A if it is a .json program (default: consts.safetensors beside it)", 0, 0},
+    LANGUAGE_MODEL_FLAG(convert_arguments),
     {"--pack", FLAG_TEXT, offsetof(convert_arguments, device), "DEVICE",
      "adds weights packed for that device (cpu, opencl, ...); none: removes all packed weights", 0,
      0},
@@ -64,7 +65,7 @@ static int convert_program(const void *arguments, page *out) {
 
 const command convert_command = {
     .name = "convert",
-    .usage = "convert A B [--consts FILE] [--pack DEVICE]",
+    .usage = "convert A B [--consts FILE] [--language-model] [--pack DEVICE]",
     .summary = "Converts a program between .json (with consts.safetensors beside it) and .clv.",
     .more =
         "The file extensions select the formats. The constants of another program are not\n"

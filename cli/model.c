@@ -84,7 +84,7 @@ static int print_import_notes(const char *path, const clave_program *program) {
 int open_program(const model_arguments *arguments, model *model) {
   clave_program_options options = {.size = sizeof options, .consts = arguments->consts};
   show_progress("loading %s", arguments->program);
-  TRY_STATUS(folder_exists(arguments->program)
+  TRY_STATUS(arguments->language_model || folder_exists(arguments->program)
                  ? clave_llm_import(arguments->program, &model->program)
                  : clave_program_load(arguments->program, &options, &model->program));
   clear_progress();

@@ -7,7 +7,8 @@
 typedef struct model_arguments {
   const char *program, *consts, *method, *device, *warm_up;
   bool no_fallback, allow_custom_kernels;
-  const void *clv; /* bytes of a .clv embedded in an executable; else NULL */
+  bool language_model; /* imports an .onnx file as a language model */
+  const void *clv;     /* bytes of a .clv embedded in an executable; else NULL */
   size_t clv_size;
   const void *binaries; /* embedded kernel binaries, as in clave_device_options; or NULL */
   size_t binaries_size;
@@ -22,6 +23,11 @@ typedef struct model_arguments {
   {"PROG", FLAG_OPERAND, offsetof(arguments, model.program), NULL, PROGRAM_FILES, 0, 0}, { \
     "--consts", FLAG_PATH, offsetof(arguments, model.consts), "FILE",                      \
         "constants of a .json program (default: consts.safetensors beside it)", 0, 0       \
+  }
+#define LANGUAGE_MODEL_FLAG(arguments)                                                \
+  {                                                                                   \
+    "--language-model", FLAG_SWITCH, offsetof(arguments, model.language_model), NULL, \
+        "imports an .onnx file with its folder's settings, as generate does", 0, 0    \
   }
 #define METHOD_FLAG(arguments)                                     \
   {                                                                \

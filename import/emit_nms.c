@@ -88,7 +88,7 @@ static value *nms_scan(importer *im, nms *nms, value *gone) {
   xs[NMS_FIELDS] = emit_reshape(im, nms->positions, 1, &nms->boxes);
   if (!emit_prepare(im, nms->positions) || !emit_prepare(im, nms->threshold)) return NULL;
   const scan_call call = {"box", xs, &gone, N_XS, 1, nms_box, nms};
-  (void)emit_scan(im, &call);
+  (void)emit_scan_steps(im, &call);
   return gone;
 }
 

@@ -158,7 +158,7 @@ static value *scanned(importer *im, rnn_context *context, value *input, value *v
   value *xs[] = {input, valid};
   const scan_call call = {"step",        xs,     states, valid ? 2 : 1, context->n_states,
                           rnn_scan_step, context};
-  return emit_scan(im, &call);
+  return emit_scan_steps(im, &call);
 }
 
 /* Makes the tensors that the steps read in the scope of the layer, so that no step makes them. */

@@ -44,7 +44,7 @@ static value *scan_stacked(importer *im, const scan_call *call, const value *one
   return emit_declare(im, one->type, one->rank + 1, dims);
 }
 
-value *emit_scan(importer *im, const scan_call *call) {
+value *emit_scan_steps(importer *im, const scan_call *call) {
   clave_id carries[SCAN_OPERANDS], xs[SCAN_OPERANDS], results[SCAN_OPERANDS + 1];
   value *one;
   const int n = call->n_carries;

@@ -11,7 +11,7 @@ enum { SCAN_OPERANDS = 8 };
 typedef value *(*scan_step)(void *ctx, importer *im, value *const *xs, value **carries);
 
 typedef struct scan_call {
-  const char *name; /* of the body */
+  const char *name; /* the body's name */
   value *const *xs; /* (n_xs), of equal size along axis 0 */
   value *
       *carries; /* (n_carries), at most SCAN_OPERANDS with xs; the scan replaces them by the last */
@@ -21,6 +21,6 @@ typedef struct scan_call {
 } scan_call;
 /* Returns the steps' results, stacked on a new axis 0; NULL if they have none, or after an error.
  */
-value *emit_scan(importer *im, const scan_call *call);
+value *emit_scan_steps(importer *im, const scan_call *call);
 
 #endif

@@ -89,7 +89,8 @@ clave_id value_tensor(importer *im, value *input) {
   }
   const bool constant = value_is_constant(input);
   if (!constant && !input->elements) {
-    import_invalid(im, "a tensor is used outside of the body that computes it");
+    import_invalid(
+        im, "a tensor is used outside of the body that computes it, or before its size is known");
     return 0;
   }
   input->tensor = constant ? constant_tensor(im, input) : number_tensor(im, input);

@@ -348,7 +348,7 @@ static bool join_constants(importer *im, number_kind kind, number a, int64_t b, 
     default:
       return false;
   }
-  if (joins) *out = number_compute(im, inner, rest, number_int(joined));
+  if (joins) *out = number_compute(im, inner, number_to_int(im, rest), number_int(joined));
   return joins;
 }
 
@@ -380,8 +380,9 @@ static bool is_never_less(number a, number b) {
 
 /* Sets *out to a comparison's result if equality or the operands' bounds decide it. */
 static bool compare_bounds(number_kind kind, number a, number b, number *out) {
-  const bool less = a.most<number_lower(b), greater = number_lower(a)> b.most,
-             equal = number_is_same(a, b);
+  const bool less = a.most < number_lower(b);
+  const bool greater = number_lower(a) > b.most;
+  const bool equal = number_is_same(a, b);
   if (less || greater || equal) {
     *out = number_bool(fold_truth(kind, less, equal, greater, false, false));
     return true;

@@ -25,6 +25,7 @@ typedef struct value {
   bool is_transposed;     /* the value is the transpose of the matrix that `coded` decodes to */
   uint32_t scope;         /* the scope in which `tensor` was made */
   bool is_argument;       /* `tensor` is an argument of a body */
+  bool is_of_tokens;      /* computed from a language model's tokens or their positions */
   bool is_sequence;       /* a list of tensors instead of a tensor; it has no dtype and no shape */
   struct value **items;   /* (n_items) of a sequence; in pool */
   int n_items;

@@ -8,6 +8,7 @@
 #include "clave_llm.h"
 #include "json/fields.h"
 #include "json/writer.h"
+#include "llm/language_model.h"
 
 typedef struct model_folder {
   char *path;       /* owned: the folder of the configuration */
@@ -46,24 +47,25 @@ static bool has_file(const char *folder, const char *name) {
   return has;
 }
 
-/* Sets *path to the folder with the configuration of a graph: its own, or the one around it. */
+/* True if the folder, whose path may end in a separator, is called "onnx". */
+static bool is_named_onnx(const char *folder) {
+  size_t n = strlen(folder);
+  while (n > 0 && folder[n - 1] == '/') n--;
+  return n >= 4 && memcmp(folder + n - 4, "onnx", 4) == 0 && (n == 4 || folder[n - 5] == '/');
+}
+
+/* Sets *path to the folder with the configuration of a graph: its own, or the one around it if its
+ * name is "onnx". */
 static clave_status find_folder(const char *model, char **path) {
-  char *own = path_folder(model);
-  if (!own) return status_no_memory();
-  if (!has_file(own, "genai_config.json") && !has_file(own, "config.json")) {
-    char *outer = path_join(own, "..");
-    if (!outer) {
-      free(own);
-      return status_no_memory();
-    }
-    if (has_file(outer, "config.json")) {
-      free(own);
-      own = outer;
-    } else {
-      free(outer);
-    }
+  char *own = path_folder(model), *outer = own ? path_join(own, "..") : NULL;
+  if (!own || !outer) {
+    free(own);
+    return status_no_memory();
   }
-  *path = own;
+  const bool is_inner = !has_file(own, "genai_config.json") && !has_file(own, "config.json") &&
+                        is_named_onnx(own) && has_file(outer, "config.json");
+  *path = is_inner ? outer : own;
+  free(is_inner ? own : outer);
   return NULL;
 }
 
@@ -110,18 +112,19 @@ static clave_status find_only_graph(const char *folder, char **out) {
 }
 
 static clave_status find_graph(const model_folder *folder, char **out) {
-  static const char *const usual[] = {"model.onnx", "onnx/model.onnx",
+  static const char *const usual[] = {"model.onnx", "onnx/model.onnx", "decoder_model_merged.onnx",
                                       "onnx/decoder_model_merged.onnx"};
   const json *model = field_or_null(folder->genai, "model");
   const char *name = text_or_null(field_or_null(model, "decoder"), "filename");
+  const bool is_given = name != NULL;
   for (size_t i = 0; i < sizeof usual / sizeof *usual && !name; i++)
     if (has_file(folder->path, usual[i])) name = usual[i];
   if (!name) return find_only_graph(folder->path, out);
   *out = path_join(folder->path, name);
   if (!*out) return status_no_memory();
-  return file_is_below(*out, folder->path)
-             ? NULL
-             : INVALID("%s: genai_config.json names a file outside of its folder", folder->path);
+  if (is_given && !file_is_below(*out, folder->path))
+    return INVALID("%s: genai_config.json names a file outside of its folder", folder->path);
+  return folder_exists(*out) ? INVALID("%s: expected a file, got a folder", *out) : NULL;
 }
 
 /* path: a folder, or a graph in it or in its folder "onnx". */
@@ -168,7 +171,8 @@ static clave_status model_folder_context(const model_folder *folder, int64_t *ou
              *config = text ? text : folder->config;
   if (read_context(field_or_null(folder->genai, "model"), "context_length", out)) return NULL;
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-    if (read_context(config, keys[i], out)) return NULL;
+    if (read_context(config, keys[i], out) || read_context(folder->config, keys[i], out))
+      return NULL;
   if (read_context(folder->tokenizer, "model_max_length", out)) return NULL; /* ALiBi */
   return INVALID(
       "%s: neither genai_config.json nor config.json has the length of the context "
@@ -256,7 +260,11 @@ static clave_status read_template(const model_folder *folder, text *out) {
     file_map_close(&file);
     return text_status(out);
   }
-  TRY(read_config(folder->path, "chat_template.json", &own));
+  st = read_config(folder->path, "chat_template.json", &own);
+  if (st) {
+    json_free(own);
+    return st;
+  }
   const char *found = template_in(own) ? template_in(own) : template_in(folder->tokenizer);
   if (found) text_puts(out, found);
   json_free(own);
@@ -286,7 +294,7 @@ static void write_id(json_writer *out, const char *key, int32_t id) {
 }
 
 static clave_status write_metadata(const model_folder *folder, const clave_tokenizer *tokenizer,
-                                   int64_t max_context, text *metadata) {
+                                   int64_t max_context, bool no_pages, text *metadata) {
   json_writer out = {.out = metadata, .compact = true};
   text template = {0};
   clave_tokenizer_info info = {.size = sizeof info, .bos = -1, .eos = -1};
@@ -295,6 +303,7 @@ static clave_status write_metadata(const model_folder *folder, const clave_token
   emit_object(&out, NULL);
   emit_object(&out, "llm");
   emit_integer(&out, "max_context", max_context);
+  if (no_pages) emit_bool(&out, "pages", false);
   if (tokenizer) {
     write_id(&out, "bos", info.bos);
     write_id(&out, "eos", info.eos);
@@ -308,16 +317,31 @@ static clave_status write_metadata(const model_folder *folder, const clave_token
   return st ? st : text_status(metadata);
 }
 
+/* Reads from the imported program's metadata whether conversations must not share pages. */
+static clave_status read_no_pages(const clave_program *program, bool *out) {
+  clave_program_info info = {.size = sizeof info};
+  mem_pool *pool;
+  llm_metadata metadata;
+  TRY(clave_program_get_info(program, &info));
+  TRY(mem_pool_create(&pool));
+  clave_status st = llm_metadata_read(pool, info.metadata, &metadata);
+  if (!st) *out = metadata.no_pages;
+  mem_pool_destroy(pool);
+  return st;
+}
+
 /* Adds the tokenizer and the metadata to the program of the graph. */
 static clave_status model_folder_describe(const model_folder *folder, int64_t max_context,
                                           clave_program *program) {
   clave_tokenizer *tokenizer = NULL;
   text metadata = {0};
+  bool no_pages = false;
   const bool has =
       has_file(folder->path, "tokenizer.json") || has_file(folder->path, "tokenizer.model");
   if (has) TRY(clave_tokenizer_load(folder->path, NULL, &tokenizer));
   clave_status st = has ? folder_add_tokenizer(folder, program) : NULL;
-  if (!st) st = write_metadata(folder, tokenizer, max_context, &metadata);
+  if (!st) st = read_no_pages(program, &no_pages);
+  if (!st) st = write_metadata(folder, tokenizer, max_context, no_pages, &metadata);
   if (!st) st = clave_program_set_metadata(program, metadata.data);
   text_free(&metadata);
   clave_tokenizer_destroy(tokenizer);

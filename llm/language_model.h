@@ -51,6 +51,7 @@ enum { LLM_FIRST_TOKENS = 256 };
 /* The language model part of a program's metadata. Values that are absent there are derived. */
 typedef struct llm_metadata {
   int64_t max_context; /* 0 if absent */
+  bool no_pages;       /* tokens of several conversations must not be in one run */
   bool has_bos, has_eos, has_stop_ids, has_sampling;
   bool has_do_sample; /* `sampling` has the key do_sample */
   int32_t bos, eos;   /* CLAVE_NO_TOKEN if the model has none */
@@ -86,6 +87,7 @@ struct clave_llm {
   int32_t eos;               /* CLAVE_NO_TOKEN if none */
   char *bos_text, *eos_text; /* owned; NULL if none exists, or no tokenizer */
   clave_template *chat;      /* owned; NULL if none exists, or it is not supported */
+  bool no_pages;             /* each conversation has its own session */
   const char *default_system;
   clave_sampler_options sampling;      /* the model authors' settings; info points to it if given */
   clave_sampler_options chat_sampling; /* for chats whose caller sets none */

@@ -136,6 +136,7 @@ static clave_status llm_load_describe(clave_llm *llm, const clave_llm_options *o
   llm->info.tokenizer = llm->tokenizer;
   TRY(take_template(llm, template_name ? template_name : metadata.chat_template, template_name));
   llm->default_system = metadata.default_system;
+  llm->no_pages = metadata.no_pages;
   llm->sampling = metadata.sampling;
   if (metadata.has_sampling) llm->info.sampling = &llm->sampling;
   choose_chat_sampling(llm, &metadata);
@@ -186,7 +187,7 @@ static clave_status llm_load(clave_llm *llm, const char *path, const clave_llm_o
   TRY(llm_load_program(llm, path, &opts));
   TRY(llm_load_tokenizer(llm, path, &opts));
   TRY(status_while(llm_load_describe(llm, &opts), "%s", path));
-  return llm_page(llm);
+  return llm->no_pages ? NULL : llm_page(llm);
 }
 
 clave_status clave_llm_load(const char *path, clave_device *device,

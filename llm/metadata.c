@@ -109,6 +109,13 @@ static clave_status read_sampling(mem_pool *pool, const json *value, llm_metadat
   return NULL;
 }
 
+static clave_status metadata_read_pages(mem_pool *pool, const json *value, llm_metadata *out) {
+  (void)pool;
+  if (json_kind_of(value) != JSON_BOOL) return wrong_kind("pages", value, "true or false");
+  out->no_pages = !json_is_true(value);
+  return NULL;
+}
+
 static const struct {
   const char *key;
   clave_status (*read)(mem_pool *pool, const json *json, llm_metadata *out);
@@ -118,7 +125,8 @@ static const struct {
             {"stop_ids", metadata_read_stop_ids},
             {"chat_template", metadata_read_template},
             {"default_system", read_system},
-            {"sampling", read_sampling}};
+            {"sampling", read_sampling},
+            {"pages", metadata_read_pages}};
 
 static clave_status read_keys(mem_pool *pool, const json *document, llm_metadata *out) {
   const json *llm = json_kind_of(document) == JSON_OBJECT ? json_member(document, "llm") : NULL;

@@ -16,6 +16,7 @@ typedef struct llm_state {
 } llm_state;
 
 enum { FIRST_CACHE = 4, LAST_CACHE = 7, CACHE_AXIS = 2 }; /* operands of attention_cached */
+enum { NAME_BYTES = 64 };
 
 /* Returns the number after "key=" in a node's attributes; 0 if it is absent or not a number. */
 static int64_t attribute(const char *detail, const char *key) {
@@ -50,6 +51,7 @@ typedef struct reader {
   const uint32_t *slots; /* (n_states): their slots */
   uint32_t n_states;
   bool *positions; /* (slots of the program): true if the slot depends on the positions */
+  char *first; /* (NAME_BYTES): the name of the number that is read from the position; "": none */
 } reader;
 
 static clave_status note_rows(const reader *reader, uint32_t slot, int64_t axis, int64_t window) {
@@ -62,10 +64,30 @@ static clave_status note_rows(const reader *reader, uint32_t slot, int64_t axis,
   return NULL;
 }
 
+/* Copies the text after "key=" in a node's attributes; "" if it is absent. */
+static void attribute_text(const char *detail, const char *key, char *out) {
+  const char *at = strstr(detail, key);
+  const size_t n = at ? strcspn(at + strlen(key), " ") : 0;
+  memset(out, 0, NAME_BYTES);
+  if (n < NAME_BYTES && n) memcpy(out, at + strlen(key), n);
+}
+
+/* True if the node writes rows from the first token's position on. */
+static bool writes_at_position(const reader *reader, const clave_node_info *info) {
+  char start[NAME_BYTES];
+  if (strcmp(info->op, "slice_update") != 0) return false;
+  attribute_text(info->detail, "start=", start);
+  return *start && strcmp(start, reader->first) == 0;
+}
+
 static clave_status llm_state_read_node(const reader *reader, const clave_node_info *info) {
   bool by_index = strcmp(info->op, "index_copy") == 0,
        cached = strcmp(info->op, "attention_cached") == 0;
   if (by_index && info->n_reads > 1 && reader->positions[info->reads[1]])
+    TRY(note_rows(reader, info->reads[0], attribute(info->detail, "axis"), 0));
+  if (strcmp(info->op, "item") == 0 && reader->positions[info->reads[0]])
+    attribute_text(info->detail, "out=", reader->first);
+  if (writes_at_position(reader, info))
     TRY(note_rows(reader, info->reads[0], attribute(info->detail, "axis"), 0));
   for (uint32_t i = FIRST_CACHE; cached && i <= LAST_CACHE && i < info->n_reads; i++)
     TRY(note_rows(reader, info->reads[i], CACHE_AXIS, attribute(info->detail, "window")));
@@ -82,6 +104,7 @@ static clave_status llm_state_read_method(const reader *reader) {
   clave_program_info program_info = {.size = sizeof program_info};
   bool found;
   TRY(clave_program_get_info(reader->program, &program_info));
+  *reader->first = 0;
   memset(reader->positions, 0, program_info.n_slots * sizeof *reader->positions);
   TRY(clave_program_input(reader->program, reader->method->name, 1, &position));
   if (!position.is_scalar) reader->positions[position.slot] = true;
@@ -125,8 +148,10 @@ static clave_status llm_state_read_states(const clave_llm *llm, mem_pool *pool, 
       .states = mem_pool_alloc(pool, n, sizeof *reader.states),
       .slots = slots,
       .n_states = info.n_state,
+      .first = mem_pool_alloc(pool, NAME_BYTES, 1),
       .positions = mem_pool_alloc(pool, (size_t)info.n_slots + 1, sizeof *reader.positions)};
-  if (!*states || !slots || !reader.states || !reader.positions) return status_no_memory();
+  if (!*states || !slots || !reader.states || !reader.positions || !reader.first)
+    return status_no_memory();
   *n_states = info.n_state;
   for (uint32_t i = 0; i < info.n_state; i++) {
     clave_tensor_info tensor_info = {.size = sizeof tensor_info};

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "import/emit_index.h"
-
 /* ---------------------------------------------------------------- inputs that position implies */
 
 static value *declare_input(importer *im, const char *name, int rank, const number *dims) {
@@ -40,30 +38,38 @@ static input_role role_of(const char *name) {
   return strncmp(name, "past", 4) == 0 ? PAST : UNKNOWN;
 }
 
+/* True for integers (batch, length), of which the batch may be 1. */
+static bool is_batch(const onnx_value_info *info, clave_dtype type) {
+  return (type == CLAVE_I64 || type == CLAVE_I32) && info->rank == 2 &&
+         (info->dims[0].size < 0 || info->dims[0].size == 1) && info->dims[1].size < 0;
+}
+
 /* Returns the value of an input that the tokens and their position determine. The role is not PAST.
  */
 static value *implied_input(importer *im, const decoder *decoder, const onnx_value_info *info,
                             value *tokens) {
   const number one = number_int(1), mask[] = {one, decoder->total},
                row[] = {one, decoder->n_tokens};
+  const input_role role = role_of(info->name);
   clave_dtype type;
-  if (!onnx_dtype(info->elem_type, &type) || info->rank > 2) {
-    import_unsupported(im, "expected a tensor of rank 2 at most");
+  if (role == UNKNOWN) {
+    import_unsupported(im, "expected tokens, a mask, positions or past values");
     return NULL;
   }
-  switch (role_of(info->name)) {
+  if (!onnx_dtype(info->elem_type, &type) || (role <= POSITIONS && !is_batch(info, type))) {
+    import_unsupported(im, "expected integers (batch, length) of open sizes");
+    return NULL;
+  }
+  switch (role) {
     case TOKENS:
       return emit_cast(im, tokens, type);
     case MASK:
-      return emit_full(im, type, 2, mask, one);
+      return emit_full(im, type, 2, mask, one); /* no token is padding */
     case POSITIONS:
       return emit_cast(im, emit_reshape(im, decoder->positions, 2, row), type);
-    case USE_CACHE:
-    case N_LOGITS:
-      return value_numbers(im, type, (int)info->rank, (const int64_t[]){1, 1}, &one);
-    default:
-      import_unsupported(im, "a language model's input of this name");
-      return NULL;
+    default: /* USE_CACHE: true; N_LOGITS: one token's */
+      return info->rank > 1 ? NULL
+                            : value_numbers(im, type, (int)info->rank, (const int64_t[]){1}, &one);
   }
 }
 
@@ -119,10 +125,13 @@ static value *bind_past(importer *im, const decoder *decoder, const onnx_graph *
                         const onnx_value_info *info, cache *cache) {
   bool is_known = true;
   *cache = (struct cache){.past = info->name, .present = present_of(graph, info->name)};
-  if (!cache->present || !info->is_tensor || !onnx_dtype(info->elem_type, &cache->type) ||
-      info->rank < 2 || info->rank > CLAVE_MAX_RANK ||
-      (info->dims[0].size >= 0 && info->dims[0].size != 1)) {
-    import_unsupported(im, "expected a tensor (batch, ...) with an output \"present...\"");
+  if (!cache->present) {
+    import_unsupported(im, "no output has its new value, \"present...\"");
+    return NULL;
+  }
+  if (!info->is_tensor || !onnx_dtype(info->elem_type, &cache->type) || info->rank < 2 ||
+      info->rank > CLAVE_MAX_RANK || (info->dims[0].size >= 0 && info->dims[0].size != 1)) {
+    import_unsupported(im, "expected a tensor (batch, ...) of batch 1");
     return NULL;
   }
   cache->rank = (int)info->rank;
@@ -146,6 +155,17 @@ static value *bind_past(importer *im, const decoder *decoder, const onnx_graph *
 
 /* ---------------------------------------------------------------- the method's inputs */
 
+/* Reads the position as a number. llm/state.c knows rows that are written from it on by its name.
+ */
+static number decoder_read_position(importer *im, value *position, int64_t max_context) {
+  const number first = number_new(im, "position", NUMBER_INT, 0, max_context - 1);
+  if (!emit_prepare(im, position)) return first;
+  clave_builder_op(im->builder, "Item", im->node);
+  emit_set_tensor(im, "x", position);
+  clave_builder_set_value(im->builder, "out", first.id);
+  return first;
+}
+
 static value *declare_method(importer *im, decoder *decoder, int64_t max_context) {
   const number one = number_int(1);
   decoder->n_tokens = number_new(im, "length", NUMBER_INT, 1, max_context);
@@ -154,10 +174,20 @@ static value *declare_method(importer *im, decoder *decoder, int64_t max_context
   decoder->position = declare_input(im, "position", 0, NULL);
   decoder->positions =
       emit_binary(im, "add", decoder->position, emit_arange_tensor(im, decoder->n_tokens));
-  decoder->first = emit_read_count(im, decoder->position, number_int(max_context - 1));
+  decoder->first = decoder_read_position(im, decoder->position, max_context);
   decoder->total = number_add(im, decoder->first, decoder->n_tokens);
   decoder->total.no_sign = true;
   return tokens;
+}
+
+/* True if the token ids are an input, and not an initializer. */
+static bool has_tokens(const onnx_graph *graph, const onnx_import *onnx) {
+  for (size_t i = 0; i < graph->n_inputs; i++) {
+    const onnx_binding *bound = onnx_lookup(onnx, graph->inputs[i].name);
+    if (role_of(graph->inputs[i].name) == TOKENS)
+      return !bound || !bound->value || !value_is_constant(bound->value);
+  }
+  return false;
 }
 
 void decoder_bind_inputs(onnx_import *onnx, const onnx_graph *graph, int64_t max_context) {
@@ -178,8 +208,12 @@ void decoder_bind_inputs(onnx_import *onnx, const onnx_graph *graph, int64_t max
                        ? bind_past(im, decoder, graph, info, &caches[decoder->n_caches++])
                        : implied_input(im, decoder, info, tokens);
     if (!import_end_node(im, "input")) input = NULL;
+    const input_role role = role_of(info->name);
+    if (input && (role == TOKENS || role == POSITIONS)) input->is_of_tokens = true;
     if (!im->fatal) onnx_bind(onnx, info->name, input);
   }
+  if (!im->fatal && !im->n_reported && !has_tokens(graph, onnx))
+    im->fatal = UNSUPPORTED("not a language model: expected an input \"input_ids\"");
   if (!im->fatal && !decoder->n_caches)
     im->fatal = UNSUPPORTED("not a language model: expected inputs \"past...\" for earlier tokens");
 }
@@ -188,6 +222,7 @@ void decoder_bind_inputs(onnx_import *onnx, const onnx_graph *graph, int64_t max
 
 cache *decoder_cache_of(const onnx_import *onnx, const value *past) {
   const decoder *decoder = onnx->decoder;
+  if (import_scope(onnx->im)) return NULL; /* a body cannot write state */
   for (size_t i = 0; decoder && past && i < decoder->n_caches; i++) {
     cache *cache = &decoder->caches[i];
     if (cache->before == past && cache->axis >= 0 && !cache->after) return cache;
@@ -223,6 +258,8 @@ value *decoder_append(const decoder *decoder, importer *im, cache *cache, value 
                        clave_dtype_name(cache->type));
     return NULL;
   }
+  number_check(im, NUMBER_EQ, rows->dims[cache->axis], decoder->n_tokens,
+               "new rows that are not one for each token");
   return decoder_set_present(decoder, im, cache,
                              emit_slice_update(im, state, rows, cache->axis, decoder->first));
 }
@@ -230,9 +267,81 @@ value *decoder_append(const decoder *decoder, importer *im, cache *cache, value 
 value *decoder_cat(const onnx_import *onnx, value *past, value *rows, int axis) {
   importer *im = onnx->im;
   cache *cache = decoder_cache_of(onnx, past);
-  if (cache && axis == cache->axis && !import_scope(im))
-    return decoder_append(onnx->decoder, im, cache, rows);
+  if (cache && axis == cache->axis) return decoder_append(onnx->decoder, im, cache, rows);
   return emit_cat(im, (value *[]){past, rows}, 2, axis);
+}
+
+/* ---------------------------------------------------------------- rows of tokens */
+
+/* How an op treats the rows of tokens, which come before the last axis. */
+typedef enum row_rule { SEPARATE, LAST_AXIS, OF_TABLE, BY_CONSTANT } row_rule;
+static const struct {
+  const char *op;
+  row_rule rule;
+} row_rules[] = {{"Add", SEPARATE},
+                 {"BiasGelu", SEPARATE},
+                 {"Cast", SEPARATE},
+                 {"Clip", SEPARATE},
+                 {"Concat", LAST_AXIS},
+                 {"Div", SEPARATE},
+                 {"FastGelu", SEPARATE},
+                 {"Gather", OF_TABLE},
+                 {"GatherBlockQuantized", OF_TABLE},
+                 {"Gelu", SEPARATE},
+                 {"GroupQueryAttention", SEPARATE},
+                 {"Identity", SEPARATE},
+                 {"LayerNormalization", LAST_AXIS},
+                 {"MatMul", BY_CONSTANT},
+                 {"MatMulNBits", SEPARATE},
+                 {"MoE", SEPARATE},
+                 {"Mul", SEPARATE},
+                 {"QMoE", SEPARATE},
+                 {"QuickGelu", SEPARATE},
+                 {"RMSNormalization", LAST_AXIS},
+                 {"Relu", SEPARATE},
+                 {"Reshape", SEPARATE},
+                 {"RotaryEmbedding", SEPARATE},
+                 {"Shape", SEPARATE},
+                 {"Sigmoid", SEPARATE},
+                 {"SimplifiedLayerNormalization", LAST_AXIS},
+                 {"SkipLayerNormalization", SEPARATE},
+                 {"SkipSimplifiedLayerNormalization", SEPARATE},
+                 {"Softmax", LAST_AXIS},
+                 {"Split", LAST_AXIS},
+                 {"Sub", SEPARATE},
+                 {"SwiGLU", SEPARATE},
+                 {"Swish", SEPARATE},
+                 {"Tanh", SEPARATE}};
+
+static bool keeps_rows(node *node) {
+  for (size_t i = 0; i < sizeof row_rules / sizeof *row_rules; i++) {
+    if (strcmp(node->op, row_rules[i].op) != 0) continue;
+    const value *input = node_input(node, 0);
+    const int64_t axis = node_int(node, "axis", strcmp(node->op, "Split") == 0 ? 0 : -1);
+    switch (row_rules[i].rule) {
+      case LAST_AXIS:
+        return axis == -1 || (input && axis == input->rank - 1);
+      case OF_TABLE:
+        return input && !input->is_of_tokens;
+      case BY_CONSTANT:
+        return node_input(node, 1) && !node_input(node, 1)->is_of_tokens;
+      default:
+        return true;
+    }
+  }
+  return false;
+}
+
+void decoder_note_rows(node *node) {
+  bool of_tokens = false;
+  for (int i = 0; i < node->n_inputs; i++)
+    of_tokens = of_tokens || (node->inputs[i] && node->inputs[i]->is_of_tokens);
+  if (!of_tokens) return;
+  decoder *decoder = node->onnx->decoder;
+  decoder->mixes_tokens = decoder->mixes_tokens || !keeps_rows(node);
+  for (int i = 0; i < node->n_outputs; i++)
+    if (node->outputs[i] && !value_is_constant(node->outputs[i]))
+      node->outputs[i]->is_of_tokens = true;
 }
 
 /* ---------------------------------------------------------------- outputs */
@@ -250,15 +359,14 @@ static value *decoder_last_token(importer *im, value *logits) {
 
 static void add_logits(onnx_import *onnx, const onnx_graph *graph) {
   importer *im = onnx->im;
-  const char *name = graph->outputs[0].name;
+  const onnx_binding *logits = NULL;
   for (size_t i = 0; i < graph->n_outputs; i++)
-    if (strcmp(graph->outputs[i].name, "logits") == 0) name = "logits";
-  im->node = name;
-  const onnx_binding *logits = onnx_lookup(onnx, name);
+    if (strcmp(graph->outputs[i].name, "logits") == 0) logits = onnx_lookup(onnx, "logits");
+  im->node = "logits";
   if (!logits)
-    import_invalid(im, "the result of no node");
+    import_unsupported(im, "a language model needs this output");
   else if (logits->value)
-    emit_output(im, name, decoder_last_token(im, logits->value));
+    emit_output(im, "logits", decoder_last_token(im, logits->value));
   (void)import_end_node(im, "output");
 }
 
@@ -270,6 +378,9 @@ static void update_state(onnx_import *onnx, cache *cache) {
     import_invalid(im, "the result of no node");
   else if (cache->axis >= 0 && present->value != cache->after)
     import_unsupported(im, "a present value that is not its past value with new rows");
+  else if (cache->axis < 0 && present->value &&
+           (present->value->type != cache->type || present->value->rank != cache->rank))
+    import_unsupported(im, "a present value of another rank or dtype than its past value");
   else if (cache->axis < 0 && present->value && present->value != cache->before) {
     value *after = emit_copy(im, emit_reshape(im, present->value, cache->rank, cache->dims));
     if (after) clave_builder_update(im->builder, cache->state->tensor, after->tensor);

@@ -34,11 +34,15 @@ typedef struct decoder {
   value *positions;    /* I64 (L): position + arange(L) */
   cache *caches;       /* in pool, (n_caches) */
   size_t n_caches;
+  bool mixes_tokens; /* a node may compute a token's row from another's, other than by attention */
 } decoder;
 
 /* Declares the method's inputs and state, and binds the graph's inputs to them. max_context: limit
  * of tokens. */
 void decoder_bind_inputs(onnx_import *onnx, const onnx_graph *graph, int64_t max_context);
+/* Notes, after its conversion, whether a node may mix the rows of tokens. Several conversations
+ * share the pages of a program, and so its runs, only if none does. */
+void decoder_note_rows(node *node);
 /* Makes the logits the output, and the present values the new state. */
 void decoder_add_outputs(onnx_import *onnx, const onnx_graph *graph);
 
@@ -50,7 +54,7 @@ value *decoder_state(importer *im, cache *cache, const value *rows);
 value *decoder_set_present(const decoder *decoder, importer *im, cache *cache, value *written);
 /* Writes new rows after the past ones. Returns the present value. */
 value *decoder_append(const decoder *decoder, importer *im, cache *cache, value *rows);
-/* Returns the rows after `past` along an axis: in the state if past is a cache's, else as a copy.
+/* Concatenates past and rows along an axis: in the state if past is a cache's rows, else as a copy.
  */
 value *decoder_cat(const onnx_import *onnx, value *past, value *rows, int axis);
 

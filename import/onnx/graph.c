@@ -1,6 +1,7 @@
 /* Converts the nodes of graphs and functions, and finds the row of each op. */
 #include <string.h>
 
+#include "import/onnx/decoder.h"
 #include "import/onnx/sort.h"
 
 /* ---------------------------------------------------------------- versions and functions */
@@ -162,6 +163,7 @@ static void convert_node(onnx_import *onnx, onnx_node *source, size_t index) {
   im->node = source->name[0] ? import_text(im, "%.200s", source->name)
                              : import_text(im, "%.60s_%zu", source->op, index);
   convert(&node, op);
+  if (onnx->decoder) decoder_note_rows(&node);
   for (int i = 0; i < node.n_outputs && !im->fatal; i++)
     if (source->outputs.items[i][0]) onnx_bind(onnx, source->outputs.items[i], node.outputs[i]);
   im->node = outer;

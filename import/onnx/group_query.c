@@ -103,9 +103,11 @@ static void normalise_heads(node *node, value **rows) {
 /* The place of tokens whose past keys and values are state; false: they are not. */
 static bool read_decoder_place(node *node, cache_place *place) {
   const decoder *decoder = node->onnx->decoder;
-  place->key = decoder_cache_of(node->onnx, node_input(node, PAST_KEY));
-  place->value = decoder_cache_of(node->onnx, node_input(node, PAST_VALUE));
-  if (!place->key || !place->value || import_scope(node->im)) return false;
+  cache *key = decoder_cache_of(node->onnx, node_input(node, PAST_KEY)),
+        *value = decoder_cache_of(node->onnx, node_input(node, PAST_VALUE));
+  if (!key || !value || key == value) return false;
+  place->key = key;
+  place->value = value;
   place->total = decoder->total;
   place->first = decoder->first;
   place->positions = decoder->positions;

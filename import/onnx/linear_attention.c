@@ -92,7 +92,7 @@ void onnx_linear_attention(node *node) {
   value *carry =
       past ? emit_cast(im, past, CLAVE_F32) : emit_full(im, CLAVE_F32, 4, state, number_float(0));
   const scan_call call = {"token", xs, &carry, n, 1, linear_step, &rule};
-  value *out = carry ? emit_scan(im, &call) : NULL;
+  value *out = carry ? emit_scan_steps(im, &call) : NULL;
   double scale = node_float(node, "scale", 0);
   if (scale == 0 && q[4].id) import_unsupported(im, "keys of an open size");
   if (scale == 0) scale = 1 / sqrt((double)q[4].i);

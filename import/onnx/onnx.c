@@ -125,17 +125,26 @@ static clave_status check_model(const onnx_model *model) {
   return NULL;
 }
 
-/* Leaves a note in the program if the file is of newer versions than those that are known. */
-static void note_versions(importer *im, const onnx_model *model) {
+/* Returns a note if the file is of newer versions than those that are known, as a JSON string. */
+static const char *versions_note(importer *im, const onnx_model *model) {
   long long opset = 0;
   for (size_t i = 0; i < model->opsets.count; i++)
     if (is_default_domain(&model->opsets.items[i])) opset = model->opsets.items[i].version;
-  if (model->ir_version <= ONNX_IR && opset <= ONNX_OPSET) return;
+  if (model->ir_version <= ONNX_IR && opset <= ONNX_OPSET) return "";
+  return import_text(im,
+                     "\"the file has IR version %lld and opset %lld; the newest known are %d and "
+                     "%d\"",
+                     (long long)model->ir_version, opset, ONNX_IR, ONNX_OPSET);
+}
+
+static void add_metadata(const onnx_import *onnx, const onnx_model *model) {
+  const char *note = versions_note(onnx->im, model);
+  const bool mixes = onnx->decoder && onnx->decoder->mixes_tokens;
+  if (!*note && !mixes) return;
   clave_builder_metadata(
-      im->builder, import_text(im,
-                               "{\"notes\": [\"the file has IR version %lld and opset %lld; the "
-                               "newest known are %d and %d\"]}",
-                               (long long)model->ir_version, opset, ONNX_IR, ONNX_OPSET));
+      onnx->im->builder,
+      import_text(onnx->im, "{%s%s%s%s%s}", *note ? "\"notes\": [" : "", note, *note ? "]" : "",
+                  *note && mixes ? ", " : "", mixes ? "\"llm\": {\"pages\": false}" : ""));
 }
 
 static void convert_model(onnx_import *onnx, const onnx_model *model, int64_t max_context) {
@@ -146,7 +155,6 @@ static void convert_model(onnx_import *onnx, const onnx_model *model, int64_t ma
   if (model->producer[0])
     clave_builder_producer(
         im->builder, import_text(im, "%.100s %.50s", model->producer, model->producer_version));
-  note_versions(im, model);
   onnx_bind_initializers(onnx, &model->graph);
   if (max_context)
     decoder_bind_inputs(onnx, &model->graph, max_context);
@@ -157,6 +165,7 @@ static void convert_model(onnx_import *onnx, const onnx_model *model, int64_t ma
     decoder_add_outputs(onnx, &model->graph);
   else
     add_outputs(onnx, &model->graph);
+  add_metadata(onnx, model);
 }
 
 void onnx_convert(importer *im, const import_source *source) {

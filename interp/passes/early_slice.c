@@ -74,25 +74,29 @@ static bool slice_product(const match *match, const ir_matmul *op, int axis, uin
   return true;
 }
 
+/* Returns the slice of a norm's operand; IR_NONE if the axis is normalised or steps follow. */
+static uint32_t slice_rows(const match *match, uint32_t x, int n_axes, uint32_t n_steps, int axis) {
+  if (axis + n_axes >= draft_rank(match->draft, x) || n_steps) return IR_NONE;
+  return slice_operand(match, x, axis);
+}
+
 static bool slice_rms_norm(const match *match, const ir_rms_norm *op, int axis, uint32_t *out) {
-  draft *draft = match->draft;
-  if (axis + op->n_axes >= draft_rank(draft, op->x) || op->epilogue.count) return false;
-  const uint32_t rows = slice_operand(match, op->x, axis);
+  const uint32_t rows = slice_rows(match, op->x, op->n_axes, op->epilogue.count, axis);
+  if (rows == IR_NONE) return false;
   ir_rms_norm *made = early_slice_copy(match, IR_OP_RMS_NORM, op, sizeof *op, out);
   made->x = rows;
   made->out = *out;
-  draft_note(draft, match->root);
+  draft_note(match->draft, match->root);
   return true;
 }
 
 static bool slice_layer_norm(const match *match, const ir_layer_norm *op, int axis, uint32_t *out) {
-  draft *draft = match->draft;
-  if (axis + op->n_axes >= draft_rank(draft, op->x) || op->epilogue.count) return false;
-  const uint32_t rows = slice_operand(match, op->x, axis);
+  const uint32_t rows = slice_rows(match, op->x, op->n_axes, op->epilogue.count, axis);
+  if (rows == IR_NONE) return false;
   ir_layer_norm *made = early_slice_copy(match, IR_OP_LAYER_NORM, op, sizeof *op, out);
   made->x = rows;
   made->out = *out;
-  draft_note(draft, match->root);
+  draft_note(match->draft, match->root);
   return true;
 }
 
@@ -104,6 +108,7 @@ bool find_early_slice(match *match, uint32_t *out) {
   const int axis = slice->axis < 0 ? slice->axis + draft_rank(draft, slice->x) : slice->axis;
   if (rows->n_readers != 1 || rows->kept || !rows->writer ||
       rows->writer->chain != match->root->chain ||
+      /* a copy or a reversal, which leaves no rows out */
       same_size(draft_size(draft, slice->x, axis), draft_size(draft, slice->out, axis)))
     return false;
   const void *op = rows->writer->ins.op;

@@ -294,3 +294,153 @@ def test_present_values_of_other_rows(js, tmp_path):
     model.graph.node.append(onnx.helper.make_node("Neg", ["kept"], ["present.0.key"]))
     onnx.save(model, folder / "onnx/model.onnx")
     assert "present.0.key" in refused(folder) and "new rows" in refused(folder)
+
+
+def test_rewinding(js, genai):
+    """Rows that were written from a position on can be written again."""
+    for folder in (js("llama"), genai("gpt_oss"), genai("llama")):
+        llm = clave.LLM(folder, device="cpu")
+        with llm.conversation(ignore_stop_ids=True) as talk, llm.conversation(ignore_stop_ids=True) as other:
+            talk.prompt([5, 6, 7, 8, 9])
+            talk.generate(max_new_tokens=3)
+            talk.rewind(3)
+            talk.prompt([8, 9])
+            other.prompt([5, 6, 7, 8, 9])
+            assert talk.generate(max_new_tokens=4).ids == other.generate(max_new_tokens=4).ids
+
+
+def projections():
+    """Returns the weights and nodes that compute h, keys and values (1, L, 8) from input_ids."""
+    rng, make = np.random.default_rng(4), onnx.helper.make_node
+    floats = lambda *shape: rng.standard_normal(shape).astype("float32")
+    weights = {"table": floats(32, 8), "head": floats(8, 32), "wkey": floats(8, 8), "wvalue": floats(8, 8)}
+    nodes = [make("Gather", ["table", "input_ids"], ["h"])]
+    nodes += [make("MatMul", ["h", f"w{name}"], [f"p{name}"]) for name in ("key", "value")]
+    return weights, nodes
+
+
+def save_decoder(folder, nodes, weights, inputs, outputs):
+    graph = onnx.helper.make_graph(
+        nodes, "g", inputs, outputs, [onnx.numpy_helper.from_array(np.asarray(x), n) for n, x in weights.items()]
+    )
+    imports = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("com.microsoft", 1)]
+    folder.mkdir(exist_ok=True)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=imports, ir_version=9), folder / "model.onnx")
+    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 64}))
+    return folder
+
+
+def grouped_decoder(folder, between):
+    """Attention of onnxruntime, and nodes from "a" to "z" after it."""
+    make, info, F = onnx.helper.make_node, onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    weights, nodes = projections()
+    weights |= {"one": np.array([1]), "i": np.array(1)}
+    nodes += [
+        make("ReduceSum", ["attention_mask", "one"], ["s"], keepdims=0),
+        make("Cast", ["s"], ["n"], to=onnx.TensorProto.INT32),
+        make("Shape", ["attention_mask"], ["m"]),
+        make("Gather", ["m", "i"], ["u"]),
+        make("Cast", ["u"], ["t"], to=onnx.TensorProto.INT32),
+        make(
+            "GroupQueryAttention",
+            ["h", "pkey", "pvalue", "past_key_values.0.key", "past_key_values.0.value", "n", "t"],
+            ["a", "present.0.key", "present.0.value"],
+            domain="com.microsoft",
+            num_heads=1,
+            kv_num_heads=1,
+        ),
+        *(make(op, i, o, **more) for op, i, o, more in between),
+        make("MatMul", ["z", "head"], ["logits"]),
+    ]
+    I64, names = onnx.TensorProto.INT64, [f"0.{k}" for k in ("key", "value")]
+    inputs = [info("input_ids", I64, ["b", "l"]), info("attention_mask", I64, ["b", "t"])]
+    inputs += [info(f"past_key_values.{n}", F, ["b", 1, "past", 8]) for n in names]
+    outputs = [info("logits", F, ["b", "l", 32])] + [info(f"present.{n}", F, ["b", 1, "all", 8]) for n in names]
+    return save_decoder(folder, nodes, weights, inputs, outputs)
+
+
+MIXING = {
+    "maximum": [("ReduceMax", ["a"], ["x"], {"keepdims": 1}), ("Add", ["a", "x"], ["z"], {})],
+    "softmax": [("Softmax", ["a"], ["z"], {"axis": 1})],
+    "product": [("MatMul", ["a", "x"], ["y"], {}), ("MatMul", ["y", "a"], ["z"], {})],
+}
+MIXING["product"].insert(0, ("Transpose", ["a"], ["x"], {"perm": [0, 2, 1]}))
+
+
+@pytest.mark.parametrize("name", ["separate", *MIXING])
+def test_conversations_do_not_mix(name, tmp_path):
+    """Conversations share a run only if no op lets a token read another one."""
+    between = MIXING.get(name) or [("Tanh", ["a"], ["x"], {}), ("Add", ["a", "x"], ["z"], {})]
+    folder = grouped_decoder(tmp_path / "g", between)
+    llm = clave.LLM(folder, device="cpu")
+    assert llm.page_rows == (32 if name == "separate" else 0)
+    prompts = [[3, 9, 14], [27, 1], [8]]
+    together = [a.ids for a in llm.generate_each(prompts, max_new_tokens=4)]
+    assert together == [clave.LLM(folder, device="cpu").generate(p, max_new_tokens=4).ids for p in prompts]
+
+
+def test_pasts_of_one_node(genai, tmp_path):
+    """A node of which only one past value is a cache, or both are the same."""
+    folder = shutil.copytree(genai("llama"), tmp_path / "genai")
+    model = onnx.load(folder / "model.onnx", load_external_data=False)
+    node = next(n for n in model.graph.node if n.op_type == "GroupQueryAttention")
+    for name in ("", "past_key_values.0.key", "past_key_values.1.value"):
+        node.input[4] = name
+        onnx.save(model, folder / "model.onnx")
+        assert "GroupQueryAttention" in refused(folder)
+
+
+def test_new_rows_that_are_not_one_for_each_token(js, tmp_path):
+    folder = shutil.copytree(js("llama"), tmp_path / "js")
+    model = onnx.load(folder / "onnx/model.onnx")
+    concat = next(n for n in model.graph.node if n.output[0] == "present.0.key")
+    new = concat.input[1]
+    bounds = [onnx.numpy_helper.from_array(np.array([v]), n) for n, v in (("b0", 0), ("b1", 1), ("b2", 2))]
+    model.graph.initializer.extend(bounds)
+    model.graph.node.append(onnx.helper.make_node("Slice", [new, "b0", "b1", "b2"], ["cut"]))
+    concat.input[1] = "cut"
+    onnx.save(model, folder / "onnx/model.onnx")
+    llm = clave.LLM(folder, device="cpu")
+    with pytest.raises(clave.Error, match="not one for each token"):
+        llm.generate([5, 6, 7], max_new_tokens=2)
+
+
+def test_other_interfaces(js, tmp_path):
+    """An output of another name is not the logits; a batch of two is no conversation."""
+    folder = shutil.copytree(js("llama"), tmp_path / "js")
+    model = onnx.load(folder / "onnx/model.onnx")
+
+    def changed(change):
+        other = onnx.ModelProto()
+        other.CopyFrom(model)
+        change(other.graph)
+        onnx.save(other, folder / "onnx/model.onnx")
+        return refused(folder)
+
+    def rename(graph):
+        graph.output[0].name = "hidden_states"
+        for n in graph.node:
+            n.output[:] = ["hidden_states" if o == "logits" else o for o in n.output]
+
+    def batch(graph):
+        graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2
+
+    def initialise(graph):
+        graph.initializer.append(onnx.numpy_helper.from_array(np.ones((1, 3), np.int64), "input_ids"))
+
+    assert "logits" in changed(rename)
+    assert "batch" in changed(batch) and "input_ids" in changed(initialise)
+
+
+def test_links_and_one_of_several_graphs(js, build, tmp_path):
+    """Folders of the Hugging Face cache are links to files; a chosen graph is converted with its folder's settings."""
+    folder, cache = js("llama"), tmp_path / "snapshots/a"
+    cache.mkdir(parents=True)
+    for path in (folder / "onnx/model.onnx", folder / "config.json", folder / "tokenizer.json"):
+        shutil.copy(path, tmp_path / path.name)
+        (cache / path.name).symlink_to(f"../../{path.name}")
+    want = clave.LLM(folder, device="cpu").generate([5, 6, 7], max_new_tokens=5).ids
+    assert clave.LLM(cache, device="cpu").generate([5, 6, 7], max_new_tokens=5).ids == want
+    command = [build / "clave", "convert", "--language-model", folder / "onnx/model.onnx", tmp_path / "one.clv"]
+    subprocess.run(command, check=True)
+    assert clave.LLM(tmp_path / "one.clv", device="cpu").generate([5, 6, 7], max_new_tokens=5).ids == want

@@ -178,6 +178,8 @@ const char *clave_opencl_library(void) {
   return file;
 }
 
+bool clave_opencl_was_lost(void) { return opencl_was_lost(); }
+
 /* ---------------------------------------------------------------- the choice */
 
 static void append_valid(text *text, const device_list *list) {

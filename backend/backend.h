@@ -303,6 +303,9 @@ clave_status opencl_find_device(const void *device, int *index) STATUS_CHECK;
 clave_status opencl_backend_create(int index, const opencl_options *options,
                                    backend **out) STATUS_CHECK;
 
+/* True once a device was lost in this process. */
+bool opencl_was_lost(void);
+
 /* Writes a file with the binaries of the kernels that ran on the device in this process. Returns
  * UNSUPPORTED if there are no binaries. */
 clave_status opencl_save_binaries(backend *backend, const char *path) STATUS_CHECK;

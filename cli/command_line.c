@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "clave_opencl.h"
 #include "cli/files.h"
 #include "cli/progress.h"
 
@@ -52,6 +53,12 @@ int run_command_line(const command *command, const char *prefix, int argc, char 
   return result;
 }
 
+int leave_process(int result) {
+  if (!clave_opencl_was_lost()) return result;
+  (void)fflush(stdout);
+  _Exit(result);
+}
+
 int answer_process(answer_fn answer, int argc, char *const *argv) {
   page out = {0};
   occupy_closed_streams();
@@ -60,5 +67,5 @@ int answer_process(answer_fn answer, int argc, char *const *argv) {
   int result = answer(argc, argv, &out);
   if (result == EXIT_GOOD) result = print_page(&out);
   text_free(&out);
-  return result;
+  return leave_process(result);
 }

@@ -14,5 +14,8 @@ int run_command_line(const command *command, const char *prefix, int argc, char 
 /* A tool's main function; answer_process runs it and then prints its page. */
 typedef int (*answer_fn)(int argc, char *const *argv, page *out);
 int answer_process(answer_fn answer, int argc, char *const *argv) CHECK;
+/* Returns the exit status for main. Ends the process at once if a device was lost, because exit
+ * handlers of its driver may crash or hang. */
+int leave_process(int result) CHECK;
 
 #endif

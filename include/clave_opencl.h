@@ -28,6 +28,11 @@ extern "C" {
  * NULL if clave uses no library; clave_devices_hint says why. */
 CLAVE_API const char *clave_opencl_library(void);
 
+/* True once an OpenCL device was lost in this process. Threads of its driver may still work, and
+ * the driver's exit handlers may then crash or hang, so leave the process by _Exit instead of exit.
+ * The next process that uses clave removes the files of such a process. */
+CLAVE_API bool clave_opencl_was_lost(void);
+
 /* Opens a device in the caller's context. context: a cl_context; device: a cl_device_id of it that
  * clave_devices_get lists (no sub-device). queue: a cl_command_queue of both, in order or not, or
  * NULL.

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/process.h"
-#include "cli/command.h"
+#include "cli/command_line.h"
 #include "compile/carried/carried.h"
 #include "compile/runtime/model.h"
 
@@ -18,10 +18,10 @@ static bool is_builder(int argc, char **argv) {
 }
 
 static int carried_start_begin(int argc, char **argv, int (*run)(int argc, char **argv)) {
-  if (is_builder(argc, argv)) return builder_command.run(NULL, NULL);
+  if (is_builder(argc, argv)) return leave_process(builder_command.run(NULL, NULL));
   const bool is_opencl = strcmp(carried.device, "opencl") == 0;
   if (is_opencl && !getenv("CLAVE_HELPER")) environment_set("CLAVE_HELPER", "/proc/self/exe");
-  return run(argc, argv);
+  return leave_process(run(argc, argv));
 }
 
 int carried_tensors(int argc, char **argv) { return carried_start_begin(argc, argv, model_main); }

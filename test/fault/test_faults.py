@@ -247,9 +247,8 @@ def run_net(build, net, env, out, *args):
     return command(build, env, "run", net[0], "--inputs", net[2], "--outputs", out, *args)
 
 
-def one_error(p, out, *noise):
-    """noise: beginnings of lines that another program may print."""
-    errors = [line for line in p.stderr.splitlines() if not line.startswith(("clave: note: ", *noise))]
+def one_error(p, out):
+    errors = [line for line in p.stderr.splitlines() if not line.startswith("clave: note: ")]
     assert p.returncode == 1 and p.stdout == "", (p.returncode, p.stdout, p.stderr)
     assert len(errors) == 1 and errors[0].startswith("clave: "), p.stderr
     assert not out.exists() and not list(out.parent.glob("out*")), list(out.parent.iterdir())

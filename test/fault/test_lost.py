@@ -13,18 +13,17 @@ import clave
 from clave.llm import KVCache
 
 __all__ = ("net",)  # a fixture
-# PoCL prints this line if the process ends while PoCL compiles a kernel that is queued.
-POCL_IS_COMPILING = "Failed to create kernel compiler pass"
 
 
 @pytest.mark.parametrize("call", ["clFinish", "clFlush", "clWaitForEvents"])
 def test_a_lost_device_is_not_called_again(net, build, stub, tmp_path, call):
-    """A driver may hang in every call after it lost its device. The error names the kernels that were queued."""
+    """A driver may hang in every call after it lost its device, and crash in its exit handlers. The error names the
+    kernels that were queued."""
     out = tmp_path / "out.safetensors"
     env = stub | {"CLAVE_CACHE_DIR": "off", "CLAVE_DEVICE_CLASS": "gpu,slow", "CLAVE_STUB_HANGS": "1"}
     env |= {"CLAVE_STUB_FAIL_NAME": call, "CLAVE_STUB_FAIL_AT": "1"}
     begin = time.monotonic()
-    error = one_error(run_net(build, net, env, out, "--device", "opencl"), out, POCL_IS_COMPILING)
+    error = one_error(run_net(build, net, env, out, "--device", "opencl"), out)
     assert f"{call}: CL_OUT_OF_RESOURCES (-5)" in error and "the device was lost" in error, error
     assert "kernel" in error and time.monotonic() - begin < 60, error
 

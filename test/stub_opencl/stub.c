@@ -9,7 +9,8 @@
  *   CLAVE_STUB_FAIL_AT=N    call N fails with CLAVE_STUB_ERROR (-5, out of resources, by default);
  *                           releases never fail
  *   CLAVE_STUB_LOST_AT=N    call N and all later ones fail
- *   CLAVE_STUB_HANGS=1      after a call that waits has failed, every later call hangs
+ *   CLAVE_STUB_HANGS=1      after a call that waits has failed, every later call hangs, and an exit
+ *                           handler aborts the process
  *   CLAVE_STUB_FAIL_NAME=F  only calls of function F are counted for the two above
  *   CLAVE_STUB_FAIL_TEXT=T  only calls about a program whose source or options contain T, or about
  *                           a kernel whose name does, are counted
@@ -145,8 +146,9 @@ static int is_hung;
 
 static cl_int fail_call(const char *name) {
   __atomic_store_n(&fired, 1, __ATOMIC_RELAXED);
-  if (stub_call_waits(name) && number_of("CLAVE_STUB_HANGS", 0))
-    __atomic_store_n(&is_hung, 1, __ATOMIC_RELAXED);
+  if (stub_call_waits(name) && number_of("CLAVE_STUB_HANGS", 0) &&
+      !__atomic_exchange_n(&is_hung, 1, __ATOMIC_RELAXED))
+    (void)atexit(abort);
   return fail_code;
 }
 

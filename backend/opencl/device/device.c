@@ -1,4 +1,4 @@
-/* Notes about a device, which its opener receives, and the key of its binaries. */
+/* Notes about a device, which its opener receives, its loss, and the key of its binaries. */
 #include "backend/opencl/device/device.h"
 
 #include <stdarg.h>
@@ -19,6 +19,15 @@ void device_note(cl_device *device, const char *format, ...) {
   device->message(device->message_ctx, line);
   mutex_unlock(device->note_lock);
 }
+
+static bool any_was_lost; /* atomic */
+
+void device_set_lost(cl_device *device) {
+  __atomic_store_n(&device->is_lost, true, __ATOMIC_RELEASE);
+  __atomic_store_n(&any_was_lost, true, __ATOMIC_RELAXED);
+}
+
+bool opencl_was_lost(void) { return __atomic_load_n(&any_was_lost, __ATOMIC_RELAXED); }
 
 /* Appends the "flags" or "Features" line of the first CPU, if there is one. */
 static void append_cpu_flags(text *text) {

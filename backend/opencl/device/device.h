@@ -217,6 +217,7 @@ static inline bool device_is_lost(const cl_device *device) {
 
 /* ---------------------------------------------------------------- device.c */
 
+void device_set_lost(cl_device *device); /* device_is_lost is true from then on */
 /* Hashes everything about the device that binaries depend on: platform, device, driver, size of
  * pointers, and the flags of a CPU. */
 clave_status device_platform_key(const backend_info *info, uint64_t key[2]) STATUS_CHECK;

@@ -153,7 +153,7 @@ clave_status stream_lost(cl_stream *stream, cl_int code, const char *call) {
     st = status_while(st, "after %u launches, from kernel %s to kernel %s", stream->n_queued,
                       stream->queued_first, stream->queued_last);
   if (status_code_of(st) == STATUS_NO_MEMORY) return st;
-  __atomic_store_n(&stream->device->is_lost, true, __ATOMIC_RELEASE);
+  device_set_lost(stream->device);
   return status_while(st, "the device was lost");
 }
 

@@ -17,8 +17,8 @@ typedef struct device_list {
   const char **tuned_for; /* identities of their tuning tables */
   int count;              /* includes the CPU backend, which is last */
   int n_opencl;
-  int best;            /* best OpenCL device; -1 if none */
-  int preferred;       /* default device: index in infos */
+  int *ranked;         /* owned (n_opencl): the OpenCL devices, best first */
+  int n_preferred;     /* the first n_preferred of them outrank the CPU backend */
   const char *hint;    /* why there is no OpenCL device */
   mem_pool *texts;     /* owned */
   unsigned generation; /* identifies the process that found the drivers */
@@ -71,7 +71,23 @@ static void api_device_free_list(device_list *list) {
   mem_pool_destroy(list->texts);
   free(list->infos);
   free(list->tuned_for);
+  free(list->ranked);
   free(list);
+}
+
+/* Sets the order in which devices are preferred. On CPUs our backend starts faster than OpenCL and
+ * usually runs faster: docs/performance.md. */
+static void rank_devices(device_list *list, const backend_info *found) {
+  int *ranked = list->ranked;
+  for (int i = 0; i < list->n_opencl; i++) {
+    int at = i;
+    for (; at > 0 && device_rank(&found[i]) > device_rank(&found[ranked[at - 1]]); at--)
+      ranked[at] = ranked[at - 1];
+    ranked[at] = i;
+  }
+  int *n = &list->n_preferred;
+  while (*n < list->n_opencl && device_outranks_cpus(&found[ranked[*n]])) ++*n;
+  list->infos[*n ? ranked[0] : list->n_opencl].is_default = true;
 }
 
 /* Finds and describes all devices. folder: the cache folder, or NULL. */
@@ -83,19 +99,15 @@ static clave_status api_device_fill_list(device_list *list, const char *folder) 
   list->count = list->n_opencl + 1;
   list->infos = calloc((size_t)list->count, sizeof *list->infos);
   list->tuned_for = calloc((size_t)list->count, sizeof *list->tuned_for);
-  if (!list->infos || !list->tuned_for) return status_no_memory();
+  list->ranked = calloc((size_t)list->count, sizeof *list->ranked);
+  if (!list->infos || !list->tuned_for || !list->ranked) return status_no_memory();
   TRY(mem_pool_create(&list->texts));
-  list->best = -1;
   for (int i = 0; i < list->n_opencl; i++) {
     api_device_describe(&found[i], i, &list->infos[i]);
     TRY(note_identity(list, i, &found[i]));
-    if (list->best < 0 || device_rank(&found[i]) > device_rank(&found[list->best])) list->best = i;
   }
   TRY(describe_cpu(list, &list->infos[list->n_opencl]));
-  /* On CPUs our backend starts faster than OpenCL and usually runs faster: docs/performance.md. */
-  bool has_better = list->best >= 0 && device_outranks_cpus(&found[list->best]);
-  list->preferred = has_better ? list->best : list->n_opencl;
-  list->infos[list->preferred].is_default = true;
+  rank_devices(list, found);
   return NULL;
 }
 
@@ -227,8 +239,8 @@ static clave_status choose_item(const char *item, size_t n, int *out) {
   if (n == 3 && memcmp(item, "cpu", 3) == 0) return NULL; /* opens no OpenCL driver */
   const device_list *list;
   TRY(get_list(&list));
-  if (n == 6 && memcmp(item, "opencl", 6) == 0 && list->best >= 0) {
-    *out = list->best;
+  if (n == 6 && memcmp(item, "opencl", 6) == 0 && list->n_opencl) {
+    *out = list->ranked[0];
     return NULL;
   }
   if (n > 7 && memcmp(item, "opencl:", 7) == 0 && find_opencl(list, item + 7, n - 7, out))
@@ -327,18 +339,33 @@ static clave_status create_device(int *chosen, int n, const opening *with, clave
   return NULL;
 }
 
-/* Selects the default device, with a note if there is no OpenCL device. */
-static clave_status default_spec(const clave_device_options *options, const char **out) {
+static void send_note(const opening *with, text *note) {
+  const clave_device_options *options = &with->options;
+  if (options->message && note->data) options->message(options->message_ctx, note->data);
+  text_free(note);
+}
+
+/* Opens the best device that can be opened. Notes say why better ones cannot be, and why there is
+ * no OpenCL device. */
+static clave_status open_default(const opening *with, clave_device **out) {
   const device_list *list;
+  text note = {0};
+  int cpu[] = {CPU_INDEX};
   TRY(get_list(&list));
-  *out = list->preferred < list->n_opencl ? "opencl" : "cpu";
-  if (list->n_opencl) return NULL;
-  text text = {0};
-  text_printf(&text, "running on the CPU backend; %s",
-              list->hint ? list->hint : "no OpenCL device");
-  if (options->message && text.data) options->message(options->message_ctx, text.data);
-  text_free(&text);
-  return NULL;
+  for (int i = 0; i < list->n_preferred; i++) {
+    int chosen[2] = {list->ranked[i]};
+    clave_status st = create_device(chosen, 1, with, out);
+    if (!st || status_code_of(st) == STATUS_INVALID) return st;
+    text_printf(&note, "%s is not used: %s", list->infos[chosen[0]].name, status_message(st));
+    status_free(st);
+    send_note(with, &note);
+  }
+  if (!list->n_opencl) {
+    text_printf(&note, "running on the CPU backend; %s",
+                list->hint ? list->hint : "no OpenCL device");
+    send_note(with, &note);
+  }
+  return create_device(cpu, 1, with, out);
 }
 
 static clave_status api_device_read_options(const clave_device_options *given,
@@ -360,7 +387,7 @@ clave_status clave_device_open(const char *spec, const clave_device_options *opt
     spec = getenv("CLAVE_DEVICE");
     from = "CLAVE_DEVICE";
   }
-  if (!spec || !*spec) TRY(default_spec(&with.options, &spec));
+  if (!spec || !*spec) return open_default(&with, out);
   clave_status st = api_device_choose(spec, chosen, &n);
   if (!st) st = create_device(chosen, n, &with, out);
   return st && *from ? status_while(st, "%s", from) : st;

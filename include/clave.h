@@ -140,7 +140,7 @@ typedef struct clave_device_options {
 
 /* Opens the devices of spec: "cpu", "opencl", "opencl:N", "opencl:TEXT" (part of a name), or a
  * comma-separated list, the preferred one first. NULL means CLAVE_DEVICE; if that is unset or
- * empty, "opencl" if there is a GPU or an accelerator, else "cpu". The CPU backend runs the ops
+ * empty, the best GPU or accelerator that can be opened, else "cpu". The CPU backend runs the ops
  * that the listed devices cannot run, unless no_fallback is set. Errors list the valid values. */
 CLAVE_API clave_status clave_device_open(const char *spec, const clave_device_options *options,
                                          clave_device **out) CLAVE_CHECK;

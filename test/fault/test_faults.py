@@ -450,6 +450,22 @@ def test_failing_device_list(build, stub, everything):
         assert p.returncode in (0, 1) and len(p.stderr.splitlines()) <= 1, (n, p.stderr)
 
 
+def test_a_default_device_that_cannot_be_opened(net, build, stub, tmp_path):
+    """The next device by rank runs, and after all GPUs the CPU backend. A device that is named is an error."""
+    out, code = tmp_path / "out.safetensors", "clCreateContext: CL_OUT_OF_HOST_MEMORY (-6)"
+    env = stub | {"POCL_DEVICES": "pthread basic", "CLAVE_STUB_GPU": "1", "CLAVE_CACHE_DIR": "off"}
+    env |= {"CLAVE_STUB_FAIL_NAME": "clCreateContext", "CLAVE_STUB_ERROR": "-6"}
+    p = run_net(build, net, env | {"CLAVE_STUB_FAIL_AT": "0"}, out, "--no-fallback")
+    right_answer(p, net, out)
+    assert p.stderr.count(code) == 1, p.stderr
+    out.unlink()
+    p = run_net(build, net, env | {"CLAVE_STUB_LOST_AT": "0"}, out)
+    right_answer(p, net, out)
+    assert p.stderr.count(f" is not used: {code}") == 2, p.stderr
+    out.unlink()
+    assert code in one_error(run_net(build, net, env | {"CLAVE_STUB_FAIL_AT": "0"}, out, "--device", "opencl"), out)
+
+
 def test_no_platforms(net, build, stub, tmp_path):
     out, none = tmp_path / "out.safetensors", stub | {"CLAVE_STUB_PLATFORMS": "0"}
     p = command(build, none, "devices")

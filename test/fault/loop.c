@@ -38,6 +38,10 @@ static clave_status run_armed(const fault_test *test, bool calls, long n, bool *
 /* True if the device was lost. It is not called any more, not even to release its objects. */
 static bool tells_loss(const char *message) { return strstr(message, " was lost") != NULL; }
 
+static bool is_noted; /* a note of this run told a loss */
+
+void fault_note(const char *line) { is_noted |= tells_loss(line); }
+
 /* True if a kernel was refused. It stays refused, and with a strict self-check its op cannot
  * move. */
 static bool tells_refusal(const char *message) {
@@ -68,12 +72,12 @@ static const char *check(const fault_test *test, clave_status status, bool fired
  * failure occurred. */
 static const char *fault(const fault_test *test, bool calls, long n, bool *fired) {
   static long leaked; /* objects of lost devices */
-  bool lost = false;
+  bool lost = is_noted = false;
   clave_status status = run_armed(test, calls, n, fired);
   const char *wrong = check(test, status, *fired, &lost);
   clave_status_free(status);
   test->end(test->scenario);
-  if (lost) leaked = stub_live();
+  if (lost || is_noted) leaked = stub_live();
   if (!wrong && stub_live && stub_live() > leaked) wrong = "OpenCL objects are still alive";
   return wrong;
 }

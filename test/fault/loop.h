@@ -20,6 +20,10 @@ typedef struct fault_test {
  * returns the exit status. */
 int fault_loop(const fault_test *test, const char *kind, long first, long step);
 
+/* Call it with each note of the library. If a note tells that a device was lost, its objects stay
+ * alive. */
+void fault_note(const char *line);
+
 /* Leaves a function at the first error. */
 #define TRY(call)              \
   do {                         \

@@ -22,6 +22,7 @@ typedef struct scenario {
 
 static void take_note(void *ctx, const char *line) {
   scenario *scenario = ctx;
+  fault_note(line);
   if (strstr(line, "preparing")) scenario->is_given_up = true;
 }
 

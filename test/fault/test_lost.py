@@ -20,12 +20,36 @@ def test_a_lost_device_is_not_called_again(net, build, stub, tmp_path, call):
     """A driver may hang in every call after it lost its device, and crash in its exit handlers. The error names the
     kernels that were queued."""
     out = tmp_path / "out.safetensors"
-    env = stub | {"CLAVE_CACHE_DIR": "off", "CLAVE_DEVICE_CLASS": "gpu,slow", "CLAVE_STUB_HANGS": "1"}
+    env = stub | {"CLAVE_CACHE_DIR": "off", "CLAVE_DEVICE_CLASS": "gpu,slow", "CLAVE_STUB_HANGS": call}
     env |= {"CLAVE_STUB_FAIL_NAME": call, "CLAVE_STUB_FAIL_AT": "1"}
     begin = time.monotonic()
     error = one_error(run_net(build, net, env, out, "--device", "opencl"), out)
     assert f"{call}: CL_OUT_OF_RESOURCES (-5)" in error and "the device was lost" in error, error
     assert "kernel" in error and time.monotonic() - begin < 60, error
+
+
+@pytest.mark.parametrize(
+    ("enqueue", "code", "hangs", "lost"),
+    [
+        ("clEnqueueNDRangeKernel", -36, "clEnqueueNDRangeKernel", True),  # NVIDIA's code for a queue after a crash
+        ("clEnqueueNDRangeKernel", -9999, "clEnqueueNDRangeKernel", True),
+        ("clEnqueueNDRangeKernel", -5, "clFinish", True),
+        ("clEnqueueNDRangeKernel", -6, "clFinish", True),
+        ("clEnqueueNDRangeKernel", -5, "", False),
+        ("clEnqueueWriteBuffer", -2, "clEnqueueWriteBuffer", True),
+    ],
+)
+def test_an_enqueue_that_fails(build, stub, tmp_path, enqueue, code, hangs, lost):
+    """A kernel that has run before is not refused. The code, or else a wait, tells whether the device was lost."""
+    clave.export(torch.nn.Softmax(-1), (torch.randn(64, 40),), verify=False).save(tmp_path / "m.clv")
+    env = os.environ | stub | {"CLAVE_CACHE_DIR": "off", "CLAVE_STUB_ERROR": str(code), "CLAVE_STUB_HANGS": hangs}
+    env |= {"CLAVE_STUB_FAIL_NAME": f"{enqueue} {hangs}", "CLAVE_STUB_LOST_AT": "8"}
+    command = [str(build / "clave"), "bench", str(tmp_path / "m.clv"), "--runs", "20", "--device", "opencl"]
+    p = subprocess.run(command, env=env, capture_output=True, text=True, timeout=30)
+    assert p.returncode == 1 and p.stderr.count("\n") == 1, (p.returncode, p.stderr)
+    assert f"{enqueue}: " in p.stderr and f"({code})" in p.stderr, p.stderr
+    assert ("the device was lost" in p.stderr) == lost, p.stderr
+    assert "kernel softmax" in p.stderr or enqueue != "clEnqueueNDRangeKernel", p.stderr
 
 
 def test_tensors_that_exceed_the_largest_buffer(net, build, stub, tmp_path):

@@ -9,9 +9,10 @@
  *   CLAVE_STUB_FAIL_AT=N    call N fails with CLAVE_STUB_ERROR (-5, out of resources, by default);
  *                           releases never fail
  *   CLAVE_STUB_LOST_AT=N    call N and all later ones fail
- *   CLAVE_STUB_HANGS=1      after a call that waits has failed, every later call hangs, and an exit
- *                           handler aborts the process
- *   CLAVE_STUB_FAIL_NAME=F  only calls of function F are counted for the two above
+ *   CLAVE_STUB_HANGS=F      after a call of function F has failed, every later call hangs, and an
+ *                           exit handler aborts the process
+ *   CLAVE_STUB_FAIL_NAME=F  only calls of function F, or of several, are counted for FAIL_AT and
+ *                           LOST_AT
  *   CLAVE_STUB_FAIL_TEXT=T  only calls about a program whose source or options contain T, or about
  *                           a kernel whose name does, are counted
  *   CLAVE_STUB_MAX_ALLOC=B  a buffer has at most B bytes: reported, and larger ones are refused
@@ -137,17 +138,12 @@ static bool is_about(const subject *about, const char *text) {
          (about->program && has_source(about->program, text));
 }
 
-/* True for calls that fail once a device is lost: a driver may hang in any call after them. */
-static bool stub_call_waits(const char *name) {
-  return !strcmp(name, "clFinish") || !strcmp(name, "clFlush") || !strcmp(name, "clWaitForEvents");
-}
-
 static int is_hung;
 
 static cl_int fail_call(const char *name) {
   __atomic_store_n(&fired, 1, __ATOMIC_RELAXED);
-  if (stub_call_waits(name) && number_of("CLAVE_STUB_HANGS", 0) &&
-      !__atomic_exchange_n(&is_hung, 1, __ATOMIC_RELAXED))
+  const char *hangs = getenv("CLAVE_STUB_HANGS");
+  if (hangs && !strcmp(hangs, name) && !__atomic_exchange_n(&is_hung, 1, __ATOMIC_RELAXED))
     (void)atexit(abort);
   return fail_code;
 }
@@ -156,7 +152,7 @@ static cl_int fail_call(const char *name) {
 static cl_int stub_call(const char *name, const subject *about) {
   while (__atomic_load_n(&is_hung, __ATOMIC_RELAXED)) pause();
   const char *only = getenv("CLAVE_STUB_FAIL_NAME");
-  if (only && *only && strcmp(only, name)) return CL_SUCCESS;
+  if (only && *only && !strstr(only, name)) return CL_SUCCESS;
   if (!is_about(about, getenv("CLAVE_STUB_FAIL_TEXT"))) return CL_SUCCESS;
   long n = __atomic_fetch_add(&n_calls, 1, __ATOMIC_RELAXED);
   return n == fail_at || n >= lost_at ? fail_call(name) : CL_SUCCESS;

@@ -59,11 +59,11 @@ void split_launch(const cl_recorder *recorder, recorded_launch *launch) {
 static clave_status wait_for_earlier(cl_stream *stream) {
   const cl_event before = stream->mark;
   cl_event mark;
-  CL_TRY(stream->cl->clEnqueueMarkerWithWaitList(stream->queue, 0, NULL, &mark),
-         "clEnqueueMarkerWithWaitList");
+  cl_int code = stream->cl->clEnqueueMarkerWithWaitList(stream->queue, 0, NULL, &mark);
+  if (code != CL_SUCCESS) return stream_failed(stream, code, "clEnqueueMarkerWithWaitList");
   stream->mark = mark;
   stream->unmarked_ns = 0;
-  cl_int code = stream->cl->clFlush(stream->queue);
+  code = stream->cl->clFlush(stream->queue);
   if (code != CL_SUCCESS) return stream_lost(stream, code, "clFlush");
   if (!before) return NULL;
   code = stream->cl->clWaitForEvents(1, &before);

@@ -157,6 +157,16 @@ clave_status stream_lost(cl_stream *stream, cl_int code, const char *call) {
   return status_while(st, "the device was lost");
 }
 
+clave_status stream_failed(cl_stream *stream, cl_int code, const char *call) {
+  enum { LAST_STANDARD = -99 }; /* codes of vendors and extensions are below */
+  const bool tells_loss = code == CL_DEVICE_NOT_AVAILABLE || code == CL_INVALID_CONTEXT ||
+                          code == CL_INVALID_COMMAND_QUEUE || code < LAST_STANDARD;
+  clave_status st = opencl_status(code, call);
+  if (!tells_loss && stream->cl->clFinish(stream->queue) == CL_SUCCESS) return st;
+  device_set_lost(stream->device);
+  return status_while(st, "the device was lost");
+}
+
 clave_status device_alive(const cl_device *device) {
   if (!device_is_lost(device)) return NULL;
   return status_new(STATUS_DEVICE, "%s was lost in an earlier call: open it again",
@@ -192,12 +202,13 @@ static void wait_asleep(const cl_stream *stream) {
 /* Waits for the queue and reads the fault record in the same wait. */
 static clave_status wait_for_all(cl_stream *stream) {
   stream->found.kind = KERNEL_FAULT_NONE;
+  cl_int code = CL_SUCCESS;
   if (stream->fault_armed)
-    CL_TRY(stream->cl->clEnqueueReadBuffer(stream->queue, stream->fault, CL_FALSE, 0,
-                                           sizeof stream->found, &stream->found, 0, NULL, NULL),
-           "clEnqueueReadBuffer");
+    code = stream->cl->clEnqueueReadBuffer(stream->queue, stream->fault, CL_FALSE, 0,
+                                           sizeof stream->found, &stream->found, 0, NULL, NULL);
+  if (code != CL_SUCCESS) return stream_failed(stream, code, "clEnqueueReadBuffer");
   if (stream->spins) wait_asleep(stream);
-  const cl_int code = stream->cl->clFinish(stream->queue);
+  code = stream->cl->clFinish(stream->queue);
   if (code != CL_SUCCESS) return stream_lost(stream, code, "clFinish");
   stream->n_queued = 0;
   forget_work(stream);

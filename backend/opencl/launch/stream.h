@@ -124,6 +124,9 @@ struct cl_stream {
 /* Returns the error of a call that waits, with the names of queued launches. Except after an
  * out-of-memory error, the device is lost from then on. */
 clave_status stream_lost(cl_stream *stream, cl_int code, const char *call) STATUS_CHECK;
+/* Returns the error of a call that enqueues. The device is lost from then on if the code tells so,
+ * or if a wait for the queue fails. */
+clave_status stream_failed(cl_stream *stream, cl_int code, const char *call) STATUS_CHECK;
 /* Fails if the device was lost: its driver may hang in any later call. */
 clave_status device_alive(const cl_device *device) STATUS_CHECK;
 clave_status opencl_stream_create(backend *backend, stream **out) STATUS_CHECK;

@@ -243,7 +243,8 @@ static cl_int enqueue_whole(const cl_stream *stream, const recorded_launch *laun
 }
 
 /* Enqueues a launch. A failure means that the driver refuses the kernel, if it has never accepted a
- * launch of the program in groups of this size, and otherwise that the device has failed. */
+ * launch of the program in groups of this size, and otherwise that the device has failed and may be
+ * lost. */
 static clave_status enqueue_one(cl_stream *stream, const recorded_launch *launch,
                                 const bound_launch *bound_launch, size_t split) {
   const size_t items = launch_group(launch);
@@ -255,7 +256,8 @@ static clave_status enqueue_one(cl_stream *stream, const recorded_launch *launch
                           ? enqueue_split(stream, launch, bound_launch, split, event)
                           : enqueue_whole(stream, launch, bound_launch, event);
   if (code != CL_SUCCESS) {
-    st = (first ? opencl_refusal : opencl_status)(code, "clEnqueueNDRangeKernel");
+    const char *call = "clEnqueueNDRangeKernel";
+    st = first ? opencl_refusal(code, call) : stream_failed(stream, code, call);
     st = status_while(st, "kernel %s", launch->signature->kernel);
     return first ? program_refuse(launch->program, items, st) : st;
   }
@@ -288,7 +290,8 @@ static clave_status enqueue_first(cl_stream *stream, const recorded_launch *laun
 }
 
 static void drop_kernel(const cl_stream *stream, bound_launch *launch) {
-  if (launch->handle) stream->cl->clReleaseKernel(launch->handle);
+  if (launch->handle && !device_is_lost(stream->device))
+    stream->cl->clReleaseKernel(launch->handle);
   free(launch->serials);
   *launch = (bound_launch){0};
 }

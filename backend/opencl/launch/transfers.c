@@ -7,7 +7,7 @@
 static clave_status transfers_outcome(cl_stream *stream, cl_bool waits, cl_int code,
                                       const char *call) {
   if (code == CL_SUCCESS) return NULL;
-  return waits ? stream_lost(stream, code, call) : opencl_status(code, call);
+  return (waits ? stream_lost : stream_failed)(stream, code, call);
 }
 
 /* Maps and unmaps a buffer over host memory, so that device and host see each other's changes. */
@@ -18,9 +18,8 @@ static clave_status sync_with_host(cl_stream *stream, const cl_buffer *buffer, s
       stream->cl->clEnqueueMapBuffer(stream->queue, buffer->memory, waits || stream->blocking_maps,
                                      flags, offset, bytes, 0, NULL, NULL, &code);
   TRY(transfers_outcome(stream, waits, code, "clEnqueueMapBuffer"));
-  CL_TRY(stream->cl->clEnqueueUnmapMemObject(stream->queue, buffer->memory, mapped, 0, NULL, NULL),
-         "clEnqueueUnmapMemObject");
-  return NULL;
+  code = stream->cl->clEnqueueUnmapMemObject(stream->queue, buffer->memory, mapped, 0, NULL, NULL);
+  return transfers_outcome(stream, CL_FALSE, code, "clEnqueueUnmapMemObject");
 }
 
 static clave_status transfers_write_buffer(cl_stream *stream, buffer *to, size_t offset,
@@ -126,9 +125,9 @@ clave_status opencl_fill_zero(stream *base, buffer *to, size_t offset, size_t by
   cl_mem memory = ((cl_buffer *)to)->memory;
   while (bytes) {
     const size_t part = bytes < MAX_FILL ? bytes : MAX_FILL;
-    CL_TRY(queue->cl->clEnqueueFillBuffer(queue->queue, memory, &zero, sizeof zero, offset, part, 0,
-                                          NULL, NULL),
-           "clEnqueueFillBuffer");
+    const cl_int code = queue->cl->clEnqueueFillBuffer(queue->queue, memory, &zero, sizeof zero,
+                                                       offset, part, 0, NULL, NULL);
+    TRY(transfers_outcome(queue, CL_FALSE, code, "clEnqueueFillBuffer"));
     offset += part;
     bytes -= part;
   }
@@ -144,8 +143,7 @@ clave_status opencl_copy_buffer(stream *base, buffer *to, size_t to_offset, cons
   if (memory->is_for_kernels || b->is_for_kernels)
     return copy_by_kernel(queue, to, to_offset, from, from_offset, bytes);
   cl_mem source = memory->memory, target = b->memory;
-  CL_TRY(queue->cl->clEnqueueCopyBuffer(queue->queue, source, target, from_offset, to_offset, bytes,
-                                        0, NULL, NULL),
-         "clEnqueueCopyBuffer");
-  return NULL;
+  const cl_int code = queue->cl->clEnqueueCopyBuffer(queue->queue, source, target, from_offset,
+                                                     to_offset, bytes, 0, NULL, NULL);
+  return transfers_outcome(queue, CL_FALSE, code, "clEnqueueCopyBuffer");
 }

@@ -48,7 +48,7 @@ static void write_refused(json_writer *writer, const char *device, const char *l
     size -= n;
   }
   const char *pending = "a process tries it, or has ended while the driver had it";
-  if (!strstr(copy[1], device)) return;
+  if (!strstr(copy[1], device) || strcmp(copy[0], "accepted") == 0) return;
   emit_record(writer, NULL);
   emit_string(writer, "kernel", copy[1]);
   emit_string(writer, "reason", *copy[2] ? copy[2] : pending);

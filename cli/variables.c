@@ -25,11 +25,11 @@ const variable all_variables[] = {
      "only "
      "the CPU backend is available"},
     {"CLAVE_ISOLATION", "on|off",
-     "on: child processes try new kernels of every driver first; off: of no driver (default: of "
-     "all "
-     "drivers except PoCL)"},
+     "on: child processes try new kernels of every driver first; off: nothing is tried (default: "
+     "kernels of all drivers except PoCL)"},
     {"CLAVE_BUILD_TIMEOUT", "SECONDS",
-     "time that a driver has to build a kernel in a child process (default: 60)"},
+     "time that a driver has to build a kernel or list its devices in a child process (default: "
+     "60)"},
     {"CLAVE_DOT", "FILE",
      "Graphviz program that lays out graphs (default: dot on PATH); off: uses the built-in layout, "
      "which is the same on every machine"},

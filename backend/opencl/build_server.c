@@ -212,6 +212,13 @@ static void close_server(server *server) {
   server->backend->vt->destroy(server->backend);
 }
 
+static clave_status serve_list(int socket) {
+  const device_list *list;
+  TRY(opencl_device_list(&list));
+  (void)message_send(socket, MESSAGE_READY, 0, "", 0, "", 0);
+  return NULL;
+}
+
 clave_status opencl_serve_builds(int socket) {
   enum { FIRST_MS = 10000 };
   server server = {.socket = socket};
@@ -222,6 +229,10 @@ clave_status opencl_serve_builds(int socket) {
   if (!message_receive(socket, FIRST_MS, &message, &payload)) return INVALID("%s", what);
   bool good = message.kind == MESSAGE_GREETING && message.size >= sizeof greeting;
   if (good) memcpy(&greeting, payload, sizeof greeting);
+  if (good && greeting.device == LISTS_DEVICES) {
+    free(payload);
+    return serve_list(socket);
+  }
   clave_status st =
       good ? open_server(&server, &greeting, payload + sizeof greeting) : INVALID("%s", what);
   free(payload);

@@ -65,8 +65,12 @@ class Host:
         self.log.unlink(missing_ok=True)
         return n
 
+    def mark_files(self):
+        """Returns the files of all marks except that of the list of devices."""
+        return [f for f in self.cache.glob("*.mark") if not f.read_text().startswith("accepted")]
+
     def marks(self):
-        return [f.read_text() for f in self.cache.glob("*.mark")]
+        return [f.read_text() for f in self.mark_files()]
 
     def doctor(self, *words, device="cpu", **more):
         words = [self.exe, "doctor", "--device", device, "--family", "cat", *words]
@@ -173,7 +177,7 @@ def test_without_children_a_mark_remains(host, call):
     assert host.marks() == [mark]
     report = host.doctor("--json", CLAVE_HELPER="off")
     assert report["isolation"]["how"] == "marks on disk" and len(report["refused_kernels"]) == 1
-    (file,) = host.cache.glob("*.mark")
+    (file,) = host.mark_files()
     state, about = mark.split("\n", 1)
     file.write_text(f"{state.rsplit(' ', 1)[0]} {int(time.time()) - 90000}\n{about}")
     assert not host.run(CLAVE_HELPER="off") and not host.marks()  # a day later it is tried again

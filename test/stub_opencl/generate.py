@@ -29,6 +29,7 @@ HOOKED = (  # stub.c changes their results
     "clReleaseKernel",
 )
 HARMFUL = {  # harm.h: they may crash or hang
+    **{name: f'harm_bytes("{name}", "list", 4);' for name in ("clGetPlatformIDs", "clGetDeviceIDs", "clGetDeviceInfo")},
     "clBuildProgram": "harm_source(program);",
     "clCreateKernel": "harm_name(kernel_name);",
     "clEnqueueNDRangeKernel": "harm_launch(kernel);",

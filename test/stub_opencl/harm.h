@@ -1,7 +1,7 @@
 /* Simulates drivers that harm a process, for stub.c: CLAVE_STUB_HARM=HOW CALL TEXT, where a call of
  * the function CALL for a kernel whose name, source or binary contains TEXT crashes (HOW: segv,
- * abort, exit) or never returns (hang). With CLAVE_STUB_HARM_ONCE=FILE only the call does harm that
- * can remove the file. */
+ * abort, exit) or never returns (hang). TEXT is "list" for calls that find devices. With
+ * CLAVE_STUB_HARM_ONCE=FILE only the call does harm that can remove the file. */
 #include <unistd.h>
 
 static int *volatile nowhere; /* NULL */

@@ -432,15 +432,3 @@ clave_status opencl_device_list(const device_list **out) {
   }
   return NULL;
 }
-
-clave_status opencl_devices(const backend_info **infos, int *count, const char **reason) {
-  const device_list *list;
-  *infos = NULL;
-  *count = 0;
-  *reason = NULL;
-  TRY(opencl_device_list(&list));
-  *infos = list->infos;
-  *count = list->count;
-  *reason = list->reason;
-  return NULL;
-}

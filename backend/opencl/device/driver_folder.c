@@ -161,6 +161,8 @@ void driver_folder_leave(bool is_used) {
   if (!is_used) remove_own();
 }
 
+const char *driver_folder_parent(void) { return own.parent; }
+
 const char *driver_folder_path(void) { return own.path; }
 
 void opencl_keep_files_in(const char *folder) {

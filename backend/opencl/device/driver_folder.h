@@ -13,6 +13,8 @@
 void driver_folder_enter(void);
 /* Call it once drivers have started: unsets the variable, and removes the folder unless is_used. */
 void driver_folder_leave(bool is_used);
+/* Returns the folder of opencl_keep_files_in, or NULL. */
+const char *driver_folder_parent(void);
 /* Returns the folder, or NULL if none exists. */
 const char *driver_folder_path(void);
 

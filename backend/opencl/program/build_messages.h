@@ -23,11 +23,11 @@ typedef struct message {
 typedef struct greeting {
   uint64_t version[2],
       platform[2]; /* hashes of this library; of the device, its driver and the CPU */
-  int32_t device;  /* N of opencl:N */
+  int32_t device;  /* N of opencl:N, or LISTS_DEVICES */
   uint32_t spare;
 } greeting;
 
-enum { MAX_ORDER_BYTES = 4 << 20 };
+enum { MAX_ORDER_BYTES = 4 << 20, LISTS_DEVICES = -1 }; /* the child only lists the devices */
 
 /* A program to build, and the sizes of the one launch that follows. */
 typedef struct order {

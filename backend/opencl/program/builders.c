@@ -139,8 +139,7 @@ static bool report_batch(const batch *batch) {
   return !batch->progress || batch->progress(batch->ctx, batch->done, batch->n + batch->others);
 }
 
-/* True unless the system or the user ended the process. */
-static bool is_crash(int ended) {
+bool is_crash(int ended) {
   static const int kills[] = {SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGPIPE, SIGTERM};
   for (size_t i = 0; i < sizeof kills / sizeof *kills; i++)
     if (ended == 128 + kills[i]) return false;

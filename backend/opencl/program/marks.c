@@ -15,7 +15,8 @@
 
 enum { DAY_S = 86400 };
 static const char ending[] = ".mark", sign_stem[] = "alive-";
-static const char refused[] = "refused", building[] = "building ", loading[] = "loading ";
+static const char refused[] = "refused", accepted[] = "accepted", building[] = "building ",
+                  loading[] = "loading ";
 
 struct life_sign {
   char name[64];
@@ -96,6 +97,7 @@ found_mark mark_find(const char *folder, const uint64_t key[2]) {
     if (sign) read_attempts(sign + 1, &found);
     found.is_load = strncmp(state, loading, sizeof loading - 1) == 0;
     found.state = strcmp(state, refused) == 0          ? MARK_REFUSED
+                  : strcmp(state, accepted) == 0       ? MARK_ACCEPTED
                   : sign && is_alive(folder, sign + 1) ? MARK_LIVE
                                                        : MARK_DEAD;
   }
@@ -125,12 +127,22 @@ bool mark_try(const char *folder, const uint64_t key[2], const life_sign *sign,
   return good;
 }
 
+/* Writes a mark that lasts. If this fails, the next process tries the program again. */
+static void settle(const char *folder, const uint64_t key[2], const char *state,
+                   const char *program, const char *reason) {
+  text lines = {0};
+  text_printf(&lines, "%s\n%s\n%s\n", state, program, reason);
+  (void)write_mark(folder, key, &lines);
+  text_free(&lines);
+}
+
 void mark_refuse(const char *folder, const uint64_t key[2], const char *program,
                  const char *reason) {
-  text lines = {0};
-  text_printf(&lines, "%s\n%s\n%s\n", refused, program, reason);
-  (void)write_mark(folder, key, &lines); /* if it fails, the next process tries the program again */
-  text_free(&lines);
+  settle(folder, key, refused, program, reason);
+}
+
+void mark_accept(const char *folder, const uint64_t key[2], const char *program) {
+  settle(folder, key, accepted, program, "");
 }
 
 void mark_remove(const char *folder, const uint64_t key[2]) {

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /* NONE: the program has no mark. LIVE: a running process is trying it. DEAD: the process that tried
- * it has ended, probably in the driver. REFUSED: it must not be tried. */
-typedef enum mark_state { MARK_NONE, MARK_LIVE, MARK_DEAD, MARK_REFUSED } mark_state;
+ * it has ended, probably in the driver. REFUSED: it must not be tried. ACCEPTED: it was tried. */
+typedef enum mark_state { MARK_NONE, MARK_LIVE, MARK_DEAD, MARK_REFUSED, MARK_ACCEPTED } mark_state;
 typedef struct found_mark {
   mark_state state;
   bool is_load;     /* the driver got a binary, not a source */
@@ -28,6 +28,8 @@ bool mark_try(const char *folder, const uint64_t key[2], const life_sign *sign,
               const found_mark *before, bool is_load, const char *program);
 void mark_refuse(const char *folder, const uint64_t key[2], const char *program,
                  const char *reason);
+/* Other programs that were tried have no mark. */
+void mark_accept(const char *folder, const uint64_t key[2], const char *program);
 void mark_remove(const char *folder, const uint64_t key[2]);
 
 /* Removes all marks. Returns the number of bytes removed. */

@@ -24,18 +24,23 @@ static uint64_t find_driver_stamp(const cl_device *device) {
   return library_stamp(function);
 }
 
+clave_status trials_timeout(int *seconds) {
+  const char *timeout = getenv("CLAVE_BUILD_TIMEOUT");
+  *seconds = TIMEOUT_S;
+  if (!timeout || !*timeout) return NULL;
+  char *end;
+  const double given = number_read(timeout, &end);
+  if (*end || !(given >= 1 && given <= MAX_TIMEOUT_S))
+    return INVALID("CLAVE_BUILD_TIMEOUT: expected 1 to %d seconds, got '%s'", MAX_TIMEOUT_S,
+                   timeout);
+  *seconds = (int)given;
+  return NULL;
+}
+
 clave_status trials_prepare(cl_device *device, bool builds_here) {
-  const char *how = getenv("CLAVE_ISOLATION"), *timeout = getenv("CLAVE_BUILD_TIMEOUT");
+  const char *how = getenv("CLAVE_ISOLATION");
   device->driver_stamp = find_driver_stamp(device);
-  device->build_timeout_s = TIMEOUT_S;
-  if (timeout && *timeout) {
-    char *end;
-    const double seconds = number_read(timeout, &end);
-    if (*end || !(seconds >= 1 && seconds <= MAX_TIMEOUT_S))
-      return INVALID("CLAVE_BUILD_TIMEOUT: expected 1 to %d seconds, got '%s'", MAX_TIMEOUT_S,
-                     timeout);
-    device->build_timeout_s = (int)seconds;
-  }
+  TRY(trials_timeout(&device->build_timeout_s));
   device->isolates = !device->base.info.is_trusted;
   if (how && strcmp(how, "on") == 0)
     device->isolates = true;

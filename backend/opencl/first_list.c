@@ -1,0 +1,141 @@
+/* The list of devices at the first contact with the installed drivers. A driver that crashes or
+ * hangs in it would end every process, so a child process makes the list first. If no child can be
+ * started, a mark on disk tells that this process makes it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "backend/opencl/device/driver_folder.h"
+#include "backend/opencl/program/build_messages.h"
+#include "backend/opencl/program/cache.h"
+#include "backend/opencl/program/marks.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/process.h"
+
+enum { CRASH_MS = 2000 };
+static const char about[] = "the list of OpenCL devices";
+static char refusal[128]; /* why there are no devices, or "" */
+
+/* ---------------------------------------------------------------- the installed drivers */
+
+/* Appends the path and what an update of the file or folder changes, if it exists. */
+static void append_stamp(text *text, const char *path) {
+  struct stat s;
+  if (stat(path, &s) == 0)
+    text_printf(text, "%s %lld %lld\n", path, (long long)s.st_size, (long long)s.st_mtime);
+}
+
+/* Hashes what changes when a driver is installed or updated: the OpenCL library, the list of
+ * drivers, and the linker's cache, which each installation of a library writes. */
+static bool drivers_key(const cl_functions *cl, uint64_t key[2]) {
+  static const char *const variables[] = {"OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH",
+                                          "OCL_ICD_FILENAMES", "LD_LIBRARY_PATH"};
+  const void *function;
+  text text = {0};
+  memcpy(&function, &cl->clGetPlatformIDs, sizeof function);
+  text_printf(&text, "%s %llu\n", cl->file, (unsigned long long)library_stamp(function));
+  append_stamp(&text, "/etc/OpenCL/vendors");
+  append_stamp(&text, "/etc/ld.so.cache");
+  for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+    const char *value = getenv(variables[i]);
+    if (!value) continue;
+    text_printf(&text, "%s=%s\n", variables[i], value);
+    append_stamp(&text, value);
+  }
+  const bool good = !text.failed;
+  if (good) hash_bytes_128(text.data, text.size, key);
+  text_free(&text);
+  return good;
+}
+
+/* ---------------------------------------------------------------- a trial */
+
+static void refuse_drivers(const char *why, int number, const char *unit) {
+  (void)snprintf(refusal, sizeof refusal, "OpenCL is not used: %s%d%s", why, number, unit);
+}
+
+/* Makes the list in a child process. Sets `refusal` if a driver ends or blocks the child. Returns
+ * false if the child could not try. */
+static bool try_in_child(const char *helper) {
+  static const char *const arguments[] = {"clave", "build-kernels", NULL}, *const settings[] = {
+                                                                               "CLAVE_HELPER=off",
+                                                                               NULL};
+  const greeting hello = {.device = LISTS_DEVICES};
+  child *child;
+  message answer;
+  char *payload;
+  int seconds;
+  status_free(trials_timeout(&seconds)); /* reported when a device is opened */
+  const int64_t end = clock_ns() + (int64_t)seconds * 1000000000;
+  clave_status st = child_start(helper, arguments, settings, &child);
+  if (st) {
+    status_free(st);
+    return false;
+  }
+  const int socket = child_socket(child);
+  const bool good = message_send(socket, MESSAGE_GREETING, 0, &hello, sizeof hello, "", 0) &&
+                    message_receive(socket, seconds * 1000, &answer, &payload) &&
+                    answer.kind == MESSAGE_READY;
+  if (good) free(payload);
+  const bool is_late = clock_ns() >= end;
+  const int ended = child_end(child, good || is_late ? 0 : CRASH_MS);
+  if (good) return true;
+  if (is_late)
+    refuse_drivers("a driver did not list its devices within ", seconds, " s");
+  else if (ended > 128 && is_crash(ended))
+    refuse_drivers("a driver crashed when it listed its devices (signal ", ended - 128, ")");
+  else if (ended > 1 && ended < 128)
+    refuse_drivers("a driver ended the process that listed its devices (exit status ", ended, ")");
+  return *refusal;
+}
+
+/* Tries the drivers, in this process if necessary, and writes the outcome to the folder. */
+static void contact_drivers(const char *folder, const uint64_t key[2], const found_mark *found) {
+  const device_list *list;
+  char *helper = find_helper();
+  const bool is_tried = helper && try_in_child(helper);
+  life_sign *sign = is_tried && !*refusal ? NULL : life_sign_create(folder);
+  if (sign) (void)mark_try(folder, key, sign, found, false, about);
+  if (!is_tried) status_free(opencl_device_list(&list));
+  if (!*refusal) mark_accept(folder, key, about);
+  life_sign_destroy(sign);
+  free(helper);
+}
+
+static void first_contact(void) {
+  const char *folder = driver_folder_parent(), *how = getenv("CLAVE_ISOLATION"), *reason;
+  const cl_functions *cl;
+  uint64_t key[2];
+  if (!folder || (how && strcmp(how, "off") == 0) || opencl_is_loaded()) return;
+  driver_folder_enter();
+  clave_status st = opencl_functions(&cl, &reason);
+  if (!st && cl) st = cache_open(folder);
+  const bool can_try = !st && cl && drivers_key(cl, key);
+  status_free(st);
+  if (!can_try) return;
+  const found_mark found = mark_find(folder, key);
+  if (found.state == MARK_ACCEPTED) return;
+  if (found.state == MARK_DEAD && !found.is_expired)
+    (void)snprintf(refusal, sizeof refusal,
+                   "OpenCL is not used: an earlier process ended when a driver listed its devices");
+  else
+    contact_drivers(folder, key, &found);
+  if (*refusal) driver_folder_leave(false);
+}
+
+clave_status opencl_devices(const backend_info **infos, int *count, const char **reason) {
+  static once tried;
+  const device_list *list;
+  *infos = NULL;
+  *count = 0;
+  once_run(&tried, first_contact);
+  *reason = *refusal ? refusal : NULL;
+  if (*refusal) return NULL;
+  TRY(opencl_device_list(&list));
+  *infos = list->infos;
+  *count = list->count;
+  *reason = list->reason;
+  return NULL;
+}

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/opencl/launch/stream.h"
+#include "backend/opencl/launch/clblast.h"
 #include "backend/opencl/program/build_messages.h"
 #include "base/process.h"
 
@@ -191,18 +191,24 @@ static void serve(server *server) {
 
 /* ---------------------------------------------------------------- the process */
 
+static clave_status build_server_open_device(server *server, int index,
+                                             const opencl_options *options) {
+  TRY(opencl_backend_create(index, options, &server->backend));
+  server->device = (cl_device *)server->backend;
+  TRY(server->backend->vt->stream_create(server->backend, &server->stream));
+  return server->backend->vt->buffer_create(server->backend, BUFFER_BYTES, &server->zeros);
+}
+
 static clave_status open_server(server *server, const greeting *hello, const char *folder) {
   opencl_options options = {.cache_dir = *folder ? folder : NULL, .builds_here = true};
-  TRY(opencl_backend_create(hello->device, &options, &server->backend));
-  server->device = (cl_device *)server->backend;
+  TRY(build_server_open_device(server, hello->device, &options));
   greeting mine;
   build_greeting(server->device, hello->device, &mine);
   if (!message_send(server->socket, MESSAGE_READY, 0, &mine, sizeof mine, "", 0) ||
       memcmp(&mine, hello, sizeof mine) != 0)
     return INVALID(
         "the process that requests kernels has another version of clave or another device");
-  TRY(server->backend->vt->stream_create(server->backend, &server->stream));
-  return server->backend->vt->buffer_create(server->backend, BUFFER_BYTES, &server->zeros);
+  return NULL;
 }
 
 static void close_server(server *server) {
@@ -212,11 +218,36 @@ static void close_server(server *server) {
   server->backend->vt->destroy(server->backend);
 }
 
-static clave_status serve_list(int socket) {
+/* Computes one product by each function of CLBlast, which compiles a program for each. */
+static clave_status multiply_zeros(server *server) {
+  enum { N = 64, BATCHES = 2, ELEMENTS = N * N * BATCHES };
+  const matrix first = {.ld = N, .stride = N * N, .transpose = CLBlastTransposeNo};
+  blas_call call = {.m = N, .n = N, .k = N, .alpha = 1, .a = first, .b = first, .out = first};
+  const bound_tensor zeros = {.tensor = {.type = DTYPE_F32}, .buf = server->zeros};
+  const run_operands operands = {.tensors = &zeros, .scratch = server->zeros};
+  device_fault fault;
+  call.b.offset = ELEMENTS;
+  call.out.offset = 2 * ELEMENTS;
+  if (!clblast_of(server->device)) return UNSUPPORTED("CLBlast is not installed");
+  for (call.batches = 1; call.batches <= BATCHES; call.batches++)
+    TRY(blas_run((cl_stream *)server->stream, &call, &operands));
+  return server->backend->vt->finish(server->stream, &fault);
+}
+
+/* Does the task of a greeting, and answers if that does not fail. */
+static clave_status serve_task(int socket, const greeting *hello) {
+  server server = {.socket = socket};
+  const opencl_options options = {.builds_here = true};
   const device_list *list;
   TRY(opencl_device_list(&list));
-  (void)message_send(socket, MESSAGE_READY, 0, "", 0, "", 0);
-  return NULL;
+  clave_status st = NULL;
+  if (hello->task == TASK_CLBLAST) {
+    st = build_server_open_device(&server, hello->device, &options);
+    if (!st) st = multiply_zeros(&server);
+  }
+  if (!st) (void)message_send(socket, MESSAGE_BUILT, 0, "", 0, "", 0);
+  close_server(&server);
+  return st;
 }
 
 clave_status opencl_serve_builds(int socket) {
@@ -229,9 +260,9 @@ clave_status opencl_serve_builds(int socket) {
   if (!message_receive(socket, FIRST_MS, &message, &payload)) return INVALID("%s", what);
   bool good = message.kind == MESSAGE_GREETING && message.size >= sizeof greeting;
   if (good) memcpy(&greeting, payload, sizeof greeting);
-  if (good && greeting.device == LISTS_DEVICES) {
+  if (good && greeting.task != TASK_BUILD) {
     free(payload);
-    return serve_list(socket);
+    return serve_task(socket, &greeting);
   }
   clave_status st =
       good ? open_server(&server, &greeting, payload + sizeof greeting) : INVALID("%s", what);

@@ -10,13 +10,11 @@
 #include "backend/opencl/program/build_messages.h"
 #include "backend/opencl/program/cache.h"
 #include "backend/opencl/program/marks.h"
-#include "base/clock.h"
 #include "base/hash.h"
-#include "base/process.h"
 
-enum { CRASH_MS = 2000 };
-static const char about[] = "the list of OpenCL devices";
-static char refusal[128]; /* why there are no devices, or "" */
+static const char about[] = "the list of OpenCL devices",
+                  refused[] = "OpenCL is not used, because its devices cannot be listed: ";
+static char refusal[256]; /* why there are no devices, or "" */
 
 /* ---------------------------------------------------------------- the installed drivers */
 
@@ -52,56 +50,22 @@ static bool drivers_key(const cl_functions *cl, uint64_t key[2]) {
 
 /* ---------------------------------------------------------------- a trial */
 
-static void refuse_drivers(const char *why, int number, const char *unit) {
-  (void)snprintf(refusal, sizeof refusal, "OpenCL is not used: %s%d%s", why, number, unit);
-}
-
-/* Makes the list in a child process. Sets `refusal` if a driver ends or blocks the child. Returns
- * false if the child could not try. */
-static bool try_in_child(const char *helper) {
-  static const char *const arguments[] = {"clave", "build-kernels", NULL}, *const settings[] = {
-                                                                               "CLAVE_HELPER=off",
-                                                                               NULL};
-  const greeting hello = {.device = LISTS_DEVICES};
-  child *child;
-  message answer;
-  char *payload;
-  int seconds;
-  status_free(trials_timeout(&seconds)); /* reported when a device is opened */
-  const int64_t end = clock_ns() + (int64_t)seconds * 1000000000;
-  clave_status st = child_start(helper, arguments, settings, &child);
-  if (st) {
-    status_free(st);
-    return false;
-  }
-  const int socket = child_socket(child);
-  const bool good = message_send(socket, MESSAGE_GREETING, 0, &hello, sizeof hello, "", 0) &&
-                    message_receive(socket, seconds * 1000, &answer, &payload) &&
-                    answer.kind == MESSAGE_READY;
-  if (good) free(payload);
-  const bool is_late = clock_ns() >= end;
-  const int ended = child_end(child, good || is_late ? 0 : CRASH_MS);
-  if (good) return true;
-  if (is_late)
-    refuse_drivers("a driver did not list its devices within ", seconds, " s");
-  else if (ended > 128 && is_crash(ended))
-    refuse_drivers("a driver crashed when it listed its devices (signal ", ended - 128, ")");
-  else if (ended > 1 && ended < 128)
-    refuse_drivers("a driver ended the process that listed its devices (exit status ", ended, ")");
-  return *refusal;
-}
-
 /* Tries the drivers, in this process if necessary, and writes the outcome to the folder. */
 static void contact_drivers(const char *folder, const uint64_t key[2], const found_mark *found) {
+  const greeting task = {.task = TASK_LIST};
   const device_list *list;
-  char *helper = find_helper();
-  const bool is_tried = helper && try_in_child(helper);
-  life_sign *sign = is_tried && !*refusal ? NULL : life_sign_create(folder);
+  char reason[128];
+  int seconds;
+  status_free(trials_timeout(&seconds)); /* reported when a device is opened */
+  const child_outcome outcome = child_try(&task, seconds, reason, sizeof reason);
+  life_sign *sign = outcome == CHILD_GOOD ? NULL : life_sign_create(folder);
   if (sign) (void)mark_try(folder, key, sign, found, false, about);
-  if (!is_tried) status_free(opencl_device_list(&list));
-  if (!*refusal) mark_accept(folder, key, about);
+  if (outcome == CHILD_UNTRIED) status_free(opencl_device_list(&list));
+  if (outcome == CHILD_HARMED)
+    (void)snprintf(refusal, sizeof refusal, "%s%s", refused, reason);
+  else
+    mark_accept(folder, key, about);
   life_sign_destroy(sign);
-  free(helper);
 }
 
 static void first_contact(void) {
@@ -118,8 +82,7 @@ static void first_contact(void) {
   const found_mark found = mark_find(folder, key);
   if (found.state == MARK_ACCEPTED) return;
   if (found.state == MARK_DEAD && !found.is_expired)
-    (void)snprintf(refusal, sizeof refusal,
-                   "OpenCL is not used: an earlier process ended when a driver listed its devices");
+    (void)snprintf(refusal, sizeof refusal, "%s%s", refused, trial_has_ended);
   else
     contact_drivers(folder, key, &found);
   if (*refusal) driver_folder_leave(false);

@@ -205,6 +205,7 @@ struct cl_device {
   void *blas;            /* owned by clblast.c */
   proof_set blas_proven; /* CLBlast's launch classes with right results. Under `lock` */
   bool is_lost;          /* a wait failed, so the driver is no longer called. Atomic */
+  bool blas_accepted;    /* CLBlast has multiplied matrices. Atomic */
   bool blas_refused;     /* CLBlast failed, so our own kernels run instead. Atomic */
   instruction_state instructions[42]; /* indexed as the table in instructions.c. Under `lock` */
 };

@@ -23,11 +23,14 @@ typedef struct message {
 typedef struct greeting {
   uint64_t version[2],
       platform[2]; /* hashes of this library; of the device, its driver and the CPU */
-  int32_t device;  /* N of opencl:N, or LISTS_DEVICES */
-  uint32_t spare;
+  int32_t device;  /* N of opencl:N */
+  uint32_t task;   /* child_task */
 } greeting;
+/* Builds programs, or answers MESSAGE_BUILT once it has listed the devices or multiplied matrices
+ * by CLBlast. */
+typedef enum child_task { TASK_BUILD, TASK_LIST, TASK_CLBLAST } child_task;
 
-enum { MAX_ORDER_BYTES = 4 << 20, LISTS_DEVICES = -1 }; /* the child only lists the devices */
+enum { MAX_ORDER_BYTES = 4 << 20 };
 
 /* A program to build, and the sizes of the one launch that follows. */
 typedef struct order {
@@ -45,5 +48,17 @@ bool message_send(int socket, message_kind kind, uint32_t number, const void *fi
 /* Receives a message. *payload is owned by the caller: note->size bytes and a terminating NUL.
  * Returns false and no payload on a timeout, a closed socket or an invalid message. */
 bool message_receive(int socket, int timeout_ms, message *note, char **payload);
+
+/* ---------------------------------------------------------------- child_trial.c */
+
+/* UNTRIED: no child could do it. HARMED: the driver ended the child, or did not return in time. */
+typedef enum child_outcome { CHILD_GOOD, CHILD_UNTRIED, CHILD_HARMED } child_outcome;
+/* Has a child process do a task other than TASK_BUILD. reason (size bytes): set if HARMED. */
+child_outcome child_try(const greeting *task, int seconds, char *reason, size_t size);
+/* True unless the system or the user ended the child. ended: as returned by child_end. */
+bool is_crash(int ended);
+/* Describes the end of a child that tried a driver. late_s: seconds in which it did not answer, or
+ * 0. */
+void describe_trial_end(int late_s, int ended, char *out, size_t size);
 
 #endif

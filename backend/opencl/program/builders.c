@@ -2,7 +2,6 @@
  * longest sources are ordered first. A child that does not answer or sends invalid messages is
  * ended. */
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,27 +138,13 @@ static bool report_batch(const batch *batch) {
   return !batch->progress || batch->progress(batch->ctx, batch->done, batch->n + batch->others);
 }
 
-bool is_crash(int ended) {
-  static const int kills[] = {SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGPIPE, SIGTERM};
-  for (size_t i = 0; i < sizeof kills / sizeof *kills; i++)
-    if (ended == 128 + kills[i]) return false;
-  return true;
-}
-
 /* Refuses a program whose trial ended the child, or lets another child try it, without its binary
  * if the cache had one. late_s: seconds in which the child did not answer, or 0. */
 static void judge_trial(batch *batch, kernel_program *program, int late_s, int ended) {
   char reason[128];
   const bool left = !late_s && !ended; /* the child was idle and left before it got the order */
   const bool lasts = late_s || is_crash(ended);
-  if (late_s)
-    (void)snprintf(reason, sizeof reason, "the driver did not return within %d s", late_s);
-  else if (ended > 128)
-    (void)snprintf(reason, sizeof reason, "%s (signal %d)",
-                   lasts ? "the driver crashed" : "the process that tried it was ended",
-                   ended - 128);
-  else
-    (void)snprintf(reason, sizeof reason, "the driver ended the process (exit status %d)", ended);
+  describe_trial_end(late_s, ended, reason, sizeof reason);
   if (!left && program_fail_trial(batch->device, program, reason, lasts)) return;
   if (program_may_retry(program)) batch->programs[batch->n++] = program;
 }

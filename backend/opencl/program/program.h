@@ -163,6 +163,7 @@ clave_status program_kernel(cl_device *device, kernel_program *program,
  * tries the program. If no child can be started, a mark on disk exists while this process tries it;
  * if the mark remains, later processes refuse the program. */
 
+extern const char trial_has_ended[]; /* the reason of a mark that an ended process left */
 /* Sets *seconds to the time limit of a trial: CLAVE_BUILD_TIMEOUT, else a minute, also on error. */
 clave_status trials_timeout(int *seconds) STATUS_CHECK;
 /* Sets the device's members for trials. builds_here: this process is such a child. */
@@ -217,8 +218,6 @@ void builders_destroy(builders *builders); /* accepts NULL */
  * step. Once it returns false, busy children are ended. */
 int builders_build(cl_device *device, kernel_program *const *programs, int n, int most,
                    build_progress progress, void *ctx);
-/* True unless the system or the user ended the child. ended: as returned by child_end. */
-bool is_crash(int ended);
 /* Waits until the children have saved all binaries. */
 void builders_wait(cl_device *device);
 /* Call it after a run: children may now save what they built. Reaps children that have ended. */

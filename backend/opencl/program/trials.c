@@ -13,6 +13,8 @@
 
 enum { OTHERS_MS = 10000, MOMENT_MS = 20, TIMEOUT_S = 60, MAX_TIMEOUT_S = 86400 };
 
+const char trial_has_ended[] = "an earlier process ended while the driver had it";
+
 /* ---------------------------------------------------------------- the device */
 
 /* Returns a stamp of the driver's library file. The loader forwards this query to the driver, so
@@ -118,7 +120,7 @@ clave_status trial_begin(cl_device *device, kernel_program *program, bool *began
   const found_mark found = find_settled(device, program);
   if (found.state == MARK_REFUSED) return trials_refuse(program, found.reason);
   if (found.state == MARK_DEAD && !found.is_load && !found.is_expired)
-    return trials_refuse(program, "an earlier process ended while the driver had it");
+    return trials_refuse(program, trial_has_ended);
   *skips = found.state == MARK_DEAD && found.is_load;
   if (*skips) cache_remove(device->cache_dir, program->key);
   const bool is_load =

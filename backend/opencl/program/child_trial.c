@@ -1,0 +1,65 @@
+/* Tasks other than programs that a child process does first, because a driver may not survive them:
+ * the list of devices, and the first products of CLBlast. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/opencl/program/build_messages.h"
+#include "base/clock.h"
+#include "base/process.h"
+
+enum { CRASH_MS = 2000 };
+
+bool is_crash(int ended) {
+  static const int kills[] = {SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGPIPE, SIGTERM};
+  for (size_t i = 0; i < sizeof kills / sizeof *kills; i++)
+    if (ended == 128 + kills[i]) return false;
+  return true;
+}
+
+void describe_trial_end(int late_s, int ended, char *out, size_t size) {
+  if (late_s)
+    (void)snprintf(out, size, "the driver did not return within %d s", late_s);
+  else if (ended > 128)
+    (void)snprintf(out, size, "%s (signal %d)",
+                   is_crash(ended) ? "the driver crashed" : "the process that tried it was ended",
+                   ended - 128);
+  else
+    (void)snprintf(out, size, "the driver ended the process (exit status %d)", ended);
+}
+
+/* Starts a child, without marks and children of its own, and waits for its answer. */
+static child_outcome query_child(const char *helper, const greeting *task, int seconds,
+                                 char *reason, size_t size) {
+  static const char *const arguments[] = {"clave", "build-kernels", NULL}, *const settings[] = {
+                                                                               "CLAVE_HELPER=off",
+                                                                               NULL};
+  const int64_t end = clock_ns() + (int64_t)seconds * 1000000000;
+  child *child;
+  message answer;
+  char *payload;
+  clave_status st = child_start(helper, arguments, settings, &child);
+  status_free(st);
+  if (st) return CHILD_UNTRIED;
+  const int socket = child_socket(child);
+  const bool good = message_send(socket, MESSAGE_GREETING, 0, task, sizeof *task, "", 0) &&
+                    message_receive(socket, seconds * 1000, &answer, &payload) &&
+                    answer.kind == MESSAGE_BUILT;
+  if (good) free(payload);
+  const bool is_late = clock_ns() >= end;
+  const int ended = child_end(child, good || is_late ? 0 : CRASH_MS);
+  if (good) return CHILD_GOOD;
+  /* A child of another version of clave, or one that reports an error, exits with status 1. */
+  if (!is_late && (ended <= 1 || !is_crash(ended))) return CHILD_UNTRIED;
+  describe_trial_end(is_late ? seconds : 0, ended, reason, size);
+  return CHILD_HARMED;
+}
+
+child_outcome child_try(const greeting *task, int seconds, char *reason, size_t size) {
+  char *helper = find_helper();
+  const child_outcome outcome =
+      helper ? query_child(helper, task, seconds, reason, size) : CHILD_UNTRIED;
+  free(helper);
+  return outcome;
+}

@@ -45,8 +45,9 @@ void fault_note(const char *line) { is_noted |= tells_loss(line); }
 /* True if a kernel was refused. It stays refused, and with a strict self-check its op cannot
  * move. */
 static bool tells_refusal(const char *message) {
-  return strstr(message, "clBuildProgram") || strstr(message, "clCreateKernel") ||
-         strstr(message, "clGetKernelWorkGroupInfo") || strstr(message, "clEnqueueNDRangeKernel");
+  return strstr(message, "clCreateProgramWithSource") || strstr(message, "clBuildProgram") ||
+         strstr(message, "clCreateKernel") || strstr(message, "clGetKernelWorkGroupInfo") ||
+         strstr(message, "clEnqueueNDRangeKernel");
 }
 
 /* Returns the problem of a scenario that ended with this status, or NULL. */

@@ -33,6 +33,14 @@
 #define VALUE_PITCH (KEYS / 2 + 4)
 #define TILE_WORDS (KEYS * ROW_PITCH > V_MAX * VALUE_PITCH ? KEYS * ROW_PITCH : V_MAX * VALUE_PITCH)
 
+/* Unrolls the loop over the keys of a tile, except on Intel's GPUs: the fragments of two iterations
+ * and the sums exceed 256 registers. */
+#ifdef cl_intel_subgroups
+#define UNROLL_KEYS UNROLL_AT_MOST(1)
+#else
+#define UNROLL_KEYS UNROLL_MMA
+#endif
+
 /* Functions are inlined, because a call would keep the work-item's state in memory. */
 #define INLINE static inline __attribute__((always_inline))
 
@@ -200,7 +208,7 @@ INLINE void add_values(kept *state, const workspace *memory) {
   for (int i = 0; i < V_MAX / MMA_N * SUMS; i++)
     state->sums[i / SUMS][i % SUMS] *= memory->fades[WARP_ROW + SUM_ROW(LANE, i % SUMS)];
   const __local uint *weights = memory->scores + WARP_ROW * SCORE_PITCH;
-  UNROLL_MMA
+  UNROLL_KEYS
   for (int w = 0; w < KEYS / 2; w += MMA_WORDS) {
     a_fragment x[TERMS];
     UNROLL_MMA

@@ -30,8 +30,10 @@ static inline void add_halves(__local float *memory, int n, int span, int width)
   const int item = (int)get_local_id(0);
   for (int half_span = span / 2; half_span >= width; half_span /= 2) {
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (item % span < half_span)
+    if (item % span < half_span) {
+      UNROLL_AT_MOST(8)
       for (int i = 0; i < n; i++) memory[i * GROUP + item] += memory[i * GROUP + item + half_span];
+    }
   }
   barrier(CLK_LOCAL_MEM_FENCE);
 }

@@ -38,6 +38,29 @@ def test_kernels_of_products(build, stub, tmp_path, platform, name, kernel, loca
     assert [(c["family"], c["variant"]) for c in json.loads(p.stdout)["choices"]][:1] == [("matmul", kernel)]
 
 
+class Attention(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.scaled_dot_product_attention(x, x, x)
+
+
+@pytest.mark.parametrize(
+    "name, dim, kernel",
+    [
+        ("Intel(R) Arc(TM) A770 Graphics", 128, "groups 32"),
+        ("Intel(R) UHD Graphics 770", 128, "groups 16"),
+        ("Intel(R) Iris(R) Xe Graphics", 64, "groups 32"),
+        ("Intel(R) Iris(R) Xe Graphics", 256, "groups 16"),
+    ],
+)
+def test_rows_of_attention(build, stub, tmp_path, name, dim, kernel):
+    """Intel's GPUs before Arc have half the registers, so that fewer rows have sums in them."""
+    clave.export(Attention(), (torch.randn(1, 8, 256, dim),), verify=False).save(tmp_path / "m.clv")
+    words = "tune", tmp_path / "m.clv", "--dry-run", "--json"
+    p = call(build, stub, "Intel(R) OpenCL Graphics", name, *words)
+    assert p.returncode == 0, p.stderr
+    assert [(c["family"], c["variant"]) for c in json.loads(p.stdout)["choices"]][:1] == [("attention", kernel)]
+
+
 class Product(torch.nn.Module):
     def forward(self, a, b):
         return a @ b

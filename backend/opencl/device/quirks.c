@@ -85,6 +85,9 @@ static const quirk quirks[] = {
     {.platform = "AMD", .device = "gfx90a", .registers = 512},
     {.platform = "AMD", .device = "gfx90", .registers = 256},
     {.platform = "AMD", .device = "gfx8", .registers = 256},
+    /* Intel's GPUs before Arc have 128 registers of 8 lanes per thread. */
+    {.platform = "Intel", .device = "HD Graphics", .registers = 128},
+    {.platform = "Intel", .device = "Iris", .registers = 128},
     /* According to Arm's guide, CL_MEM_USE_HOST_PTR makes separate memory, and each map copies. */
     {.platform = "ARM", .device = "", .copies = true},
 };

@@ -74,10 +74,13 @@ static bool fits_group(const attention *attention, int rows) {
   return (uint64_t)(columns * (is_wide ? 8 : 4) + keys * 8) <= traits->local_memory;
 }
 
-/* True if the sums of a work-item of attention_groups fit its registers. */
+/* True if the sums of a work-item of attention_groups fit its registers, or if there are no fewer
+ * rows. */
 static bool fits_registers(const attention *attention, int rows) {
-  enum { LARGEST = 32 * 128 };
-  return rows * size_class(attention->desc.v_dim) <= LARGEST;
+  enum { LEAST = 16, LARGEST = 32 * 128, SMALL_REGISTERS = 128 };
+  const bool is_small = recorder_traits(attention->recorder)->registers <= SMALL_REGISTERS;
+  const int largest = is_small && rows > LEAST ? LARGEST / 2 : LARGEST;
+  return rows * size_class(attention->desc.v_dim) <= largest;
 }
 
 /* The kernels. BLOCK: each work-item computes a block of rows of one head. ROW: each work-item

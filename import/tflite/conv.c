@@ -37,6 +37,7 @@ static void emit_padded_conv(operation *op, value *input, value *weight, const c
   const same_padding padding = tflite_padding(op, input, &window, flat_int(&op->options, 0, 1, 0));
   input = tflite_padded(op, input, &padding, &window, 0);
   value *out = emit_conv(im, input, weight, bias, &window, groups);
+  op->is_sum = true;
   tflite_set(op, 0, tflite_activated(op, out, slots->activation));
 }
 
@@ -137,6 +138,7 @@ static void transpose_conv(operation *op, value *input, value *weight, const win
     const number column[] = {bias->dims[0], number_int(1), number_int(1)};
     out = emit_binary(im, "add", out, emit_reshape(im, bias, 3, column));
   }
+  op->is_sum = true;
   tflite_set(
       op, 0,
       from->activation_slot < 0 ? out : tflite_activated(op, out, (int)from->activation_slot));

@@ -47,6 +47,7 @@ void tflite_fully_connected(operation *op) {
     dims[x->rank ? x->rank - 1 : 0] = weight->dims[0];
     out = emit_reshape(im, out, x->rank, dims);
   }
+  op->is_sum = true;
   tflite_set(op, 0, tflite_activated(op, out, 0));
 }
 
@@ -60,5 +61,6 @@ void tflite_batch_matmul(operation *op) {
   }
   if (flat_bool(&op->options, 0)) a = emit_transpose(im, a, a->rank - 2, a->rank - 1);
   if (flat_bool(&op->options, 1)) b = emit_transpose(im, b, b->rank - 2, b->rank - 1);
+  op->is_sum = true;
   tflite_set(op, 0, emit_matmul(im, a, b, NULL, 1, 1));
 }

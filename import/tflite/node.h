@@ -79,6 +79,7 @@ typedef struct operation {
   layout layout;
   int rank;      /* rank of the inputs in that layout */
   bool as_codes; /* inputs and results are codes of the same scale and zero */
+  bool is_sum;   /* results are sums of products, as of a convolution */
 } operation;
 
 /* ---- operation.c: inputs and results ---- */
@@ -119,7 +120,7 @@ const char *tflite_dtype_name(int type);
 value *tflite_dequantized(importer *im, operand *tensor, value *codes);
 value *tflite_rounded(importer *im, value *input);
 value *tflite_saturated(importer *im, value *input, clave_dtype type);
-value *tflite_quantized(importer *im, const operand *to, value *input);
+value *tflite_quantized(operation *op, const operand *to, value *input);
 bool tflite_is_quantized(const operand *tensor);
 /* The range of codes of a dtype; false: no quantised tensor has it. */
 bool tflite_code_limits(clave_dtype type, double *low, double *high);

@@ -174,7 +174,7 @@ static void set_value(operation *op, int i, value *out, layout layout) {
     import_unsupported(op->im, "a result of dtype %s", tflite_dtype_name(to->type));
   if (tflite_is_quantized(to) && !op->as_codes) {
     out = emit_cast(op->im, out, CLAVE_F32);
-    out = tflite_quantized(op->im, to, out);
+    out = tflite_quantized(op, to, out);
   }
   if (!out) return;
   if (out->type != to->dtype && import_ok(op->im))

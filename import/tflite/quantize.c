@@ -117,14 +117,18 @@ value *tflite_saturated(importer *im, value *input, clave_dtype type) {
   return input ? emit_cast(im, emit_step(im, "clamp", limits, 3), type) : NULL;
 }
 
-value *tflite_quantized(importer *im, const operand *to, value *input) {
+/* XNNPACK rounds halves of sums of products to even. The passes and kernels of the backends
+ * recognise this rounding, and only products with scales of powers of 2 have halves. */
+value *tflite_quantized(operation *op, const operand *to, value *input) {
+  importer *im = op->im;
   if (!input || !import_ok(im) || !is_code_type(im, to)) return NULL;
   if (to->n_scales != 1) {
     import_unsupported(im, "a result with one scale for each channel");
     return NULL;
   }
   value *out = emit_binary_float(im, "mul", input, (double)(float)(1.0 / (double)to->scale));
-  out = emit_binary_float(im, "add", tflite_rounded(im, out), (double)to->zero);
+  out = op->is_sum ? emit_unary(im, "round", out) : tflite_rounded(im, out);
+  out = emit_binary_float(im, "add", out, (double)to->zero);
   return tflite_saturated(im, out, to->dtype);
 }
 
@@ -265,7 +269,7 @@ void tflite_quantize_op(operation *op) {
   if (!stored || !out) return;
   if (tflite_is_quantized(x)) stored = tflite_dequantized(op->im, x, stored);
   if (tflite_is_quantized(out))
-    tflite_set(op, 0, tflite_quantized(op->im, out, stored));
+    tflite_set(op, 0, tflite_quantized(op, out, stored));
   else
     import_unsupported(op->im, "a result of dtype %s without a scale",
                        tflite_dtype_name(out->type));

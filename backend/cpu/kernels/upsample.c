@@ -28,64 +28,125 @@ static int64_t kernel_upsample_out_size(const upsample_args *args) {
   return args->axes[0].out * args->axes[1].out * args->axes[2].out;
 }
 
-/* Defines a function that returns one element. It sums, over the taps of the outer dimension, sums
- * over the next one's taps. The sums begin at -0.0, which leaves every number unchanged. */
-#define DEFINE_BLEND(NAME, T, ZERO)                                               \
-  static T NAME(const resize *r, const T *x, int64_t i, int64_t j, int64_t k) {   \
-    const tap_table *a = &r->dims[0], *b = &r->dims[1], *c = &r->dims[2];         \
-    const int64_t *ci = c->index + k * c->n_taps;                                 \
-    const double *cw = c->weight + k * c->n_taps;                                 \
-    T outer = ZERO;                                                               \
-    for (int64_t q = 0; q < a->count[i]; q++) {                                   \
-      const T *plane = x + a->index[i * a->n_taps + q] * b->in * c->in;           \
-      T middle = ZERO;                                                            \
-      for (int64_t s = 0; s < b->count[j]; s++) {                                 \
-        const T *row = plane + b->index[j * b->n_taps + s] * c->in;               \
-        T inner = ZERO;                                                           \
-        for (int64_t t = 0; t < c->count[k]; t++) inner += row[ci[t]] * (T)cw[t]; \
-        middle += inner * (T)b->weight[j * b->n_taps + s];                        \
-      }                                                                           \
-      outer += middle * (T)a->weight[i * a->n_taps + q];                          \
-    }                                                                             \
-    return outer;                                                                 \
+/* Returns the number of pairs of taps of the outer dimensions. */
+static int64_t kernel_upsample_pairs(const upsample_args *args) {
+  return args->axes[0].n_taps * args->axes[1].n_taps;
+}
+
+/* Defines functions for one type of sums. Sums begin at -0.0, which leaves every number unchanged:
+ * SUM_ROW sums over the taps of the last dimension, and ADD_ROW adds weight * row to sums. */
+#define DEFINE_BLEND(T, ZERO, SUM_ROW, ADD_ROW)                                                   \
+  static void SUM_ROW(const tap_table *table, const T *restrict x, T *restrict sums) {            \
+    const int64_t *index = table->index;                                                          \
+    const double *weight = table->weight;                                                         \
+    for (int64_t k = 0; k < table->out; k++, index += table->n_taps, weight += table->n_taps) {   \
+      T sum = ZERO;                                                                               \
+      for (int64_t t = 0; t < table->count[k]; t++) sum += x[index[t]] * (T)weight[t];            \
+      sums[k] = sum;                                                                              \
+    }                                                                                             \
+  }                                                                                               \
+  static void ADD_ROW(T *restrict sums, const T *restrict row, T weight, bool first, int64_t n) { \
+    if (first)                                                                                    \
+      for (int64_t k = 0; k < n; k++) sums[k] = ZERO + row[k] * weight;                           \
+    if (!first)                                                                                   \
+      for (int64_t k = 0; k < n; k++) sums[k] += row[k] * weight;                                 \
   }
-DEFINE_BLEND(blend_f32, float, -0.0F)
-DEFINE_BLEND(blend_f64, double, -0.0)
-DEFINE_BLEND(blend_i64, int64_t, 0)
+DEFINE_BLEND(float, -0.0F, sum_row_f32, add_row_f32)
+DEFINE_BLEND(double, -0.0, sum_row_f64, add_row_f64)
+DEFINE_BLEND(int64_t, 0, sum_row_i64, add_row_i64)
+
+/* Buffers of one thread for a plane, in the compute class. */
+typedef struct blending {
+  const resize *resize;
+  char *x;              /* the plane */
+  char *kept;           /* sums over the last dimension's taps, one row for each pair of taps */
+  int64_t *kept_row;    /* the row of x of each kept row, or -1 */
+  char *middle, *outer; /* sums over the taps of the next dimensions */
+} blending;
+
+static size_t size_of_sum(const upsample_args *args) {
+  return args->precision > 0 || args->x_type == DTYPE_F64 ? sizeof(double) : sizeof(float);
+}
+
+/* Returns the sums over the last dimension's taps of a row of x. Neighbouring rows of out read the
+ * same ones. */
+static const char *row_of_sums(const blending *blending, int64_t plane, int64_t row) {
+  const upsample_args *args = blending->resize->args;
+  const tap_table *dims = blending->resize->dims;
+  const int64_t slot = plane % dims[0].n_taps * dims[1].n_taps + row % dims[1].n_taps,
+                from = plane * dims[1].in + row;
+  const size_t size = size_of_sum(args);
+  char *sums = blending->kept + (size_t)(slot * dims[2].out) * size;
+  const char *x = blending->x + (size_t)(from * dims[2].in) * size;
+  if (blending->kept_row[slot] == from) return sums;
+  blending->kept_row[slot] = from;
+  if (args->precision > 0)
+    sum_row_i64(&dims[2], (const int64_t *)(const void *)x, (int64_t *)(void *)sums);
+  else if (args->x_type == DTYPE_F64)
+    sum_row_f64(&dims[2], (const double *)(const void *)x, (double *)(void *)sums);
+  else
+    sum_row_f32(&dims[2], (const float *)(const void *)x, (float *)(void *)sums);
+  return sums;
+}
+
+static void upsample_add_row(const upsample_args *args, char *sums, const char *row, double weight,
+                             bool first) {
+  const int64_t n = args->axes[2].out;
+  const void *from = row;
+  void *to = sums;
+  if (args->precision > 0)
+    add_row_i64(to, from, (int64_t)weight, first, n);
+  else if (args->x_type == DTYPE_F64)
+    add_row_f64(to, from, weight, first, n);
+  else
+    add_row_f32(to, from, (float)weight, first, n);
+}
 
 static int64_t to_byte(int64_t sum, int precision) {
   int64_t v = (sum + ((int64_t)1 << (precision - 1))) >> precision;
   return v < 0 ? 0 : v > 255 ? 255 : v;
 }
 
-/* Computes one row of out in the compute class. x: the plane. */
-static void blend_row(const resize *resize, const void *x, int64_t i, int64_t j, void *row) {
-  const upsample_args *args = resize->args;
-  int64_t n = args->axes[2].out;
-  for (int64_t k = 0; k < n; k++) {
-    if (args->precision > 0)
-      ((int64_t *)row)[k] = to_byte(blend_i64(resize, x, i, j, k), args->precision);
-    else if (args->x_type == DTYPE_F64)
-      ((double *)row)[k] = blend_f64(resize, x, i, j, k);
-    else
-      ((float *)row)[k] = blend_f32(resize, x, i, j, k);
+/* Computes one row of out in the compute class: sums, over the taps of the outer dimension, of sums
+ * over the next one's taps. Returns the row. */
+static char *blend_row(const blending *blending, int64_t i, int64_t j) {
+  const upsample_args *args = blending->resize->args;
+  const tap_table *a = &blending->resize->dims[0], *b = &blending->resize->dims[1];
+  const int64_t *rows = b->index + j * b->n_taps;
+  const bool is_flat = a->n_taps == 1;
+  for (int64_t q = 0; q < a->count[i]; q++) {
+    for (int64_t s = 0; s < b->count[j]; s++)
+      upsample_add_row(args, blending->middle,
+                       row_of_sums(blending, a->index[i * a->n_taps + q], rows[s]),
+                       b->weight[j * b->n_taps + s], s == 0);
+    if (!is_flat)
+      upsample_add_row(args, blending->outer, blending->middle, a->weight[i * a->n_taps + q],
+                       q == 0);
   }
+  char *row = is_flat ? blending->middle : blending->outer;
+  for (int64_t k = 0; args->precision > 0 && k < args->axes[2].out; k++)
+    ((int64_t *)(void *)row)[k] = to_byte(((int64_t *)(void *)row)[k], args->precision);
+  return row;
 }
 
 static void blend_plane(const void *user, int64_t task, char *scratch) {
   const resize *resize = user;
   const upsample_args *args = resize->args;
-  compute_type c = compute_type_of(args->x_type);
-  int64_t rows = args->axes[1].out, n = args->axes[2].out;
-  char *row = scratch + kernel_upsample_in_size(args) * (int64_t)sizeof(double);
+  const compute_type c = compute_type_of(args->x_type);
+  const int64_t rows = args->axes[1].out, n = args->axes[2].out,
+                pairs = kernel_upsample_pairs(args);
+  const int64_t at = task * kernel_upsample_out_size(args);
+  blending blending = {.resize = resize, .kept_row = (int64_t *)(void *)scratch};
+  blending.middle = scratch + (size_t)pairs * sizeof(int64_t);
+  blending.outer = blending.middle + (size_t)n * sizeof(double);
+  blending.kept = blending.outer + (size_t)n * sizeof(double);
+  blending.x = blending.kept + (size_t)(pairs * n) * sizeof(double);
+  for (int64_t k = 0; k < pairs; k++) blending.kept_row[k] = -1;
   load_row(c, args->x_type, element_at(args->x, args->x_type, task * kernel_upsample_in_size(args)),
-           1, kernel_upsample_in_size(args), scratch);
-  for (int64_t i = 0; i < args->axes[0].out * rows; i++) {
-    blend_row(resize, scratch, i / rows, i % rows, row);
-    store_row(c, args->out_type,
-              element_at(args->out, args->out_type, task * kernel_upsample_out_size(args) + i * n),
-              1, n, row);
-  }
+           1, kernel_upsample_in_size(args), blending.x);
+  for (int64_t i = 0; i < args->axes[0].out * rows; i++)
+    store_row(c, args->out_type, element_at(args->out, args->out_type, at + i * n), 1, n,
+              blend_row(&blending, i / rows, i % rows));
 }
 
 /* ---------------------------------------------------------------- copies of x's elements */
@@ -210,10 +271,12 @@ static int64_t upsample_work(const upsample_args *args) {
          READS_PER_THREAD;
 }
 
-/* Returns the bytes of a plane and a row, for a thread. */
+/* Returns the bytes of a plane, of kept rows and of two rows of sums, for a thread. */
 static size_t kernel_upsample_plane_bytes(const upsample_args *args) {
   if (kernel_upsample_taps_of(args) == 1) return (size_t)args->axes[2].in * sizeof(float);
-  return (size_t)(kernel_upsample_in_size(args) + args->axes[2].out) * sizeof(double);
+  const int64_t pairs = kernel_upsample_pairs(args);
+  return (size_t)(kernel_upsample_in_size(args) + pairs + (pairs + 2) * args->axes[2].out) *
+         sizeof(double);
 }
 
 static size_t upsample_scratch(const kernel_context *ctx, const void *args) {

@@ -23,6 +23,7 @@ const program_pass program_passes[] = {
      false},
     {"attention_mask", "all bits: a mask that hides nothing or only later keys", find_simple_mask,
      NULL, false},
+    {"padding", "all but the order of a sum", find_padding, NULL, false},
     {"batch_norm", "all but the last places of f32 and f64: weights are rounded once more",
      find_batch_norm, NULL, false},
     {"integer_move", "all bits: codes have the order of numbers", find_integer_move, NULL, false},

@@ -69,6 +69,8 @@ bool find_narrow_b(match *match, uint32_t *out);
 /* ---- bias.c ---- */
 bool find_bias(match *match, uint32_t *out);
 bool find_early_slice(match *match, uint32_t *out);
+/* ---- pad.c ---- */
+bool find_padding(match *match, uint32_t *out);
 /* ---- attention.c, attention_write.c ---- */
 bool find_attention(match *match, uint32_t *out);
 bool find_repeated_heads(match *match, uint32_t *out);

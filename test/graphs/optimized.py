@@ -21,6 +21,7 @@ INEXACT = {
     "norm_in_16_bits",
     "attention",
     "narrow_b",
+    "padding",
     "batch_norm",
     "join_matmul",
 }

@@ -26,6 +26,7 @@ ROUNDED = (
     "attention",
     "attention_mask",
     "rope",
+    "padding",
     "batch_norm",
     "bias",
     "early_slice",

@@ -324,3 +324,50 @@ def test_rows_of_any_length():
     assert program.passes["early_slice"] >= 5
     for n in (1, 2, 33):
         run(module, program, (x(2, n, D),), 1e-4, 1e-5)
+
+
+# ---------------------------------------------------------------- padding
+
+
+class Padded(nn.Module):
+    """A convolution of a padded input. pads: as in torch's pad, for the last dimensions first."""
+
+    def __init__(self, pads, value=0.0, channels_last=False, padding=0, reader=None):
+        super().__init__()
+        self.pads, self.value, self.channels_last, self.reader = pads, value, channels_last, reader
+        self.conv = nn.Conv2d(4, 6, 3, stride=2, padding=padding)
+
+    def forward(self, x):
+        y = F.pad(x, self.pads, value=self.value)
+        z = self.conv(y.permute(0, 3, 1, 2) if self.channels_last else y)
+        return (z, self.reader(y)) if self.reader else z
+
+
+@pytest.mark.parametrize(
+    ("module", "shape"),
+    [
+        (Padded((1, 1, 2, 2)), (2, 4, 9, 7)),
+        (Padded((2, 2, 0, 0), padding=1), (1, 4, 8, 8)),
+        (Padded((0, 0, 1, 1, 1, 1), channels_last=True), (1, 9, 7, 4)),
+        (Padded((1, 1, 1, 1), reader=torch.tanh), (1, 4, 6, 6)),
+    ],
+    ids=["sides", "both", "channels_last", "two_readers"],
+)
+def test_padding(module, shape):
+    assert found(module, (x(*shape),)) == {"padding": 1}
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        Padded((0, 1, 0, 1)),
+        Padded((1, 1, 1, 1), value=0.5),
+        Padded((-1, -1, 1, 1)),
+        Padded((1, 1, 1, 1, 0, 0, 1, 1)),
+        Padded((0, 0, 1, 1, 1, 1, 0, 0)),
+    ],
+    ids=["one_side", "another_number", "crop", "batch", "channels"],
+)
+def test_not_padding(module):
+    channels = 2 if module.pads[4:6] == (1, 1) else 4
+    assert found(module, (x(2, channels, 6, 6),)) == {}

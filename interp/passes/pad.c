@@ -1,0 +1,86 @@
+/* Makes the zeros around a convolution's input the convolution's own padding. TFLite models and
+ * some exporters to ONNX write them as a separate op. */
+#include "interp/passes/passes.h"
+
+/* Returns the padding of a spatial dimension, the same on both sides; -1 if it is not a number. */
+static int64_t padding_of(const ir_pad *pad, size_t axis) {
+  const ir_int_or_vid *before = &pad->before.items[axis], *after = &pad->after.items[axis];
+  const bool is_even = before->vid == IR_NONE && after->vid == IR_NONE &&
+                       before->literal == after->literal && before->literal <= INT16_MAX;
+  return is_even ? before->literal : -1;
+}
+
+/* Images whose channels may come last, and zeros around them. */
+typedef struct padded {
+  const ir_pad *pad;
+  const ir_permute *order; /* applied after the padding; NULL if the channels come first */
+} padded;
+
+/* Returns the dimension of the padding that is dimension `axis` of the convolution's input. */
+static size_t padded_axis(const padded *padded, size_t axis) {
+  return padded->order ? (size_t)padded->order->dims.items[axis] : axis;
+}
+
+/* Finds the padding of images by a number that writes x, perhaps before a permutation. */
+static bool find_padded(const draft *draft, uint32_t x, int zero, padded *out) {
+  out->order = draft_op(draft, x, IR_OP_PERMUTE);
+  const ir_pad *pad = draft_op(draft, out->order ? out->order->x : x, IR_OP_PAD);
+  out->pad = pad;
+  if (!pad || pad->mode != IR_PAD_MODE_CONSTANT || pad->value != (double)zero) return false;
+  const size_t rank = (size_t)draft_rank(draft, x);
+  if (pad->before.count != rank || pad->after.count != rank) return false;
+  for (size_t i = 0; i < rank; i++) {
+    const int64_t padding = padding_of(pad, padded_axis(out, i));
+    if (padding < 0 || (i < 2 && padding > 0)) return false;
+  }
+  return true;
+}
+
+/* Adds the padding of images to a convolution's. Returns false if memory runs out. */
+static bool add_padding(draft *draft, const padded *padded, ir_i32s *padding) {
+  int32_t *items = draft_alloc(draft, padding->count, sizeof *items);
+  for (size_t i = 0; items && i < padding->count; i++)
+    items[i] = padding->items[i] + (int32_t)padding_of(padded->pad, padded_axis(padded, 2 + i));
+  if (items) padding->items = items;
+  return items != NULL;
+}
+
+/* Returns the images without their padding. */
+static uint32_t unpadded_images(draft *draft, draft_node *before, const padded *padded) {
+  int dims[MAX_RANK] = {0};
+  if (!padded->order) return padded->pad->x;
+  for (size_t i = 0; i < padded->order->dims.count; i++) dims[i] = padded->order->dims.items[i];
+  return draft_permute(draft, before, padded->pad->x, dims);
+}
+
+bool find_padding(match *match, uint32_t *out) {
+  draft *draft = match->draft;
+  const bool is_integer = match->root->ins.op_type == IR_OP_CONV_INTEGER;
+  if (!is_integer && match->root->ins.op_type != IR_OP_CONV) return false;
+  const ir_conv *conv = match->root->ins.op;
+  const ir_conv_integer *integer = match->root->ins.op;
+  const uint32_t x = is_integer ? integer->x : conv->x;
+  ir_i32s padding = is_integer ? integer->padding : conv->padding;
+  padded padded;
+  if (!find_padded(draft, x, is_integer ? integer->padding_value : 0, &padded) ||
+      !match_is_closed(match) || !add_padding(draft, &padded, &padding))
+    return false;
+  const uint32_t images = unpadded_images(draft, match->root, &padded);
+  *out = draft_slot_like(draft, match->out, match->root->ins.name);
+  void *op = draft_add(draft, match->root, match->root->ins.op_type);
+  if (is_integer) {
+    ir_conv_integer *made = op;
+    *made = *integer;
+    made->x = images;
+    made->padding = padding;
+    made->out = *out;
+  } else {
+    ir_conv *made = op;
+    *made = *conv;
+    made->x = images;
+    made->padding = padding;
+    made->out = *out;
+  }
+  draft_note(draft, match->root);
+  return true;
+}

@@ -408,6 +408,119 @@ static void run_single(int kind, float *x, int64_t n) {
   memcpy(x + whole, last, (size_t)rest * sizeof *x);
 }
 
+/* ---------------------------------------------------------------- lists in F32 in place */
+
+enum { PLAIN_BLOCK = 256 };
+
+/* True if all values are F32 and rows of the inputs are contiguous or equal. */
+static bool is_plain(const short_elementwise_args *args) {
+  for (int k = 1; k < args->head.n_inputs; k++) {
+    const ktensor *x = &args->inputs[k];
+    const int64_t stride = x->rank > 0 ? x->strides[x->rank - 1] : 0;
+    if (x->type != DTYPE_F32 || (stride != 0 && stride != 1)) return false;
+  }
+  for (int s = 0; s < args->head.n_steps; s++) {
+    const kstep *step = &args->steps[s];
+    if (step->role != KSTEP_MAP || step->operand_type != DTYPE_F32 || step->type != DTYPE_F32)
+      return false;
+  }
+  return true;
+}
+
+/* A plain list with its buffers: one for each input, step and constant. */
+typedef struct plain_list {
+  const short_elementwise_args *args;
+  float slots[STACK_SLOTS][PLAIN_BLOCK];
+  const float *filled[SHORT_INPUTS]; /* the element that fills the input's buffer, or NULL */
+  int64_t n_filled[SHORT_INPUTS];    /* how often */
+} plain_list;
+
+/* Returns the offset of row `row` of an input. */
+static int64_t plain_row(const ktensor *x, int64_t row) {
+  int64_t offset = 0;
+  for (int d = x->rank - 2; d > 0; d--) {
+    const int64_t above = row / x->dims[d];
+    offset += (row - above * x->dims[d]) * x->strides[d];
+    row = above;
+  }
+  return offset + (x->rank > 1 ? row * x->strides[0] : 0);
+}
+
+/* Gathers elements from several rows. */
+static void gather_plain(const ktensor *x, int64_t at, int64_t n, float *slot) {
+  const int last = x->rank - 1;
+  const int64_t row = x->dims[last];
+  int64_t column = at % row;
+  walk w = {.rank = last, .dims = x->dims};
+  walk_add(&w, x->strides);
+  walk_seek(&w, at / row);
+  for (int64_t done = 0; done < n; walk_next(&w), column = 0) {
+    const int64_t end = row - column < n - done ? done + row - column : n;
+    const float *from = (const float *)x->data + w.offset[0];
+    if (x->strides[last] == 1)
+      memcpy(slot + done, from + column, (size_t)(end - done) * sizeof *slot);
+    else
+      for (int64_t i = done; i < end; i++) slot[i] = *from;
+    done = end;
+  }
+}
+
+/* Like fetch, for input k of a plain list. */
+static const float *fetch_plain(plain_list *list, int k, int64_t at, int64_t n) {
+  const ktensor *x = &list->args->inputs[k];
+  const int last = x->rank - 1;
+  const int64_t size = last >= 0 ? x->dims[last] : INT64_MAX, row = last > 0 ? at / size : 0,
+                column = at - row * size;
+  float *slot = list->slots[k];
+  if (column + n > size) {
+    list->filled[k] = NULL;
+    gather_plain(x, at, n, slot);
+    return slot;
+  }
+  const float *from = (const float *)x->data + plain_row(x, row);
+  if (last >= 0 && x->strides[last] == 1) return from + column;
+  if (list->filled[k] == from && list->n_filled[k] >= n) return slot;
+  for (int64_t i = 0; i < n; i++) slot[i] = *from;
+  list->filled[k] = from;
+  list->n_filled[k] = n;
+  return slot;
+}
+
+/* Runs a plain list over n <= PLAIN_BLOCK elements. */
+static void step_rows_run_plain_block(plain_list *list, float *values, int64_t at, int64_t n) {
+  const elementwise_head *head = &list->args->head;
+  const float *inputs[SHORT_INPUTS] = {values};
+  for (int k = 1; k < head->n_inputs; k++) inputs[k] = fetch_plain(list, k, at, n);
+  for (int s = 0; s < head->n_steps; s++) {
+    const kstep *step = &list->args->steps[s];
+    const void *x[STEP_ARITY];
+    for (int k = 0; k < STEP_ARITY; k++) {
+      const kstep_operand *o = &step->operands[k < step->arity ? k : 0];
+      x[k] = o->source == KSTEP_INPUT  ? inputs[o->index]
+             : o->source == KSTEP_STEP ? list->slots[head->n_inputs + o->index]
+                                       : list->slots[head->n_inputs + head->n_steps + o->index];
+    }
+    run_floats(step->kind, n, x, s == head->n_steps - 1 ? values : list->slots[head->n_inputs + s]);
+  }
+}
+
+static void step_rows_run_plain(const short_elementwise_args *args, float *values, int64_t at,
+                                int64_t n, int64_t rows, int64_t pitch) {
+  plain_list list;
+  const int first = args->head.n_inputs + args->head.n_steps;
+  list.args = args;
+  memset(list.filled, 0, sizeof list.filled);
+  for (int s = 0; s < args->head.n_steps; s++)
+    for (int k = 0; k < args->steps[s].arity; k++)
+      if (args->steps[s].operands[k].source == KSTEP_CONSTANT)
+        fill_constant(COMPUTE_F32, args->steps[s].constants[k], PLAIN_BLOCK,
+                      list.slots[first + args->steps[s].operands[k].index]);
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t i = 0; i < n; i += PLAIN_BLOCK)
+      step_rows_run_plain_block(&list, values + r * pitch + i, at + r * pitch + i,
+                                n - i < PLAIN_BLOCK ? n - i : PLAIN_BLOCK);
+}
+
 /* Runs a list with row buffers on the stack. */
 static void step_rows_run_list(const short_elementwise_args *args, float *values, int64_t at,
                                int64_t n, int64_t rows, int64_t pitch) {
@@ -434,9 +547,10 @@ void steps_in_place(const short_elementwise_args *args, float *values, int64_t a
     n *= rows;
     rows = 1;
   }
-  if (!is_single(args)) {
+  if (is_single(args))
+    for (int64_t i = 0; i < rows; i++) run_single(args->steps[0].kind, values + i * pitch, n);
+  else if (is_plain(args))
+    step_rows_run_plain(args, values, at, n, rows, pitch);
+  else
     step_rows_run_list(args, values, at, n, rows, pitch);
-    return;
-  }
-  for (int64_t i = 0; i < rows; i++) run_single(args->steps[0].kind, values + i * pitch, n);
 }

@@ -23,12 +23,11 @@
 enum {
   BLOCK_K = GEMM_BLOCK_K,
   BLOCK_WORDS = 2 * GEMM_BLOCK_K, /* words of rounded inputs, which are summed in one chain */
-  MAX_CELLS = 128, /* positions of a task; their sums of a panel stay in the first-level cache */
-  MIN_OUTPUTS = 16,
-  MEDIUM_PLANE = 256,     /* maximum positions for which deep sums are not slower than by gemm.c */
-  DEEP = 256,             /* channels of a deep sum; more channels than outputs also make it deep */
-  SMALL_PLANE = 64,       /* with fewer positions, gemm.c leaves many of its columns unused */
-  WORK = 256 * 1024,      /* multiplications that justify waking a thread */
+  MAX_CELLS = 128,    /* positions of a task; their sums of a panel stay in the first-level cache */
+  MEDIUM_PLANE = 256, /* maximum positions for which deep sums are not slower than by gemm.c */
+  DEEP = 256,         /* channels of a deep sum; more channels than outputs also make it deep */
+  SMALL_PLANE = 64,   /* with fewer positions, gemm.c leaves many of its columns unused */
+  WORK = 256 * 1024,  /* multiplications that justify waking a thread */
   COPY_WORK = 8 * 1024,   /* copied elements that justify waking a thread */
   LARGE_PLANE = 512,      /* minimum outputs for which all planes are copied row by row */
   LARGE_COPY = 16 * 1024, /* elements of a plane */
@@ -82,7 +81,7 @@ static bool has_large_copies(const conv_args *args) {
 }
 
 bool conv_is_direct(const conv_args *args) {
-  return args->type == DTYPE_F32 && !args->transposed && args->outputs >= MIN_OUTPUTS &&
+  return args->type == DTYPE_F32 && !args->transposed &&
          !(args->groups > 1 && args->channels == 1) && !has_large_copies(args);
 }
 

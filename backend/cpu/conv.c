@@ -10,6 +10,7 @@
 #include "backend/cpu/kernels/conv/conv_amx.h"
 #include "backend/cpu/kernels/conv/conv_amx_weight.h"
 #include "backend/cpu/kernels/conv/conv_direct.h"
+#include "backend/cpu/kernels/conv/conv_integer_dots.h"
 #include "backend/cpu/kernels/conv/conv_integer_steps.h"
 #include "backend/cpu/kernels/conv/conv_integer_tiles.h"
 #include "backend/cpu/kernels/gemm/pairs.h"
@@ -322,7 +323,9 @@ clave_status cpu_conv_transpose(cpu_recorder *recorder, const node *node) {
 
 /* Makes the kernel read a constant weight packed in tiles of bytes. */
 static clave_status pack_integers(cpu_recorder *recorder, const conv_desc *desc, conv_args *args) {
-  if (!conv_integer_suits_tiles(args) || !cpu_may_pack(recorder, desc->weight)) return NULL;
+  if (conv_integer_is_dots(args) || !conv_integer_suits_tiles(args) ||
+      !cpu_may_pack(recorder, desc->weight))
+    return NULL;
   TRY(cpu_packed(recorder,
                  &(cpu_packed_request){.kind = CPU_PACKED_INTEGER_TILES,
                                        .x = desc->weight,

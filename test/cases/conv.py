@@ -19,7 +19,7 @@ PLANES = {  # x, weight, arguments
 LINES = {
     "plain": ((2, 3, 19), (5, 3, 4), {}), "strided": ((1, 3, 20), (4, 3, 3), {"stride": 2, "padding": 1}), "dilated": ((2, 2, 21), (3, 2, 3), {"dilation": 3}),
     "depthwise": ((2, 6, 15), (6, 1, 5), {"groups": 6, "padding": 2}), "same": ((1, 2, 9), (3, 2, 4), {"padding": "same"}), "causal": ((1, 4, 9), (4, 1, 4), {"groups": 4, "padding": 3}),
-    "blocks": ((1, 20, 300), (36, 20, 9), {"padding": 4}),
+    "blocks": ((1, 20, 300), (36, 20, 9), {"padding": 4}), "whole_depthwise": ((2, 20, 21), (40, 1, 21), {"groups": 20}),
 }  # fmt: skip
 PRODUCTS = {
     "rows": ((9, 20), (7, 20), {}),

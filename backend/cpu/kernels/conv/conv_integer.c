@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "backend/cpu/kernels/conv/conv_integer_dots.h"
 #include "backend/cpu/kernels/conv/conv_integer_kernels.h"
 #include "backend/cpu/kernels/conv/conv_integer_planes.h"
 #include "backend/cpu/kernels/conv/conv_integer_tiles.h"
@@ -187,15 +188,13 @@ static void conv_integer_find_taps(const integer_conv *conv, int64_t *to) {
 
 /* ---------------------------------------------------------------- patches */
 
-/* The planes of a group's channels, and the bytes of x that are readable from a plane's start
- * on. */
+/* The planes of a group's channels, and the bytes of x readable from a plane's start on. */
 typedef struct source {
   const unsigned char *planes;
   int64_t n_readable;
 } source;
 
-/* Returns TILE bytes from `at` on. The plane has n_readable bytes; bytes after them are undefined.
- */
+/* Returns TILE bytes from `at` on. Bytes after the plane's n_readable ones are undefined. */
 static const unsigned char *row_or_copy(const unsigned char *plane, int64_t at, int64_t n_readable,
                                         unsigned char *copy) {
   if (at + TILE <= n_readable) return plane + at;
@@ -303,8 +302,7 @@ static void conv_integer_store_tile(const integer_conv *conv, int64_t output, in
                          (char *)((int32_t *)conv->args->out + at + r * conv->cells));
 }
 
-/* Prefetches the elements of terms[1] that conv_integer_store_tile will read, and the results that
- * it will write, except codes. */
+/* Prefetches what conv_integer_store_tile will read of terms[1] and write, except codes. */
 static void conv_integer_prefetch_tile(const integer_conv *conv, int rows, int64_t at,
                                        const cell_run *runs) {
   const requantise_term *term = &conv->integer->codes.terms[1];
@@ -450,8 +448,8 @@ static void describe_planes(integer_conv *conv) {
   if (has_word_planes(conv)) conv->plane = round_up(conv->plane, 2 * LINE_WORDS) + LINE_WORDS;
 }
 
-/* Plans a convolution. Only its sizes are set if it has no outputs or depthwise_integer.h computes
- * it. */
+/* Plans a convolution. Only its sizes are set if it has no outputs or another kernel computes it.
+ */
 static integer_conv make_conv(const kernel_context *ctx, const conv_integer_args *args) {
   const conv_args *own = &args->conv;
   integer_conv conv = {.args = own,
@@ -461,7 +459,8 @@ static integer_conv make_conv(const kernel_context *ctx, const conv_integer_args
                        .cells = out_size(own)};
   conv.k = own->channels * conv.taps;
   conv.kernel = choose_integer_kernel(own->is_packed ? INTEGER_BLOCK : conv.k);
-  if (own->images * own->groups * own->outputs * conv.cells == 0 || depthwise_integer_fits(args))
+  if (own->images * own->groups * own->outputs * conv.cells == 0 || conv_integer_is_dots(own) ||
+      depthwise_integer_fits(args))
     return conv;
   describe_planes(&conv);
   conv.tiles = ceil_div(conv.positions, TILE);
@@ -560,6 +559,7 @@ static void conv_integer_find_begin(void *ctx, int64_t begin, int64_t end) {
 static bool conv_integer(const kernel_context *ctx, const void *args) {
   integer_conv conv = make_conv(ctx, args);
   const conv_args *own = conv.args;
+  if (conv_integer_dots_run(args)) return true;
   if (depthwise_integer_fits(args)) depthwise_integer_run(ctx, args);
   if (!conv.tiles) return true;
   const layout layout = conv_integer_find_layout(ctx, &conv);

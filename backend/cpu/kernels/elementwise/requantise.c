@@ -196,6 +196,48 @@ void requantise_sums(const requantise_args *args, int64_t channel, int rows, int
     sums_row(args, channel + r, n, sums + (int64_t)r * REQUANTISE_TILE, other[r], codes[r]);
 }
 
+/* ---------------------------------------------------------------- one element per channel */
+
+#if KERNEL_X86
+/* Returns a factor of the channels in the mask. */
+TARGET_AVX512_VNNI KERNEL_INLINE __m512 channel_factors(const requantise_factor *factor,
+                                                        int64_t channel, __mmask16 some) {
+  return factor->of_channel ? _mm512_maskz_loadu_ps(some, factor->of_channel + channel)
+                            : _mm512_set1_ps(factor->number);
+}
+
+TARGET_AVX512_VNNI static void channels_avx512(const requantise_args *args, int64_t channel, int n,
+                                               const int32_t *sums, const void *other,
+                                               unsigned char *codes) {
+  const __mmask16 some = (__mmask16)(0xffff >> (REQUANTISE_CHANNELS - n));
+  requantise_vectors v = requantise_vectors_numbers_of(args, channel);
+  for (int t = 0; t < (v.has_other ? 2 : 1); t++) {
+    v.terms[t].scale = channel_factors(&args->terms[t].scale, channel, some);
+    v.terms[t].bias = channel_factors(&args->terms[t].bias, channel, some);
+  }
+  const __m512 x = requantise_load_some(DTYPE_I32, sums, some),
+               y = v.has_other ? requantise_load_some(args->terms[1].type, other, some) : v.zero;
+  _mm_mask_storeu_epi8(codes, some, requantise_vector(&v, x, y));
+}
+#endif
+
+void requantise_channels(const requantise_args *args, int64_t channel, int n, const int32_t *sums,
+                         const void *other, unsigned char *codes) {
+#if KERNEL_X86
+  if (cpu_has_avx512_vnni()) {
+    channels_avx512(args, channel, n, sums, other, codes);
+    return;
+  }
+#endif
+  float values[REQUANTISE_CHANNELS], others[REQUANTISE_CHANNELS] = {0};
+  if (other) load_row(COMPUTE_F32, args->terms[1].type, other, 1, n, others);
+  for (int i = 0; i < n; i++) {
+    const floats_numbers v = floats_numbers_of(args, channel + i);
+    values[i] = floats_code(&v, (float)sums[i], others[i]);
+  }
+  cast_row(args->type, codes, n, values);
+}
+
 /* ---------------------------------------------------------------- the kernel */
 
 static void kernel_requantise_run_rows(void *ctx, int64_t begin, int64_t end) {

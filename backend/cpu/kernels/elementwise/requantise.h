@@ -14,4 +14,10 @@ enum { REQUANTISE_TILE = 64 };
 void requantise_sums(const requantise_args *args, int64_t channel, int rows, int n,
                      const int32_t *sums, const void *const *other, unsigned char *const *codes);
 
+enum { REQUANTISE_CHANNELS = 16 };
+/* Computes a code for each of n <= REQUANTISE_CHANNELS neighbouring channels, from `channel` on.
+ * sums and other, which may be NULL, have the n elements of the terms. */
+void requantise_channels(const requantise_args *args, int64_t channel, int n, const int32_t *sums,
+                         const void *other, unsigned char *codes);
+
 #endif

@@ -12,6 +12,7 @@ enum { MAX_SPATIAL = 3 };
 /* The attributes of one spatial dimension. */
 typedef struct conv_window {
   int64_t kernel, stride, padding, dilation, output_padding;
+  int64_t padding_after; /* not of transposed convolutions */
 } conv_window;
 
 /* Stores the kernel's extent, dilation * (kernel - 1) + 1, or DIM_UNKNOWN if its size is
@@ -26,13 +27,14 @@ static clave_status kernel_extent(const conv_window *window, int64_t *out) {
   return NULL;
 }
 
-/* Stores the output size, (size + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1. */
+/* Stores the output size, (size + padding + padding_after - dilation * (kernel - 1) - 1) / stride +
+ * 1. */
 static clave_status conv_size(int64_t size, const conv_window *window, int64_t *out) {
   int64_t padded, extent;
   *out = DIM_UNKNOWN;
   TRY(kernel_extent(window, &extent));
   if (size == DIM_UNKNOWN || extent == DIM_UNKNOWN) return NULL;
-  if (!add_i64(size, 2 * window->padding, &padded))
+  if (!add_i64(size, window->padding + window->padding_after, &padded))
     return INVALID("size %lld is too large", (long long)size);
   if (padded < extent)
     return INVALID("kernel covers %lld, more than the padded size %lld", (long long)extent,
@@ -120,8 +122,9 @@ static clave_status check_windows(const ir_i32s *stride, const ir_i32s *padding,
 
 /* Fails if x has too many elements, counted with its padding and with the positions that strides
  * add. Backends multiply this count by 8 per dimension and by the bytes per element when they lay
- * out a kernel's input; the product must not overflow. */
-static clave_status check_extent(const tensor *input, const tensor *out, const ir_i32s *padding) {
+ * out a kernel's input; the product must not overflow. after: the padding after x. */
+static clave_status check_extent(const tensor *input, const tensor *out, const ir_i32s *padding,
+                                 const ir_i32s *after) {
   const int64_t most = INT64_MAX >> 12;
   int64_t elements = 1;
   for (int i = 0; i < input->rank; i++) {
@@ -129,7 +132,8 @@ static clave_status check_extent(const tensor *input, const tensor *out, const i
     bool fits = true;
     if (n == DIM_UNKNOWN || (i >= 2 && out->dims[i] == DIM_UNKNOWN)) continue;
     if (i >= 2)
-      fits = add_i64(n, out->dims[i], &n) && add_i64(n, 2 * (int64_t)padding->items[i - 2], &n);
+      fits = add_i64(n, out->dims[i], &n) &&
+             add_i64(n, (int64_t)padding->items[i - 2] + after->items[i - 2], &n);
     if (n == 0) continue;
     if (!fits || !mul_i64(elements, n, &elements) || elements > most)
       return INVALID("x with its padding: expected at most %lld elements, got more",
@@ -145,17 +149,20 @@ static clave_status rule_sums(const rule_context *context, const ir_conv *op, dt
   int64_t channels;
   TRY(check_optional(context, op->bias, "bias", bias, 1, &w->dims[0]));
   TRY(check_windows(&op->stride, &op->padding, &op->dilation, n));
+  if (op->padding_after.count) TRY(check_spatial(&op->padding_after, "padding_after", n, 0));
+  const ir_i32s *after = op->padding_after.count ? &op->padding_after : &op->padding;
   TRY(op_conv_check_groups(op->groups, w->dims[0]));
   TRY(count_channels(w->dims[1], op->groups, &channels));
   TRY(check_input_channels(x->dims[1], channels));
   tensor want = {.type = out, .rank = x->rank, .dims = {x->dims[0], w->dims[0]}};
   for (int i = 0; i < n; i++) {
-    conv_window window = {w->dims[2 + i], op->stride.items[i], op->padding.items[i],
-                          op->dilation.items[i], 0};
+    conv_window window = {
+        w->dims[2 + i], op->stride.items[i], op->padding.items[i], op->dilation.items[i], 0,
+        after->items[i]};
     TRY(status_while(conv_size(x->dims[2 + i], &window, &want.dims[2 + i]), "spatial dimension %d",
                      i));
   }
-  TRY(check_extent(x, &want, &op->padding));
+  TRY(check_extent(x, &want, &op->padding, after));
   return rule_expect_like(context, op->out, "out", &want);
 }
 
@@ -175,7 +182,8 @@ static ir_conv as_conv(const ir_conv_integer *op) {
                    .padding = op->padding,
                    .dilation = op->dilation,
                    .groups = op->groups,
-                   .out = op->out};
+                   .out = op->out,
+                   .padding_after = op->padding_after};
 }
 
 clave_status rule_conv_integer(const rule_context *context, const void *op) {
@@ -209,13 +217,16 @@ clave_status rule_conv_transpose(const rule_context *context, const void *op) {
   TRY(check_optional(context, conv_transpose->bias, "bias", x->type, 1, &outputs));
   tensor want = {.type = x->type, .rank = x->rank, .dims = {x->dims[0], outputs}};
   for (int i = 0; i < n; i++) {
-    conv_window window = {w->dims[2 + i], conv_transpose->stride.items[i],
-                          conv_transpose->padding.items[i], conv_transpose->dilation.items[i],
-                          conv_transpose->output_padding.items[i]};
+    conv_window window = {w->dims[2 + i],
+                          conv_transpose->stride.items[i],
+                          conv_transpose->padding.items[i],
+                          conv_transpose->dilation.items[i],
+                          conv_transpose->output_padding.items[i],
+                          0};
     TRY(status_while(transposed_size(x->dims[2 + i], &window, &want.dims[2 + i]),
                      "spatial dimension %d", i));
   }
-  TRY(check_extent(x, &want, &conv_transpose->padding));
+  TRY(check_extent(x, &want, &conv_transpose->padding, &conv_transpose->padding));
   return rule_expect_like(context, conv_transpose->out, "out", &want);
 }
 

@@ -193,7 +193,8 @@ bool find_integer_conv(match *match, uint32_t *out) {
                                .dilation = op->dilation,
                                .groups = op->groups,
                                .padding_value = dequantized.zero,
-                               .out = sums};
+                               .out = sums,
+                               .padding_after = op->padding_after};
   draft_note(draft, match->root);
   *out = scale_sums(draft, match->root, sums, made.scale, op->bias);
   return !draft->no_memory;

@@ -2,12 +2,16 @@
  * some exporters to ONNX write them as a separate op. */
 #include "interp/passes/passes.h"
 
-/* Returns the padding of a spatial dimension, the same on both sides; -1 if it is not a number. */
-static int64_t padding_of(const ir_pad *pad, size_t axis) {
-  const ir_int_or_vid *before = &pad->before.items[axis], *after = &pad->after.items[axis];
-  const bool is_even = before->vid == IR_NONE && after->vid == IR_NONE &&
-                       before->literal == after->literal && before->literal <= INT16_MAX;
-  return is_even ? before->literal : -1;
+/* The padding of a dimension; negative if it is not a number of zeros. */
+typedef struct sides {
+  int64_t before, after;
+} sides;
+
+static int64_t zeros_of(const ir_int_or_vid *size) {
+  return size->vid == IR_NONE && size->literal <= INT16_MAX ? size->literal : -1;
+}
+static sides sides_of(const ir_pad *pad, size_t axis) {
+  return (sides){zeros_of(&pad->before.items[axis]), zeros_of(&pad->after.items[axis])};
 }
 
 /* Images whose channels may come last, and zeros around them. */
@@ -30,19 +34,28 @@ static bool find_padded(const draft *draft, uint32_t x, int zero, padded *out) {
   const size_t rank = (size_t)draft_rank(draft, x);
   if (pad->before.count != rank || pad->after.count != rank) return false;
   for (size_t i = 0; i < rank; i++) {
-    const int64_t padding = padding_of(pad, padded_axis(out, i));
-    if (padding < 0 || (i < 2 && padding > 0)) return false;
+    const sides sides = sides_of(pad, padded_axis(out, i));
+    if (sides.before < 0 || sides.after < 0) return false;
+    if (i < 2 && sides.before + sides.after > 0) return false;
   }
   return true;
 }
 
 /* Adds the padding of images to a convolution's. Returns false if memory runs out. */
-static bool add_padding(draft *draft, const padded *padded, ir_i32s *padding) {
-  int32_t *items = draft_alloc(draft, padding->count, sizeof *items);
-  for (size_t i = 0; items && i < padding->count; i++)
-    items[i] = padding->items[i] + (int32_t)padding_of(padded->pad, padded_axis(padded, 2 + i));
-  if (items) padding->items = items;
-  return items != NULL;
+static bool add_padding(draft *draft, const padded *padded, ir_i32s *before, ir_i32s *after) {
+  const uint32_t n = before->count;
+  int32_t *items = draft_alloc(draft, 2 * (size_t)n, sizeof *items);
+  bool is_even = true;
+  for (uint32_t i = 0; items && i < n; i++) {
+    const sides sides = sides_of(padded->pad, padded_axis(padded, 2 + i));
+    items[i] = before->items[i] + (int32_t)sides.before;
+    items[n + i] = (after->count ? after : before)->items[i] + (int32_t)sides.after;
+    is_even &= items[i] == items[n + i];
+  }
+  if (!items) return false;
+  before->items = items;
+  *after = is_even ? (ir_i32s){0} : (ir_i32s){items + n, n};
+  return true;
 }
 
 /* Returns the images without their padding. */
@@ -60,10 +73,11 @@ bool find_padding(match *match, uint32_t *out) {
   const ir_conv *conv = match->root->ins.op;
   const ir_conv_integer *integer = match->root->ins.op;
   const uint32_t x = is_integer ? integer->x : conv->x;
-  ir_i32s padding = is_integer ? integer->padding : conv->padding;
+  ir_i32s before = is_integer ? integer->padding : conv->padding,
+          after = is_integer ? integer->padding_after : conv->padding_after;
   padded padded;
   if (!find_padded(draft, x, is_integer ? integer->padding_value : 0, &padded) ||
-      !match_is_closed(match) || !add_padding(draft, &padded, &padding))
+      !match_is_closed(match) || !add_padding(draft, &padded, &before, &after))
     return false;
   const uint32_t images = unpadded_images(draft, match->root, &padded);
   *out = draft_slot_like(draft, match->out, match->root->ins.name);
@@ -72,13 +86,15 @@ bool find_padding(match *match, uint32_t *out) {
     ir_conv_integer *made = op;
     *made = *integer;
     made->x = images;
-    made->padding = padding;
+    made->padding = before;
+    made->padding_after = after;
     made->out = *out;
   } else {
     ir_conv *made = op;
     *made = *conv;
     made->x = images;
-    made->padding = padding;
+    made->padding = before;
+    made->padding_after = after;
     made->out = *out;
   }
   draft_note(draft, match->root);

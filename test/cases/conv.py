@@ -21,6 +21,22 @@ LINES = {
     "depthwise": ((2, 6, 15), (6, 1, 5), {"groups": 6, "padding": 2}), "same": ((1, 2, 9), (3, 2, 4), {"padding": "same"}), "causal": ((1, 4, 9), (4, 1, 4), {"groups": 4, "padding": 3}),
     "blocks": ((1, 20, 300), (36, 20, 9), {"padding": 4}), "whole_depthwise": ((2, 20, 21), (40, 1, 21), {"groups": 20}),
 }  # fmt: skip
+# "sides": zeros before and after each spatial dimension, the last one first, as in torch's pad.
+SIDES = {
+    "after": ((2, 3, 10, 12), (5, 3, 3, 3), {"sides": (0, 1, 0, 1), "stride": 2}),
+    "more_after": ((1, 3, 9, 11), (4, 3, 3, 3), {"sides": (1, 4, 0, 5), "padding": 1}),
+    "only_before": ((1, 3, 9, 11), (4, 3, 2, 4), {"sides": (3, 0, 1, 0)}),
+    "depthwise": ((2, 6, 12, 10), (6, 1, 3, 3), {"sides": (0, 1, 0, 1), "groups": 6, "stride": 2}),
+    "depthwise_wide": ((1, 20, 9, 8), (20, 1, 5, 5), {"sides": (1, 2, 2, 1), "groups": 20}),
+    "depthwise_far": ((1, 4, 9, 8), (4, 1, 3, 3), {"sides": (0, 7, 0, 3), "groups": 4}),
+    "depthwise_lines": ((1, 33, 7, 20), (33, 1, 5, 5), {"sides": (0, 2, 1, 2), "groups": 33, "stride": (2, 1)}),
+    "pointwise": ((2, 20, 5, 6), (9, 20, 1, 1), {"sides": (0, 1, 0, 2)}),
+    "pointwise_strided": ((1, 20, 6, 6), (9, 20, 1, 1), {"sides": (0, 1, 0, 1), "stride": 2}),
+    "blocks": ((1, 64, 13, 14), (64, 64, 3, 3), {"sides": (0, 2, 1, 0)}),
+    "blocks_strided": ((1, 64, 14, 14), (64, 64, 3, 3), {"sides": (0, 1, 0, 1), "stride": 2}),
+    "window": ((1, 8, 4, 3), (12, 8, 5, 5), {"sides": (0, 2, 0, 1)}),
+    "grouped": ((2, 6, 7, 7), (4, 3, 3, 3), {"sides": (0, 1, 0, 1), "groups": 2, "dilation": 2}),
+}
 PRODUCTS = {
     "rows": ((9, 20), (7, 20), {}),
     "batches": ((2, 65, 67), (33, 67), {}),
@@ -303,11 +319,29 @@ class Quantised(torch.nn.Module):
 
 
 def quantised():
-    for f, table in ((fn.conv1d, LINES), (fn.conv2d, PLANES), (fn.conv3d, VOLUMES), (fn.linear, PRODUCTS)):
+    tables = ((fn.conv1d, LINES), (fn.conv2d, PLANES), (fn.conv3d, VOLUMES), (fn.linear, PRODUCTS))
+    for f, table in (*tables, (padded_conv2d, SIDES)):
         for dtype, low, high, zero in ((I8, -128, 127, 5), (U8, 0, 255, 128), (U8, 0, 255, 0)):
             name = f"quantised_{f.__name__}_{name_of(dtype)}_{zero}"
             inputs = [T(x, dtype, low, high) for x, _, _ in table.values()]
             yield Case(name, Quantised(f, table, zero), inputs, rtol=ulps(F32, 8), atol=2 * products(F32, 301))
+
+
+def padded_conv2d(x, weight, bias, sides, **options):
+    """A convolution whose padding differs on both sides."""
+    return fn.conv2d(fn.pad(x, sides), weight, bias, **options)
+
+
+class Sides(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        g = torch.Generator().manual_seed(8)
+        for i, (_, w, _) in enumerate(SIDES.values()):
+            self.register_buffer(f"weight{i}", torch.randn(w, generator=g))
+
+    def forward(self, *xs):
+        rows = zip(xs, SIDES.values(), strict=True)
+        return tuple(padded_conv2d(x, getattr(self, f"weight{i}"), None, **k) for i, (x, (_, _, k)) in enumerate(rows))
 
 
 def integers(x, w, b, x3, w3):
@@ -340,6 +374,7 @@ def cases():
         lines = [T((2, 3, 9), dtype), T((5, 3, 3), dtype), T((5,), dtype), T((1, 4, 11), dtype), T((4, 1, 3), dtype)]
         yield Case(f"integers_{name_of(dtype)}", integers, lines)
     yield from quantised()
+    yield Case("sides", Sides(), [T(x) for x, _, _ in SIDES.values()], **tolerance(F32, (1, 64, 3, 3)))
     yield Case("integers_planes", wide_integers, [T((2, 4, 7, 6), I64), T((4, 4, 3, 3), I64)])
     no_bias = lambda x, w: (
         fn.conv_transpose2d(x, w),

@@ -440,7 +440,7 @@ static void describe_planes(integer_conv *conv) {
     conv->d[i].phases = conv_dim_phases(&dim[i]);
     conv->d[i].size = conv_dim_phase_size(&dim[i]);
     conv->plane *= conv->d[i].phases * conv->d[i].size;
-    conv->from_x = conv->from_x && dim[i].stride == 1 && dim[i].padding == 0;
+    conv->from_x &= dim[i].stride == 1 && dim[i].padding == 0 && conv->d[i].size == dim[i].in;
     last = last * conv->d[i].size + dim[i].out - 1;
   }
   conv->positions = last + 1;

@@ -64,7 +64,7 @@ static const kernel_variant conv_variants[] = {
 /* Fails if positions along a dimension, with padding and strides, exceed the kernels' int. */
 static clave_status check_positions(const conv_desc *desc) {
   for (const conv_dim *d = desc->dims; d < desc->dims + SPATIAL_DIMS; d++)
-    if (d->in + d->out + 2 * d->padding + (d->kernel - 1) * d->dilation + d->stride > INT32_MAX)
+    if (d->in + d->out + 2 * d->padding + conv_dim_reach(d, d->out) + d->stride > INT32_MAX)
       return UNSUPPORTED("convolutions with 2^31 or more positions in a dimension");
   return NULL;
 }

@@ -43,7 +43,7 @@ static plane_dim opencl_conv_direct_lay_out(const conv_dim *dim, bool transposed
 }
 
 static bool opencl_conv_direct_is_plain(const plane_dim *dim, bool transposed) {
-  return transposed ? dim->size == dim->d.in : dim->d.padding == 0 && dim->d.stride == 1;
+  return dim->size == dim->d.in && (transposed || (dim->d.padding == 0 && dim->d.stride == 1));
 }
 
 /* Returns the outputs of one phase along this dimension. */

@@ -30,7 +30,7 @@ static dots_conv conv_dots_plan(const node *node, const conv_desc *desc) {
     conv.phase_bytes *= conv.size[i];
     phases *= conv.phases[i];
     last = last * conv.size[i] + dim->out - 1;
-    conv.from_x = conv.from_x && dim->stride == 1 && dim->padding == 0;
+    conv.from_x &= dim->stride == 1 && dim->padding == 0 && conv.size[i] == dim->in;
   }
   conv.from_x = conv.from_x && desc->x->tensor.type == DTYPE_U8;
   conv.words = ceil_div(conv.k, 4);

@@ -5,7 +5,7 @@
 #include "backend/opencl/ops/gemm/gemm.h"
 
 static bool is_pointwise_dim(const conv_dim *dim) {
-  return dim->kernel == 1 && dim->stride == 1 && dim->padding == 0;
+  return dim->kernel == 1 && dim->stride == 1 && dim->padding == 0 && dim->out == dim->in;
 }
 
 static bool is_product(cl_recorder *recorder, const conv_desc *desc) {

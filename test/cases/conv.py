@@ -30,6 +30,7 @@ SIDES = {
     "depthwise_wide": ((1, 20, 9, 8), (20, 1, 5, 5), {"sides": (1, 2, 2, 1), "groups": 20}),
     "depthwise_far": ((1, 4, 9, 8), (4, 1, 3, 3), {"sides": (0, 7, 0, 3), "groups": 4}),
     "depthwise_lines": ((1, 33, 7, 20), (33, 1, 5, 5), {"sides": (0, 2, 1, 2), "groups": 33, "stride": (2, 1)}),
+    "depthwise_rows": ((1, 5, 11, 40), (5, 1, 3, 3), {"sides": (1, 1, 1, 2), "groups": 5, "stride": (2, 1)}),
     "pointwise": ((2, 20, 5, 6), (9, 20, 1, 1), {"sides": (0, 1, 0, 2)}),
     "pointwise_strided": ((1, 20, 6, 6), (9, 20, 1, 1), {"sides": (0, 1, 0, 1), "stride": 2}),
     "blocks": ((1, 64, 13, 14), (64, 64, 3, 3), {"sides": (0, 2, 1, 0)}),

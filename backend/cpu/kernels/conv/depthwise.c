@@ -83,13 +83,19 @@ static bool depthwise_is_small(const window *window, const conv_dim *dim) {
          window->count > 0 && dim->in > 0;
 }
 
+/* True if the strides are equal, or rows of floats have a stride of 2 where columns have 1. */
+static bool depthwise_has_strides(const conv_phase *phase) {
+  const int64_t down = phase->d[1].stride, across = phase->d[2].stride;
+  return down == across || (down > across && !is_bf16(phase->args->x_type));
+}
+
 bool depthwise_fits(const conv_phase *phase) {
   const conv_args *args = phase->args;
   return args->type == DTYPE_F32 && args->weight_type == DTYPE_F32 && !args->transposed &&
          is_plain_depth(&phase->d[0], &args->dims[0]) &&
          depthwise_is_small(&phase->d[1], &args->dims[1]) &&
          depthwise_is_small(&phase->d[2], &args->dims[2]) && phase->d[1].taps == phase->d[2].taps &&
-         phase->d[1].stride == phase->d[2].stride && phase->d[2].count <= WIDEST;
+         depthwise_has_strides(phase) && phase->d[2].count <= WIDEST;
 }
 
 static int64_t depthwise_at_least_one(int64_t n) { return n > 1 ? n : 1; }
@@ -103,20 +109,20 @@ static void cut_rows(strips *strips, int64_t strips_wanted) {
 /* Cuts the planes into strips whose copied rows stay in the first-level cache. */
 static strips make_strips(const kernel_context *ctx, const conv_phase *phase) {
   const int64_t side = phase->d[2].taps, stride = phase->d[2].stride, columns = phase->d[2].count,
-                rows = phase->d[1].count;
+                rows = phase->d[1].count, down = phase->d[1].stride;
   strips strips = {.a = phase,
                    .lanes = depthwise_lanes_fit(phase, ctx->n_threads),
                    .pitch = depthwise_pitch(side, stride, columns),
                    .planes = DEPTHWISE_LANES,
                    .n_planes = phase->args->images * phase->args->groups * phase->args->outputs,
-                   .run = depthwise_kernel_for(side, stride)};
+                   .run = depthwise_kernel_for(side, down, stride)};
   if (strips.lanes) {
     const int64_t tasks = ceil_div(strips.n_planes, strips.planes), wanted = TASKS * ctx->n_threads;
     cut_rows(&strips, tasks > 0 && ctx->n_threads > 1 ? ceil_div(wanted, tasks) : 1);
     return strips;
   }
   const int64_t seen = STRIP_BYTES / (int64_t)sizeof(float) / strips.pitch,
-                fit = seen > side ? (seen - side) / stride + 1 : 1;
+                fit = seen > side ? (seen - side) / down + 1 : 1;
   cut_rows(&strips, ceil_div(rows, fit > STRIP_ROWS ? fit : STRIP_ROWS));
   strips.planes = strips.n > 1 ? 1 : depthwise_at_least_one(TASK_SUMS / (rows * columns));
   return strips;

@@ -50,12 +50,11 @@ TARGET_AVX512 KERNEL_INLINE __m512 inputs_avx512(const float *x, int64_t at, uin
                                 _mm512_maskz_loadu_ps((__mmask16)(valid >> 16), from + COLUMNS));
 }
 
-/* Computes `rows` rows from row y of the strip on, from `column` on. */
+/* Computes `rows` rows from row y of the strip on, from `column` on. down: the stride of rows. */
 TARGET_AVX512 KERNEL_INLINE void block_avx512(const depthwise_strip *strip, const __m512 *weight,
-                                              int64_t y, int64_t column, int side, int stride,
-                                              int rows) {
-  const int64_t first = (strip->row + y) * stride - strip->top,
-                left = column * stride - strip->left;
+                                              int64_t y, int64_t column, int side, int down,
+                                              int stride, int rows) {
+  const int64_t first = (strip->row + y) * down - strip->top, left = column * stride - strip->left;
   int64_t at = first * strip->in_columns + left;
   uint32_t valid[DEPTHWISE_MAX_SIDE];
   __m512 sums[ROWS];
@@ -64,20 +63,20 @@ TARGET_AVX512 KERNEL_INLINE void block_avx512(const depthwise_strip *strip, cons
 #pragma GCC unroll 4
   for (int i = 0; i < rows; i++) sums[i] = _mm512_setzero_ps();
 #pragma GCC unroll 16
-  for (int r = 0; r < rows * stride; r++) {
-    const float *next = strip->x + at + (r + ROWS * stride + side - stride) * strip->in_columns;
+  for (int r = 0; r < rows * down; r++) {
+    const float *next = strip->x + at + (r + ROWS * down + side - down) * strip->in_columns;
     prefetch_line(next, 0);
     if (stride == 2) prefetch_line(next, 64);
   }
 #pragma GCC unroll 16
-  for (int r = 0; r < (rows - 1) * stride + side; r++, at += strip->in_columns) {
+  for (int r = 0; r < (rows - 1) * down + side; r++, at += strip->in_columns) {
     const uint32_t inside = first + r >= 0 && first + r < strip->in_rows ? ~UINT32_C(0) : 0;
 #pragma GCC unroll 5
     for (int j = 0; j < side; j++) {
       const __m512 in = inputs_avx512(strip->x, at + j, valid[j] & inside, stride);
 #pragma GCC unroll 4
       for (int i = 0; i < rows; i++) {
-        const int tap = r - i * stride;
+        const int tap = r - i * down;
         if (tap >= 0 && tap < side) sums[i] = _mm512_fmadd_ps(weight[tap * side + j], in, sums[i]);
       }
     }
@@ -93,45 +92,53 @@ TARGET_AVX512 KERNEL_INLINE void block_avx512(const depthwise_strip *strip, cons
 }
 
 TARGET_AVX512 KERNEL_INLINE void rows_avx512(const depthwise_strip *strip, const __m512 *weight,
-                                             int64_t y, int side, int stride, int rows) {
+                                             int64_t y, int side, int down, int stride, int rows) {
   for (int64_t column = 0; column < strip->columns; column += COLUMNS)
-    block_avx512(strip, weight, y, column, side, stride, rows);
+    block_avx512(strip, weight, y, column, side, down, stride, rows);
 }
 
-TARGET_AVX512 KERNEL_INLINE void strip_avx512(const depthwise_strip *given, int side, int stride) {
+TARGET_AVX512 KERNEL_INLINE void strip_avx512(const depthwise_strip *given, int side, int down,
+                                              int stride) {
   const depthwise_strip own = *given, *strip = &own; /* a copy that no store can change */
   __m512 weight[DEPTHWISE_MAX_SIDE * DEPTHWISE_MAX_SIDE];
   int64_t y = 0;
 #pragma GCC unroll 25
   for (int t = 0; t < side * side; t++) weight[t] = _mm512_set1_ps(strip->weight[t]);
-  for (; y + ROWS <= strip->rows; y += ROWS) rows_avx512(strip, weight, y, side, stride, ROWS);
+  for (; y + ROWS <= strip->rows; y += ROWS)
+    rows_avx512(strip, weight, y, side, down, stride, ROWS);
   if (y + 2 <= strip->rows) {
-    rows_avx512(strip, weight, y, side, stride, 2);
+    rows_avx512(strip, weight, y, side, down, stride, 2);
     y += 2;
   }
-  if (y < strip->rows) rows_avx512(strip, weight, y, side, stride, 1);
+  if (y < strip->rows) rows_avx512(strip, weight, y, side, down, stride, 1);
 }
 
-TARGET_AVX512 static void depthwise_kernels_strip_3_1(const depthwise_strip *strip) {
-  strip_avx512(strip, 3, 1);
+TARGET_AVX512 static void depthwise_kernels_strip_3_1_1(const depthwise_strip *strip) {
+  strip_avx512(strip, 3, 1, 1);
 }
-TARGET_AVX512 static void depthwise_kernels_strip_3_2(const depthwise_strip *strip) {
-  strip_avx512(strip, 3, 2);
+TARGET_AVX512 static void depthwise_kernels_strip_3_2_1(const depthwise_strip *strip) {
+  strip_avx512(strip, 3, 2, 1);
 }
-TARGET_AVX512 static void depthwise_kernels_strip_5_1(const depthwise_strip *strip) {
-  strip_avx512(strip, 5, 1);
+TARGET_AVX512 static void depthwise_kernels_strip_3_2_2(const depthwise_strip *strip) {
+  strip_avx512(strip, 3, 2, 2);
 }
-TARGET_AVX512 static void depthwise_kernels_strip_5_2(const depthwise_strip *strip) {
-  strip_avx512(strip, 5, 2);
+TARGET_AVX512 static void depthwise_kernels_strip_5_1_1(const depthwise_strip *strip) {
+  strip_avx512(strip, 5, 1, 1);
+}
+TARGET_AVX512 static void depthwise_kernels_strip_5_2_1(const depthwise_strip *strip) {
+  strip_avx512(strip, 5, 2, 1);
+}
+TARGET_AVX512 static void depthwise_kernels_strip_5_2_2(const depthwise_strip *strip) {
+  strip_avx512(strip, 5, 2, 2);
 }
 
-static const depthwise_kernel avx512_kernels[2][2] = {
-    {depthwise_kernels_strip_3_1, depthwise_kernels_strip_3_2},
-    {depthwise_kernels_strip_5_1, depthwise_kernels_strip_5_2}};
+static const depthwise_kernel avx512_kernels[2][3] = {
+    {depthwise_kernels_strip_3_1_1, depthwise_kernels_strip_3_2_1, depthwise_kernels_strip_3_2_2},
+    {depthwise_kernels_strip_5_1_1, depthwise_kernels_strip_5_2_1, depthwise_kernels_strip_5_2_2}};
 #endif
 
-depthwise_kernel depthwise_kernel_for(int64_t side, int64_t stride) {
-  const int s = side == 5, t = stride == 2;
+depthwise_kernel depthwise_kernel_for(int64_t side, int64_t row_stride, int64_t stride) {
+  const int64_t s = side == 5, t = row_stride + stride - 2;
 #if KERNEL_X86
   if (cpu_has_avx512()) return avx512_kernels[s][t];
   if (cpu_has_avx2()) return avx2_kernels[s][t];

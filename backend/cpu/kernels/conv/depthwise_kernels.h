@@ -1,7 +1,8 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_DEPTHWISE_KERNELS_H
 #define BACKEND_CPU_KERNELS_CONV_DEPTHWISE_KERNELS_H
 /* Depthwise convolution of rows of a plane, with 3x3 or 5x5 taps and a stride of 1 or 2, in float.
- * Except with AVX-512, rows are copied with padding, then summed with all taps in one pass. */
+ * Rows may have a stride of 2 where columns have 1. Except with AVX-512, rows are copied with
+ * padding, then summed with all taps in one pass. */
 #include "backend/cpu/kernels/conv/conv_epilogue.h"
 #include "base/kernel.h"
 
@@ -26,7 +27,7 @@ enum { DEPTHWISE_MAX_SIDE = 5 };
 
 /* Computes a strip. Each sum adds its products in the order of the taps. */
 typedef void (*depthwise_kernel)(const depthwise_strip *strip);
-depthwise_kernel depthwise_kernel_for(int64_t side, int64_t stride);
+depthwise_kernel depthwise_kernel_for(int64_t side, int64_t row_stride, int64_t stride);
 
 /* depthwise_half returns the floats of half a copied row, depthwise_pitch of all of it. With stride
  * 2 the even columns come first, then the odd ones; with stride 1 a row is one half. */

@@ -50,12 +50,13 @@ TILE_TARGET KERNEL_INLINE void TILE(deinterleave_row)(const float *from, const f
   TILE(store)(odd + n / 2, TILE_FILL(0));
 }
 
-/* Copies the input rows of a strip. */
-TILE_TARGET KERNEL_INLINE void TILE(copy_rows)(const depthwise_strip *s, int side, int stride) {
+/* Copies the input rows of a strip. down: the stride of rows. */
+TILE_TARGET KERNEL_INLINE void TILE(copy_rows)(const depthwise_strip *s, int side, int down,
+                                               int stride) {
   const int64_t half = depthwise_half(side, stride, s->columns), pitch = stride * half;
   const int64_t width = (s->columns - 1) * stride + side, left = s->left;
   const int64_t n = s->in_columns < width - left ? s->in_columns : width - left;
-  const int64_t reach = depthwise_reach(side, stride, s->rows), first = s->row * stride - s->top;
+  const int64_t reach = depthwise_reach(side, down, s->rows), first = s->row * down - s->top;
   float *to = s->copied;
   for (int64_t i = 0; i < reach; i++, to += pitch) {
     if (first + i < 0 || first + i >= s->in_rows) {
@@ -91,8 +92,8 @@ TILE_TARGET KERNEL_INLINE TILE_VECTOR TILE(finish)(const depthwise_strip *s, TIL
 /* Computes a vector of outputs in each of `rows` rows. x: the first output's first input. Stores
  * nothing after the end of the strip. */
 TILE_TARGET KERNEL_INLINE void TILE(block)(const depthwise_strip *s, const TILE_VECTOR *weight,
-                                           const float *x, float *to, int side, int stride,
-                                           int rows) {
+                                           const float *x, float *to, int side, int down,
+                                           int stride, int rows) {
   enum { FLOATS = TILE(floats) };
   const int64_t half = depthwise_half(side, stride, s->columns), pitch = stride * half;
   const float *end = s->out + s->rows * s->columns;
@@ -100,13 +101,13 @@ TILE_TARGET KERNEL_INLINE void TILE(block)(const depthwise_strip *s, const TILE_
 #pragma GCC unroll 4
   for (int y = 0; y < rows; y++) sums[y] = TILE_FILL(0);
 #pragma GCC unroll 16
-  for (int r = 0; r < (rows - 1) * stride + side; r++, x += pitch)
+  for (int r = 0; r < (rows - 1) * down + side; r++, x += pitch)
 #pragma GCC unroll 5
     for (int j = 0; j < side; j++) {
       const TILE_VECTOR in = TILE_LOAD(x + (stride == 1 ? j : j % 2 * half + j / 2));
 #pragma GCC unroll 4
       for (int y = 0; y < rows; y++) {
-        const int i = r - y * stride;
+        const int i = r - y * down;
         if (i >= 0 && i < side) sums[y] = TILE_ADD(weight[i * side + j], in, sums[y]);
       }
     }
@@ -127,39 +128,44 @@ TILE_TARGET KERNEL_INLINE void TILE(block)(const depthwise_strip *s, const TILE_
  * last one starts earlier. A row shorter than a vector is stored as a whole vector, whose end the
  * next row overwrites. */
 TILE_TARGET KERNEL_INLINE void TILE(some_rows)(const depthwise_strip *s, const TILE_VECTOR *weight,
-                                               int64_t y, int side, int stride, int rows) {
+                                               int64_t y, int side, int down, int stride,
+                                               int rows) {
   enum { FLOATS = TILE(floats) };
-  const float *x = s->copied + y * stride * depthwise_pitch(side, stride, s->columns);
+  const float *x = s->copied + y * down * depthwise_pitch(side, stride, s->columns);
   float *to = s->out + y * s->columns;
   const int64_t last = s->columns > FLOATS ? s->columns - FLOATS : 0;
   for (int64_t i = 0;; i = i + FLOATS < last ? i + FLOATS : last) {
-    TILE(block)(s, weight, x + i, to + i, side, stride, rows);
+    TILE(block)(s, weight, x + i, to + i, side, down, stride, rows);
     if (i == last) break;
   }
 }
 
-TILE_TARGET KERNEL_INLINE void TILE(strip)(const depthwise_strip *s, int side, int stride) {
+TILE_TARGET KERNEL_INLINE void TILE(strip)(const depthwise_strip *s, int side, int down,
+                                           int stride) {
   TILE_VECTOR weight[DEPTHWISE_MAX_SIDE * DEPTHWISE_MAX_SIDE];
   int64_t y = 0;
-  TILE(copy_rows)(s, side, stride);
+  TILE(copy_rows)(s, side, down, stride);
 #pragma GCC unroll 25
   for (int t = 0; t < side * side; t++) weight[t] = TILE_FILL(s->weight[t]);
   for (; y + TILE_ROWS <= s->rows; y += TILE_ROWS)
-    TILE(some_rows)(s, weight, y, side, stride, TILE_ROWS);
+    TILE(some_rows)(s, weight, y, side, down, stride, TILE_ROWS);
   if (y + 2 <= s->rows) {
-    TILE(some_rows)(s, weight, y, side, stride, 2);
+    TILE(some_rows)(s, weight, y, side, down, stride, 2);
     y += 2;
   }
-  if (y < s->rows) TILE(some_rows)(s, weight, y, side, stride, 1);
+  if (y < s->rows) TILE(some_rows)(s, weight, y, side, down, stride, 1);
 }
 
-TILE_TARGET static void TILE(strip_3_1)(const depthwise_strip *s) { TILE(strip)(s, 3, 1); }
-TILE_TARGET static void TILE(strip_3_2)(const depthwise_strip *s) { TILE(strip)(s, 3, 2); }
-TILE_TARGET static void TILE(strip_5_1)(const depthwise_strip *s) { TILE(strip)(s, 5, 1); }
-TILE_TARGET static void TILE(strip_5_2)(const depthwise_strip *s) { TILE(strip)(s, 5, 2); }
+TILE_TARGET static void TILE(strip_3_1_1)(const depthwise_strip *s) { TILE(strip)(s, 3, 1, 1); }
+TILE_TARGET static void TILE(strip_3_2_1)(const depthwise_strip *s) { TILE(strip)(s, 3, 2, 1); }
+TILE_TARGET static void TILE(strip_3_2_2)(const depthwise_strip *s) { TILE(strip)(s, 3, 2, 2); }
+TILE_TARGET static void TILE(strip_5_1_1)(const depthwise_strip *s) { TILE(strip)(s, 5, 1, 1); }
+TILE_TARGET static void TILE(strip_5_2_1)(const depthwise_strip *s) { TILE(strip)(s, 5, 2, 1); }
+TILE_TARGET static void TILE(strip_5_2_2)(const depthwise_strip *s) { TILE(strip)(s, 5, 2, 2); }
 
-static const depthwise_kernel TILE(kernels)[2][2] = {{TILE(strip_3_1), TILE(strip_3_2)},
-                                                     {TILE(strip_5_1), TILE(strip_5_2)}};
+static const depthwise_kernel TILE(kernels)[2][3] = {
+    {TILE(strip_3_1_1), TILE(strip_3_2_1), TILE(strip_3_2_2)},
+    {TILE(strip_5_1_1), TILE(strip_5_2_1), TILE(strip_5_2_2)}};
 
 #undef TILE
 #undef TILE_ROWS

@@ -4,8 +4,8 @@ Compare only ratios of the same run.
 
 bench.py [--build build] [--only NAME,NAME] [--rows REGEX] [--device opencl] [--rounds N] [--check]. NAME: gemm, gemv,
 quantised, overhead, launch, startup, session, delegate, executorch, memory, indexing, attention, models, fast, int8,
-works, sweeps, sharing, compiled, limits, tokenizers, llm, sampler, llama, load, export, breakdown. --rows measures
-and replaces only the rows that match REGEX. --check writes nothing, and fails if a row exceeds its bound.
+imported, works, sweeps, sharing, compiled, limits, tokenizers, llm, sampler, llama, load, export, breakdown. --rows
+measures and replaces only the rows that match REGEX. --check writes nothing, and fails if a row exceeds its bound.
 """
 
 import argparse
@@ -33,6 +33,7 @@ from breakdown_bench import bench_breakdown
 from compile_bench import bench_compile
 from executorch_bench import bench_executorch
 from export_bench import bench_export
+from imported_bench import bench_imported
 from limits_bench import bench_limits
 from llama_bench import bench_llama
 from llm_bench import bench_llm, bench_sampler
@@ -360,6 +361,7 @@ BENCHES = {
     "models": bench_models,
     "fast": bench_fast,
     "int8": bench_int8,
+    "imported": bench_imported,
     "works": bench_works,
     "sweeps": bench_sweeps,
     "sharing": bench_sharing,
@@ -443,7 +445,7 @@ def main():
     parser.add_argument(
         "--rows",
         type=pattern,
-        help="measure only the matching rows (models, fast, int8, works, sweeps, llama); all others stay as they are",
+        help="measure only the matching rows (models, fast, int8, imported, works, sweeps, llama); others stay",
     )
     parser.add_argument("--device", default="opencl")
     parser.add_argument("--rounds", type=int, default=11)

@@ -16,6 +16,7 @@ BOUNDED = {
     "models": [2],
     "fast": [2],
     "int8": [2],
+    "imported": [2],
     "works": [2],
     "sweeps": [1],
     "sharing": [1],
@@ -28,7 +29,7 @@ BOUNDED = {
 # Wall times, which other load on the machine increases. The other columns are memory and ratios of alternating CPU
 # times, which hold on any machine.
 TIMES = {"overhead", "startup", "session", "delegate", "executorch", "compiled", "sampler"}
-TIMES |= {"limits", "load", "models", "fast", "int8", "works", "sweeps", "sharing"}
+TIMES |= {"limits", "load", "models", "fast", "int8", "imported", "works", "sweeps", "sharing"}
 
 
 def cells(line):

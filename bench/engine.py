@@ -5,6 +5,7 @@ engine.py export NAME FOLDER            writes inputs.safetensors, torch.safeten
                                         pt2e, and writes plain.safetensors, the results in f32
 engine.py torch NAME FOLDER RUNS        {"median_ms": ..., "peak_rss_mb": ...} of runs after the warm-up
 engine.py onnxruntime NAME FOLDER RUNS  the same for model.onnx; writes onnxruntime.safetensors
+engine.py litert NAME FOLDER RUNS       the same for model.tflite, by XNNPACK; writes litert.safetensors
 engine.py openvino NAME FOLDER RUNS     the same; writes openvino.safetensors. Computes in f32, or with --fast in bf16
 """
 
@@ -30,10 +31,12 @@ def timed(run, runs):
 
 def make(args):
     """Returns (module in eval mode, its inputs)."""
+    import imported
     import models
     import works
 
-    return models.seeded(args.name, (models.MODELS | works.WORKS)[args.name], args.small)
+    known = models.MODELS | works.WORKS | imported.NETWORKS
+    return models.seeded(args.name, known[args.name], args.small)
 
 
 def leaves(value):
@@ -103,10 +106,30 @@ def given_inputs(args):
 def run_onnxruntime(args):
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(args.folder / "model.onnx", providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = len(os.sched_getaffinity(0))
+    session = onnxruntime.InferenceSession(args.folder / "model.onnx", options, providers=["CPUExecutionProvider"])
     inputs = {x.name: value for x, value in zip(session.get_inputs(), given_inputs(args), strict=True)}
     save_arrays(args.folder / "onnxruntime.safetensors", "output", session.run(None, inputs))
     return timed(lambda: session.run(None, inputs), args.runs)
+
+
+def run_litert(args):
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(str(args.folder / "model.tflite"), num_threads=len(os.sched_getaffinity(0)))
+    interpreter.allocate_tensors()
+    inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
+    given = list(zip(inputs, given_inputs(args), strict=True))
+
+    def run():
+        for tensor, x in given:
+            interpreter.set_tensor(tensor["index"], x)
+        interpreter.invoke()
+        return [interpreter.get_tensor(o["index"]) for o in outputs]
+
+    save_arrays(args.folder / "litert.safetensors", "output", run())
+    return timed(run, args.runs)
 
 
 def run_openvino(args):
@@ -126,6 +149,7 @@ def run_openvino(args):
 
 
 ENGINES = {"export": export, "torch": run_torch, "onnxruntime": run_onnxruntime, "openvino": run_openvino}
+ENGINES |= {"litert": run_litert}
 
 
 def main():

@@ -19,6 +19,7 @@ MISSING = "Not measured: needs ci/requirements-bench.txt: ci/venv bench"
 NO_BF16 = "Not measured: OpenVINO has no bf16 on this processor"
 TURNS, SECONDS = 5, 0.5  # turns, and seconds per engine and turn
 TITLES = {"onnxruntime": "onnxruntime", "openvino": "OpenVINO", "torch": "torch"}
+TITLES |= {"litert": "XNNPACK", "exported": "clave.export"}
 BOTH = ("onnxruntime", "openvino")
 
 
@@ -58,7 +59,8 @@ class Row:
 class Table:
     """peers: compared with the fastest one; beside: shown only; int8: models quantised by pt2e; fast: in fast
     precision, with peers in bf16; tolerance: limit of the distance to torch's results; None: the distance of torch's
-    own to f32; over_cpu: limit of OpenCL's time relative to the CPU backend's, the median of all rows, or None."""
+    own to f32; over_cpu: limit of OpenCL's time relative to the CPU backend's, the median of all rows, or None; judge:
+    whose results are expected; most_runs: the most runs in a turn."""
 
     rows: dict[str, Row]
     peers: tuple[str, ...]
@@ -67,6 +69,8 @@ class Table:
     fast: bool = False
     tolerance: float | None = None
     over_cpu: float | None = None
+    judge: str = "torch"
+    most_runs: int = 50
 
     def all_peers(self):
         return tuple(dict.fromkeys([*self.peers, *(p for r in self.rows.values() for p in r.peers), *self.beside]))
@@ -136,7 +140,7 @@ WORKS = Table(
 
 def is_current(made):
     """True if the model was exported after the last change of its module and of the exporter."""
-    own = [ENGINE.with_name(name) for name in ("engine.py", "models.py", "works.py")]
+    own = [ENGINE.with_name(name) for name in ("engine.py", "models.py", "works.py", "imported.py")]
     latest = max(s.stat().st_mtime for s in (*own, *(ROOT / "python/clave").rglob("*.py")))
     return made.exists() and made.stat().st_mtime > latest
 
@@ -152,16 +156,24 @@ class Engines:
         self.devices = [d for d, bound in zip((args.device, "cpu"), self.row.bounds, strict=True) if bound]
         self.peers = self.row.peers or table.peers
         self.names = [*self.devices, *dict.fromkeys([*self.peers, *table.beside])]
+        self.ours = [name for name in self.names if name in (*self.devices, "exported")]
 
     def export(self):
+        """Writes the model and its inputs, unless they are current. Returns False if they cannot be had here."""
         if not is_current(self.folder / "model.clv"):
             with_onnx = not {"torch"}.issuperset(self.peers)
             more = [*self.options, *(["--onnx"] if with_onnx else [])]
             measured([PYTHON if with_onnx else sys.executable, ENGINE, "export", self.name, self.folder, *more])
+        return True
 
-    def on_device(self, command, device, *more):
+    def program(self, name):
+        """Returns the program that clave runs as the engine of this name."""
+        return self.folder / "model.clv"
+
+    def on_device(self, command, name, *more):
         """Returns a command line of the tool for the model's program and inputs."""
-        files = [self.folder / "model.clv", "--inputs", self.folder / "inputs.safetensors"]
+        files = [self.program(name), "--inputs", self.folder / "inputs.safetensors"]
+        device = "cpu" if name == "exported" else name
         return [self.tool, command, *files, "--device", device, "--no-fallback", *more]
 
     def environment(self):
@@ -169,7 +181,7 @@ class Engines:
 
     def run(self, name, runs):
         """Returns {"median_ms", "peak_rss_mb"} of a process."""
-        if name in self.devices:
+        if name in self.ours:
             command = self.on_device("bench", name, "--runs", runs, "--warmup", 2, "--json")
             return measured(command, self.environment())
         python = sys.executable if name == "torch" else PYTHON
@@ -183,14 +195,17 @@ class Engines:
         given = self.row.tolerance or self.table.tolerance
         return given or self.row.differ(self.results("plain"), self.results("torch"))
 
+    def expected(self):
+        return self.results("torch")
+
     def difference(self, name):
-        """Returns the difference of an engine's results from torch's."""
-        return self.row.differ(self.results("torch"), self.results(name))
+        """Returns the difference of an engine's results from the expected ones."""
+        return self.row.differ(self.expected(), self.results(name))
 
     def differences(self):
         """Returns {device: difference} and builds the kernels. Fails if a peer's difference is large."""
-        for device in self.devices:
-            command = self.on_device("run", device, "--outputs", self.results(device))
+        for name in self.ours:
+            command = self.on_device("run", name, "--outputs", self.results(name))
             subprocess.run(command, check=True, env=os.environ | self.environment())
         for peer in self.peers:
             if peer != "torch":
@@ -200,7 +215,8 @@ class Engines:
 
     def turns(self, count):
         """Returns [{engine: measurements of a process}]."""
-        runs = {n: max(3, min(50, round(1000 * SECONDS / self.run(n, 1)["median_ms"]))) for n in self.names}
+        fitting = lambda ms: max(3, min(self.table.most_runs, round(1000 * SECONDS / ms)))
+        runs = {n: fitting(self.run(n, 1)["median_ms"]) for n in self.names}
         return [{n: self.run(n, runs[n]) for n in self.names} for _ in range(count)]
 
 
@@ -210,7 +226,7 @@ def head(table):
     peers = " ".join(f"| {TITLES[p]}, ms" for p in table.all_peers())
     return [
         f"| model, device | ms | relative to {over}: median of {TURNS} turns (least to most) {peers} "
-        "| peak memory relative to the peer's | largest difference from torch | aim | limit |",
+        f"| peak memory relative to the peer's | largest difference from {table.judge} | aim | limit |",
         "|---" * (7 + len(table.all_peers())) + "|",
     ]
 
@@ -251,15 +267,16 @@ def has_bf16():
     return info.exists() and bool(re.search(r"\b(avx512_bf16|amx_bf16|bf16)\b", info.read_text()))
 
 
-def bench_table(table, args, names=None, small=False, turns=TURNS):
+def bench_table(table, args, names=None, small=False, turns=TURNS, kind=Engines):
     if not PYTHON.exists():
         return [MISSING]
     if table.fast and not has_bf16():
         return [NO_BF16]
     lines, over_cpu = head(table), []
     for name in names or [n for n in table.rows if wanted(args, n)]:
-        engines = Engines(args, name, small, table)
-        engines.export()
+        engines = kind(args, name, small, table)
+        if not engines.export():
+            continue
         errors, measures, tolerance = engines.differences(), engines.turns(turns), engines.tolerance()
         for device in dict.fromkeys(engines.devices):
             lines.append(row(engines, device, measures, errors[device], tolerance))

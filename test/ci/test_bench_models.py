@@ -33,13 +33,16 @@ def bench(root):
     """Returns the modules of bench/, by name."""
     sys.path.insert(0, str(root / "bench"))
     import bounds
+    import imported
+    import imported_bench
     import models
     import models_bench
     import works
 
     import bench
 
-    return argparse.Namespace(bench=bench, bounds=bounds, models=models, table=models_bench, works=works)
+    modules = {"bounds": bounds, "models": models, "works": works, "imported": imported, "files": imported_bench}
+    return argparse.Namespace(bench=bench, table=models_bench, **modules)
 
 
 @pytest.fixture
@@ -61,6 +64,35 @@ def test_models_of_the_table(bench):
     tables = (bench.table.MODELS, bench.table.FAST, bench.table.INT8)
     assert all(set(table.rows) <= set(PARAMETERS) for table in tables)
     assert list(bench.table.WORKS.rows) == list(bench.works.WORKS)
+
+
+def test_imported_models(bench, args, tmp_path):
+    """Rows of imported models have a file, a network of the published size, or a model of the other table. A row of
+    clave.export compares two programs on the same device."""
+    rows, known = bench.files.IMPORTED.rows, {*bench.imported.FILES, *bench.imported.NETWORKS, *PARAMETERS}
+    assert set(rows) <= known and {*bench.imported.FILES, *bench.imported.NETWORKS} <= set(rows)
+    with torch.device("meta"):
+        yolo = bench.imported.NETWORKS["YOLOv8n"].build()
+    assert sum(p.numel() for p in yolo.parameters()) == 3_157_184
+    engines = bench.files.Imported(args, "ResNet-18", table=bench.files.IMPORTED)
+    assert engines.names == ["cpu", "exported"] and engines.program("cpu").name == "model.onnx"
+    command = engines.on_device("bench", "exported")
+    assert command[command.index("--device") + 1] == "cpu" and engines.program("exported") in command
+
+
+def test_mobilenet_of_int8(bench, tmp_path):
+    """The network of codes differs little from XNNPACK's results, and few codes saturate."""
+    litert = pytest.importorskip("ai_edge_litert.interpreter", reason="no ai-edge-litert is installed")
+    x = np.random.default_rng(1).integers(-128, 128, (1, 224, 224, 3), np.int8)
+    model = bench.imported.mobilenet_int8()
+    interpreter = litert.Interpreter(model_content=model)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
+    interpreter.invoke()
+    want = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    got = clave.Session(clave.from_tflite(model), "cpu").run(x)[0]
+    assert np.abs(want.astype(int) - np.asarray(got)).max() <= 3
+    assert want.std() > 20 and (np.abs(want.astype(int)) >= 127).mean() < 0.1
 
 
 def relative(got, want):

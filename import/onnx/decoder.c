@@ -56,8 +56,10 @@ static value *implied_input(importer *im, const decoder *decoder, const onnx_val
     import_unsupported(im, "expected tokens, a mask, positions or past values");
     return NULL;
   }
-  if (!onnx_dtype(info->elem_type, &type) || (role <= POSITIONS && !is_batch(info, type))) {
-    import_unsupported(im, "expected integers (batch, length) of open sizes");
+  if (!onnx_dtype(info->elem_type, &type) || (role <= POSITIONS && !is_batch(info, type)) ||
+      (role > POSITIONS && info->rank > 1)) {
+    import_unsupported(im, role > POSITIONS ? "expected one element"
+                                            : "expected integers (batch, length) of open sizes");
     return NULL;
   }
   switch (role) {
@@ -68,8 +70,7 @@ static value *implied_input(importer *im, const decoder *decoder, const onnx_val
     case POSITIONS:
       return emit_cast(im, emit_reshape(im, decoder->positions, 2, row), type);
     default: /* USE_CACHE: true; N_LOGITS: one token's */
-      return info->rank > 1 ? NULL
-                            : value_numbers(im, type, (int)info->rank, (const int64_t[]){1}, &one);
+      return value_numbers(im, type, (int)info->rank, (const int64_t[]){1}, &one);
   }
 }
 
@@ -250,14 +251,15 @@ value *decoder_set_present(const decoder *decoder, importer *im, cache *cache, v
 }
 
 value *decoder_append(const decoder *decoder, importer *im, cache *cache, value *rows) {
-  value *state = decoder_state(im, cache, rows);
-  if (!state || !rows || !import_ok(im)) return NULL;
+  if (!rows || !import_ok(im)) return NULL;
   if (rows->type != cache->type || rows->rank != cache->rank) {
     import_unsupported(im, "new rows of rank %d and dtype %s for a cache of rank %d and dtype %s",
                        rows->rank, clave_dtype_name(rows->type), cache->rank,
                        clave_dtype_name(cache->type));
     return NULL;
   }
+  value *state = decoder_state(im, cache, rows);
+  if (!state || !import_ok(im)) return NULL;
   number_check(im, NUMBER_EQ, rows->dims[cache->axis], decoder->n_tokens,
                "new rows that are not one for each token");
   return decoder_set_present(decoder, im, cache,
@@ -274,7 +276,7 @@ value *decoder_cat(const onnx_import *onnx, value *past, value *rows, int axis) 
 /* ---------------------------------------------------------------- rows of tokens */
 
 /* How an op treats the rows of tokens, which come before the last axis. */
-typedef enum row_rule { SEPARATE, LAST_AXIS, OF_TABLE, BY_CONSTANT } row_rule;
+typedef enum row_rule { SEPARATE, LAST_AXIS, OF_TABLE, BY_CONSTANT, IN_ROWS } row_rule;
 static const struct {
   const char *op;
   row_rule rule;
@@ -299,7 +301,7 @@ static const struct {
                  {"QuickGelu", SEPARATE},
                  {"RMSNormalization", LAST_AXIS},
                  {"Relu", SEPARATE},
-                 {"Reshape", SEPARATE},
+                 {"Reshape", IN_ROWS},
                  {"RotaryEmbedding", SEPARATE},
                  {"Shape", SEPARATE},
                  {"Sigmoid", SEPARATE},
@@ -325,6 +327,9 @@ static bool keeps_rows(node *node) {
         return input && !input->is_of_tokens;
       case BY_CONSTANT:
         return node_input(node, 1) && !node_input(node, 1)->is_of_tokens;
+      case IN_ROWS: /* the last axis stays within a token's row */
+        return node->outputs[0] && node->outputs[0]->rank > 0 &&
+               !node->outputs[0]->dims[node->outputs[0]->rank - 1].id;
       default:
         return true;
     }

@@ -334,7 +334,7 @@ def grouped_decoder(folder, between):
     """Attention of onnxruntime, and nodes from "a" to "z" after it."""
     make, info, F = onnx.helper.make_node, onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
     weights, nodes = projections()
-    weights |= {"one": np.array([1]), "i": np.array(1)}
+    weights |= {"one": np.array([1]), "i": np.array(1), "flat": np.array([1, -1]), "whole": np.array([1, -1, 8])}
     nodes += [
         make("ReduceSum", ["attention_mask", "one"], ["s"], keepdims=0),
         make("Cast", ["s"], ["n"], to=onnx.TensorProto.INT32),
@@ -364,6 +364,8 @@ MIXING = {
     "softmax": [("Softmax", ["a"], ["z"], {"axis": 1})],
     "product": [("MatMul", ["a", "x"], ["y"], {}), ("MatMul", ["y", "a"], ["z"], {})],
 }
+MIXING["flat"] = [("Reshape", ["a", "flat"], ["x"], {}), ("Softmax", ["x"], ["y"], {"axis": -1})]
+MIXING["flat"] += [("Reshape", ["y", "whole"], ["z"], {})]
 MIXING["product"].insert(0, ("Transpose", ["a"], ["x"], {"perm": [0, 2, 1]}))
 
 

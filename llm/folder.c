@@ -286,6 +286,25 @@ static clave_status folder_add_tokenizer(const model_folder *folder, clave_progr
   return st;
 }
 
+/* Sets *bos to the id that begins a text: tokenizer_config.json may demand or forbid it; else it is
+ * the one that the tokenizer's file itself adds. */
+static clave_status find_bos(const model_folder *folder, const clave_program *program,
+                             int32_t named, int32_t *bos) {
+  const json *adds = field_or_null(folder->tokenizer, "add_bos_token");
+  clave_tokenizer *own;
+  clave_tokenizer_info info = {.size = sizeof info};
+  *bos = CLAVE_NO_TOKEN;
+  if (adds && json_kind_of(adds) == JSON_BOOL) {
+    if (json_is_true(adds)) *bos = named;
+    return NULL;
+  }
+  TRY(clave_tokenizer_of_program(program, &own));
+  clave_status st = clave_tokenizer_get_info(own, &info);
+  if (!st) *bos = info.bos;
+  clave_tokenizer_destroy(own);
+  return st;
+}
+
 static void write_id(json_writer *out, const char *key, int32_t id) {
   if (id >= 0)
     emit_integer(out, key, id);
@@ -293,22 +312,28 @@ static void write_id(json_writer *out, const char *key, int32_t id) {
     emit_string(out, key, NULL);
 }
 
-static clave_status write_metadata(const model_folder *folder, const clave_tokenizer *tokenizer,
-                                   int64_t max_context, bool no_pages, text *metadata) {
+/* The parts of the metadata besides the folder's own. */
+typedef struct folder_facts {
+  const clave_tokenizer *tokenizer; /* NULL: none */
+  int32_t bos, eos;
+  int64_t max_context;
+  bool no_pages;
+} folder_facts;
+
+static clave_status write_metadata(const model_folder *folder, const folder_facts *facts,
+                                   text *metadata) {
   json_writer out = {.out = metadata, .compact = true};
   text template = {0};
-  clave_tokenizer_info info = {.size = sizeof info, .bos = -1, .eos = -1};
-  if (tokenizer) TRY(clave_tokenizer_get_info(tokenizer, &info));
   clave_status st = read_template(folder, &template);
   emit_object(&out, NULL);
   emit_object(&out, "llm");
-  emit_integer(&out, "max_context", max_context);
-  if (no_pages) emit_bool(&out, "pages", false);
-  if (tokenizer) {
-    write_id(&out, "bos", info.bos);
-    write_id(&out, "eos", info.eos);
+  emit_integer(&out, "max_context", facts->max_context);
+  if (facts->no_pages) emit_bool(&out, "pages", false);
+  if (facts->tokenizer) {
+    write_id(&out, "bos", facts->bos);
+    write_id(&out, "eos", facts->eos);
   }
-  write_stop_ids(folder, tokenizer, template.data, info.eos, &out);
+  write_stop_ids(folder, facts->tokenizer, template.data, facts->eos, &out);
   if (template.size) emit_text(&out, "chat_template", template.data, template.size);
   llm_folder_write_sampling(folder, &out);
   emit_end_object(&out);
@@ -330,18 +355,29 @@ static clave_status read_no_pages(const clave_program *program, bool *out) {
   return st;
 }
 
+/* Adds the folder's tokenizer, if it has one, and finds its ids. */
+static clave_status describe_tokenizer(const model_folder *folder, clave_program *program,
+                                       clave_tokenizer **tokenizer, folder_facts *facts) {
+  clave_tokenizer_info info = {.size = sizeof info};
+  if (!has_file(folder->path, "tokenizer.json") && !has_file(folder->path, "tokenizer.model"))
+    return NULL;
+  TRY(clave_tokenizer_load(folder->path, NULL, tokenizer));
+  TRY(clave_tokenizer_get_info(*tokenizer, &info));
+  TRY(folder_add_tokenizer(folder, program));
+  facts->tokenizer = *tokenizer;
+  facts->eos = info.eos;
+  return find_bos(folder, program, info.bos, &facts->bos);
+}
+
 /* Adds the tokenizer and the metadata to the program of the graph. */
 static clave_status model_folder_describe(const model_folder *folder, int64_t max_context,
                                           clave_program *program) {
+  folder_facts facts = {.bos = CLAVE_NO_TOKEN, .eos = CLAVE_NO_TOKEN, .max_context = max_context};
   clave_tokenizer *tokenizer = NULL;
   text metadata = {0};
-  bool no_pages = false;
-  const bool has =
-      has_file(folder->path, "tokenizer.json") || has_file(folder->path, "tokenizer.model");
-  if (has) TRY(clave_tokenizer_load(folder->path, NULL, &tokenizer));
-  clave_status st = has ? folder_add_tokenizer(folder, program) : NULL;
-  if (!st) st = read_no_pages(program, &no_pages);
-  if (!st) st = write_metadata(folder, tokenizer, max_context, no_pages, &metadata);
+  clave_status st = describe_tokenizer(folder, program, &tokenizer, &facts);
+  if (!st) st = read_no_pages(program, &facts.no_pages);
+  if (!st) st = write_metadata(folder, &facts, &metadata);
   if (!st) st = clave_program_set_metadata(program, metadata.data);
   text_free(&metadata);
   clave_tokenizer_destroy(tokenizer);

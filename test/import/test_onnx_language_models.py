@@ -212,7 +212,7 @@ def test_settings(genai, tmp_path):
     folder = genai("llama")
     program = clave.Program.load(folder)
     llm = program.metadata["llm"]
-    assert llm["max_context"] == 256 and llm["bos"] == 1 and llm["eos"] == 2
+    assert llm["max_context"] == 256 and llm["bos"] is None and llm["eos"] == 2
     assert set(llm["stop_ids"]) == {2, 3} and llm["chat_template"] == _decoders.TEMPLATE
     assert llm["sampling"]["do_sample"] is False
     program.save(tmp_path / "llama.clv")
@@ -221,6 +221,10 @@ def test_settings(genai, tmp_path):
         for path in (folder, folder / "model.onnx", tmp_path / "llama.clv")
     ]
     assert answers[0] == answers[1] == answers[2]
+    shutil.copytree(folder, tmp_path / "adds")
+    config = json.loads((folder / "tokenizer_config.json").read_text()) | {"add_bos_token": True}
+    (tmp_path / "adds/tokenizer_config.json").write_text(json.dumps(config))
+    assert clave.Program.load(tmp_path / "adds").metadata["llm"]["bos"] == 1
 
 
 def test_commands(genai, build, tmp_path):

@@ -16,7 +16,7 @@ typedef struct cpu_backend {
   char name[128], weight_layout[32];
 } cpu_backend;
 
-enum { LAYOUTS_VERSION = 4 }; /* increment when a kernel packs differently: test_packed_files.py */
+enum { LAYOUTS_VERSION = 5 }; /* increment when a kernel packs differently: test_packed_files.py */
 
 /* ---------------------------------------------------------------- streams */
 

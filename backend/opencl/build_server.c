@@ -239,8 +239,9 @@ static clave_status serve_task(int socket, const greeting *hello) {
   server server = {.socket = socket};
   const opencl_options options = {.builds_here = true};
   const device_list *list;
-  TRY(opencl_device_list(&list));
-  clave_status st = NULL;
+  if (!message_send(socket, MESSAGE_READY, 0, "", 0, "", 0)) return NULL;
+  clave_status st = opencl_device_list(&list);
+  if (st) return st;
   if (hello->task == TASK_CLBLAST) {
     st = build_server_open_device(&server, hello->device, &options);
     if (!st) st = multiply_zeros(&server);

@@ -14,6 +14,7 @@
 
 static const char about[] = "the list of OpenCL devices",
                   refused[] = "OpenCL is not used, because its devices cannot be listed: ";
+enum { SUSPECT = 1 }; /* a process that ended once in the list may have been killed by the user */
 static char refusal[256]; /* why there are no devices, or "" */
 
 /* ---------------------------------------------------------------- the installed drivers */
@@ -51,20 +52,23 @@ static bool drivers_key(const cl_functions *cl, uint64_t key[2]) {
 /* ---------------------------------------------------------------- a trial */
 
 /* Tries the drivers, in this process if necessary, and writes the outcome to the folder. */
-static void contact_drivers(const char *folder, const uint64_t key[2], const found_mark *found) {
+static void contact_drivers(const char *folder, const uint64_t key[2], found_mark *found) {
   const greeting task = {.task = TASK_LIST};
   const device_list *list;
   char reason[128];
   int seconds;
   status_free(trials_timeout(&seconds)); /* reported when a device is opened */
   const child_outcome outcome = child_try(&task, seconds, reason, sizeof reason);
+  if (outcome == CHILD_HARMED) (void)snprintf(refusal, sizeof refusal, "%s%s", refused, reason);
+  clave_status st = cache_open(folder);
+  const bool is_open = !st;
+  status_free(st);
+  if (!is_open) return;
+  if (outcome == CHILD_HARMED && found->tries < SUSPECT) found->tries = SUSPECT;
   life_sign *sign = outcome == CHILD_GOOD ? NULL : life_sign_create(folder);
   if (sign) (void)mark_try(folder, key, sign, found, false, about);
   if (outcome == CHILD_UNTRIED) status_free(opencl_device_list(&list));
-  if (outcome == CHILD_HARMED)
-    (void)snprintf(refusal, sizeof refusal, "%s%s", refused, reason);
-  else
-    mark_accept(folder, key, about);
+  if (outcome != CHILD_HARMED) mark_accept(folder, key, about);
   life_sign_destroy(sign);
 }
 
@@ -75,13 +79,12 @@ static void first_contact(void) {
   if (!folder || (how && strcmp(how, "off") == 0) || opencl_is_loaded()) return;
   driver_folder_enter();
   clave_status st = opencl_functions(&cl, &reason);
-  if (!st && cl) st = cache_open(folder);
   const bool can_try = !st && cl && drivers_key(cl, key);
   status_free(st);
   if (!can_try) return;
-  const found_mark found = mark_find(folder, key);
+  found_mark found = mark_find(folder, key);
   if (found.state == MARK_ACCEPTED) return;
-  if (found.state == MARK_DEAD && !found.is_expired)
+  if (found.state == MARK_DEAD && !found.is_expired && found.tries > SUSPECT)
     (void)snprintf(refusal, sizeof refusal, "%s%s", refused, trial_has_ended);
   else
     contact_drivers(folder, key, &found);

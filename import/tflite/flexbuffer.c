@@ -75,13 +75,13 @@ bool flex_number(span buffer, const char *name, double *out) {
       !flex_follow(buffer, (flex_place){map.at - 3 * map.width, map.width}, (size_t)key_width,
                    &keys) ||
       count > buffer.size / (map.width + 1) ||
-      !flex_is_within(buffer, map.at, count * (map.width + 1)))
+      !flex_is_within(buffer, map.at, (size_t)count * (map.width + 1)))
     return false;
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < (size_t)count; i++) {
     const flex_place at = {keys.at + i * keys.width, keys.width};
     if (!flex_follow(buffer, at, 1, &key)) return false;
     if (!flex_key_is(buffer, key, name)) continue;
-    const int type = (unsigned char)buffer.data[map.at + count * map.width + i] >> 2;
+    const int type = (unsigned char)buffer.data[map.at + (size_t)count * map.width + i] >> 2;
     return flex_read(buffer, (flex_place){map.at + i * map.width, map.width}, type, out);
   }
   return false;

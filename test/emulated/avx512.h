@@ -38,6 +38,7 @@ VECTOR(64, uint32_t) u32;
 VECTOR(16, int8_t) i8_quarter;
 VECTOR(16, uint8_t) u8_quarter;
 VECTOR(32, uint8_t) u8_half;
+VECTOR(32, int8_t) i8_half;
 typedef uint16_t __mmask16;
 typedef uint32_t __mmask32;
 typedef uint64_t __mmask64;
@@ -145,6 +146,10 @@ EMULATED __mmask16 _mm512_cmp_ps_mask(f32 a, f32 b, int order) {
   }
 REDUCE(float, _mm512_reduce_add_ps, f32)
 REDUCE(double, _mm512_reduce_add_pd, f64)
+REDUCE(int, reduce_add_i32, i32)
+#define _mm512_reduce_add_epi32(x) reduce_add_i32((i32)(x))
+EACH(i64, _mm512_madd_epi16, TWO_SI, i32,
+     AT(i16, a, 2 * i) * AT(i16, b, 2 * i) + AT(i16, a, 2 * i + 1) * AT(i16, b, 2 * i + 1))
 
 /* ---------------------------------------------------------------- integers */
 
@@ -200,6 +205,8 @@ EACH(__m128i, _mm512_castsi512_si128, (i64 a), __m128i, a[i])
 EACH(i64, _mm512_castsi128_si512, (__m128i a), i64, i < 2 ? a[i] : 0)
 EACH(__m256d, _mm512_extractf64x4_pd, (f64 a, int half), __m256d, a[i + 4 * half])
 EACH(i64, _mm512_cvtepu16_epi32, (__m256i a), i32, A(u16_half))
+EACH(i64, _mm512_cvtepi8_epi16, (__m256i a), i16, A(i8_half))
+EACH(i64, _mm512_cvtepu8_epi16, (__m256i a), i16, A(u8_half))
 EACH(i64, _mm512_cvtepu8_epi32, (__m128i a), i32, A(u8_quarter))
 EACH(i64, _mm512_cvtepi8_epi32, (__m128i a), i32, A(i8_quarter))
 EACH(__m256i, _mm512_cvtepi32_epi16, (i64 a), u16_half, (uint16_t)A(u32))

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -131,6 +132,14 @@ def test_every_function_is_tried(root):
 
 def test_every_allocation_on_cpu(net, build, tmp_path):
     run_faults(binary(build, "run_faults"), "alloc", *net[:2], "cpu", tmp_path / "out", least=50)
+
+
+@pytest.mark.parametrize("name", ["group_query", "past"])
+def test_every_allocation_of_an_import(build, root, tmp_path, everything, name):
+    """A language model in ONNX, of the fuzzers' corpus."""
+    shutil.copy(root / f"test/fuzz/corpus/onnx/{name}.onnx", tmp_path / "model.onnx")
+    (tmp_path / "config.json").write_text('{"max_position_embeddings": 64}')
+    run_faults(binary(build, "run_import_faults"), tmp_path, 0, 1 if everything else 7, least=50)
 
 
 @pytest.mark.parametrize("name", CASES)

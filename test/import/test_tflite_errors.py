@@ -24,19 +24,19 @@ def test_all_unsupported_ops_in_one_message():
     x = graph.input(*X)
     (a,) = graph.op("CUSTOM", [x], custom="Foo")
     graph.op("CUSTOM", [x], custom="Foo")
-    graph.op("CUSTOM", [x], custom="TFLite_Detection_PostProcess")
+    graph.op("BIDIRECTIONAL_SEQUENCE_RNN", [x])
     graph.op("UNIQUE", [x], [F32, I32])
     graph.op("UNIDIRECTIONAL_SEQUENCE_LSTM", [x])
     graph.op("ADD", [x, x], fused_activation_function=FUSED_TANH)
     graph.op("NEG", [a])  # unknown because of its input
-    codes = graph.input(np.int16, (2, 3), Codes(0.01))
-    graph.output(*graph.op("ADD", [codes, codes], [(np.int16, Codes(0.01))]))
+    codes = graph.input(np.int32, (2, 3), Codes(0.01))
+    graph.output(*graph.op("ADD", [codes, codes], [(np.int32, Codes(0.01))]))
     e = refused(model.bytes())
     assert isinstance(e, clave.UnsupportedOp)
-    assert e.ops == ["Foo", "TFLite_Detection_PostProcess", "UNIQUE", "UNIDIRECTIONAL_SEQUENCE_LSTM", "ADD"]
+    assert e.ops == ["Foo", "BIDIRECTIONAL_SEQUENCE_RNN", "UNIQUE", "UNIDIRECTIONAL_SEQUENCE_LSTM", "ADD"]
     assert e.reasons["Foo"] == "2 nodes: t1, t2"
     assert "recurrent layers are not imported yet; 1 node: t6" in str(e)
-    assert e.reasons["ADD"] == "the fused activation 4; 1 node: t7; quantised codes of dtype INT16; 1 node: t10"
+    assert e.reasons["ADD"] == "the fused activation 4; 1 node: t7; quantised codes of dtype INT32; 1 node: t10"
 
 
 def one(op, inputs, results=(F32,), change=None, **more):

@@ -203,20 +203,20 @@ def test_from_python(folder):
 # SHA-256 of all packed weights of Net (XXH3 would do as well). If one changes, a kernel's layout has changed: raise the
 # version in backend_info.weight_layout of its backend, and files packed before are packed again.
 LAYOUTS = {
-    "cpu 4 x86-64 avx512": "1d5489624a6386de46a5684a0c7894f6d98afe824b4b86a4cb7d31d8610a730b",
-    "cpu 4 x86-64 avx2": "b6288decacd626f295ffa43e09fa1fb708847cce701ec952e9969afeb3e83edf",
-    "cpu 4 portable": "4fd835e507c963f4147589c84932282e085a9093ff6b5543184102c744141ed8",
+    "cpu 5 x86-64 avx512": "1d5489624a6386de46a5684a0c7894f6d98afe824b4b86a4cb7d31d8610a730b",
+    "cpu 5 x86-64 avx2": "2cc286be9515d4bb447d41b4c8d4904da4dd534fe39f09c54773b0ea4c954cfc",
+    "cpu 5 portable": "41c0dd17191363e422007550121d67dc6a876ea70304c2a0d572aaaae52a5821",
     "opencl 5 width 16": "104d48fea48ee38b54fcb9ad48e9d6076386a73d96ab9dfe6e3f8ca23b7d9dc9",
 }
 # Hashes in fast precision if the processor multiplies pairs of BF16.
 FLAGS = pathlib.Path("/proc/cpuinfo").read_text() if pathlib.Path("/proc/cpuinfo").exists() else ""
 PAIRS, TILES = "avx512_bf16" in FLAGS, "amx_bf16" in FLAGS
 OF_PAIRS = {
-    "cpu 4 x86-64 avx512": "228bfc881a39468920d86d86538a40522b3ea728facf9ad483bd2a88b770654c",
+    "cpu 5 x86-64 avx512": "228bfc881a39468920d86d86538a40522b3ea728facf9ad483bd2a88b770654c",
 }
 # Hashes with AMX tiles: weights of few channels have other layouts, with the same versions.
 OF_TILES = {
-    "cpu 4 x86-64 avx512": "f39ae679af9ccd3fa14e6a0c5a1157498a146bbf3ae6b66c01cc8c0836c3b8a6",
+    "cpu 5 x86-64 avx512": "f39ae679af9ccd3fa14e6a0c5a1157498a146bbf3ae6b66c01cc8c0836c3b8a6",
 }
 
 

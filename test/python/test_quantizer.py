@@ -109,8 +109,9 @@ def test_what_is_annotated(skip, sums):
     small = quantise(model, calibration, skip=skip)
     program = clave.export(small, (calibration[0],))
     assert len(instructions(program, "ConvInteger", "MatmulInteger")) == sums
-    (pad,) = instructions(program, "Pad")
-    assert program.schema.tensors[pad.op.x.idx].dtype.name == "U8"
+    pads = instructions(program, "Pad")  # zeros around codes are the padding of an integer convolution
+    assert len(pads) == (skip == ("last",))
+    assert all(program.schema.tensors[pad.op.x.idx].dtype.name == "U8" for pad in pads)
     for device in DEVICES:
         with torch.no_grad():
             got, eager, want = (f(calibration[0]) for f in (clave.Session(program, device), small, model))

@@ -96,8 +96,10 @@ found_mark mark_find(const char *folder, const uint64_t key[2]) {
     char *sign = strchr(state, ' ');
     if (sign) read_attempts(sign + 1, &found);
     found.is_load = strncmp(state, loading, sizeof loading - 1) == 0;
+    const bool is_trial = found.is_load || strncmp(state, building, sizeof building - 1) == 0;
     found.state = strcmp(state, refused) == 0          ? MARK_REFUSED
                   : strcmp(state, accepted) == 0       ? MARK_ACCEPTED
+                  : !is_trial                          ? MARK_NONE /* the file is damaged */
                   : sign && is_alive(folder, sign + 1) ? MARK_LIVE
                                                        : MARK_DEAD;
   }

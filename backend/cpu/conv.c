@@ -180,10 +180,13 @@ static bool accepts_pointwise(const void *conv, const kernel_variant *variant) {
   return conv_accepts_way(&packed, CONV_BY_POINTWISE);
 }
 
+/* Kernels that round, or read or write BF16, have no slopes; they run in fast precision only. */
 static void fuse_conv_epilogue(conv_problem *problem, int max_inputs) {
-  if (conv_accepts_epilogue(&problem->args))
-    fuse_epilogue(problem->recorder, problem->node, max_inputs, &problem->args.epilogue,
-                  &problem->args.steps);
+  conv_args *args = &problem->args;
+  epilogue_shape shape = {args->groups * args->outputs, out_size(args)};
+  if (!conv_accepts_epilogue(args)) return;
+  if (cpu_is_fast(problem->recorder)) shape.channels = 0;
+  fuse_epilogue(problem->recorder, problem->node, shape, max_inputs, &args->epilogue, &args->steps);
 }
 
 static clave_status record_tiles(const void *conv) {

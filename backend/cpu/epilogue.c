@@ -1,4 +1,4 @@
-/* Recognises epilogues that consist of an addition and limits, and other short epilogues. */
+/* Recognises epilogues of an addition, slopes and limits, and other short epilogues. */
 #include "backend/cpu/epilogue.h"
 
 #include <math.h>
@@ -50,18 +50,46 @@ static bool find_limits(const elementwise_desc *desc, int s, conv_epilogue *epil
   return true;
 }
 
+/* True if an input has a value per channel of `shape`. */
+static bool is_per_channel(const elementwise_desc *desc, uint32_t input, epilogue_shape shape) {
+  tensor tensor = desc->shapes[1 + input];
+  tensors_collapse(&tensor, 1);
+  int d = tensor.rank - 1;
+  if (desc->input_types[input] != DTYPE_F32) return false;
+  if (shape.cells > 1 && (d < 0 || tensor.dims[d] != shape.cells || tensor.strides[d--] != 0))
+    return false;
+  if (d < 0 || tensor.dims[d] != shape.channels || tensor.strides[d--] != 1) return false;
+  return d < 0 || (d == 0 && tensor.strides[0] == 0);
+}
+
+/* Sets the epilogue's slope if step s multiplies negative results of the step before by one per
+ * channel. */
+static bool find_slope(cpu_recorder *recorder, const elementwise_desc *desc, int s,
+                       epilogue_shape shape, conv_epilogue *epilogue) {
+  const elementwise_step *step = &desc->steps[s];
+  const elementwise_operand *slope = &step->operands[1];
+  if (s >= desc->n_steps || step->kind != IR_STEP_KIND_LEAKY_RELU ||
+      !is_before(&step->operands[0], s) || slope->source != IR_OPERAND_SOURCE_INPUT ||
+      slope->index == 0 || !is_per_channel(desc, slope->index, shape))
+    return false;
+  epilogue->slope = cpu_operand(recorder, desc->inputs[slope->index]).data;
+  return true;
+}
+
 static bool cpu_epilogue_is_float(const elementwise_step *step) {
   return step->operand_type == DTYPE_F32 && step->type == DTYPE_F32;
 }
 
-/* Matches at most one addition followed by at most one ReLU or clamp. */
+/* Matches at most one addition, then slopes if shape.channels is not 0, then at most one ReLU or
+ * clamp. */
 static bool find_epilogue(cpu_recorder *recorder, const elementwise_desc *desc,
-                          conv_epilogue *epilogue) {
+                          epilogue_shape shape, conv_epilogue *epilogue) {
   const uint32_t added = added_input(desc);
-  const int limits = added ? 1 : 0;
+  int limits = added ? 1 : 0;
   conv_epilogue found = conv_epilogue_none;
   for (int s = 0; s < desc->n_steps; s++)
     if (!cpu_epilogue_is_float(&desc->steps[s])) return false;
+  if (shape.channels > 0 && find_slope(recorder, desc, limits, shape, &found)) limits++;
   if (desc->n_steps > limits + 1) return false;
   if (desc->n_steps > limits && !find_limits(desc, limits, &found)) return false;
   if (added) {
@@ -88,13 +116,14 @@ static bool find_steps(cpu_recorder *recorder, const elementwise_desc *desc, int
   return true;
 }
 
-void fuse_epilogue(cpu_recorder *recorder, const node *node, int max_inputs,
+void fuse_epilogue(cpu_recorder *recorder, const node *node, epilogue_shape shape, int max_inputs,
                    conv_epilogue *epilogue, short_elementwise_args *steps) {
   elementwise_desc desc;
   *epilogue = conv_epilogue_none;
   *steps = (short_elementwise_args){0};
   if (!describe_epilogue(node, &desc)) return;
-  if (find_epilogue(recorder, &desc, epilogue) || find_steps(recorder, &desc, max_inputs, steps))
+  if (find_epilogue(recorder, &desc, shape, epilogue) ||
+      find_steps(recorder, &desc, max_inputs, steps))
     cpu_accepts_epilogue(recorder);
 }
 

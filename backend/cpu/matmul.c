@@ -86,7 +86,7 @@ clave_status cpu_matmul(cpu_recorder *recorder, const node *node) {
   matmul_args args = cpu_matmul_arguments(recorder, &desc);
   TRY(cpu_matmul_pack_b(recorder, &desc, &args));
   if (matmul_accepts_epilogue(&args))
-    fuse_epilogue(recorder, node, SHORT_INPUTS, &args.epilogue, &args.steps);
+    fuse_epilogue(recorder, node, (epilogue_shape){0}, SHORT_INPUTS, &args.epilogue, &args.steps);
   args.cut = cpu_matmul_cut_product(recorder, &args);
   return cpu_launch(recorder, matmul, &args);
 }
@@ -101,7 +101,7 @@ bool matmul_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slo
     return false;
   args.is_packed = args.rounds = true;
   if (!matmul_may_be_bf16(&args)) return false;
-  fuse_epilogue(recorder, node, SHORT_INPUTS, &args.epilogue, &args.steps);
+  fuse_epilogue(recorder, node, (epilogue_shape){0}, SHORT_INPUTS, &args.epilogue, &args.steps);
   if (slot == desc.out->slot)
     return cpu_has_own_epilogue(recorder, node) && args.steps.head.n_inputs <= 1;
   return slot == desc.a->slot && (!desc.bias || slot != desc.bias->slot) &&

@@ -25,7 +25,7 @@ clave_status record_winograd(cpu_recorder *recorder, const node *node, const con
                         .top = desc->dims[1].padding,
                         .left = desc->dims[2].padding,
                         .tile = tile};
-  fuse_epilogue(recorder, node, 1, &args.epilogue, &args.steps);
+  fuse_epilogue(recorder, node, (epilogue_shape){0}, 1, &args.epilogue, &args.steps);
   TRY(cpu_packed(recorder,
                  &(cpu_packed_request){.kind = CPU_PACKED_WINOGRAD,
                                        .x = desc->weight,

@@ -148,10 +148,10 @@ static void find_sums(const conv_args *args) {
 }
 
 static double want_at(const conv_args *args, int64_t n) {
-  const double sum =
-      sums[n] +
-      (args->bias ? (double)bias[n / out_size(args) % (args->groups * args->outputs)] : 0) +
-      (args->epilogue.added ? (double)added[n] : 0);
+  const int64_t output = n / out_size(args) % (args->groups * args->outputs);
+  double sum = sums[n] + (args->bias ? (double)bias[output] : 0) +
+               (args->epilogue.added ? (double)added[n] : 0);
+  if (args->epilogue.slope && sum <= 0) sum *= (double)args->epilogue.slope[output];
   return fmin(fmax(sum, (double)args->epilogue.low), (double)args->epilogue.high);
 }
 
@@ -200,6 +200,8 @@ static void check_epilogues(const kernel_desc *pack, const kernel_desc *keys, co
   args.epilogue.low = 0, args.bias = NULL;
   check_epilogue(pack, keys, &args);
   args.epilogue.high = 6, args.epilogue.added = NULL;
+  check_epilogue(pack, keys, &args);
+  args.epilogue = (conv_epilogue){.added = added, .slope = bias, .low = -1, .high = 6};
   check_epilogue(pack, keys, &args);
 }
 

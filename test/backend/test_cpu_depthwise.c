@@ -100,10 +100,13 @@ static void check(double want, float got, int64_t taps) {
 
 /* Computes the same results and their epilogue in `other`. */
 static void check_epilogue(conv_args args) {
-  args.epilogue = (conv_epilogue){.added = added, .low = -1, .high = 2};
+  args.epilogue = (conv_epilogue){.added = added, .slope = bias, .low = -1, .high = 2};
   run(&args, 2);
-  for (int64_t i = 0; i < result_size(&args); i++)
-    if (isfinite(other[i])) assert_true(out[i] == fminf(fmaxf(other[i] + added[i], -1), 2));
+  for (int64_t i = 0; i < result_size(&args); i++) {
+    const float sum = other[i] + added[i],
+                slope = sum > 0 ? 1 : bias[i / out_size(&args) % (args.groups * args.outputs)];
+    if (isfinite(other[i])) assert_true(out[i] == fminf(fmaxf(sum * slope, -1), 2));
+  }
   for (int64_t i = result_size(&args); i < result_size(&args) + GUARD; i++)
     assert_true(out[i] == -99);
 }

@@ -132,6 +132,7 @@ EMULATED __mmask16 _mm512_cmp_ps_mask(f32 a, f32 b, int order) {
   for (int i = 0; i < 16; i++)
     r |= (order == _CMP_UNORD_Q ? isunordered(a[i], b[i])
           : order == _CMP_EQ_OQ ? a[i] == b[i]
+          : order == _CMP_GT_OQ ? a[i] > b[i]
                                 : !(a[i] == b[i]) /* _CMP_NEQ_UQ */)
          << i;
   return (__mmask16)r;

@@ -226,7 +226,7 @@ static void finish_cells(const conv_phase *phase, int64_t output, int64_t plane,
   const float bias = args->bias ? ((const float *)args->bias)[output] : -0.0F;
   const int64_t at_out = plane * out_size(args) + at;
   float *to = (float *)args->out + at_out;
-  conv_epilogue_row(&args->epilogue, bias, at_out, n, (float *)(void *)values, to);
+  conv_epilogue_row(&args->epilogue, bias, output, at_out, n, (float *)(void *)values, to);
   steps_in_place(&args->steps, to, at_out, n, 1, 0);
 }
 
@@ -527,7 +527,7 @@ const kernel_desc kernel_conv = {
     .operands = {OPERAND(conv_args, x), OPERAND(conv_args, weight), OPERAND(conv_args, bias),
                  OPERAND(conv_args, packed), OPERAND(conv_args, out),
                  OPERAND(conv_args, epilogue.added), OPERAND(conv_args, steps.inputs[1]),
-                 OPERAND(conv_args, steps.inputs[2])}};
+                 OPERAND(conv_args, steps.inputs[2]), OPERAND(conv_args, epilogue.slope)}};
 
 /* ---------------------------------------------------------------- packing */
 

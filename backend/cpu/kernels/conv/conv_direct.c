@@ -1,4 +1,4 @@
-/* Direct convolution: out = min(max(weight * x + bias + added, low), high) per group, then steps.
+/* Direct convolution: out = weight * x + bias per group, followed by the epilogue and steps.
  * The packed weight is (groups, panels, k, nr), where k is channels * taps. Rounded inputs are
  * copied as words of two channels (pairs.h), row by row of all channels, so that a tile reads few
  * pages. A task is some neighbouring positions of a panel; its sums (positions, nr) are transposed
@@ -335,7 +335,7 @@ static void kernel_conv_direct_store_rows(const direct *direct, int64_t output, 
   float *out = bf16 ? rows : (float *)args->out + to;
   for (int64_t o = 0; o < outputs; o++) {
     const float bias = args->bias ? ((const float *)args->bias)[output + o] : -0.0F;
-    conv_epilogue_row(&args->epilogue, bias, to + o * direct->cells, n,
+    conv_epilogue_row(&args->epilogue, bias, output + o, to + o * direct->cells, n,
                       sums + o * transposed_cells(direct), out + o * step);
   }
   if (!bf16) {
@@ -359,6 +359,7 @@ static void kernel_conv_direct_store_sums(const direct *direct, int64_t group, i
   const transposed_outputs transposed_out = {
       .epilogue = &args->epilogue,
       .bias = args->bias ? (const float *)args->bias + output : NULL,
+      .slope = args->epilogue.slope ? args->epilogue.slope + output : NULL,
       .sums = sums,
       .lanes = nr,
       .n = n,
@@ -444,7 +445,8 @@ const kernel_desc kernel_conv_direct = {
     .steps = OPERAND(conv_args, steps),
     .operands = {OPERAND(conv_args, x), OPERAND(conv_args, bias), OPERAND(conv_args, packed),
                  OPERAND(conv_args, out), OPERAND(conv_args, epilogue.added),
-                 OPERAND(conv_args, steps.inputs[1]), OPERAND(conv_args, steps.inputs[2])}};
+                 OPERAND(conv_args, epilogue.slope), OPERAND(conv_args, steps.inputs[1]),
+                 OPERAND(conv_args, steps.inputs[2])}};
 
 /* ---------------------------------------------------------------- packing */
 

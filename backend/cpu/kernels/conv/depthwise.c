@@ -167,7 +167,7 @@ static float depthwise_sum_bf16(const conv_phase *phase, const depthwise_strip *
 static void sum_bf16_rows(const conv_phase *phase, const depthwise_strip *strip) {
   for (int64_t i = 0; i < strip->rows * strip->columns; i++) {
     float sum = depthwise_sum_bf16(phase, strip, i / strip->columns, i % strip->columns);
-    conv_epilogue_row(&strip->epilogue, strip->bias, i, 1, &sum, &sum);
+    conv_epilogue_row(&strip->epilogue, strip->bias, 0, i, 1, &sum, &sum);
     if (strip->bf16_out)
       row_to_bf16(&sum, 1, strip->bf16_out + i);
     else
@@ -188,7 +188,7 @@ static void depthwise_sum_rows(const conv_phase *phase, const depthwise_strip *s
     const int64_t cell[CONV_DIMS] = {0, strip->row + y, 0};
     float *to = strip->out + y * strip->columns;
     plane_taps_sum(phase, &taps, strip->x, cell, strip->columns, to);
-    conv_epilogue_row(&strip->epilogue, strip->bias, y * strip->columns, strip->columns, to, to);
+    conv_epilogue_row(&strip->epilogue, strip->bias, 0, y * strip->columns, strip->columns, to, to);
   }
 }
 
@@ -228,6 +228,7 @@ static void depthwise_run_strip(const strips *strips, int64_t plane, int64_t str
   else
     of.out = (float *)args->out + at;
   if (of.epilogue.added) of.epilogue.added = (const float *)of.epilogue.added + at;
+  if (of.epilogue.slope) of.epilogue.slope += output;
   if (depthwise_weights_are_finite(of.weight, tap_count(phase)) && of.bf16_x)
     depthwise_bf16_run(&of, phase->d[2].taps, phase->d[2].stride);
   else if (depthwise_weights_are_finite(of.weight, tap_count(phase)))

@@ -87,7 +87,8 @@ TARGET_AVX512 KERNEL_INLINE void block_avx512(const depthwise_strip *strip, cons
   for (int i = 0; i < rows; i++) {
     const int64_t to = (y + i) * strip->columns + column;
     store_limited_avx512(sums[i] + _mm512_set1_ps(strip->bias), added ? added + to : NULL,
-                         strip->epilogue.low, strip->epilogue.high, stored, strip->out + to);
+                         strip->epilogue.slope, strip->epilogue.low, strip->epilogue.high, stored,
+                         strip->out + to);
   }
 }
 

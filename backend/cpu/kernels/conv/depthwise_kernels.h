@@ -19,7 +19,7 @@ typedef struct depthwise_strip {
                                   0 */
   float *out;                  /* (rows, columns) */
   uint16_t *bf16_out;          /* output as BF16 instead of out; otherwise NULL */
-  conv_epilogue epilogue;      /* relative to out */
+  conv_epilogue epilogue;      /* `added` relative to out; *slope is that of the plane */
   float *copied;               /* depthwise_pitch() floats for each input row of the strip */
 } depthwise_strip;
 

@@ -104,6 +104,9 @@ TARGET_AVX512 static void store_planes(const conv_phase *phase, int64_t plane, i
   const int64_t size = out_size(phase->args), first = plane * size + cell;
   float *out = (float *)phase->args->out + first;
   const float *added = epilogue.added ? (const float *)epilogue.added + first : NULL;
+  float slope[LANES];
+  for (int64_t k = 0; epilogue.slope && k < count; k++)
+    slope[k] = epilogue.slope[(plane + k) % (phase->args->groups * phase->args->outputs)];
   __m512 v[LANES];
   for (int64_t i = 0; i < n; i += LANES) {
     const __mmask16 valid = (__mmask16)bits_between(0, min_i64(LANES, n - i));
@@ -111,8 +114,9 @@ TARGET_AVX512 static void store_planes(const conv_phase *phase, int64_t plane, i
 #pragma GCC unroll 16
     for (int k = 0; k < LANES; k++)
       if (k < count)
-        store_limited_avx512(v[k], added ? added + k * size + i : NULL, epilogue.low, epilogue.high,
-                             valid, out + k * size + i);
+        store_limited_avx512(v[k], added ? added + k * size + i : NULL,
+                             epilogue.slope ? slope + k : NULL, epilogue.low, epilogue.high, valid,
+                             out + k * size + i);
   }
 }
 

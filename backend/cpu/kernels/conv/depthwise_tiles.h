@@ -86,6 +86,7 @@ TILE_TARGET KERNEL_INLINE TILE_VECTOR TILE(finish)(const depthwise_strip *s, TIL
     TILE(load)(added, added + n, n, 1, &more);
     sum += more;
   }
+  if (s->epilogue.slope) sum = TILE_LEAKY(sum, TILE_FILL(*s->epilogue.slope));
   return TILE_MIN(TILE_FILL(s->epilogue.high), TILE_MAX(TILE_FILL(s->epilogue.low), sum));
 }
 

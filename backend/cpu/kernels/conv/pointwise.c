@@ -1,5 +1,5 @@
-/* Pointwise convolution: out (outputs, columns) = min(max(weight * x + bias + added, low), high)
- * per image and group, then steps, with the planes of x in place. Packed weight: gemm.h's packed a
+/* Pointwise convolution: out (outputs, columns) = weight * x + bias per image and group, followed
+ * by the epilogue and steps, with the planes of x in place. Packed weight: gemm.h's packed a
  * (strips, k, height); tiles of conv_amx_weight.h on AMX. A task is some columns of an image by
  * some strips of the weight. Rounded planes are packed as words (pairs.h), in panels of a tile's
  * columns. The task packs them, or, if several tasks read the same columns, they are packed for all
@@ -319,6 +319,7 @@ static void pointwise_run_tile(const cutting *cutting, const patch *patch, int64
       .b_stride = words ? cutting->whole.nr : cutting->cells,
       .bias = args->bias ? (const float *)args->bias + output : NULL,
       .added = args->epilogue.added ? (const float *)args->epilogue.added + at : NULL,
+      .slope = args->epilogue.slope ? args->epilogue.slope + output : NULL,
       .c = (float *)args->out + at,
       .c_stride = cutting->cells,
       .low = args->epilogue.low,

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A tile c (rows, nr) = min(max(a * b + bias + added, low), high). Sums of POINTWISE_BLOCK products
- * are added up, which keeps rounding errors small. */
+/* A tile c (rows, nr) = a * b + bias, followed by the steps of conv_epilogue.h. Sums of
+ * POINTWISE_BLOCK products are added up, which keeps rounding errors small. */
 typedef struct pointwise_tile {
   int64_t k;
   const float *a; /* element (row, k): a[k * a_stride + row] */
@@ -15,6 +15,7 @@ typedef struct pointwise_tile {
   int64_t b_stride;
   const float *bias;  /* (rows), may be NULL */
   const float *added; /* laid out like c, may be NULL */
+  const float *slope; /* (rows), may be NULL */
   float *c;           /* element (row, column): c[row * c_stride + column] */
   int64_t c_stride;
   float low, high;

@@ -59,6 +59,7 @@ TILE_TARGET KERNEL_INLINE void TILE(one)(const pointwise_tile *t, const int rows
         if (ends) {
           if (t->bias) sum += TILE_FILL(t->bias[i]);
           if (t->added) sum += TILE_LOAD(t->added + i * t->c_stride + v * FLOATS);
+          if (t->slope) sum = TILE_LEAKY(sum, TILE_FILL(t->slope[i]));
           sum = TILE_MIN(TILE_FILL(t->high), TILE_MAX(TILE_FILL(t->low), sum));
         }
         memcpy(c + v * FLOATS, &sum, sizeof sum);

@@ -278,7 +278,7 @@ static void kernel_winograd_store_cells(const tiling *tiling, int64_t first, int
       kernel_winograd_add_tile(tiling, &of, cells + lane * CELLS + k * stride);
     }
   }
-  if (has_limits) conv_epilogue_row(&limits, -0.0F, 0, valid * CELLS, cells, cells);
+  if (has_limits) conv_epilogue_row(&limits, -0.0F, 0, 0, valid * CELLS, cells, cells);
   uint16_t bf16[LANES * CELLS];
   if (is_bf16(args->out_type)) {
     bf16_steps(&args->steps, cells, valid * CELLS);

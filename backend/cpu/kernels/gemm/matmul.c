@@ -84,7 +84,7 @@ static void store_columns(const void *user, int64_t batch, int64_t row, int64_t 
     conv_epilogue sum = conv_epilogue_none;
     sum.added =
         operand_at(args->type, args->bias, &args->bias_batch, batch, row * args->bias_m + column);
-    conv_epilogue_row(&sum, -0.0F, 0, n, values,
+    conv_epilogue_row(&sum, -0.0F, 0, 0, n, values,
                       (float *)args->out + (batch * args->m + row) * args->n + column);
     return;
   }
@@ -128,7 +128,7 @@ static void finish_product(const void *user, int64_t batch, int64_t row, int64_t
   const bool has_epilogue =
       epilogue->added || epilogue->low > -INFINITY || epilogue->high < INFINITY;
   for (int64_t i = 0; has_epilogue && i < rows; i++, out += args->n)
-    conv_epilogue_row(epilogue, -0.0F, at + i * args->n, columns, out, out);
+    conv_epilogue_row(epilogue, -0.0F, 0, at + i * args->n, columns, out, out);
   if (!rounds) steps_in_place(&args->steps, sums, at, columns, rows, args->n);
   for (int64_t i = 0; rounds && i < rows; i++) {
     bf16_steps(&args->steps, sums + i * args->n, columns);

@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_KERNELS_SUPPORT_AVX512_H
 #define BACKEND_CPU_KERNELS_SUPPORT_AVX512_H
-/* Helpers for vectors of 16 floats, for functions marked TARGET_AVX512. */
+/* Helpers for vectors of 16 floats, for functions marked TARGET_AVX512, and leaky_avx2. */
 #include "backend/cpu/kernels/support/features.h"
 #include "base/kernel.h"
 #if KERNEL_X86
@@ -90,11 +90,21 @@ TARGET_AVX512 KERNEL_INLINE void transpose_avx512(__m512 v[16]) {
   }
 }
 
-/* Stores the lanes of sum that are set in `valid`, plus `added` if it is not NULL, clamped to [low,
- * high]. */
-TARGET_AVX512 KERNEL_INLINE void store_limited_avx512(__m512 sum, const float *added, float low,
-                                                      float high, __mmask16 valid, float *to) {
+/* Returns y > 0 ? y : y * slope. */
+TARGET_AVX512 KERNEL_INLINE __m512 leaky_avx512(__m512 y, __m512 slope) {
+  return _mm512_mask_mov_ps(y * slope, _mm512_cmp_ps_mask(y, _mm512_setzero_ps(), _CMP_GT_OQ), y);
+}
+TARGET_AVX2 KERNEL_INLINE __m256 leaky_avx2(__m256 y, __m256 slope) {
+  return _mm256_blendv_ps(y * slope, y, _mm256_cmp_ps(y, _mm256_setzero_ps(), _CMP_GT_OQ));
+}
+
+/* Stores the lanes of sum that are set in `valid`, plus `added` and times *slope where it is not
+ * positive, if these are not NULL, clamped to [low, high]. */
+TARGET_AVX512 KERNEL_INLINE void store_limited_avx512(__m512 sum, const float *added,
+                                                      const float *slope, float low, float high,
+                                                      __mmask16 valid, float *to) {
   if (added) sum += _mm512_maskz_loadu_ps(valid, added);
+  if (slope) sum = leaky_avx512(sum, _mm512_set1_ps(*slope));
   sum = _mm512_min_ps(_mm512_set1_ps(high), _mm512_max_ps(_mm512_set1_ps(low), sum));
   _mm512_mask_storeu_ps(to, valid, sum);
 }

@@ -6,6 +6,7 @@
  *   TILE_ADD(a, b, sum)   sum + a * b; in *_PAIRS sets, a and b are words of pairs.h
  *   TILE_ADD_FLOATS(a, b, sum)   sum + a * b of floats in every set
  *   TILE_MAX(a, b), TILE_MIN(a, b)   b if either is NaN
+ *   TILE_LEAKY(y, slope)   y > 0 ? y : y * slope
  * Include it once per set, after features.h, vec4.h and avx512.h. */
 
 #define TILE_PORTABLE 1
@@ -23,6 +24,7 @@
 #undef TILE_ADD_FLOATS
 #undef TILE_MAX
 #undef TILE_MIN
+#undef TILE_LEAKY
 
 #if TILE_SET <= TILE_ARM_PAIRS
 #define TILE_VECTOR vec4
@@ -31,6 +33,7 @@
 #define TILE_ADD_FLOATS(a, b, sum) vec4_add_product(sum, a, b)
 #define TILE_MAX vec4_larger
 #define TILE_MIN vec4_smaller
+#define TILE_LEAKY vec4_leaky
 #elif TILE_SET == TILE_AVX2
 #define TILE_VECTOR __m256
 #define TILE_LOAD _mm256_loadu_ps
@@ -38,6 +41,7 @@
 #define TILE_ADD_FLOATS _mm256_fmadd_ps
 #define TILE_MAX _mm256_max_ps
 #define TILE_MIN _mm256_min_ps
+#define TILE_LEAKY leaky_avx2
 #else
 #define TILE_VECTOR __m512
 #define TILE_LOAD _mm512_loadu_ps
@@ -45,6 +49,7 @@
 #define TILE_ADD_FLOATS _mm512_fmadd_ps
 #define TILE_MAX _mm512_max_ps
 #define TILE_MIN _mm512_min_ps
+#define TILE_LEAKY leaky_avx512
 #endif
 
 #if TILE_SET == TILE_PORTABLE

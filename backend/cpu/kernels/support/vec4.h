@@ -72,6 +72,9 @@ static inline vec4 vec4_pick(int4 mask, vec4 a, vec4 b) {
 static inline vec4 vec4_larger(vec4 a, vec4 b) { return vec4_pick(a > b, a, b); }
 static inline vec4 vec4_smaller(vec4 a, vec4 b) { return vec4_pick(a < b, a, b); }
 
+/* Returns y > 0 ? y : y * slope. */
+static inline vec4 vec4_leaky(vec4 y, vec4 slope) { return vec4_pick(y > 0, y, y * slope); }
+
 static inline vec4 vec4_add_scaled(vec4 sum, float a, vec4 b) {
   return vec4_add_product(sum, vec4_fill(a), b);
 }

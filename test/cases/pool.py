@@ -98,6 +98,9 @@ def cases():
     for dtype in (*FLOATS, I8, U8, I32):
         specials = {"values": (1.0, NAN, -0.0, 2.0, -INF, 0.0, 3.0, INF, -7.0)} if dtype in FLOATS else {}
         yield Case(f"max_rows_{name_of(dtype)}", rows_of, [T((1, 2, 3, 599), dtype, **specials)])
+    squares = lambda x: tuple(fn.max_pool2d(x[..., :n], 2) for n in (2, 15, 33, 70))
+    specials = (1.0, NAN, -0.0, 2.0, -INF, 0.0, 3.0, INF, -7.0)
+    yield Case("max_squares", squares, [T((2, 3, 7, 71), values=specials)])
     yield Case("max_low", lambda x: fn.max_pool2d(x, 3, 2, 1), [T((1, 2, 5, 5), low=-9, high=-8)])
     yield Case("unbatched", lambda x: (fn.max_pool2d(x, 2), fn.avg_pool2d(x, 2)), [T((3, 6, 6))], rtol=1e-6, atol=1e-6)
     yield Case("empty_batch", lambda x: (fn.max_pool2d(x, 2), fn.avg_pool2d(x, 2)), [T((0, 3, 6, 6))])

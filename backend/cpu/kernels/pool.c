@@ -201,15 +201,43 @@ typedef struct seen_rows {
 #if KERNEL_X86
 enum { LANES = 16, MAX_TAPS = 8 };
 
+TARGET_AVX512 KERNEL_INLINE __m512i even_lanes(void) {
+  return _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+}
+
+/* Works like LARGER for v and the maxima before it. */
+TARGET_AVX512 KERNEL_INLINE __m512 larger_lanes(__m512 best, __m512 v) {
+  return _mm512_mask_mov_ps(_mm512_max_ps(v, best), _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v);
+}
+
 TARGET_AVX512 KERNEL_INLINE __m512 larger_avx512(__m512 best, const float *x, uint32_t valid,
                                                  int64_t stride) {
-  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   const __m512 lowest = _mm512_set1_ps(-INFINITY);
   __m512 v = _mm512_mask_loadu_ps(lowest, (__mmask16)valid, x);
   if (stride == 2)
-    v = _mm512_permutex2var_ps(v, even,
+    v = _mm512_permutex2var_ps(v, even_lanes(),
                                _mm512_mask_loadu_ps(lowest, (__mmask16)(valid >> 16), x + LANES));
-  return _mm512_mask_mov_ps(_mm512_max_ps(v, best), _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v);
+  return larger_lanes(best, v);
+}
+
+/* Computes a plane of maxima of 2x2 elements. */
+TARGET_AVX512 static void max_squares(const pool_args *args, const float *x, float *out) {
+  const __m512i even = even_lanes(), odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+  const int64_t in = args->in[2], columns = args->size[2];
+  for (int64_t y = 0; y < args->size[1]; y++, x += 2 * in, out += columns)
+    for (int64_t i = 0; i < columns; i += LANES) {
+      const uint32_t valid = columns_mask(2 * i, 2 * columns);
+      __m512 best = _mm512_set1_ps(-INFINITY);
+#pragma GCC unroll 2
+      for (int row = 0; row < 2; row++) {
+        const float *at = x + row * in + 2 * i;
+        const __m512 low = _mm512_maskz_loadu_ps((__mmask16)valid, at),
+                     high = _mm512_maskz_loadu_ps((__mmask16)(valid >> 16), at + LANES);
+        best = larger_lanes(best, _mm512_permutex2var_ps(low, even, high));
+        best = larger_lanes(best, _mm512_permutex2var_ps(low, odd, high));
+      }
+      _mm512_mask_storeu_ps(out + i, (__mmask16)columns_mask(i, columns), best);
+    }
 }
 
 /* Computes n cells from `from` on with the semantics of LARGER. */
@@ -369,7 +397,28 @@ static void max_row(const pool_args *args, dtype t, const char *plane, int64_t t
   }
 }
 
+/* Computes a plane of F32 at once if windows are 2x2 elements without gaps and padding; returns
+ * false if not. */
+static bool max_plane_at_once(const pool_args *args, int64_t task) {
+#if KERNEL_X86
+  if (args->type != DTYPE_F32 || args->in[0] != 1 || args->size[0] != 1 || args->kernel[0] != 1 ||
+      args->padding[0] != 0 || reads_bf16(args) || rounds(args) || !cpu_has_avx512())
+    return false;
+  for (int d = 1; d < POOL_DIMS; d++)
+    if (args->kernel[d] != 2 || args->stride[d] != 2 || args->dilation[d] != 1 ||
+        args->padding[d] != 0 || 2 * args->size[d] > args->in[d])
+      return false;
+  max_squares(args, (const float *)args->x + task * kernel_pool_volume(args->in),
+              (float *)args->out + task * kernel_pool_volume(args->size));
+  return true;
+#else
+  (void)args, (void)task;
+  return false;
+#endif
+}
+
 static void max_plane(const pool_args *args, int64_t task, char *scratch) {
+  if (max_plane_at_once(args, task)) return;
   const dtype t = max_type(args->type);
   int64_t size = kernel_pool_volume(args->in);
   const int64_t rows = args->size[0] * args->size[1];

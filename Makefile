@@ -68,7 +68,7 @@ endif
 
 CPU_KERNELS = $(patsubst %/,%,backend/cpu/kernels/ $(wildcard backend/cpu/kernels/*/))
 OPENCL = backend/opencl $(addprefix backend/opencl/,device program launch ops ops/conv ops/gemm ops/attention)
-ROOMS = base json serialize ops interp interp/graph interp/passes interp/plan interp/run interp/check interp/tune backend/cpu $(CPU_KERNELS) $(OPENCL) compile import import/onnx import/tflite api tokenizer jinja llm
+ROOMS = base json serialize ops interp interp/graph interp/passes interp/plan interp/run interp/check interp/tune backend/cpu $(CPU_KERNELS) $(OPENCL) compile import import/gguf import/onnx import/tflite api tokenizer jinja llm
 GEN_HDR = $(addprefix $(GEN)/,ir.h op_rules.h cpu_ops.h opencl_ops.h steps.def)
 ARGS_HDR = $(GEN)/kernel_args.h
 GEN_SRC = $(addprefix $(GEN)/,ir_desc.c op_table.c work_table.c steps_table.c cpu_table.c opencl_table.c)

@@ -1,6 +1,7 @@
 /* Recognizes formats by their content. */
 #include "import/import.h"
 
+#include "import/gguf/gguf.h"
 #include "import/importer.h"
 #include "import/onnx/onnx.h"
 #include "import/tflite/tflite.h"
@@ -11,7 +12,8 @@ static const struct {
   void (*convert)(importer *im, const import_source *source);
   bool (*op_at)(uint32_t index, import_op *out); /* sets all but the format's name */
   const char *name;
-} formats[] = {{".tflite", tflite_is_model, tflite_convert, tflite_op_at, "TFLite"},
+} formats[] = {{".gguf", gguf_is_model, gguf_convert, gguf_op_at, "GGUF"},
+               {".tflite", tflite_is_model, tflite_convert, tflite_op_at, "TFLite"},
                {".onnx", onnx_is_model, onnx_convert, onnx_op_at, "ONNX"}};
 
 enum { N_FORMATS = sizeof formats / sizeof *formats };

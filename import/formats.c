@@ -49,7 +49,13 @@ static clave_status finish(importer *im, clave_program **out) {
   clave_status st = im->fatal;
   im->fatal = NULL;
   if (!st) st = import_report_status(im);
-  return st ? st : clave_builder_finish(im->builder, out);
+  if (!st) st = clave_builder_finish(im->builder, out);
+  if (st || !im->tokenizer.size) return st;
+  st = clave_program_set_section(*out, "TOKN", im->tokenizer.data, im->tokenizer.size);
+  if (!st) return NULL;
+  clave_program_destroy(*out);
+  *out = NULL;
+  return st;
 }
 
 clave_status import_program(const import_source *source, clave_program **out, import_file **files,

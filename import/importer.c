@@ -14,6 +14,7 @@ void importer_destroy(importer *im) {
   free(im->numbers);
   free(im->buckets);
   free(im->reported);
+  text_free(&im->tokenizer);
   status_free(im->error);
   status_free(im->fatal);
   clave_builder_destroy(im->builder);

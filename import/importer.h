@@ -48,6 +48,7 @@ typedef struct importer {
 
   import_file *files; /* owned, (n_files); passed on to the program */
   size_t n_files, cap_files;
+  text tokenizer;     /* a tokenizer file that the program will contain; empty: none */
   uint32_t n_names;   /* names made for constants and temporaries */
   uint32_t n_streams; /* random nodes so far */
 } importer;

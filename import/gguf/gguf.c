@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "import/gguf/decoder.h"
+#include "import/gguf/metadata.h"
 #include "import/gguf/weights.h"
 
 enum { USUAL_CONTEXT = 4096 }; /* the largest default */
@@ -38,7 +39,7 @@ static clave_status gguf_convert_file(gguf_file *file, int64_t max_context) {
   const int64_t n_vocab = gguf_build(file, &numbers, max_context);
   if (!n_vocab) return NULL;
   TRY(gguf_check_tensors(file));
-  return NULL;
+  return gguf_describe(file, n_vocab, max_context);
 }
 
 void gguf_convert(importer *im, const import_source *source) {

@@ -1,0 +1,153 @@
+/* The tokenizer and the metadata of a program. */
+#include "import/gguf/metadata.h"
+
+#include <string.h>
+
+#include "import/gguf/vocabulary.h"
+
+/* Tokens that end an answer in addition to those that keys name, as in llama.cpp. */
+static const char *const message_ends[] = {
+    "<|eot_id|>",      "<|eom_id|>",
+    "<|im_end|>",      "<|end|>",
+    "<end_of_turn>",   "<|endoftext|>",
+    "<|end_of_text|>", "<EOT>",
+    "_<EOT>",          "<\357\275\234end\342\226\201of\342\226\201sentence\357\275\234>"};
+enum { N_ENDS = sizeof message_ends / sizeof *message_ends };
+
+/* The properties of a program's language model. */
+typedef struct description {
+  int64_t n_vocab, max_context;
+  int64_t bos;                  /* -1: none */
+  const vocabulary *vocabulary; /* NULL: none */
+} description;
+
+/* ---------------------------------------------------------------- tokenizer */
+
+/* Sets *id to the token with which a prompt begins; -1: none. */
+static clave_status read_bos_id(gguf_file *file, int64_t n_vocab, int64_t *id) {
+  span kind = {"none", 4};
+  bool adds = false;
+  TRY(gguf_read_text(file, GGUF_TOKENIZER "model", &kind));
+  if (vocabulary_is_kind(kind, "llama"))
+    adds = true;
+  else if (vocabulary_is_kind(kind, "gpt2"))
+    TRY(bpe_adds_bos(file, &adds));
+  TRY(gguf_read_flag(file, GGUF_TOKENIZER "add_bos_token", &adds));
+  TRY(vocabulary_read_id(file, "bos", n_vocab, id));
+  if (!adds) *id = -1;
+  return NULL;
+}
+
+/* Writes the program's tokenizer file, nothing if the GGUF file has no vocabulary. */
+static clave_status metadata_write_tokenizer(gguf_file *file, const description *description,
+                                             text *out) {
+  const vocabulary *vocabulary = description->vocabulary;
+  span kind = {"none", 4};
+  TRY(gguf_read_text(file, GGUF_TOKENIZER "model", &kind));
+  if (vocabulary_is_kind(kind, "none") || vocabulary_is_kind(kind, "no_vocab")) return NULL;
+  const bool is_pieces = vocabulary_is_kind(kind, "llama");
+  if (!is_pieces && !vocabulary_is_kind(kind, "gpt2"))
+    return UNSUPPORTED("tokenizer: expected one of llama, gpt2, got %s",
+                       gguf_shown(file->im, kind));
+  if (!vocabulary) return gguf_need(file, GGUF_TOKENIZER "tokens");
+  return is_pieces ? pieces_write(vocabulary, description->bos, out)
+                   : bpe_write(vocabulary, description->bos, out);
+}
+
+/* ---------------------------------------------------------------- metadata */
+
+enum { MAX_STOP_IDS = 64 };
+typedef struct id_list {
+  int64_t ids[MAX_STOP_IDS];
+  int count;
+} id_list;
+
+static void add_end(id_list *list, int64_t id) {
+  for (int i = 0; i < list->count; i++)
+    if (list->ids[i] == id) return;
+  if (id >= 0 && list->count < MAX_STOP_IDS) list->ids[list->count++] = id;
+}
+
+/* True for a token that ends a message, whatever the keys say. */
+static bool is_message_end(const vocabulary *vocabulary, int64_t id) {
+  const token_type type = vocabulary->types[id];
+  if (type != TOKEN_CONTROL && type != TOKEN_USER) return false;
+  for (int i = 0; i < N_ENDS; i++)
+    if (vocabulary_is_kind(vocabulary->tokens[id], message_ends[i])) return true;
+  return false;
+}
+
+/* Reads the ids that end an answer. *eos: the first key's; -1: none. */
+static clave_status read_stop_ids(gguf_file *file, int64_t n_vocab, const vocabulary *vocabulary,
+                                  int64_t *eos, id_list *out) {
+  static const char *const keys[] = {"eos", "eot", "eom"};
+  int64_t id;
+  out->count = 0;
+  for (int i = 0; i < 3; i++) {
+    TRY(vocabulary_read_id(file, keys[i], n_vocab, &id));
+    if (i == 0) *eos = id;
+    add_end(out, id);
+  }
+  for (id = 0; vocabulary && id < n_vocab; id++)
+    if (is_message_end(vocabulary, id)) add_end(out, id);
+  return NULL;
+}
+
+/* Writes a text that no result depends on, if the file has it. */
+static void put_note(json_writer *out, const char *key, gguf_file *file, const char *name) {
+  span found = {NULL, 0};
+  clave_status st = gguf_read_text(file, name, &found);
+  if (!st && found.size) emit_text(out, key, found.data, found.size);
+  status_free(st);
+}
+
+static clave_status put_tokens(json_writer *out, gguf_file *file, const description *description) {
+  const int64_t bos = description->bos;
+  int64_t eos;
+  id_list ends;
+  span template = {NULL, 0};
+  TRY(read_stop_ids(file, description->n_vocab, description->vocabulary, &eos, &ends));
+  TRY(gguf_read_text(file, "tokenizer.chat_template", &template));
+  if (bos >= 0)
+    emit_integer(out, "bos", bos);
+  else
+    emit_string(out, "bos", NULL);
+  if (eos >= 0) emit_integer(out, "eos", eos);
+  emit_list(out, "stop_ids");
+  for (int i = 0; i < ends.count; i++) emit_integer(out, NULL, ends.ids[i]);
+  emit_end_array(out);
+  if (template.data) emit_text(out, "chat_template", template.data, template.size);
+  return NULL;
+}
+
+static clave_status metadata_write(gguf_file *file, const description *description, text *out) {
+  json_writer json = {.out = out, .compact = true};
+  emit_object(&json, NULL);
+  emit_object(&json, "llm");
+  emit_integer(&json, "max_context", description->max_context);
+  TRY(put_tokens(&json, file, description));
+  put_note(&json, "license", file, "general.license");
+  emit_object(&json, "source");
+  put_note(&json, "name", file, "general.name");
+  put_note(&json, "architecture", file, "general.architecture");
+  emit_end_object(&json);
+  emit_end_object(&json);
+  emit_end_object(&json);
+  return text_status(out);
+}
+
+clave_status gguf_describe(gguf_file *file, int64_t n_vocab, int64_t max_context) {
+  vocabulary vocabulary;
+  text metadata = {0};
+  description found = {.n_vocab = n_vocab, .max_context = max_context};
+  if (gguf_has(file, GGUF_TOKENIZER "tokens")) {
+    TRY(vocabulary_read(file, n_vocab, &vocabulary));
+    found.vocabulary = &vocabulary;
+  }
+  TRY(read_bos_id(file, n_vocab, &found.bos));
+  TRY(metadata_write_tokenizer(file, &found, &file->im->tokenizer));
+  clave_status st = metadata_write(file, &found, &metadata);
+  if (!st) clave_builder_metadata(file->im->builder, metadata.data);
+  text_free(&metadata);
+  return st;
+}

@@ -1,0 +1,10 @@
+#ifndef IMPORT_GGUF_METADATA_H
+#define IMPORT_GGUF_METADATA_H
+/* The tokenizer and the metadata of a program (docs/reference/language_models.md), from a GGUF
+ * file's keys. */
+#include "import/gguf/file.h"
+
+/* n_vocab: rows of the embedding. */
+clave_status gguf_describe(gguf_file *file, int64_t n_vocab, int64_t max_context) STATUS_CHECK;
+
+#endif

@@ -151,7 +151,9 @@ static clave_status architecture_read_rope(gguf_file *file, const gguf_numbers *
   TRY(read_kind_of_rope(file, &rope->kind));
   key = gguf_own(file, "rope.freq_base");
   TRY(gguf_read_number(file, key, &rope->base));
-  if (rope->base <= 1) return INVALID("key '%s': expected more than 1, got %g", key, rope->base);
+  if (rope->base <= 1)
+    return INVALID("key '%s': expected more than 1, got %s", key,
+                   gguf_number_text(file->im, rope->base));
   TRY(gguf_read_number(file, gguf_own(file, "rope.scale_linear"), &rope->factor));
   TRY(gguf_read_number(file, gguf_own(file, "rope.scaling.factor"), &rope->factor));
   TRY(gguf_read_integer(file, gguf_own(file, "rope.scaling.original_context_length"), 2, MAX_TOKENS,

@@ -62,6 +62,8 @@ typedef struct gguf_file {
 clave_status gguf_file_open(importer *im, span bytes, gguf_file *out) STATUS_CHECK;
 /* Returns a name or text for a message: in quotes, escaped, and shortened if it is long. */
 const char *gguf_shown(importer *im, span name);
+const char *gguf_number_text(importer *im, double number); /* "1.0", for a message */
+const char *gguf_kind_name(const gguf_key *key);           /* "uint32" */
 /* Ends the import with an error, which it owns. Later errors are dropped. NULL does nothing. */
 void gguf_fail(gguf_file *file, clave_status st);
 
@@ -89,7 +91,7 @@ clave_status gguf_read_array(gguf_file *file, const char *key, gguf_class of, in
                              const gguf_key **out) STATUS_CHECK;
 /* Returns element i of an array of numbers or flags. */
 double gguf_element(const gguf_key *array, uint64_t i);
-/* Reads the text at *at, which is UTF-8, and moves *at after it. index: for the message. */
+/* Reads the text at *at, UTF-8 without NUL, and moves *at after it. index: for the message. */
 clave_status gguf_next_text(gguf_file *file, const gguf_key *array, uint64_t index,
                             const uint8_t **at, span *out) STATUS_CHECK;
 /* Fails if a key of the architecture was not read, except for some that do not matter. */

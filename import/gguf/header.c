@@ -205,11 +205,11 @@ static clave_status header_set_size(const cursor *cursor, gguf_tensor *tensor) {
   if (width % type->elements)
     return INVALID("%s has rows of %lld, %s needs a multiple of %d", place_of(cursor),
                    (long long)width, type->name, type->elements);
-  bool fits = true;
+  bool fits = true; /* a larger size exceeds the file, too */
   for (int i = 0; i < tensor->rank; i++) fits = fits && mul_i64(n, tensor->dims[i], &n);
-  fits =
-      fits && mul_size((size_t)type->bytes, (uint64_t)n / (uint64_t)type->elements, &tensor->size);
-  return fits ? NULL : INVALID("%s: its size overflows 64 bits", place_of(cursor));
+  if (!fits || !mul_size((size_t)type->bytes, (uint64_t)(n / type->elements), &tensor->size))
+    tensor->size = SIZE_MAX;
+  return NULL;
 }
 
 /* Sets the place of a tensor's data. start: of the data of all tensors. */
@@ -238,7 +238,7 @@ static clave_status header_read_alignment(gguf_file *file, uint32_t *out) {
   found = bsearch(&key, file->keys, file->n_keys, sizeof key, header_by_key);
   if (!found) return NULL;
   if (found->is_array || found->kind != GGUF_U32)
-    return INVALID("key 'general.alignment': expected uint32");
+    return INVALID("key 'general.alignment': expected uint32, got %s", gguf_kind_name(found));
   memcpy(out, found->data, sizeof *out);
   if (*out >= 8 && !(*out & (*out - 1))) return NULL;
   return INVALID("key 'general.alignment': expected a power of two, at least 8, got %u", *out);

@@ -66,6 +66,11 @@ void gguf_fail(gguf_file *file, clave_status st) {
 static const char *const kind_names[GGUF_KINDS] = {
     "uint8", "int8",   "uint16", "int16",  "uint32", "int32",  "float32",
     "bool",  "string", "array",  "uint64", "int64",  "float64"};
+
+const char *gguf_kind_name(const gguf_key *key) {
+  return kind_names[key->is_array ? GGUF_ARRAY : key->kind];
+}
+
 static const struct {
   const char *one, *many;
 } classes[] = {{"an integer", "integer"},
@@ -97,8 +102,7 @@ static clave_status keys_read_one(gguf_file *file, const char *key, gguf_class o
   if (!*out) return NULL;
   (*out)->is_read = true;
   if (!(*out)->is_array && is_of((*out)->kind, of)) return NULL;
-  return INVALID("key '%s': expected %s, got %s", key, classes[of].one,
-                 (*out)->is_array ? "array" : kind_names[(*out)->kind]);
+  return INVALID("key '%s': expected %s, got %s", key, classes[of].one, gguf_kind_name(*out));
 }
 
 /* ---------------------------------------------------------------- single values */
@@ -162,6 +166,11 @@ clave_status gguf_read_integer(gguf_file *file, const char *key, int64_t least, 
                  (long long)most, (long long)*value);
 }
 
+const char *gguf_number_text(importer *im, double number) {
+  const bool is_whole = fabs(number) < 1e15 && number == floor(number);
+  return is_whole ? import_text(im, "%.1f", number) : import_text(im, "%g", number);
+}
+
 clave_status gguf_read_number(gguf_file *file, const char *key, double *value) {
   static const double largest = 1e30;
   gguf_key *found;
@@ -169,7 +178,8 @@ clave_status gguf_read_number(gguf_file *file, const char *key, double *value) {
   if (!found) return NULL;
   *value = number_at(found->kind, found->data);
   if (*value >= 1 / largest && *value <= largest) return NULL;
-  return INVALID("key '%s': expected a positive finite number, got %g", key, *value);
+  return INVALID("key '%s': expected a positive finite number, got %s", key,
+                 gguf_number_text(file->im, *value));
 }
 
 clave_status gguf_read_flag(gguf_file *file, const char *key, bool *value) {
@@ -220,11 +230,12 @@ clave_status gguf_next_text(gguf_file *file, const gguf_key *array, uint64_t ind
   memcpy(&n, *at, sizeof n); /* the header's reader checked it */
   *out = (span){(const char *)*at + sizeof n, (size_t)n};
   *at += sizeof n + n;
-  if (utf8_valid(out->data, out->size)) return NULL;
-  const char *name = gguf_shown(file->im, array->name);
-  return array->is_array
-             ? INVALID("key %s, element %llu is not UTF-8", name, (unsigned long long)index)
-             : INVALID("key %s is not UTF-8", name);
+  const bool is_valid = utf8_valid(out->data, out->size);
+  if (is_valid && !memchr(out->data, 0, out->size)) return NULL;
+  const char *name = gguf_shown(file->im, array->name),
+             *what = is_valid ? "contains NUL" : "is not UTF-8";
+  return array->is_array ? INVALID("key %s, element %llu %s", name, (unsigned long long)index, what)
+                         : INVALID("key %s %s", name, what);
 }
 
 /* ---------------------------------------------------------------- keys that were not read */

@@ -19,8 +19,6 @@ static clave_status vocabulary_read_tokens(gguf_file *file, vocabulary *out) {
   for (int64_t i = 0; i < out->count; i++) {
     span *token = &out->tokens[i];
     TRY(gguf_next_text(file, array, (uint64_t)i, &at, token));
-    if (token->size && memchr(token->data, 0, token->size))
-      return UNSUPPORTED("token %lld contains NUL", (long long)i);
     token->data = mem_pool_strdup(file->im->pool, token->data, token->size);
     if (!token->data) return status_no_memory();
   }

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "python"), str(ROOT / "test"), str(ROOT / "test/import")]
+sys.path[:0] = [str(ROOT / "python"), *(str(ROOT / "test" / f) for f in ("", "import", "python", "tokenizer"))]
 if os.environ.get("CLAVE_BUILD"):
     os.environ.setdefault("CLAVE_LIBRARY", str(pathlib.Path(os.environ["CLAVE_BUILD"]).resolve() / "libclave.so"))
 

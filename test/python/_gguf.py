@@ -79,9 +79,18 @@ def _sane_bytes(kind, rows, columns, random):
     """Returns blocks with any codes and scales, except that 16-bit factors are small."""
     elements, size = GGML_QUANT_SIZES[kind]
     data = random.integers(0, 256, (rows, columns // elements, size), np.uint8)
-    at = {"Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,), "Q2_K": (80, 82), "Q3_K": (108,)}[kind.name]
-    for i in at:
-        factor = np.float16(random.uniform(0.5, 1.0, data.shape[:2]) * (2e-3 if kind.name != "Q6_K" else 2e-4))
+    at = {
+        "Q4_K": (0, 2),
+        "Q5_K": (0, 2),
+        "Q6_K": (208,),
+        "Q2_K": (80, 82),
+        "Q3_K": (108,),
+        "IQ4_NL": (0,),
+        "IQ4_XS": (0,),
+    }
+    least = 2e-4 if kind.name in ("Q6_K", "IQ4_XS") else 2e-3
+    for i in at[kind.name]:
+        factor = np.float16(random.uniform(0.5, 1.0, data.shape[:2]) * least)
         data[..., i : i + 2] = factor[..., None].view(np.uint8)
     return data.reshape(rows, -1)
 
@@ -90,7 +99,7 @@ def encoded(weight, kind, random):
     """Returns the array that a file stores, and its decoded values."""
     if kind.name == "F32":
         return weight.astype(np.float32), weight
-    if kind.name.endswith("_K"):
+    if kind.name.endswith("_K") or kind.name.startswith("IQ4"):
         data = _sane_bytes(kind, *weight.shape, random)
     else:
         data = quants.quantize(weight, kind)

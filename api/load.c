@@ -45,8 +45,8 @@ static clave_status load_imported(const import_source *source, program_file *mod
 }
 
 /* Imports the file if it has a format of an importer. *done: it has. */
-static clave_status load_other_format(const char *path, int64_t max_context, bool *done,
-                                      clave_program **out) {
+static clave_status load_other_format(const char *path, const clave_program_options *options,
+                                      bool *done, clave_program **out) {
   program_file model = {.path = strdup(path)};
   *done = false;
   if (!model.path) return status_no_memory();
@@ -56,7 +56,8 @@ static clave_status load_other_format(const char *path, int64_t max_context, boo
     free(model.path);
     return NULL;
   }
-  const import_source source = {path, model.map.data, model.map.size, max_context};
+  const import_source source = {path, model.map.data, model.map.size, options->max_context,
+                                options->has_tokenizer};
   *done = import_accepts(path, source.bytes, source.size);
   if (*done) st = status_while(load_imported(&source, &model, out), "%s", path);
   if (model.path) file_map_close(&model.map);
@@ -74,7 +75,7 @@ clave_status clave_program_load(const char *path, const clave_program_options *o
   TRY(sized_read(options, &known, SIZED(clave_program_options, consts)));
   if (known.max_context < 0 || known.max_context > INT32_MAX)
     return INVALID("clave_program_options: max_context %lld", (long long)known.max_context);
-  if (!known.consts) TRY(load_other_format(path, known.max_context, &done, out));
+  if (!known.consts) TRY(load_other_format(path, &known, &done, out));
   if (done) return NULL;
   TRY(program_load(path, known.consts, &program));
   return program_wrap(program, out);

@@ -15,8 +15,9 @@ typedef struct model_arguments {
   int64_t threads; /* threads of the CPU backend; 0: CLAVE_THREADS, else one per CPU */
 } model_arguments;
 
-#define PROGRAM_FILES \
-  "a .clv or .json program, an .onnx or .tflite model, or a folder with a language model in ONNX"
+#define PROGRAM_FILES                                                                             \
+  "a .clv or .json program, an .onnx, .tflite or .gguf model, or a folder with a language model " \
+  "in ONNX"
 /* Rows of a command's flags table; `arguments` is its struct, whose member `model` is a
  * model_arguments. */
 #define PROGRAM_FLAGS(arguments)                                                           \

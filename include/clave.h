@@ -107,8 +107,7 @@ typedef struct clave_device_info {
   const char *extensions;     /* optional extensions that clave uses, space-separated */
   uint64_t memory, max_alloc; /* bytes; max_alloc: largest buffer */
   uint32_t compute_units, clock_mhz;
-  bool shares_host_memory, is_default; /* opened if CLAVE_DEVICE is unset (clave_devices_get
-                                          only) */
+  bool shares_host_memory, is_default; /* opened by default (clave_devices_get only) */
   int index;                           /* N of opencl:N; -1 for the CPU backend */
   uint32_t n_tuned;                    /* rows of its tuning table (clave_tune.h) */
   const char *version; /* CL_DEVICE_VERSION: "OpenCL 3.0 ..."; "" for the CPU backend */
@@ -156,7 +155,8 @@ CLAVE_API clave_status clave_device_get_info(const clave_device *device,
 typedef struct clave_program_options {
   size_t size;         /* sizeof(clave_program_options) */
   const char *consts;  /* safetensors of a .json program; NULL: consts.safetensors beside it */
-  int64_t max_context; /* above 0: tokens for which an .onnx is imported as clave_llm_import does */
+  int64_t max_context; /* above 0: limit of an .onnx as by clave_llm_import, or of a .gguf */
+  bool has_tokenizer;  /* the caller has a tokenizer in place of the one in a .gguf */
 } clave_program_options;
 
 /* Reads a .clv or a .json program and verifies all of it. The file stays mapped: if it is changed

@@ -78,7 +78,8 @@ typedef struct clave_llm_options {
   const char *consts;                               /* as in clave_program_options */
   const char *chat_template; /* a name, a Jinja text, or a file as in clave_template_load; NULL: the
                                 template in the program */
-  uint32_t max_context;      /* tokens, at most what the program was made for; 0: that number */
+  uint32_t max_context;      /* tokens, at most what the program was made for; 0: that number. For a
+                                .gguf: any number; 0: its own context, at most 4096 */
   const void *clv; /* bytes of a .clv (clv_size), read instead of the file `path`, which then only
                       names it in messages; see clave_program_load_bytes. NULL: the file */
   size_t clv_size;

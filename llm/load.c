@@ -170,7 +170,10 @@ static clave_status llm_load_tokenizer(clave_llm *llm, const char *path,
 
 static clave_status llm_load_program(clave_llm *llm, const char *path,
                                      const clave_llm_options *options) {
-  const clave_program_options of_program = {.size = sizeof of_program, .consts = options->consts};
+  const clave_program_options of_program = {.size = sizeof of_program,
+                                            .consts = options->consts,
+                                            .max_context = options->max_context,
+                                            .has_tokenizer = options->tokenizer != NULL};
   if (options->clv)
     return clave_program_load_bytes(options->clv, options->clv_size, path, &llm->program);
   return folder_exists(path) || path_has_ending(path, ".onnx")

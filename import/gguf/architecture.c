@@ -167,7 +167,7 @@ static clave_status architecture_read_rope(gguf_file *file, const gguf_numbers *
 static clave_status read_local_rope(gguf_file *file, const gguf_numbers *numbers,
                                     gguf_rope *local) {
   *local = numbers->rope;
-  if (!numbers->architecture->local_base) return NULL;
+  if (numbers->architecture->local_base == 0) return NULL;
   *local = (gguf_rope){
       .dims = numbers->rope.dims, .base = numbers->architecture->local_base, .factor = 1};
   return gguf_read_number(file, gguf_own(file, "rope.freq_base_swa"), &local->base);

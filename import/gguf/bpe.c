@@ -54,7 +54,7 @@ static clave_status find_split(gguf_file *file, const bpe_split **out) {
     if (vocabulary_is_kind(name, splits[i].name)) return NULL;
     known = import_text(file->im, "%s%s%s", known, i ? ", " : "", splits[i].name);
   }
-  return UNSUPPORTED("pre-tokenizer: expected one of %s, got %s", known,
+  return UNSUPPORTED("pre-tokenizer: expected one of %s, got %s; " GGUF_ANOTHER, known,
                      gguf_shown(file->im, name));
 }
 

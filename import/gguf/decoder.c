@@ -106,7 +106,7 @@ static void set_angles(decoder *decoder) {
   value *steps = emit_arange_tensor(im, decoder->n_tokens);
   value *positions = emit_cast(im, emit_binary(im, "add", decoder->position, steps), CLAVE_F32);
   decoder->angles = make_angles(decoder, positions, rope, read_divisors(decoder, rope));
-  decoder->local = decoder->n->architecture->local_base
+  decoder->local = decoder->n->architecture->local_base > 0
                        ? make_angles(decoder, positions, local, NULL)
                        : decoder->angles;
 }

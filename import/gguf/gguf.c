@@ -29,7 +29,7 @@ static clave_status check_split(gguf_file *file) {
                  (long long)part + 1, (long long)count);
 }
 
-static clave_status gguf_convert_file(gguf_file *file, int64_t max_context) {
+static clave_status gguf_convert_file(gguf_file *file, int64_t max_context, bool has_tokenizer) {
   gguf_numbers numbers;
   TRY(check_split(file));
   TRY(gguf_read_numbers(file, &numbers));
@@ -39,11 +39,11 @@ static clave_status gguf_convert_file(gguf_file *file, int64_t max_context) {
   const int64_t n_vocab = gguf_build(file, &numbers, max_context);
   if (!n_vocab) return NULL;
   TRY(gguf_check_tensors(file));
-  return gguf_describe(file, n_vocab, max_context);
+  return gguf_describe(file, n_vocab, max_context, has_tokenizer);
 }
 
 void gguf_convert(importer *im, const import_source *source) {
   gguf_file file;
   clave_status st = gguf_file_open(im, (span){source->bytes, source->size}, &file);
-  gguf_fail(&file, st ? st : gguf_convert_file(&file, source->max_context));
+  gguf_fail(&file, st ? st : gguf_convert_file(&file, source->max_context, source->has_tokenizer));
 }

@@ -17,28 +17,35 @@ enum { N_ENDS = sizeof message_ends / sizeof *message_ends };
 /* The properties of a program's language model. */
 typedef struct description {
   int64_t n_vocab, max_context;
+  bool has_tokenizer;           /* another tokenizer replaces the file's */
+  bool has_bos;                 /* false: the other tokenizer determines it */
   int64_t bos;                  /* -1: none */
-  const vocabulary *vocabulary; /* NULL: none */
+  const vocabulary *vocabulary; /* NULL: none, or not needed */
 } description;
 
 /* ---------------------------------------------------------------- tokenizer */
 
-/* Sets *id to the token with which a prompt begins; -1: none. */
-static clave_status read_bos_id(gguf_file *file, int64_t n_vocab, int64_t *id) {
+/* Sets *adds to true if prompts begin with BOS by default, according to the kind of vocabulary. */
+static clave_status read_adds_bos(gguf_file *file, bool *adds) {
   span kind = {"none", 4};
-  bool adds = false;
   TRY(gguf_read_text(file, GGUF_TOKENIZER "model", &kind));
-  if (vocabulary_is_kind(kind, "llama"))
-    adds = true;
-  else if (vocabulary_is_kind(kind, "gpt2"))
-    TRY(bpe_adds_bos(file, &adds));
-  TRY(gguf_read_flag(file, GGUF_TOKENIZER "add_bos_token", &adds));
-  TRY(vocabulary_read_id(file, "bos", n_vocab, id));
-  if (!adds) *id = -1;
+  *adds = vocabulary_is_kind(kind, "llama");
+  return vocabulary_is_kind(kind, "gpt2") ? bpe_adds_bos(file, adds) : NULL;
+}
+
+/* Reads the token with which a prompt begins. */
+static clave_status read_bos_id(gguf_file *file, description *description) {
+  const char *key = GGUF_TOKENIZER "add_bos_token";
+  bool adds = false;
+  if (!description->has_tokenizer) TRY(read_adds_bos(file, &adds));
+  TRY(gguf_read_flag(file, key, &adds));
+  TRY(vocabulary_read_id(file, "bos", description->n_vocab, &description->bos));
+  description->has_bos =
+      !description->has_tokenizer || (gguf_has(file, key) && (!adds || description->bos >= 0));
+  if (!adds) description->bos = -1;
   return NULL;
 }
 
-/* Writes the program's tokenizer file, nothing if the GGUF file has no vocabulary. */
 static clave_status metadata_write_tokenizer(gguf_file *file, const description *description,
                                              text *out) {
   const vocabulary *vocabulary = description->vocabulary;
@@ -47,7 +54,7 @@ static clave_status metadata_write_tokenizer(gguf_file *file, const description 
   if (vocabulary_is_kind(kind, "none") || vocabulary_is_kind(kind, "no_vocab")) return NULL;
   const bool is_pieces = vocabulary_is_kind(kind, "llama");
   if (!is_pieces && !vocabulary_is_kind(kind, "gpt2"))
-    return UNSUPPORTED("tokenizer: expected one of llama, gpt2, got %s",
+    return UNSUPPORTED("tokenizer: expected one of llama, gpt2, got %s; " GGUF_ANOTHER,
                        gguf_shown(file->im, kind));
   if (!vocabulary) return gguf_need(file, GGUF_TOKENIZER "tokens");
   return is_pieces ? pieces_write(vocabulary, description->bos, out)
@@ -101,21 +108,26 @@ static void put_note(json_writer *out, const char *key, gguf_file *file, const c
   status_free(st);
 }
 
+static void put_id(json_writer *out, const char *key, int64_t id) {
+  if (id >= 0)
+    emit_integer(out, key, id);
+  else
+    emit_string(out, key, NULL);
+}
+
 static clave_status put_tokens(json_writer *out, gguf_file *file, const description *description) {
-  const int64_t bos = description->bos;
   int64_t eos;
   id_list ends;
   span template = {NULL, 0};
   TRY(read_stop_ids(file, description->n_vocab, description->vocabulary, &eos, &ends));
   TRY(gguf_read_text(file, "tokenizer.chat_template", &template));
-  if (bos >= 0)
-    emit_integer(out, "bos", bos);
-  else
-    emit_string(out, "bos", NULL);
+  if (description->has_bos) put_id(out, "bos", description->bos);
   if (eos >= 0) emit_integer(out, "eos", eos);
-  emit_list(out, "stop_ids");
-  for (int i = 0; i < ends.count; i++) emit_integer(out, NULL, ends.ids[i]);
-  emit_end_array(out);
+  if (!description->has_tokenizer) {
+    emit_list(out, "stop_ids");
+    for (int i = 0; i < ends.count; i++) emit_integer(out, NULL, ends.ids[i]);
+    emit_end_array(out);
+  }
   if (template.data) emit_text(out, "chat_template", template.data, template.size);
   return NULL;
 }
@@ -136,16 +148,18 @@ static clave_status metadata_write(gguf_file *file, const description *descripti
   return text_status(out);
 }
 
-clave_status gguf_describe(gguf_file *file, int64_t n_vocab, int64_t max_context) {
+clave_status gguf_describe(gguf_file *file, int64_t n_vocab, int64_t max_context,
+                           bool has_tokenizer) {
   vocabulary vocabulary;
   text metadata = {0};
-  description found = {.n_vocab = n_vocab, .max_context = max_context};
-  if (gguf_has(file, GGUF_TOKENIZER "tokens")) {
+  description found = {
+      .n_vocab = n_vocab, .max_context = max_context, .has_tokenizer = has_tokenizer};
+  if (!has_tokenizer && gguf_has(file, GGUF_TOKENIZER "tokens")) {
     TRY(vocabulary_read(file, n_vocab, &vocabulary));
     found.vocabulary = &vocabulary;
   }
-  TRY(read_bos_id(file, n_vocab, &found.bos));
-  TRY(metadata_write_tokenizer(file, &found, &file->im->tokenizer));
+  TRY(read_bos_id(file, &found));
+  if (!has_tokenizer) TRY(metadata_write_tokenizer(file, &found, &file->im->tokenizer));
   clave_status st = metadata_write(file, &found, &metadata);
   if (!st) clave_builder_metadata(file->im->builder, metadata.data);
   text_free(&metadata);

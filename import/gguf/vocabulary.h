@@ -7,6 +7,7 @@
 #include "json/writer.h"
 
 #define GGUF_TOKENIZER "tokenizer.ggml."
+#define GGUF_ANOTHER "another tokenizer can be given in its place (tokenizer=, --tokenizer)"
 
 /* Types of tokens, in GGUF and in SentencePiece. */
 typedef enum token_type {

@@ -233,9 +233,9 @@ class Program:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Program:
-        """Reads a program file, .clv or .json, or imports an ONNX or TFLite model, or a folder with a language model in
-        ONNX. Raises Error (a RuntimeError) if the file cannot be read or is malformed, and UnsupportedOp if an imported
-        model has unsupported ops."""
+        """Reads a program file, .clv or .json, or imports an ONNX, TFLite or GGUF model, or a folder with a language
+        model in ONNX. Raises Error (a RuntimeError) if the file cannot be read or is malformed, and UnsupportedOp if an
+        imported model has unsupported ops."""
         name = arguments.path("path", path)
         return (
             _loaded("clave_llm_import", (name,)) if os.path.isdir(path) else _loaded("clave_program_load", (name, None))

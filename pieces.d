@@ -1,0 +1,26 @@
+pieces.o: import/gguf/pieces.c base/ascii.h import/gguf/vocabulary.h \
+  import/gguf/file.h import/importer.h base/file.h base/status.h \
+  base/memory.h include/clave_builder.h include/clave.h import/import.h \
+  json/writer.h
+
+base/ascii.h:
+
+import/gguf/vocabulary.h:
+
+import/gguf/file.h:
+
+import/importer.h:
+
+base/file.h:
+
+base/status.h:
+
+base/memory.h:
+
+include/clave_builder.h:
+
+include/clave.h:
+
+import/import.h:
+
+json/writer.h:

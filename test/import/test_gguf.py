@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import random
 import subprocess
 
 import pytest
@@ -10,6 +11,7 @@ torch = pytest.importorskip("torch", reason="needs torch")
 pytest.importorskip("transformers", reason="needs transformers (ci/requirements.txt)")
 
 import sentencepiece
+import test_gguf_mutated as hostile
 import test_gguf_refused as refused_by_python
 import test_gguf_tokenizer as vocabularies
 from _gguf import MODELS, VOCAB, Written
@@ -235,3 +237,26 @@ def test_vocabulary_of_another_size(tmp_path):
     written = with_vocabulary("llama", "llama", list("abc"))
     written.keys["tokenizer.ggml.tokens"] = (["a", "b"], "array")
     assert refused(written.write(tmp_path / "m.gguf")) == "has 2 tokens, and token_embd.weight has rows for 3"
+
+
+@pytest.mark.by_turn(2)
+@pytest.mark.parametrize("name, kind, more", hostile.FILES)
+def test_mutated(name, kind, more, everything, tmp_path):
+    """A file with changed numbers or bytes is refused in one line, or makes a program; either way it needs little
+    memory."""
+    vocabulary = "gpt2" if name.startswith("q") else "llama"
+    path = hostile.with_vocabulary(Written(name, kind, **TINY | more), vocabulary).write(tmp_path / "m.gguf")
+    data = path.read_bytes()
+    tensors = hostile.read_header(data, AssertionError)[1].values()
+    header, places = min(t.at for t in tensors), hostile.places_of(data)
+    said, made = set(), 0
+    with hostile.little_room():
+        for i in range(3000 if everything else 150):
+            path.write_bytes(hostile.mutated(data, header, places, random.Random(f"{name} {i}")))
+            try:
+                clave.load(path)
+                made += 1
+            except clave.Error as e:
+                assert str(e).endswith(str(path)) and "\n" not in str(e) and len(str(e)) < 1000, (i, str(e))
+                said.add(str(e)[:30])
+    assert made > 3 and len(said) > 20

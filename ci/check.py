@@ -180,7 +180,8 @@ IMPORTERS = pytest_part(
     drawn=False,
 )
 IMPORTED_MODELS = pytest_part(
-    "test/import/test_onnx_[o-z]*.py test/import/test_t*.py", "test/import/test_onnx_[a-n]*.py test/import/test_i*.py"
+    "test/import/test_onnx_[o-z]*.py test/import/test_t*.py",
+    "test/import/test_onnx_[a-n]*.py test/import/test_[gi]*.py",
 )
 IMITATED = pytest_part("test/imitated_opencl -k strict", "test/imitated_opencl -k not strict")
 FAULTS = pytest_part(

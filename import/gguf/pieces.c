@@ -144,7 +144,7 @@ static int compare_merges(const void *left, const void *right) {
   return (a->order > b->order) - (a->order < b->order);
 }
 
-static bool is_plain(const vocabulary *vocabulary, span piece) {
+static bool pieces_is_plain(const vocabulary *vocabulary, span piece) {
   const int32_t id = vocabulary_find(vocabulary, piece);
   return id >= 0 && vocabulary->types[id] == TOKEN_NORMAL;
 }
@@ -159,7 +159,7 @@ static clave_status add_merges(const vocabulary *vocabulary, int64_t id, merge_l
     const span left = {piece.data, i}, right = {piece.data + i, piece.size - i};
     if ((*right.data & 0xC0) == 0x80) continue;
     n_left++;
-    if (!is_plain(vocabulary, left) || !is_plain(vocabulary, right)) continue;
+    if (!pieces_is_plain(vocabulary, left) || !pieces_is_plain(vocabulary, right)) continue;
     if (!array_reserve(&list->items, &list->capacity, list->count + 1, sizeof *list->items))
       return status_no_memory();
     list->items[list->count] = (merge){left, right, vocabulary->scores[id], n_left, list->count};

@@ -40,7 +40,7 @@ static value *scan_stacked(importer *im, const scan_call *call, const value *one
     import_unsupported(im, "stacked results of rank %d", one->rank + 1);
     return NULL;
   }
-  for (int d = 0; d < one->rank; d++) dims[1 + d] = one->dims[d];
+  for (int d = 0; d < one->rank; d++) dims[1 + d] = number_again(im, one->dims[d]);
   return emit_declare(im, one->type, one->rank + 1, dims);
 }
 

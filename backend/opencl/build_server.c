@@ -234,19 +234,22 @@ static clave_status multiply_zeros(server *server) {
   return server->backend->vt->finish(server->stream, &fault);
 }
 
-/* Does the task of a greeting, and answers if that does not fail. */
+/* Does the task of a greeting, and answers if that does not fail. Only a child that knows the task
+ * says so before it calls the driver. */
 static clave_status serve_task(int socket, const greeting *hello) {
   server server = {.socket = socket};
   const opencl_options options = {.builds_here = true};
   const device_list *list;
-  if (!message_send(socket, MESSAGE_READY, 0, "", 0, "", 0)) return NULL;
+  if (hello->task >= N_TASKS)
+    return INVALID("the process that requests a task has another version");
+  if (!message_send(socket, MESSAGE_READY, hello->task, "", 0, "", 0)) return NULL;
   clave_status st = opencl_device_list(&list);
   if (st) return st;
   if (hello->task == TASK_CLBLAST) {
     st = build_server_open_device(&server, hello->device, &options);
     if (!st) st = multiply_zeros(&server);
   }
-  if (!st) (void)message_send(socket, MESSAGE_BUILT, 0, "", 0, "", 0);
+  if (!st) (void)message_send(socket, MESSAGE_BUILT, hello->task, "", 0, "", 0);
   close_server(&server);
   return st;
 }

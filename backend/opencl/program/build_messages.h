@@ -8,7 +8,7 @@ typedef enum message_kind {
   MESSAGE_GREETING = 1, /* payload: a greeting, then the folder of kernel binaries or nothing */
   MESSAGE_ORDER, /* payload: an order, then its kernel, options and source, each NUL-terminated */
   MESSAGE_SAVE,  /* save the binaries of all built programs */
-  MESSAGE_READY, /* from the builder; payload: its own greeting */
+  MESSAGE_READY, /* from the builder; number: the task; payload: its own greeting if it builds */
   MESSAGE_BUILT, /* from the builder: the order of this number was tried; payload: the binary of a
                     trial if no folder keeps it, else nothing */
   MESSAGE_SAVED, /* from the builder: all binaries are saved */
@@ -28,7 +28,7 @@ typedef struct greeting {
 } greeting;
 /* Builds programs, or answers MESSAGE_BUILT once it has listed the devices or multiplied matrices
  * by CLBlast. */
-typedef enum child_task { TASK_BUILD, TASK_LIST, TASK_CLBLAST } child_task;
+typedef enum child_task { TASK_BUILD, TASK_LIST, TASK_CLBLAST, N_TASKS } child_task;
 
 enum { MAX_ORDER_BYTES = 4 << 20 };
 

@@ -111,8 +111,8 @@ typedef struct clave_llm_info {
  * in such a folder. */
 CLAVE_API clave_status clave_llm_import(const char *path, clave_program **out) CLAVE_CHECK;
 
-/* Loads a language model, which keeps the device alive. path: a .clv or .json program, or what
- * clave_llm_import accepts. */
+/* Loads a language model, which keeps the device alive. path: a .clv or .json program, a .gguf
+ * file, or what clave_llm_import accepts. */
 CLAVE_API clave_status clave_llm_load(const char *path, clave_device *device,
                                       const clave_llm_options *options,
                                       clave_llm **out) CLAVE_CHECK;

@@ -98,9 +98,9 @@ def __dir__() -> list[str]:
 
 
 def load(path: str | os.PathLike[str]) -> Program:
-    """Loads a program file: .clv, or .json with consts.safetensors in the same folder; or imports an ONNX or TFLite
-    model, or a folder with a language model in ONNX. Raises clave.Error (a RuntimeError) if it cannot be read or is
-    malformed, and clave.UnsupportedOp if an imported model has unsupported ops."""
+    """Loads a program file: .clv, or .json with consts.safetensors in the same folder; or imports an ONNX,
+    TFLite or GGUF model, or a folder with a language model in ONNX. Raises clave.Error (a RuntimeError) if it cannot be
+    read or is malformed, and clave.UnsupportedOp if an imported model has unsupported ops."""
     from clave.program import Program
 
     return Program.load(path)

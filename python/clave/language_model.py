@@ -25,11 +25,11 @@ _log = logging.getLogger("clave")
 class LLM(L.Uncopied):
     """A language model (see docs/reference/language_models.md) with its tokenizer, on a device.
 
-    path: a .clv file, a .json file with its constants, or a folder with a language model in ONNX. device: a Device, or
-    the spec of one ("cpu", "opencl", ...). tokenizer: a file or Hugging Face folder, in place of the tokenizer in the
-    .clv. chat_template: the name of a built-in, a Jinja text or a file, in place of the model's. max_context: tokens of
-    prompts and answers together, at most the program's own. Several threads may use a model, each with its own
-    conversations. Raises Error if the program is not a language model or an argument is invalid.
+    path: a .clv file, a .json file with its constants, a .gguf file, or a folder with a language model in ONNX. device:
+    a Device, or the spec of one ("cpu", "opencl", ...). tokenizer: a file or Hugging Face folder, in place of the
+    tokenizer in the .clv. chat_template: the name of a built-in, a Jinja text or a file, in place of the model's.
+    max_context: tokens of prompts and answers together, at most the program's own. Several threads may use a model,
+    each with its own conversations. Raises Error if the program is not a language model or an argument is invalid.
 
         llm = clave.LLM("model.clv")
         for piece in llm.generate("Once upon a time", stream=True, temperature=0.8):

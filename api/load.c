@@ -26,7 +26,7 @@ static clave_status optimize_imported(clave_program *imported, clave_program **o
   return st;
 }
 
-/* Imports a model. model: the mapped file, which the program then owns; NULL: there is none. */
+/* Imports a model. model: the mapped file, which the program then owns, or NULL. */
 static clave_status load_imported(const import_source *source, program_file *model,
                                   clave_program **out) {
   clave_program *imported;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/status.h"
 
@@ -24,6 +25,12 @@ typedef struct span {
   const char *data; /* borrowed */
   size_t size;
 } span;
+static inline bool span_is_same(span left, span right) {
+  return left.size == right.size && (!left.size || memcmp(left.data, right.data, left.size) == 0);
+}
+static inline bool span_is(span text, const char *word) {
+  return span_is_same(text, (span){word, strlen(word)});
+}
 
 /* Grows a malloc'ed array to at least `need` items of `size` bytes. array: the address of its
  * pointer, which may be NULL; *capacity: in items, 0 at first. A growing array at least doubles.

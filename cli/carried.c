@@ -11,14 +11,6 @@ enum { LONG_TEXT = 80 }; /* bytes; of longer texts only the beginning and the si
 
 /* ---------------------------------------------------------------- the tokenizer */
 
-static void emit_id(json_writer *writer, const char *key, int32_t id) {
-  if (id == CLAVE_NO_TOKEN) {
-    emit_string(writer, key, NULL);
-  } else {
-    emit_integer(writer, key, id);
-  }
-}
-
 static int write_tokenizer(const clave_program *program, json_writer *writer, page *out) {
   size_t size;
   clave_tokenizer *tokenizer;

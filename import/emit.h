@@ -6,6 +6,9 @@
 
 /* Returns a new tensor, which a control op writes. */
 value *emit_declare(importer *im, clave_dtype type, int rank, const number *dims);
+/* Adds an input of the method, or state of the session, in the order of the calls. */
+value *emit_input(importer *im, const char *name, clave_dtype type, int rank, const number *dims);
+value *emit_state(importer *im, const char *name, clave_dtype type, int rank, const number *dims);
 /* Begins an instruction whose result `out` is a new tensor of this dtype and shape. The caller sets
  * the other fields, whose tensors must exist before. */
 value *emit_begin(importer *im, const char *op, clave_dtype type, int rank, const number *dims);

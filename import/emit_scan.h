@@ -3,7 +3,7 @@
 /* Emits a Scan: steps along axis 0 of tensors, with carries from step to step. */
 #include "import/emit.h"
 
-enum { SCAN_OPERANDS = 8 };
+enum { SCAN_OPERANDS = 8 }; /* the most xs and carries of a scan, together */
 
 /* One step in the body: reads a slice of each of xs, replaces each of carries by its next value of
  * the same shape, and returns a result, or NULL if the scan has none. Other tensors that it reads
@@ -13,8 +13,7 @@ typedef value *(*scan_step)(void *ctx, importer *im, value *const *xs, value **c
 typedef struct scan_call {
   const char *name; /* the body's name */
   value *const *xs; /* (n_xs), of equal size along axis 0 */
-  value *
-      *carries; /* (n_carries), at most SCAN_OPERANDS with xs; the scan replaces them by the last */
+  value **carries;  /* (n_carries); the scan replaces them by the last */
   int n_xs, n_carries;
   scan_step step;
   void *ctx;

@@ -9,7 +9,9 @@ value *emit_begin(importer *im, const char *op, clave_dtype type, int rank, cons
   return emit_result(im, "out", type, rank, dims);
 }
 
-value *emit_declare(importer *im, clave_dtype type, int rank, const number *dims) {
+/* Adds a tensor of this kind to the program. */
+static value *declare_tensor(importer *im, clave_slot_kind kind, const char *name, clave_dtype type,
+                             int rank, const number *dims) {
   value *out = value_new(im, type, rank, dims);
   int64_t sizes[CLAVE_MAX_RANK];
   clave_id values[CLAVE_MAX_RANK];
@@ -18,10 +20,24 @@ value *emit_declare(importer *im, clave_dtype type, int rank, const number *dims
     sizes[i] = dims[i].i;
     values[i] = dims[i].id;
   }
-  out->tensor =
-      clave_builder_tensor(im->builder, CLAVE_SLOT_TEMPORARY, "", type, rank, sizes, values);
-  out->scope = import_scope(im);
+  out->tensor = clave_builder_tensor(im->builder, kind, name, type, rank, sizes, values);
   return out;
+}
+
+value *emit_declare(importer *im, clave_dtype type, int rank, const number *dims) {
+  value *out = declare_tensor(im, CLAVE_SLOT_TEMPORARY, "", type, rank, dims);
+  if (out) out->scope = import_scope(im);
+  return out;
+}
+
+value *emit_input(importer *im, const char *name, clave_dtype type, int rank, const number *dims) {
+  value *input = declare_tensor(im, CLAVE_SLOT_INPUT, name, type, rank, dims);
+  if (input) clave_builder_input(im->builder, name, input->tensor);
+  return input;
+}
+
+value *emit_state(importer *im, const char *name, clave_dtype type, int rank, const number *dims) {
+  return declare_tensor(im, CLAVE_SLOT_STATE, name, type, rank, dims);
 }
 
 value *emit_begin_move(importer *im, const char *op, const value *input, int rank,

@@ -10,9 +10,9 @@ static const struct {
   const char *extension;
   bool (*is)(const void *bytes, size_t size);
   void (*convert)(importer *im, const import_source *source);
-  bool (*op_at)(uint32_t index, import_op *out); /* sets all but the format's name */
+  bool (*op_at)(uint32_t index, import_op *out); /* sets all but the format's name; may be NULL */
   const char *name;
-} formats[] = {{".gguf", gguf_is_model, gguf_convert, gguf_op_at, "GGUF"},
+} formats[] = {{".gguf", gguf_is_model, gguf_convert, NULL, "GGUF"},
                {".tflite", tflite_is_model, tflite_convert, tflite_op_at, "TFLite"},
                {".onnx", onnx_is_model, onnx_convert, onnx_op_at, "ONNX"}};
 
@@ -30,6 +30,7 @@ static int find_format(const char *path, const void *bytes, size_t size) {
 bool import_op_at(uint32_t index, import_op *out) {
   for (int i = 0; i < N_FORMATS; i++) {
     uint32_t n = 0;
+    if (!formats[i].op_at) continue;
     if (formats[i].op_at(index, out)) {
       out->format = formats[i].name;
       return true;

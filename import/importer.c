@@ -35,6 +35,13 @@ void import_fail(importer *im, clave_status st) {
     im->error = st;
 }
 
+void import_end(importer *im, clave_status st) {
+  if (im->fatal)
+    status_free(st);
+  else
+    im->fatal = st;
+}
+
 static void fail_with(importer *im, status_code code, const char *format, va_list args) {
   text message = {0};
   if (!import_ok(im)) return;

@@ -64,6 +64,9 @@ void import_unsupported(importer *im, const char *format, ...) STATUS_PRINTF(2, 
 void import_invalid(importer *im, const char *format, ...) STATUS_PRINTF(2, 3);
 /* Keeps a status as the error of the current node, and takes ownership. NULL does nothing. */
 void import_fail(importer *im, clave_status st);
+/* Ends the import with an error, of which it takes ownership. Later errors are dropped. NULL does
+ * nothing. */
+void import_end(importer *im, clave_status st);
 /* Returns zeroed memory of the import; NULL after an error. */
 void *import_alloc(importer *im, size_t count, size_t size);
 const char *import_text(importer *im, const char *format, ...) STATUS_PRINTF(2, 3); /* never NULL */

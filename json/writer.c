@@ -122,6 +122,13 @@ void emit_integer(json_writer *writer, const char *key, int64_t value) {
   text_printf(writer->out, "%" PRId64, value);
 }
 
+void emit_id(json_writer *writer, const char *key, int64_t id) {
+  if (id < 0)
+    emit_string(writer, key, NULL);
+  else
+    emit_integer(writer, key, id);
+}
+
 void emit_size(json_writer *writer, const char *key, uint64_t value) {
   writer_open_value(writer, key);
   text_printf(writer->out, "%" PRIu64, value);

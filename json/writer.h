@@ -30,6 +30,7 @@ void emit_string(json_writer *writer, const char *key, const char *value);
 /* Writes any bytes as a string; see emit_object for invalid UTF-8. */
 void emit_text(json_writer *writer, const char *key, const char *value, size_t size);
 void emit_integer(json_writer *writer, const char *key, int64_t value);
+void emit_id(json_writer *writer, const char *key, int64_t id); /* null if it is negative */
 void emit_size(json_writer *writer, const char *key, uint64_t value);
 /* Writes a number with 17 digits; null if it is not finite. */
 void emit_number(json_writer *writer, const char *key, double value);

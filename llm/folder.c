@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/float_env.h"
+#include "base/message_ends.h"
 #include "clave_llm.h"
 #include "json/fields.h"
 #include "json/writer.h"
@@ -188,15 +189,8 @@ static const json *ends_of(const model_folder *folder) {
   return ends;
 }
 
-/* Tokens that end a message if the chat template writes them. */
-static const char *const message_ends[] = {
-    "<|eot_id|>",      "<|eom_id|>",
-    "<|im_end|>",      "<|end|>",
-    "<end_of_turn>",   "<|endoftext|>",
-    "<|end_of_text|>", "<EOT>",
-    "_<EOT>",          "<\357\275\234end\342\226\201of\342\226\201sentence\357\275\234>"};
-
-/* Writes the list of ids; an id may occur twice in it. */
+/* Writes the ids that end an answer: those of the folder, and the ends of messages that the chat
+ * template writes. An id may occur twice. */
 static void write_stop_ids(const model_folder *folder, const clave_tokenizer *tokenizer,
                            const char *template, int32_t eos, json_writer *out) {
   const json *ends = ends_of(folder);
@@ -207,7 +201,7 @@ static void write_stop_ids(const model_folder *folder, const clave_tokenizer *to
        i = json_next(i))
     if (json_i64(i, &id) && id >= 0) emit_integer(out, NULL, id);
   if (eos >= 0) emit_integer(out, NULL, eos);
-  for (size_t i = 0; i < sizeof message_ends / sizeof *message_ends && template && tokenizer; i++) {
+  for (size_t i = 0; i < N_MESSAGE_ENDS && template && tokenizer; i++) {
     const int32_t found =
         strstr(template, message_ends[i]) ? clave_tokenizer_find(tokenizer, message_ends[i]) : -1;
     if (found >= 0) emit_integer(out, NULL, found);
@@ -305,13 +299,6 @@ static clave_status find_bos(const model_folder *folder, const clave_program *pr
   return st;
 }
 
-static void write_id(json_writer *out, const char *key, int32_t id) {
-  if (id >= 0)
-    emit_integer(out, key, id);
-  else
-    emit_string(out, key, NULL);
-}
-
 /* The parts of the metadata besides the folder's own. */
 typedef struct folder_facts {
   const clave_tokenizer *tokenizer; /* NULL: none */
@@ -330,8 +317,8 @@ static clave_status write_metadata(const model_folder *folder, const folder_fact
   emit_integer(&out, "max_context", facts->max_context);
   if (facts->no_pages) emit_bool(&out, "pages", false);
   if (facts->tokenizer) {
-    write_id(&out, "bos", facts->bos);
-    write_id(&out, "eos", facts->eos);
+    emit_id(&out, "bos", facts->bos);
+    emit_id(&out, "eos", facts->eos);
   }
   write_stop_ids(folder, facts->tokenizer, template.data, facts->eos, &out);
   if (template.size) emit_text(&out, "chat_template", template.data, template.size);

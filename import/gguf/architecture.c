@@ -2,7 +2,6 @@
 #include "import/gguf/architecture.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { MAX_LAYERS = 10000, MAX_WIDTH = 1 << 20, MAX_HEAD = 1 << 16, MAX_TOKENS = INT32_MAX };
 
@@ -42,9 +41,7 @@ static clave_status find_architecture(gguf_file *file, const gguf_architecture *
   for (size_t i = 0; i < N_ARCHITECTURES; i++) {
     *out = &architectures[i];
     file->architecture = architectures[i].name;
-    if (strlen(file->architecture) == name.size &&
-        memcmp(file->architecture, name.data, name.size) == 0)
-      return NULL;
+    if (span_is(name, file->architecture)) return NULL;
     known = import_text(file->im, "%s%s%s", known, i ? ", " : "", architectures[i].name);
   }
   return UNSUPPORTED("architecture: expected one of %s, got %s", known, gguf_shown(file->im, name));
@@ -129,7 +126,7 @@ static clave_status read_kind_of_rope(gguf_file *file, rope_kind *out) {
   }
   for (int i = 0; i < 4; i++) {
     *out = (rope_kind)i;
-    if (strlen(names[i]) == name.size && memcmp(names[i], name.data, name.size) == 0) return NULL;
+    if (span_is(name, names[i])) return NULL;
   }
   return UNSUPPORTED("rope scaling: expected one of none, linear, yarn, longrope, got %s",
                      gguf_shown(file->im, name));

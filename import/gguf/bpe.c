@@ -51,7 +51,7 @@ static clave_status find_split(gguf_file *file, const bpe_split **out) {
   TRY(gguf_read_text(file, GGUF_TOKENIZER "pre", &name));
   for (int i = 0; i < N_SPLITS; i++) {
     *out = &splits[i];
-    if (vocabulary_is_kind(name, splits[i].name)) return NULL;
+    if (span_is(name, splits[i].name)) return NULL;
     known = import_text(file->im, "%s%s%s", known, i ? ", " : "", splits[i].name);
   }
   return UNSUPPORTED("pre-tokenizer: expected one of %s, got %s; " GGUF_ANOTHER, known,

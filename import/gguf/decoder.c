@@ -2,9 +2,8 @@
 #include "import/gguf/decoder.h"
 
 #include <math.h>
-#include <string.h>
 
-#include "import/emit.h"
+#include "import/emit_decoder.h"
 #include "import/gguf/rope.h"
 #include "import/gguf/weights.h"
 
@@ -32,28 +31,12 @@ typedef struct decoder {
 
 /* ---------------------------------------------------------------- inputs */
 
-static value *decoder_declare_input(decoder *decoder, const char *name, int rank,
-                                    const number *dims) {
-  int64_t sizes[2];
-  clave_id ids[2];
-  value *input = value_new(decoder->im, CLAVE_I64, rank, dims);
-  if (!input) return NULL;
-  for (int i = 0; i < rank; i++) {
-    sizes[i] = dims[i].i;
-    ids[i] = dims[i].id;
-  }
-  input->tensor = clave_builder_tensor(decoder->im->builder, CLAVE_SLOT_INPUT, name, CLAVE_I64,
-                                       rank, sizes, ids);
-  clave_builder_input(decoder->im->builder, name, input->tensor);
-  return input;
-}
-
 static value *declare_inputs(decoder *decoder) {
   clave_builder_method(decoder->im->builder, "forward");
   decoder->n_tokens = number_new(decoder->im, "length", NUMBER_INT, 1, decoder->max_context);
-  value *tokens = decoder_declare_input(decoder, "tokens", 2,
-                                        (const number[]){number_int(1), decoder->n_tokens});
-  decoder->position = decoder_declare_input(decoder, "position", 0, NULL);
+  value *tokens = emit_input(decoder->im, "tokens", CLAVE_I64, 2,
+                             (const number[]){number_int(1), decoder->n_tokens});
+  decoder->position = emit_input(decoder->im, "position", CLAVE_I64, 0, NULL);
   return tokens;
 }
 
@@ -72,7 +55,7 @@ static const float *read_divisors(decoder *decoder, const gguf_rope *rope) {
   }
   for (int64_t i = 0; found && i < rope->dims / 2; i++)
     if (!isfinite(found[i]) || found[i] <= 0)
-      gguf_fail(decoder->file, INVALID("has rope factors that are not positive numbers"));
+      import_end(decoder->im, INVALID("has rope factors that are not positive numbers"));
   return found;
 }
 
@@ -86,9 +69,9 @@ static angles make_angles(decoder *decoder, value *positions, const gguf_rope *r
   gguf_frequencies(rope, divisors, frequencies);
   for (int64_t i = 0; i < n; i++)
     if (!isfinite(frequencies[i])) {
-      gguf_fail(decoder->file,
-                INVALID("rope's base, factor or factors produce frequencies that are not "
-                        "finite"));
+      import_end(decoder->im,
+                 INVALID("rope's base, factor or factors produce frequencies that are not "
+                         "finite"));
       return (angles){0};
     }
   value *table = value_constant(im, "", CLAVE_F32, 1, &n, frequencies);
@@ -109,27 +92,6 @@ static void set_angles(decoder *decoder) {
   decoder->local = decoder->n->architecture->local_base > 0
                        ? make_angles(decoder, positions, local, NULL)
                        : decoder->angles;
-}
-
-static value *emit_rope(decoder *decoder, value *input, const angles *angles) {
-  importer *im = decoder->im;
-  if (!emit_prepare(im, input) || !emit_prepare(im, angles->cos) || !emit_prepare(im, angles->sin))
-    return NULL;
-  value *out = emit_begin_move(im, "Rope", input, input->rank, input->dims);
-  emit_set_tensor(im, "cos", angles->cos);
-  emit_set_tensor(im, "sin", angles->sin);
-  if (out)
-    clave_builder_set_bool(im->builder, "interleaved", decoder->n->architecture->interleaved);
-  return out;
-}
-
-/* Rotates the first `rope.dims` elements of each head of input: (1, L, heads, key_size). */
-static value *decoder_rotate(decoder *decoder, value *input, const angles *angles) {
-  importer *im = decoder->im;
-  const number dims = number_int(decoder->n->rope.dims), size = number_int(decoder->n->key_size);
-  if (dims.i == size.i) return emit_rope(decoder, input, angles);
-  value *turned = emit_rope(decoder, emit_slice(im, input, 3, number_int(0), dims), angles);
-  return emit_cat(im, (value *[]){turned, emit_slice(im, input, 3, dims, size)}, 2, 3);
 }
 
 /* ---------------------------------------------------------------- layers */
@@ -201,13 +163,7 @@ static value *declare_cache(decoder *decoder, const char *name, int64_t rows, in
   }
   const number dims[] = {number_int(1), number_int(decoder->n->n_kv),
                          rows ? number_int(rows) : decoder->context, number_int(size)};
-  const int64_t sizes[] = {1, decoder->n->n_kv, dims[ROWS].i, size};
-  const clave_id ids[] = {0, 0, dims[ROWS].id, 0};
-  value *state = value_new(im, CLAVE_F16, 4, dims);
-  if (state)
-    state->tensor =
-        clave_builder_tensor(im->builder, CLAVE_SLOT_STATE, name, CLAVE_F16, 4, sizes, ids);
-  return state;
+  return emit_state(im, name, CLAVE_F16, 4, dims);
 }
 
 /* Attention of q over the caches, into which k and v are written. rows: (1, heads, L, size) of q, k
@@ -215,37 +171,21 @@ static value *declare_cache(decoder *decoder, const char *name, int64_t rows, in
 static value *attend_cached(decoder *decoder, int64_t layer, value *const *rows) {
   importer *im = decoder->im;
   const gguf_numbers *n = decoder->n;
-  const int64_t own = n->windows[layer], window = own < decoder->max_context ? own : 0;
-  const int64_t most = window + PROMPT_PIECE - 1, n_rows = !window ? 0
-                                                           : most < decoder->max_context
-                                                               ? most
-                                                               : decoder->max_context;
+  const int64_t own = n->windows[layer], window = own < decoder->max_context ? own : 0,
+                most = window + PROMPT_PIECE - 1,
+                limited = most < decoder->max_context ? most : decoder->max_context,
+                n_rows = window ? limited : 0;
   value *keys =
             declare_cache(decoder, layer_name(decoder, layer, "cache.keys"), n_rows, n->key_size),
         *values = declare_cache(decoder, layer_name(decoder, layer, "cache.values"), n_rows,
                                 n->value_size);
-  number dims[4];
-  for (int i = 0; i < 3; i++)
-    if (!emit_prepare(im, rows[i])) return NULL;
-  memcpy(dims, rows[0]->dims, sizeof dims);
-  dims[3] = number_int(n->value_size);
   im->node = layer_name(decoder, layer, "attention");
-  value *out = emit_begin(im, "AttentionCached", CLAVE_F32, 4, dims);
-  emit_set_tensor(im, "q", rows[0]);
-  emit_set_tensor(im, "k", rows[1]);
-  emit_set_tensor(im, "v", rows[2]);
-  emit_set_tensor(im, "position", decoder->position);
-  emit_set_tensor(im, "key_cache", keys);
-  emit_set_tensor(im, "value_cache", values);
-  if (!out || !keys || !values) return NULL;
-  if (window) clave_builder_set_int(im->builder, "window", window);
-  clave_builder_set_float(im->builder, "scale", n->scale);
-  if (n->attention_cap > 0) clave_builder_set_float(im->builder, "softcap", n->attention_cap);
-  value *keys_after = emit_result(im, "key_cache_out", CLAVE_F16, 4, keys->dims),
-        *values_after = emit_result(im, "value_cache_out", CLAVE_F16, 4, values->dims);
-  if (!keys_after || !values_after) return NULL;
-  clave_builder_update(im->builder, keys->tensor, keys_after->tensor);
-  clave_builder_update(im->builder, values->tensor, values_after->tensor);
+  cached_attention call = {rows[0], rows[1], rows[2],  decoder->position, keys,
+                           values,  window,  n->scale, n->attention_cap};
+  value *out = emit_cached_attention(im, &call);
+  if (!out) return NULL;
+  clave_builder_update(im->builder, keys->tensor, call.keys->tensor);
+  clave_builder_update(im->builder, values->tensor, call.values->tensor);
   return out;
 }
 
@@ -265,8 +205,11 @@ static value *decoder_attention(decoder *decoder, value *input, int64_t layer) {
   }
   im->node = layer_name(decoder, layer, "rope");
   for (int i = 0; i < 3; i++)
-    rows[i] =
-        emit_transpose(im, i < 2 ? decoder_rotate(decoder, rows[i], angles) : rows[i], HEADS, ROWS);
+    rows[i] = emit_transpose(
+        im,
+        i < 2 ? emit_rope(im, rows[i], angles->cos, angles->sin, n->architecture->interleaved)
+              : rows[i],
+        HEADS, ROWS);
   value *out = emit_transpose(im, attend_cached(decoder, layer, rows), HEADS, ROWS);
   const int64_t width = n->n_heads * n->value_size;
   out = emit_reshape(im, out, 3,

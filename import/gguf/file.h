@@ -63,9 +63,13 @@ clave_status gguf_file_open(importer *im, span bytes, gguf_file *out) STATUS_CHE
 /* Returns a name or text for a message: in quotes, escaped, and shortened if it is long. */
 const char *gguf_shown(importer *im, span name);
 const char *gguf_number_text(importer *im, double number); /* "1.0", for a message */
-const char *gguf_kind_name(const gguf_key *key);           /* "uint32" */
-/* Ends the import with an error, which it owns. Later errors are dropped. NULL does nothing. */
-void gguf_fail(gguf_file *file, clave_status st);
+const char *gguf_kind_name(gguf_kind kind);                /* "uint32" */
+size_t gguf_kind_size(gguf_kind kind);                     /* in bytes; 0 for texts and arrays */
+/* Compares the names with which two keys, or two tensors, begin; for qsort and bsearch. */
+int gguf_by_name(const void *left, const void *right);
+/* Return NULL if the file has no key or tensor of this name. */
+gguf_key *gguf_find_key(const gguf_file *file, const char *name);
+gguf_tensor *gguf_find_tensor(const gguf_file *file, const char *name);
 
 /* ---- keys.c: values of keys, which then count as read ----
  * If the key is missing, *value is unchanged: it has the default. */
@@ -96,8 +100,5 @@ clave_status gguf_next_text(gguf_file *file, const gguf_key *array, uint64_t ind
                             const uint8_t **at, span *out) STATUS_CHECK;
 /* Fails if a key of the architecture was not read, except for some that do not matter. */
 clave_status gguf_check_keys(gguf_file *file) STATUS_CHECK;
-
-/* ---- tensors ---- */
-gguf_tensor *gguf_find_tensor(gguf_file *file, const char *name); /* NULL: there is none */
 
 #endif

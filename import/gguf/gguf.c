@@ -13,12 +13,6 @@ bool gguf_is_model(const void *bytes, size_t size) {
   return size >= 4 && memcmp(bytes, "GGUF", 4) == 0;
 }
 
-bool gguf_op_at(uint32_t index, import_op *out) {
-  (void)index;
-  (void)out;
-  return false;
-}
-
 /* Fails if the file is one of several that make the model. */
 static clave_status check_split(gguf_file *file) {
   int64_t part = 0, count = 1;
@@ -45,5 +39,5 @@ static clave_status gguf_convert_file(gguf_file *file, int64_t max_context, bool
 void gguf_convert(importer *im, const import_source *source) {
   gguf_file file;
   clave_status st = gguf_file_open(im, (span){source->bytes, source->size}, &file);
-  gguf_fail(&file, st ? st : gguf_convert_file(&file, source->max_context, source->has_tokenizer));
+  import_end(im, st ? st : gguf_convert_file(&file, source->max_context, source->has_tokenizer));
 }

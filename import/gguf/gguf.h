@@ -4,7 +4,6 @@
 #include "import/importer.h"
 
 bool gguf_is_model(const void *bytes, size_t size);
-bool gguf_op_at(uint32_t index, import_op *out); /* there are none: the format has no ops */
 /* Adds method forward(tokens, position), the metadata and the tokenizer to the program. */
 void gguf_convert(importer *im, const import_source *source);
 

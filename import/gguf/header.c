@@ -76,14 +76,7 @@ static clave_status header_read_name(cursor *cursor, span *out) {
   return utf8_valid(out->data, out->size) ? NULL : INVALID("%s is not UTF-8", place_of(cursor));
 }
 
-static int compare_names(span a, span b) {
-  const int order = memcmp(a.data, b.data, a.size < b.size ? a.size : b.size);
-  return order ? order : (a.size > b.size) - (a.size < b.size);
-}
-
 /* ---------------------------------------------------------------- keys */
-
-static const uint8_t kind_sizes[GGUF_KINDS] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
 static clave_status header_read_kind(cursor *cursor, gguf_kind *out) {
   uint32_t n;
@@ -113,18 +106,14 @@ static clave_status header_read_value(cursor *cursor, gguf_key *key) {
     TRY(header_read_kind(cursor, &key->kind));
     if (key->kind == GGUF_ARRAY)
       return INVALID("%s is an array of arrays, which is not supported", place_of(cursor));
-    const size_t least = key->kind == GGUF_TEXT ? sizeof(uint64_t) : kind_sizes[key->kind];
+    const size_t least = key->kind == GGUF_TEXT ? sizeof(uint64_t) : gguf_kind_size(key->kind);
     clave_status st = header_read_count(cursor, "elements", least, &key->count);
     if (st) return status_while(st, "%s", place_of(cursor));
   }
   TRY(header_skip(cursor, 0, &at));
   key->data = at;
   return key->kind == GGUF_TEXT ? skip_texts(cursor, key->count)
-                                : header_skip(cursor, key->count * kind_sizes[key->kind], &at);
-}
-
-static int header_by_key(const void *left, const void *right) {
-  return compare_names(((const gguf_key *)left)->name, ((const gguf_key *)right)->name);
+                                : header_skip(cursor, key->count * gguf_kind_size(key->kind), &at);
 }
 
 static clave_status header_read_keys(cursor *cursor, size_t n) {
@@ -140,9 +129,9 @@ static clave_status header_read_keys(cursor *cursor, size_t n) {
     cursor->name = keys[i].name;
     TRY(header_read_value(cursor, &keys[i]));
   }
-  qsort(keys, n, sizeof *keys, header_by_key);
+  qsort(keys, n, sizeof *keys, gguf_by_name);
   for (size_t i = 1; i < n; i++)
-    if (header_by_key(&keys[i - 1], &keys[i]) == 0)
+    if (gguf_by_name(&keys[i - 1], &keys[i]) == 0)
       return INVALID("has key %s twice", gguf_shown(file->im, keys[i].name));
   file->keys = keys;
   file->n_keys = n;
@@ -231,14 +220,13 @@ static clave_status place_tensor(cursor *cursor, uint64_t start, uint32_t alignm
   return NULL;
 }
 
-static clave_status header_read_alignment(gguf_file *file, uint32_t *out) {
-  const char *name = "general.alignment";
-  const gguf_key key = {.name = {name, strlen(name)}}, *found;
+static clave_status header_read_alignment(const gguf_file *file, uint32_t *out) {
+  const gguf_key *found = gguf_find_key(file, "general.alignment");
   *out = ALIGNMENT;
-  found = bsearch(&key, file->keys, file->n_keys, sizeof key, header_by_key);
   if (!found) return NULL;
   if (found->is_array || found->kind != GGUF_U32)
-    return INVALID("key 'general.alignment': expected uint32, got %s", gguf_kind_name(found));
+    return INVALID("key 'general.alignment': expected uint32, got %s",
+                   gguf_kind_name(found->is_array ? GGUF_ARRAY : found->kind));
   memcpy(out, found->data, sizeof *out);
   if (*out >= 8 && !(*out & (*out - 1))) return NULL;
   return INVALID("key 'general.alignment': expected a power of two, at least 8, got %u", *out);
@@ -248,10 +236,6 @@ static int header_by_place(const void *left, const void *right) {
   const gguf_tensor *x = left, *y = right;
   return x->data != y->data ? (x->data > y->data) - (x->data < y->data)
                             : (x->size > y->size) - (x->size < y->size);
-}
-
-static int header_by_name(const void *left, const void *right) {
-  return compare_names(((const gguf_tensor *)left)->name, ((const gguf_tensor *)right)->name);
 }
 
 /* Fails if the data of two tensors overlap, or if two have one name. */
@@ -267,9 +251,9 @@ static clave_status check_disjoint(gguf_file *file) {
                      (size_t)(tensors[i].data - (const uint8_t *)file->bytes.data));
     last = &tensors[i];
   }
-  qsort(tensors, file->n_tensors, sizeof *tensors, header_by_name);
+  qsort(tensors, file->n_tensors, sizeof *tensors, gguf_by_name);
   for (size_t i = 1; i < file->n_tensors; i++)
-    if (header_by_name(&tensors[i - 1], &tensors[i]) == 0)
+    if (gguf_by_name(&tensors[i - 1], &tensors[i]) == 0)
       return INVALID("has tensor %s twice", gguf_shown(file->im, tensors[i].name));
   return NULL;
 }
@@ -323,9 +307,4 @@ clave_status gguf_file_open(importer *im, span bytes, gguf_file *out) {
   TRY(header_read_count(&start, "keys", MIN_KEY, &n_keys));
   TRY(header_read_keys(&start, (size_t)n_keys));
   return header_read_tensors(&start, (size_t)n_tensors);
-}
-
-gguf_tensor *gguf_find_tensor(gguf_file *file, const char *name) {
-  const gguf_tensor key = {.name = {name, strlen(name)}};
-  return bsearch(&key, file->tensors, file->n_tensors, sizeof key, header_by_name);
 }

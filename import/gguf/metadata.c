@@ -3,16 +3,8 @@
 
 #include <string.h>
 
+#include "base/message_ends.h"
 #include "import/gguf/vocabulary.h"
-
-/* Tokens that end an answer in addition to those that keys name, as in llama.cpp. */
-static const char *const message_ends[] = {
-    "<|eot_id|>",      "<|eom_id|>",
-    "<|im_end|>",      "<|end|>",
-    "<end_of_turn>",   "<|endoftext|>",
-    "<|end_of_text|>", "<EOT>",
-    "_<EOT>",          "<\357\275\234end\342\226\201of\342\226\201sentence\357\275\234>"};
-enum { N_ENDS = sizeof message_ends / sizeof *message_ends };
 
 /* The properties of a program's language model. */
 typedef struct description {
@@ -29,8 +21,8 @@ typedef struct description {
 static clave_status read_adds_bos(gguf_file *file, bool *adds) {
   span kind = {"none", 4};
   TRY(gguf_read_text(file, GGUF_TOKENIZER "model", &kind));
-  *adds = vocabulary_is_kind(kind, "llama");
-  return vocabulary_is_kind(kind, "gpt2") ? bpe_adds_bos(file, adds) : NULL;
+  *adds = span_is(kind, "llama");
+  return span_is(kind, "gpt2") ? bpe_adds_bos(file, adds) : NULL;
 }
 
 /* Reads the token with which a prompt begins. */
@@ -51,9 +43,9 @@ static clave_status metadata_write_tokenizer(gguf_file *file, const description 
   const vocabulary *vocabulary = description->vocabulary;
   span kind = {"none", 4};
   TRY(gguf_read_text(file, GGUF_TOKENIZER "model", &kind));
-  if (vocabulary_is_kind(kind, "none") || vocabulary_is_kind(kind, "no_vocab")) return NULL;
-  const bool is_pieces = vocabulary_is_kind(kind, "llama");
-  if (!is_pieces && !vocabulary_is_kind(kind, "gpt2"))
+  if (span_is(kind, "none") || span_is(kind, "no_vocab")) return NULL;
+  const bool is_pieces = span_is(kind, "llama");
+  if (!is_pieces && !span_is(kind, "gpt2"))
     return UNSUPPORTED("tokenizer: expected one of llama, gpt2, got %s; " GGUF_ANOTHER,
                        gguf_shown(file->im, kind));
   if (!vocabulary) return gguf_need(file, GGUF_TOKENIZER "tokens");
@@ -79,12 +71,13 @@ static void add_end(id_list *list, int64_t id) {
 static bool is_message_end(const vocabulary *vocabulary, int64_t id) {
   const token_type type = vocabulary->types[id];
   if (type != TOKEN_CONTROL && type != TOKEN_USER) return false;
-  for (int i = 0; i < N_ENDS; i++)
-    if (vocabulary_is_kind(vocabulary->tokens[id], message_ends[i])) return true;
+  for (int i = 0; i < N_MESSAGE_ENDS; i++)
+    if (span_is(vocabulary->tokens[id], message_ends[i])) return true;
   return false;
 }
 
-/* Reads the ids that end an answer. *eos: the first key's; -1: none. */
+/* Reads the ids that end an answer: those that keys name, and ends of messages. *eos: the first
+ * key's; -1: none. */
 static clave_status read_stop_ids(gguf_file *file, int64_t n_vocab, const vocabulary *vocabulary,
                                   int64_t *eos, id_list *out) {
   static const char *const keys[] = {"eos", "eot", "eom"};
@@ -108,20 +101,13 @@ static void put_note(json_writer *out, const char *key, gguf_file *file, const c
   status_free(st);
 }
 
-static void put_id(json_writer *out, const char *key, int64_t id) {
-  if (id >= 0)
-    emit_integer(out, key, id);
-  else
-    emit_string(out, key, NULL);
-}
-
 static clave_status put_tokens(json_writer *out, gguf_file *file, const description *description) {
   int64_t eos;
   id_list ends;
   span template = {NULL, 0};
   TRY(read_stop_ids(file, description->n_vocab, description->vocabulary, &eos, &ends));
   TRY(gguf_read_text(file, "tokenizer.chat_template", &template));
-  if (description->has_bos) put_id(out, "bos", description->bos);
+  if (description->has_bos) emit_id(out, "bos", description->bos);
   if (eos >= 0) emit_integer(out, "eos", eos);
   if (!description->has_tokenizer) {
     emit_list(out, "stop_ids");

@@ -117,8 +117,7 @@ static clave_status read_strips(gguf_file *file, bool *strips) {
 
 /* True for special tokens of Phi-3 that keep the white space after them. */
 static bool keeps_space(span token) {
-  return vocabulary_is_kind(token, "<unk>") || vocabulary_is_kind(token, "<s>") ||
-         vocabulary_is_kind(token, "<|endoftext|>");
+  return span_is(token, "<unk>") || span_is(token, "<s>") || span_is(token, "<|endoftext|>");
 }
 
 /* ---------------------------------------------------------------- merges */

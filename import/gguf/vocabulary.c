@@ -2,7 +2,6 @@
 #include "import/gguf/vocabulary.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/hash.h"
 
@@ -57,15 +56,11 @@ static clave_status vocabulary_read_scores(gguf_file *file, vocabulary *out) {
 
 /* ---------------------------------------------------------------- ids by text */
 
-static bool vocabulary_is_same(span text, span other) {
-  return text.size == other.size && memcmp(text.data, other.data, text.size) == 0;
-}
-
 /* Returns the place of a text in the index: its own, or a free one. */
 static size_t vocabulary_slot(const vocabulary *vocabulary, span text) {
   size_t at = (size_t)hash_bytes(text.data, text.size) & (vocabulary->n_index - 1);
   while (vocabulary->index[at] >= 0 &&
-         !vocabulary_is_same(vocabulary->tokens[vocabulary->index[at]], text))
+         !span_is_same(vocabulary->tokens[vocabulary->index[at]], text))
     at = (at + 1) & (vocabulary->n_index - 1);
   return at;
 }
@@ -105,10 +100,6 @@ clave_status vocabulary_read(gguf_file *file, int64_t n_vocab, vocabulary *out) 
 }
 
 /* ---------------------------------------------------------------- ids of keys */
-
-bool vocabulary_is_kind(span kind, const char *name) {
-  return vocabulary_is_same(kind, (span){name, strlen(name)});
-}
 
 clave_status vocabulary_read_id(gguf_file *file, const char *name, int64_t n_vocab, int64_t *id) {
   *id = -1;

@@ -32,7 +32,7 @@ typedef struct vocabulary {
 /* Reads the tokens, with a type and a score each. Fails if their numbers do not match or one is out
  * of range. n_vocab: rows of the embedding. */
 clave_status vocabulary_read(gguf_file *file, int64_t n_vocab, vocabulary *out) STATUS_CHECK;
-/* Returns the id of a text, the lowest of equal ones; -1: there is none. */
+/* Returns the lowest id of the tokens with this text; -1 if no token has it. */
 int32_t vocabulary_find(const vocabulary *vocabulary, span text);
 /* Fails if two tokens have the same text. */
 clave_status vocabulary_check_once(const vocabulary *vocabulary) STATUS_CHECK;
@@ -40,7 +40,6 @@ clave_status vocabulary_check_once(const vocabulary *vocabulary) STATUS_CHECK;
 /* Sets *id to a token that a key names ("bos"); -1 without the key. */
 clave_status vocabulary_read_id(gguf_file *file, const char *name, int64_t n_vocab,
                                 int64_t *id) STATUS_CHECK;
-bool vocabulary_is_kind(span kind, const char *name); /* true if a text is equal to `name` */
 
 /* ---- bpe.c ---- */
 

@@ -60,7 +60,7 @@ static const gguf_tensor *take(gguf_file *file, const char *name, int rank, cons
   clave_status st = found ? check_type(file, name, found->type) : NULL;
   if (!found) st = INVALID("has no tensor '%s'", name);
   if (!st) st = check_shape(file, found, rank, dims);
-  gguf_fail(file, st);
+  import_end(file->im, st);
   if (st) return NULL;
   found->is_used = true;
   return found;
@@ -82,8 +82,7 @@ static const void *aligned_bytes(importer *im, const gguf_tensor *tensor, size_t
 
 static value *block_matrix(importer *im, const gguf_tensor *tensor, const char *name) {
   const int64_t shape[] = {tensor->dims[0], (int64_t)(tensor->size / (size_t)tensor->dims[0])};
-  const void *bytes = aligned_bytes(im, tensor, 1);
-  const clave_tensor rows = clave_tensor_make(CLAVE_U8, 2, shape, (void *)bytes);
+  const clave_tensor rows = clave_tensor_make(CLAVE_U8, 2, shape, (void *)tensor->data);
   const clave_id id = clave_builder_encoded(im->builder, name, tensor->type->name, CLAVE_F32, 2,
                                             tensor->dims, &rows, false);
   return coded_of_rows(im, id, CLAVE_F32, 2, tensor->dims);

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/dtype.h"
+#include "import/emit_decoder.h"
 #include "import/onnx/converters.h"
 #include "import/onnx/decoder.h"
 
@@ -287,21 +288,8 @@ void onnx_attention(node *node) {
 value *onnx_rotate(node *node, value *input, value *cos, value *sin, bool interleaved) {
   importer *im = node->im;
   if (!input || !cos || !sin || !import_ok(im)) return NULL;
-  const number size = input->dims[input->rank - 1];
-  const number rotated = number_mul(im, cos->dims[cos->rank - 1], number_int(2));
-  value *part = emit_slice(im, input, input->rank - 1, number_int(0), rotated);
-  cos = emit_cast(im, cos, input->type);
-  sin = emit_cast(im, sin, input->type);
-  if (!emit_prepare(im, part) || !emit_prepare(im, cos) || !emit_prepare(im, sin)) return NULL;
-  value *out = emit_begin(im, "Rope", input->type, part->rank, part->dims);
-  if (!out) return NULL;
-  emit_set_tensor(im, "x", part);
-  emit_set_tensor(im, "cos", cos);
-  emit_set_tensor(im, "sin", sin);
-  clave_builder_set_bool(im->builder, "interleaved", interleaved);
-  if (number_is_same(rotated, size)) return out;
-  value *rest = emit_slice(im, input, input->rank - 1, rotated, size);
-  return emit_cat(im, (value *[]){out, rest}, 2, input->rank - 1);
+  return emit_rope(im, input, emit_cast(im, cos, input->type), emit_cast(im, sin, input->type),
+                   interleaved);
 }
 
 /* Returns the rows of a table for positions (B, L); a position of one element is that of the first

@@ -5,21 +5,6 @@
 
 /* ---------------------------------------------------------------- inputs that position implies */
 
-static value *declare_input(importer *im, const char *name, int rank, const number *dims) {
-  int64_t literals[2];
-  clave_id ids[2];
-  value *input = value_new(im, CLAVE_I64, rank, dims);
-  if (!input) return NULL;
-  for (int i = 0; i < rank; i++) {
-    literals[i] = dims[i].i;
-    ids[i] = dims[i].id;
-  }
-  input->tensor =
-      clave_builder_tensor(im->builder, CLAVE_SLOT_INPUT, name, CLAVE_I64, rank, literals, ids);
-  clave_builder_input(im->builder, name, input->tensor);
-  return input;
-}
-
 /* The kinds of inputs besides past values, by their names in the files of transformers, optimum and
  * onnxruntime-genai. */
 typedef enum input_role { TOKENS, MASK, POSITIONS, USE_CACHE, N_LOGITS, PAST, UNKNOWN } input_role;
@@ -104,16 +89,7 @@ static int decoder_rows_axis(const onnx_value_info *info) {
 }
 
 static value *declare_state(importer *im, cache *cache) {
-  int64_t literals[CLAVE_MAX_RANK];
-  clave_id ids[CLAVE_MAX_RANK];
-  for (int i = 0; i < cache->rank; i++) {
-    literals[i] = cache->dims[i].i;
-    ids[i] = cache->dims[i].id;
-  }
-  cache->state = value_new(im, cache->type, cache->rank, cache->dims);
-  if (cache->state)
-    cache->state->tensor = clave_builder_tensor(im->builder, CLAVE_SLOT_STATE, cache->past,
-                                                cache->type, cache->rank, literals, ids);
+  cache->state = emit_state(im, cache->past, cache->type, cache->rank, cache->dims);
   return cache->state;
 }
 
@@ -171,8 +147,8 @@ static value *declare_method(importer *im, decoder *decoder, int64_t max_context
   const number one = number_int(1);
   decoder->n_tokens = number_new(im, "length", NUMBER_INT, 1, max_context);
   decoder->context = number_new(im, "context", NUMBER_INT, 1, max_context);
-  value *tokens = declare_input(im, "tokens", 2, (const number[]){one, decoder->n_tokens});
-  decoder->position = declare_input(im, "position", 0, NULL);
+  value *tokens = emit_input(im, "tokens", CLAVE_I64, 2, (const number[]){one, decoder->n_tokens});
+  decoder->position = emit_input(im, "position", CLAVE_I64, 0, NULL);
   decoder->positions =
       emit_binary(im, "add", decoder->position, emit_arange_tensor(im, decoder->n_tokens));
   decoder->first = decoder_read_position(im, decoder->position, max_context);

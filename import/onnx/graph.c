@@ -100,9 +100,8 @@ static bool find_node_inputs(node *node) {
     if (!name[0]) continue;
     const onnx_binding *binding = onnx_lookup(node->onnx, name);
     if (!binding) {
-      if (!node->im->fatal)
-        node->im->fatal = INVALID("input '%.100s' is the result of no node; node '%.100s' (%s)",
-                                  name, node->im->node, node->op);
+      import_end(node->im, INVALID("input '%.100s' is the result of no node; node '%.100s' (%s)",
+                                   name, node->im->node, node->op));
       return false;
     }
     node->inputs[i] = binding->value;
@@ -174,8 +173,8 @@ void onnx_convert_nodes(onnx_import *onnx, onnx_node *nodes, size_t n) {
   const uint32_t *order = onnx_sort(onnx, nodes, n);
   for (size_t i = 0; order && i < n && !onnx->im->fatal; i++) {
     convert_node(onnx, &nodes[order[i]], order[i]);
-    if (++onnx->n_converted > MAX_CONVERTED && !onnx->im->fatal)
-      onnx->im->fatal = INVALID("functions and bodies have more than %d nodes", MAX_CONVERTED);
+    if (++onnx->n_converted > MAX_CONVERTED)
+      import_end(onnx->im, INVALID("functions and bodies have more than %d nodes", MAX_CONVERTED));
   }
 }
 

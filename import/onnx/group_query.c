@@ -1,6 +1,6 @@
 /* GroupQueryAttention of com.microsoft: attention over caches that are results as well. */
-#include <string.h>
 
+#include "import/emit_decoder.h"
 #include "import/onnx/attention.h"
 #include "import/onnx/contrib.h"
 #include "import/onnx/converters.h"
@@ -229,30 +229,20 @@ static void set_call(node *node, const cache_place *place, attention_call *call)
  * call has no scores and neither bias nor sink. */
 static value *attend_in_place(node *node, const cache_place *place, const attention_call *call) {
   importer *im = node->im;
-  const int64_t window = node_int(node, "local_window_size", -1);
-  value *rows[] = {call->q, call->k, call->v},
-        *states[] = {decoder_state(im, place->key, call->k),
-                     decoder_state(im, place->value, call->v)};
-  number dims[4];
-  for (int i = 0; i < 3; i++)
-    if (!emit_prepare(im, rows[i]) || !states[i / 2]) return NULL;
-  memcpy(dims, call->q->dims, sizeof dims);
-  dims[3] = call->v->dims[3];
-  value *out = emit_begin(im, "AttentionCached", call->q->type, 4, dims);
-  emit_set_tensor(im, "q", call->q);
-  emit_set_tensor(im, "k", call->k);
-  emit_set_tensor(im, "v", call->v);
-  emit_set_tensor(im, "position", node->onnx->decoder->position);
-  emit_set_tensor(im, "key_cache", states[0]);
-  emit_set_tensor(im, "value_cache", states[1]);
-  if (window > 0) clave_builder_set_int(im->builder, "window", window);
-  if (call->scale != 0) clave_builder_set_float(im->builder, "scale", call->scale);
-  if (call->softcap > 0) clave_builder_set_float(im->builder, "softcap", call->softcap);
-  value *keys = emit_result(im, "key_cache_out", states[0]->type, 4, states[0]->dims),
-        *values = emit_result(im, "value_cache_out", states[1]->type, 4, states[1]->dims);
-  if (!keys || !values) return NULL;
-  node_set(node, 1, decoder_set_present(node->onnx->decoder, im, place->key, keys));
-  node_set(node, 2, decoder_set_present(node->onnx->decoder, im, place->value, values));
+  const decoder *decoder = node->onnx->decoder;
+  cached_attention cached = {.q = call->q,
+                             .k = call->k,
+                             .v = call->v,
+                             .position = decoder->position,
+                             .keys = decoder_state(im, place->key, call->k),
+                             .values = decoder_state(im, place->value, call->v),
+                             .window = node_int(node, "local_window_size", -1),
+                             .scale = call->scale,
+                             .softcap = call->softcap};
+  value *out = emit_cached_attention(im, &cached);
+  if (!out) return NULL;
+  node_set(node, 1, decoder_set_present(decoder, im, place->key, cached.keys));
+  node_set(node, 2, decoder_set_present(decoder, im, place->value, cached.values));
   return out;
 }
 

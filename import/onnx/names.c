@@ -26,7 +26,7 @@ static uint32_t bucket_of(const char *name) {
 void onnx_bind(onnx_import *onnx, const char *name, value *value) {
   if (!array_reserve(&onnx->bindings, &onnx->cap_bindings, onnx->n_bindings + 1,
                      sizeof *onnx->bindings)) {
-    if (!onnx->im->fatal) onnx->im->fatal = status_no_memory();
+    import_end(onnx->im, status_no_memory());
     return;
   }
   int32_t *bucket = &onnx->buckets[bucket_of(name)];

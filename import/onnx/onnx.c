@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "import/onnx/decoder.h"
+#include "json/writer.h"
 
 /* ---------------------------------------------------------------- inputs */
 
@@ -47,8 +48,6 @@ static void check_info(importer *im, const onnx_value_info *info) {
 static value *declare_graph_input(importer *im, const onnx_value_info *info, open_sizes *sizes) {
   clave_dtype type;
   number dims[CLAVE_MAX_RANK];
-  int64_t literals[CLAVE_MAX_RANK];
-  clave_id ids[CLAVE_MAX_RANK];
   check_info(im, info);
   if (!import_ok(im)) return NULL;
   (void)onnx_dtype(info->elem_type, &type);
@@ -57,15 +56,9 @@ static value *declare_graph_input(importer *im, const onnx_value_info *info, ope
     const bool named = dim->name[0] && strcmp(dim->name, "?") != 0; /* some exporters' "?" */
     const char *name = named ? dim->name : import_text(im, "%s_dim_%zu", info->name, i);
     dims[i] = dim->size >= 0 ? number_int(dim->size) : open_dim(im, sizes, name);
-    literals[i] = dims[i].i;
-    ids[i] = dims[i].id;
   }
-  value *input = value_new(im, type, (int)info->rank, dims);
-  if (!input) return NULL;
-  input->bits = onnx_dtype_bits(info->elem_type);
-  input->tensor = clave_builder_tensor(im->builder, CLAVE_SLOT_INPUT, info->name, type,
-                                       (int)info->rank, literals, ids);
-  clave_builder_input(im->builder, info->name, input->tensor);
+  value *input = emit_input(im, info->name, type, (int)info->rank, dims);
+  if (input) input->bits = onnx_dtype_bits(info->elem_type);
   return input;
 }
 
@@ -125,26 +118,40 @@ static clave_status check_model(const onnx_model *model) {
   return NULL;
 }
 
-/* Returns a note if the file is of newer versions than those that are known, as a JSON string. */
+/* Returns a note if the file is of newer versions than those that are known, or NULL. */
 static const char *versions_note(importer *im, const onnx_model *model) {
   long long opset = 0;
   for (size_t i = 0; i < model->opsets.count; i++)
     if (is_default_domain(&model->opsets.items[i])) opset = model->opsets.items[i].version;
-  if (model->ir_version <= ONNX_IR && opset <= ONNX_OPSET) return "";
+  if (model->ir_version <= ONNX_IR && opset <= ONNX_OPSET) return NULL;
   return import_text(im,
-                     "\"the file has IR version %lld and opset %lld; the newest known are %d and "
-                     "%d\"",
+                     "the file has IR version %lld and opset %lld; the newest known are %d and %d",
                      (long long)model->ir_version, opset, ONNX_IR, ONNX_OPSET);
 }
 
+/* Adds the note, and whether conversations must not share pages. */
 static void add_metadata(const onnx_import *onnx, const onnx_model *model) {
   const char *note = versions_note(onnx->im, model);
   const bool mixes = onnx->decoder && onnx->decoder->mixes_tokens;
-  if (!*note && !mixes) return;
-  clave_builder_metadata(
-      onnx->im->builder,
-      import_text(onnx->im, "{%s%s%s%s%s}", *note ? "\"notes\": [" : "", note, *note ? "]" : "",
-                  *note && mixes ? ", " : "", mixes ? "\"llm\": {\"pages\": false}" : ""));
+  text metadata = {0};
+  json_writer out = {.out = &metadata, .compact = true};
+  if (!note && !mixes) return;
+  emit_object(&out, NULL);
+  if (note) {
+    emit_array(&out, "notes");
+    emit_string(&out, NULL, note);
+    emit_end_array(&out);
+  }
+  if (mixes) {
+    emit_object(&out, "llm");
+    emit_bool(&out, "pages", false);
+    emit_end_object(&out);
+  }
+  emit_end_object(&out);
+  clave_status st = text_status(&metadata);
+  if (!st) clave_builder_metadata(onnx->im->builder, metadata.data);
+  import_end(onnx->im, st);
+  text_free(&metadata);
 }
 
 static void convert_model(onnx_import *onnx, const onnx_model *model, int64_t max_context) {

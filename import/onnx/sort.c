@@ -40,8 +40,9 @@ static bool add_producers(sorter *sorter, size_t n, size_t n_names) {
     for (size_t k = 0; k < outputs->count; k++) {
       if (!outputs->items[k][0]) continue;
       producer *to = &sorter->table[slot_of(sorter, outputs->items[k])];
-      if (to->name && !sorter->onnx->im->fatal)
-        sorter->onnx->im->fatal = INVALID("'%.100s' is the result of two nodes", outputs->items[k]);
+      if (to->name)
+        import_end(sorter->onnx->im,
+                   INVALID("'%.100s' is the result of two nodes", outputs->items[k]));
       *to = (producer){outputs->items[k], (uint32_t)i};
     }
   }
@@ -107,17 +108,14 @@ static bool is_attribute_ready(sorter *sorter, onnx_attribute *attribute,
   importer *im = sorter->onnx->im;
   if (!attribute->g.data) return true;
   if (inner && inner->depth == MAX_GRAPH_DEPTH) {
-    if (!im->fatal) im->fatal = INVALID("graphs are nested deeper than %d", MAX_GRAPH_DEPTH);
+    import_end(im, INVALID("graphs are nested deeper than %d", MAX_GRAPH_DEPTH));
     return false;
   }
   if (!attribute->graph) {
     attribute->graph = import_alloc(im, 1, sizeof *attribute->graph);
     clave_status st =
         attribute->graph ? onnx_read_graph(im->pool, attribute->g, attribute->graph) : NULL;
-    if (st && !im->fatal)
-      im->fatal = st;
-    else
-      status_free(st);
+    import_end(im, st);
     if (im->fatal) return false;
   }
   return is_graph_ready(sorter, attribute->graph, inner);

@@ -265,17 +265,11 @@ void tflite_read_variable(operation *op) {
 /* Makes the state. Its initial value: `from` if that is constant, or zeros. */
 static value *make_variable_state(operation *op, const variable *variable, const value *from) {
   importer *im = op->im;
-  int64_t dims[CLAVE_MAX_RANK];
-  value *state = value_new(im, from->type, from->rank, from->dims);
-  for (int d = 0; d < from->rank; d++) {
-    dims[d] = from->dims[d].i;
+  for (int d = 0; d < from->rank; d++)
     if (from->dims[d].id) import_unsupported(im, "a variable of open size");
-  }
-  if (!state || !import_ok(im)) return NULL;
+  if (!import_ok(im)) return NULL;
   const char *name = tflite_unique_name(op->tflite, variable->name);
-  state->tensor =
-      clave_builder_tensor(im->builder, CLAVE_SLOT_STATE, name, from->type, from->rank, dims, NULL);
-  return state;
+  return emit_state(im, name, from->type, from->rank, from->dims);
 }
 
 void tflite_assign_variable(operation *op) {

@@ -66,8 +66,6 @@ static number input_dim(importer *im, const char *name, int d, int64_t size, num
 
 static value *add_model_input(importer *im, operand *source, const char *name, number *batch) {
   number dims[CLAVE_MAX_RANK];
-  int64_t literals[CLAVE_MAX_RANK];
-  clave_id ids[CLAVE_MAX_RANK];
   const flat_vector shape = flat_list(&source->table, 0, 4), open = flat_list(&source->table, 7, 4);
   if (source->type == TFLITE_RESOURCE || !tflite_dtype(source->type, &source->dtype) ||
       source->type == TFLITE_INT4)
@@ -77,15 +75,8 @@ static value *add_model_input(importer *im, operand *source, const char *name, n
   for (uint32_t d = 0; d < shape.count; d++) {
     const int64_t size = open.count == shape.count ? flat_int_at(&open, d) : flat_int_at(&shape, d);
     dims[d] = input_dim(im, name, (int)d, size, batch);
-    literals[d] = dims[d].i;
-    ids[d] = dims[d].id;
   }
-  value *input = value_new(im, source->dtype, (int)shape.count, dims);
-  if (!input) return NULL;
-  input->tensor = clave_builder_tensor(im->builder, CLAVE_SLOT_INPUT, name, source->dtype,
-                                       (int)shape.count, literals, ids);
-  clave_builder_input(im->builder, name, input->tensor);
-  return input;
+  return emit_input(im, name, source->dtype, (int)shape.count, dims);
 }
 
 static void add_model_inputs(importer *im, subgraph *graph, const signature *signature) {

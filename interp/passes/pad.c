@@ -1,5 +1,7 @@
 /* Makes the zeros around a convolution's input the convolution's own padding. TFLite models and
  * some exporters to ONNX write them as a separate op. */
+#include <string.h>
+
 #include "interp/passes/passes.h"
 
 /* The padding of a dimension; negative if it is not a number of zeros. */
@@ -66,37 +68,44 @@ static uint32_t unpadded_images(draft *draft, draft_node *before, const padded *
   return draft_permute(draft, before, padded->pad->x, dims);
 }
 
+/* A copy of a convolution, of floats or of integers, and the fields that its padding changes. */
+typedef struct convolution {
+  union {
+    ir_conv plain;
+    ir_conv_integer integer;
+  } op;
+  size_t size; /* the size of the op, in bytes */
+  uint32_t *x, *out;
+  ir_i32s *padding, *padding_after;
+  int zero; /* the number that pads */
+} convolution;
+
+/* Returns false if the node is no convolution. */
+static bool copy_convolution(const draft_node *node, convolution *made) {
+  const bool is_integer = node->ins.op_type == IR_OP_CONV_INTEGER;
+  ir_conv *plain = &made->op.plain;
+  ir_conv_integer *integer = &made->op.integer;
+  if (!is_integer && node->ins.op_type != IR_OP_CONV) return false;
+  made->size = is_integer ? sizeof *integer : sizeof *plain;
+  memcpy(&made->op, node->ins.op, made->size);
+  made->x = is_integer ? &integer->x : &plain->x;
+  made->out = is_integer ? &integer->out : &plain->out;
+  made->padding = is_integer ? &integer->padding : &plain->padding;
+  made->padding_after = is_integer ? &integer->padding_after : &plain->padding_after;
+  made->zero = is_integer ? integer->padding_value : 0;
+  return true;
+}
+
 bool find_padding(match *match, uint32_t *out) {
   draft *draft = match->draft;
-  const bool is_integer = match->root->ins.op_type == IR_OP_CONV_INTEGER;
-  if (!is_integer && match->root->ins.op_type != IR_OP_CONV) return false;
-  const ir_conv *conv = match->root->ins.op;
-  const ir_conv_integer *integer = match->root->ins.op;
-  const uint32_t x = is_integer ? integer->x : conv->x;
-  ir_i32s before = is_integer ? integer->padding : conv->padding,
-          after = is_integer ? integer->padding_after : conv->padding_after;
+  convolution made;
   padded padded;
-  if (!find_padded(draft, x, is_integer ? integer->padding_value : 0, &padded) ||
-      !match_is_closed(match) || !add_padding(draft, &padded, &before, &after))
+  if (!copy_convolution(match->root, &made) || !find_padded(draft, *made.x, made.zero, &padded) ||
+      !match_is_closed(match) || !add_padding(draft, &padded, made.padding, made.padding_after))
     return false;
-  const uint32_t images = unpadded_images(draft, match->root, &padded);
-  *out = draft_slot_like(draft, match->out, match->root->ins.name);
-  void *op = draft_add(draft, match->root, match->root->ins.op_type);
-  if (is_integer) {
-    ir_conv_integer *made = op;
-    *made = *integer;
-    made->x = images;
-    made->padding = before;
-    made->padding_after = after;
-    made->out = *out;
-  } else {
-    ir_conv *made = op;
-    *made = *conv;
-    made->x = images;
-    made->padding = before;
-    made->padding_after = after;
-    made->out = *out;
-  }
+  *made.x = unpadded_images(draft, match->root, &padded);
+  *made.out = *out = draft_slot_like(draft, match->out, match->root->ins.name);
+  memcpy(draft_add(draft, match->root, match->root->ins.op_type), &made.op, made.size);
   draft_note(draft, match->root);
   return true;
 }

@@ -68,6 +68,7 @@ bool find_requantized(match *match, uint32_t *out);
 bool find_narrow_b(match *match, uint32_t *out);
 /* ---- bias.c ---- */
 bool find_bias(match *match, uint32_t *out);
+/* ---- early_slice.c ---- */
 bool find_early_slice(match *match, uint32_t *out);
 /* ---- pad.c ---- */
 bool find_padding(match *match, uint32_t *out);

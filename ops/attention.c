@@ -71,7 +71,7 @@ static clave_status check_float_up_to_f32(const rule_context *context, uint32_t 
 /* Operands that AttentionCached and AttentionPaged share. */
 typedef struct cache_operands {
   uint32_t q, k, v, out, key_cache, value_cache, key_scale, value_scale;
-  uint32_t key_cache_out, value_cache_out, key_scale_out, value_scale_out;
+  uint32_t key_cache_out, value_cache_out, key_scale_out, value_scale_out, sinks;
   ir_opt_f64 scale, softcap;
 } cache_operands;
 
@@ -88,6 +88,7 @@ typedef struct cache_operands {
                     .value_cache_out = (o)->value_cache_out, \
                     .key_scale_out = (o)->key_scale_out,     \
                     .value_scale_out = (o)->value_scale_out, \
+                    .sinks = (o)->sinks,                     \
                     .scale = (o)->scale,                     \
                     .softcap = (o)->softcap})
 
@@ -181,6 +182,7 @@ static clave_status check_cache_operands(const rule_context *context,
   TRY(rule_expect_like(context, operands->v, "v", &want_v));
   TRY(check_heads(q->dims[1], k->dims[1]));
   TRY(check_caches(context, operands, first));
+  TRY(check_optional(context, operands->sinks, "sinks", DTYPE_F32, 1, &q->dims[1]));
   TRY(check_numbers(operands));
   tensor want = *q;
   want.dims[3] = v->dims[3];
@@ -278,6 +280,7 @@ static attention_cached_desc cached_desc(const node *node, const cache_operands 
       .window = window->present ? window->value : 0,
       .softcap = operands->softcap.present ? operands->softcap.value : 0};
   desc.attention.causal = true;
+  desc.attention.sinks = operand_of(node, operands->sinks);
   desc.attention.masked = -INFINITY;
   desc.max_new_rows = desc.attention.n_queries;
   return desc;

@@ -7,8 +7,9 @@
  * v_dim); * has n_batch elements. Head h of q reads head h / share of k and v. */
 typedef struct attention_desc {
   const bound_tensor *q, *k, *v, *out;
-  const bound_tensor *mask; /* NULL if absent */
-  tensor mask_view;         /* mask broadcast to the scores: (*, n_kv * share, n_queries, n_keys) */
+  const bound_tensor *mask;  /* NULL if absent */
+  const bound_tensor *sinks; /* (n_kv * share) F32, scores without a value; NULL if absent */
+  tensor mask_view; /* mask broadcast to the scores: (*, n_kv * share, n_queries, n_keys) */
   int64_t n_batch, n_kv, share, n_queries, n_keys, head_dim, v_dim;
   bool causal;
   bool empty_nan;       /* a query whose scores are all -inf yields NaN instead of 0 */

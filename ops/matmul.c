@@ -123,7 +123,7 @@ clave_status rule_grouped_matmul(const rule_context *context, const void *op) {
   TRY(check_rank(&b, "b", 3));
   TRY(check_rank(ends, "ends", 1));
   TRY(transpose_encoded(a->type, grouped_matmul->b_transposed, 3, &b));
-  if (!grouped_matmul->b_transposed)
+  if (!grouped_matmul->b_transposed && !is_narrower(a->type, b.type))
     TRY(check_factors(context, grouped_matmul->a, grouped_matmul->b));
   TRY(check_index_dtype(context, grouped_matmul->ends, "ends"));
   if (!dim_matches(a->dims[1], b.dims[1]))

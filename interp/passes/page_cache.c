@@ -282,6 +282,7 @@ static void page_attention(draft *draft, draft_node *node, uint32_t sequence, ui
                                 .value_scale = op->value_scale,
                                 .scale = op->scale,
                                 .softcap = op->softcap,
+                                .sinks = op->sinks,
                                 .out = made[0],
                                 .key_cache_out = made[1],
                                 .value_cache_out = made[2],

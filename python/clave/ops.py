@@ -40,6 +40,7 @@ def sdpa_with_kv_cache(
     window: int | None = None,
     scale: float | None = None,
     softcap: float | None = None,
+    sinks: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Writes k and v to the caches, in place, and computes attention over all tokens so far.
 
@@ -51,7 +52,8 @@ def sdpa_with_kv_cache(
     query sees the keys of (p - window, p], and p has no bound. The op then writes a prompt in pieces of C - window + 1
     tokens, so C should be larger than window.
 
-    scale: factor of q k^T, default D ** -0.5. softcap c: replaces a score s by c * tanh(s / c).
+    scale: factor of q k^T, default D ** -0.5. softcap c: replaces a score s by c * tanh(s / c). sinks: (n_heads), F32,
+    a further score of each head that takes part in its softmax and has no value.
 
     Caches are F32, F16, BF16, or int8 with key_scale and value_scale (B, n_kv, C), F32: a row x is stored as
     round(x / s), to even, with s = max|x| / 127. Attention always reads the rounded values in the cache.
@@ -72,7 +74,7 @@ def sdpa_with_kv_cache(
         values = _stored(seen % size, value_cache, value_scale)
         distance = torch.arange(p, p + m, device=q.device)[:, None] - seen
         visible = (distance >= 0) if window is None else (distance >= 0) & (distance < window)
-        out[:, :, part] = _attend(q[:, :, part], keys, values, visible, scale, softcap)
+        out[:, :, part] = _attend(q[:, :, part], keys, values, visible, scale, softcap, sinks)
     return out
 
 
@@ -93,6 +95,7 @@ def sdpa_with_pages(
     window: int | None = None,
     scale: float | None = None,
     softcap: float | None = None,
+    sinks: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Attention of N tokens of any sequences, whose keys and values are stored in pages of R rows that sequences may
     share. Writes k and v to the pages, in place, and attends to their contents.
@@ -104,7 +107,7 @@ def sdpa_with_pages(
 
     A token at p sees the keys of its sequence at [0, p], or with window at (p - window, p]. Raises IndexError for a
     sequence, position or page that does not exist. Entries of the table that no token needs can have any value. scale,
-    softcap, and int8 caches with key_scale, value_scale (pages, n_kv, R): as for sdpa_with_kv_cache.
+    softcap, sinks, and int8 caches with key_scale, value_scale (pages, n_kv, R): as for sdpa_with_kv_cache.
     """
     rows = key_cache.shape[2]
     _check_places(position, sequence, page_table, key_cache)
@@ -122,7 +125,7 @@ def sdpa_with_pages(
         )
         distance = at[:, None] - seen
         visible = (distance >= 0) if window is None else (distance >= 0) & (distance < window)
-        out[:, :, mine] = _attend(q[:, :, mine], keys, values, visible, scale, softcap)
+        out[:, :, mine] = _attend(q[:, :, mine], keys, values, visible, scale, softcap, sinks)
     return out
 
 
@@ -186,13 +189,17 @@ def _attend(
     visible: torch.Tensor,
     scale: float | None,
     softcap: float | None,
+    sinks: torch.Tensor | None,
 ) -> torch.Tensor:
     groups = q.shape[1] // max(keys.shape[1], 1)
     keys, values = (t.repeat_interleave(groups, 1) for t in (keys, values))
     scores = q.float() @ keys.mT * (q.shape[3] ** -0.5 if scale is None else scale)
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
-    return (torch.softmax(scores.masked_fill(~visible, -torch.inf), -1) @ values).to(q.dtype)
+    scores = scores.masked_fill(~visible, -torch.inf)
+    if sinks is not None:
+        scores = torch.cat([scores, sinks.float()[:, None, None].expand(*scores.shape[:3], 1)], -1)
+    return (torch.softmax(scores, -1)[..., : keys.shape[2]] @ values).to(q.dtype)
 
 
 @torch.library.custom_op("clave::ssm_scan", mutates_args=("state",))

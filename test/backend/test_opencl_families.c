@@ -470,6 +470,7 @@ static const pair_case scatter_cases[] = {
                                .out = 5,                 \
                                .key_cache_out = 6,       \
                                .value_cache_out = 7,     \
+                               .sinks = IR_NONE,         \
                                __VA_ARGS__},             \
         tensors, types, 40                               \
   }

@@ -157,9 +157,10 @@ class Cached(torch.nn.Module):
     """q: (B, L, n_heads, D), k and v: (B, L, n_kv, D or v_dim), as a model projects them; the position is ().
     unwritten: the value of cache rows that are not written yet; in int8 caches, the value of their scales."""
 
-    def __init__(self, kv=2, rows=12, dim=8, v_dim=None, batch=1, dtype=F32, unwritten=0.0, **kwargs):
+    def __init__(self, kv=2, rows=12, dim=8, v_dim=None, batch=1, dtype=F32, unwritten=0.0, sinks=None, **kwargs):
         super().__init__()
         self.kwargs = kwargs
+        self.sinks = None if sinks is None else torch.nn.Parameter(torch.tensor(sinks), requires_grad=False)
         codes = 99 if dtype is I8 else unwritten
         self.register_buffer("keys", torch.full((batch, kv, rows, dim), codes, dtype=dtype))
         self.register_buffer("values", torch.full((batch, kv, rows, v_dim or dim), codes, dtype=dtype))
@@ -169,7 +170,8 @@ class Cached(torch.nn.Module):
     def forward(self, q, k, v, position):
         scales = (self.key_scale, self.value_scale)
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
-        return sdpa_with_kv_cache(q, k, v, self.keys, self.values, position, *scales, **self.kwargs)
+        more = self.kwargs if self.sinks is None else self.kwargs | {"sinks": self.sinks}
+        return sdpa_with_kv_cache(q, k, v, self.keys, self.values, position, *scales, **more)
 
 
 LENGTH = torch.export.Dim("length", min=1, max=1000)
@@ -214,6 +216,13 @@ def cached_cases():
     yield cached("none", (0, 3), (0, 12))
     yield cached("scaled", (5, 0), (1, 5), scale=0.3, softcap=1.5)
     yield cached("scaled_i8", (20, 0), (1, 20), rows=40, cache=I8, scale=0.3, softcap=1.5, dtype=F16)
+    sinks = (0.5, -3.0, 20.0, -torch.inf)  # most of the weight, none, and a score that is hidden
+    yield cached("sinks", (5, 0), (1, 5), sinks=sinks)
+    yield cached("sinks_batch", (3, 1), (2, 4), batch=2, v_dim=5, sinks=sinks)
+    yield cached("sinks_i8", (20, 0), (1, 20), rows=40, cache=I8, scale=0.3, softcap=1.5, dtype=F16, sinks=sinks)
+    yield cached("sinks_ring", (20, 0), (3, 20), rows=9, window=4, kv=1, sinks=sinks)
+    yield cached("sinks_split", (600, 0), (1, 600), rows=700, kv=1, dim=16, sinks=sinks)
+    yield cached("sinks_blocks", (70, 0), (40, 70), rows=120, dim=64, sinks=sinks)
     yield cached("split", (600, 0), (1, 600), rows=700, heads=2, kv=1, dim=16)
     yield cached("split_i8", (600, 0), (3, 600), rows=700, heads=2, kv=1, dim=16, cache=I8)
     odd = T((1, 5, 2, 8), values=(*[1.0, 0.0] * 9, math.nan, *[0.0] * 16, math.inf))

@@ -14,9 +14,10 @@ TABLE = ((6, 2, 0), (3, -7, 99), (5, 1, 4), (6, 7, -1))
 class Paged(torch.nn.Module):
     """q: (1, N, n_heads, D), k and v: (1, N, n_kv, D or v_dim), as a model projects them."""
 
-    def __init__(self, kv=2, pages=9, rows=ROWS, dim=8, v_dim=None, dtype=F32, **kwargs):
+    def __init__(self, kv=2, pages=9, rows=ROWS, dim=8, v_dim=None, dtype=F32, sinks=None, **kwargs):
         super().__init__()
         self.kwargs = kwargs
+        self.sinks = None if sinks is None else torch.nn.Parameter(torch.tensor(sinks), requires_grad=False)
         self.register_buffer("keys", torch.zeros(pages, kv, rows, dim, dtype=dtype))
         self.register_buffer("values", torch.zeros(pages, kv, rows, v_dim or dim, dtype=dtype))
         for name in ("key_scale", "value_scale"):
@@ -25,7 +26,8 @@ class Paged(torch.nn.Module):
     def forward(self, q, k, v, position, sequence, table):
         scales = (self.key_scale, self.value_scale)
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
-        return sdpa_with_pages(q, k, v, self.keys, self.values, position, sequence, table, *scales, **self.kwargs)
+        more = self.kwargs if self.sinks is None else self.kwargs | {"sinks": self.sinks}
+        return sdpa_with_pages(q, k, v, self.keys, self.values, position, sequence, table, *scales, **more)
 
 
 DIMS = [torch.export.Dim(name, min=1, max=2000) for name in ("length", "sequences", "pages")]
@@ -98,6 +100,7 @@ def cases():
     yield paged("few_tokens", one, whole((0, 40, 7)), table=alone, window=17)
     mixed = [(20, 0), (3, 1), *whole((2, 33, 15)), (18, 3)]
     yield paged("mixed", PROMPTS, mixed, scale=0.3, softcap=1.5, heads=6)
+    yield paged("sinks", PROMPTS, mixed, cache=I8, window=19, sinks=(0.5, -3.0, 20.0, -torch.inf))
     yield paged("scattered", PROMPTS, [(34, 2), (21, 0), (33, 2), (3, 1), (20, 0), (35, 2)])
     yield paged("written_again", PROMPTS, whole((0, 5, 3), (2, 0, 40)), window=4)
     yield paged("moved", PROMPTS, TOKENS, after=((6, 2, 0), (8, 0, 0), (5, 1, 4), (6, 7, -1)), window=1)
@@ -107,6 +110,7 @@ def cases():
     yield paged("split", many, [(620, 0), (2, 1)], table=long, **sizes)
     yield paged("split_of_one", many[:620], [(620, 0)], table=long[:1], cache=I8, **sizes)
     yield paged("split_of_some", many, whole((0, 620, 9), (1, 2, 4)), table=long, window=300, **sizes)
+    yield paged("sinks_split", many, [(620, 0), (2, 1)], table=long, sinks=(1.0, 9.0), **sizes)
     sizes |= {"heads": 20}
     yield paged("one_among_many", many, [*whole((0, 620, 9)), (2, 1)], table=long, **sizes)
     wide = {"dim": 100, "v_dim": 129, "heads": 6}

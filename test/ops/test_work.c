@@ -236,7 +236,8 @@ static void cached_attention(void **state) {
                             .value_scale = IR_NONE,
                             .out = q,
                             .key_cache_out = cache,
-                            .value_cache_out = cache};
+                            .value_cache_out = cache,
+                            .sinks = IR_NONE};
   const double around = 4 * (32 + 16 + 16 + 32);
   EXPECT(ATTENTION_CACHED, &op, .counts = &known, .n_counts = 1, .flops = 2 * 2 * (11 + 12) * 16,
          .bytes = around + 2 * (2 * 8 * (12 + 2)));
@@ -270,7 +271,8 @@ static void paged_attention(void **state) {
                            .value_scale = IR_NONE,
                            .out = q,
                            .key_cache_out = cache,
-                           .value_cache_out = cache};
+                           .value_cache_out = cache,
+                           .sinks = IR_NONE};
   EXPECT(ATTENTION_PAGED, &op, .counts = known, .n_counts = 2, .flops = 2 * 2 * (5 + 6 + 21) * 16,
          .bytes = 4 * (48 + 24 + 24 + 48) + 2 * (4 * 8 * (6 + 21 + 3)));
 }

@@ -199,6 +199,7 @@ FAMILIES = {
     "StableLm": {},  # its layers do not pass unknown arguments to attention
     "Nemotron": {},
     "JetMoe": {},  # reads the result of attention as a view
+    "GptOss": {"num_local_experts": 4, "head_dim": 8, "sliding_window": 5},  # heads have scores without a value
     "Mixtral": {"num_local_experts": 4},
     "Qwen2Moe": EXPERTS | {"num_experts": 6, "shared_expert_intermediate_size": 20},
     "DeepseekV3": EXPERTS | LATENT | {"first_k_dense_replace": 1, "n_routed_experts": 8, "n_group": 2, "topk_group": 1},

@@ -51,7 +51,6 @@ FAMILIES = {
     "xglm": ("XGLM", {"vocab_size": VOCAB, "d_model": 32, "max_position_embeddings": 64} | XGLM, NO_INTERFACE),
     "diffllama": ("DiffLlama", BERT | {"num_key_value_heads": 2}, "diffllama attends 4 times in 2 layers"),
     "roberta": ("Roberta", BERT | {"is_decoder": True}, "attention interface returns other logits"),
-    "gpt_oss": ("GptOss", BERT | EXPERTS | {"sliding_window": 8}, "GptOssAttention has s_aux"),
     "llama4": ("Llama4Text", BERT | EXPERTS | {"attention_chunk_size": 8}, "layers of chunked_attention"),
     "gpt_neox_japanese": ("GPTNeoXJapanese", BERT | {"intermediate_multiple_size": 2}, NO_INTERFACE),
     "megatron_bert": ("MegatronBert", BERT | {"is_decoder": True}, NO_INTERFACE),

@@ -151,10 +151,12 @@ def _attend(
     dropout: float = 0.0,
     sliding_window: int | None = None,
     softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
     """The attention function that transformers calls. query: (B, n_heads, L, D); key, value: (B, n_kv, L, D), of the
-    new tokens. Returns the result (B, L, n_heads, Dv), and None for the weights."""
+    new tokens. s_aux: (n_heads), a score of each head without a value. Returns the result (B, L, n_heads, Dv), and None
+    for the weights."""
     holder = getattr(module, _HOLDER, None)
     if holder is not None and holder.probed is not None:
         _refuse_others(module, attention_mask, others)
@@ -164,7 +166,7 @@ def _attend(
     if holder is None or holder.of_layer is None:
         raise unsupported("call the model through the module that use_kv_cache returned")
     cache: KVCache = holder.of_layer[module.layer_idx]
-    out = cache(query, key, value, holder.position, scaling, softcap)
+    out = cache(query, key, value, holder.position, scaling, softcap, s_aux)
     return out.transpose(1, 2).contiguous(), None  # the layout of transformers' own functions
 
 

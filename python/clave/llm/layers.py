@@ -50,10 +50,13 @@ class KVCache(torch.nn.Module):
         position: torch.Tensor,
         scale: float | None = None,
         softcap: float | None = None,
+        sinks: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Returns the attention of the tokens at position, position + 1, ..., see clave.ops.sdpa_with_kv_cache."""
         scales = (self.key_scale, self.value_scale)
-        return sdpa_with_kv_cache(q, k, v, self.keys, self.values, position, *scales, self.window, scale, softcap)
+        return sdpa_with_kv_cache(
+            q, k, v, self.keys, self.values, position, *scales, self.window, scale, softcap, sinks
+        )
 
     def write(self, k: torch.Tensor, v: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Writes k, v (batch, n_kv, L, size) to the rows `positions` (L), in place. Returns all rows, rounded as

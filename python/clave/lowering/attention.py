@@ -90,9 +90,11 @@ def cached(
     window: int | None,
     scale: Scalar | None,
     softcap: Scalar | None,
+    sinks: Tensor | None = None,
 ) -> list[Tensor | None]:
     """Lowers clave.ops.sdpa_with_kv_cache. Returns its result, then the new values of the caches and their scales."""
     fields = {"position": slot_as(c, position, schema.DType.I64), "window": window, "scale": scale, "softcap": softcap}
+    fields["sinks"] = _sinks(c, sinks)
     return _with_caches(c, "AttentionCached", (q, k, v), (key_cache, value_cache, key_scale, value_scale), fields)
 
 
@@ -112,6 +114,7 @@ def paged(
     window: int | None,
     scale: Scalar | None,
     softcap: Scalar | None,
+    sinks: Tensor | None = None,
 ) -> list[Tensor | None]:
     """Lowers clave.ops.sdpa_with_pages. Returns its result, then the new values of the caches and their scales."""
     fields = {
@@ -121,8 +124,13 @@ def paged(
         "window": window,
         "scale": scale,
         "softcap": softcap,
+        "sinks": _sinks(c, sinks),
     }
     return _with_caches(c, "AttentionPaged", (q, k, v), (key_cache, value_cache, key_scale, value_scale), fields)
+
+
+def _sinks(c: Context, sinks: Tensor | None) -> Slot | None:
+    return None if sinks is None else c.tensor(slot_as(c, sinks, schema.DType.F32))
 
 
 def _with_caches(

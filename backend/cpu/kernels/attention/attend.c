@@ -184,18 +184,21 @@ static void attend_mask_scores(const work *work, int64_t i, int64_t n, char *sco
   }
 }
 
-/* Replaces scores by weights, which are all `empty` if every score is -inf. */
-static void softmax_f32(float *x, int64_t n, float empty) {
+/* Replaces scores by weights, which are all `empty` if every score is -inf. sink: a further score.
+ */
+static void softmax_f32(float *x, int64_t n, float sink, float empty) {
   float max = largest_f32(n, x);
-  double sum = max == -INFINITY ? 0 : exponentials_f32(n, max, x, x);
+  if (sink > max) max = sink;
+  double sum = max == -INFINITY ? 0 : exponentials_f32(n, max, x, x) + exp((double)sink - max);
   float scale = sum == 0 ? 0 : (float)(1 / sum);
   for (int64_t i = 0; i < n; i++) x[i] = sum == 0 ? empty : x[i] * scale;
 }
 
-static void softmax_f64(double *x, int64_t n, double empty) {
-  double max = -INFINITY, sum = 0;
+static void softmax_f64(double *x, int64_t n, double sink, double empty) {
+  double max = sink, sum = 0;
   for (int64_t i = 0; i < n; i++) max = x[i] > max || isnan(x[i]) ? x[i] : max;
   for (int64_t i = 0; i < n; i++) sum += x[i] = max == -INFINITY ? 0 : exp(x[i] - max);
+  if (max > -INFINITY) sum += exp(sink - max);
   double scale = sum == 0 ? 0 : 1 / sum;
   for (int64_t i = 0; i < n; i++) x[i] = sum == 0 ? empty : x[i] * scale;
 }
@@ -208,8 +211,9 @@ static void normalize_scores(const work *work) {
     char *scores = work->scores + i * heads->l_k * size;
     attend_mask_scores(work, i, row->to, scores);
     scores += row->from * size;
-    if (heads->c == COMPUTE_F32) softmax_f32((float *)(void *)scores, n, heads->p->empty);
-    if (heads->c == COMPUTE_F64) softmax_f64((double *)(void *)scores, n, heads->p->empty);
+    const float sink = find_sink(heads->p, row), empty = heads->p->empty;
+    if (heads->c == COMPUTE_F32) softmax_f32((float *)(void *)scores, n, sink, empty);
+    if (heads->c == COMPUTE_F64) softmax_f64((double *)(void *)scores, n, (double)sink, empty);
   }
 }
 

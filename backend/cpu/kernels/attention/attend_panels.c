@@ -169,8 +169,8 @@ static void begin_panel(const plan *plan, panel *panel) {
   }
   memset(panel->sums, 0, (size_t)(plan->v_width * panel->lanes) * sizeof(float));
   for (int l = 0; l < panel->lanes; l++) {
-    panel->state.largest[l] = -INFINITY;
-    panel->state.total[l] = 0;
+    panel->state.largest[l] = find_sink(plan->p, &panel->rows[l]);
+    panel->state.total[l] = plan->p->sinks ? 1 : 0;
   }
 }
 

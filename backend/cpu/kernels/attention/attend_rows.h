@@ -2,6 +2,8 @@
 #define BACKEND_CPU_KERNELS_ATTENTION_ATTEND_ROWS_H
 /* Describes an attention: the rows of queries, keys and values, and the keys that a query may
  * see. */
+#include <math.h>
+
 #include "backend/cpu/kernels/support/rows.h"
 
 /* All operands have the same rank >= 3 and last strides 1: q (*, n_kv * share, n_queries,
@@ -16,6 +18,7 @@ typedef struct attention_sizes {
 typedef struct attention {
   const ktensor *q, *k, *v, *mask, *out; /* mask: NULL if absent */
   const ktensor *k_scale, *v_scale;      /* factors of the rows, or NULL */
+  const float *sinks;    /* (n_kv * share): a score of each head without a value, or NULL */
   attention_sizes sizes; /* n_keys: number of keys up to the last one that a query sees */
   int64_t first_row;
   const int32_t *pages;     /* NULL: k and v are not paged */
@@ -36,6 +39,11 @@ typedef struct query_row {
 /* Returns row r of a pair. A pair is a batch and a head of k; pairs are counted over all batches.
  * The rows of a pair are all queries of the heads that share its keys. */
 query_row find_query(const attention *attention, int64_t pair, int64_t r);
+/* Returns the score without a value of a query's head; -inf if there is none. */
+static inline float find_sink(const attention *attention, const query_row *row) {
+  const int64_t heads = attention->sizes.n_kv * attention->sizes.share;
+  return attention->sinks ? attention->sinks[row->head % heads] : -INFINITY;
+}
 /* Returns the offset of a query's row in q, mask or out. */
 int64_t query_offset(const attention *attention, const ktensor *t, const query_row *row);
 

@@ -162,6 +162,7 @@ static attention piece_of(const attention_cached_args *args, int64_t n, int64_t 
                          .v = &args->v,
                          .k_scale = present(&args->k_scale),
                          .v_scale = present(&args->v_scale),
+                         .sinks = args->sinks.data,
                          .sizes = args->sizes,
                          .causal = true,
                          .window = args->window,
@@ -228,7 +229,7 @@ const kernel_desc kernel_attention_cached = {
                  OPERAND(attention_cached_args, new_v), OPERAND(attention_cached_args, position),
                  OPERAND(attention_cached_args, k), OPERAND(attention_cached_args, v),
                  OPERAND(attention_cached_args, k_scale), OPERAND(attention_cached_args, v_scale),
-                 OPERAND(attention_cached_args, out)}};
+                 OPERAND(attention_cached_args, sinks), OPERAND(attention_cached_args, out)}};
 
 /* ---------------------------------------------------------------- paged caches */
 
@@ -312,4 +313,5 @@ const kernel_desc kernel_attention_paged = {
         OPERAND(attention_paged_args, sequence), OPERAND(attention_paged_args, page_table),
         OPERAND(attention_paged_args, cached.k), OPERAND(attention_paged_args, cached.v),
         OPERAND(attention_paged_args, cached.k_scale),
-        OPERAND(attention_paged_args, cached.v_scale), OPERAND(attention_paged_args, cached.out)}};
+        OPERAND(attention_paged_args, cached.v_scale), OPERAND(attention_paged_args, cached.sinks),
+        OPERAND(attention_paged_args, cached.out)}};

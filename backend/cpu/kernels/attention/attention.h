@@ -28,6 +28,7 @@ typedef struct attention_cached_args {
   ktensor position;         /* one I64 */
   ktensor k, v;             /* (B, n_kv, n_keys, size) */
   ktensor k_scale, v_scale; /* (B, n_kv, n_keys) F32, for I8 caches, or absent */
+  ktensor sinks;            /* (heads) F32: scores without a value, or absent */
   ktensor out;
   attention_sizes sizes;
   int64_t window, max_new_rows;

@@ -21,6 +21,7 @@ typedef struct attention {
   const attention_paged_desc *pages;  /* NULL if the cache is contiguous */
   int64_t skip;
   int64_t items, n_splits;
+  bool is_split; /* partial results are merged: of several splits, or with sinks */
   int kernel;
   mma_unit unit; /* the matrix unit for blocks of block_type; its kind may be MMA_NONE */
   dtype block_type;
@@ -229,6 +230,7 @@ static void opencl_attention_choose_splits(attention *attention, const char *var
                         .problem = attention};
   const int64_t n = recorder_choose(attention->recorder, &all, &key)->parameters[0];
   attention->n_splits = n ? n : splits_by_rule(attention->recorder, attention);
+  attention->is_split = attention->n_splits > 1 || attention->desc.sinks;
 }
 
 /* True if keys and values are first copied. Many work-items read them, and rows at a large stride
@@ -321,7 +323,7 @@ static attention_params opencl_attention_arguments_of(const attention *attention
       .v = attention->one_block ? scratch_arg(tensor_numel(&k)) : buffer_arg(desc->v),
       .mask = optional_arg(desc->mask),
       .out = buffer_arg(desc->out),
-      .splits = attention->n_splits > 1 ? opencl_attention_splits_of(attention) : absent_arg(),
+      .splits = attention->is_split ? opencl_attention_splits_of(attention) : absent_arg(),
       .k_scale = optional_arg(cached ? cached->k_scale : NULL),
       .v_scale = optional_arg(cached ? cached->v_scale : NULL),
       .position = optional_arg(cached ? cached->position : NULL),
@@ -381,7 +383,7 @@ static void define_attention(launch *launch, const attention *attention) {
   launch_define(launch, "EMPTY_NAN", desc->empty_nan);
   launch_define(launch, "Q_MAX", desc->head_dim > LARGEST_CLASS ? 0 : size_class(desc->head_dim));
   launch_define(launch, "V_MAX", size_class(desc->v_dim));
-  launch_define(launch, "SPLIT", attention->n_splits > 1);
+  launch_define(launch, "SPLIT", attention->is_split);
   if (desc->mask && tensor_numel(&desc->mask_view) > INT32_MAX / 2) launch_wide(launch);
 }
 
@@ -454,8 +456,11 @@ static clave_status opencl_attention_launch_merge(cl_recorder *recorder, const n
   launch_dtype(&launch, "X_TYPE", desc->q->tensor.type);
   launch_compute(&launch, desc->q->tensor.type);
   launch_define(&launch, "EMPTY_NAN", desc->empty_nan);
+  launch_define(&launch, "SINKS", desc->sinks != NULL);
   launch_args(&launch, &(attention_merge_args){.splits = opencl_attention_splits_of(attention),
                                                .out = buffer_arg(desc->out),
+                                               .sinks = optional_arg(desc->sinks),
+                                               .n_heads = desc->n_kv * desc->share,
                                                .items = rows * n_chunks,
                                                .n_chunks = n_chunks,
                                                .chunk = chunk,
@@ -476,7 +481,7 @@ static clave_status copy_keys(cl_recorder *recorder, const node *node, const att
 static clave_status opencl_attention_attend(cl_recorder *recorder, const node *node,
                                             const attention *attention) {
   if (attention->one_block) TRY(copy_keys(recorder, node, attention));
-  if (attention->n_splits == 1) return launch_attention(recorder, node, attention);
+  if (!attention->is_split) return launch_attention(recorder, node, attention);
   size_t bytes =
       (size_t)(count_queries(attention) * attention->n_splits * (attention->desc.v_dim + 2)) *
       sizeof(double);

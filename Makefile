@@ -94,7 +94,7 @@ FUZZ_SRC := $(wildcard test/fuzz/fuzz_*.c)
 FAULT_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard test/fault/run_*.c))
 BENCH_BIN = $(patsubst %.c,$(BUILD)/%,$(filter-out bench/common.c,$(wildcard bench/*.c)))
 PY_GEN = python/clave/_generated
-KERNELS := $(wildcard $(addprefix kernels_cl/,*.cl *.h */*.cl */*.h)) base/decode.h base/float8.h
+KERNELS := $(wildcard $(addprefix kernels_cl/,*.cl *.h */*.cl */*.h)) base/decode.h base/decode_grids.h base/float8.h
 
 PAGES = $(if $(CROSS)$(SAN),,$(BUILD)/share/made docs/reference/cli.md docs/reference/imported_ops.md)# manual pages, completions and a page, from the built tool's tables
 ifeq ($(SYSTEM),windows)

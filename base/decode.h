@@ -6,7 +6,9 @@
  *   code_factors           a struct of float d[2], m[2]; int s[2], l[2]
  *   DECODE_HALF(p)         the F16 at p, an even address, as float
  *   DECODE_TABLE           the declaration of a table of signed bytes
+ *   DECODE_GRID(FORMAT)    1 if this format is decoded: other codebooks are left out
  *   FLOAT_OF(u)            the float whose bits are u
+ * and include base/decode_grids.h before.
  *
  * The block formats are llama.cpp's. split_FORMAT receives the address of a block, writes the codes
  * of its elements [32 part, 32 part + 32) to `values`, and returns their factors. Computed in this
@@ -217,4 +219,156 @@ static inline code_factors split_TQ2_0(code_bytes block, int part, float *values
   for (int i = 0; i < 32; i++) values[i] = (float)((codes[i] >> part % 4 * 2 & 3) - 1);
   return scale_of(DECODE_HALF(block + 64));
 }
+
+/* ---------------------------------------------------------------- blocks of 256 with a codebook
+ * Factors of 1/8 and 1/4 are powers of two, so that all products are exact. */
+
+static inline unsigned decode_word(code_bytes p) {
+  return p[0] | p[1] << 8 | (unsigned)p[2] << 16 | (unsigned)p[3] << 24;
+}
+
+/* Returns the signs of 8 elements, a bit each, of which 7 are stored: their number is even. */
+static inline int decode_even_signs(int bits) {
+  int parity = bits ^ bits >> 4;
+  parity ^= parity >> 2;
+  return bits | (parity ^ parity >> 1) << 7;
+}
+
+/* Writes 8 elements of IQ2, whose magnitudes are 8, 25 and 43. */
+static inline void decode_grid2(int word, int signs, float *values) {
+  for (int i = 0; i < 8; i++) {
+    const int code = word >> 2 * i & 3, size = 8 + 17 * code + (code >> 1);
+    values[i] = (float)(signs >> i & 1 ? -size : size);
+  }
+}
+
+/* Writes 4 elements of IQ3_XXS, whose magnitudes are 4, 12, ... 52 and 62. */
+static inline void decode_grid3(int word, int signs, float *values) {
+  for (int i = 0; i < 4; i++) {
+    const int code = word >> 3 * i & 7, size = 4 + 8 * code + (code == 7 ? 2 : 0);
+    values[i] = (float)(signs >> i & 1 ? -size : size);
+  }
+}
+
+/* Writes 8 elements of IQ1, times 8: -8, 0 or 8, plus or minus 1. */
+static inline void decode_grid1(int word, int is_less, float *values) {
+  for (int i = 0; i < 8; i++)
+    values[i] = (float)(((word >> 2 * i & 3) - 1) * 8 + (is_less ? -1 : 1));
+}
+
+#if DECODE_GRID(IQ2_XXS)
+/* Layout: d; for each part 4 indices, then 28 bits of signs and 4 of the scale. */
+static inline code_factors split_IQ2_XXS(code_bytes block, int part, float *values) {
+  code_bytes indices = block + 2 + part * 8;
+  const unsigned more = decode_word(indices + 4);
+  code_factors factors = scale_of(DECODE_HALF(block) * 0.125f);
+  factors.s[0] = factors.s[1] = (int)(more >> 28) * 2 + 1;
+  for (int i = 0; i < 4; i++)
+    decode_grid2(grid_IQ2_XXS[indices[i]], decode_even_signs(more >> 7 * i & 127), values + 8 * i);
+  return factors;
+}
+#endif
+
+#if DECODE_GRID(IQ2_XS)
+/* Layout: d; 32 words of 9 bits of an index and 7 of signs; sixteen 4-bit scales. */
+static inline code_factors split_IQ2_XS(code_bytes block, int part, float *values) {
+  code_factors factors = scale_of(DECODE_HALF(block) * 0.125f);
+  factors.s[0] = (block[66 + part] & 15) * 2 + 1;
+  factors.s[1] = (block[66 + part] >> 4) * 2 + 1;
+  for (int i = 0; i < 4; i++) {
+    code_bytes at = block + 2 + part * 8 + i * 2;
+    decode_grid2(grid_IQ2_XS[at[0] | (at[1] & 1) << 8], decode_even_signs(at[1] >> 1),
+                 values + 8 * i);
+  }
+  return factors;
+}
+#endif
+
+#if DECODE_GRID(IQ2_S)
+/* Layout: d; 32 low bytes of indices; 32 bytes of signs; 8 bytes of high bits; sixteen 4-bit
+ * scales. */
+static inline code_factors split_IQ2_S(code_bytes block, int part, float *values) {
+  code_bytes low = block + 2 + part * 4;
+  const int high = block[66 + part];
+  code_factors factors = scale_of(DECODE_HALF(block) * 0.125f);
+  factors.s[0] = (block[74 + part] & 15) * 2 + 1;
+  factors.s[1] = (block[74 + part] >> 4) * 2 + 1;
+  for (int i = 0; i < 4; i++)
+    decode_grid2(grid_IQ2_S[low[i] | (high >> 2 * i & 3) << 8], low[32 + i], values + 8 * i);
+  return factors;
+}
+#endif
+
+#if DECODE_GRID(IQ3_XXS)
+/* Layout: d; 64 indices; for each part 28 bits of signs and 4 of the scale. */
+static inline code_factors split_IQ3_XXS(code_bytes block, int part, float *values) {
+  code_bytes indices = block + 2 + part * 8;
+  const unsigned more = decode_word(block + 66 + part * 4);
+  code_factors factors = scale_of(DECODE_HALF(block) * 0.25f);
+  factors.s[0] = factors.s[1] = (int)(more >> 28) * 2 + 1;
+  for (int i = 0; i < 8; i++) {
+    const int signs = decode_even_signs(more >> 7 * (i / 2) & 127);
+    decode_grid3(grid_IQ3_XXS[indices[i]], signs >> i % 2 * 4, values + 4 * i);
+  }
+  return factors;
+}
+#endif
+
+#if DECODE_GRID(IQ3_S)
+/* Layout: d; 64 low bytes of indices; 8 bytes of high bits; 32 bytes of signs; eight 4-bit scales.
+ * Elements are odd, from -15 to 15: 2 code - 15. */
+static inline code_factors split_IQ3_S(code_bytes block, int part, float *values) {
+  const float d = DECODE_HALF(block);
+  code_factors factors = factors_of(d * 2, d * -15);
+  const int s = (block[106 + part / 2] >> part % 2 * 4 & 15) * 2 + 1;
+  factors.s[0] = factors.s[1] = factors.l[0] = factors.l[1] = s;
+  for (int i = 0; i < 8; i++) {
+    const int word = grid_IQ3_S[block[2 + part * 8 + i] | (block[66 + part] >> i & 1) << 8];
+    const int signs = block[74 + part * 4 + i / 2] >> i % 2 * 4;
+    for (int k = 0; k < 4; k++) {
+      const int code = word >> 3 * k & 7;
+      values[4 * i + k] = (float)(signs >> k & 1 ? 7 - code : 8 + code);
+    }
+  }
+  return factors;
+}
+#endif
+
+#if DECODE_GRID(IQ1_S)
+/* Layout: d; 32 low bytes of indices; for each part 12 high bits, 3 of the scale and a sign. */
+static inline code_factors split_IQ1_S(code_bytes block, int part, float *values) {
+  const int high = block[34 + part * 2] | block[35 + part * 2] << 8;
+  code_factors factors = scale_of(DECODE_HALF(block) * 0.125f);
+  factors.s[0] = factors.s[1] = (high >> 12 & 7) * 2 + 1;
+  for (int i = 0; i < 4; i++)
+    decode_grid1(grid_IQ1_S[block[2 + part * 4 + i] | (high >> 3 * i & 7) << 8], high >> 15,
+                 values + 8 * i);
+  return factors;
+}
+
+/* Returns the float whose F16 bits are given. */
+static inline float decode_half_bits(unsigned bits) {
+  const unsigned sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 31, rest = bits & 1023;
+  if (!exponent) return (sign ? -0x1p-24f : 0x1p-24f) * (float)rest;
+  return FLOAT_OF(sign | (exponent == 31 ? 255u : exponent + 112) << 23 | rest << 13);
+}
+
+/* Layout: 32 low bytes of indices; 16 bytes of 3 high bits and a sign for 8 elements each; 4 words
+ * of four 3-bit scales and a nibble of d, from the lowest nibble on. */
+static inline code_factors split_IQ1_M(code_bytes block, int part, float *values) {
+  code_bytes scales = block + 48;
+  const unsigned bits =
+      scales[1] >> 4 | (scales[3] & 240) | (scales[5] & 240) << 4 | (scales[7] & 240) << 8;
+  code_factors factors = scale_of(decode_half_bits(bits) * 0.125f);
+  for (int half16 = 0; half16 < 2; half16++) {
+    const int at = part * 2 + half16, word = scales[at / 4 * 2] | scales[at / 4 * 2 + 1] << 8;
+    factors.s[half16] = (word >> at % 4 * 3 & 7) * 2 + 1;
+  }
+  for (int i = 0; i < 4; i++) {
+    const int high = block[32 + part * 2 + i / 2] >> i % 2 * 4;
+    decode_grid1(grid_IQ1_S[block[part * 4 + i] | (high & 7) << 8], high & 8, values + 8 * i);
+  }
+  return factors;
+}
+#endif
 #endif

@@ -10,6 +10,10 @@ static float half_at(code_bytes p) { return f16_to_f32((uint16_t)(p[0] | p[1] <<
 #define FLOAT_OF(u) float_of_bits(u)
 #define BITS_OF(f) bits_of_float(f)
 #define DECODE_TABLE static const signed char
+#define DECODE_WORDS static const uint16_t
+#define DECODE_GRID(format) 1
+#include "base/decode_grids.h"
+
 #include "base/decode.h"
 #include "base/float8.h"
 
@@ -32,6 +36,13 @@ static const block_format formats[] = {
     BLOCK(TQ1_0, 256, 54, -1, 2, 1, false, false, false),
     BLOCK(TQ2_0, 256, 66, -1, 2, 1, false, false, false),
     BLOCK(MXFP4, 32, 17, -12, 5, 1, false, false, true),
+    BLOCK(IQ2_XXS, 256, 66, -43, 8, 1, true, false, true),
+    BLOCK(IQ2_XS, 256, 74, -43, 8, 2, true, false, true),
+    BLOCK(IQ2_S, 256, 82, -43, 8, 2, true, false, true),
+    BLOCK(IQ3_XXS, 256, 98, -62, 8, 1, true, false, true),
+    BLOCK(IQ3_S, 256, 110, 0, 4, 1, true, true, true),
+    BLOCK(IQ1_S, 256, 50, -9, 5, 1, true, false, true),
+    BLOCK(IQ1_M, 256, 56, -9, 5, 2, true, false, true),
 };
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 

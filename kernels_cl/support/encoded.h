@@ -28,11 +28,24 @@
 typedef __global const uchar *code_bytes;
 #define DECODE_HALF(p) LOADF(F16, (__global const half *)(p), 0)
 #define DECODE_TABLE __constant char
+#define DECODE_WORDS __constant ushort
+/* Formats with codebooks have numbers, for comparison; IQ1_M has that of IQ1_S, and others have 0.
+ */
+#define number_IQ2_XXS 1
+#define number_IQ2_XS 2
+#define number_IQ2_S 3
+#define number_IQ3_XXS 4
+#define number_IQ3_S 5
+#define number_IQ1_S 6
+#define number_IQ1_M 6
+#define DECODE_GRID(format) (PASTE(number_, ENCODING) == PASTE(number_, format))
 typedef struct code_factors {
   float d[2], m[2];
   int s[2], l[2];
 } code_factors;
 #include "float8.h"
+
+#include "decode_grids.h"
 
 #include "decode.h"
 

@@ -17,7 +17,9 @@ static const char *const names[] = {
     "int6:64", "int7:32", "int8",         "int8:zeros",    "int8:f16",      "int8:32:zeros:f32",
     "e4m3",    "e4m3:32", "e5m2:64:bf16", "Q4_0",          "Q4_1",          "Q5_0",
     "Q5_1",    "Q8_0",    "Q2_K",         "Q3_K",          "Q4_K",          "Q5_K",
-    "Q6_K",    "IQ4_NL",  "IQ4_XS",       "TQ1_0",         "TQ2_0",         "MXFP4"};
+    "Q6_K",    "IQ4_NL",  "IQ4_XS",       "TQ1_0",         "TQ2_0",         "MXFP4",
+    "IQ2_XXS", "IQ2_XS",  "IQ2_S",        "IQ3_XXS",       "IQ3_S",         "IQ1_S",
+    "IQ1_M"};
 enum { NAMES = sizeof names / sizeof *names, K = 512 };
 
 static encoding parsed(const char *name) {

@@ -20,6 +20,8 @@ BLOCKS = {
     "Q4_0": ((0,), 8), "Q4_1": ((0, 2), 15), "Q5_0": ((0,), 16), "Q5_1": ((0, 2), 31), "Q8_0": ((0,), 128), "Q2_K": ((80, 82), 45),
     "Q3_K": ((108,), 128), "Q4_K": ((0, 2), 945), "Q5_K": ((0, 2), 1953), "Q6_K": ((208,), 4096), "IQ4_NL": ((0,), 127),
     "IQ4_XS": ((0,), 4064), "TQ1_0": ((52,), 1), "TQ2_0": ((64,), 1), "MXFP4": ((), 12),
+    "IQ2_XXS": ((0,), 167), "IQ2_XS": ((0,), 167), "IQ2_S": ((0,), 167), "IQ3_XXS": ((0,), 481), "IQ3_S": ((0,), 465), "IQ1_S": ((0,), 17),
+    "IQ1_M": ((), 17),
 }  # fmt: skip
 GROUPS = (
     "int8", "int8:32", "int8:128:zeros", "int7:16", "int6:64:zeros", "int5:32", "int4:32", "int4:32:zeros", "int4:128", "int4:64:zeros:bf16", "int8:32:f32", "int4", "int3:16:zeros",
@@ -36,6 +38,10 @@ def random_blocks(name, k, random, n=ROWS):
     for at in places:
         scales = random.uniform(0.5, 2, blocks.shape[:2]) * random.choice([-1, 1], blocks.shape[:2]) / largest
         blocks[..., at : at + 2] = scales.astype(np.float16)[..., None].view(np.uint8)
+    if name == "IQ1_M":  # the nibbles of the scale are in four bytes
+        scales = (random.uniform(0.5, 2, blocks.shape[:2]) / largest).astype(np.float16).view(np.uint16)
+        for i in range(4):
+            blocks[..., 49 + 2 * i] = blocks[..., 49 + 2 * i] & 15 | (scales >> 4 * i & 15) << 4
     if name == "MXFP4":
         blocks[..., 0] = random.integers(123, 127, blocks.shape[:2])
     return Stored(Blocks(name).table(), blocks.reshape(n, -1))

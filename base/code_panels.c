@@ -1,8 +1,6 @@
 /* Computes the layout of code panels. */
 #include "base/code_panels.h"
 
-enum { LINE = 64 /* bytes */ };
-
 static void set_from_blocks(const block_format *format, code_panels *panels) {
   panels->bits = format->bits <= 4 ? 4 : 8;
   panels->least = format->least;
@@ -55,7 +53,8 @@ bool code_panels_of(const encoding *encoding, int64_t k, code_panels *panels) {
   panels->m_at = panels->d_at + factors;
   panels->s_at = panels->m_at + (panels->has_lows ? factors : 0);
   panels->l_at = panels->s_at + subs;
-  panels->block_bytes = (panels->l_at + (panels->has_lows ? subs : 0) + LINE - 1) / LINE * LINE;
+  panels->block_bytes =
+      (panels->l_at + (panels->has_lows ? subs : 0) + CODE_LINE - 1) / CODE_LINE * CODE_LINE;
   panels->bytes = code_block_at(panels, panels->parts + panels->block - 1);
   return true;
 }

@@ -15,6 +15,7 @@
 
 enum {
   CODE_PANEL = 16 /* columns */,
+  CODE_LINE = 64, /* bytes of which blocks are multiples; they end with padding */
   BLOCK_PARTS = 8 /* maximum parts per block */,
   BLOCK_SPANS = 2 * BLOCK_PARTS
 };

@@ -40,9 +40,9 @@ static void store_factor(const code_panels *panels, float v, char *to, int64_t i
 static void store_factors(const code_panels *panels, const code_factors *factors, int64_t part,
                           int lane, char *block) {
   for (int i = 0; i < panels->spans; i++) {
-    int64_t span = part * panels->spans + i, number = span / panels->period * CODE_PANEL + lane;
+    const int64_t span = part * panels->spans + i, number = panels->row[span] * CODE_PANEL + lane;
     size_t at = (size_t)(span * CODE_PANEL + lane);
-    if (span % panels->period == 0) {
+    if (!span || panels->row[span] != panels->row[span - 1]) {
       store_factor(panels, factors->d[i], block + panels->d_at, number);
       if (panels->has_lows) store_factor(panels, factors->m[i], block + panels->m_at, number);
     }
@@ -53,50 +53,74 @@ static void store_factors(const code_panels *panels, const code_factors *factors
 }
 
 /* Returns the bits that a panel stores for a code. */
-static inline uint32_t stored_code(int code, int first, float x) {
+static inline uint8_t stored_code(int code, int first, float x) {
   if (code == CODE_E4M3) return f32_to_f8_e4m3(x);
   if (code == CODE_E5M2) return f32_to_f8_e5m2(x);
-  return (uint32_t)((int)x - first);
+  return (uint8_t)((int)x - first);
 }
 
-/* Stores the words of a column, with `bits` per code. */
-static inline void codes_store_words(int bits, int code, int first, const float *codes, char *to) {
-  const int each = 32 / bits;
-  for (int v = 0; v < bits; v++) {
-    uint32_t word = 0;
-    for (int j = 0; j < each; j++)
-      word |= stored_code(code, first, codes[v * each + j]) << (j * bits);
+static inline void store_codes(int code, int first, const float *codes, uint8_t *to) {
+  for (int i = 0; i < DECODED_AT_ONCE; i++) to[i] = stored_code(code, first, codes[i]);
+}
+
+/* Joins the low 4 bits of 8 bytes, the first byte's in the lowest bits. */
+static inline uint32_t joined_nibbles(const uint8_t *bytes) {
+  uint64_t word;
+  memcpy(&word, bytes, sizeof word);
+  word = (word | word >> 4) & 0x00FF00FF00FF00FF;
+  word = (word | word >> 8) & 0x0000FFFF0000FFFF;
+  return (uint32_t)(word | word >> 16);
+}
+
+/* part: of the block */
+static void store_panel_codes(const code_panels *panels, const float *codes, int64_t part, int lane,
+                              char *block) {
+  char *to = block + (part * panels->bits * CODE_PANEL + lane) * 4;
+  uint8_t bytes[DECODED_AT_ONCE];
+  if (panels->code == CODE_INT)
+    store_codes(CODE_INT, panels->least, codes, bytes);
+  else
+    store_codes(panels->code, 0, codes, bytes);
+  for (int v = 0; v < panels->bits; v++) {
+    uint32_t word;
+    if (panels->bits == 4)
+      word = joined_nibbles(bytes + 8 * v);
+    else
+      memcpy(&word, bytes + 4 * v, sizeof word);
     memcpy(to + v * CODE_PANEL * 4, &word, sizeof word);
   }
 }
 
-static void store_panel_codes(const code_panels *panels, const float *codes, int64_t part, int lane,
-                              char *block) {
-  char *to = block + (part * panels->bits * CODE_PANEL + lane) * 4;
-  if (panels->bits == 4)
-    codes_store_words(4, CODE_INT, panels->least, codes, to);
-  else
-    codes_store_words(8, panels->code, panels->least, codes, to);
+/* Packs a row of b into a column of its panel. */
+static void pack_lane(const packing *packing, code_bytes row, int lane, char *panel) {
+  float codes[DECODED_AT_ONCE];
+  int64_t within = 0; /* the part's place in its block */
+  char *block = panel;
+  for (int64_t part = 0; part < packing->of.parts; part++) {
+    const code_factors factors = encoding_split(packing->e, row, packing->k, part, codes);
+    int64_t last = min_i64(DECODED_AT_ONCE, packing->k - part * DECODED_AT_ONCE);
+    for (int64_t k = last; k < DECODED_AT_ONCE; k++) codes[k] = (float)packing->of.least;
+    store_panel_codes(&packing->of, codes, within, lane, block);
+    store_factors(&packing->of, &factors, within, lane, block);
+    if (++within < packing->of.block) continue;
+    within = 0;
+    block += packing->of.block_bytes;
+  }
 }
 
 static void codes_pack_panels(void *ctx, int64_t begin, int64_t end) {
   const packing *packing = ctx;
-  size_t row_bytes = encoding_row_bytes(packing->e, packing->k);
-  float codes[DECODED_AT_ONCE];
+  const code_panels *of = &packing->of;
+  const size_t row_bytes = encoding_row_bytes(packing->e, packing->k);
   for (int64_t i = begin; i < end; i++) {
-    char *panel = packing->to + (size_t)i * packing->of.bytes;
-    memset(panel, 0, packing->of.bytes);
-    for (int lane = 0; lane < min_i64(CODE_PANEL, packing->n - i * CODE_PANEL); lane++) {
-      code_bytes row = packing->b + (size_t)(i * CODE_PANEL + lane) * row_bytes;
-      for (int64_t part = 0; part < packing->of.parts; part++) {
-        const code_factors factors = encoding_split(packing->e, row, packing->k, part, codes);
-        int64_t last = min_i64(DECODED_AT_ONCE, packing->k - part * DECODED_AT_ONCE);
-        for (int64_t k = last; k < DECODED_AT_ONCE; k++) codes[k] = (float)packing->of.least;
-        char *block = panel + code_block_at(&packing->of, part);
-        store_panel_codes(&packing->of, codes, part % packing->of.block, lane, block);
-        store_factors(&packing->of, &factors, part % packing->of.block, lane, block);
-      }
-    }
+    char *panel = packing->to + (size_t)i * of->bytes;
+    const int lanes = (int)min_i64(CODE_PANEL, packing->n - i * CODE_PANEL);
+    const bool is_full = lanes == CODE_PANEL && of->parts % of->block == 0;
+    const size_t cleared = is_full ? CODE_LINE : of->block_bytes; /* blocks end with padding */
+    for (size_t end_at = of->block_bytes; end_at <= of->bytes; end_at += of->block_bytes)
+      memset(panel + end_at - cleared, 0, cleared);
+    for (int lane = 0; lane < lanes; lane++)
+      pack_lane(packing, packing->b + (size_t)(i * CODE_PANEL + lane) * row_bytes, lane, panel);
   }
 }
 

@@ -56,8 +56,13 @@ static clave_status load_other_format(const char *path, const clave_program_opti
     free(model.path);
     return NULL;
   }
-  const import_source source = {path, model.map.data, model.map.size, options->max_context,
-                                options->has_tokenizer};
+  const import_source source = {path,
+                                model.map.data,
+                                model.map.size,
+                                options->max_context,
+                                options->has_tokenizer,
+                                options->kv,
+                                options->prompt_piece};
   *done = import_accepts(path, source.bytes, source.size);
   if (*done) st = status_while(load_imported(&source, &model, out), "%s", path);
   if (model.path) file_map_close(&model.map);
@@ -75,10 +80,14 @@ clave_status clave_program_load(const char *path, const clave_program_options *o
   TRY(sized_read(options, &known, SIZED(clave_program_options, consts)));
   if (known.max_context < 0 || known.max_context > INT32_MAX)
     return INVALID("clave_program_options: max_context %lld", (long long)known.max_context);
+  if (known.prompt_piece < 0 || known.prompt_piece > INT32_MAX)
+    return INVALID("clave_program_options: prompt_piece %lld", (long long)known.prompt_piece);
   if (!known.consts) TRY(load_other_format(path, &known, &done, out));
   if (done) return NULL;
   TRY(program_load(path, known.consts, &program));
-  return program_wrap(program, out);
+  if (!known.kv) return program_wrap(program, out);
+  program_destroy(program);
+  return INVALID("%s: kv: only the caches of a .gguf file can be chosen", path);
 }
 
 clave_status clave_program_load_bytes(const void *bytes, size_t size, const char *name,

@@ -27,6 +27,9 @@ void file_map_close(file_map *map); /* accepts a zeroed map */
  * replaced the missing bytes, and the caller may have read them. Sets *changed (optional) if the
  * file was written to and may hold other bytes. Call it before and after using the bytes. */
 clave_status file_map_check(const file_map *map, const char *path, bool *changed) STATUS_CHECK;
+/* True if the file has another size or time of writing than when it was opened. A writer that sets
+ * the time back is not noticed. */
+bool file_map_is_written(const file_map *map);
 void file_map_settle(const file_map *map); /* accepts the change that file_map_check reported */
 /* Tells the system that the whole pages within this range will not be needed soon. */
 void file_map_release(const file_map *map, size_t offset, size_t size);

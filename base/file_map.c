@@ -20,6 +20,7 @@ enum { COPIED_BYTES = 256 << 10 };
 struct mapped_file {
   int fd;
   atomic_int_fast64_t changed_ns;
+  int64_t written_ns;
   atomic_bool is_bad;
 };
 
@@ -38,6 +39,11 @@ clave_status file_error(const char *path, int error) {
 /* Returns the time of the last change to bytes or attributes. Unlike st_mtim it cannot be set. */
 static int64_t changed_ns(const struct stat *info) {
   return (int64_t)info->st_ctim.tv_sec * 1000000000 + info->st_ctim.tv_nsec;
+}
+
+/* Returns the time of the last change to bytes, which programs can set. */
+static int64_t written_ns(const struct stat *info) {
+  return (int64_t)info->st_mtim.tv_sec * 1000000000 + info->st_mtim.tv_nsec;
 }
 
 /* Reads the file into anonymous memory, which is unmapped like a mapped file. */
@@ -73,6 +79,7 @@ static clave_status map_file(int *fd, const char *path, const struct stat *info,
   if (!out->state) return status_no_memory();
   out->state->fd = *fd;
   out->state->changed_ns = changed_ns(info);
+  out->state->written_ns = written_ns(info);
   *fd = -1;
   return NULL;
 }
@@ -121,6 +128,12 @@ clave_status file_map_check(const file_map *map, const char *path, bool *changed
   file_guard_renew();
   if (changed) *changed = is_known && changed_ns(&s) != map->state->changed_ns;
   return NULL;
+}
+
+bool file_map_is_written(const file_map *map) {
+  struct stat s;
+  return map->state && fstat(map->state->fd, &s) == 0 &&
+         (written_ns(&s) != map->state->written_ns || s.st_size != (off_t)map->size);
 }
 
 void file_map_settle(const file_map *map) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "clave_files.h"
+#include "clave_llm.h"
 #include "cli/model.h"
 #include "cli/progress.h"
 
@@ -41,11 +42,27 @@ static int convert_pack(const convert_arguments *arguments, model *model) {
   return pack_program(model);
 }
 
+/* Fails if the program has a tokenizer that cannot be read: that of an imported model, for example.
+ */
+static int check_tokenizer(const convert_arguments *arguments, const model *model) {
+  size_t size;
+  clave_tokenizer *tokenizer;
+  if (!clave_program_section(model->program, "TOKN", &size)) return EXIT_GOOD;
+  clave_status st = clave_tokenizer_of_program(model->program, &tokenizer);
+  clave_tokenizer_destroy(tokenizer);
+  if (!st) return EXIT_GOOD;
+  const int code =
+      fail("%s: its tokenizer: %s", arguments->model.program, clave_status_message(st));
+  clave_status_free(st);
+  return code;
+}
+
 static int convert_files(const convert_arguments *arguments, model *model) {
   TRY_EXIT(check_program_ending(arguments->to));
   if (arguments->device && is_json(arguments->to))
     return fail_usage("--pack: %s cannot store packed weights; write a .clv", arguments->to);
   TRY_EXIT(open_program(&arguments->model, model));
+  TRY_EXIT(check_tokenizer(arguments, model));
   if (arguments->device) TRY_EXIT(convert_pack(arguments, model));
   if (is_json(arguments->to) && clave_program_count_packed_weights(model->program))
     print_note(NULL, "packed weights are not written, because a .json cannot store them");

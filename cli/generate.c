@@ -59,6 +59,8 @@ static const flag generate_flags[] = {
      "limits the context to N tokens, prompts and answers together (default: the program's "
      "maximum)",
      2, UINT32_MAX},
+    {"--kv", FLAG_TEXT, FIELD(kv), "TYPE",
+     "element type of the cache of a .gguf model: f32, f16 (default), bf16 or int8", 0, 0},
     {"--sampling", FLAG_TEXT, FIELD(sampling), "HOW",
      "greedy: the most likely token; model: the settings stored in the model's file; the options "
      "below override both (default: greedy; in a chat: model)",
@@ -241,7 +243,8 @@ static int load_model(const generate_arguments *arguments, const model *model, s
                                .chat_template = arguments->template,
                                .clv = arguments->model.clv,
                                .clv_size = arguments->model.clv_size,
-                               .max_context = (uint32_t)arguments->max_context};
+                               .max_context = (uint32_t)arguments->max_context,
+                               .kv = arguments->kv};
   show_progress("loading %s", arguments->model.program);
   TRY_STATUS(clave_llm_load(arguments->model.program, model->device, &options, &speech->llm));
   clear_progress();

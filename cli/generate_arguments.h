@@ -7,7 +7,8 @@
 typedef struct generate_arguments {
   model_arguments model;
   const char *tokenizer, *pattern, *prompt, *prompt_file, *prompt_ids, *output_ids, *stats_json,
-      *logprobs, *system, *template, *tools, *documents, *chat_file, *perplexity, *sampling, *bos;
+      *logprobs, *system, *template, *tools, *documents, *chat_file, *perplexity, *sampling, *bos,
+      *kv;
   text_list stop, bias, template_arguments;
   int64_t max_new_tokens, max_context, top_k, seed, penalty_window, prefill_chunk, top_logprobs,
       window, stride;

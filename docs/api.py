@@ -25,7 +25,7 @@ PYTHON = [
             "clave.Program",
             "clave.from_onnx",
             "clave.from_tflite",
-            "clave.gguf.from_gguf",
+            "clave.from_gguf",
         ],
     ),
     ("Running", ["clave.Session", "clave.Device", "clave.devices"]),
@@ -38,10 +38,7 @@ PYTHON = [
 ]
 
 # Functions that the package exports under a shorter name.
-HEADED = {
-    n: ["    options:", f"      heading: clave.{n.split('.')[-1]}"]
-    for n in ("clave.exporter.export", "clave.gguf.from_gguf")
-}
+HEADED = {"clave.exporter.export": ["    options:", "      heading: clave.export"]}
 
 
 @dataclass

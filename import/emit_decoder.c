@@ -23,7 +23,7 @@ value *emit_rope(importer *im, value *input, value *cos, value *sin, bool interl
 value *emit_cached_attention(importer *im, cached_attention *call) {
   number dims[4];
   if (!emit_prepare(im, call->q) || !emit_prepare(im, call->k) || !emit_prepare(im, call->v) ||
-      !call->keys || !call->values)
+      !call->keys || !call->values || (call->sinks && !emit_prepare(im, call->sinks)))
     return NULL;
   memcpy(dims, call->q->dims, sizeof dims);
   dims[3] = call->v->dims[3];
@@ -34,11 +34,18 @@ value *emit_cached_attention(importer *im, cached_attention *call) {
   emit_set_tensor(im, "position", call->position);
   emit_set_tensor(im, "key_cache", call->keys);
   emit_set_tensor(im, "value_cache", call->values);
+  emit_set_tensor(im, "sinks", call->sinks);
+  emit_set_tensor(im, "key_scale", call->key_scales);
+  emit_set_tensor(im, "value_scale", call->value_scales);
   if (!out) return NULL;
   if (call->window > 0) clave_builder_set_int(im->builder, "window", call->window);
   if (call->scale != 0) clave_builder_set_float(im->builder, "scale", call->scale);
   if (call->softcap > 0) clave_builder_set_float(im->builder, "softcap", call->softcap);
   call->keys = emit_result(im, "key_cache_out", call->keys->type, 4, call->keys->dims);
   call->values = emit_result(im, "value_cache_out", call->values->type, 4, call->values->dims);
+  if (call->key_scales) {
+    call->key_scales = emit_result(im, "key_scale_out", CLAVE_F32, 3, call->key_scales->dims);
+    call->value_scales = emit_result(im, "value_scale_out", CLAVE_F32, 3, call->value_scales->dims);
+  }
   return call->keys && call->values ? out : NULL;
 }

@@ -10,11 +10,12 @@ static const struct {
   const char *extension;
   bool (*is)(const void *bytes, size_t size);
   void (*convert)(importer *im, const import_source *source);
+  bool has_caches;                               /* the type of caches can be chosen */
   bool (*op_at)(uint32_t index, import_op *out); /* sets all but the format's name; may be NULL */
   const char *name;
-} formats[] = {{".gguf", gguf_is_model, gguf_convert, NULL, "GGUF"},
-               {".tflite", tflite_is_model, tflite_convert, tflite_op_at, "TFLite"},
-               {".onnx", onnx_is_model, onnx_convert, onnx_op_at, "ONNX"}};
+} formats[] = {{".gguf", gguf_is_model, gguf_convert, true, NULL, "GGUF"},
+               {".tflite", tflite_is_model, tflite_convert, false, tflite_op_at, "TFLite"},
+               {".onnx", onnx_is_model, onnx_convert, false, onnx_op_at, "ONNX"}};
 
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
@@ -67,6 +68,8 @@ clave_status import_program(const import_source *source, clave_program **out, im
   *files = NULL;
   *n_files = 0;
   if (format < 0) return INVALID("the file has no known format");
+  if (source->cache_type && !formats[format].has_caches)
+    return INVALID("kv: the caches of a model in %s have its own types", formats[format].name);
   TRY(importer_create(&im));
   formats[format].convert(im, source);
   clave_status st = finish(im, out);

@@ -32,6 +32,8 @@ typedef struct import_source {
   int64_t max_context; /* above 0: import the graph of a language model as forward(tokens, position)
                           with caches as state, for texts of at most so many tokens */
   bool has_tokenizer;  /* the model's own tokenizer is not needed, and may be of any kind */
+  const char *cache_type; /* as kv in clave_program_options; may be NULL */
+  int64_t prompt_piece;   /* as in clave_program_options */
 } import_source;
 /* Makes a program of a model. The program reads constants in the source's bytes, and in other files
  * of which *files (n_files, owned by the caller) is the list; all must outlive it. Fails with

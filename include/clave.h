@@ -2,9 +2,7 @@
 #define CLAVE_H
 /* clave: runs exported neural networks on any OpenCL device, or on the CPU.
  *
- *   clave_device *device;
- *   clave_program *program;
- *   clave_session *session;
+ *   clave_device *device; clave_program *program; clave_session *session;
  *   clave_device_open(NULL, NULL, &device);  // CLAVE_DEVICE, else the best device found
  *   clave_program_load("model.clv", NULL, &program);
  *   clave_session_create(program, device, NULL, &session);
@@ -153,10 +151,12 @@ CLAVE_API clave_status clave_device_get_info(const clave_device *device,
 /* ---------------------------------------------------------------- programs */
 
 typedef struct clave_program_options {
-  size_t size;         /* sizeof(clave_program_options) */
-  const char *consts;  /* safetensors of a .json program; NULL: consts.safetensors beside it */
-  int64_t max_context; /* above 0: limit of an .onnx as by clave_llm_import, or of a .gguf */
-  bool has_tokenizer;  /* the caller has a tokenizer in place of the one in a .gguf */
+  size_t size;          /* sizeof(clave_program_options) */
+  const char *consts;   /* safetensors of a .json program; NULL: consts.safetensors beside it */
+  int64_t max_context;  /* above 0: limit of an .onnx as by clave_llm_import, or of a .gguf */
+  bool has_tokenizer;   /* the caller has a tokenizer in place of the one in a .gguf */
+  const char *kv;       /* element type of a .gguf's caches: f32, f16 (NULL), bf16 or int8 */
+  int64_t prompt_piece; /* tokens of a prompt that its layers with a window run at once; 0: 256 */
 } clave_program_options;
 
 /* Reads a .clv or a .json program and verifies all of it. The file stays mapped: if it is changed

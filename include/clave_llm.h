@@ -83,6 +83,7 @@ typedef struct clave_llm_options {
   const void *clv; /* bytes of a .clv (clv_size), read instead of the file `path`, which then only
                       names it in messages; see clave_program_load_bytes. NULL: the file */
   size_t clv_size;
+  const char *kv; /* as in clave_program_options; NULL: f16 */
 } clave_llm_options;
 
 /* Sampling of chats if the program has no settings. */

@@ -66,9 +66,10 @@ static void add_stop_id(uint32_t *ids, size_t *count, int32_t id) {
   ids[(*count)++] = (uint32_t)id;
 }
 
-/* Sets the stop ids from the metadata. If it does not list any, they are EOS and the id with which
- * the chat template ends answers. */
-static clave_status llm_load_read_stop_ids(clave_llm *llm, const llm_metadata *metadata) {
+/* Sets the stop ids from the metadata. If it has no list, or if the tokenizer is not the program's
+ * own, EOS and the id with which the chat template ends answers are added. */
+static clave_status llm_load_read_stop_ids(clave_llm *llm, const llm_metadata *metadata,
+                                           bool other_tokenizer) {
   uint32_t *ids = mem_pool_alloc(llm->pool, metadata->n_stop_ids + 2, sizeof *ids);
   size_t n = 0;
   if (!ids) return status_no_memory();
@@ -76,7 +77,7 @@ static clave_status llm_load_read_stop_ids(clave_llm *llm, const llm_metadata *m
     TRY(llm_load_check_id(llm, "llm.stop_ids", metadata->stop_ids[i]));
     add_stop_id(ids, &n, (int32_t)metadata->stop_ids[i]);
   }
-  if (!metadata->has_stop_ids) {
+  if (!metadata->has_stop_ids || other_tokenizer) {
     int32_t end;
     TRY(chat_find_end(llm, &end));
     add_stop_id(ids, &n, llm->eos);
@@ -147,7 +148,7 @@ static clave_status llm_load_describe(clave_llm *llm, const clave_llm_options *o
   TRY(llm_load_token_text(llm, llm->info.bos, "<s>", &llm->bos_text));
   TRY(llm_load_token_text(llm, llm->eos, "</s>", &llm->eos_text));
   metadata.has_stop_ids = metadata.has_stop_ids && !template_name;
-  return llm_load_read_stop_ids(llm, &metadata);
+  return llm_load_read_stop_ids(llm, &metadata, options->tokenizer != NULL);
 }
 
 bool llm_is_stop_id(const clave_llm *llm, uint32_t id) {
@@ -173,12 +174,15 @@ static clave_status llm_load_program(clave_llm *llm, const char *path,
   const clave_program_options of_program = {.size = sizeof of_program,
                                             .consts = options->consts,
                                             .max_context = options->max_context,
-                                            .has_tokenizer = options->tokenizer != NULL};
+                                            .has_tokenizer = options->tokenizer != NULL,
+                                            .kv = options->kv};
+  const bool is_onnx = folder_exists(path) || path_has_ending(path, ".onnx");
+  if (options->kv && (options->clv || is_onnx))
+    return INVALID("%s: kv: only the caches of a .gguf file can be chosen", path);
   if (options->clv)
     return clave_program_load_bytes(options->clv, options->clv_size, path, &llm->program);
-  return folder_exists(path) || path_has_ending(path, ".onnx")
-             ? clave_llm_import(path, &llm->program)
-             : clave_program_load(path, &of_program, &llm->program);
+  return is_onnx ? clave_llm_import(path, &llm->program)
+                 : clave_program_load(path, &of_program, &llm->program);
 }
 
 static clave_status llm_load(clave_llm *llm, const char *path, const clave_llm_options *options) {

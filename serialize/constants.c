@@ -108,14 +108,14 @@ clave_status hash_constants(const program *program, uint64_t *out) {
   return NULL;
 }
 
-/* Checks a file whose time of change differs. Compares the hash of its constants, because the bytes
- * may still be the same. */
+/* Checks a file whose time of change differs. Its bytes may still be the same: the hash of the
+ * constants tells, or the time of writing if the program was imported and has no hash. */
 static clave_status check_changed_file(const program *program, const file_map *map,
                                        const char *path) {
   clave_status st = program_check_hashes(program);
   if (status_code_of(st) == STATUS_NO_MEMORY) return st;
   if (!st) st = file_map_check(map, path, NULL);
-  if (!st) {
+  if (!st && !(program->unhashed && file_map_is_written(map))) {
     file_map_settle(map);
     return NULL;
   }

@@ -149,6 +149,7 @@ static clave_status write_pair(const program *program, const char *path, const t
   TRY(file_writer_create(path, &writer));
   clave_status st = file_writer_append(writer, text->data, text->size);
   if (!st) st = save_constants(program, path);
+  if (!st) st = program_check_files(program);
   if (!st) st = file_writer_commit(writer);
   file_writer_destroy(writer);
   return st;
@@ -168,6 +169,7 @@ static clave_status save_json(const program *program, const char *path) {
 
 clave_status program_save(const program *prog, const char *path) {
   program hashed = *prog; /* a copy, because several threads may save prog */
+  TRY(program_check_files(prog));
   if (prog->unhashed) TRY(hash_constants(prog, &hashed.ir.consts_hash));
   if (path_has_ending(path, ".clv")) return clv_write(&hashed, path);
   if (path_has_ending(path, ".json")) return save_json(&hashed, path);

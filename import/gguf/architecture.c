@@ -1,19 +1,18 @@
-/* The table of architectures, and the hyperparameters of a file. */
+/* The table of architectures. */
 #include "import/gguf/architecture.h"
 
-#include <math.h>
-
-enum { MAX_LAYERS = 10000, MAX_WIDTH = 1 << 20, MAX_HEAD = 1 << 16, MAX_TOKENS = INT32_MAX };
+#define GEMMA .activation = "gelu_tanh", .scaled_embeddings = true
+#define EXPERTS .has_experts = true, .normalised_shares = true
 
 static const gguf_architecture architectures[] = {
-    {.name = "llama", .interleaved = true, .has_windows = true},
+    {.name = "llama", .interleaved = true, .has_windows = true, EXPERTS},
     {.name = "mistral", .interleaved = true, .has_windows = true},
     {.name = "qwen2"},
-    {.name = "qwen3", .normed_heads = true},
+    {.name = "qwen3", .head_norms = HEAD_NORMS_EACH},
+    {.name = "gemma", GEMMA},
     {.name = "gemma2",
-     .post_norms = true,
-     .gelu = true,
-     .scaled_embeddings = true,
+     GEMMA,
+     .norms = NORMS_AROUND,
      .has_windows = true,
      .pattern = 2,
      .window = 4096,
@@ -21,201 +20,112 @@ static const gguf_architecture architectures[] = {
      .logits_cap = 30,
      .wide = 46},
     {.name = "gemma3",
-     .post_norms = true,
-     .gelu = true,
-     .scaled_embeddings = true,
+     GEMMA,
+     .norms = NORMS_AROUND,
      .has_windows = true,
      .pattern = 6,
-     .normed_heads = true,
+     .head_norms = HEAD_NORMS_EACH,
+     .plain_local = true,
      .local_base = 10000,
      .wide = 62},
-    {.name = "phi3", .merged = true, .has_windows = true},
+    {.name = "phi3", .has_windows = true},
+    {.name = "qwen2moe", .has_experts = true, .gated_shared = true},
+    {.name = "qwen3moe", .head_norms = HEAD_NORMS_EACH, EXPERTS},
+    {.name = "phi2",
+     .norm = NORM_LAYER,
+     .block = BLOCK_PARALLEL,
+     .activation = "gelu_tanh",
+     .ungated = true},
+    {.name = "smollm3", .interleaved = true, .no_rope_step = 4},
+    {.name = "olmo2",
+     .norms = NORMS_AFTER,
+     .head_norms = HEAD_NORMS_TOGETHER,
+     .has_windows = true,
+     .pattern = 4,
+     .plain_local = true},
+    {.name = "olmoe", .head_norms = HEAD_NORMS_TOGETHER, .has_experts = true},
+    {.name = "granite", .interleaved = true, .has_scales = true},
+    {.name = "granitemoe", .interleaved = true, .has_scales = true, EXPERTS},
+    {.name = "minicpm", .interleaved = true, .has_scales = true},
+    {.name = "stablelm", .norm = NORM_LAYER, .block = BLOCK_BY_NORM, .head_norms = HEAD_NORMS_OWN},
+    {.name = "gpt2",
+     .norm = NORM_LAYER,
+     .learned_positions = true,
+     .activation = "gelu_tanh",
+     .ungated = true},
+    {.name = "starcoder",
+     .norm = NORM_LAYER,
+     .learned_positions = true,
+     .activation = "gelu_tanh",
+     .ungated = true},
+    {.name = "starcoder2",
+     .norm = NORM_LAYER,
+     .activation = "gelu_tanh",
+     .ungated = true,
+     .has_windows = true},
+    {.name = "gptneox",
+     .norm = NORM_LAYER,
+     .block = BLOCK_BY_KEY,
+     .activation = "gelu",
+     .ungated = true},
+    {.name = "falcon",
+     .norm = NORM_LAYER,
+     .block = BLOCK_PARALLEL,
+     .activation = "gelu",
+     .ungated = true},
+    {.name = "command-r",
+     .interleaved = true,
+     .norm = NORM_LAYER,
+     .block = BLOCK_PARALLEL,
+     .head_norms = HEAD_NORMS_OWN,
+     .scales_logits = true},
+    {.name = "cohere2",
+     .interleaved = true,
+     .norm = NORM_LAYER,
+     .block = BLOCK_PARALLEL,
+     .scales_logits = true,
+     .has_windows = true,
+     .pattern = 4,
+     .local_rope = true},
+    {.name = "glm4", .interleaved = true, .norms = NORMS_AROUND},
+    {.name = "glm4moe",
+     .ffn_norm = "post_attention_norm",
+     .head_norms = HEAD_NORMS_OPTIONAL,
+     EXPERTS,
+     .gating = GATING_SIGMOID},
+    {.name = "exaone"},
+    {.name = "exaone4",
+     .norms = NORMS_AFTER,
+     .head_norms = HEAD_NORMS_EACH,
+     .has_windows = true,
+     .pattern = 4,
+     .local_rope = true},
+    {.name = "nemotron", .norm = NORM_LAYER, .activation = "relu2", .ungated = true},
+    {.name = "arcee", .interleaved = true, .activation = "relu2", .ungated = true},
+    {.name = "internlm2", .interleaved = true},
+    {.name = "ernie4_5", .interleaved = true},
+    {.name = "ernie4_5-moe", .interleaved = true, EXPERTS},
+    {.name = "hunyuan-dense", .head_norms = HEAD_NORMS_ROTATED},
+    {.name = "hunyuan-moe", .head_norms = HEAD_NORMS_ROTATED, EXPERTS},
+    {.name = "seed_oss", .ffn_norm = "post_attention_norm"},
+    {.name = "dots1", .head_norms = HEAD_NORMS_EACH, .has_experts = true, .gating = GATING_SIGMOID},
+    {.name = "gpt-oss",
+     .ffn_norm = "post_attention_norm",
+     .clamped = true,
+     .exact_yarn = true,
+     .has_windows = true,
+     .pattern = 2,
+     .has_experts = true,
+     .gating = GATING_CHOSEN},
+    {.name = "bailingmoe", .interleaved = true, .has_experts = true},
 };
 enum { N_ARCHITECTURES = sizeof architectures / sizeof *architectures };
 
-static clave_status find_architecture(gguf_file *file, const gguf_architecture **out) {
-  span name = {"", 0};
-  TRY(gguf_need(file, "general.architecture"));
-  TRY(gguf_read_text(file, "general.architecture", &name));
-  const char *known = "";
+const gguf_architecture *gguf_find_architecture(importer *im, span name, const char **known) {
+  *known = "";
   for (size_t i = 0; i < N_ARCHITECTURES; i++) {
-    *out = &architectures[i];
-    file->architecture = architectures[i].name;
-    if (span_is(name, file->architecture)) return NULL;
-    known = import_text(file->im, "%s%s%s", known, i ? ", " : "", architectures[i].name);
-  }
-  return UNSUPPORTED("architecture: expected one of %s, got %s", known, gguf_shown(file->im, name));
-}
-
-/* ---------------------------------------------------------------- single numbers */
-
-static clave_status architecture_read_needed(gguf_file *file, const char *name, int64_t least,
-                                             int64_t most, int64_t *out) {
-  const char *key = gguf_own(file, name);
-  TRY(gguf_need(file, key));
-  return gguf_read_integer(file, key, least, most, out);
-}
-
-/* Reads a number that holds for all layers: the elements of an array must be equal. */
-static clave_status architecture_read_same(gguf_file *file, const char *name, int64_t n_layers,
-                                           int64_t *out) {
-  const gguf_key *array;
-  const char *key = gguf_own(file, name);
-  if (!gguf_is_array(file, key)) return gguf_read_integer(file, key, 1, MAX_WIDTH, out);
-  TRY(gguf_read_array(file, key, GGUF_INTEGERS, n_layers, &array));
-  for (uint64_t i = 1; i < array->count; i++)
-    if (gguf_element(array, i) != gguf_element(array, 0))
-      return UNSUPPORTED("key '%s' differs between layers, which is not supported", key);
-  const double found = gguf_element(array, 0);
-  *out = found >= 1 && found <= MAX_WIDTH ? (int64_t)found : 0;
-  return *out ? NULL
-              : INVALID("key '%s': expected 1 to %d for each layer, got %.0f", key, MAX_WIDTH,
-                        found);
-}
-
-static clave_status architecture_refuse_variants(gguf_file *file) {
-  int64_t n_experts = 0;
-  bool causal = true;
-  TRY(gguf_read_integer(file, gguf_own(file, "expert_count"), 0, MAX_TOKENS, &n_experts));
-  if (n_experts) return UNSUPPORTED("a mixture of experts is not supported");
-  TRY(gguf_read_flag(file, gguf_own(file, "attention.causal"), &causal));
-  return causal ? NULL : UNSUPPORTED("attention that also sees later tokens is not supported");
-}
-
-/* ---------------------------------------------------------------- windows */
-
-static clave_status architecture_read_windows(gguf_file *file, gguf_numbers *numbers) {
-  const gguf_key *has = NULL;
-  int64_t window = numbers->architecture->window, pattern = numbers->architecture->pattern;
-  const char *key = gguf_own(file, "attention.sliding_window");
-  TRY(gguf_read_integer(file, key, 0, MAX_TOKENS, &window));
-  if (window && !numbers->architecture->has_windows)
-    return UNSUPPORTED("key '%s' is %lld: a window is not supported for %s", key, (long long)window,
-                       file->architecture);
-  key = gguf_own(file, "attention.sliding_window_pattern");
-  if (gguf_is_array(file, key))
-    TRY(gguf_read_array(file, key, GGUF_FLAGS, numbers->n_layers, &has));
-  else
-    TRY(gguf_read_integer(file, key, 0, MAX_TOKENS, &pattern));
-  numbers->windows =
-      mem_pool_alloc(file->im->pool, (size_t)numbers->n_layers, sizeof *numbers->windows);
-  if (!numbers->windows) return status_no_memory();
-  for (int64_t i = 0; i < numbers->n_layers; i++) {
-    const bool local =
-        has ? gguf_element(has, (uint64_t)i) != 0 : pattern == 0 || (i + 1) % pattern != 0;
-    numbers->windows[i] = local ? window : 0;
+    if (span_is(name, architectures[i].name)) return &architectures[i];
+    *known = import_text(im, "%s%s%s", *known, i ? ", " : "", architectures[i].name);
   }
   return NULL;
-}
-
-/* ---------------------------------------------------------------- RoPE */
-
-/* Reads the kind of scaling. Without that key, other keys and tensors imply it: llama.cpp's
- * converter writes no name with Phi-3's factors. */
-static clave_status read_kind_of_rope(gguf_file *file, rope_kind *out) {
-  static const char *const names[] = {"none", "linear", "yarn", "longrope"};
-  span name = {NULL, 0};
-  TRY(gguf_read_text(file, gguf_own(file, "rope.scaling.type"), &name));
-  if (!name.data) {
-    const bool scaled = gguf_has(file, gguf_own(file, "rope.scale_linear")) ||
-                        gguf_has(file, gguf_own(file, "rope.scaling.factor"));
-    *out = gguf_find_tensor(file, "rope_factors_long.weight") ? ROPE_LONG
-           : scaled                                           ? ROPE_LINEAR
-                                                              : ROPE_NONE;
-    return NULL;
-  }
-  for (int i = 0; i < 4; i++) {
-    *out = (rope_kind)i;
-    if (span_is(name, names[i])) return NULL;
-  }
-  return UNSUPPORTED("rope scaling: expected one of none, linear, yarn, longrope, got %s",
-                     gguf_shown(file->im, name));
-}
-
-static clave_status architecture_read_rope(gguf_file *file, const gguf_numbers *numbers,
-                                           gguf_rope *rope) {
-  *rope = (gguf_rope){.dims = numbers->key_size,
-                      .base = 10000,
-                      .factor = 1,
-                      .original = numbers->context,
-                      .beta_fast = 32,
-                      .beta_slow = 1};
-  const char *key = gguf_own(file, "rope.dimension_count");
-  TRY(gguf_read_integer(file, key, 2, MAX_TOKENS, &rope->dims));
-  if (rope->dims % 2 || rope->dims > numbers->key_size)
-    return INVALID("key '%s': expected an even number up to %lld, got %lld", key,
-                   (long long)numbers->key_size, (long long)rope->dims);
-  TRY(read_kind_of_rope(file, &rope->kind));
-  key = gguf_own(file, "rope.freq_base");
-  TRY(gguf_read_number(file, key, &rope->base));
-  if (rope->base <= 1)
-    return INVALID("key '%s': expected more than 1, got %s", key,
-                   gguf_number_text(file->im, rope->base));
-  TRY(gguf_read_number(file, gguf_own(file, "rope.scale_linear"), &rope->factor));
-  TRY(gguf_read_number(file, gguf_own(file, "rope.scaling.factor"), &rope->factor));
-  TRY(gguf_read_integer(file, gguf_own(file, "rope.scaling.original_context_length"), 2, MAX_TOKENS,
-                        &rope->original));
-  TRY(gguf_read_number(file, gguf_own(file, "rope.scaling.attn_factor"), &rope->magnitude));
-  TRY(gguf_read_number(file, gguf_own(file, "rope.scaling.yarn_beta_fast"), &rope->beta_fast));
-  return gguf_read_number(file, gguf_own(file, "rope.scaling.yarn_beta_slow"), &rope->beta_slow);
-}
-
-/* Reads the RoPE of layers with a window, which is not scaled if it has its own base. */
-static clave_status read_local_rope(gguf_file *file, const gguf_numbers *numbers,
-                                    gguf_rope *local) {
-  *local = numbers->rope;
-  if (numbers->architecture->local_base == 0) return NULL;
-  *local = (gguf_rope){
-      .dims = numbers->rope.dims, .base = numbers->architecture->local_base, .factor = 1};
-  return gguf_read_number(file, gguf_own(file, "rope.freq_base_swa"), &local->base);
-}
-
-/* ---------------------------------------------------------------- all numbers */
-
-static clave_status architecture_read_sizes(gguf_file *file, gguf_numbers *numbers) {
-  TRY(architecture_read_needed(file, "block_count", 1, MAX_LAYERS, &numbers->n_layers));
-  TRY(architecture_read_needed(file, "embedding_length", 1, MAX_WIDTH, &numbers->size));
-  TRY(gguf_need(file, gguf_own(file, "attention.head_count")));
-  TRY(architecture_read_same(file, "attention.head_count", numbers->n_layers, &numbers->n_heads));
-  numbers->n_kv = numbers->n_heads;
-  TRY(architecture_read_same(file, "attention.head_count_kv", numbers->n_layers, &numbers->n_kv));
-  if (numbers->n_heads % numbers->n_kv)
-    return INVALID("%lld heads of queries cannot share %lld heads of keys",
-                   (long long)numbers->n_heads, (long long)numbers->n_kv);
-  numbers->key_size = numbers->value_size =
-      numbers->size / numbers->n_heads ? numbers->size / numbers->n_heads : 1;
-  TRY(gguf_read_integer(file, gguf_own(file, "attention.key_length"), 1, MAX_HEAD,
-                        &numbers->key_size));
-  TRY(gguf_read_integer(file, gguf_own(file, "attention.value_length"), 1, MAX_HEAD,
-                        &numbers->value_size));
-  TRY(gguf_need(file, gguf_own(file, "feed_forward_length")));
-  TRY(architecture_read_same(file, "feed_forward_length", numbers->n_layers, &numbers->n_hidden));
-  return architecture_read_needed(file, "context_length", 2, MAX_TOKENS, &numbers->context);
-}
-
-static clave_status architecture_read_factors(gguf_file *file, gguf_numbers *numbers) {
-  const bool is_wide =
-      numbers->architecture->wide && numbers->n_layers == numbers->architecture->wide;
-  const double scaled_by =
-      is_wide ? (double)numbers->size / (double)numbers->n_heads : (double)numbers->key_size;
-  numbers->scale = pow(scaled_by, -0.5);
-  numbers->attention_cap = numbers->architecture->attention_cap;
-  numbers->logits_cap = numbers->architecture->logits_cap;
-  TRY(gguf_need(file, gguf_own(file, "attention.layer_norm_rms_epsilon")));
-  TRY(gguf_read_number(file, gguf_own(file, "attention.layer_norm_rms_epsilon"), &numbers->eps));
-  TRY(gguf_read_number(file, gguf_own(file, "attention.scale"), &numbers->scale));
-  TRY(gguf_read_number(file, gguf_own(file, "attn_logit_softcapping"), &numbers->attention_cap));
-  return gguf_read_number(file, gguf_own(file, "final_logit_softcapping"), &numbers->logits_cap);
-}
-
-clave_status gguf_read_numbers(gguf_file *file, gguf_numbers *out) {
-  *out = (gguf_numbers){0};
-  TRY(find_architecture(file, &out->architecture));
-  TRY(architecture_refuse_variants(file));
-  TRY(architecture_read_sizes(file, out));
-  TRY(architecture_read_factors(file, out));
-  TRY(architecture_read_windows(file, out));
-  TRY(architecture_read_rope(file, out, &out->rope));
-  TRY(read_local_rope(file, out, &out->local));
-  return gguf_check_keys(file);
 }

@@ -16,32 +16,102 @@
   HEAD UPPER "*" LOWER "+" ending "|" HEAD UPPER "+" LOWER "*" ending "|" digits \
              "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" SPACES
 
-/* How a text is split before BPE. */
+#define GPT2 CONTRACTIONS "| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+#define HAN "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]+"
+#define CODER_HAN "[\\x{4E00}-\\x{9FA5}\\x{0800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+"
+#define ASCII_PUNCTUATION "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~]"
+#define BY_SYMBOLS                                        \
+  ASCII_PUNCTUATION                                       \
+  "[A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+" \
+  "| ?[\\p{P}\\p{S}]+[\\r\\n]*" SPACES
+#define BY_SENTENCES \
+  " ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{0964}\\x{06D4}\\x{060C})]+"
+
+enum { MAX_PATTERNS = 5 };
+/* How a text is split before BPE: by each pattern in turn, which isolates its matches. */
 typedef struct bpe_split {
   const char *name;
-  const char *pattern; /* NULL: that of GPT-2 */
-  bool digits;         /* splits off each digit first */
-  bool whole;          /* a word that is a token is not split by merges */
-  bool composed;       /* normalises texts to Unicode's NFC */
-  bool adds_bos;       /* prompts begin with BOS by default */
+  const char *patterns[MAX_PATTERNS]; /* none: that of GPT-2 */
+  bool digits;                        /* splits off each digit first */
+  bool whole;                         /* a word that is a token is not split by merges */
+  bool composed;                      /* normalises texts to Unicode's NFC */
+  bool adds_bos;                      /* prompts begin with BOS by default */
 } bpe_split;
 
-#define LLAMA3 .pattern = BY_WORDS("\\p{N}{1,3}"), .whole = true, .adds_bos = true
+#define LLAMA3 .patterns = {BY_WORDS("\\p{N}{1,3}")}, .whole = true, .adds_bos = true
+#define QWEN2 .patterns = {BY_WORDS("\\p{N}")}
+#define GPT4O .patterns = {BY_CASE("\\p{N}{1,3}", "(?i:" CONTRACTIONS ")?")}
+#define GLM4 .patterns = {BY_WORDS("\\p{N}{1,3}")}
+#define DEEPSEEK3 .patterns = {"\\p{N}{1,3}", HAN, BY_SYMBOLS}
+#define BAILING                                                     \
+  .patterns = {                                                     \
+      "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}" \
+      "| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"}
 static const bpe_split splits[] = {
     {.name = "gpt-2"},
     {.name = "llama-bpe", LLAMA3},
     {.name = "llama3", LLAMA3},
     {.name = "llama-v3", LLAMA3},
-    {.name = "smaug-bpe", .pattern = BY_WORDS("\\p{N}{1,3}")},
-    {.name = "dbrx", .pattern = BY_WORDS("\\p{N}{1,3}")},
-    {.name = "qwen2", .pattern = BY_WORDS("\\p{N}"), .composed = true},
-    {.name = "deepseek-r1-qwen", .pattern = BY_WORDS("\\p{N}")},
-    {.name = "gpt-4o", .pattern = BY_CASE("\\p{N}{1,3}", "(?i:" CONTRACTIONS ")?")},
-    {.name = "tekken", .pattern = BY_CASE("\\p{N}", ""), .whole = true, .adds_bos = true},
+    {.name = "falcon3", LLAMA3},
+    {.name = "falcon-h1", LLAMA3},
+    {.name = "pixtral", LLAMA3},
+    {.name = "midm-2.0", LLAMA3},
+    {.name = "lfm2", LLAMA3},
+    {.name = "smaug-bpe", GLM4},
+    {.name = "dbrx", GLM4},
+    {.name = "chatglm-bpe", GLM4},
+    {.name = "glm4", GLM4, .whole = true},
+    {.name = "glm5", GLM4, .whole = true},
+    {.name = "qwen2", QWEN2, .composed = true},
+    {.name = "megrez", QWEN2, .composed = true},
+    {.name = "deepseek-r1-qwen", QWEN2},
+    {.name = "stablelm2", QWEN2},
+    {.name = "hunyuan", QWEN2},
+    {.name = "solar-open", QWEN2},
+    {.name = "kormo", QWEN2},
+    {.name = "grok-2", QWEN2},
+    {.name = "qwen35",
+     .patterns = {"(?i:" CONTRACTIONS ")|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}"
+                  "| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" SPACES},
+     .composed = true},
+    {.name = "gpt-4o", GPT4O},
+    {.name = "llama4", GPT4O},
+    {.name = "kanana2", GPT4O},
+    {.name = "minimax-m2", GPT4O},
+    {.name = "tekken", .patterns = {BY_CASE("\\p{N}", "")}, .whole = true, .adds_bos = true},
     {.name = "smollm", .digits = true},
     {.name = "starcoder", .digits = true},
     {.name = "refact", .digits = true},
     {.name = "command-r", .digits = true},
+    {.name = "codeshell", .digits = true},
+    {.name = "exaone", .digits = true},
+    {.name = "minerva-7b", .digits = true},
+    {.name = "phi-2"},
+    {.name = "mpt"},
+    {.name = "olmo"},
+    {.name = "jais"},
+    {.name = "exaone4"},
+    {.name = "gigachat"},
+    {.name = "a.x-4.0"},
+    {.name = "mellum"},
+    {.name = "trillion"},
+    {.name = "granite-docling"},
+    {.name = "falcon", .patterns = {"[\\p{P}$+<=>^~|`]+", GPT2, "[0-9][0-9][0-9]"}},
+    {.name = "deepseek-coder",
+     .patterns = {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", CODER_HAN, "\\p{N}"}},
+    {.name = "deepseek-v3", DEEPSEEK3},
+    {.name = "hunyuan-dense", DEEPSEEK3},
+    {.name = "joyai-llm", DEEPSEEK3},
+    {.name = "bloom", .patterns = {BY_SENTENCES}},
+    {.name = "poro-chat", .patterns = {BY_SENTENCES}},
+    {.name = "gpt3-finnish", .patterns = {BY_SENTENCES}},
+    {.name = "viking", .patterns = {BY_SENTENCES, "\\p{N}"}},
+    {.name = "bailingmoe", BAILING},
+    {.name = "bailingmoe2", BAILING},
+    {.name = "llada-moe", BAILING},
+    {.name = "seed-coder",
+     .patterns = {"(?i:" CONTRACTIONS ")|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}"
+                  "| ?[^\\s\\p{L}\\p{N}\\r\\n]+" SPACES}},
 };
 enum { N_SPLITS = sizeof splits / sizeof *splits };
 
@@ -90,17 +160,17 @@ static void put_pre_tokenizer(json_writer *out, const bpe_split *split) {
     emit_bool(out, "individual_digits", true);
     emit_end_object(out);
   }
-  if (split->pattern) {
+  for (int i = 0; i < MAX_PATTERNS && split->patterns[i]; i++) {
     emit_object(out, NULL);
     emit_string(out, "type", "Split");
     emit_object(out, "pattern");
-    emit_string(out, "Regex", split->pattern);
+    emit_string(out, "Regex", split->patterns[i]);
     emit_end_object(out);
     emit_string(out, "behavior", "Isolated");
     emit_bool(out, "invert", false);
     emit_end_object(out);
   }
-  put_byte_level(out, NULL, !split->pattern);
+  put_byte_level(out, NULL, !split->patterns[0]);
   emit_end_array(out);
   emit_end_object(out);
 }

@@ -71,6 +71,11 @@ int gguf_by_name(const void *left, const void *right);
 gguf_key *gguf_find_key(const gguf_file *file, const char *name);
 gguf_tensor *gguf_find_tensor(const gguf_file *file, const char *name);
 
+/* ---- parts.c ---- */
+/* Adds the tensors of the model's other files, if it has several. path: of the file, which is the
+ * first; NULL if it has none. */
+clave_status gguf_open_parts(gguf_file *file, const char *path) STATUS_CHECK;
+
 /* ---- keys.c: values of keys, which then count as read ----
  * If the key is missing, *value is unchanged: it has the default. */
 

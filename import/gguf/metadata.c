@@ -109,11 +109,9 @@ static clave_status put_tokens(json_writer *out, gguf_file *file, const descript
   TRY(gguf_read_text(file, "tokenizer.chat_template", &template));
   if (description->has_bos) emit_id(out, "bos", description->bos);
   if (eos >= 0) emit_integer(out, "eos", eos);
-  if (!description->has_tokenizer) {
-    emit_list(out, "stop_ids");
-    for (int i = 0; i < ends.count; i++) emit_integer(out, NULL, ends.ids[i]);
-    emit_end_array(out);
-  }
+  emit_list(out, "stop_ids");
+  for (int i = 0; i < ends.count; i++) emit_integer(out, NULL, ends.ids[i]);
+  emit_end_array(out);
   if (template.data) emit_text(out, "chat_template", template.data, template.size);
   return NULL;
 }

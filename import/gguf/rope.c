@@ -13,8 +13,10 @@ static double rope_pair(const gguf_rope *rope, double turns) {
 /* Returns the share of pair i that YaRN does not scale: 1 for pairs that turn more than beta_fast
  * times in the original context, 0 for pairs that turn less than beta_slow times. */
 static double rope_kept(const gguf_rope *rope, int64_t i) {
-  const double low = fmax(floor(rope_pair(rope, rope->beta_fast)), 0);
-  const double high = fmin(ceil(rope_pair(rope, rope->beta_slow)), (double)(rope->dims - 1));
+  double low = rope_pair(rope, rope->beta_fast), high = rope_pair(rope, rope->beta_slow);
+  if (!rope->exact) low = floor(low), high = ceil(high);
+  low = fmax(low, 0);
+  high = fmin(high, (double)(rope->dims - 1));
   const double ramp = ((double)i - low) / fmax(high - low, 0.001);
   return 1 - fmin(fmax(ramp, 0), 1);
 }

@@ -1,7 +1,7 @@
 #ifndef IMPORT_GGUF_ROPE_H
 #define IMPORT_GGUF_ROPE_H
 /* The frequency of each pair of a head, and the factor of cos and sin. */
-#include "import/gguf/architecture.h"
+#include "import/gguf/numbers.h"
 
 /* Writes the angles of position 1, (dims / 2). factors: (dims / 2), the file's divisors of the
  * frequencies, or NULL. */

@@ -1,6 +1,7 @@
 /* Tensors of a GGUF file as values of the import. */
 #include "import/gguf/weights.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/encoding.h"
@@ -10,10 +11,7 @@ static const struct {
   const char *name;
   clave_dtype type;
 } floats[] = {{"F32", CLAVE_F32}, {"F16", CLAVE_F16}, {"BF16", CLAVE_BF16}};
-static const char *const blocks[] = {"Q4_0",   "Q4_1",   "Q5_0",  "Q5_1",  "Q8_0",
-                                     "Q2_K",   "Q3_K",   "Q4_K",  "Q5_K",  "Q6_K",
-                                     "IQ4_NL", "IQ4_XS", "TQ1_0", "TQ2_0", "MXFP4"};
-enum { N_FLOATS = sizeof floats / sizeof *floats, N_BLOCKS = sizeof blocks / sizeof *blocks };
+enum { N_FLOATS = sizeof floats / sizeof *floats };
 
 static bool is_float(const gguf_type *type, clave_dtype *out) {
   for (int i = 0; i < N_FLOATS; i++) {
@@ -25,11 +23,11 @@ static bool is_float(const gguf_type *type, clave_dtype *out) {
 
 static clave_status check_type(gguf_file *file, const char *name, const gguf_type *type) {
   clave_dtype dtype;
+  uint8_t format;
   const char *known = "F32, F16, BF16";
-  if (is_float(type, &dtype)) return NULL;
-  for (int i = 0; i < N_BLOCKS; i++)
-    if (strcmp(blocks[i], type->name) == 0) return NULL;
-  for (int i = 0; i < N_BLOCKS; i++) known = import_text(file->im, "%s, %s", known, blocks[i]);
+  if (is_float(type, &dtype) || block_format_find(type->name, &format)) return NULL;
+  for (int i = 0; block_format_at(i); i++)
+    known = import_text(file->im, "%s, %s", known, block_format_at(i)->name);
   return UNSUPPORTED("tensor '%s': expected one of %s, got %s", name, known, type->name);
 }
 
@@ -41,14 +39,19 @@ static const char *shape_text(importer *im, int rank, const int64_t *dims) {
   return out;
 }
 
-static clave_status check_shape(gguf_file *file, const gguf_tensor *tensor, int rank,
-                                const int64_t *dims) {
-  bool fits = rank == tensor->rank;
-  for (int i = 0; i < rank && fits; i++) fits = dims[i] < 0 || dims[i] == tensor->dims[i];
+/* Checks the shape, and drops leading dimensions of 1 that are too many, as llama.cpp does. */
+static clave_status take_shape(gguf_file *file, gguf_tensor *tensor, int rank,
+                               const int64_t *dims) {
+  const int more = tensor->rank - rank;
+  bool fits = more >= 0;
+  for (int i = 0; i < more; i++) fits = fits && tensor->dims[i] == 1;
+  for (int i = 0; i < rank && fits; i++) fits = dims[i] < 0 || dims[i] == tensor->dims[more + i];
   if (!fits)
     return INVALID("tensor %s: expected (%s), got (%s)", gguf_shown(file->im, tensor->name),
                    shape_text(file->im, rank, dims),
                    shape_text(file->im, tensor->rank, tensor->dims));
+  tensor->rank = rank;
+  memmove(tensor->dims, tensor->dims + more, (size_t)rank * sizeof *tensor->dims);
   return tensor->size ? NULL : INVALID("tensor %s is empty", gguf_shown(file->im, tensor->name));
 }
 
@@ -59,7 +62,7 @@ static const gguf_tensor *take(gguf_file *file, const char *name, int rank, cons
   if (!import_ok(file->im)) return NULL;
   clave_status st = found ? check_type(file, name, found->type) : NULL;
   if (!found) st = INVALID("has no tensor '%s'", name);
-  if (!st) st = check_shape(file, found, rank, dims);
+  if (!st) st = take_shape(file, found, rank, dims);
   import_end(file->im, st);
   if (st) return NULL;
   found->is_used = true;
@@ -81,21 +84,32 @@ static const void *aligned_bytes(importer *im, const gguf_tensor *tensor, size_t
 }
 
 static value *block_matrix(importer *im, const gguf_tensor *tensor, const char *name) {
-  const int64_t shape[] = {tensor->dims[0], (int64_t)(tensor->size / (size_t)tensor->dims[0])};
-  const clave_tensor rows = clave_tensor_make(CLAVE_U8, 2, shape, (void *)tensor->data);
-  const clave_id id = clave_builder_encoded(im->builder, name, tensor->type->name, CLAVE_F32, 2,
-                                            tensor->dims, &rows, false);
-  return coded_of_rows(im, id, CLAVE_F32, 2, tensor->dims);
+  int64_t shape[GGUF_MAX_RANK], n_rows = 1;
+  const int last = tensor->rank - 1;
+  for (int i = 0; i < last; i++) n_rows *= shape[i] = tensor->dims[i];
+  shape[last] = (int64_t)(tensor->size / (size_t)n_rows);
+  const clave_tensor rows = clave_tensor_make(CLAVE_U8, tensor->rank, shape, (void *)tensor->data);
+  const clave_id id = clave_builder_encoded(im->builder, name, tensor->type->name, CLAVE_F32,
+                                            tensor->rank, tensor->dims, &rows, false);
+  return coded_of_rows(im, id, CLAVE_F32, tensor->rank, tensor->dims);
 }
 
-value *gguf_matrix(gguf_file *file, const char *name, int64_t rows, int64_t columns) {
+static value *weights_read(gguf_file *file, const char *name, int rank, const int64_t *dims) {
   importer *im = file->im;
   clave_dtype type;
-  const gguf_tensor *tensor = take(file, name, 2, (const int64_t[]){rows, columns});
+  const gguf_tensor *tensor = take(file, name, rank, dims);
   if (!tensor) return NULL;
   if (!is_float(tensor->type, &type)) return block_matrix(im, tensor, name);
   const void *bytes = aligned_bytes(im, tensor, clave_dtype_size(type));
-  return bytes ? value_constant(im, name, type, 2, tensor->dims, bytes) : NULL;
+  return bytes ? value_constant(im, name, type, rank, tensor->dims, bytes) : NULL;
+}
+
+value *gguf_matrix(gguf_file *file, const char *name, int64_t rows, int64_t columns) {
+  return weights_read(file, name, 2, (const int64_t[]){rows, columns});
+}
+
+value *gguf_stack(gguf_file *file, const char *name, int64_t n, int64_t rows, int64_t columns) {
+  return weights_read(file, name, 3, (const int64_t[]){n, rows, columns});
 }
 
 /* ---------------------------------------------------------------- vectors */
@@ -144,6 +158,15 @@ static bool is_redundant(span name) {
   for (size_t i = 0; i + sizeof part - 1 <= name.size; i++)
     if (memcmp(name.data + i, part, sizeof part - 1) == 0) return true;
   return false;
+}
+
+void gguf_skip_layers(gguf_file *file, int64_t first) {
+  for (size_t i = 0; i < file->n_tensors; i++) {
+    gguf_tensor *tensor = &file->tensors[i];
+    const char *name = import_text(file->im, "%.*s", (int)tensor->name.size, tensor->name.data);
+    if (strncmp(name, "blk.", 4) == 0 && strtoll(name + 4, NULL, 10) >= first)
+      tensor->is_used = true;
+  }
 }
 
 clave_status gguf_check_tensors(gguf_file *file) {

@@ -226,7 +226,7 @@ static void set_call(node *node, const cache_place *place, attention_call *call)
 }
 
 /* Attention that writes the new rows into the state, and reads the rows that it needs there. The
- * call has no scores and neither bias nor sink. */
+ * call has no scores and no bias. */
 static value *attend_in_place(node *node, const cache_place *place, const attention_call *call) {
   importer *im = node->im;
   const decoder *decoder = node->onnx->decoder;
@@ -236,6 +236,7 @@ static value *attend_in_place(node *node, const cache_place *place, const attent
                              .position = decoder->position,
                              .keys = decoder_state(im, place->key, call->k),
                              .values = decoder_state(im, place->value, call->v),
+                             .sinks = emit_cast(im, call->sink, CLAVE_F32),
                              .window = node_int(node, "local_window_size", -1),
                              .scale = call->scale,
                              .softcap = call->softcap};
@@ -268,7 +269,7 @@ void onnx_group_query_attention(node *node) {
   call.v = rows[2];
   if (!call.q || !call.k || !call.v || !import_ok(im)) return;
   set_call(node, &place, &call);
-  if (place.key && !call.bias && !call.sink) {
+  if (place.key && !call.bias) {
     node_set(node, 0, onnx_join_heads(node, attend_in_place(node, &place, &call)));
     return;
   }

@@ -1,8 +1,5 @@
-/* MoE and QMoE of com.microsoft: each token is computed by its best experts. Tokens are sorted by
- * expert, so that each expert multiplies one group of rows. */
-#include <string.h>
-
-#include "import/coded.h"
+/* MoE and QMoE of com.microsoft. */
+#include "import/emit_experts.h"
 #include "import/onnx/converters.h"
 #include "import/onnx/nbits.h"
 
@@ -12,22 +9,13 @@ typedef struct expert_inputs {
   const char *bits; /* attribute: overrides expert_weight_bits */
 } expert_inputs;
 
-typedef struct routing {
-  value *experts; /* (T * k), I64: sorted */
-  value *order;   /* (T * k), I64: which choice each sorted one is; token * k + rank */
-  value *ends;    /* (E), I64: the end of each expert's rows */
-  value *shares;  /* (T, k): weights of the choices */
-  number tokens, k;
-} routing;
-
 /* ---------------------------------------------------------------- routing */
 
 /* QMoE normalises over the chosen experts in any case, as onnxruntime's CPU provider does. */
-static void choose_experts(node *node, value *scores, routing *out) {
+static void choose_experts(node *node, value *scores, expert_choices *out) {
   importer *im = node->im;
   value *chosen, *weights = node_input(node, 14);
   const bool normalises = node_int(node, "normalize_routing_weights", 0);
-  const number n = number_mul(im, out->tokens, out->k);
   value *best = emit_sort(im, scores, 1, out->k, true, &chosen);
   if (weights && weights->rank == 2) {
     out->shares = emit_gather(im, weights, 1, chosen);
@@ -40,37 +28,10 @@ static void choose_experts(node *node, value *scores, routing *out) {
   } else {
     out->shares = emit_gather(im, emit_softmax(im, scores, 1, false), 1, chosen);
   }
-  value *flat = emit_reshape(im, chosen, 1, &n);
-  out->experts = emit_sort(im, flat, 0, n, false, &out->order);
-  value *expert = emit_arange(im, CLAVE_I64, number_int(0), number_int(1), scores->dims[1]);
-  value *column = out->experts ? emit_unsqueeze(im, out->experts, 1) : NULL;
-  value *before = emit_cast(im, emit_binary(im, "le", column, expert), CLAVE_I64);
-  const int axis = 0;
-  out->ends = emit_reduce(im, "sum", before, &axis, 1, false);
+  emit_sort_choices(im, chosen, scores->dims[1], out);
 }
 
 /* ---------------------------------------------------------------- products */
-
-/* input: (n, K), rows sorted by expert; weight: (E, N, K) */
-static value *grouped_product(importer *im, const routing *routing, value *input, value *weight) {
-  const clave_id rows =
-      input && weight && input->type == weight->type ? coded_rows(im, weight, false) : 0;
-  value *b = rows ? weight : emit_transpose(im, weight, 1, 2);
-  if (!emit_prepare(im, input) || !emit_prepare(im, routing->ends) ||
-      (!rows && !emit_prepare(im, b)))
-    return NULL;
-  const number dims[] = {input->dims[0], weight->dims[1]};
-  value *out = emit_begin(im, "GroupedMatmul", input->type, 2, dims);
-  if (!out) return NULL;
-  emit_set_tensor(im, "a", input);
-  if (rows)
-    clave_builder_set_tensor(im->builder, "b", rows);
-  else
-    emit_set_tensor(im, "b", b);
-  clave_builder_set_bool(im->builder, "b_transposed", rows != 0);
-  emit_set_tensor(im, "ends", routing->ends);
-  return out;
-}
 
 /* Reads a quantised weight, (E, N, K * bits / 8). */
 static value *quantised_experts(node *node, const expert_inputs *inputs) {
@@ -110,7 +71,7 @@ static value *quantised_experts(node *node, const expert_inputs *inputs) {
 }
 
 /* The product of input with each row's expert, plus its bias. */
-static value *expert_product(node *node, const routing *routing, const expert_inputs *inputs,
+static value *expert_product(node *node, const expert_choices *choices, const expert_inputs *inputs,
                              value *input) {
   importer *im = node->im;
   value *bias = node_input(node, inputs->bias);
@@ -119,9 +80,9 @@ static value *expert_product(node *node, const routing *routing, const expert_in
   if (!input || !weight) return NULL;
   if (weight->rank != 3) import_invalid(im, "weights of rank %d, expected 3", weight->rank);
   if (!import_ok(im)) return NULL;
-  value *out = grouped_product(im, routing, input, emit_cast(im, weight, input->type));
+  value *out = emit_expert_product(im, choices, input, emit_cast(im, weight, input->type));
   if (!bias || !out) return out;
-  bias = emit_index_select(im, emit_cast(im, bias, input->type), 0, routing->experts);
+  bias = emit_index_select(im, emit_cast(im, bias, input->type), 0, choices->experts);
   return emit_binary(im, "add", out, bias);
 }
 
@@ -159,8 +120,8 @@ static value *swiglu(node *node, value *gate, value *linear) {
                      emit_binary_float(im, "add", linear, beta));
 }
 
-static value *activated_experts(node *node, const routing *routing, const expert_inputs *third,
-                                value *input, value *hidden) {
+static value *activated_experts(node *node, const expert_choices *choices,
+                                const expert_inputs *third, value *input, value *hidden) {
   static const char *const names[] = {"relu", "gelu", "silu", "identity", "swiglu"};
   static const char *const steps[] = {"relu", "gelu_tanh", "silu"};
   importer *im = node->im;
@@ -174,27 +135,13 @@ static value *activated_experts(node *node, const routing *routing, const expert
   if (kind < 3) return emit_unary(im, steps[kind], hidden);
   if (fusion < 0 || fusion > 2) import_unsupported(im, "swiglu_fusion = %lld", (long long)fusion);
   if (fusion == 0)
-    linear = expert_product(node, routing, third, input);
+    linear = expert_product(node, choices, third, input);
   else
     split_gate(im, hidden, fusion == 1, &gate, &linear);
   return swiglu(node, gate, linear);
 }
 
 /* ---------------------------------------------------------------- the op */
-
-/* Sums the results of each token's choices by their shares. */
-static value *joined_choices(importer *im, const routing *routing, value *out) {
-  const number n = number_mul(im, routing->tokens, routing->k);
-  value *back, *sorted = emit_sort(im, routing->order, 0, n, false, &back);
-  if (!sorted || !out || !routing->shares) return NULL;
-  out = emit_index_select(im, out, 0, back);
-  const number dims[] = {routing->tokens, routing->k, out ? out->dims[1] : n};
-  out = emit_reshape(im, out, 3, dims);
-  value *shares =
-      emit_cast(im, emit_unsqueeze(im, routing->shares, 2), out ? out->type : CLAVE_F32);
-  const int axis = 1;
-  return emit_reduce(im, "sum", emit_binary(im, "mul", out, shares), &axis, 1, false);
-}
 
 static void refuse_moe_variants(node *node, bool quantised) {
   static const char *const types[] = {"int"};
@@ -226,14 +173,12 @@ void onnx_moe(node *node) {
                    (long long)k);
     return;
   }
-  routing routing = {.tokens = scores->dims[0], .k = number_int(k)};
-  choose_experts(node, scores, &routing);
-  const number flat[] = {routing.tokens, x->dims[x->rank - 1]};
-  value *token =
-      emit_binary(im, "floor_divide", routing.order, value_of_number(im, CLAVE_I64, routing.k));
-  value *rows = emit_index_select(im, emit_reshape(im, x, 2, flat), 0, token);
-  value *hidden = expert_product(node, &routing, &inputs[0], rows);
-  hidden = activated_experts(node, &routing, &inputs[2], rows, hidden);
-  value *out = joined_choices(im, &routing, expert_product(node, &routing, &inputs[1], hidden));
+  expert_choices choices = {.tokens = scores->dims[0], .k = number_int(k)};
+  choose_experts(node, scores, &choices);
+  const number flat[] = {choices.tokens, x->dims[x->rank - 1]};
+  value *rows = emit_chosen_rows(im, &choices, emit_reshape(im, x, 2, flat));
+  value *hidden = expert_product(node, &choices, &inputs[0], rows);
+  hidden = activated_experts(node, &choices, &inputs[2], rows, hidden);
+  value *out = emit_join_choices(im, &choices, expert_product(node, &choices, &inputs[1], hidden));
   node_set(node, 0, out ? emit_reshape(im, out, x->rank, x->dims) : NULL);
 }

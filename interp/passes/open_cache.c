@@ -65,7 +65,7 @@ bool is_cache(const draft *draft, uint32_t tid) {
 }
 
 /* Returns the number of rows; 0 if the slot is not a cache that can be resized. */
-static int64_t cache_rows(const draft *draft, uint32_t tid) {
+static int64_t open_cache_rows(const draft *draft, uint32_t tid) {
   tensor tensor;
   bool fixed = is_cache(draft, tid) && draft_fixed(draft, tid, &tensor);
   return fixed && tensor.dims[ROWS] > 1 ? tensor.dims[ROWS] : 0;
@@ -74,7 +74,7 @@ static int64_t cache_rows(const draft *draft, uint32_t tid) {
 static int64_t longest_cache(const draft *draft) {
   int64_t most = 0;
   for (uint32_t i = 0; i < draft->n_slots; i++) {
-    int64_t rows = cache_rows(draft, i);
+    int64_t rows = open_cache_rows(draft, i);
     if (rows > most) most = rows;
   }
   return most;
@@ -100,7 +100,7 @@ uint32_t open_caches(draft *draft, const pass_env *env) {
   uint32_t n = 0, value = IR_NONE;
   if (!rows || open_cache_is_named(draft, NAME)) return 0;
   for (uint32_t i = 0; i < draft->n_slots && !draft->no_memory; i++) {
-    if (cache_rows(draft, i) != rows) continue;
+    if (open_cache_rows(draft, i) != rows) continue;
     if (!n++) value = draft_value(draft, NAME, 1, rows);
     if (!draft->no_memory) open_cache(draft, i, value);
   }

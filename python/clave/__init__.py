@@ -73,7 +73,7 @@ _LATER = {
 }
 # Submodules that are also imported at their first use, each with the extra of python/pyproject.toml that it needs. If a
 # package is missing, the error names the extra.
-_PARTS = {"executorch": "executorch", "gguf": "export", "llm": "llm", "quantizer": "export", "reference": "export"}
+_PARTS = {"executorch": "executorch", "llm": "llm", "quantizer": "export", "reference": "export"}
 
 
 class _NotInstalled(Error, AttributeError):
@@ -150,10 +150,16 @@ def from_gguf(
     prompt_piece: int = 256,
     tokenizer: str | os.PathLike[str] | None = None,
 ) -> Program:
-    """Makes a program from a GGUF file's language model. See clave.gguf.from_gguf; the first call imports it, and
-    torch."""
-    made = _import("gguf", "from_gguf").from_gguf
-    return made(path, max_context=max_context, kv=kv, prompt_piece=prompt_piece, tokenizer=tokenizer)
+    """Imports the language model of a GGUF file: a method forward(tokens, position), tokenizer and chat template.
+    Weights stay in the file, which must exist while the program is used.
+
+    max_context: capacity of the KV cache in tokens; None: the model's own context, at most 4096. kv: element type of
+    the cache, "f32", "f16", "bf16" or "int8". prompt_piece: tokens of a prompt that a layer with a sliding window
+    processes at once. tokenizer: a tokenizer.json, a SentencePiece .model, or a folder with one of them, in place of
+    the file's own. Raises Error, in one line with the file's name."""
+    from clave.importing import from_gguf as made
+
+    return made(path, max_context, kv, prompt_piece, tokenizer)
 
 
 def from_onnx(model: Any) -> Program:

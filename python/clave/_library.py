@@ -260,6 +260,19 @@ class SamplerOptions(Info):
     ]
 
 
+class ProgramOptions(Info):
+    """clave_program_options."""
+
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("consts", C.c_char_p),
+        ("max_context", C.c_int64),
+        ("has_tokenizer", C.c_bool),
+        ("kv", C.c_char_p),
+        ("prompt_piece", C.c_int64),
+    ]
+
+
 class LLMOptions(Info):
     """clave_llm_options."""
 
@@ -270,6 +283,9 @@ class LLMOptions(Info):
         ("consts", C.c_char_p),
         ("chat_template", C.c_char_p),
         ("max_context", C.c_uint32),
+        ("clv", C.c_char_p),
+        ("clv_size", C.c_size_t),
+        ("kv", C.c_char_p),
     ]
 
 

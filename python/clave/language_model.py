@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, overload
 
 from clave import _library as L
-from clave.arguments import flag, integer, refuse_unknown
+from clave.arguments import choice, flag, integer, refuse_unknown
 from clave.arguments import path as path_of
+from clave.command import CACHE_TYPES
 from clave.conversation import Answer, Conversation, Message, Prompt, Stream, answer_each, check_limits, template_inputs
 from clave.errors import Error
 from clave.sampling import ELSEWHERE, NativeOptions, Sampling
@@ -28,8 +29,9 @@ class LLM(L.Uncopied):
     path: a .clv file, a .json file with its constants, a .gguf file, or a folder with a language model in ONNX. device:
     a Device, or the spec of one ("cpu", "opencl", ...). tokenizer: a file or Hugging Face folder, in place of the
     tokenizer in the .clv. chat_template: the name of a built-in, a Jinja text or a file, in place of the model's.
-    max_context: tokens of prompts and answers together, at most the program's own. Several threads may use a model,
-    each with its own conversations. Raises Error if the program is not a language model or an argument is invalid.
+    max_context: tokens of prompts and answers together, at most the program's own. kv: element type of the cache of a
+    .gguf file, "f32", "f16" (the default), "bf16" or "int8". Several threads may use a model, each with its own
+    conversations. Raises Error if the program is not a language model or an argument is invalid.
 
         llm = clave.LLM("model.clv")
         for piece in llm.generate("Once upon a time", stream=True, temperature=0.8):
@@ -46,10 +48,11 @@ class LLM(L.Uncopied):
         tokenizer: str | os.PathLike[str] | None = None,
         chat_template: str | os.PathLike[str] | None = None,
         max_context: int | None = None,
+        kv: str | None = None,
         **unknown: Any,
     ) -> None:
         for name in unknown:
-            raise refuse_unknown(name, ("device", "tokenizer", "chat_template", "max_context"), ELSEWHERE)
+            raise refuse_unknown(name, ("device", "tokenizer", "chat_template", "max_context", "kv"), ELSEWHERE)
         if max_context is not None:
             max_context = integer("max_context", max_context, 1, 2**32 - 1, ", or None")
         file = path_of("path", path)
@@ -57,6 +60,7 @@ class LLM(L.Uncopied):
             tokenizer=None if tokenizer is None else path_of("tokenizer", tokenizer),
             chat_template=None if chat_template is None else path_of("chat_template", chat_template),
             max_context=max_context or 0,
+            kv=None if kv is None else choice("kv", kv, (*CACHE_TYPES, None)).encode(),
         )
         self.device = open_device(device)
         made = ("clave_llm_load", "clave_llm_destroy", file, self.device.handle.pointer, C.byref(options))

@@ -10,7 +10,7 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -142,7 +142,6 @@ class Program:
         self.passes: dict[str, int] = {}
         self.refused: dict[str, str] = {}
         self.errors: dict[str, float] = {}
-        self._holds: list[Callable[[], None]] = []
         if not isinstance(constants, list | tuple) or len(constants) != len(built.constants):
             raise arguments.refused("constants", f"a list of {len(built.constants)} tensors", constants)
         self._snapshots = snapshots_of([c.name for c in built.constants], constants)
@@ -228,7 +227,7 @@ class Program:
         made.handle = L.Handle("clave_program_optimize", "clave_program_destroy", *given, keep=(self.handle,))
         made.methods = _read_methods(made.handle)
         made.passes, made.refused, made.errors = found, refused, self.errors
-        made._snapshots, made._holds = self._snapshots, self._holds
+        made._snapshots = self._snapshots
         return made
 
     @classmethod
@@ -238,7 +237,7 @@ class Program:
         imported model has unsupported ops."""
         name = arguments.path("path", path)
         return (
-            _loaded("clave_llm_import", (name,)) if os.path.isdir(path) else _loaded("clave_program_load", (name, None))
+            loaded("clave_llm_import", (name,)) if os.path.isdir(path) else loaded("clave_program_load", (name, None))
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -254,9 +253,8 @@ class Program:
             raise
 
     def check_unchanged(self) -> None:
-        """Raises Error if a weight that the program shares with a module was changed after the export, or if a check of
-        `must_hold` fails. docs/howto/export.md says which changes are noticed."""
-        self.check_held()
+        """Raises Error if a weight that the program shares with a module was changed after the export.
+        docs/howto/export.md says which changes are noticed."""
         for taken in self._snapshots:
             taken.check()
 
@@ -265,20 +263,11 @@ class Program:
         file stay there. Raises Error if a weight was changed already."""
         with _owning:
             self.check_unchanged()
-            if self._holds or not self._snapshots:
+            if not self._snapshots:
                 return
             L.call("clave_program_own_constants", self.handle.pointer)
             self.check_unchanged()  # otherwise the copy may be partly old, partly new
             self._snapshots = []
-
-    def check_held(self) -> None:
-        """Raises Error if a check of `must_hold` fails. Sessions call it after each run."""
-        for check in self._holds:
-            check()
-
-    def must_hold(self, check: Callable[[], None]) -> None:
-        """Adds a check, which raises Error if the file from which weights are mapped was changed."""
-        self._holds.append(arguments.function("check", check))
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -332,7 +321,7 @@ def load_bytes(data: bytes, name: str) -> Program:
     room = np.empty(len(data) + _ALIGNMENT, np.uint8)
     aligned = room[-room.ctypes.data % _ALIGNMENT :][: len(data)]
     aligned[:] = np.frombuffer(data, np.uint8)
-    return _loaded("clave_program_load_bytes", (aligned.ctypes.data, len(data), name.encode()), (room,))
+    return loaded("clave_program_load_bytes", (aligned.ctypes.data, len(data), name.encode()), (room,))
 
 
 def _of_bytes(data: bytes, passes: dict[str, int], refused: dict[str, str], errors: dict[str, float]) -> Program:
@@ -342,9 +331,10 @@ def _of_bytes(data: bytes, passes: dict[str, int], refused: dict[str, str], erro
     return made
 
 
-def _loaded(call: str, given: tuple[Any, ...], keep: tuple[Any, ...] = ()) -> Program:
+def loaded(call: str, given: tuple[Any, ...], keep: tuple[Any, ...] = ()) -> Program:
+    """Returns the program that a function of the library makes. given: its arguments. keep: what they borrow."""
     made = Program.__new__(Program)
-    made.passes, made.refused, made.errors, made._snapshots, made._holds = {}, {}, {}, [], []
+    made.passes, made.refused, made.errors, made._snapshots = {}, {}, {}, []
     try:
         made.handle = L.Handle(call, "clave_program_destroy", *given, keep=keep)
     except Error as e:

@@ -299,7 +299,6 @@ class Session(L.Uncopied):
         except Error:
             if self._raised.error is None:
                 raise
-        self.program.check_held()
         raised = self._raised.take()
         try:
             if raised is not None:

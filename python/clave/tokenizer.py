@@ -12,6 +12,12 @@ from clave import arguments
 
 Special = Literal["default", "match", "text"]
 TOKENIZER_SECTION = b"TOKN"  # a section of a .clv
+# The tokens with which chat models end a message, as in llama.cpp. A model's files may not name them all as ends of an
+# answer.
+MESSAGE_ENDS = (
+    "<|eot_id|> <|eom_id|> <|im_end|> <|end|> <end_of_turn> <|endoftext|> <|end_of_text|> <EOT> _<EOT> "
+    "<\uff5cend\u2581of\u2581sentence\uff5c>"
+).split()
 _SPECIAL: tuple[Special, ...] = ("default", "match", "text")  # in the order of clave_special
 
 

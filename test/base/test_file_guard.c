@@ -115,6 +115,32 @@ static void test_changes_are_told(void **state) {
   file_map_close(&map);
 }
 
+static void test_writes_are_told(void **state) {
+  (void)state;
+  file_map map;
+  bool changed;
+  const struct timespec before[2] = {{1, 0}, {1, 0}};
+  write_file(path, LARGE, 'a');
+  assert_int_equal(utimensat(AT_FDCWD, path, before, 0), 0);
+  open_map(path, &map);
+  assert_false(file_map_is_written(&map));
+  assert_int_equal(rename(path, other_path), 0);
+  assert_null(file_map_check(&map, "m.clv", &changed));
+  assert_true(changed);
+  assert_false(file_map_is_written(&map)); /* another name is no write */
+  FILE *f = fopen(other_path, "r+b");
+  assert_non_null(f);
+  assert_int_equal(fputc('b', f), 'b');
+  assert_int_equal(fclose(f), 0);
+  assert_true(file_map_is_written(&map));
+  file_map_close(&map);
+  write_file(path, SMALL, 'a');
+  open_map(path, &map);
+  write_file(path, SMALL, 'b');
+  assert_false(file_map_is_written(&map)); /* it is a copy */
+  file_map_close(&map);
+}
+
 static void test_small_files_are_copied(void **state) {
   (void)state;
   file_map map;
@@ -373,6 +399,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_zeros_behind_the_end),
       cmocka_unit_test(test_changes_are_told),
+      cmocka_unit_test(test_writes_are_told),
       cmocka_unit_test(test_small_files_are_copied),
       cmocka_unit_test(test_writers_say_which_file),
       cmocka_unit_test(test_writers_of_other_memory_go_on),

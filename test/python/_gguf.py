@@ -1,5 +1,7 @@
 """Small GGUF files: transformers' models of random weights, in the format of llama.cpp's converter."""
 
+import copy
+
 import gguf
 import numpy as np
 import torch
@@ -41,38 +43,204 @@ LONG = {
 }
 LINEAR = {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000.0}
 OF_GEMMA3 = {"full_attention": LINEAR, "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}
+OF_OLMO3 = {"full_attention": YARN, "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}
 GEMMA = {"head_dim": 32, "hidden_activation": "gelu_pytorch_tanh", "sliding_window": 7, "query_pre_attn_scalar": 32}
 GEMMA3 = GEMMA | {"num_hidden_layers": 7}  # the sixth layer has no window
+GRANITE = {"attention_multiplier": 0.3, "embedding_multiplier": 3.0, "residual_multiplier": 0.5, "logits_scaling": 2.0}
+HALF = {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.5}
+FALCON = {"alibi": False, "parallel_attn": True, "bias": False}
+LOCAL = {"num_hidden_layers": 5, "sliding_window": 7}  # the fourth layer has no window
+EXPERTS = {"num_experts": 8, "num_experts_per_tok": 3}
+SMALL_EXPERTS = EXPERTS | {"moe_intermediate_size": 32}
+ROUTED = {"n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 32, "first_k_dense_replace": 1}
+ROUTED |= {"n_group": 1, "topk_group": 1, "norm_topk_prob": True, "routed_scaling_factor": 1.5}
 # name: (architecture in the file, class in transformers, config)
 MODELS = {
     "llama": ("llama", "Llama", {"tie_word_embeddings": True}),
     "llama3": ("llama", "Llama", {"rope_parameters": LLAMA3, "attention_bias": True}),
     "llama_linear": ("llama", "Llama", {"rope_parameters": LINEAR, "head_dim": 24, "num_key_value_heads": 4}),
     "mistral": ("llama", "Mistral", {"sliding_window": 9}),
+    "mixtral": ("llama", "Mixtral", {"num_local_experts": 8, "num_experts_per_tok": 3, "sliding_window": None}),
     "qwen2": ("qwen2", "Qwen2", {"rope_parameters": YARN}),
     "qwen2_tied": ("qwen2", "Qwen2", {"tie_word_embeddings": True, "num_key_value_heads": 1}),
+    "qwen2moe": ("qwen2moe", "Qwen2Moe", SMALL_EXPERTS | {"shared_expert_intermediate_size": 48}),
     "qwen3": ("qwen3", "Qwen3", {"head_dim": 32, "tie_word_embeddings": True}),
+    "qwen3moe": ("qwen3moe", "Qwen3Moe", SMALL_EXPERTS | {"head_dim": 32, "norm_topk_prob": True}),
+    "gemma": ("gemma", "Gemma", {"head_dim": 32}),
     "gemma2": ("gemma2", "Gemma2", GEMMA),
     "gemma3": ("gemma3", "Gemma3", GEMMA3),
     "gemma3_linear": ("gemma3", "Gemma3", GEMMA3 | {"rope_parameters": OF_GEMMA3, "tie_word_embeddings": False}),
+    "phi2": ("phi2", "Phi", {"rope_parameters": HALF, "num_key_value_heads": 4}),
     "phi3": ("phi3", "Phi3", {"rope_parameters": LONG, "original_max_position_embeddings": 32}),
     "phi3_window": ("phi3", "Phi3", {"sliding_window": 8}),
+    "smollm3": ("smollm3", "SmolLM3", {"num_hidden_layers": 5}),
+    "olmo2": ("olmo2", "Olmo2", {}),
+    "olmo3": ("olmo2", "Olmo3", LOCAL | {"rope_parameters": OF_OLMO3}),
+    "olmoe": ("olmoe", "Olmoe", EXPERTS | {"num_key_value_heads": 4}),
+    "granite": ("granite", "Granite", GRANITE),
+    "granitemoe": ("granitemoe", "GraniteMoe", GRANITE | {"num_local_experts": 8, "num_experts_per_tok": 3}),
+    "granitemoe_shared": (
+        "granitemoe",
+        "GraniteMoeShared",
+        GRANITE | {"num_local_experts": 8, "num_experts_per_tok": 3, "shared_intermediate_size": 48},
+    ),
+    "minicpm": ("minicpm", "Granite", GRANITE | {"attention_multiplier": 0.25}),
+    "stablelm": ("stablelm", "StableLm", {"rope_parameters": HALF}),
+    "stablelm_parallel": (
+        "stablelm",
+        "StableLm",
+        {"rope_parameters": HALF, "qk_layernorm": True, "use_parallel_residual": True, "use_qkv_bias": True},
+    ),
+    "gpt2": ("gpt2", "GPT2", {}),
+    "starcoder": ("starcoder", "GPTBigCode", {}),
+    "starcoder2": ("starcoder2", "Starcoder2", {"sliding_window": 8}),
+    "gptneox": ("gptneox", "GPTNeoX", {"rope_parameters": HALF}),
+    "gptneox_sequential": ("gptneox", "GPTNeoX", {"rope_parameters": HALF, "use_parallel_residual": False}),
+    "falcon": ("falcon", "Falcon", FALCON | {"multi_query": True, "new_decoder_architecture": False}),
+    "falcon_40b": ("falcon", "Falcon", FALCON | {"num_kv_heads": 2, "new_decoder_architecture": True}),
+    "command-r": ("command-r", "Cohere", {"logit_scale": 0.25}),
+    "command-r_plus": ("command-r", "Cohere", {"logit_scale": 0.25, "use_qk_norm": True}),
+    "cohere2": ("cohere2", "Cohere2", LOCAL | {"logit_scale": 0.25}),
+    "glm4": ("glm4", "Glm4", {"head_dim": 32, "rope_parameters": HALF}),
+    "glm4moe": (
+        "glm4moe",
+        "Glm4Moe",
+        ROUTED | {"head_dim": 32, "rope_parameters": HALF, "n_shared_experts": 1, "use_qk_norm": True},
+    ),
+    "glm4moe_air": ("glm4moe", "Glm4Moe", ROUTED | {"n_shared_experts": 1, "attention_bias": True}),
+    "exaone": ("exaone", "Llama", {"rope_parameters": LLAMA3}),
+    "exaone4": ("exaone4", "Exaone4", LOCAL | {"sliding_window_pattern": 4}),
+    "exaone4_small": ("exaone4", "Exaone4", {"sliding_window": None, "layer_types": ["full_attention"] * 3}),
+    "nemotron": ("nemotron", "Nemotron", {"rope_parameters": HALF}),
+    "arcee": ("arcee", "Arcee", {}),
+    "internlm2": ("internlm2", "Llama", {}),
+    "ernie4_5": ("ernie4_5", "Ernie4_5", {"head_dim": 16}),
+    "ernie4_5-moe": (
+        "ernie4_5-moe",
+        "Ernie4_5_Moe",
+        {"moe_num_experts": 8, "moe_k": 3, "moe_intermediate_size": 32, "moe_num_shared_experts": 1},
+    ),
+    "hunyuan-dense": ("hunyuan-dense", "HunYuanDenseV1", {"head_dim": 16}),
+    "hunyuan-moe": (
+        "hunyuan-moe",
+        "HunYuanMoEV1",
+        {"head_dim": 16, "num_experts": 8, "moe_topk": [3] * 3, "num_shared_expert": [1] * 3},
+    ),
+    "seed_oss": ("seed_oss", "SeedOss", {"head_dim": 16}),
+    "dots1": ("dots1", "Dots1", ROUTED | {"head_dim": 16, "n_shared_experts": 2, "num_key_value_heads": 4}),
+    "gpt-oss": (
+        "gpt-oss",
+        "GptOss",
+        {"num_local_experts": 8, "num_experts_per_tok": 3, "head_dim": 16, "sliding_window": 7}
+        | {"rope_parameters": YARN | {"truncate": False, "beta_fast": 32.0, "beta_slow": 1.0}},
+    ),
+    "bailingmoe": (
+        "bailingmoe",
+        "GraniteMoeShared",
+        {
+            "num_local_experts": 8,
+            "num_experts_per_tok": 3,
+            "shared_intermediate_size": 96,
+            "attention_multiplier": 0.25,
+        },
+    ),
 }
+_EPS = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")
+_LAYER_NORMS = (
+    "phi2",
+    "stablelm",
+    "gpt2",
+    "starcoder",
+    "starcoder2",
+    "gptneox",
+    "falcon",
+    "command-r",
+    "cohere2",
+    "nemotron",
+)
+_SCALES = {
+    "attention.scale": "attention_multiplier",
+    "embedding_scale": "embedding_multiplier",
+    "residual_scale": "residual_multiplier",
+    "logit_scale": "logits_scaling",
+}
+# Rows of q and k are in pairs in the files of these, and in halves in transformers.
+PERMUTED = ("llama", "granite", "granitemoe", "minicpm", "smollm3", "arcee", "internlm2", "bailingmoe")
 
 
 def model_of(name, **others):
     """Returns a seeded model. All parameters are random, also norms and biases, which would be ones and zeros."""
     _, kind, config = MODELS[name]
     config = getattr(transformers, f"{kind}TextConfig" if kind == "Gemma3" else f"{kind}Config")(
-        **SMALL | config | others
+        **copy.deepcopy(SMALL | config | others)  # transformers changes some of them
     )
     torch.manual_seed(3)
-    model = getattr(transformers, f"{kind}ForCausalLM")(config).eval()
+    of_kind = {"GPT2": "GPT2LMHeadModel"}.get(kind, f"{kind}ForCausalLM")
+    model = getattr(transformers, of_kind)(config).eval()
     with torch.no_grad():
         for key, p in model.named_parameters():
-            if p.dim() == 1:
-                p.add_(torch.randn_like(p) * (0.1 if "norm" in key else 0.5))
+            if p.dim() == 1 or "norm" in key:
+                p.add_(torch.randn_like(p) * (0.1 if "norm" in key or "ln_" in key else 0.5))
+        for key, p in model.named_buffers():
+            if key.endswith("e_score_correction_bias"):
+                p.copy_(torch.randn_like(p) * 0.3)
     return model
+
+
+def _n_kv(architecture, c):
+    if architecture in ("gpt2", "gptneox"):
+        return c.num_attention_heads
+    if architecture == "starcoder" or (architecture == "falcon" and not c.new_decoder_architecture):
+        return 1
+    return getattr(c, "num_kv_heads", None) or c.num_key_value_heads
+
+
+def _qkv_rows(architecture, c):
+    """Returns the order of the rows of q, k and v that are merged in groups, one of each head or of each key's."""
+    heads, size = c.num_attention_heads, c.hidden_size // c.num_attention_heads
+    n_kv = _n_kv(architecture, c)
+    rows = np.arange((heads + 2 * n_kv) * size).reshape(n_kv, heads // n_kv + 2, size)
+    return np.concatenate([rows[:, :-2].ravel(), rows[:, -2].ravel(), rows[:, -1].ravel()])
+
+
+def _pieces(architecture, model):
+    """Yields (name in the file, parameter, index): the tensors in a file are parts of the parameters."""
+    c = model.config
+    arch = {v: k for k, v in gguf.MODEL_ARCH_NAMES.items()}[architecture]
+    names = gguf.get_tensor_name_map(arch, c.num_hidden_layers)
+    biases = [(k, b) for k, b in model.named_buffers() if k.endswith("e_score_correction_bias")]
+    for key, p in [*model.named_parameters(), *biases]:
+        at, _, part = key.rpartition("layers.")[2].partition(".")
+        own = names.get_name(key, try_suffixes=(".weight", ".bias"))
+        if architecture == "gpt-oss" and "experts.gate_up_proj" in part:  # rows alternate
+            p, of = (p, "bias") if part.endswith("bias") else (p.transpose(1, 2), "weight")
+            yield f"blk.{at}.ffn_gate_exps.{of}", p, np.s_[:, ::2]
+            yield f"blk.{at}.ffn_up_exps.{of}", p, np.s_[:, 1::2]
+        elif architecture == "gpt-oss" and "experts.down_proj" in part:
+            p, of = (p, "bias") if part.endswith("bias") else (p.transpose(1, 2), "weight")
+            yield f"blk.{at}.ffn_down_exps.{of}", p, np.s_[:]
+        elif part.endswith("sinks"):
+            yield f"{own}.weight", p, np.s_[:]
+        elif part.endswith("experts.gate_up_proj"):
+            yield f"blk.{at}.ffn_gate_exps.weight", p, np.s_[:, : p.shape[1] // 2]
+            yield f"blk.{at}.ffn_up_exps.weight", p, np.s_[:, p.shape[1] // 2 :]
+        elif part.endswith("experts.down_proj"):
+            yield f"blk.{at}.ffn_down_exps.weight", p, np.s_[:]
+        elif part.endswith("shared_mlp.input_linear.weight"):
+            yield f"blk.{at}.ffn_gate_shexp.weight", p, np.s_[: len(p) // 2]
+            yield f"blk.{at}.ffn_up_shexp.weight", p, np.s_[len(p) // 2 :]
+        elif part.endswith("router.weight"):
+            yield f"blk.{at}.ffn_gate_inp.weight", p, np.s_[:]
+        elif part.endswith("e_score_correction_bias"):
+            yield f"blk.{at}.exp_probs_b.bias", p, np.s_[:]
+        elif "_layernorm.norms." in part:
+            yield f"blk.{at}.attn_{part.split('self_attn.')[1][0]}_norm.weight.{part.split('.')[-2]}", p, np.s_[:]
+        elif architecture == "gpt2" and part.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight")):
+            yield own, p.t(), np.s_[:]
+        elif architecture in ("gptneox", "falcon") and "query_key_value" in part:
+            yield own, p, _qkv_rows(architecture, c)
+        else:
+            yield own, p, np.s_[:]
 
 
 def _sane_bytes(kind, rows, columns, random):
@@ -85,13 +253,15 @@ def _sane_bytes(kind, rows, columns, random):
         "Q6_K": (208,),
         "Q2_K": (80, 82),
         "Q3_K": (108,),
-        "IQ4_NL": (0,),
-        "IQ4_XS": (0,),
-    }
+    }.get(kind.name, (0,))
     least = 2e-4 if kind.name in ("Q6_K", "IQ4_XS") else 2e-3
-    for i in at[kind.name]:
+    for i in at:
         factor = np.float16(random.uniform(0.5, 1.0, data.shape[:2]) * least)
-        data[..., i : i + 2] = factor[..., None].view(np.uint8)
+        if kind.name == "IQ1_M":  # its nibbles are in four bytes
+            for n in range(4):
+                data[..., 49 + 2 * n] = data[..., 49 + 2 * n] & 15 | (factor.view(np.uint16) >> 4 * n & 15) << 4
+        else:
+            data[..., i : i + 2] = factor[..., None].view(np.uint8)
     return data.reshape(rows, -1)
 
 
@@ -99,8 +269,9 @@ def encoded(weight, kind, random):
     """Returns the array that a file stores, and its decoded values."""
     if kind.name == "F32":
         return weight.astype(np.float32), weight
-    if kind.name.endswith("_K") or kind.name.startswith("IQ4"):
-        data = _sane_bytes(kind, *weight.shape, random)
+    if kind.name.endswith("_K") or kind.name.startswith("IQ"):
+        data = _sane_bytes(kind, weight.size // weight.shape[-1], weight.shape[-1], random)
+        data = data.reshape(*weight.shape[:-1], -1)
     else:
         data = quants.quantize(weight, kind)
     return data, quants.dequantize(data, kind).reshape(weight.shape)
@@ -121,28 +292,50 @@ class Written:
         self.config = self.model.config
         self.tensors = {}  # name: (array, type)
         self.keys = {}  # name: (value, how GGUFWriter adds it)
+        self.hidden = 0  # inner size of the dense feed-forward networks, or else of the experts
         random = np.random.default_rng(5)
-        arch = {v: k for k, v in gguf.MODEL_ARCH_NAMES.items()}[self.architecture]
-        names = gguf.get_tensor_name_map(arch, self.config.num_hidden_layers)
         with torch.no_grad():
-            for key, p in self.model.named_parameters():
-                own = names.get_name(key, try_suffixes=(".weight", ".bias"))
-                of = "F32" if p.dim() == 1 else self.output if own in ("token_embd.weight", "output.weight") else kind
-                self._add(own, p, GGMLQuantizationType[of], random)
+            for own, p, index in _pieces(self.architecture, self.model):
+                plain = (
+                    p.dim() == 1
+                    or "norm" in own
+                    or own.endswith(".bias")
+                    or "_inp" in own
+                    or own == "position_embd.weight"
+                )
+                of = "F32" if plain else self.output if own in ("token_embd.weight", "output.weight") else kind
+                self._add(own, p, index, GGMLQuantizationType[of], random)
+        self._stack_norms()
         if MODELS[name][1] == "Llama":
             self._add_frequencies()
         self._add_keys()
 
-    def _add(self, name, p, kind, random):
-        data, values = encoded(p.numpy(), kind, random)
-        p.copy_(torch.from_numpy(np.array(values, np.float32)))
-        heads = {"attn_q": self.config.num_attention_heads, "attn_k": self.config.num_key_value_heads}
+    def _add(self, name, p, index, kind, random):
+        data, values = encoded(np.ascontiguousarray(p.numpy()[index]), kind, random)
+        if "ffn_down.w" in name or ("ffn_down_exps" in name and not self.hidden):
+            self.hidden = values.shape[-1]
+        p[index] = torch.from_numpy(np.array(values, np.float32))
+        heads = {"attn_q": self.config.num_attention_heads, "attn_k": _n_kv(self.architecture, self.config)}
         part = name.split(".")[-2]
-        if self.architecture == "llama" and part in heads:
+        if self.architecture in PERMUTED and part in heads:
             data = _permuted(data, heads[part])
-        if self.architecture.startswith("gemma") and "norm" in part:
+        if (
+            self.architecture in ("gemma", "gemma2", "gemma3", "nemotron")
+            and "norm" in part
+            and name.endswith(".weight")
+        ):
             data = data + 1
         self.tensors[name] = (data, kind)
+
+    def _stack_norms(self):
+        """Makes one tensor of the norms of heads, whose names end with the head."""
+        for name in [n for n in self.tensors if n.endswith("_norm.weight.0")]:
+            own, rows = name.removesuffix(".0"), []
+            while f"{own}.{len(rows)}" in self.tensors:
+                rows.append(self.tensors[f"{own}.{len(rows)}"][0])
+            for i in range(len(rows)):
+                del self.tensors[f"{own}.{i}"]
+            self.tensors[own] = (np.stack(rows), GGMLQuantizationType.F32)
 
     def _add_frequencies(self):
         """Adds the converter's tensor for Llama 3's rope: the factor of each frequency."""
@@ -154,31 +347,41 @@ class Written:
 
     def _add_keys(self):
         c, a = self.config, self.architecture
-        rope = dict(c.rope_parameters)
+        rope = dict(getattr(c, "rope_parameters", None) or {"rope_theta": 10000.0, "rope_type": "default"})
         assert rope.get("original_max_position_embeddings", 32) == 32, "the original context is 32"
         size = getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads
         if a == "gemma3":
             assert rope["sliding_attention"]["rope_theta"] == 10000
-            rope = rope["full_attention"]
+        rope = rope.get("full_attention", rope)
+        eps = next(v for n in _EPS if (v := getattr(c, n, None)))
         keys = {
             "vocab_size": (c.vocab_size, "uint32"),
             "block_count": (c.num_hidden_layers, "uint32"),
             "context_length": (c.max_position_embeddings, "uint32"),
             "embedding_length": (c.hidden_size, "uint32"),
-            "feed_forward_length": (c.intermediate_size, "uint32"),
+            "feed_forward_length": (self.hidden, "uint32"),
             "attention.head_count": (c.num_attention_heads, "uint32"),
-            "attention.head_count_kv": (c.num_key_value_heads, "uint32"),
-            "attention.layer_norm_rms_epsilon": (c.rms_norm_eps, "float32"),
+            "attention.head_count_kv": (_n_kv(a, c), "uint32"),
+            f"attention.layer_norm_{'' if a in _LAYER_NORMS else 'rms_'}epsilon": (eps, "float32"),
             "rope.dimension_count": (int(size * rope.get("partial_rotary_factor", 1)), "uint32"),
             "rope.freq_base": (rope["rope_theta"], "float32"),
         }
         if a != "phi3":
             keys |= {"attention.key_length": (size, "uint32"), "attention.value_length": (size, "uint32")}
-        if getattr(c, "sliding_window", None) and a != "qwen2" and a != "qwen3":
+        if getattr(c, "sliding_window", None) and not a.startswith(("qwen", "dots")):
             keys["attention.sliding_window"] = (c.sliding_window, "uint32")
         if a == "gemma2":
             keys["attn_logit_softcapping"] = (c.attn_logit_softcapping, "float32")
             keys["final_logit_softcapping"] = (c.final_logit_softcapping, "float32")
+        if a in ("granite", "granitemoe", "minicpm"):
+            keys |= {k: (getattr(c, n), "float32") for k, n in _SCALES.items()}
+        if a in ("command-r", "cohere2"):
+            keys["logit_scale"] = (c.logit_scale, "float32")
+        if a == "minicpm":
+            del keys["attention.scale"]
+        if a in ("gptneox", "stablelm"):
+            keys["use_parallel_residual"] = (c.use_parallel_residual, "bool")
+        self._add_experts(keys)
         if rope["rope_type"] in ("yarn", "longrope", "linear"):
             keys["rope.scaling.type"] = (rope["rope_type"], "string")
         if rope["rope_type"] in ("yarn", "linear"):
@@ -193,6 +396,31 @@ class Written:
                 self.tensors[f"rope_factors_{w}.weight"] = (factors, GGMLQuantizationType.F32)
         self.keys |= {f"{a}.{k}": v for k, v in keys.items()}
         self.keys["tokenizer.ggml.model"] = ("no_vocab", "string")
+
+    def _add_experts(self, keys):
+        """Adds the keys of a mixture of experts, if the model is one."""
+        c, a = self.config, self.architecture
+        gate = next((k for k in self.tensors if "ffn_gate_exps" in k), None)
+        if gate is None:
+            return
+        used = next(v for n in ("num_experts_per_tok", "moe_k", "moe_topk") if (v := getattr(c, n, None)))
+        experts, width, _ = self.tensors[gate][0].shape
+        keys["expert_count"], keys["expert_feed_forward_length"] = (experts, "uint32"), (width, "uint32")
+        keys["expert_used_count"] = (used if isinstance(used, int) else used[0], "uint32")
+        if a in ("dots1", "glm4moe"):
+            keys["expert_weights_norm"] = (c.norm_topk_prob, "bool")
+            keys["expert_weights_scale"] = (c.routed_scaling_factor, "float32")
+            keys["expert_gating_func"] = (2, "uint32")
+            keys["leading_dense_block_count"] = (c.first_k_dense_replace, "uint32")
+        if a == "bailingmoe":
+            keys["expert_weights_norm"] = (True, "bool")
+        if a == "ernie4_5-moe":
+            keys["interleave_moe_layer_step"] = (1, "uint32")
+            keys["leading_dense_block_count"] = (c.moe_layer_start_index, "uint32")
+        shared = next((t.shape[0] for k, (t, _) in self.tensors.items() if "ffn_up_shexp" in k), 0)
+        if shared:
+            keys["expert_shared_feed_forward_length"] = (shared, "uint32")
+            keys["expert_shared_count"] = (max(1, shared // width), "uint32")
 
     def write(self, path):
         writer = gguf.GGUFWriter(path, self.architecture)

@@ -10,16 +10,18 @@ torch = pytest.importorskip("torch", reason="needs torch")
 pytest.importorskip("llama_cpp", reason="no llama_cpp (ci/venv llama builds it)")
 
 import llama_peer
-from _gguf import VOCAB, Written
+from _gguf import MODELS, VOCAB, Written
 
 import clave
 
 PIECES = (11, 1, 1, 5, 1, 17)
-N_NEW, CONTEXT = 20, 256
+N_NEW, CONTEXT = 20, 128
 IDS = torch.randint(3, VOCAB, (sum(PIECES),), generator=torch.Generator().manual_seed(0)).tolist()
 WIDE = {"hidden_size": 256, "intermediate_size": 256, "num_hidden_layers": 2, "initializer_range": 0.1}
-# llama.cpp ignores the windows of other models.
-NAMES = ["llama", "llama3", "llama_linear", "qwen2", "qwen2_tied", "qwen3", "gemma2", "gemma3", "gemma3_linear", "phi3"]
+# llama.cpp ignores the windows of these models, and that of EXAONE 4 unless it has 64 layers. It has norms of q and k
+# in Command R only with 64 layers, and rounds the bounds of YaRN's ramp in gpt-oss, which transformers does not.
+OTHERS = {"mistral", "phi3_window", "starcoder2", "exaone4", "command-r_plus", "gpt-oss"}
+NAMES = [n for n in MODELS if n not in OTHERS]
 
 
 def both(path, n_vocab=VOCAB, ids=IDS, pieces=PIECES):
@@ -29,7 +31,7 @@ def both(path, n_vocab=VOCAB, ids=IDS, pieces=PIECES):
     session = clave.Session(clave.from_gguf(path, max_context=CONTEXT, kv="f32"), "cpu")
     ours, at, ids = [], 0, torch.tensor([ids + new])
     for n in pieces + (1,) * N_NEW:
-        ours.append(session(ids[:, at : at + n], torch.tensor(at))[0])
+        ours.append(session(ids[:, at : at + n], torch.tensor(at))[0][0])
         at += n
     return torch.stack(ours), torch.from_numpy(theirs)
 
@@ -45,17 +47,17 @@ def check_greedy(ours, theirs, most=0):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_f32(name, tmp_path):
-    ours, theirs = both(Written(name, "F32").write(tmp_path / "m.gguf"))
-    assert error(ours, theirs) < (1e-3 if "gemma" in name else 1e-5)
+    """llama.cpp reads GELU from a table of f16."""
+    written = Written(name, "F32")
+    ours, theirs = both(written.write(tmp_path / "m.gguf"))
+    kind = getattr(written.config, "hidden_act", "") or written.config.to_dict().get("activation_function", "")
+    has_gelu = "gelu" in kind or written.architecture.startswith(("gemma", "falcon"))
+    assert error(ours, theirs) < (1e-3 if has_gelu else 1e-5)
     check_greedy(ours, theirs)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_f16(name, tmp_path):
-    """Products have f32 rows, and llama.cpp's, too, except those of a tied table."""
-    ours, theirs = both(Written(name, "F16").write(tmp_path / "m.gguf"))
-    assert error(ours, theirs) < (1e-2 if name == "qwen2_tied" else 1e-3 if "gemma" in name else 1e-5)
-    check_greedy(ours, theirs)
+def in_16_bits(x):
+    return x.half().float()
 
 
 def in_8_bits(x):
@@ -79,7 +81,7 @@ def logits_of(written, rounded):
     for name, module in written.model.named_modules():
         if rounded and isinstance(module, torch.nn.Linear):
             kind = written.output if "lm_head" in name else written.kind
-            round_to = in_8_bits_of_256 if kind.endswith("_K") else in_8_bits
+            round_to = in_16_bits if kind == "F16" else in_8_bits_of_256 if kind.endswith("_K") else in_8_bits
             hooks.append(module.register_forward_pre_hook(lambda _, args, f=round_to: (f(args[0]),)))
     with torch.no_grad():
         found = written.model(torch.tensor([IDS]), use_cache=False).logits[0]
@@ -92,21 +94,29 @@ def distance(a, b):
     return ((a - b).norm() / b.norm()).item()
 
 
-TYPES = [("Q8_0", None), ("Q4_0", None), ("Q4_K", "Q6_K"), ("Q5_K", "Q8_0"), ("Q3_K", None), ("Q2_K", None)]
+TYPES = [
+    ("F16", None),
+    ("Q8_0", None),
+    ("Q4_0", None),
+    ("Q4_K", "Q6_K"),
+    ("Q5_K", "Q8_0"),
+    ("Q3_K", None),
+    ("Q2_K", None),
+]
 
 
 @pytest.mark.parametrize("name, more", [("llama", {}), ("gemma3", {"head_dim": 64, "query_pre_attn_scalar": 64})])
 @pytest.mark.parametrize("kind, output", TYPES)
 def test_blocks(name, more, kind, output, tmp_path):
-    """The difference is the rounding of activations to 8 bits: transformers' model with it is nearer to llama.cpp than
-    without, and as far from clave as llama.cpp is."""
+    """The difference is the rounding of activations, to 8 bits or, for F16 on some processors, to 16: transformers'
+    model with it is nearer to llama.cpp than without, and as far from clave as llama.cpp is."""
     written = Written(name, kind, output, **WIDE | more)
     ours, theirs = both(written.write(tmp_path / "m.gguf"))
     plain, rounded = logits_of(written, False), logits_of(written, True)
     n, cost = len(PIECES), distance(rounded, plain)
     assert distance(ours[:n], plain) < 1e-5
     assert distance(ours[:n], theirs[:n]) < 1.5 * cost < 0.1
-    assert distance(theirs[:n], rounded) < cost
+    assert kind == "F16" or distance(theirs[:n], rounded) < cost
     check_greedy(ours, theirs, 1)
 
 

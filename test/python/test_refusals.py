@@ -90,11 +90,9 @@ class Public:
         yield "Program.load", clave.Program.load, {"path": self.file}
         yield "Program.save", p.save, {"path": out}
         yield "Program.optimized", p.optimized, {}
-        yield "Program.must_hold", clave.load(self.file).must_hold, {"check": lambda: None}
         yield "Program.set_tokenizer", p.set_tokenizer, {"source": None}
         yield "Program.stored", p.stored, {}
         yield "Program.check_unchanged", p.check_unchanged, {}
-        yield "Program.check_held", p.check_held, {}
         yield "Program.own_weights", p.own_weights, {}
         yield "Program.metadata", lambda value: setattr(p, "metadata", value), {"value": {}}
         yield "Device", clave.Device, {"spec": "cpu"}
@@ -289,7 +287,7 @@ def test_arguments_are_described_as_onnxruntime_does():
 
 def test_the_packages_names():
     shown = {n for n in dir(clave) if not n.startswith("__")}
-    assert shown == {*clave.__all__, "executorch", "gguf", "llm", "quantizer", "reference"}
+    assert shown == {*clave.__all__, "executorch", "llm", "quantizer", "reference"}
     code = "import sys, clave; assert 'torch' not in sys.modules; clave.llm.use_kv_cache; assert 'torch' in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 

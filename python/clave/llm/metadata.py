@@ -11,16 +11,11 @@ import transformers
 from clave.errors import Error
 from clave.llm.folder import Folder
 from clave.llm.skeleton import silent
-from clave.tokenizer import Tokenizer
+from clave.tokenizer import MESSAGE_ENDS, Tokenizer
 
 _FILES = ("tokenizer.json", "tokenizer.model")
 _LARGEST = 1 << 30
 _SAMPLING = ("do_sample", "temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty")
-# Tokens that end an answer if the chat template writes them, in addition to those that the folder names.
-ENDS = (
-    "<|eot_id|> <|eom_id|> <|im_end|> <|end|> <end_of_turn> <|endoftext|> <|end_of_text|> <EOT> _<EOT> "
-    "<\uff5cend\u2581of\u2581sentence\uff5c>"
-).split()
 
 
 class Text:
@@ -84,7 +79,7 @@ def read_metadata(folder: Folder, config: Any, text: Text) -> dict[str, Any]:
     template = _template(folder, text.config)
     ends = _ends(folder, config, generation)
     own = text.id_of("eos_token")
-    written = [t for t in ENDS if template and t in template]
+    written = [t for t in MESSAGE_ENDS if template and t in template]
     ends += [i for i in (own, *(text.tokenizer.find(t) if text.tokenizer else None for t in written)) if i is not None]
     found = {
         "eos": own if own is not None else (ends or [None])[0],

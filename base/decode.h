@@ -224,7 +224,7 @@ static inline code_factors split_TQ2_0(code_bytes block, int part, float *values
  * Factors of 1/8 and 1/4 are powers of two, so that all products are exact. */
 
 static inline unsigned decode_word(code_bytes p) {
-  return p[0] | p[1] << 8 | (unsigned)p[2] << 16 | (unsigned)p[3] << 24;
+  return p[0] | (unsigned)p[1] << 8 | (unsigned)p[2] << 16 | (unsigned)p[3] << 24;
 }
 
 /* Returns the signs of 8 elements, a bit each, of which 7 are stored: their number is even. */
@@ -357,9 +357,9 @@ static inline float decode_half_bits(unsigned bits) {
  * of four 3-bit scales and a nibble of d, from the lowest nibble on. */
 static inline code_factors split_IQ1_M(code_bytes block, int part, float *values) {
   code_bytes scales = block + 48;
-  const unsigned bits =
+  const int bits =
       scales[1] >> 4 | (scales[3] & 240) | (scales[5] & 240) << 4 | (scales[7] & 240) << 8;
-  code_factors factors = scale_of(decode_half_bits(bits) * 0.125f);
+  code_factors factors = scale_of(decode_half_bits((unsigned)bits) * 0.125f);
   for (int half16 = 0; half16 < 2; half16++) {
     const int at = part * 2 + half16, word = scales[at / 4 * 2] | scales[at / 4 * 2 + 1] << 8;
     factors.s[half16] = (word >> at % 4 * 3 & 7) * 2 + 1;

@@ -14,6 +14,8 @@ line or two that say what it breaks, lines `notice: TEST`, and the diff. The tes
     pytest ARGUMENTS
     executorch ARGUMENTS           pytest, if ExecuTorch is installed; otherwise the fault is skipped
 
+Faults in files or with names that contain "amx" are skipped on processors without AMX.
+
 All these tests are part of `make check-all`. A line `lives: REASON` says why no test can notice the fault. The old
 lines of a hunk must occur exactly once in the file; --check tests only that. --some N runs N faults, others each day.
 --new runs faults without a result in results.tsv. --write updates results.tsv and its summary,
@@ -506,6 +508,14 @@ def check(mutants):
     return 1 if bad else 0
 
 
+def runs_here(mutant):
+    """False for faults of ExecuTorch's plugin without ExecuTorch, and of AMX's kernels on a processor without AMX."""
+    info = pathlib.Path("/proc/cpuinfo")
+    if any("amx" in text for text in (mutant.name, *(h[0] for h in mutant.hunks))):
+        return info.exists() and " amx_bf16 " in info.read_text()
+    return (ROOT / ".venv-executorch").exists() or not any(n.startswith("executorch ") for n in mutant.notices)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="faults whose names match this regular expression")
@@ -527,8 +537,7 @@ def main():
         if args.write:
             write([])
         return check(mutants)
-    if not (ROOT / ".venv-executorch").exists():
-        mutants = [m for m in mutants if not any(n.startswith("executorch ") for n in m.notices)]
+    mutants = [m for m in mutants if runs_here(m)]
     if args.some:
         mutants = choose(mutants, args.some)
     sanitized = any(re.match("san|replay san", n) for m in mutants for n in m.notices)

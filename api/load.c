@@ -90,16 +90,23 @@ clave_status clave_program_load(const char *path, const clave_program_options *o
   return INVALID("%s: kv: only the caches of a .gguf file can be chosen", path);
 }
 
+clave_status clave_program_load_clv(const void *clv, size_t size, const char *name,
+                                    clave_program **out) {
+  OWN_FLOAT_ENV;
+  program *program;
+  *out = NULL;
+  TRY(program_load_bytes(clv, size, name, &program));
+  return program_wrap(program, out);
+}
+
 clave_status clave_program_load_bytes(const void *bytes, size_t size, const char *name,
                                       clave_program **out) {
   OWN_FLOAT_ENV;
-  program *program;
   const import_source source = {.bytes = bytes, .size = size};
   *out = NULL;
   if (import_accepts(NULL, bytes, size))
     return status_while(load_imported(&source, NULL, out), "%s", name);
-  TRY(program_load_bytes(bytes, size, name, &program));
-  return program_wrap(program, out);
+  return clave_program_load_clv(bytes, size, name, out);
 }
 
 bool clave_import_op_at(uint32_t index, clave_import_op *out) {

@@ -17,6 +17,11 @@ extern "C" {
 CLAVE_API clave_status clave_program_load_bytes(const void *clv, size_t size, const char *name,
                                                 clave_program **out) CLAVE_CHECK;
 
+/* Like clave_program_load_bytes, but only for a .clv. An executable that links libclave.a and calls
+ * no other function that loads a program does not contain the importers of other formats. */
+CLAVE_API clave_status clave_program_load_clv(const void *clv, size_t size, const char *name,
+                                              clave_program **out) CLAVE_CHECK;
+
 /* An op of another format from which clave_program_load makes programs. */
 typedef struct clave_import_op {
   size_t size;        /* sizeof(clave_import_op) */

@@ -34,7 +34,7 @@ static clave_status wrong_format_error(const uint8_t *bytes, size_t size) {
       return INVALID("expected a .clv or .json program, got %s", other_formats[i].what);
     }
   }
-  return INVALID("the file is neither a program (.clv, .json) nor a model (.onnx, .tflite)");
+  return INVALID("the file is neither a program (.clv, .json) nor a model (.onnx, .tflite, .gguf)");
 }
 
 /* Returns the first byte that is not white space, 0 if none exists. */

@@ -173,7 +173,7 @@ static clave_status carried_model_load(model *model) {
       (model_info){.program = carried.name, .device = carried.device, .tests = carried.tests};
   TRY(mem_pool_create(&model->pool));
   TRY(carried_status(
-      clave_program_load_bytes(carried.clv, carried.size, carried.name, &model->program)));
+      clave_program_load_clv(carried.clv, carried.size, carried.name, &model->program)));
   return carried_model_add_methods(model);
 }
 

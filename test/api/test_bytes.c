@@ -69,7 +69,7 @@ static void test_runs_from_anywhere(void **state) {
   (void)run(aligned, want);
   clave_program_destroy(aligned);
   memmove(bytes + 1, bytes, n);
-  good(clave_program_load_bytes(bytes + 1, n, "mine", &moved));
+  good(clave_program_load_clv(bytes + 1, n, "mine", &moved));
   (void)run(moved, got);
   assert_memory_equal(got, want, sizeof want);
   clave_program_destroy(moved);
@@ -85,6 +85,9 @@ static void test_what_is_no_program(void **state) {
   memcpy(bytes, "{\"version\": 1}", 15);
   expect_invalid(clave_program_load_bytes(bytes, 14, "mine", &program),
                  "expected a .clv, got a .json program; mine");
+  memcpy(bytes, "\x1c\0\0\0TFL3", 8);
+  expect_invalid(clave_program_load_bytes(bytes, 8, "mine", &program), "run past the end");
+  expect_invalid(clave_program_load_clv(bytes, 8, "mine", &program), "neither a program");
 }
 
 int main(void) {

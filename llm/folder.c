@@ -189,6 +189,17 @@ static const json *ends_of(const model_folder *folder) {
   return ends;
 }
 
+/* Writes the ends of messages that the chat template writes. */
+static void write_message_ends(const clave_tokenizer *tokenizer, const char *template,
+                               json_writer *out) {
+  int64_t ids[N_MESSAGE_ENDS];
+  for (int i = 0; i < N_MESSAGE_ENDS; i++)
+    ids[i] = clave_tokenizer_find(tokenizer, message_ends[i]);
+  message_ends_select(ids);
+  for (int i = 0; i < N_MESSAGE_ENDS; i++)
+    if (ids[i] >= 0 && strstr(template, message_ends[i])) emit_integer(out, NULL, ids[i]);
+}
+
 /* Writes the ids that end an answer: those of the folder, and the ends of messages that the chat
  * template writes. An id may occur twice. */
 static void write_stop_ids(const model_folder *folder, const clave_tokenizer *tokenizer,
@@ -201,11 +212,7 @@ static void write_stop_ids(const model_folder *folder, const clave_tokenizer *to
        i = json_next(i))
     if (json_i64(i, &id) && id >= 0) emit_integer(out, NULL, id);
   if (eos >= 0) emit_integer(out, NULL, eos);
-  for (size_t i = 0; i < N_MESSAGE_ENDS && template && tokenizer; i++) {
-    const int32_t found =
-        strstr(template, message_ends[i]) ? clave_tokenizer_find(tokenizer, message_ends[i]) : -1;
-    if (found >= 0) emit_integer(out, NULL, found);
-  }
+  if (template && tokenizer) write_message_ends(tokenizer, template, out);
   emit_end_array(out);
 }
 

@@ -67,13 +67,18 @@ static void add_end(id_list *list, int64_t id) {
   if (id >= 0 && list->count < MAX_STOP_IDS) list->ids[list->count++] = id;
 }
 
-/* True for a token that ends a message, whatever the keys say. */
-static bool is_message_end(const vocabulary *vocabulary, int64_t id) {
-  const token_type type = vocabulary->types[id];
-  if (type != TOKEN_CONTROL && type != TOKEN_USER) return false;
-  for (int i = 0; i < N_MESSAGE_ENDS; i++)
-    if (span_is(vocabulary->tokens[id], message_ends[i])) return true;
-  return false;
+/* Adds the tokens that end a message, whatever the keys say. */
+static void add_message_ends(const vocabulary *vocabulary, int64_t n_vocab, id_list *out) {
+  int64_t ids[N_MESSAGE_ENDS];
+  for (int i = 0; i < N_MESSAGE_ENDS; i++) ids[i] = -1;
+  for (int64_t id = 0; id < n_vocab; id++) {
+    const token_type type = vocabulary->types[id];
+    if (type != TOKEN_CONTROL && type != TOKEN_USER) continue;
+    for (int i = 0; i < N_MESSAGE_ENDS; i++)
+      if (span_is(vocabulary->tokens[id], message_ends[i])) ids[i] = id;
+  }
+  message_ends_select(ids);
+  for (int i = 0; i < N_MESSAGE_ENDS; i++) add_end(out, ids[i]);
 }
 
 /* Reads the ids that end an answer: those that keys name, and ends of messages. *eos: the first
@@ -88,8 +93,7 @@ static clave_status read_stop_ids(gguf_file *file, int64_t n_vocab, const vocabu
     if (i == 0) *eos = id;
     add_end(out, id);
   }
-  for (id = 0; vocabulary && id < n_vocab; id++)
-    if (is_message_end(vocabulary, id)) add_end(out, id);
+  if (vocabulary) add_message_ends(vocabulary, n_vocab, out);
   return NULL;
 }
 

@@ -12,7 +12,7 @@ from clave import arguments
 from clave.command import CACHE_TYPES
 from clave.errors import Error
 from clave.program import Program, load_bytes, loaded
-from clave.tokenizer import MESSAGE_ENDS, Tokenizer
+from clave.tokenizer import Tokenizer, message_ends
 
 
 def from_model(model: Any, kind: str) -> Program:
@@ -71,7 +71,7 @@ def _replace_tokenizer(program: Program, path: str, source: str, given: Tokenize
     metadata = program.metadata
     llm = metadata["llm"]
     llm.setdefault("bos", given.bos)
-    ends = [llm.get("eos", given.eos), *llm["stop_ids"], *map(given.find, MESSAGE_ENDS)]
+    ends = [llm.get("eos", given.eos), *llm["stop_ids"], *message_ends(given).values()]
     if ends[0] is not None:
         llm["eos"] = ends[0]
     llm["stop_ids"] = list(dict.fromkeys(i for i in ends if i is not None))

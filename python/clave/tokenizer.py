@@ -14,8 +14,9 @@ Special = Literal["default", "match", "text"]
 TOKENIZER_SECTION = b"TOKN"  # a section of a .clv
 # The tokens with which chat models end a message, as in llama.cpp. A model's files may not name them all as ends of an
 # answer.
-MESSAGE_ENDS = (
-    "<|eot_id|> <|eom_id|> <|im_end|> <|end|> <end_of_turn> <|endoftext|> <|end_of_text|> <EOT> _<EOT> "
+_MESSAGE_ENDS = (
+    "<|end|> <|return|> <|call|> <|calls|> <|flush|> <|eot_id|> <|eom_id|> <|im_end|> <end_of_turn> <|endoftext|> "
+    "<|end_of_text|> <EOT> _<EOT> [EOT] [EOS] <end_of_utterance> <turn|> <|tool_response> [e~[ "
     "<\uff5cend\u2581of\u2581sentence\uff5c>"
 ).split()
 _SPECIAL: tuple[Special, ...] = ("default", "match", "text")  # in the order of clave_special
@@ -130,3 +131,12 @@ class Tokenizer(L.Uncopied):
             yield C.string_at(text, size.value).decode()
         L.call("clave_text_stream_finish", stream.pointer, C.byref(text), C.byref(size))
         yield C.string_at(text, size.value).decode()
+
+
+def message_ends(tokenizer: Tokenizer) -> dict[str, int]:
+    """Returns the tokens with which chat models end a message, and their ids. "<|end|>" is not one if the model has
+    other tokens that end an answer of several messages, as gpt-oss and Solar Open have."""
+    ends = {t: i for t in _MESSAGE_ENDS if (i := tokenizer.find(t)) is not None}
+    if {"<|return|>", "<|call|>"} <= ends.keys() or {"<|calls|>", "<|flush|>"} <= ends.keys():
+        ends.pop("<|end|>", None)
+    return ends

@@ -215,6 +215,25 @@ def test_what_a_program_says_of_tokens(tmp_path):
     assert said_of(spm_file(tmp_path / "n.gguf", spm, add_bos_token=False)) == {"bos": None, "eos": 2, "stop_ids": [2]}
 
 
+@pytest.mark.parametrize(
+    "ends, stops",
+    [
+        (["<|end|>"], ["<|end|>"]),
+        (["<|end|>", "<|return|>"], ["<|end|>", "<|return|>"]),
+        (["<|call|>", "<|end|>", "<|return|>"], ["<|return|>", "<|call|>"]),
+        (["<|flush|>", "<|calls|>", "<|end|>"], ["<|calls|>", "<|flush|>"]),
+    ],
+)
+def test_answers_of_several_messages(ends, stops, tmp_path):
+    """In gpt-oss and Solar Open, "<|end|>" ends a message, and other tokens end the answer."""
+    library = Library.from_str(trained("qwen2").to_str())
+    library.add_special_tokens(ends)
+    want = {library.token_to_id(t) for t in (*stops, "<|im_end|>", "<|endoftext|>")}
+    own = bpe_file(tmp_path / "a.gguf", library, pre="qwen2")
+    assert set(said_of(own)["stop_ids"]) == want
+    assert set(said_of(own, tokenizer=folder_of(tmp_path / "hf", library))["stop_ids"]) == want
+
+
 ABC = ["a", "b", "ab"]
 
 

@@ -11,7 +11,7 @@ import transformers
 from clave.errors import Error
 from clave.llm.folder import Folder
 from clave.llm.skeleton import silent
-from clave.tokenizer import MESSAGE_ENDS, Tokenizer
+from clave.tokenizer import Tokenizer, message_ends
 
 _FILES = ("tokenizer.json", "tokenizer.model")
 _LARGEST = 1 << 30
@@ -79,8 +79,9 @@ def read_metadata(folder: Folder, config: Any, text: Text) -> dict[str, Any]:
     template = _template(folder, text.config)
     ends = _ends(folder, config, generation)
     own = text.id_of("eos_token")
-    written = [t for t in MESSAGE_ENDS if template and t in template]
-    ends += [i for i in (own, *(text.tokenizer.find(t) if text.tokenizer else None for t in written)) if i is not None]
+    known = message_ends(text.tokenizer) if text.tokenizer else {}
+    ends += [] if own is None else [own]
+    ends += [i for t, i in known.items() if template and t in template]
     found = {
         "eos": own if own is not None else (ends or [None])[0],
         "stop_ids": list(dict.fromkeys(ends)),

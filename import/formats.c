@@ -69,7 +69,7 @@ clave_status import_program(const import_source *source, clave_program **out, im
   *n_files = 0;
   if (format < 0) return INVALID("the file has no known format");
   if (source->cache_type && !formats[format].has_caches)
-    return INVALID("kv: the caches of a model in %s have its own types", formats[format].name);
+    return INVALID("kv: cannot be chosen for a model in %s", formats[format].name);
   TRY(importer_create(&im));
   formats[format].convert(im, source);
   clave_status st = finish(im, out);

@@ -2,7 +2,12 @@
 #include "import/gguf/architecture.h"
 
 #define GEMMA .activation = "gelu_tanh", .scaled_embeddings = true
-#define EXPERTS .has_experts = true, .normalised_shares = true
+#define EXPERTS .has_experts = true, .normalizes_shares = true
+#define NEMOTRON_H                                                                          \
+  .activation = "relu2", .ungated = true, .no_rope_step = 1, .recurrence = RECURRENCE_SCAN, \
+  .single = true
+#define LFM2 \
+  .output_norm = "token_embd_norm", .head_norms = HEAD_NORMS_EACH, .recurrence = RECURRENCE_CONV
 
 static const gguf_architecture architectures[] = {
     {.name = "llama", .interleaved = true, .has_windows = true, EXPERTS},
@@ -46,6 +51,15 @@ static const gguf_architecture architectures[] = {
     {.name = "olmoe", .head_norms = HEAD_NORMS_TOGETHER, .has_experts = true},
     {.name = "granite", .interleaved = true, .has_scales = true},
     {.name = "granitemoe", .interleaved = true, .has_scales = true, EXPERTS},
+    {.name = "granitehybrid",
+     .interleaved = true,
+     .has_scales = true,
+     EXPERTS,
+     .recurrence = RECURRENCE_SCAN},
+    {.name = "falcon-h1", .recurrence = RECURRENCE_SCAN},
+    {.name = "mamba2", .recurrence = RECURRENCE_SCAN, .single = true},
+    {.name = "nemotron_h", NEMOTRON_H},
+    {.name = "nemotron_h_moe", NEMOTRON_H, EXPERTS, .gating = GATING_SIGMOID},
     {.name = "minicpm", .interleaved = true, .has_scales = true},
     {.name = "stablelm", .norm = NORM_LAYER, .block = BLOCK_BY_NORM, .head_norms = HEAD_NORMS_OWN},
     {.name = "gpt2",
@@ -117,6 +131,8 @@ static const gguf_architecture architectures[] = {
      .pattern = 2,
      .has_experts = true,
      .gating = GATING_CHOSEN},
+    {.name = "lfm2", LFM2},
+    {.name = "lfm2moe", LFM2, EXPERTS, .gating = GATING_SIGMOID},
     {.name = "bailingmoe", .interleaved = true, .has_experts = true},
 };
 enum { N_ARCHITECTURES = sizeof architectures / sizeof *architectures };

@@ -29,13 +29,20 @@ typedef enum gguf_gating {
   GATING_SIGMOID = 2,
   GATING_CHOSEN = 3 /* softmax of the chosen experts' scores */
 } gguf_gating;
+/* The recurrence that layers can have in place of attention, or a scan also beside it. */
+typedef enum gguf_recurrence {
+  RECURRENCE_NONE,
+  RECURRENCE_CONV, /* a short convolution */
+  RECURRENCE_SCAN  /* Mamba-2 */
+} gguf_recurrence;
 
 typedef struct gguf_architecture {
   const char *name;
   bool interleaved; /* RoPE rotates the pairs (2i, 2i + 1), otherwise (i, i + half) */
   gguf_norm norm;
   gguf_norm_places norms;
-  const char *ffn_norm; /* name of the norm before the feed-forward network; NULL: ffn_norm */
+  const char *ffn_norm;    /* name of the norm before the feed-forward network; NULL: ffn_norm */
+  const char *output_norm; /* name of the last norm; NULL: output_norm */
   gguf_head_norms head_norms;
   gguf_block block;
   const char *activation; /* the feed-forward network's, a row of ops/elementwise.tsv or "relu2";
@@ -60,11 +67,12 @@ typedef struct gguf_architecture {
   bool plain_local;  /* RoPE is not scaled in layers with a window */
   double local_base; /* base of RoPE in layers with a window, if it differs; 0: it does not */
 
+  gguf_recurrence recurrence; /* some layers have it in place of attention */
+  bool single;                /* a layer is attention, a scan or a feed-forward network */
   bool has_experts;
-  bool
-      normalised_shares; /* the shares of a token's experts sum to 1, unless a key says otherwise */
-  bool gated_shared;     /* a gate scales the result of the shared expert */
-  gguf_gating gating;    /* unless a key says otherwise; 0: softmax */
+  bool normalizes_shares; /* shares of experts sum to 1, unless a key says otherwise */
+  bool gated_shared;      /* a gate scales the result of the shared expert */
+  gguf_gating gating;     /* unless a key says otherwise; 0: softmax */
 } gguf_architecture;
 
 /* Returns the supported architecture of this name. NULL: none; *known then lists all names. */

@@ -143,7 +143,7 @@ static value *attend_cached(decoder *decoder, int64_t layer, value *const *rows)
 static bool has_rope(const decoder *decoder, int64_t layer) {
   const gguf_numbers *n = decoder->n;
   const int step = n->architecture->no_rope_step;
-  if (n->architecture->learned_positions || (step && (layer + 1) % step == 0)) return false;
+  if (!n->has_rope || (step && (layer + 1) % step == 0)) return false;
   return !n->architecture->local_rope || !n->has_local || n->windows[layer];
 }
 

@@ -34,7 +34,7 @@ typedef struct bpe_split {
   const char *patterns[MAX_PATTERNS]; /* none: that of GPT-2 */
   bool digits;                        /* splits off each digit first */
   bool whole;                         /* a word that is a token is not split by merges */
-  bool composed;                      /* normalises texts to Unicode's NFC */
+  bool composed;                      /* normalizes texts to Unicode's NFC */
   bool adds_bos;                      /* prompts begin with BOS by default */
 } bpe_split;
 

@@ -65,12 +65,14 @@ static void set_angles(decoder *decoder) {
   im->node = "rope";
   decoder->positions =
       emit_binary(im, "add", decoder->position, emit_arange_tensor(im, decoder->n_tokens));
-  if (architecture->learned_positions) return;
+  if (!decoder->n->has_rope) return;
   value *positions = emit_cast(im, decoder->positions, CLAVE_F32);
   decoder->angles = make_angles(decoder, positions, rope, read_divisors(decoder, rope));
-  decoder->local = architecture->plain_local && decoder->n->has_local
-                       ? make_angles(decoder, positions, local, NULL)
-                       : decoder->angles;
+  const bool plain = architecture->plain_local, own = plain || local->base != rope->base;
+  decoder->local =
+      decoder->n->has_local && own
+          ? make_angles(decoder, positions, local, plain ? NULL : read_divisors(decoder, rope))
+          : decoder->angles;
 }
 
 /* ---------------------------------------------------------------- blocks */
@@ -105,6 +107,23 @@ static value *decoder_scaled(decoder *decoder, value *change, int64_t layer, con
   return scale == 1 ? change : emit_binary_float(decoder->im, "mul", change, scale);
 }
 
+/* Attention, or what a layer has with it or in its place. input: normalized */
+static value *decoder_mix(decoder *decoder, value *input, int64_t layer) {
+  const gguf_recurrence kind = decoder->n->architecture->recurrence;
+  if (kind == RECURRENCE_CONV && layer_has(decoder, layer, "shortconv.conv"))
+    return decoder_short_conv(decoder, input, layer);
+  if (decoder->n->architecture->single && layer_has(decoder, layer, "ffn_down"))
+    return decoder_network(decoder, input, layer, "", decoder->n->n_hidden);
+  if (decoder->n->architecture->single && layer_has(decoder, layer, "ffn_gate_inp"))
+    return decoder_experts(decoder, input, layer);
+  if (!decoder->n->n_heads) return decoder_mamba2(decoder, input, layer);
+  if (kind != RECURRENCE_SCAN || !layer_has(decoder, layer, "ssm_in"))
+    return decoder_attention(decoder, input, layer);
+  value *scanned = decoder_mamba2(decoder, input, layer);
+  if (!layer_has(decoder, layer, "attn_q")) return scanned;
+  return emit_binary(decoder->im, "add", decoder_attention(decoder, input, layer), scanned);
+}
+
 static value *decoder_feed_forward(decoder *decoder, value *input, int64_t layer) {
   return decoder->n->n_experts && layer_has(decoder, layer, "ffn_gate_inp")
              ? decoder_experts(decoder, input, layer)
@@ -114,9 +133,10 @@ static value *decoder_feed_forward(decoder *decoder, value *input, int64_t layer
 static value *decoder_block(decoder *decoder, value *input, int64_t layer) {
   importer *im = decoder->im;
   value *normed = attention_input(decoder, input, layer);
-  value *attended = decoder_scaled(decoder, decoder_attention(decoder, normed, layer), layer,
-                                   "post_attention_norm");
-  value *state = emit_binary(im, "add", input, attended);
+  value *mixed =
+      decoder_scaled(decoder, decoder_mix(decoder, normed, layer), layer, "post_attention_norm");
+  value *state = emit_binary(im, "add", input, mixed);
+  if (decoder->n->architecture->single) return state;
   value *source =
       feed_forward_input(decoder, decoder->n->is_parallel ? input : state, normed, layer);
   value *made = decoder_feed_forward(decoder, source, layer);
@@ -130,14 +150,15 @@ static value *decoder_block(decoder *decoder, value *input, int64_t layer) {
 static value *decoder_add_logits(decoder *decoder, value *input, value *embedding) {
   importer *im = decoder->im;
   const int64_t size = decoder->n->size;
-  im->node = "output_norm";
+  const char *own = decoder->n->architecture->output_norm, *norm = own ? own : "output_norm";
+  im->node = norm;
   if (!emit_prepare(im, input)) return NULL;
   value *last =
       emit_begin_move(im, "Select", input, 2, (const number[]){number_int(1), number_int(size)});
   if (!last) return NULL;
   clave_builder_set_int(im->builder, "axis", 1);
   clave_builder_set_int(im->builder, "index", -1);
-  last = decoder_norm(decoder, last, "output_norm", size);
+  last = decoder_norm(decoder, last, norm, size);
   im->node = "output";
   value *logits = gguf_has_tensor(decoder->file, "output.weight")
                       ? decoder_linear(decoder, last, "output", embedding->dims[0].i, size)

@@ -10,8 +10,7 @@ bool layer_has(decoder *decoder, int64_t layer, const char *part) {
                          layer_name(decoder, layer, import_text(decoder->im, "%s.weight", part)));
 }
 
-/* Returns the bias of a layer, or NULL if the file has none. */
-static value *decoder_bias(decoder *decoder, const char *name, int64_t size) {
+value *decoder_bias(decoder *decoder, const char *name, int64_t size) {
   const char *bias = import_text(decoder->im, "%s.bias", name);
   return gguf_has_tensor(decoder->file, bias) ? gguf_vector_value(decoder->file, bias, size) : NULL;
 }
@@ -29,7 +28,9 @@ value *decoder_linear(decoder *decoder, value *input, const char *name, int64_t 
 value *decoder_norm(decoder *decoder, value *input, const char *name, int64_t size) {
   importer *im = decoder->im;
   const bool is_layer = decoder->n->architecture->norm == NORM_LAYER;
-  value *weight = gguf_vector_value(decoder->file, import_text(im, "%s.weight", name), size);
+  const char *full = import_text(im, "%s.weight", name); /* Falcon H1's files also have `name` */
+  const bool bare = gguf_has_tensor(decoder->file, name);
+  value *weight = gguf_vector_value(decoder->file, bare ? name : full, size);
   value *bias = is_layer ? decoder_bias(decoder, name, size) : NULL;
   im->node = name;
   if (!emit_prepare(im, input) || !emit_prepare(im, weight) || (bias && !emit_prepare(im, bias)))

@@ -40,12 +40,15 @@ bool layer_has(decoder *decoder, int64_t layer, const char *part); /* the weight
 /* input: (*, columns). Returns (*, rows). rows: -1 for any number. */
 value *decoder_linear(decoder *decoder, value *input, const char *name, int64_t rows,
                       int64_t columns);
+value *decoder_bias(decoder *decoder, const char *name, int64_t size); /* NULL: none in the file */
 /* Normalizes the last axis, of this size. */
 value *decoder_norm(decoder *decoder, value *input, const char *name, int64_t size);
 
-/* ---- attention.c, experts.c, feed_forward.c ----
+/* ---- attention.c, recurrent.c, experts.c, feed_forward.c ----
  * input: the normalized state. Return a change of the state. */
 value *decoder_attention(decoder *decoder, value *input, int64_t layer);
+value *decoder_short_conv(decoder *decoder, value *input, int64_t layer);
+value *decoder_mamba2(decoder *decoder, value *input, int64_t layer);
 value *decoder_experts(decoder *decoder, value *input, int64_t layer);
 /* A network whose tensors end with this suffix. hidden: its inner size; -1: that of the tensors. */
 value *decoder_network(decoder *decoder, value *input, int64_t layer, const char *suffix,

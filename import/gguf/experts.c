@@ -21,7 +21,7 @@ static void choose_by_router(decoder *decoder, value *input, int64_t layer, expe
   emit_sort(im, ranked, 1, out->k, true, &chosen);
   shares = emit_gather(im, shares, 1, chosen);
   if (n->gating == GATING_CHOSEN) shares = emit_softmax(im, shares, 1, false);
-  if (n->normalises_shares)
+  if (n->normalizes_shares)
     shares = emit_binary(im, "div", shares, emit_reduce(im, "sum", shares, &last, 1, true));
   out->shares =
       n->shares_scale == 1 ? shares : emit_binary_float(im, "mul", shares, n->shares_scale);
@@ -66,12 +66,17 @@ value *decoder_experts(decoder *decoder, value *input, int64_t layer) {
   value *tokens = emit_reshape(im, input, 2, flat);
   choose_by_router(decoder, tokens, layer, &choices);
   value *rows = emit_chosen_rows(im, &choices, tokens);
-  value *gate = expert_linear(decoder, &choices, rows, layer, "ffn_gate_exps", -1, n->size);
   value *up = expert_linear(decoder, &choices, rows, layer, "ffn_up_exps", -1, n->size);
-  value *inner = decoder_gate(decoder, gate, up);
+  if (!up) return NULL;
+  const int64_t hidden = up->dims[1].i;
+  value *inner = n->architecture->ungated
+                     ? decoder_activate(decoder, up)
+                     : decoder_gate(decoder,
+                                    expert_linear(decoder, &choices, rows, layer, "ffn_gate_exps",
+                                                  hidden, n->size),
+                                    up);
   if (!inner) return NULL;
-  value *out =
-      expert_linear(decoder, &choices, inner, layer, "ffn_down_exps", n->size, inner->dims[1].i);
+  value *out = expert_linear(decoder, &choices, inner, layer, "ffn_down_exps", n->size, hidden);
   out = emit_join_choices(im, &choices, out);
   value *shared = shared_expert(decoder, tokens, layer);
   if (shared) out = emit_binary(im, "add", out, shared);

@@ -32,7 +32,7 @@ static value *gated(decoder *decoder, value *input, int64_t layer, const char *s
   const char *gate_name = import_text(im, "ffn_gate%s", suffix),
              *up_name = layer_name(decoder, layer, import_text(im, "ffn_up%s", suffix));
   value *gate, *up;
-  if (layer_has(decoder, layer, gate_name)) {
+  if (hidden < 0 || layer_has(decoder, layer, gate_name)) {
     gate = decoder_linear(decoder, input, layer_name(decoder, layer, gate_name), hidden, size);
     up = decoder_linear(decoder, input, up_name, hidden, size);
   } else {

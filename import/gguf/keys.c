@@ -171,7 +171,13 @@ static bool is_ignored(span name) {
                                         "interleave_moe_layer_step",
                                         "expert_group_used_count",
                                         "tensor_data_layout",
-                                        "pooling_type"};
+                                        "pooling_type",
+                                        "rope.scaling.yarn_attn_factor", /* only Grok's */
+                                        "ssm.conv_kernel", /* in files of Granite without scans */
+                                        "ssm.inner_size",
+                                        "ssm.state_size",
+                                        "ssm.time_step_rank",
+                                        "ssm.group_count"};
   for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
     if (span_is(name, ignored[i])) return true;
   return false;

@@ -8,7 +8,8 @@ enum {
   MAX_WIDTH = 1 << 20,
   MAX_HEAD = 1 << 16,
   MAX_TOKENS = INT32_MAX,
-  MAX_EXPERTS = 65536
+  MAX_EXPERTS = 65536,
+  MAX_TAPS = 64
 };
 
 static clave_status read_architecture(gguf_file *file, const gguf_architecture **out) {
@@ -33,21 +34,30 @@ static clave_status numbers_read_needed(gguf_file *file, const char *name, int64
   return gguf_read_integer(file, key, least, most, out);
 }
 
-/* Reads a number that holds for all layers: the elements of an array must be equal. */
-static clave_status numbers_read_same(gguf_file *file, const char *name, int64_t n_layers,
-                                      int64_t *out) {
+/* The elements of an array that has one for each layer, also for those that are not used. */
+static int64_t all_layers(const gguf_numbers *numbers) {
+  return numbers->n_layers + numbers->n_predicting;
+}
+
+/* Reads a number that holds for all layers: the elements of an array must be equal, or 0 for layers
+ * without attention if `least` is 0. */
+static clave_status numbers_read_same(gguf_file *file, const char *name,
+                                      const gguf_numbers *numbers, int64_t least, int64_t *out) {
+  double found = 0;
   const gguf_key *array;
   const char *key = gguf_own(file, name);
-  if (!gguf_is_array(file, key)) return gguf_read_integer(file, key, 1, MAX_WIDTH, out);
-  TRY(gguf_read_array(file, key, GGUF_INTEGERS, n_layers, &array));
-  for (uint64_t i = 1; i < array->count; i++)
-    if (gguf_element(array, i) != gguf_element(array, 0))
+  if (!gguf_is_array(file, key)) return gguf_read_integer(file, key, least, MAX_WIDTH, out);
+  TRY(gguf_read_array(file, key, GGUF_INTEGERS, all_layers(numbers), &array));
+  for (int64_t i = 0; i < numbers->n_layers; i++) {
+    const double own = gguf_element(array, (uint64_t)i);
+    if (i && own != found && (least || (own != 0 && found != 0)))
       return UNSUPPORTED("key '%s' differs between layers, which is not supported", key);
-  const double found = gguf_element(array, 0);
-  *out = found >= 1 && found <= MAX_WIDTH ? (int64_t)found : 0;
-  return *out ? NULL
-              : INVALID("key '%s': expected 1 to %d for each layer, got %.0f", key, MAX_WIDTH,
-                        found);
+    if (!i || own != 0) found = own;
+  }
+  *out = (int64_t)found;
+  if (found >= (double)least && found <= MAX_WIDTH) return NULL;
+  return INVALID("key '%s': expected %lld to %d for each layer, got %.0f", key, (long long)least,
+                 MAX_WIDTH, found);
 }
 
 /* ---------------------------------------------------------------- experts */
@@ -68,15 +78,20 @@ static clave_status numbers_read_gating(gguf_file *file, gguf_numbers *numbers) 
 static clave_status numbers_read_experts(gguf_file *file, gguf_numbers *numbers) {
   int64_t groups = 0;
   TRY(gguf_read_integer(file, gguf_own(file, "expert_count"), 0, MAX_EXPERTS, &numbers->n_experts));
+  if (numbers->n_experts <= 1) numbers->n_experts = 0; /* as in llama.cpp */
   if (!numbers->n_experts) return NULL;
   if (!numbers->architecture->has_experts)
     return UNSUPPORTED("a mixture of experts is not supported for %s", file->architecture);
-  TRY(numbers_read_needed(file, "expert_used_count", 1, numbers->n_experts, &numbers->n_used));
+  TRY(gguf_need(file, gguf_own(file, "expert_used_count")));
+  TRY(numbers_read_same(file, "expert_used_count", numbers, 1, &numbers->n_used));
+  if (numbers->n_used > numbers->n_experts)
+    return INVALID("key '%s': expected 1 to %lld, got %lld", gguf_own(file, "expert_used_count"),
+                   (long long)numbers->n_experts, (long long)numbers->n_used);
   TRY(gguf_read_integer(file, gguf_own(file, "expert_group_count"), 0, MAX_EXPERTS, &groups));
   if (groups > 1) return UNSUPPORTED("a choice among groups of experts is not supported");
   TRY(numbers_read_gating(file, numbers));
-  numbers->normalises_shares = numbers->architecture->normalised_shares;
-  TRY(gguf_read_flag(file, gguf_own(file, "expert_weights_norm"), &numbers->normalises_shares));
+  numbers->normalizes_shares = numbers->architecture->normalizes_shares;
+  TRY(gguf_read_flag(file, gguf_own(file, "expert_weights_norm"), &numbers->normalizes_shares));
   numbers->shares_scale = 1;
   return gguf_read_number(file, gguf_own(file, "expert_weights_scale"), &numbers->shares_scale);
 }
@@ -93,7 +108,7 @@ static clave_status numbers_read_windows(gguf_file *file, gguf_numbers *numbers)
                        file->architecture);
   key = gguf_own(file, "attention.sliding_window_pattern");
   if (gguf_is_array(file, key))
-    TRY(gguf_read_array(file, key, GGUF_FLAGS, numbers->n_layers, &has));
+    TRY(gguf_read_array(file, key, GGUF_FLAGS, all_layers(numbers), &has));
   else
     TRY(gguf_read_integer(file, key, 0, MAX_TOKENS, &pattern));
   numbers->windows =
@@ -143,7 +158,7 @@ static clave_status numbers_read_rope(gguf_file *file, const gguf_numbers *numbe
                       .exact = numbers->architecture->exact_yarn};
   const char *key = gguf_own(file, "rope.dimension_count");
   TRY(gguf_read_integer(file, key, 2, MAX_TOKENS, &rope->dims));
-  if (rope->dims % 2 || rope->dims > numbers->key_size)
+  if (numbers->has_rope && (rope->dims % 2 || rope->dims > numbers->key_size))
     return INVALID("key '%s': expected an even number up to %lld, got %lld", key,
                    (long long)numbers->key_size, (long long)rope->dims);
   TRY(read_kind_of_rope(file, &rope->kind));
@@ -174,43 +189,69 @@ static clave_status read_local_rope(gguf_file *file, const gguf_numbers *numbers
 
 /* ---------------------------------------------------------------- all numbers */
 
+static clave_status numbers_read_recurrence(gguf_file *file, gguf_numbers *numbers) {
+  const gguf_recurrence kind = numbers->architecture->recurrence;
+  gguf_scan *scan = &numbers->scan;
+  if (kind == RECURRENCE_CONV)
+    return numbers_read_needed(file, "shortconv.l_cache", 2, MAX_TAPS, &numbers->conv_taps);
+  if (kind == RECURRENCE_NONE) return NULL;
+  TRY(numbers_read_needed(file, "ssm.conv_kernel", 2, MAX_TAPS, &numbers->conv_taps));
+  TRY(numbers_read_needed(file, "ssm.inner_size", 1, MAX_WIDTH, &scan->inner));
+  TRY(numbers_read_needed(file, "ssm.state_size", 1, MAX_WIDTH, &scan->state));
+  TRY(numbers_read_needed(file, "ssm.time_step_rank", 1, MAX_WIDTH, &scan->heads));
+  TRY(numbers_read_needed(file, "ssm.group_count", 1, MAX_WIDTH, &scan->groups));
+  if (scan->inner % scan->heads || scan->heads % scan->groups)
+    return INVALID("%lld elements cannot be split into %lld heads of %lld groups",
+                   (long long)scan->inner, (long long)scan->heads, (long long)scan->groups);
+  return NULL;
+}
+
 static clave_status numbers_read_sizes(gguf_file *file, gguf_numbers *numbers) {
   TRY(numbers_read_needed(file, "block_count", 1, MAX_LAYERS, &numbers->n_layers));
   TRY(gguf_read_integer(file, gguf_own(file, "nextn_predict_layers"), 0, numbers->n_layers - 1,
                         &numbers->n_predicting));
   numbers->n_layers -= numbers->n_predicting;
   TRY(numbers_read_needed(file, "embedding_length", 1, MAX_WIDTH, &numbers->size));
+  TRY(numbers_read_needed(file, "context_length", 2, MAX_TOKENS, &numbers->context));
+  return numbers_read_recurrence(file, numbers);
+}
+
+/* Reads the sizes of attention and of feed-forward networks. */
+static clave_status numbers_read_widths(gguf_file *file, gguf_numbers *numbers) {
+  const gguf_recurrence kind = numbers->architecture->recurrence;
+  const int64_t least = kind == RECURRENCE_SCAN ? 0 : 1;
+  TRY(gguf_need(file, gguf_own(file, "feed_forward_length")));
+  TRY(numbers_read_same(file, "feed_forward_length", numbers, least, &numbers->n_hidden));
   TRY(gguf_need(file, gguf_own(file, "attention.head_count")));
-  TRY(numbers_read_same(file, "attention.head_count", numbers->n_layers, &numbers->n_heads));
+  TRY(numbers_read_same(file, "attention.head_count", numbers, least, &numbers->n_heads));
+  if (!numbers->n_heads) return NULL;
   numbers->n_kv = numbers->n_heads;
-  TRY(numbers_read_same(file, "attention.head_count_kv", numbers->n_layers, &numbers->n_kv));
-  if (numbers->n_heads % numbers->n_kv)
+  TRY(numbers_read_same(file, "attention.head_count_kv", numbers, kind == RECURRENCE_NONE,
+                        &numbers->n_kv));
+  if (!numbers->n_kv || numbers->n_heads % numbers->n_kv)
     return INVALID("%lld heads of queries cannot share %lld heads of keys",
                    (long long)numbers->n_heads, (long long)numbers->n_kv);
   numbers->key_size = numbers->value_size =
       numbers->size / numbers->n_heads ? numbers->size / numbers->n_heads : 1;
   TRY(gguf_read_integer(file, gguf_own(file, "attention.key_length"), 1, MAX_HEAD,
                         &numbers->key_size));
-  TRY(gguf_read_integer(file, gguf_own(file, "attention.value_length"), 1, MAX_HEAD,
-                        &numbers->value_size));
-  TRY(gguf_need(file, gguf_own(file, "feed_forward_length")));
-  TRY(numbers_read_same(file, "feed_forward_length", numbers->n_layers, &numbers->n_hidden));
-  return numbers_read_needed(file, "context_length", 2, MAX_TOKENS, &numbers->context);
+  return gguf_read_integer(file, gguf_own(file, "attention.value_length"), 1, MAX_HEAD,
+                           &numbers->value_size);
 }
 
 /* Reads factors of embeddings, residuals and logits. */
 static clave_status numbers_read_scales(gguf_file *file, gguf_numbers *numbers) {
   const gguf_architecture *architecture = numbers->architecture;
   const char *logits = gguf_own(file, "logit_scale");
-  bool has_rope = true;
+  numbers->has_rope =
+      numbers->n_heads && !architecture->learned_positions && architecture->no_rope_step != 1;
   numbers->residual_scale = numbers->logits_scale = 1;
   numbers->embedding_scale = architecture->scaled_embeddings ? sqrt((double)numbers->size) : 1;
   if (architecture->has_scales) {
     TRY(gguf_read_number(file, gguf_own(file, "embedding_scale"), &numbers->embedding_scale));
     TRY(gguf_read_number(file, gguf_own(file, "residual_scale"), &numbers->residual_scale));
-    TRY(gguf_read_flag(file, gguf_own(file, "rope.scaling.finetuned"), &has_rope));
+    TRY(gguf_read_flag(file, gguf_own(file, "rope.scaling.finetuned"), &numbers->has_rope));
   }
-  if (!has_rope) return UNSUPPORTED("%s without RoPE is not supported", architecture->name);
   if (!architecture->has_scales && !architecture->scales_logits) return NULL;
   TRY(gguf_need(file, logits));
   TRY(gguf_read_number(file, logits, &numbers->logits_scale));
@@ -223,15 +264,15 @@ static clave_status numbers_read_factors(gguf_file *file, gguf_numbers *numbers)
   const bool is_wide = architecture->wide && numbers->n_layers == architecture->wide;
   const double scaled_by =
       is_wide ? (double)numbers->size / (double)numbers->n_heads : (double)numbers->key_size;
-  const char *eps =
-      gguf_own(file, architecture->norm == NORM_LAYER ? "attention.layer_norm_epsilon"
-                                                      : "attention.layer_norm_rms_epsilon");
+  const bool is_layer = architecture->norm == NORM_LAYER;
+  const char *of_layer = gguf_own(file, "attention.layer_norm_epsilon"),
+             *of_rms = gguf_own(file, "attention.layer_norm_rms_epsilon"),
+             *eps = is_layer ? of_layer : of_rms, *other = is_layer ? of_rms : of_layer;
   numbers->scale = pow(scaled_by, -0.5);
-  if (architecture->norm == NORM_LAYER) /* some files have both keys */
-    TRY(gguf_read_number(file, gguf_own(file, "attention.layer_norm_rms_epsilon"), &numbers->eps));
   numbers->attention_cap = architecture->attention_cap;
   numbers->logits_cap = architecture->logits_cap;
-  TRY(gguf_need(file, eps));
+  if (!gguf_has(file, other)) TRY(gguf_need(file, eps));
+  TRY(gguf_read_number(file, other, &numbers->eps)); /* some files have both keys */
   TRY(gguf_read_number(file, eps, &numbers->eps));
   TRY(gguf_read_number(file, gguf_own(file, "attention.scale"), &numbers->scale));
   TRY(gguf_read_number(file, gguf_own(file, "attn_logit_softcapping"), &numbers->attention_cap));
@@ -257,8 +298,9 @@ clave_status gguf_read_numbers(gguf_file *file, gguf_numbers *out) {
   *out = (gguf_numbers){0};
   TRY(read_architecture(file, &out->architecture));
   TRY(numbers_read_block(file, out));
-  TRY(numbers_read_experts(file, out));
   TRY(numbers_read_sizes(file, out));
+  TRY(numbers_read_experts(file, out));
+  TRY(numbers_read_widths(file, out));
   TRY(numbers_read_factors(file, out));
   TRY(numbers_read_windows(file, out));
   TRY(numbers_read_rope(file, out, &out->rope));

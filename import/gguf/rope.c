@@ -36,7 +36,11 @@ void gguf_frequencies(const gguf_rope *rope, const float *factors, float *out) {
 
 double gguf_magnitude(const gguf_rope *rope, int64_t context) {
   const double given = rope->magnitude > 0 ? rope->magnitude : 1;
-  if (rope->kind == ROPE_YARN) return given * (0.1 * log(fmax(rope->factor, 1)) + 1);
+  if (rope->kind == ROPE_YARN) {
+    const double own = 0.1 * log(fmax(rope->factor, 1)) + 1;
+    const bool is_whole = fabs(given - own) < 1e-4; /* in files of OLMo 3 of 2025 */
+    return is_whole ? own : given * own;
+  }
   if (rope->kind == ROPE_LONG && rope->magnitude == 0) {
     const double stretched = (double)context / (double)rope->original;
     return stretched > 1 ? sqrt(1 + log(stretched) / log((double)rope->original)) : 1;

@@ -54,6 +54,17 @@ EXPERTS = {"num_experts": 8, "num_experts_per_tok": 3}
 SMALL_EXPERTS = EXPERTS | {"moe_intermediate_size": 32}
 ROUTED = {"n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 32, "first_k_dense_replace": 1}
 ROUTED |= {"n_group": 1, "topk_group": 1, "norm_topk_prob": True, "routed_scaling_factor": 1.5}
+HYBRID = {"layer_types": ["linear_attention", "full_attention", "linear_attention"], "shared_intermediate_size": 96}
+SCANS = {"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 24, "mamba_n_groups": 1, "mamba_d_conv": 4}
+HYBRID |= SCANS
+NEMOTRON = {"num_hidden_layers": 4, "head_dim": 16, "mamba_num_heads": 8, "mamba_head_dim": 16, "ssm_state_size": 24}
+NEMOTRON |= {"time_step_min": 1e-9}  # the minimum is for initial values; only transformers limits time steps to it
+NEMOTRON |= {"n_groups": 2, "conv_kernel": 4, "moe_shared_expert_intermediate_size": 48}
+CONVS = {
+    "layer_types": ["conv", "full_attention", "conv", "conv"],
+    "conv_L_cache": 4,
+    "block_auto_adjust_ff_dim": False,
+}
 # name: (architecture in the file, class in transformers, config)
 MODELS = {
     "llama": ("llama", "Llama", {"tie_word_embeddings": True}),
@@ -84,6 +95,28 @@ MODELS = {
         "GraniteMoeShared",
         GRANITE | {"num_local_experts": 8, "num_experts_per_tok": 3, "shared_intermediate_size": 48},
     ),
+    "granitehybrid": (
+        "granitehybrid",
+        "GraniteMoeHybrid",
+        GRANITE | HYBRID | {"num_local_experts": 0, "position_embedding_type": "nope"},
+    ),
+    "granitehybrid_moe": (
+        "granitehybrid",
+        "GraniteMoeHybrid",
+        GRANITE | HYBRID | {"num_local_experts": 8, "num_experts_per_tok": 3, "position_embedding_type": "rope"},
+    ),
+    "falcon-h1": ("falcon-h1", "FalconH1", SCANS | {"mamba_d_ssm": 128}),
+    "nemotron_h": (
+        "nemotron_h",
+        "NemotronH",
+        NEMOTRON | {"layers_block_type": ["linear_attention", "mlp", "full_attention", "linear_attention"]},
+    ),
+    "nemotron_h_moe": (
+        "nemotron_h_moe",
+        "NemotronH",
+        NEMOTRON | ROUTED | {"layers_block_type": ["linear_attention", "moe", "full_attention", "moe"]},
+    ),
+    "mamba2": ("mamba2", "Mamba2", {"num_heads": 8, "head_dim": 16, "state_size": 24, "n_groups": 1}),
     "minicpm": ("minicpm", "Granite", GRANITE | {"attention_multiplier": 0.25}),
     "stablelm": ("stablelm", "StableLm", {"rope_parameters": HALF}),
     "stablelm_parallel": (
@@ -134,6 +167,12 @@ MODELS = {
         {"num_local_experts": 8, "num_experts_per_tok": 3, "head_dim": 16, "sliding_window": 7}
         | {"rope_parameters": YARN | {"truncate": False, "beta_fast": 32.0, "beta_slow": 1.0}},
     ),
+    "lfm2": ("lfm2", "Lfm2", CONVS | {"num_hidden_layers": 4}),
+    "lfm2moe": (
+        "lfm2moe",
+        "Lfm2Moe",
+        CONVS | SMALL_EXPERTS | {"num_hidden_layers": 4, "num_dense_layers": 1, "use_expert_bias": True},
+    ),
     "bailingmoe": (
         "bailingmoe",
         "GraniteMoeShared",
@@ -146,6 +185,8 @@ MODELS = {
     ),
 }
 _EPS = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")
+SCANNING = ("mamba2", "granitehybrid", "falcon-h1", "nemotron_h", "nemotron_h_moe")  # architectures with scans
+BIASES = ("e_score_correction_bias", "expert_bias")  # names of experts' biases, which transformers has in buffers
 _LAYER_NORMS = (
     "phi2",
     "stablelm",
@@ -165,7 +206,7 @@ _SCALES = {
     "logit_scale": "logits_scaling",
 }
 # Rows of q and k are in pairs in the files of these, and in halves in transformers.
-PERMUTED = ("llama", "granite", "granitemoe", "minicpm", "smollm3", "arcee", "internlm2", "bailingmoe")
+PERMUTED = ("llama", "granite", "granitemoe", "granitehybrid", "minicpm", "smollm3", "arcee", "internlm2", "bailingmoe")
 
 
 def model_of(name, **others):
@@ -182,7 +223,7 @@ def model_of(name, **others):
             if p.dim() == 1 or "norm" in key:
                 p.add_(torch.randn_like(p) * (0.1 if "norm" in key or "ln_" in key else 0.5))
         for key, p in model.named_buffers():
-            if key.endswith("e_score_correction_bias"):
+            if key.endswith(BIASES):
                 p.copy_(torch.randn_like(p) * 0.3)
     return model
 
@@ -208,9 +249,10 @@ def _pieces(architecture, model):
     c = model.config
     arch = {v: k for k, v in gguf.MODEL_ARCH_NAMES.items()}[architecture]
     names = gguf.get_tensor_name_map(arch, c.num_hidden_layers)
-    biases = [(k, b) for k, b in model.named_buffers() if k.endswith("e_score_correction_bias")]
+    biases = [(k, b) for k, b in model.named_buffers() if k.endswith(BIASES)]
     for key, p in [*model.named_parameters(), *biases]:
         at, _, part = key.rpartition("layers.")[2].partition(".")
+        key = key.replace("model.", "backbone.") if ".mixer." in key else key  # as in the authors' files
         own = names.get_name(key, try_suffixes=(".weight", ".bias"))
         if architecture == "gpt-oss" and "experts.gate_up_proj" in part:  # rows alternate
             p, of = (p, "bias") if part.endswith("bias") else (p.transpose(1, 2), "weight")
@@ -224,15 +266,24 @@ def _pieces(architecture, model):
         elif part.endswith("experts.gate_up_proj"):
             yield f"blk.{at}.ffn_gate_exps.weight", p, np.s_[:, : p.shape[1] // 2]
             yield f"blk.{at}.ffn_up_exps.weight", p, np.s_[:, p.shape[1] // 2 :]
+        elif part.endswith("experts.up_proj"):
+            yield f"blk.{at}.ffn_up_exps.weight", p, np.s_[:]
         elif part.endswith("experts.down_proj"):
             yield f"blk.{at}.ffn_down_exps.weight", p, np.s_[:]
         elif part.endswith("shared_mlp.input_linear.weight"):
-            yield f"blk.{at}.ffn_gate_shexp.weight", p, np.s_[: len(p) // 2]
-            yield f"blk.{at}.ffn_up_shexp.weight", p, np.s_[len(p) // 2 :]
+            suffix = "_shexp" if c.num_local_experts else ""
+            yield f"blk.{at}.ffn_gate{suffix}.weight", p, np.s_[: len(p) // 2]
+            yield f"blk.{at}.ffn_up{suffix}.weight", p, np.s_[len(p) // 2 :]
+        elif part.endswith("shared_mlp.output_linear.weight") and not c.num_local_experts:
+            yield f"blk.{at}.ffn_down.weight", p, np.s_[:]
+        elif part.endswith("dt_bias"):
+            yield f"blk.{at}.ssm_dt.bias", p, np.s_[:]
         elif part.endswith("router.weight"):
             yield f"blk.{at}.ffn_gate_inp.weight", p, np.s_[:]
-        elif part.endswith("e_score_correction_bias"):
+        elif part.endswith(BIASES):
             yield f"blk.{at}.exp_probs_b.bias", p, np.s_[:]
+        elif part.endswith(("conv.conv.weight", "conv1d.weight")):
+            yield own, p.squeeze(1), np.s_[:]
         elif "_layernorm.norms." in part:
             yield f"blk.{at}.attn_{part.split('self_attn.')[1][0]}_norm.weight.{part.split('.')[-2]}", p, np.s_[:]
         elif architecture == "gpt2" and part.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight")):
@@ -301,6 +352,7 @@ class Written:
                     or "norm" in own
                     or own.endswith(".bias")
                     or "_inp" in own
+                    or "conv" in own.split(".")[-2]
                     or own == "position_embd.weight"
                 )
                 of = "F32" if plain else self.output if own in ("token_embd.weight", "output.weight") else kind
@@ -319,6 +371,10 @@ class Written:
         part = name.split(".")[-2]
         if self.architecture in PERMUTED and part in heads:
             data = _permuted(data, heads[part])
+        if part == "ssm_norm":
+            data = data.reshape(self.keys_of_scan()["ssm.group_count"], -1)
+        if name.endswith(("ssm_a", "ssm_d")):
+            data = (-np.exp(data) if name.endswith("a") else data)[:, None]
         if (
             self.architecture in ("gemma", "gemma2", "gemma3", "nemotron")
             and "norm" in part
@@ -326,6 +382,18 @@ class Written:
         ):
             data = data + 1
         self.tensors[name] = (data, kind)
+
+    def keys_of_scan(self):
+        """Returns the keys of Mamba-2's sizes."""
+        c = self.config
+        names = ("num_heads", "head_dim", "state_size", "n_groups", "conv_kernel")
+        if self.architecture.startswith("nemotron"):
+            names = ("mamba_num_heads", "mamba_head_dim", "ssm_state_size", "n_groups", "conv_kernel")
+        elif self.architecture != "mamba2":
+            names = ("mamba_n_heads", "mamba_d_head", "mamba_d_state", "mamba_n_groups", "mamba_d_conv")
+        heads, size, state, groups, taps = (getattr(c, n) for n in names)
+        keys = {"inner_size": heads * size, "time_step_rank": heads, "state_size": state, "group_count": groups}
+        return {f"ssm.{k}": v for k, v in (keys | {"conv_kernel": taps}).items()}
 
     def _stack_norms(self):
         """Makes one tensor of the norms of heads, whose names end with the head."""
@@ -373,12 +441,13 @@ class Written:
         if a == "gemma2":
             keys["attn_logit_softcapping"] = (c.attn_logit_softcapping, "float32")
             keys["final_logit_softcapping"] = (c.final_logit_softcapping, "float32")
-        if a in ("granite", "granitemoe", "minicpm"):
+        if a in ("granite", "granitemoe", "granitehybrid", "minicpm"):
             keys |= {k: (getattr(c, n), "float32") for k, n in _SCALES.items()}
         if a in ("command-r", "cohere2"):
             keys["logit_scale"] = (c.logit_scale, "float32")
         if a == "minicpm":
             del keys["attention.scale"]
+        self._add_recurrence(keys)
         if a in ("gptneox", "stablelm"):
             keys["use_parallel_residual"] = (c.use_parallel_residual, "bool")
         self._add_experts(keys)
@@ -397,21 +466,48 @@ class Written:
         self.keys |= {f"{a}.{k}": v for k, v in keys.items()}
         self.keys["tokenizer.ggml.model"] = ("no_vocab", "string")
 
+    def _add_recurrence(self, keys):
+        """Adds the keys of convolutions and scans, if the model has them."""
+        c, a = self.config, self.architecture
+        types = getattr(c, "layers_block_type", None) or getattr(c, "layer_types", None)
+        if a in ("lfm2", "lfm2moe", "granitehybrid", "nemotron_h", "nemotron_h_moe"):
+            kv = [c.num_key_value_heads * (t == "full_attention") for t in types]
+            keys["attention.head_count_kv"] = (kv, "array")
+        if a in ("lfm2", "lfm2moe"):
+            keys["shortconv.l_cache"] = (c.conv_L_cache, "uint32")
+        if a in SCANNING:
+            keys |= {k: (v, "uint32") for k, v in self.keys_of_scan().items()}
+        if a.startswith("nemotron_h"):
+            keys["feed_forward_length"] = ([self.hidden * (t in ("mlp", "moe")) for t in types], "array")
+            keys["attention.layer_norm_epsilon"] = keys.pop("attention.layer_norm_rms_epsilon")
+        if a == "granitehybrid":
+            keys["rope.scaling.finetuned"] = (c.position_embedding_type == "rope", "bool")
+        if a == "mamba2":
+            for name in [
+                k for k in keys if k.startswith(("attention.head", "attention.key", "attention.value", "rope"))
+            ]:
+                del keys[name]
+            keys |= {"attention.head_count": (0, "uint32"), "context_length": (2**20, "uint32")}
+
     def _add_experts(self, keys):
         """Adds the keys of a mixture of experts, if the model is one."""
         c, a = self.config, self.architecture
-        gate = next((k for k in self.tensors if "ffn_gate_exps" in k), None)
+        gate = next((k for k in self.tensors if "ffn_up_exps" in k), None)
         if gate is None:
             return
         used = next(v for n in ("num_experts_per_tok", "moe_k", "moe_topk") if (v := getattr(c, n, None)))
         experts, width, _ = self.tensors[gate][0].shape
         keys["expert_count"], keys["expert_feed_forward_length"] = (experts, "uint32"), (width, "uint32")
         keys["expert_used_count"] = (used if isinstance(used, int) else used[0], "uint32")
-        if a in ("dots1", "glm4moe"):
+        if a in ("dots1", "glm4moe", "nemotron_h_moe"):
             keys["expert_weights_norm"] = (c.norm_topk_prob, "bool")
             keys["expert_weights_scale"] = (c.routed_scaling_factor, "float32")
             keys["expert_gating_func"] = (2, "uint32")
+        if a in ("dots1", "glm4moe"):
             keys["leading_dense_block_count"] = (c.first_k_dense_replace, "uint32")
+        if a == "lfm2moe":
+            keys["expert_gating_func"] = (2, "uint32")
+            keys["leading_dense_block_count"] = (c.num_dense_layers, "uint32")
         if a == "bailingmoe":
             keys["expert_weights_norm"] = (True, "bool")
         if a == "ernie4_5-moe":

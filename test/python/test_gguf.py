@@ -36,12 +36,12 @@ def check(written, path, device="cpu", tolerance=1e-4, **options):
     ends = torch.tensor(PIECES).cumsum(0) - 1
     with torch.no_grad():
         want = written.model(IDS, use_cache=False).logits[0]
-        torch.testing.assert_close(logits_of(session), want[ends], rtol=0, atol=tolerance * want.abs().max().item())
-        ids = IDS
+        got, ids = logits_of(session), IDS
+        torch.testing.assert_close(got, want[ends], rtol=0, atol=tolerance * want.abs().max().item())
         for at in range(IDS.shape[1], 44):
             ids = torch.cat([ids, written.model(ids, use_cache=False).logits[:, -1].argmax(-1, True)], 1)
-            got = session(ids[:, at - 1 : at], torch.tensor(at - 1))[0].argmax()
-            assert got == ids[0, at], f"token {at}"
+            assert got[-1].argmax() == ids[0, at], f"token {at}"
+            got = session(ids[:, at:], torch.tensor(at))[0]
     return program
 
 
@@ -137,6 +137,36 @@ def saved(path, *args, **keys):
     """Returns the bytes of such a program's file: its instructions and constants."""
     program(path, *args, **keys).save(path / "m.clv")
     return (path / "m.clv").read_bytes()
+
+
+KEYS_WITHOUT_EFFECT = [
+    ("granite", {f"ssm.{k}": (4, "uint32") for k in ("conv_kernel", "inner_size", "state_size", "group_count")}),
+    ("olmo3", {"rope.scaling.yarn_attn_factor": (1.1386, "float32")}),
+    ("llama", {"attention.layer_norm_epsilon": (1e-5, "float32")}),
+    ("qwen2", {"expert_count": (1, "uint32")}),
+    ("mixtral", {"expert_used_count": ([3], "array")}),
+    ("olmo3", {"rope.scaling.attn_factor": (1.1386294, "float32")}),  # YaRN's own magnitude
+]
+
+
+@pytest.mark.parametrize("name, keys", KEYS_WITHOUT_EFFECT)
+def test_keys_without_effect(name, keys, tmp_path):
+    """Converters write them, and llama.cpp or transformers have the same results without them."""
+    assert saved(tmp_path, name) == saved(tmp_path, name, **keys)
+
+
+@pytest.mark.parametrize("name", ["gemma2", "cohere2", "gpt-oss", "olmo3"])
+def test_base_of_layers_with_windows(name, tmp_path):
+    plain = saved(tmp_path, name, **{"attention.sliding_window": (7, "uint32")})
+    keys = {"attention.sliding_window": (7, "uint32"), "rope.freq_base_swa": (500.0, "float32")}
+    assert plain != saved(tmp_path, name, **keys)
+
+
+def test_layers_that_predict_further(tmp_path):
+    """Arrays have an element for each layer of the file, also for those that are not used."""
+    keys = {"nextn_predict_layers": (1, "uint32"), "block_count": (2, "uint32")}
+    heads = {"attention.head_count_kv": ([2, 4], "array")}
+    assert saved(tmp_path, "glm4") == saved(tmp_path, "glm4", **keys, **heads)
 
 
 def test_keys_that_say_the_same(tmp_path):

@@ -56,6 +56,14 @@ def test_f32(name, tmp_path):
     check_greedy(ours, theirs)
 
 
+@pytest.mark.parametrize("name, more", [("granitehybrid", {"mamba_n_groups": 2}), ("mamba2", {"n_groups": 4})])
+def test_groups_of_mamba2(name, more, tmp_path):
+    """llama.cpp and Mamba's authors normalize each group; transformers normalizes all groups together."""
+    ours, theirs = both(Written(name, **more).write(tmp_path / "m.gguf"))
+    assert error(ours, theirs) < 1e-5
+    check_greedy(ours, theirs)
+
+
 def in_16_bits(x):
     return x.half().float()
 

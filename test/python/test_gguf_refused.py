@@ -238,7 +238,6 @@ KEYS = [
     ("gptneox", "gptneox.use_parallel_residual", None, "has no key 'gptneox.use_parallel_residual'"),
     ("gpt2", "gpt2.attention.layer_norm_epsilon", None, "has no key 'gpt2.attention.layer_norm_epsilon'"),
     ("granite", "granite.logit_scale", None, "has no key 'granite.logit_scale'"),
-    ("granite", "granite.rope.scaling.finetuned", (False, "bool"), "granite without RoPE is not supported"),
     ("glm4", "glm4.nextn_predict_layers", u32(1), "nextn_predict_layers': expected 0 to 0, got 1"),
     ("llama", "llama.rope.dimension_count", u32(7), "dimension_count': expected an even number up to 16, got 7"),
     ("llama", "llama.rope.dimension_count", u32(18), "dimension_count': expected an even number up to 16, got 18"),

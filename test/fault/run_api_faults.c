@@ -140,6 +140,8 @@ static clave_status load_bytes(const scenario *scenario) {
   clave_program *program;
   size_t size;
   const uint8_t *bytes = read_whole(scenario->program_path, &size);
+  TRY(clave_program_load_clv(bytes, size, scenario->program_path, &program));
+  clave_program_destroy(program);
   TRY(clave_program_load_bytes(bytes, size, scenario->program_path, &program));
   clave_status st = describe(program);
   clave_program_destroy(program);

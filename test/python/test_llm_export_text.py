@@ -38,7 +38,8 @@ def stories(tmp_path_factory):
     shutil.copy(DATA / "tok512.model", folder / "tokenizer.model")
     (folder / "LICENSE").write_text(LICENCE)
     (folder / "generation_config.json").write_text('{"eos_token_id": [2, 1], "do_sample": true, "top_p": 0.9}')
-    (folder / "tokenizer_config.json").write_text('{"bos_token": "<s>", "chat_template": "{{ messages[0].content }}"}')
+    config = {"bos_token": "<s>", "add_bos_token": True, "chat_template": "{{ messages[0].content }}"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
     return folder, model
 
 

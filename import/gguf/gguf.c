@@ -26,18 +26,31 @@ static clave_status read_cache_type(const char *name, clave_dtype *out) {
   return INVALID("kv: expected f32, f16, bf16 or int8, got '%s'", name);
 }
 
-/* Fails if the caches need more memory than the computer has. */
-static clave_status gguf_check_caches(const gguf_numbers *numbers, const gguf_caches *caches) {
+static bool has_part(gguf_file *file, int64_t layer, const char *part) {
+  return gguf_has_tensor(file, import_text(file->im, "blk.%lld.%s.weight", (long long)layer, part));
+}
+
+/* Fails if caches and the states of scans need more memory than the computer has. */
+static clave_status gguf_check_caches(gguf_file *file, const gguf_numbers *numbers,
+                                      const gguf_caches *caches) {
   const uint64_t there = memory_total();
   const size_t scale = caches->type == CLAVE_I8 ? sizeof(float) : 0;
   const double of_token =
       (double)numbers->n_kv *
       ((double)(numbers->key_size + numbers->value_size) * (double)clave_dtype_size(caches->type) +
        2 * (double)scale);
-  double rows = 0;
-  for (int64_t i = 0; i < numbers->n_layers; i++)
-    rows += (double)gguf_cache_rows(caches, numbers->windows[i]);
+  const double of_scan = (double)numbers->scan.inner * (double)numbers->scan.state * sizeof(float);
+  double rows = 0, states = 0;
+  for (int64_t i = 0; i < numbers->n_layers; i++) {
+    if (has_part(file, i, "attn_output"))
+      rows += (double)gguf_cache_rows(caches, numbers->windows[i]);
+    if (has_part(file, i, "ssm_in")) states += of_scan;
+  }
   const double needed = rows * of_token;
+  if (there && states > (double)there)
+    return status_new(STATUS_NO_MEMORY,
+                      "the states of scans take %.0f MiB, and this machine has %llu",
+                      states / (1 << 20), (unsigned long long)(there >> 20));
   if (!there || needed <= (double)there) return NULL;
   return status_new(STATUS_NO_MEMORY,
                     "the caches of %lld tokens take %.0f MiB, and this machine has %llu: "
@@ -58,7 +71,7 @@ static clave_status gguf_convert_file(gguf_file *file, const import_source *sour
     return INVALID("max_context: a context of 1 token leaves no room for an answer");
   if (!caches.max_context)
     caches.max_context = numbers.context < USUAL_CONTEXT ? numbers.context : USUAL_CONTEXT;
-  TRY(gguf_check_caches(&numbers, &caches));
+  TRY(gguf_check_caches(file, &numbers, &caches));
   const int64_t n_vocab = gguf_build(file, &numbers, &caches);
   if (!n_vocab) return NULL;
   if (numbers.n_predicting) gguf_skip_layers(file, numbers.n_layers);

@@ -161,23 +161,24 @@ clave_status gguf_next_text(gguf_file *file, const gguf_key *array, uint64_t ind
 
 /* True if a key does not affect the results, or belongs to a feature that is refused elsewhere. */
 static bool is_ignored(span name) {
-  static const char *const ignored[] = {"vocab_size",
-                                        "expert_used_count",
-                                        "rope.scaling.finetuned",
-                                        "expert_feed_forward_length",
-                                        "expert_shared_feed_forward_length",
-                                        "expert_shared_count",
-                                        "leading_dense_block_count",
-                                        "interleave_moe_layer_step",
-                                        "expert_group_used_count",
-                                        "tensor_data_layout",
-                                        "pooling_type",
-                                        "rope.scaling.yarn_attn_factor", /* only Grok's */
-                                        "ssm.conv_kernel", /* in files of Granite without scans */
-                                        "ssm.inner_size",
-                                        "ssm.state_size",
-                                        "ssm.time_step_rank",
-                                        "ssm.group_count"};
+  static const char *const ignored[] = {
+      "vocab_size",
+      "expert_used_count",
+      "rope.scaling.finetuned",
+      "expert_feed_forward_length",
+      "expert_shared_feed_forward_length",
+      "expert_shared_count",
+      "leading_dense_block_count",
+      "interleave_moe_layer_step",
+      "expert_group_used_count",
+      "tensor_data_layout",
+      "pooling_type",
+      "rope.scaling.yarn_attn_factor", /* llama.cpp reads it for Grok only */
+      "ssm.conv_kernel",               /* in files of Granite without scans */
+      "ssm.inner_size",
+      "ssm.state_size",
+      "ssm.time_step_rank",
+      "ssm.group_count"};
   for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
     if (span_is(name, ignored[i])) return true;
   return false;

@@ -139,6 +139,16 @@ def saved(path, *args, **keys):
     return (path / "m.clv").read_bytes()
 
 
+def test_memory_of_layers_without_caches(tmp_path):
+    """Only one of four layers of LFM2 has a cache. The states of scans count, too."""
+    path = Written("lfm2").write(tmp_path / "m.gguf")
+    with pytest.raises(clave.Error, match="the caches of 2147483647 tokens take 262144 MiB"):
+        clave.from_gguf(path, max_context=2**31 - 1)
+    large = (2**20, "uint32")
+    with pytest.raises(clave.Error, match="the states of scans take 4194304 MiB"):
+        program(tmp_path, "mamba2", **{"ssm.inner_size": large, "ssm.state_size": large})
+
+
 KEYS_WITHOUT_EFFECT = [
     ("granite", {f"ssm.{k}": (4, "uint32") for k in ("conv_kernel", "inner_size", "state_size", "group_count")}),
     ("olmo3", {"rope.scaling.yarn_attn_factor": (1.1386, "float32")}),

@@ -56,6 +56,16 @@ def test_f32(name, tmp_path):
     check_greedy(ours, theirs)
 
 
+@pytest.mark.parametrize("name", ["gemma2", "gemma3"])
+def test_base_of_layers_with_windows(name, tmp_path):
+    """llama.cpp ignores the key in cohere2, exaone4 and olmo2."""
+    written = Written(name)
+    written.keys[f"{name}.rope.freq_base_swa"] = (500.0, "float32")
+    ours, theirs = both(written.write(tmp_path / "m.gguf"))
+    assert error(ours, theirs) < 1e-3  # as in test_f32: Gemma has GELU
+    check_greedy(ours, theirs)
+
+
 @pytest.mark.parametrize("name, more", [("granitehybrid", {"mamba_n_groups": 2}), ("mamba2", {"n_groups": 4})])
 def test_groups_of_mamba2(name, more, tmp_path):
     """llama.cpp and Mamba's authors normalize each group; transformers normalizes all groups together."""

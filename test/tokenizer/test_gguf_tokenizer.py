@@ -3,6 +3,7 @@
 import functools
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -232,6 +233,13 @@ def test_answers_of_several_messages(ends, stops, tmp_path):
     own = bpe_file(tmp_path / "a.gguf", library, pre="qwen2")
     assert set(said_of(own)["stop_ids"]) == want
     assert set(said_of(own, tokenizer=folder_of(tmp_path / "hf", library))["stop_ids"]) == want
+
+
+def test_message_ends_are_those_of_the_library():
+    header = (Path(__file__).resolve().parents[2] / "base/message_ends.h").read_bytes()
+    table = re.search(rb"message_ends\[\] = \{(.*?)\};", header, re.DOTALL)[1]
+    texts = [t.decode("unicode_escape").encode("latin-1").decode() for t in re.findall(rb'"(.*?)"', table)]
+    assert texts == clave.tokenizer._MESSAGE_ENDS
 
 
 ABC = ["a", "b", "ab"]

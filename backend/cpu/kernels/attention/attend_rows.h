@@ -39,7 +39,7 @@ typedef struct query_row {
 /* Returns row r of a pair. A pair is a batch and a head of k; pairs are counted over all batches.
  * The rows of a pair are all queries of the heads that share its keys. */
 query_row find_query(const attention *attention, int64_t pair, int64_t r);
-/* Returns the score without a value of a query's head; -inf if there is none. */
+/* Returns the sink of a query's head, a score that has no value; -inf if the model has none. */
 static inline float find_sink(const attention *attention, const query_row *row) {
   const int64_t heads = attention->sizes.n_kv * attention->sizes.share;
   return attention->sinks ? attention->sinks[row->head % heads] : -INFINITY;
